@@ -1,0 +1,19 @@
+//! Commands of the protocol: registry, argument checks, sessions, cursors; turns every error into a reply.
+//!
+//! Promises: a request in, one reply document at the end of the caller's buffer out; no client input panics.
+//! Must not know: wire framing, sockets, engines, event loops. Before it: `server`. After it: `query`, `store`.
+
+pub mod args;
+pub mod clock;
+mod cmd;
+pub mod counters;
+pub mod ctx;
+pub mod generic;
+pub mod registry;
+mod reply;
+pub mod request;
+pub mod service;
+
+pub use clock::{Clock, SystemClock};
+pub use request::{Outcome, Request, Sequence, WaitFor};
+pub use service::{Config, Connection, Service};
