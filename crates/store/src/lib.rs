@@ -1,0 +1,2 @@
+//! Documents and indexes over a storage engine.
+pub mod format;
