@@ -3,8 +3,10 @@
 //! Promises: a command's `run` sees only arguments of the types its table names. Must not know: what commands do.
 
 use crate::request::Sequence;
-use model::{Array, Doc, MongoError, Result, Tag, Value, bail, code};
+use model::decimal::Parts;
+use model::{Array, Doc, MongoError, Number, Result, Tag, Value, bail, code};
 use smallvec::SmallVec;
+use std::cmp::Ordering;
 
 /// Accepted BSON types of one argument.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -147,13 +149,30 @@ pub fn show(value: &Value<'_>) -> String {
     model::show::Shown(value).to_string()
 }
 
-/// A number truncated toward zero and held within 64 bits; NaN is 0. `None` for what is no number.
+/// A number as MongoDB's lenient conversion makes it a whole one, held within 64 bits: doubles lose their fraction,
+/// decimals round half to even, NaN is 0. `None` for what is no number.
 pub fn to_i64(value: &Value<'_>) -> Option<i64> {
     let n = model::Number::of(value)?;
-    if n.is_nan() {
-        return Some(0);
-    }
-    Some(n.to_i64_exact().unwrap_or_else(|| n.to_f64() as i64))
+    Some(match n {
+        _ if n.is_nan() => 0,
+        Number::Decimal(d) => round_half_even(&d),
+        _ => n.to_i64_exact().unwrap_or_else(|| n.to_f64() as i64),
+    })
+}
+
+fn round_half_even(d: &model::Decimal128) -> i64 {
+    let Parts::Finite { negative, coefficient, exponent } = d.parts() else { return d.to_f64() as i64 };
+    let Ok(digits) = u32::try_from(-exponent) else { return d.to_f64() as i64 };
+    // More digits to drop than a coefficient can have: below one half.
+    let Some(unit) = 10u128.checked_pow(digits) else { return 0 };
+    let (whole, rest) = (coefficient / unit, coefficient % unit);
+    let up = match rest.cmp(&(unit - rest)) {
+        Ordering::Less => false,
+        Ordering::Greater => true,
+        Ordering::Equal => whole % 2 == 1,
+    };
+    let n = i64::try_from(whole + u128::from(up && rest > 0)).unwrap_or(i64::MAX);
+    if negative { -n } else { n }
 }
 
 /// A number truncated toward zero and held within 32 bits.
@@ -302,6 +321,9 @@ mod tests {
         assert_eq!(check(doc! { "list": [], "strict": Value::Null }).code(), 14);
         let d = doc! { "list": [1i32], "flag": Value::Null, "loose": 2.0, "size": 7.9 };
         let args = check_doc("x", TABLE, d.doc()).unwrap();
+        for (text, n) in [("0.5", 0), ("1.5", 2), ("2.5", 2), ("-1.5", -2), ("0.50001", 1), ("1E-6176", 0), ("12E1", 120), ("7", 7)] {
+            assert_eq!(to_i64(&Value::from(model::Decimal128::parse(text).unwrap())), Some(n), "{text}");
+        }
         assert!(!args.has("flag") && args.bool("loose", false) && args.int("size") == Some(7));
     }
 }

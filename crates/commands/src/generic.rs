@@ -146,6 +146,15 @@ pub fn take<'a>(g: &mut Generic<'a>, command: &Command, name: &str, value: Value
     Ok(true)
 }
 
+/// True for the name of a generic argument.
+pub fn is_generic(name: &str) -> bool {
+    const CHECKED: &[&str] = &[
+        "$db", "apiVersion", "apiStrict", "apiDeprecationErrors", "lsid", "txnNumber", "autocommit", "startTransaction", "rawData",
+        "maxTimeMS", "comment", "readConcern", "writeConcern", "$readPreference", "$clusterTime",
+    ];
+    CHECKED.contains(&name) || IGNORED.contains(&name)
+}
+
 /// The stable API: checked before the arguments.
 ///
 /// # Errors
@@ -317,19 +326,9 @@ pub fn write_concern(doc: Doc<'_>, standalone: bool) -> Result<WriteConcern> {
     Ok(out)
 }
 
-/// Truncation for doubles, rounding for decimals: what MongoDB's conversion to int does.
-fn to_w(value: &Value<'_>) -> i64 {
-    match value {
-        Value::Double(d) if d.is_nan() => -1,
-        Value::Decimal128(d) if d.is_nan() => -1,
-        Value::Decimal128(d) => d.to_f64().round_ties_even() as i64,
-        v => to_i64(v).unwrap_or(-1),
-    }
-}
-
 fn acknowledge(value: &Value<'_>, standalone: bool) -> Result<Acknowledge> {
     match value {
-        v if v.is_number() => match to_w(v) {
+        v if v.is_number() => match if model::Number::of(v).is_some_and(model::Number::is_nan) { -1 } else { to_i64(v).unwrap_or(-1) } {
             n @ 0..=1 => Ok(Acknowledge::Members(n as i32)),
             n @ 2..=50 if standalone => bail!(code::BAD_VALUE, "cannot use 'w' > 1 when a host is not replicated, given {n}"),
             n @ 2..=50 => Ok(Acknowledge::Members(n as i32)),

@@ -8,11 +8,17 @@ pub mod clock;
 mod cmd;
 pub mod counters;
 pub mod ctx;
+pub mod cursors;
 pub mod generic;
+mod host;
+pub mod log;
+pub mod parameters;
 pub mod registry;
 mod reply;
 pub mod request;
 pub mod service;
+pub mod sessions;
+pub mod state;
 
 pub use clock::{Clock, SystemClock};
 pub use request::{Outcome, Request, Sequence, WaitFor};

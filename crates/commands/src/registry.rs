@@ -71,9 +71,19 @@ impl Command {
 
 /// All commands, family by family.
 pub static FAMILIES: &[&[Command]] = &[
-    cmd::hello::COMMANDS,
-    cmd::ping::COMMANDS,
+    cmd::admin::COMMANDS,
     cmd::build_info::COMMANDS,
+    cmd::cluster_parameter::COMMANDS,
+    cmd::fcv::COMMANDS,
+    cmd::get_more::COMMANDS,
+    cmd::hello::COMMANDS,
+    cmd::operations::COMMANDS,
+    cmd::parameter::COMMANDS,
+    cmd::ping::COMMANDS,
+    cmd::replication::COMMANDS,
+    cmd::server_status::COMMANDS,
+    cmd::session::COMMANDS,
+    cmd::status::COMMANDS,
 ];
 
 /// What MongoDB has and we have not: names only, answered by 238 NotImplemented.

@@ -3,16 +3,18 @@
 use crate::args::{Args, check_value, duplicate_field, unknown_field};
 use crate::clock::Clock;
 use crate::counters::Counters;
+use crate::cursors::Cursors;
 use crate::ctx::Ctx;
 use crate::generic::{self, Generic};
 use crate::registry::{self, Command, flag};
 use crate::request::{Outcome, Request};
 use crate::reply;
+use crate::state::State;
 use model::{Doc, DocBuf, DocWriter, MongoError, ObjectId, Result, Timestamp, Value, bail, code};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 /// What the server is told at its start.
 #[derive(Clone, Debug)]
@@ -77,6 +79,8 @@ pub struct CurrentOp {
     pub body: Option<DocBuf>,
     /// Session.
     pub lsid: Option<[u8; 16]>,
+    /// Set when the operation shall end.
+    pub killed: Arc<AtomicBool>,
 }
 
 /// State of one connection.
@@ -104,6 +108,10 @@ pub struct Service {
     pub clock: Arc<dyn Clock>,
     /// Counts.
     pub counters: Counters,
+    /// Open cursors.
+    pub cursors: Cursors,
+    /// Parameters, sessions, profiling and the like.
+    pub state: State,
     /// Start, milliseconds since the epoch.
     pub started_ms: i64,
     /// Start, monotonic microseconds.
@@ -134,10 +142,12 @@ impl Service {
         election_id[0] = 0x7f;
         election_id[1..4].copy_from_slice(&[0xff; 3]);
         election_id[11] = 1;
-        Service {
+        let service = Service {
             started_us: clock.monotonic_us(),
             started_ms,
             counters: Counters::new(registry::all().count()),
+            cursors: Cursors::default(),
+            state: State::default(),
             process_id: ObjectId(process_id),
             election_id: ObjectId(election_id),
             topology_counter: AtomicI64::new(6),
@@ -147,7 +157,9 @@ impl Service {
             operation_time: AtomicU64::new(Timestamp { time: seconds, increment: 1 }.as_u64()),
             config,
             clock,
-        }
+        };
+        service.log('I', "CONTROL", "Quarry starting");
+        service
     }
 
     /// A new connection from `peer` (`host:port`).
@@ -186,6 +198,42 @@ impl Service {
     /// Moves the operation time forward.
     pub fn advance_operation_time(&self, to: Timestamp) {
         self.operation_time.fetch_max(to.as_u64(), Ordering::AcqRel);
+    }
+
+    /// Milliseconds since the start.
+    pub fn uptime_ms(&self) -> i64 {
+        i64::try_from(self.clock.monotonic_us().saturating_sub(self.started_us) / 1000).unwrap_or(i64::MAX)
+    }
+
+    /// Ends a session with its cursors and operations.
+    pub fn end_session(&self, id: &[u8; 16]) {
+        self.state.sessions.end(id);
+        self.cursors.kill_session(id);
+        for conn in self.connections() {
+            if let Some(op) = conn.op.lock().as_ref().filter(|op| op.lsid.as_ref() == Some(id)) {
+                op.killed.store(true, Ordering::Release);
+            }
+        }
+    }
+
+    /// Ends what idled too long. To be called every few seconds.
+    pub fn expire(&self) {
+        let now = self.clock.now_ms();
+        self.cursors.expire(now, self.state.parameters.int("cursorTimeoutMillis"));
+        for id in self.state.sessions.expire(now) {
+            self.end_session(&id);
+        }
+    }
+
+    /// Starts a new log: the lines kept for `getLog` are forgotten.
+    pub fn rotate_log(&self) {
+        self.state.log.clear();
+        self.log('I', "CONTROL", "Log rotation initiated");
+    }
+
+    /// Keeps a line for `getLog`.
+    pub fn log(&self, severity: char, component: &str, message: &str) {
+        self.state.log.push(crate::log::line(self.clock.now_ms(), severity, component, "main", message));
     }
 
     /// Handles one request. A reply is one document appended to `reply`.
@@ -244,6 +292,9 @@ impl Service {
             bail!(code::UNAUTHORIZED, "{} may only be run against the admin database", command.name);
         }
         let args = self.check(request, command, &mut generic)?;
+        if let Some(lsid) = generic.lsid {
+            self.state.sessions.touch(lsid.id, self.clock.now_ms())?;
+        }
         if !command.is(flag::QUIET) {
             self.note_op(conn, request.body, command, &generic);
         }
@@ -298,6 +349,7 @@ impl Service {
             db: generic.db.to_owned(),
             body: (body.len_bytes() <= OP_BODY_BYTES_MAX).then(|| body.to_buf()),
             lsid: generic.lsid.map(|l| l.id),
+            killed: Arc::default(),
         };
         *conn.info.op.lock() = Some(op);
     }

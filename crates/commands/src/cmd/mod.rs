@@ -6,9 +6,19 @@ use crate::registry::{Command, OpClass};
 use crate::request::Outcome;
 use model::Result;
 
+pub(crate) mod admin;
 pub(crate) mod build_info;
+pub(crate) mod cluster_parameter;
+pub(crate) mod fcv;
+pub(crate) mod get_more;
 pub(crate) mod hello;
+pub(crate) mod operations;
+pub(crate) mod parameter;
 pub(crate) mod ping;
+pub(crate) mod replication;
+pub(crate) mod server_status;
+pub(crate) mod session;
+pub(crate) mod status;
 
 /// A command of class `Command` whose own value may be anything.
 const fn command(
