@@ -152,7 +152,7 @@ pub fn show(value: &Value<'_>) -> String {
 /// A number as MongoDB's lenient conversion makes it a whole one, held within 64 bits: doubles lose their fraction,
 /// decimals round half to even, NaN is 0. `None` for what is no number.
 pub fn to_i64(value: &Value<'_>) -> Option<i64> {
-    let n = model::Number::of(value)?;
+    let n = Number::of(value)?;
     Some(match n {
         _ if n.is_nan() => 0,
         Number::Decimal(d) => round_half_even(&d),

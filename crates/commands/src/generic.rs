@@ -328,7 +328,7 @@ pub fn write_concern(doc: Doc<'_>, standalone: bool) -> Result<WriteConcern> {
 
 fn acknowledge(value: &Value<'_>, standalone: bool) -> Result<Acknowledge> {
     match value {
-        v if v.is_number() => match if model::Number::of(v).is_some_and(model::Number::is_nan) { -1 } else { to_i64(v).unwrap_or(-1) } {
+        v if v.is_number() => match if Number::of(v).is_some_and(Number::is_nan) { -1 } else { to_i64(v).unwrap_or(-1) } {
             n @ 0..=1 => Ok(Acknowledge::Members(n as i32)),
             n @ 2..=50 if standalone => bail!(code::BAD_VALUE, "cannot use 'w' > 1 when a host is not replicated, given {n}"),
             n @ 2..=50 => Ok(Acknowledge::Members(n as i32)),

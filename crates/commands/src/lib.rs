@@ -9,6 +9,7 @@ mod cmd;
 pub mod counters;
 pub mod ctx;
 pub mod cursors;
+pub mod figures;
 pub mod generic;
 mod host;
 pub mod log;

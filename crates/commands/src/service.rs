@@ -12,6 +12,7 @@ use crate::reply;
 use crate::state::State;
 use model::{Doc, DocBuf, DocWriter, MongoError, ObjectId, Result, Timestamp, Value, bail, code};
 use parking_lot::Mutex;
+use store::Store;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -104,6 +105,8 @@ impl Drop for Connection {
 pub struct Service {
     /// Configuration.
     pub config: Config,
+    /// Data.
+    pub store: Arc<Store>,
     /// Time.
     pub clock: Arc<dyn Clock>,
     /// Counts.
@@ -132,7 +135,7 @@ const OP_BODY_BYTES_MAX: usize = 1024;
 
 impl Service {
     /// A service.
-    pub fn new(config: Config, clock: Arc<dyn Clock>) -> Service {
+    pub fn new(config: Config, clock: Arc<dyn Clock>, store: Arc<Store>) -> Service {
         let started_ms = clock.now_ms();
         let seconds = u32::try_from(started_ms / 1000).unwrap_or(0);
         let mut process_id = [0u8; 12];
@@ -157,6 +160,7 @@ impl Service {
             operation_time: AtomicU64::new(Timestamp { time: seconds, increment: 1 }.as_u64()),
             config,
             clock,
+            store,
         };
         service.log('I', "CONTROL", "Quarry starting");
         service

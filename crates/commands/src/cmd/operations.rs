@@ -66,9 +66,13 @@ fn describe(service: &Service, conn: &ConnectionInfo) -> DocBuf {
         let coll = op.body.as_ref().and_then(|b| b.doc().first()).and_then(|(_, v)| v.as_str()).unwrap_or("$cmd");
         w.put("ns", format!("{}.{coll}", op.db).as_str());
         match &op.body {
-            Some(body) => w.put("command", body),
-            None => w.put("command", &model::doc! { op.command: "...", "$truncated": true }),
-        };
+            Some(body) => {
+                w.put("command", body);
+            }
+            None => {
+                w.doc("command").put(op.command, coll).put("$truncated", true);
+            }
+        }
         w.put("numYields", 0i32);
         w.put("waitingForLock", false);
         w.put("killPending", op.killed.load(Ordering::Relaxed));
