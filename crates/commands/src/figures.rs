@@ -55,6 +55,12 @@ impl Service {
         self.store.engine().flush().map_err(store::error::storage)
     }
 
+    /// Bytes used and all bytes of the file system the data is on, as the server measured them last.
+    pub fn disk_bytes(&self) -> (i64, i64) {
+        let disk = self.state.disk_bytes.lock();
+        *disk
+    }
+
     /// Figures of the engine.
     pub fn engine_numbers(&self) -> EngineNumbers {
         let mut n = EngineNumbers::default();

@@ -23,6 +23,7 @@ pub mod request;
 pub mod service;
 pub mod sessions;
 pub mod state;
+pub mod write;
 
 pub use clock::{Clock, SystemClock};
 pub use request::{Outcome, Request, Sequence, WaitFor};

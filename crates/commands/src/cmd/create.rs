@@ -92,7 +92,7 @@ fn check(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<DocBuf> {
     if let Some(v) = a.doc("validator") {
         cx.service.check_validator(ns, v)?;
     }
-    let expire = expire(a, series.is_some() || clustered.is_some())?;
+    let expire = expire(a, series.is_some() || clustered.is_some(), cx.now_ms())?;
     Ok(DocBuf::build(|w| {
         if let Some((size, max)) = capped {
             w.put("capped", true).put("size", size);
@@ -255,30 +255,28 @@ fn clustered(a: &Args<'_>) -> Result<Option<DocBuf>> {
     Ok(Some(model::doc! { "v": 2i32, "key": { "_id": 1i32 }, "name": name, "unique": true }))
 }
 
-/// Latest expiry: the seconds must still be a date when counted from the epoch in milliseconds.
-const EXPIRE_SECONDS_MAX: i64 = i64::MAX / 1000;
-
 /// Seconds after which documents of a time-series or clustered collection expire; `None` is never.
 ///
 /// # Errors
-/// 72 InvalidOptions.
-pub(crate) fn expire_seconds(v: &Value<'_>) -> Result<Option<i64>> {
+/// 72 InvalidOptions, also for an age that reaches back before the epoch.
+pub(crate) fn expire_seconds(v: &Value<'_>, now_ms: i64) -> Result<Option<i64>> {
+    let max = now_ms / 1000;
     match v {
         Value::String("off") => Ok(None),
         Value::String(other) => bail!(code::INVALID_OPTIONS, "expireAfterSeconds must be a number or 'off', given '{other}'"),
         v => match to_i64(v) {
-            Some(n) if (0..EXPIRE_SECONDS_MAX).contains(&n) => Ok(Some(n)),
-            _ => bail!(code::INVALID_OPTIONS, "expireAfterSeconds must be 0 to {EXPIRE_SECONDS_MAX}, given {}", show(v)),
+            Some(n) if (0..=max).contains(&n) => Ok(Some(n)),
+            _ => bail!(code::INVALID_OPTIONS, "expireAfterSeconds must be 0 to {max} (the seconds since the epoch), given {}", show(v)),
         },
     }
 }
 
-fn expire(a: &Args<'_>, allowed: bool) -> Result<Option<i64>> {
+fn expire(a: &Args<'_>, allowed: bool, now_ms: i64) -> Result<Option<i64>> {
     if !a.has("expireAfterSeconds") {
         return Ok(None);
     }
     if !allowed {
         bail!(code::INVALID_OPTIONS, "'expireAfterSeconds' is only supported on time-series collections or when the 'clusteredIndex' option is specified");
     }
-    expire_seconds(&a.value("expireAfterSeconds"))
+    expire_seconds(&a.value("expireAfterSeconds"), now_ms)
 }
