@@ -67,7 +67,11 @@ pub fn parse(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<BoxExpr> {
     cx.depth += 1;
     let parsed = parse_inner(cx, spec);
     cx.depth -= 1;
-    fold(parsed?, cx.env)
+    let folded = fold(parsed?, cx.env);
+    match (cx.depth == 0).then(|| super::find_failure(folded.as_ref())).flatten() {
+        Some(error) => Err(error),
+        None => Ok(folded),
+    }
 }
 
 fn parse_inner(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<BoxExpr> {
