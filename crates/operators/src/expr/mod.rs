@@ -9,8 +9,10 @@ mod boolean;
 pub(crate) mod check;
 mod comparison;
 mod conditional;
+pub(in crate::expr) mod date_text;
 mod parse;
 mod path;
+mod types;
 
 pub use parse::{ParseCx, Scope, parse, parse_args, parse_constant, parse_object};
 pub use path::{CurrentPath, VarPath, walk};
@@ -213,6 +215,7 @@ static FAMILIES: &[&[&[Operator]]] = &[
     boolean::OPERATORS,
     comparison::OPERATORS,
     conditional::OPERATORS,
+    types::OPERATORS,
 ];
 
 fn all() -> impl Iterator<Item = &'static Operator> {

@@ -163,7 +163,7 @@ fn parse_path(cx: &mut ParseCx<'_>, s: &str) -> Result<BoxExpr> {
         return Ok(Box::new(CurrentPath(path)));
     };
     if var.is_empty() {
-        bail!(16872, "'$$' by itself is not a valid FieldPath");
+        bail!(code::FAILED_TO_PARSE, "'$$' by itself is not a valid FieldPath");
     }
     let (name, rest) = var.split_once('.').map_or((var, None), |(n, r)| (n, Some(r)));
     check_variable_name_for_read(name)?;
