@@ -1,0 +1,6 @@
+//! Tests of the operators as a whole: recorded behaviour of MongoDB, run in process.
+
+#![allow(missing_docs)]
+
+mod pipeline;
+mod recorded;
