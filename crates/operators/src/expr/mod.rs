@@ -5,6 +5,19 @@
 mod parse;
 mod path;
 
+pub(crate) mod args;
+#[cfg(test)]
+pub(crate) mod check;
+
+mod accumulator;
+mod array;
+//mod date;
+mod misc;
+mod object;
+mod set;
+mod timestamp;
+mod variable;
+
 pub use parse::{ParseCx, Scope, parse, parse_args, parse_constant, parse_object};
 pub use path::{CurrentPath, VarPath, walk};
 
@@ -162,7 +175,16 @@ macro_rules! expr_family {
 }
 
 /// Every folder of operators. A new folder is one line here.
-static FAMILIES: &[&[&[Operator]]] = &[];
+static FAMILIES: &[&[&[Operator]]] = &[
+    accumulator::OPERATORS,
+    array::OPERATORS,
+    //date::OPERATORS,
+    misc::OPERATORS,
+    object::OPERATORS,
+    set::OPERATORS,
+    timestamp::OPERATORS,
+    variable::OPERATORS,
+];
 
 /// The operator called `name` (with the dollar sign).
 pub fn find(name: &str) -> Option<&'static Operator> {
