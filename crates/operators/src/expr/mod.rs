@@ -7,12 +7,25 @@ mod bitwise;
 mod boolean;
 #[cfg(test)]
 pub(crate) mod check;
+#[cfg(test)]
+pub(crate) mod table;
 mod comparison;
 mod conditional;
 pub(in crate::expr) mod date_text;
 mod parse;
 mod path;
 mod types;
+
+pub(crate) mod args;
+
+mod accumulator;
+mod array;
+//mod date;
+mod misc;
+mod object;
+mod set;
+mod timestamp;
+mod variable;
 
 pub use parse::{ParseCx, Scope, parse, parse_args, parse_constant, parse_object};
 pub use path::{CurrentPath, VarPath, walk};
@@ -216,6 +229,14 @@ static FAMILIES: &[&[&[Operator]]] = &[
     comparison::OPERATORS,
     conditional::OPERATORS,
     types::OPERATORS,
+    accumulator::OPERATORS,
+    array::OPERATORS,
+    //date::OPERATORS,
+    misc::OPERATORS,
+    object::OPERATORS,
+    set::OPERATORS,
+    timestamp::OPERATORS,
+    variable::OPERATORS,
 ];
 
 fn all() -> impl Iterator<Item = &'static Operator> {
