@@ -12,6 +12,7 @@ mod conditional;
 pub(in crate::expr) mod date_text;
 mod parse;
 mod path;
+mod string;
 mod types;
 
 pub use parse::{ParseCx, Scope, parse, parse_args, parse_constant, parse_object};
@@ -215,6 +216,7 @@ static FAMILIES: &[&[&[Operator]]] = &[
     boolean::OPERATORS,
     comparison::OPERATORS,
     conditional::OPERATORS,
+    string::OPERATORS,
     types::OPERATORS,
 ];
 
