@@ -5,6 +5,7 @@
 mod parse;
 mod path;
 
+pub(crate) use parse::check_path;
 pub use parse::{ParseCx, Scope, parse, parse_args, parse_constant, parse_object};
 pub use path::{CurrentPath, VarPath, walk};
 
