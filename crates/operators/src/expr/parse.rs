@@ -69,7 +69,11 @@ pub fn parse(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<BoxExpr> {
     cx.depth += 1;
     let parsed = parse_inner(cx, spec);
     cx.depth -= 1;
-    fold(parsed?, cx.env)
+    let folded = fold(parsed?, cx.env);
+    match (cx.depth == 0).then(|| super::find_failure(folded.as_ref())).flatten() {
+        Some(error) => Err(error),
+        None => Ok(folded),
+    }
 }
 
 fn parse_inner(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<BoxExpr> {
@@ -162,7 +166,7 @@ fn parse_path(cx: &mut ParseCx<'_>, s: &str) -> Result<BoxExpr> {
         return Ok(Box::new(CurrentPath(path)));
     };
     if var.is_empty() {
-        bail!(16872, "'$$' by itself is not a valid FieldPath");
+        bail!(code::FAILED_TO_PARSE, "'$$' by itself is not a valid FieldPath");
     }
     let (name, rest) = var.split_once('.').map_or((var, None), |(n, r)| (n, Some(r)));
     check_variable_name_for_read(name)?;
