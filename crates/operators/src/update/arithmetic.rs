@@ -1,7 +1,7 @@
 //! `$inc` and `$mul`: numbers only. The result has the wider type of the two; int overflows to long. A missing field
 //! counts as zero of the operand's type. Errors: 14 for operands or fields that are no numbers, 2 for long overflow.
 
-use super::{At, Modifier, Outcome, identical};
+use super::{At, Modifier, Outcome};
 use model::{Number, Result, Value, bail, code};
 
 /// Which operation.
@@ -86,7 +86,9 @@ impl Modifier for Arithmetic {
             )
         };
         let new = new.value();
-        Ok(if identical(&current, &new) { Outcome::Keep } else { Outcome::Set(new) })
+        // By value, so that adding zero leaves a negative zero alone.
+        let same = current.tag() == new.tag() && model::compare(&current, &new).is_eq();
+        Ok(if same { Outcome::Keep } else { Outcome::Set(new) })
     }
 }
 

@@ -118,7 +118,7 @@ impl Update {
         };
         let Applied::Changed(new) = applied else { return Ok(Applied::Unchanged) };
         check_id(doc, new)?;
-        check_storable(new)?;
+        check_storable(doc, new, cx.inserting)?;
         if new.as_bytes() == doc.as_bytes() { Ok(Applied::Unchanged) } else { Ok(Applied::Changed(new)) }
     }
 
@@ -177,11 +177,13 @@ fn check_id(old: Doc<'_>, new: Doc<'_>) -> Result<()> {
     Ok(())
 }
 
-fn check_storable(new: Doc<'_>) -> Result<()> {
+/// Inserts may bring dollar-prefixed fields, updates may only keep them.
+fn check_storable(old: Doc<'_>, new: Doc<'_>, inserting: bool) -> Result<()> {
     if new.len_bytes() > MAX_DOCUMENT_BYTES {
         bail!(17419, "Resulting document after update is larger than {MAX_DOCUMENT_BYTES}");
     }
-    if let Some((name, _)) = new.iter().find(|(name, _)| name.starts_with('$')) {
+    let mut brought = new.iter().filter(|(name, _)| name.starts_with('$') && !old.contains(name));
+    if let Some((name, _)) = brought.next().filter(|_| !inserting) {
         bail!(
             code::DOLLAR_PREFIXED_FIELD_NAME,
             "The dollar ($) prefixed field '{name}' in '{name}' is not valid for storage."

@@ -17,7 +17,8 @@ pub(super) enum Part {
 /// Splits and checks a path.
 ///
 /// # Errors
-/// 56 empty path or component, 52 dollar-prefixed name, 2 misplaced or malformed positional component.
+/// 56 empty path or component, 2 misplaced or malformed positional component. Dollar-prefixed names are looked at when the
+/// result is known.
 pub(super) fn parse(path: &str) -> Result<Vec<Part>> {
     if path.is_empty() {
         bail!(code::EMPTY_FIELD_NAME, "An empty update path is not valid.");
@@ -43,10 +44,6 @@ pub(super) fn parse(path: &str) -> Result<Vec<Part>> {
                 }
                 Part::Filtered(id.to_owned())
             }
-            n if n.starts_with('$') => bail!(
-                code::DOLLAR_PREFIXED_FIELD_NAME,
-                "The dollar ($) prefixed field '{n}' in '{path}' is not valid for storage."
-            ),
             n => Part::Name(n.to_owned()),
         };
         if i == 0 && !matches!(part, Part::Name(_)) {

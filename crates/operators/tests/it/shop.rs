@@ -43,17 +43,22 @@ impl Shop {
         let (name, target) = command.first()?;
         let coll = target.as_str().unwrap_or("").to_owned();
         match name {
+            "listCollections" => Some(Ok(Reply::Docs(Vec::new()))),
             "insert" => {
                 known(command, &["documents", "ordered"])?;
                 let docs = command.field("documents").as_array()?;
                 let list = self.collections.entry(coll).or_default();
+                if docs.is_empty() || docs.iter().any(|d| d.as_doc().is_none()) {
+                    return None;
+                }
+                let n = docs.len() as i32;
                 for d in docs.iter().filter_map(|d| d.as_doc()) {
                     if d.field("_id").is_missing() {
                         return None;
                     }
                     list.push(with_id_first(d));
                 }
-                Some(Ok(Reply::Fields(doc! { "ok": 1.0 })))
+                Some(Ok(Reply::Fields(doc! { "n": n, "ok": 1.0 })))
             }
             "create" => {
                 known(command, &[])?;
@@ -130,7 +135,10 @@ impl Shop {
     }
 
     fn update(&mut self, coll: &str, command: Doc<'_>) -> Option<Result<Reply>> {
-        known(command, &["updates", "ordered", "let", "bypassDocumentValidation"])?;
+        known(command, &["updates", "ordered", "let"])?;
+        if command.contains("let") && command.field("let").as_doc().is_none() || command.field("updates").as_array()?.is_empty() {
+            return None;
+        }
         let (mut n, mut modified) = (0, 0);
         for u in command.field("updates").as_array()?.iter() {
             let u = u.as_doc()?;
