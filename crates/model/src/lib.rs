@@ -9,6 +9,8 @@ pub mod compare;
 pub mod decimal;
 mod doc_macro;
 pub mod error;
+#[cfg(feature = "extjson")]
+pub mod extjson;
 pub mod namespace;
 pub mod number;
 pub mod path;
