@@ -100,7 +100,7 @@ impl Decimal128 {
     pub fn from_i64(n: i64) -> Decimal128 {
         Decimal128::from_parts(n < 0, u128::from(n.unsigned_abs()), 0).unwrap_or(Decimal128::ZERO)
     }
-    /// Rounded to 15 significant digits, as MongoDB converts doubles.
+    /// Rounded to 15 significant digits, all of which are kept ("2.50000000000000"), as MongoDB converts doubles.
     pub fn from_f64(n: f64) -> Decimal128 {
         Decimal128::from_f64_digits(n, 15)
     }
@@ -118,19 +118,7 @@ impl Decimal128 {
         if n == 0.0 {
             return Decimal128::from_parts(n.is_sign_negative(), 0, 0).unwrap_or(Decimal128::ZERO);
         }
-        let text = format!("{:.*e}", digits - 1, n);
-        let d = Decimal128::parse(&text).unwrap_or(Decimal128::NAN);
-        // Trailing zeros were made by the fixed digit count, they are no part of the number.
-        match d.parts() {
-            Parts::Finite { negative, mut coefficient, mut exponent } => {
-                while exponent < 0 && coefficient % 10 == 0 && coefficient != 0 {
-                    coefficient /= 10;
-                    exponent += 1;
-                }
-                Decimal128::from_parts(negative, coefficient, exponent).unwrap_or(d)
-            }
-            _ => d,
-        }
+        Decimal128::parse(&format!("{:.*e}", digits - 1, n)).unwrap_or(Decimal128::NAN)
     }
 
     /// Nearest double.
@@ -372,9 +360,9 @@ mod tests {
 
     #[test]
     fn doubles_convert_as_mongodb_does() {
-        assert_eq!(Decimal128::from_f64(0.1).to_string(), "0.1");
-        assert_eq!(Decimal128::from_f64(1.0).to_string(), "1");
-        assert_eq!(Decimal128::from_f64(-2.5).to_string(), "-2.5");
+        assert_eq!(Decimal128::from_f64(0.1).to_string(), "0.100000000000000");
+        assert_eq!(Decimal128::from_f64(1.0).to_string(), "1.00000000000000");
+        assert_eq!(Decimal128::from_f64(-2.5).to_string(), "-2.50000000000000");
         assert_eq!(Decimal128::parse("0.1").unwrap().to_f64(), 0.1);
     }
 

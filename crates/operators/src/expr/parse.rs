@@ -25,6 +25,8 @@ pub struct ParseCx<'e> {
     pub scope: Scope,
     next_var: VarId,
     depth: usize,
+    /// Depth of filters being parsed; [`crate::filter`] keeps it.
+    pub(crate) filter_depth: usize,
 }
 
 /// Deepest nesting of expressions.
@@ -33,7 +35,7 @@ const MAX_DEPTH: usize = 200;
 impl<'e> ParseCx<'e> {
     /// A fresh state; the command's `let` variables are constants in it.
     pub fn new(env: &'e Env) -> ParseCx<'e> {
-        ParseCx { env, scope: Scope::default(), next_var: 1, depth: 0 }
+        ParseCx { env, scope: Scope::default(), next_var: 1, depth: 0, filter_depth: 0 }
     }
 
     /// Brings a variable into scope and gives it its number. Restore `scope` afterwards.
