@@ -4,4 +4,5 @@
 pub mod pipeline;
 mod rows;
 mod spill;
+mod spool;
 pub mod stages;

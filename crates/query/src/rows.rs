@@ -2,7 +2,7 @@
 
 use crate::pipeline::{Batch, Rt};
 use crate::stages::sort_pattern::SortPattern;
-use model::{Collate, Doc, MongoError, Result, Value, code};
+use model::{Collate, Doc, DocWriter, MongoError, Result, Value, code};
 use operators::Env;
 use smallvec::SmallVec;
 use std::cmp::Ordering;
@@ -51,6 +51,15 @@ impl Rows {
         });
         self.rows.push(Row { start, key_len, doc_len: doc.len_bytes() as u32, meta_len: meta_len as u32 });
         Ok(())
+    }
+
+    /// Appends a document under a key of one value.
+    pub(crate) fn push_keyed(&mut self, key: Value<'_>, doc: Doc<'_>) {
+        let start = self.bytes.len();
+        DocWriter::new(&mut self.bytes).put("", key);
+        let key_len = (self.bytes.len() - start) as u32;
+        self.bytes.extend_from_slice(doc.as_bytes());
+        self.rows.push(Row { start, key_len, doc_len: doc.len_bytes() as u32, meta_len: 0 });
     }
     pub(crate) fn len(&self) -> usize {
         self.rows.len()

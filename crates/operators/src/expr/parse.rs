@@ -190,11 +190,6 @@ fn parse_path(cx: &mut ParseCx<'_>, s: &str) -> Result<BoxExpr> {
             None => bail!(51144, "system variable $$CLUSTER_TIME is not available in standalone mode"),
         },
         "USER_ROLES" => with_path(Value::Array(Array::EMPTY)),
-        "DESCEND" | "PRUNE" | "KEEP" => Ok(Constant::boxed(Value::String(match name {
-            "DESCEND" => "descend",
-            "PRUNE" => "prune",
-            _ => "keep",
-        }))),
         _ => bail!(17276, "Use of undefined variable: {name}"),
     }
 }

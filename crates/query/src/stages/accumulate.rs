@@ -2,7 +2,7 @@
 //! Errors: 40234 no accumulator object, 40235 dot in the name, 40236 dollar in the name, 40237 array argument, 40238 several
 //! accumulators, 15952 unknown accumulator.
 
-use model::{Bump, Doc, DocWriter, Result, Value, bail};
+use model::{Bump, DocWriter, Result, Value, bail};
 use operators::Cx;
 use operators::accumulator::{self, Accumulator, AccumulatorSpec};
 use operators::expr::ParseCx;
@@ -80,9 +80,4 @@ pub(super) fn emit(
     let mut result = Ok(());
     out.build(None, |w| result = fill(w));
     result
-}
-
-/// The specification of fields, kept for explain.
-pub(super) fn spec_of(doc: Doc<'_>) -> model::DocBuf {
-    doc.to_buf()
 }

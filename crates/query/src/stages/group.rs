@@ -10,7 +10,7 @@ use crate::rows::memory_exceeded;
 use crate::spill::SpillFile;
 use hashbrown::HashTable;
 use model::{Bump, Doc, DocBuf, OwnedValue, Result, Value, bail, compare};
-use operators::expr::{self, BoxExpr};
+use operators::expr::{self, BoxExpr, ParseCx};
 use std::hash::Hasher;
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
             }
         }
         let Some(id) = id else { bail!(15955, "a group specification must include an _id") };
-        one(Group { id, fields, spec: spec.to_buf() })
+        one(Group { id, fields, shown: model::doc! { "$group": arg } })
     },
 }];
 
@@ -42,7 +42,15 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
 pub(crate) struct Group {
     id: BoxExpr,
     fields: Vec<Field>,
-    spec: DocBuf,
+    shown: DocBuf,
+}
+
+impl Group {
+    /// A group by an expression of ours; `shown` is what explain shows.
+    pub(super) fn new(cx: &mut ParseCx<'_>, id: BoxExpr, output: Doc<'_>, shown: DocBuf) -> Result<Group> {
+        let fields = output.iter().map(|(name, v)| parse_field(cx, name, v)).collect::<Result<Vec<_>>>()?;
+        Ok(Group { id, fields, shown })
+    }
 }
 
 impl Stage for Group {
@@ -59,7 +67,7 @@ impl Stage for Group {
         }))
     }
     fn describe(&self) -> DocBuf {
-        model::doc! { "$group": &self.spec }
+        self.shown.clone()
     }
 }
 

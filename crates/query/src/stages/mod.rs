@@ -4,13 +4,28 @@ pub mod each;
 pub mod sort_pattern;
 
 mod accumulate;
+mod bucket;
+mod bucket_auto;
 mod count;
+mod documents;
+mod facet;
+mod fields;
+mod granularity;
 mod group;
+mod join;
 pub(crate) mod limit;
+mod lookup;
 mod matching;
+pub mod path;
+mod redact;
+mod replace_root;
+mod sample;
 pub(crate) mod skip;
 mod sort;
 mod sort_by_count;
+mod union_with;
+mod unwind;
+mod variables;
 
 use crate::pipeline::{Docs, MatchFilter, Place, Rt, StageCx};
 use model::{DocBuf, Result, Value};
@@ -85,13 +100,23 @@ pub struct StageOp {
 
 /// Every stage.
 static STAGES: &[&[StageOp]] = &[
+    bucket::STAGES,
+    bucket_auto::STAGES,
     count::STAGES,
+    documents::STAGES,
+    facet::STAGES,
     group::STAGES,
     limit::STAGES,
+    lookup::STAGES,
     matching::STAGES,
+    redact::STAGES,
+    replace_root::STAGES,
+    sample::STAGES,
     skip::STAGES,
     sort::STAGES,
     sort_by_count::STAGES,
+    union_with::STAGES,
+    unwind::STAGES,
 ];
 
 /// The stage called `name` (with the dollar sign).

@@ -5,6 +5,7 @@
 //! Errors: 15974 value neither number nor `$meta`, 15975 number other than 1 and -1, 15976 empty, 13103 more than 32 keys,
 //! 17312 other expressions, 31138 unknown `$meta`, field path codes.
 
+use super::path::checked_path;
 use model::{Array, Collate, Doc, DocBuf, DocWriter, FieldPath, Number, Result, Value, bail, code, compare_with};
 use operators::Env;
 use smallvec::SmallVec;
@@ -190,35 +191,6 @@ fn truncated(n: f64) -> Option<i32> {
 fn rounded(d: &model::Decimal128) -> Option<i32> {
     let n = d.to_f64();
     (n.is_finite() && n.abs() < 1e9).then(|| n.round_ties_even() as i32)
-}
-
-/// A field path without dollar signs, empty parts or null bytes.
-///
-/// # Errors
-/// 40352 empty, 40353 trailing dot, 15998 empty part, 16410 dollar, 16411 null byte, 15 too deep.
-pub fn checked_path(text: &str) -> Result<FieldPath> {
-    if text.is_empty() {
-        bail!(40352, "FieldPath cannot be constructed with empty string");
-    }
-    if text.ends_with('.') {
-        bail!(40353, "FieldPath must not end with a '.': {text}");
-    }
-    let path = FieldPath::new(text);
-    if path.parts().len() > 200 {
-        bail!(code::OVERFLOW, "FieldPath is too long: {} parts, at most 200 allowed", path.parts().len());
-    }
-    for part in path.parts() {
-        if part.name.is_empty() {
-            bail!(15998, "FieldPath field names may not be empty strings: {text}");
-        }
-        if part.name.starts_with('$') {
-            bail!(16410, "FieldPath field names may not start with '$': {text}");
-        }
-        if part.name.contains('\0') {
-            bail!(16411, "FieldPath field names may not contain a null byte");
-        }
-    }
-    Ok(path)
 }
 
 /// The value at a path when no array is on the way or at its end; `None` with one.
