@@ -5,6 +5,7 @@
 
 pub mod cx;
 pub mod expr;
+pub mod numeric;
 
 pub mod accumulator;
 pub mod filter;

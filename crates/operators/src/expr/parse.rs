@@ -69,7 +69,11 @@ pub fn parse(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<BoxExpr> {
     cx.depth += 1;
     let parsed = parse_inner(cx, spec);
     cx.depth -= 1;
-    fold(parsed?, cx.env)
+    let folded = fold(parsed?, cx.env);
+    match (cx.depth == 0).then(|| super::find_failure(folded.as_ref())).flatten() {
+        Some(error) => Err(error),
+        None => Ok(folded),
+    }
 }
 
 fn parse_inner(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<BoxExpr> {
@@ -161,7 +165,7 @@ fn parse_path(cx: &mut ParseCx<'_>, s: &str) -> Result<BoxExpr> {
         return Ok(Box::new(CurrentPath(path)));
     };
     if var.is_empty() {
-        bail!(16872, "'$$' by itself is not a valid FieldPath");
+        bail!(code::FAILED_TO_PARSE, "'$$' by itself is not a valid FieldPath");
     }
     let (name, rest) = var.split_once('.').map_or((var, None), |(n, r)| (n, Some(r)));
     check_variable_name_for_read(name)?;
@@ -187,7 +191,7 @@ fn parse_path(cx: &mut ParseCx<'_>, s: &str) -> Result<BoxExpr> {
         "NOW" => with_path(Value::Date(cx.env.now_ms)),
         "CLUSTER_TIME" => match cx.env.cluster_time {
             Some(t) => with_path(Value::Timestamp(t)),
-            None => bail!(51144, "system variable $$CLUSTER_TIME is not available in standalone mode"),
+            None => bail!(10071200, "system variable $$CLUSTER_TIME is not available: the server is not part of a replica set"),
         },
         "USER_ROLES" => with_path(Value::Array(Array::EMPTY)),
         _ => bail!(17276, "Use of undefined variable: {name}"),
