@@ -195,11 +195,6 @@ fn parse_path(cx: &mut ParseCx<'_>, s: &str) -> Result<BoxExpr> {
             None => bail!(10071200, "system variable $$CLUSTER_TIME is not available: the server is not part of a replica set"),
         },
         "USER_ROLES" => with_path(Value::Array(Array::EMPTY)),
-        "DESCEND" | "PRUNE" | "KEEP" => Ok(Constant::boxed(Value::String(match name {
-            "DESCEND" => "descend",
-            "PRUNE" => "prune",
-            _ => "keep",
-        }))),
         _ => bail!(17276, "Use of undefined variable: {name}"),
     }
 }
