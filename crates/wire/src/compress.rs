@@ -61,7 +61,10 @@ pub struct CompressorSet(u8);
 impl Default for CompressorSet {
     /// MongoDB's default: snappy, zstd, zlib.
     fn default() -> Self {
-        Self::NONE.with(Compressor::Snappy).with(Compressor::Zstd).with(Compressor::Zlib)
+        Self::NONE
+            .with(Compressor::Snappy)
+            .with(Compressor::Zstd)
+            .with(Compressor::Zlib)
     }
 }
 
@@ -106,21 +109,38 @@ pub(crate) fn decompress(
         Some((op, size, id, data))
     });
     let Some((op_code, declared, id, data)) = split else {
-        return Err(refuse(format!("OP_COMPRESSED of {} bytes is too short", payload.len())));
+        return Err(refuse(format!(
+            "OP_COMPRESSED of {} bytes is too short",
+            payload.len()
+        )));
     };
     let limit = MAX_MESSAGE_LEN - HEADER_LEN;
     let size = match usize::try_from(declared) {
         Ok(size) if size <= limit => size,
-        _ => return Err(refuse(format!("uncompressed size {declared} is invalid, allowed are 0 to {limit}"))),
+        _ => {
+            return Err(refuse(format!(
+                "uncompressed size {declared} is invalid, allowed are 0 to {limit}"
+            )));
+        }
     };
     let compressor = match Compressor::from_id(id) {
         Some(c) if allowed.contains(c) => c,
-        _ => return Err(refuse(format!("compressor {id} is not enabled on this server"))),
+        _ => {
+            return Err(refuse(format!(
+                "compressor {id} is not enabled on this server"
+            )));
+        }
     };
     if op_code == OpCode::Compressed as i32 {
-        return Err(refuse("OP_COMPRESSED inside OP_COMPRESSED is not allowed".into()));
+        return Err(refuse(
+            "OP_COMPRESSED inside OP_COMPRESSED is not allowed".into(),
+        ));
     }
-    let inner = Header { message_len: i32::try_from(size + HEADER_LEN).unwrap_or(i32::MAX), op_code, ..header };
+    let inner = Header {
+        message_len: i32::try_from(size + HEADER_LEN).unwrap_or(i32::MAX),
+        op_code,
+        ..header
+    };
     out.clear();
     out.extend_from_slice(&inner.to_bytes());
     match inflate(compressor, data, size, out) {
@@ -129,12 +149,20 @@ pub(crate) fn decompress(
             "compressed message declares {size} bytes but holds {}",
             out.len().saturating_sub(HEADER_LEN)
         ))),
-        Err(error) => Err(refuse(format!("message cannot be decompressed with {}: {error}", compressor.name()))),
+        Err(error) => Err(refuse(format!(
+            "message cannot be decompressed with {}: {error}",
+            compressor.name()
+        ))),
     }
 }
 
 /// Appends at most `size + 1` bytes, the extra one proving that there was more than declared.
-fn inflate(compressor: Compressor, data: &[u8], size: usize, out: &mut Vec<u8>) -> std::io::Result<()> {
+fn inflate(
+    compressor: Compressor,
+    data: &[u8],
+    size: usize,
+    out: &mut Vec<u8>,
+) -> std::io::Result<()> {
     match compressor {
         Compressor::Noop => {
             out.extend_from_slice(data);
@@ -153,7 +181,9 @@ fn inflate(compressor: Compressor, data: &[u8], size: usize, out: &mut Vec<u8>) 
             Ok(())
         }
         Compressor::Zlib => read_growing(flate2::read::ZlibDecoder::new(data), size, out),
-        Compressor::Zstd => read_growing(zstd::stream::read::Decoder::with_buffer(data)?, size, out),
+        Compressor::Zstd => {
+            read_growing(zstd::stream::read::Decoder::with_buffer(data)?, size, out)
+        }
     }
 }
 
@@ -200,8 +230,15 @@ pub(crate) fn compress_in_place(
     if compressor != Compressor::Noop && compressed_len >= HEADER_LEN + size {
         return;
     }
-    let (Ok(message_len), Ok(uncompressed)) = (i32::try_from(compressed_len), i32::try_from(size)) else { return };
-    let wrapper = Header { message_len, op_code: OpCode::Compressed as i32, ..header };
+    let (Ok(message_len), Ok(uncompressed)) = (i32::try_from(compressed_len), i32::try_from(size))
+    else {
+        return;
+    };
+    let wrapper = Header {
+        message_len,
+        op_code: OpCode::Compressed as i32,
+        ..header
+    };
     out.truncate(start);
     out.extend_from_slice(&wrapper.to_bytes());
     out.extend_from_slice(&header.op_code.to_le_bytes());
@@ -219,7 +256,8 @@ fn deflate(compressor: Compressor, data: &[u8], out: &mut Vec<u8>) -> std::io::R
             out.truncate(written);
         }
         Compressor::Zlib => {
-            let mut encoder = flate2::read::ZlibEncoder::new(data, flate2::Compression::new(ZLIB_LEVEL));
+            let mut encoder =
+                flate2::read::ZlibEncoder::new(data, flate2::Compression::new(ZLIB_LEVEL));
             encoder.read_to_end(out)?;
         }
         Compressor::Zstd => zstd::stream::copy_encode(data, out, ZSTD_LEVEL)?,

@@ -15,23 +15,35 @@ pub type Split<'a> = Result<(&'a [u8], &'a [u8]), (i32, String)>;
 /// `InvalidBSON` (22) or `BSONObjectTooLarge` (10334) with a message, when the declared length is impossible.
 pub fn split_document(bytes: &[u8]) -> Split<'_> {
     let Some((declared, _)) = split_i32(bytes) else {
-        return Err((code::INVALID_BSON, format!("a document needs at least 5 bytes, {} are left", bytes.len())));
+        return Err((
+            code::INVALID_BSON,
+            format!(
+                "a document needs at least 5 bytes, {} are left",
+                bytes.len()
+            ),
+        ));
     };
     let len = usize::try_from(declared).unwrap_or(0);
     if len > MAX_DOCUMENT_LEN {
         return Err((
             code::BSON_OBJECT_TOO_LARGE,
-            format!("document of {declared} bytes is larger than the limit of {MAX_DOCUMENT_LEN} bytes"),
+            format!(
+                "document of {declared} bytes is larger than the limit of {MAX_DOCUMENT_LEN} bytes"
+            ),
         ));
     }
     match bytes.split_at_checked(len) {
         Some((doc, rest)) if len >= 5 && doc.last() == Some(&0) => Ok((doc, rest)),
-        Some(_) if len >= 5 => {
-            Err((code::INVALID_BSON, format!("document of {declared} bytes does not end with a zero byte")))
-        }
+        Some(_) if len >= 5 => Err((
+            code::INVALID_BSON,
+            format!("document of {declared} bytes does not end with a zero byte"),
+        )),
         _ => Err((
             code::INVALID_BSON,
-            format!("document declares {declared} bytes, allowed are 5 to the {} that are left", bytes.len()),
+            format!(
+                "document declares {declared} bytes, allowed are 5 to the {} that are left",
+                bytes.len()
+            ),
         )),
     }
 }

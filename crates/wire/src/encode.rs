@@ -15,7 +15,11 @@ pub struct MessageBuilder {
 impl MessageBuilder {
     /// An empty message.
     pub fn new(request_id: i32) -> Self {
-        Self { request_id, flags: 0, sections: Vec::new() }
+        Self {
+            request_id,
+            flags: 0,
+            sections: Vec::new(),
+        }
     }
 
     /// Sets flag bits; see [`crate::flags`].
@@ -35,7 +39,11 @@ impl MessageBuilder {
 
     /// Appends a document sequence.
     #[must_use]
-    pub fn sequence<'a>(mut self, name: &str, documents: impl IntoIterator<Item = &'a [u8]>) -> Self {
+    pub fn sequence<'a>(
+        mut self,
+        name: &str,
+        documents: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Self {
         self.sections.push(1);
         let start = self.sections.len();
         self.sections.extend_from_slice(&[0; 4]);

@@ -44,11 +44,19 @@ pub(crate) mod code {
 
 impl WireError {
     pub(crate) fn close(code: i32, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), recovery: Recovery::Close }
+        Self {
+            code,
+            message: message.into(),
+            recovery: Recovery::Close,
+        }
     }
 
     pub(crate) fn reply(code: i32, message: impl Into<String>, to: ReplyContext) -> Self {
-        Self { code, message: message.into(), recovery: Recovery::Reply(to) }
+        Self {
+            code,
+            message: message.into(),
+            recovery: Recovery::Reply(to),
+        }
     }
 
     /// The symbolic name MongoDB sends beside the code; unnamed assertions are `Location<code>`.

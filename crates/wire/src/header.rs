@@ -65,13 +65,26 @@ impl Header {
         let (request_id, rest) = split_i32(rest)?;
         let (response_to, rest) = split_i32(rest)?;
         let (op_code, rest) = split_i32(rest)?;
-        Some((Self { message_len, request_id, response_to, op_code }, rest))
+        Some((
+            Self {
+                message_len,
+                request_id,
+                response_to,
+                op_code,
+            },
+            rest,
+        ))
     }
 
     /// The 16 bytes of this header.
     pub fn to_bytes(self) -> [u8; HEADER_LEN] {
         let mut out = [0; HEADER_LEN];
-        let fields = [self.message_len, self.request_id, self.response_to, self.op_code];
+        let fields = [
+            self.message_len,
+            self.request_id,
+            self.response_to,
+            self.op_code,
+        ];
         for (slot, field) in out.chunks_exact_mut(4).zip(fields) {
             slot.copy_from_slice(&field.to_le_bytes());
         }
@@ -92,12 +105,16 @@ pub(crate) fn split_i32(bytes: &[u8]) -> Option<(i32, &[u8])> {
 /// # Errors
 /// `ProtocolError` (17), connection to be closed, when the declared length is outside 16..=48,000,000.
 pub fn frame_len(received: &[u8]) -> Result<Option<usize>, WireError> {
-    let Some((declared, _)) = split_i32(received) else { return Ok(None) };
+    let Some((declared, _)) = split_i32(received) else {
+        return Ok(None);
+    };
     match usize::try_from(declared) {
         Ok(len) if (HEADER_LEN..=MAX_MESSAGE_LEN).contains(&len) => Ok(Some(len)),
         _ => Err(WireError::close(
             code::PROTOCOL_ERROR,
-            format!("message length {declared} is invalid, allowed are {HEADER_LEN} to {MAX_MESSAGE_LEN}"),
+            format!(
+                "message length {declared} is invalid, allowed are {HEADER_LEN} to {MAX_MESSAGE_LEN}"
+            ),
         )),
     }
 }

@@ -66,7 +66,10 @@ pub fn begin_reply(out: &mut Vec<u8>, context: &ReplyContext) -> Reserved {
         Protocol::LegacyCommand | Protocol::LegacyFailure => REPLY_PREFIX_LEN,
     };
     out.resize(start + prefix, 0);
-    Reserved { start, document: start + prefix }
+    Reserved {
+        start,
+        document: start + prefix,
+    }
 }
 
 /// Patches the reserved header, adds the checksum and compresses when the request asked for it.
@@ -89,11 +92,19 @@ pub fn finish_reply(
     let Reserved { start, document } = reserved;
     if let Err(message) = check_document(out.get(document..).unwrap_or_default()) {
         out.truncate(start);
-        return Err(WireError::reply(code::BSON_OBJECT_TOO_LARGE, message, *context));
+        return Err(WireError::reply(
+            code::BSON_OBJECT_TOO_LARGE,
+            message,
+            *context,
+        ));
     }
     let checksum = context.checksum && context.protocol == Protocol::Msg;
     let message_len = out.len() - start + if checksum { 4 } else { 0 };
-    let op_code = if context.protocol == Protocol::Msg { OpCode::Msg } else { OpCode::Reply };
+    let op_code = if context.protocol == Protocol::Msg {
+        OpCode::Msg
+    } else {
+        OpCode::Reply
+    };
     let header = Header {
         message_len: i32::try_from(message_len).unwrap_or(i32::MAX),
         request_id,
@@ -121,11 +132,17 @@ fn check_document(appended: &[u8]) -> Result<(), String> {
     let declared = appended.first_chunk::<4>().map(|b| i32::from_le_bytes(*b));
     let whole = declared.and_then(|len| usize::try_from(len).ok()) == Some(appended.len());
     if !whole || appended.len() < 5 {
-        return Err(format!("reply of {} bytes is not exactly one document", appended.len()));
+        return Err(format!(
+            "reply of {} bytes is not exactly one document",
+            appended.len()
+        ));
     }
     let limit = MAX_MESSAGE_LEN - REPLY_PREFIX_LEN;
     if appended.len() > limit {
-        return Err(format!("reply of {} bytes is larger than the limit of {limit} bytes", appended.len()));
+        return Err(format!(
+            "reply of {} bytes is larger than the limit of {limit} bytes",
+            appended.len()
+        ));
     }
     Ok(())
 }
@@ -146,7 +163,10 @@ fn write_prefix(prefix: &mut [u8], header: Header, protocol: Protocol, checksum:
         Protocol::LegacyFailure => [QUERY_FAILURE, 0, 0, 0, 1],
     };
     // OP_MSG: flag bits, then section kind 0. OP_REPLY: flags, cursor id (8 bytes), starting from, number returned.
-    let bytes = header.to_bytes().into_iter().chain(fixed.into_iter().flat_map(i32::to_le_bytes));
+    let bytes = header
+        .to_bytes()
+        .into_iter()
+        .chain(fixed.into_iter().flat_map(i32::to_le_bytes));
     for (slot, byte) in prefix.iter_mut().zip(bytes) {
         *slot = byte;
     }

@@ -52,7 +52,8 @@ impl<'a> Request<'a> {
 
     /// Database of a legacy request (`admin` of `admin.$cmd`).
     pub fn legacy_database(&self) -> Option<&'a str> {
-        self.legacy_namespace.and_then(|ns| ns.strip_suffix(".$cmd"))
+        self.legacy_namespace
+            .and_then(|ns| ns.strip_suffix(".$cmd"))
     }
 
     /// The sequence under `name`, if sent.
@@ -100,8 +101,16 @@ pub fn decode<'a>(
 }
 
 /// Handshake and credentials stay out of compression, as the protocol's specification demands.
-const NEVER_COMPRESSED: [&str; 8] =
-    ["hello", "isMaster", "ismaster", "saslStart", "saslContinue", "authenticate", "createUser", "updateUser"];
+const NEVER_COMPRESSED: [&str; 8] = [
+    "hello",
+    "isMaster",
+    "ismaster",
+    "saslStart",
+    "saslContinue",
+    "authenticate",
+    "createUser",
+    "updateUser",
+];
 
 fn split_frame(frame: &[u8]) -> Result<(Header, &[u8]), WireError> {
     let declared = frame_len(frame)?;
@@ -109,7 +118,10 @@ fn split_frame(frame: &[u8]) -> Result<(Header, &[u8]), WireError> {
         Some(split) if declared == Some(frame.len()) => Ok(split),
         _ => Err(WireError::close(
             code::PROTOCOL_ERROR,
-            format!("message of {} bytes does not match its declared length", frame.len().max(HEADER_LEN)),
+            format!(
+                "message of {} bytes does not match its declared length",
+                frame.len().max(HEADER_LEN)
+            ),
         )),
     }
 }
@@ -133,11 +145,17 @@ fn decode_plain<'a>(
         Some(OpCode::GetMore) => Err(legacy::removed("OP_GET_MORE", context)),
         Some(op) => Err(WireError::close(
             code::LEGACY_OPCODE,
-            format!("operation {op:?} ({}) is not accepted, use OP_MSG (2013)", header.op_code),
+            format!(
+                "operation {op:?} ({}) is not accepted, use OP_MSG (2013)",
+                header.op_code
+            ),
         )),
         None => Err(WireError::close(
             code::PROTOCOL_ERROR,
-            format!("unknown operation code {}, use OP_MSG (2013)", header.op_code),
+            format!(
+                "unknown operation code {}, use OP_MSG (2013)",
+                header.op_code
+            ),
         )),
     }
 }

@@ -2,7 +2,10 @@
 
 use rand::rngs::StdRng;
 use rand::{Rng, RngCore, SeedableRng};
-use wire::{Compressor, CompressorSet, DecodeOptions, MAX_MESSAGE_LEN, MessageBuilder, decode, flags, frame_len};
+use wire::{
+    Compressor, CompressorSet, DecodeOptions, MAX_MESSAGE_LEN, MessageBuilder, decode, flags,
+    frame_len,
+};
 
 use crate::support::{binary_document, document, message, op_query};
 
@@ -11,10 +14,16 @@ const ROUNDS: usize = 60_000;
 fn corpus() -> Vec<Vec<u8>> {
     let ping = document("ping", 1);
     let find = binary_document("find", &[b'q'; 600]);
-    let plain = MessageBuilder::new(3).body(&find).sequence("documents", [&ping[..], &ping[..]]).build();
+    let plain = MessageBuilder::new(3)
+        .body(&find)
+        .sequence("documents", [&ping[..], &ping[..]])
+        .build();
     let mut out = vec![
         MessageBuilder::new(1).body(&ping).build(),
-        MessageBuilder::new(2).flags(flags::CHECKSUM_PRESENT).body(&ping).build(),
+        MessageBuilder::new(2)
+            .flags(flags::CHECKSUM_PRESENT)
+            .body(&ping)
+            .build(),
         op_query("admin.$cmd", -1, &ping),
         op_query("test.things", 1, &ping),
         message(2005, &[0; 30]),
@@ -36,7 +45,8 @@ fn mutate(frame: &mut Vec<u8>, rng: &mut StdRng) {
             2 => frame.truncate(at),
             3 => frame.insert(at, rng.random()),
             4 if at + 4 <= frame.len() => {
-                let odd = [0, 1, 4, 5, 16, -1, i32::MAX, i32::MIN, 48_000_000][rng.random_range(0..9)];
+                let odd =
+                    [0, 1, 4, 5, 16, -1, i32::MAX, i32::MIN, 48_000_000][rng.random_range(0..9)];
                 frame[at..at + 4].copy_from_slice(&odd.to_le_bytes());
             }
             _ => {
@@ -56,7 +66,9 @@ fn mutate(frame: &mut Vec<u8>, rng: &mut StdRng) {
 fn random_and_mutated_frames_never_panic_and_never_outgrow_the_limit() {
     let corpus = corpus();
     let mut rng = StdRng::seed_from_u64(0x51AB);
-    let options = DecodeOptions { compressors: CompressorSet::default().with(Compressor::Noop) };
+    let options = DecodeOptions {
+        compressors: CompressorSet::default().with(Compressor::Noop),
+    };
     let (mut accepted, mut refused) = (0, 0);
     let mut scratch = Vec::new();
     for round in 0..ROUNDS {
@@ -86,7 +98,10 @@ fn random_and_mutated_frames_never_panic_and_never_outgrow_the_limit() {
         assert!(scratch.capacity() <= 2 * MAX_MESSAGE_LEN);
     }
     // The mutations must reach both sides, or this test proves nothing.
-    assert!(accepted > ROUNDS / 50 && refused > ROUNDS / 5, "accepted {accepted}, refused {refused}");
+    assert!(
+        accepted > ROUNDS / 50 && refused > ROUNDS / 5,
+        "accepted {accepted}, refused {refused}"
+    );
 }
 
 /// A frame of a few bytes that declares 47 MB must not make the server allocate 47 MB.
@@ -99,8 +114,19 @@ fn declared_size_alone_allocates_nothing_large() {
             payload.push(id);
             payload.extend_from_slice(data);
             let mut scratch = Vec::new();
-            assert!(decode(&message(2012, &payload), &DecodeOptions::default(), &mut scratch).is_err());
-            assert!(scratch.capacity() < 1_000_000, "compressor {id}: {} bytes", scratch.capacity());
+            assert!(
+                decode(
+                    &message(2012, &payload),
+                    &DecodeOptions::default(),
+                    &mut scratch
+                )
+                .is_err()
+            );
+            assert!(
+                scratch.capacity() < 1_000_000,
+                "compressor {id}: {} bytes",
+                scratch.capacity()
+            );
         }
     }
 }
@@ -113,7 +139,8 @@ fn bomb_stops_at_the_declared_size() {
         (3u8, zstd::bulk::compress(&zeros, 1).unwrap()),
         (2, {
             use std::io::Write;
-            let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+            let mut encoder =
+                flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
             encoder.write_all(&zeros).unwrap();
             encoder.finish().unwrap()
         }),
@@ -123,8 +150,16 @@ fn bomb_stops_at_the_declared_size() {
         payload.push(id);
         payload.extend_from_slice(&data);
         let mut scratch = Vec::new();
-        let error = decode(&message(2012, &payload), &DecodeOptions::default(), &mut scratch).unwrap_err();
-        assert_eq!(error.message, "compressed message declares 1000 bytes but holds 1001");
+        let error = decode(
+            &message(2012, &payload),
+            &DecodeOptions::default(),
+            &mut scratch,
+        )
+        .unwrap_err();
+        assert_eq!(
+            error.message,
+            "compressed message declares 1000 bytes but holds 1001"
+        );
         assert!(scratch.capacity() < 1_000_000);
     }
 }

@@ -22,10 +22,17 @@ fn compressed(op_code: i32, size: i32, id: u8, data: &[u8]) -> Vec<u8> {
 fn frame_lengths() {
     assert_eq!(frame_len(&[1, 2, 3]).unwrap(), None);
     assert_eq!(frame_len(&16i32.to_le_bytes()).unwrap(), Some(16));
-    assert_eq!(frame_len(&48_000_000i32.to_le_bytes()).unwrap(), Some(48_000_000));
+    assert_eq!(
+        frame_len(&48_000_000i32.to_le_bytes()).unwrap(),
+        Some(48_000_000)
+    );
     for bad in [0, 15, -1, i32::MIN, i32::MAX, 48_000_001] {
         let error = frame_len(&bad.to_le_bytes()).unwrap_err();
-        assert_eq!((error.code, error.recovery), (17, wire::Recovery::Close), "{bad}");
+        assert_eq!(
+            (error.code, error.recovery),
+            (17, wire::Recovery::Close),
+            "{bad}"
+        );
     }
 }
 
@@ -35,13 +42,28 @@ fn sections() {
     let two_bodies = MessageBuilder::new(1).body(&ping).body(&ping).build();
     assert_eq!(verdict(&two_bodies), (40430, false));
     assert_eq!(verdict(&msg(&[])), (40587, false));
-    assert_eq!(verdict(&MessageBuilder::new(1).sequence("d", [&ping[..]]).build()), (40587, false));
-    let twice = MessageBuilder::new(1).body(&ping).sequence("d", []).sequence("d", []).build();
+    assert_eq!(
+        verdict(&MessageBuilder::new(1).sequence("d", [&ping[..]]).build()),
+        (40587, false)
+    );
+    let twice = MessageBuilder::new(1)
+        .body(&ping)
+        .sequence("d", [])
+        .sequence("d", [])
+        .build();
     assert_eq!(verdict(&twice), (40431, false));
-    let three = MessageBuilder::new(1).body(&ping).sequence("a", []).sequence("b", []).sequence("c", []).build();
+    let three = MessageBuilder::new(1)
+        .body(&ping)
+        .sequence("a", [])
+        .sequence("b", [])
+        .sequence("c", [])
+        .build();
     assert_eq!(verdict(&three), (257, true));
     for kind in [2, 3, 255] {
-        assert_eq!(verdict(&msg(&[&[kind], &ping[..]].concat())), (40432, false));
+        assert_eq!(
+            verdict(&msg(&[&[kind], &ping[..]].concat())),
+            (40432, false)
+        );
     }
     assert_eq!(verdict(&message(2013, &[0; 3])), (17, true));
 }
@@ -50,16 +72,24 @@ fn sections() {
 fn documents() {
     let mut no_end = document("ping", 1);
     *no_end.last_mut().unwrap() = 1;
-    assert_eq!(verdict(&MessageBuilder::new(1).body(&no_end).build()), (22, false));
+    assert_eq!(
+        verdict(&MessageBuilder::new(1).body(&no_end).build()),
+        (22, false)
+    );
     for declared in [-1, 0, 4, 100, i32::MIN] {
         let body = [&[0u8][..], &i32::to_le_bytes(declared), &[0; 3]].concat();
         assert_eq!(verdict(&msg(&body)), (22, false), "{declared}");
     }
     let at_limit = binary_document("insert", &vec![0; MAX_DOCUMENT_LEN - 18]);
     assert_eq!(at_limit.len(), MAX_DOCUMENT_LEN);
-    with_decoded(&MessageBuilder::new(1).body(&at_limit).build(), |r| assert!(r.is_ok()));
+    with_decoded(&MessageBuilder::new(1).body(&at_limit).build(), |r| {
+        assert!(r.is_ok())
+    });
     let above = binary_document("insert", &vec![0; MAX_DOCUMENT_LEN - 17]);
-    assert_eq!(verdict(&MessageBuilder::new(1).body(&above).build()), (10334, false));
+    assert_eq!(
+        verdict(&MessageBuilder::new(1).body(&above).build()),
+        (10334, false)
+    );
 }
 
 #[test]
@@ -74,7 +104,15 @@ fn sequences() {
     let not_utf8 = [&[1u8][..], &6i32.to_le_bytes(), b"\xFF\0"].concat();
     assert_eq!(verdict(&msg(&not_utf8)), (22, false));
     let half = &ping[..ping.len() - 2];
-    assert_eq!(verdict(&MessageBuilder::new(1).sequence("d", [half]).body(&ping).build()), (22, false));
+    assert_eq!(
+        verdict(
+            &MessageBuilder::new(1)
+                .sequence("d", [half])
+                .body(&ping)
+                .build()
+        ),
+        (22, false)
+    );
 }
 
 #[test]
@@ -86,13 +124,18 @@ fn flag_bits() {
     }
     for bit in 16..32 {
         let frame = MessageBuilder::new(1).flags(1 << bit).body(&ping).build();
-        with_decoded(&frame, |r| assert_eq!(r.unwrap().exhaust_allowed, bit == 16));
+        with_decoded(&frame, |r| {
+            assert_eq!(r.unwrap().exhaust_allowed, bit == 16)
+        });
     }
 }
 
 #[test]
 fn checksum() {
-    let frame = MessageBuilder::new(1).flags(flags::CHECKSUM_PRESENT).body(&document("ping", 1)).build();
+    let frame = MessageBuilder::new(1)
+        .flags(flags::CHECKSUM_PRESENT)
+        .body(&document("ping", 1))
+        .build();
     with_decoded(&frame, |r| assert!(r.unwrap().reply.checksum));
     for at in 20..frame.len() {
         let mut broken = frame.clone();
@@ -107,7 +150,11 @@ fn compression() {
     let plain = MessageBuilder::new(1).body(&document("ping", 1)).build();
     let inner = &plain[16..];
     let size = inner.len() as i32;
-    assert_eq!(verdict(&compressed(2013, size, 0, inner)), (2, true), "noop is not enabled by default");
+    assert_eq!(
+        verdict(&compressed(2013, size, 0, inner)),
+        (2, true),
+        "noop is not enabled by default"
+    );
     assert_eq!(verdict(&compressed(2013, size, 9, inner)), (2, true));
     assert_eq!(verdict(&message(2012, &[0; 8])), (2, true));
     for declared in [-1, i32::MIN, i32::MAX, 48_000_000 - 15] {
@@ -127,6 +174,9 @@ fn compression() {
         }
         let mut nested = frame.clone();
         nested[16..20].copy_from_slice(&2012i32.to_le_bytes());
-        assert_eq!(error_of(&nested).message, "OP_COMPRESSED inside OP_COMPRESSED is not allowed");
+        assert_eq!(
+            error_of(&nested).message,
+            "OP_COMPRESSED inside OP_COMPRESSED is not allowed"
+        );
     }
 }

@@ -2,14 +2,16 @@
 
 use proptest::prelude::*;
 use wire::{
-    Compressor, CompressorSet, DecodeOptions, Header, MessageBuilder, ReplyContext, begin_reply, decode, finish_reply,
-    flags, frame_len,
+    Compressor, CompressorSet, DecodeOptions, Header, MessageBuilder, ReplyContext, begin_reply,
+    decode, finish_reply, flags, frame_len,
 };
 
 use crate::support::{binary_document, document, with_decoded};
 
 fn all_compressors() -> DecodeOptions {
-    DecodeOptions { compressors: CompressorSet::default().with(Compressor::Noop) }
+    DecodeOptions {
+        compressors: CompressorSet::default().with(Compressor::Noop),
+    }
 }
 
 proptest! {
@@ -111,7 +113,10 @@ fn request_borrows_the_receive_buffer() {
 #[test]
 fn compressible_reply_is_really_compressed_and_handshake_is_not() {
     let body = binary_document("find", &[b'x'; 4000]);
-    let frame = wire::compress_message(&MessageBuilder::new(1).body(&body).build(), Compressor::Zstd);
+    let frame = wire::compress_message(
+        &MessageBuilder::new(1).body(&body).build(),
+        Compressor::Zstd,
+    );
     assert!(frame.len() < 200, "{}", frame.len());
     let context = with_decoded(&frame, |r| r.unwrap().reply);
     assert_eq!(context.compressor, Some(Compressor::Zstd));
@@ -122,7 +127,10 @@ fn compressible_reply_is_really_compressed_and_handshake_is_not() {
     assert_eq!(Header::split(&out).unwrap().0.op_code, 2012);
 
     let hello = binary_document("hello", &[b'x'; 4000]);
-    let frame = wire::compress_message(&MessageBuilder::new(1).body(&hello).build(), Compressor::Zstd);
+    let frame = wire::compress_message(
+        &MessageBuilder::new(1).body(&hello).build(),
+        Compressor::Zstd,
+    );
     assert_eq!(with_decoded(&frame, |r| r.unwrap().reply.compressor), None);
 }
 
@@ -139,7 +147,8 @@ fn reply_that_is_not_one_document_is_refused_and_cut_back() {
         let mut out = b"before".to_vec();
         let reserved = begin_reply(&mut out, &context);
         out.extend_from_slice(junk);
-        let error = finish_reply(&mut out, reserved, &context, 9, false, &mut Vec::new()).unwrap_err();
+        let error =
+            finish_reply(&mut out, reserved, &context, 9, false, &mut Vec::new()).unwrap_err();
         assert_eq!(error.code, 10334);
         assert_eq!(out, b"before");
     }

@@ -43,14 +43,22 @@ pub(crate) fn op_query(namespace: &str, number_to_return: i32, document: &[u8]) 
 
 /// Any message: header and payload.
 pub(crate) fn message(op_code: i32, payload: &[u8]) -> Vec<u8> {
-    let header = wire::Header { message_len: payload.len() as i32 + 16, request_id: 7, response_to: 0, op_code };
+    let header = wire::Header {
+        message_len: payload.len() as i32 + 16,
+        request_id: 7,
+        response_to: 0,
+        op_code,
+    };
     let mut out = header.to_bytes().to_vec();
     out.extend_from_slice(payload);
     out
 }
 
 /// Decodes with default options and hands the result to a check.
-pub(crate) fn with_decoded<T>(frame: &[u8], check: impl FnOnce(Result<Request<'_>, WireError>) -> T) -> T {
+pub(crate) fn with_decoded<T>(
+    frame: &[u8],
+    check: impl FnOnce(Result<Request<'_>, WireError>) -> T,
+) -> T {
     let mut scratch = Vec::new();
     check(decode(frame, &DecodeOptions::default(), &mut scratch))
 }
