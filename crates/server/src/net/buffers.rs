@@ -23,12 +23,19 @@ pub(super) struct Outgoing {
 
 impl Buffers {
     pub(super) fn new() -> Self {
-        Self { receive: vec![0; RECEIVE_LEN], out: Outgoing::default() }
+        Self {
+            receive: vec![0; RECEIVE_LEN],
+            out: Outgoing::default(),
+        }
     }
 
     /// Gives back what one large message made them grow to.
     pub(super) fn shrink(&mut self) {
-        let Outgoing { bytes, decompressed, compressed } = &mut self.out;
+        let Outgoing {
+            bytes,
+            decompressed,
+            compressed,
+        } = &mut self.out;
         for buffer in [bytes, decompressed, compressed] {
             buffer.clear();
             if buffer.capacity() > KEEP_LEN {

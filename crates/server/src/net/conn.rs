@@ -90,7 +90,12 @@ pub(super) enum Step {
 }
 
 impl<H: Handler> Conn<H> {
-    pub(super) fn new(stream: OwnedFd, token: Token, hung_up: Arc<AtomicBool>, user: H::Conn) -> Self {
+    pub(super) fn new(
+        stream: OwnedFd,
+        token: Token,
+        hung_up: Arc<AtomicBool>,
+        user: H::Conn,
+    ) -> Self {
         let state = State {
             user: Some(user),
             input: Vec::new(),
@@ -102,7 +107,13 @@ impl<H: Handler> Conn<H> {
             half_closed: false,
             watching_writable: false,
         };
-        Self { stream, token, schedule: AtomicU8::new(0), hung_up, state: Mutex::new(state) }
+        Self {
+            stream,
+            token,
+            schedule: AtomicU8::new(0),
+            hung_up,
+            state: Mutex::new(state),
+        }
     }
 
     pub(super) fn stream(&self) -> &OwnedFd {
@@ -118,7 +129,10 @@ impl<H: Handler> Conn<H> {
         if why & bits::HUNG_UP != 0 {
             self.hung_up.store(true, Ordering::Relaxed);
         }
-        self.schedule.fetch_or(why | bits::RUNNING, Ordering::AcqRel) & bits::RUNNING == 0
+        self.schedule
+            .fetch_or(why | bits::RUNNING, Ordering::AcqRel)
+            & bits::RUNNING
+            == 0
     }
 
     /// The reasons collected so far; the caller stays owner.
@@ -128,7 +142,9 @@ impl<H: Handler> Conn<H> {
 
     /// Gives ownership up unless a new reason has come in.
     pub(super) fn release(&self) -> bool {
-        self.schedule.compare_exchange(bits::RUNNING, 0, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        self.schedule
+            .compare_exchange(bits::RUNNING, 0, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
     }
 
     /// Takes the connection down after a panic of our own, in whatever state that left it.
@@ -206,9 +222,17 @@ impl<H: Handler> Conn<H> {
             }
         }
         if !state.readable {
-            return if env.shared.is_stopping() { Step::Close } else { Step::Idle };
+            return if env.shared.is_stopping() {
+                Step::Close
+            } else {
+                Step::Idle
+            };
         }
-        if state.input.is_empty() { self.receive_fresh(env, state) } else { self.receive_more(env, state) }
+        if state.input.is_empty() {
+            self.receive_fresh(env, state)
+        } else {
+            self.receive_more(env, state)
+        }
     }
 
     /// Receives into the thread's buffer and answers straight from there.
@@ -219,7 +243,9 @@ impl<H: Handler> Conn<H> {
                 let bytes = receive.get(..received).unwrap_or_default();
                 self.note_received(env, state, received, receive.len());
                 let (used, step) = self.answer_frames(env, state, bytes);
-                state.input.extend_from_slice(bytes.get(used..).unwrap_or_default());
+                state
+                    .input
+                    .extend_from_slice(bytes.get(used..).unwrap_or_default());
                 match self.send_out(env, state).unwrap_or(step) {
                     Step::Idle if state.readable => Step::Go,
                     other => other,
@@ -251,7 +277,13 @@ impl<H: Handler> Conn<H> {
         }
     }
 
-    fn note_received(&self, env: &Env<'_, H>, state: &mut State<H::Conn>, received: usize, room: usize) {
+    fn note_received(
+        &self,
+        env: &Env<'_, H>,
+        state: &mut State<H::Conn>,
+        received: usize,
+        room: usize,
+    ) {
         add(&env.set.counters.bytes_in, received);
         // A short read proves the socket empty; only an announced end must still be read.
         state.readable = received == room || state.half_closed;
@@ -270,15 +302,26 @@ impl<H: Handler> Conn<H> {
     }
 
     /// Sends what this thread has built up, behind what is still to leave. `Some` when the connection is broken.
-    pub(super) fn send_out(&self, env: &mut Env<'_, H>, state: &mut State<H::Conn>) -> Option<Step> {
+    pub(super) fn send_out(
+        &self,
+        env: &mut Env<'_, H>,
+        state: &mut State<H::Conn>,
+    ) -> Option<Step> {
         let mut bytes = std::mem::take(&mut env.buffers.out.bytes);
         let mut broken = false;
         if !bytes.is_empty() {
-            let sent = if state.output.is_empty() { self.send(env, &bytes) } else { Ok(0) };
+            let sent = if state.output.is_empty() {
+                self.send(env, &bytes)
+            } else {
+                Ok(0)
+            };
             match sent {
                 Ok(sent) => {
-                    state.output.extend_from_slice(bytes.get(sent..).unwrap_or_default());
-                    broken = !state.output.is_empty() && self.watch_writable(env, state, true).is_err();
+                    state
+                        .output
+                        .extend_from_slice(bytes.get(sent..).unwrap_or_default());
+                    broken =
+                        !state.output.is_empty() && self.watch_writable(env, state, true).is_err();
                 }
                 Err(_) => broken = true,
             }
@@ -292,10 +335,12 @@ impl<H: Handler> Conn<H> {
     fn flush(&self, env: &mut Env<'_, H>, state: &mut State<H::Conn>) -> Step {
         let more = match self.send(env, &state.output) {
             Err(_) => return Step::Close,
-            Ok(sent) => sent < state.output.len() && {
-                state.output.drain(..sent);
-                true
-            },
+            Ok(sent) => {
+                sent < state.output.len() && {
+                    state.output.drain(..sent);
+                    true
+                }
+            }
         };
         if !more {
             state.output = Vec::new();
@@ -308,7 +353,12 @@ impl<H: Handler> Conn<H> {
     }
 
     /// Asking arms the edge: room that appeared since the last send is reported at once.
-    fn watch_writable(&self, env: &Env<'_, H>, state: &mut State<H::Conn>, on: bool) -> std::io::Result<()> {
+    fn watch_writable(
+        &self,
+        env: &Env<'_, H>,
+        state: &mut State<H::Conn>,
+        on: bool,
+    ) -> std::io::Result<()> {
         if state.watching_writable != on {
             state.watching_writable = on;
             env.set.watch_writable(self, on)?;

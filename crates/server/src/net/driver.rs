@@ -26,6 +26,9 @@ const SAMPLE_IDLE: Duration = Duration::from_millis(64);
 const RELIEF_SLICE: Duration = Duration::from_millis(5);
 
 /// Odd while the thread is inside the handler, so that two looks tell whether it is still the same request.
+///
+/// Decoding is left out on purpose: it always ends, and if a compressed bomb could call relief, every relief thread
+/// would unpack one more. This way the drivers bound how many are unpacked at once.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(super) struct DriverState {
@@ -34,7 +37,10 @@ pub(super) struct DriverState {
 
 impl DriverState {
     pub(super) fn enter(&self) {
-        self.ticks.store(self.ticks.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        self.ticks.store(
+            self.ticks.load(Ordering::Relaxed).wrapping_add(1),
+            Ordering::Relaxed,
+        );
     }
 
     pub(super) fn leave(&self) {
@@ -58,7 +64,9 @@ fn serve<H: Handler>(
     driver: &DriverState,
     mut slice: impl FnMut() -> Option<Result<Duration, ()>>,
 ) {
-    let Some(set) = shared.sets.get(at) else { return };
+    let Some(set) = shared.sets.get(at) else {
+        return;
+    };
     let mut buffers = Buffers::new();
     let mut events: Vec<Event> = Vec::with_capacity(EVENT_BATCH);
     let mut due: Vec<Token> = Vec::new();
@@ -72,7 +80,8 @@ fn serve<H: Handler>(
             return;
         }
         let mut timeout = set.due(&mut due);
-        set.inbox.push_quietly(due.drain(..).map(|token| (token, bits::LOOK)));
+        set.inbox
+            .push_quietly(due.drain(..).map(|token| (token, bits::LOOK)));
         match slice() {
             Some(Err(())) => return,
             Some(Ok(most)) => timeout = Some(timeout.map_or(most, |t| t.min(most))),
@@ -137,15 +146,25 @@ fn run_owned<H: Handler>(
     buffers: &mut Buffers,
     may_block: bool,
 ) {
-    let Some(set) = shared.sets.get(at) else { return };
+    let Some(set) = shared.sets.get(at) else {
+        return;
+    };
     loop {
         let why = conn.take_reasons();
-        let mut env = Env { shared, set, buffers: &mut *buffers, driver, may_block };
+        let mut env = Env {
+            shared,
+            set,
+            buffers: &mut *buffers,
+            driver,
+            may_block,
+        };
         let driven = catch_unwind(AssertUnwindSafe(|| conn.drive(&mut env, why)));
         let step = driven.unwrap_or_else(|_| {
             // A fault of this layer, not of a command: it costs the one connection, never the thread.
             add(&set.counters.panics, 1);
-            shared.handler.panicked("(network)", "while a connection was driven");
+            shared
+                .handler
+                .panicked("(network)", "while a connection was driven");
             *env.buffers = Buffers::new();
             conn.abandon(&mut env);
             Step::Close
@@ -167,7 +186,11 @@ fn run_owned<H: Handler>(
                     continue;
                 }
                 let again = [(conn.token(), bits::LOOK)];
-                if may_block { set.inbox.push_all(again) } else { set.inbox.push_quietly(again) }
+                if may_block {
+                    set.inbox.push_all(again)
+                } else {
+                    set.inbox.push_quietly(again)
+                }
                 return;
             }
             Step::Idle | Step::Go => {
@@ -185,10 +208,17 @@ pub(super) fn monitor<H: Handler>(shared: &Arc<Shared<H>>) {
     let mut sleep = SAMPLE;
     while !shared.is_finished() {
         std::thread::sleep(sleep);
-        let now: Vec<Vec<u64>> =
-            shared.sets.iter().map(|s| s.drivers.lock().iter().map(|d| d.ticks()).collect()).collect();
+        let now: Vec<Vec<u64>> = shared
+            .sets
+            .iter()
+            .map(|s| s.drivers.lock().iter().map(|d| d.ticks()).collect())
+            .collect();
         let busy = now.iter().flatten().any(|t| t % 2 == 1) || now != last;
-        sleep = if busy { SAMPLE } else { (sleep * 2).min(SAMPLE_IDLE) };
+        sleep = if busy {
+            SAMPLE
+        } else {
+            (sleep * 2).min(SAMPLE_IDLE)
+        };
         for (at, (now, last)) in now.iter().zip(&last).enumerate() {
             if now == last && now.iter().all(|t| t % 2 == 1) {
                 relieve(shared, at);
@@ -200,7 +230,9 @@ pub(super) fn monitor<H: Handler>(shared: &Arc<Shared<H>>) {
 
 /// Lends the set another driver for as long as all the others stay where they are.
 fn relieve<H: Handler>(shared: &Arc<Shared<H>>, at: usize) {
-    let Some(set) = shared.sets.get(at) else { return };
+    let Some(set) = shared.sets.get(at) else {
+        return;
+    };
     let driver = Arc::new(DriverState::default());
     let stuck: Vec<(Arc<DriverState>, u64)> = {
         let mut drivers = set.drivers.lock();
@@ -214,15 +246,19 @@ fn relieve<H: Handler>(shared: &Arc<Shared<H>>, at: usize) {
     let task_shared = Arc::clone(shared);
     let task_driver = Arc::clone(&driver);
     // A thread of its own: the pool may be full of requests that wait for this very set.
-    let spawned = std::thread::Builder::new().name("quarry-relief".into()).spawn(move || {
-        let needed = || stuck.iter().all(|(d, ticks)| d.ticks() == *ticks);
-        serve(&task_shared, at, &task_driver, || Some(if needed() { Ok(RELIEF_SLICE) } else { Err(()) }));
-        if let Some(set) = task_shared.sets.get(at) {
-            set.drivers.lock().retain(|d| !Arc::ptr_eq(d, &task_driver));
-            // It may have taken a wake-up that was meant for the others.
-            set.inbox.kick();
-        }
-    });
+    let spawned = std::thread::Builder::new()
+        .name("quarry-relief".into())
+        .spawn(move || {
+            let needed = || stuck.iter().all(|(d, ticks)| d.ticks() == *ticks);
+            serve(&task_shared, at, &task_driver, || {
+                Some(if needed() { Ok(RELIEF_SLICE) } else { Err(()) })
+            });
+            if let Some(set) = task_shared.sets.get(at) {
+                set.drivers.lock().retain(|d| !Arc::ptr_eq(d, &task_driver));
+                // It may have taken a wake-up that was meant for the others.
+                set.inbox.kick();
+            }
+        });
     if spawned.is_ok() {
         add(&shared.relieved, 1);
     } else {

@@ -62,15 +62,25 @@ impl<H: Handler> Conn<H> {
         step
     }
 
-    fn answer_request(&self, env: &mut Env<'_, H>, state: &mut State<H::Conn>, request: &wire::Request<'_>) -> Step {
+    fn answer_request(
+        &self,
+        env: &mut Env<'_, H>,
+        state: &mut State<H::Conn>,
+        request: &wire::Request<'_>,
+    ) -> Step {
         let handler = &env.shared.handler;
-        let Some(user) = state.user.as_mut() else { return Step::Close };
+        let Some(user) = state.user.as_mut() else {
+            return Step::Close;
+        };
         if !env.may_block && handler.class(user, request) == Class::Long {
             add(&env.set.counters.long_requests, 1);
             return Step::HandOff;
         }
         add(&env.set.counters.requests, 1);
-        let reply = Reply { context: request.reply, exhaust: request.exhaust_allowed };
+        let reply = Reply {
+            context: request.reply,
+            exhaust: request.exhaust_allowed,
+        };
         let out = &mut env.buffers.out.bytes;
         let reserved = wire::begin_reply(out, &reply.context);
         env.driver.enter();
@@ -83,9 +93,16 @@ impl<H: Handler> Conn<H> {
     }
 
     /// The handler's next word on a reply that is still owed.
-    pub(super) fn resume(&self, env: &mut Env<'_, H>, state: &mut State<H::Conn>, reply: Reply) -> Step {
+    pub(super) fn resume(
+        &self,
+        env: &mut Env<'_, H>,
+        state: &mut State<H::Conn>,
+        reply: Reply,
+    ) -> Step {
         let handler = &env.shared.handler;
-        let Some(user) = state.user.as_mut() else { return Step::Close };
+        let Some(user) = state.user.as_mut() else {
+            return Step::Close;
+        };
         state.phase = Phase::Ready;
         let out = &mut env.buffers.out.bytes;
         let reserved = wire::begin_reply(out, &reply.context);
@@ -114,8 +131,11 @@ impl<H: Handler> Conn<H> {
         let next = next.unwrap_or_else(|()| {
             add(&env.set.counters.panics, 1);
             out.truncate(reserved.document());
-            internal_error("the command failed inside the server, its log has the details", context)
-                .append_document(context.protocol, out);
+            internal_error(
+                "the command failed inside the server, its log has the details",
+                context,
+            )
+            .append_document(context.protocol, out);
             Next::Reply
         });
         if let Next::Wait { until } = next {
@@ -137,7 +157,10 @@ impl<H: Handler> Conn<H> {
                 Step::Go
             }
             Next::Stream if more => {
-                let context = ReplyContext { response_to: state.next_id.wrapping_sub(1), ..context };
+                let context = ReplyContext {
+                    response_to: state.next_id.wrapping_sub(1),
+                    ..context
+                };
                 state.phase = Phase::Stream(Reply { context, ..reply });
                 Step::Go
             }
@@ -149,8 +172,18 @@ impl<H: Handler> Conn<H> {
     }
 
     /// Moves the newest reply aside until the journal has reached `position`; earlier ones leave now.
-    fn hold_back(&self, env: &mut Env<'_, H>, state: &mut State<H::Conn>, start: usize, position: u64) -> Step {
-        let held = env.buffers.out.bytes.split_off(start.min(env.buffers.out.bytes.len()));
+    fn hold_back(
+        &self,
+        env: &mut Env<'_, H>,
+        state: &mut State<H::Conn>,
+        start: usize,
+        position: u64,
+    ) -> Step {
+        let held = env
+            .buffers
+            .out
+            .bytes
+            .split_off(start.min(env.buffers.out.bytes.len()));
         if held.is_empty() {
             // Nobody is told about this one, so nobody needs to wait for it.
             return Step::Idle;
@@ -176,7 +209,14 @@ fn finish<H: Handler>(
     state.next_id = id.wrapping_add(1);
     let out = &mut env.buffers.out;
     let (start, document) = (reserved.start(), reserved.document());
-    let bad = match wire::finish_reply(&mut out.bytes, reserved, context, id, more, &mut out.compressed) {
+    let bad = match wire::finish_reply(
+        &mut out.bytes,
+        reserved,
+        context,
+        id,
+        more,
+        &mut out.compressed,
+    ) {
         Ok(()) => return,
         Err(error) => error,
     };
@@ -212,11 +252,22 @@ fn write_error<H: Handler>(
     let reserved = wire::begin_reply(&mut out.bytes, context);
     error.append_document(context.protocol, &mut out.bytes);
     // An error document is one small document: this cannot fail, and if it did the message would be cut back.
-    let _ = wire::finish_reply(&mut out.bytes, reserved, context, id, false, &mut out.compressed);
+    let _ = wire::finish_reply(
+        &mut out.bytes,
+        reserved,
+        context,
+        id,
+        false,
+        &mut out.compressed,
+    );
 }
 
 fn internal_error(message: &str, context: ReplyContext) -> WireError {
-    WireError { code: INTERNAL_ERROR, message: message.to_owned(), recovery: Recovery::Reply(context) }
+    WireError {
+        code: INTERNAL_ERROR,
+        message: message.to_owned(),
+        recovery: Recovery::Reply(context),
+    }
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {

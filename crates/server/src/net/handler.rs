@@ -25,7 +25,12 @@ pub trait Handler: Send + Sync + 'static {
     /// Runs one request on the calling thread and appends exactly one reply document to `reply`.
     ///
     /// `reply` already holds other bytes: append only, and append nothing before [`Next::Wait`].
-    fn handle(&self, conn: &mut Self::Conn, request: &wire::Request<'_>, reply: &mut Vec<u8>) -> Next;
+    fn handle(
+        &self,
+        conn: &mut Self::Conn,
+        request: &wire::Request<'_>,
+        reply: &mut Vec<u8>,
+    ) -> Next;
 
     /// Goes on after [`Next::Wait`] (woken or at the deadline) or [`Next::Stream`]; appends the reply document.
     fn resume(&self, conn: &mut Self::Conn, reply: &mut Vec<u8>) -> Next;

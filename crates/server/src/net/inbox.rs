@@ -28,7 +28,10 @@ pub(super) struct Token {
 
 impl Token {
     /// The inbox's own eventfd.
-    pub(super) const KICK: Self = Self { slot: u32::MAX, generation: u32::MAX };
+    pub(super) const KICK: Self = Self {
+        slot: u32::MAX,
+        generation: u32::MAX,
+    };
 
     pub(super) fn to_u64(self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.slot)
@@ -36,7 +39,10 @@ impl Token {
 
     pub(super) fn from_u64(value: u64) -> Self {
         let [a, b, c, d, e, f, g, h] = value.to_le_bytes();
-        Self { slot: u32::from_le_bytes([a, b, c, d]), generation: u32::from_le_bytes([e, f, g, h]) }
+        Self {
+            slot: u32::from_le_bytes([a, b, c, d]),
+            generation: u32::from_le_bytes([e, f, g, h]),
+        }
     }
 }
 
@@ -51,7 +57,10 @@ pub(super) struct Inbox {
 impl Inbox {
     pub(super) fn new() -> std::io::Result<Self> {
         let kick = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        Ok(Self { queue: Mutex::new(VecDeque::new()), kick })
+        Ok(Self {
+            queue: Mutex::new(VecDeque::new()),
+            kick,
+        })
     }
 
     pub(super) fn kick_fd(&self) -> &OwnedFd {

@@ -35,7 +35,8 @@ impl Listener {
             _ => {}
         }
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        let socket =
+            rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
         rustix::net::bind(&socket, &SocketAddrUnix::new(&path)?)?;
         // Between bind and listen nobody can connect yet.
         rustix::fs::chmod(&path, Mode::RWXU)?;
@@ -86,10 +87,18 @@ impl Listener {
 
 /// The addresses a `--bind_ip` entry stands for.
 pub(super) fn resolve(host: &str, ipv6: bool) -> std::io::Result<Vec<IpAddr>> {
-    let all: Vec<IpAddr> = (host, 0).to_socket_addrs()?.map(|a| a.ip()).filter(|a| ipv6 || a.is_ipv4()).collect();
+    let all: Vec<IpAddr> = (host, 0)
+        .to_socket_addrs()?
+        .map(|a| a.ip())
+        .filter(|a| ipv6 || a.is_ipv4())
+        .collect();
     if all.is_empty() {
-        let message = format!("bind_ip {host:?} has no address that is allowed (IPv6 needs ipv6: true)");
-        return Err(std::io::Error::new(std::io::ErrorKind::AddrNotAvailable, message));
+        let message =
+            format!("bind_ip {host:?} has no address that is allowed (IPv6 needs ipv6: true)");
+        return Err(std::io::Error::new(
+            std::io::ErrorKind::AddrNotAvailable,
+            message,
+        ));
     }
     Ok(all)
 }
@@ -103,12 +112,21 @@ impl Drop for Listener {
 }
 
 /// Hands every new client to `accepted` until `stop` becomes readable.
-pub(super) fn accept_until(stop: &OwnedFd, listeners: &[Listener], mut accepted: impl FnMut(OwnedFd, PeerAddr)) {
+pub(super) fn accept_until(
+    stop: &OwnedFd,
+    listeners: &[Listener],
+    mut accepted: impl FnMut(OwnedFd, PeerAddr),
+) {
     loop {
         let fds = listeners.iter().map(Listener::fd).chain([stop.as_fd()]);
-        let mut waiting: Vec<PollFd<'_>> = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+        let mut waiting: Vec<PollFd<'_>> = fds
+            .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
+            .collect();
         let _ = poll(&mut waiting, None);
-        if waiting.last().is_some_and(|stop| !stop.revents().is_empty()) {
+        if waiting
+            .last()
+            .is_some_and(|stop| !stop.revents().is_empty())
+        {
             return;
         }
         for listener in listeners {

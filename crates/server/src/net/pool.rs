@@ -28,7 +28,11 @@ struct State {
 
 impl Pool {
     pub(super) fn new(max_threads: usize) -> Arc<Self> {
-        Arc::new(Self { state: Mutex::default(), wake: Condvar::new(), max_threads: max_threads.max(1) })
+        Arc::new(Self {
+            state: Mutex::default(),
+            wake: Condvar::new(),
+            max_threads: max_threads.max(1),
+        })
     }
 
     /// Runs `job` as soon as a thread is free.
@@ -44,7 +48,9 @@ impl Pool {
         state.threads += 1;
         drop(state);
         let pool = Arc::clone(self);
-        let spawned = std::thread::Builder::new().name("quarry-long".into()).spawn(move || pool.work());
+        let spawned = std::thread::Builder::new()
+            .name("quarry-long".into())
+            .spawn(move || pool.work());
         if spawned.is_err() {
             // Out of threads: the job stays queued for those there are.
             self.state.lock().threads -= 1;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -92,9 +92,12 @@ impl<H: Handler> Shared<H> {
     }
 
     pub(super) fn disconnected(&self, user: H::Conn) {
-        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.handler.disconnect(user)));
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            self.handler.disconnect(user)
+        }));
         if result.is_err() {
-            self.handler.panicked("(disconnect)", "while a connection was taken down");
+            self.handler
+                .panicked("(disconnect)", "while a connection was taken down");
         }
         self.current.fetch_sub(1, Ordering::Relaxed);
     }
@@ -110,8 +113,16 @@ impl<H: Handler> Shared<H> {
         self.current.fetch_add(1, Ordering::Relaxed);
         let added = set.insert(|token| {
             let hung_up = Arc::new(AtomicBool::new(false));
-            let handle = ConnHandle { inbox: Arc::clone(&set.inbox), token, hung_up: Arc::clone(&hung_up) };
-            let user = self.handler.connect(&PeerInfo { connection_id, address, handle });
+            let handle = ConnHandle {
+                inbox: Arc::clone(&set.inbox),
+                token,
+                hung_up: Arc::clone(&hung_up),
+            };
+            let user = self.handler.connect(&PeerInfo {
+                connection_id,
+                address,
+                handle,
+            });
             Conn::new(stream, token, hung_up, user)
         });
         if let Err((error, token)) = added {
@@ -122,7 +133,8 @@ impl<H: Handler> Shared<H> {
 
     fn everyone(&self, why: u8) {
         for set in &self.sets {
-            set.inbox.push_all(set.tokens().into_iter().map(|token| (token, why)));
+            set.inbox
+                .push_all(set.tokens().into_iter().map(|token| (token, why)));
         }
     }
 }
@@ -160,7 +172,9 @@ impl<H: Handler> Server<H> {
             0 => std::thread::available_parallelism().map_or(2, usize::from),
             n => n,
         };
-        let sets = (0..drivers.div_ceil(DRIVERS_PER_SET)).map(|_| PollSet::new()).collect::<Result<Vec<_>, _>>()?;
+        let sets = (0..drivers.div_ceil(DRIVERS_PER_SET))
+            .map(|_| PollSet::new())
+            .collect::<Result<Vec<_>, _>>()?;
         for set in &sets {
             watermark.register(Arc::clone(&set.durable));
         }
@@ -169,7 +183,9 @@ impl<H: Handler> Server<H> {
             sets,
             pool: Pool::new(config.max_long_threads),
             watermark,
-            decode: DecodeOptions { compressors: config.compressors },
+            decode: DecodeOptions {
+                compressors: config.compressors,
+            },
             relieved: AtomicU64::new(0),
             state: AtomicU8::new(RUNNING),
             current: AtomicU64::new(0),
@@ -181,7 +197,10 @@ impl<H: Handler> Server<H> {
         let mut server = Self {
             shared,
             tcp_addresses: listeners.iter().filter_map(Listener::tcp_address).collect(),
-            unix_path: listeners.iter().find_map(Listener::path).map(Path::to_path_buf),
+            unix_path: listeners
+                .iter()
+                .find_map(Listener::path)
+                .map(Path::to_path_buf),
             stop_accepting: eventfd(0, EventfdFlags::CLOEXEC)?,
             acceptor: None,
             threads: Vec::new(),
@@ -198,17 +217,22 @@ impl<H: Handler> Server<H> {
                 set.drivers.lock().push(Arc::clone(&driver));
             }
             let shared = Arc::clone(&self.shared);
-            self.threads.push(spawn("quarry-net", move || driver::run(&shared, at, &driver))?);
+            self.threads.push(spawn("quarry-net", move || {
+                driver::run(&shared, at, &driver)
+            })?);
         }
         let shared = Arc::clone(&self.shared);
-        self.threads.push(spawn("quarry-monitor", move || driver::monitor(&shared))?);
+        self.threads
+            .push(spawn("quarry-monitor", move || driver::monitor(&shared))?);
         let (shared, stop) = (Arc::clone(&self.shared), self.stop_accepting.try_clone()?);
         self.acceptor = Some(spawn("quarry-accept", move || {
             accept_until(&stop, &listeners, |stream, peer| {
                 let accepted = std::panic::AssertUnwindSafe(|| shared.accepted(stream, peer));
                 if std::panic::catch_unwind(accepted).is_err() {
                     shared.current.fetch_sub(1, Ordering::Relaxed);
-                    shared.handler.panicked("(connect)", "while a connection was set up");
+                    shared
+                        .handler
+                        .panicked("(connect)", "while a connection was set up");
                 }
             });
         })?);
@@ -262,7 +286,9 @@ impl<H: Handler> Server<H> {
         let shared = Arc::clone(&self.shared);
         shared.state.store(STOPPING, Ordering::SeqCst);
         shared.everyone(bits::LOOK);
-        let clean = wait_until(Instant::now() + grace, || shared.current.load(Ordering::Relaxed) == 0);
+        let clean = wait_until(Instant::now() + grace, || {
+            shared.current.load(Ordering::Relaxed) == 0
+        });
         if !clean {
             shared.everyone(bits::CLOSE);
             let last = Instant::now() + Duration::from_millis(200);
@@ -296,7 +322,9 @@ impl<H: Handler> Drop for Server<H> {
 }
 
 fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
-    std::thread::Builder::new().name(name.to_owned()).spawn(body)
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(body)
 }
 
 fn wait_until(deadline: Instant, mut done: impl FnMut() -> bool) -> bool {

@@ -18,7 +18,9 @@ use super::watermark::DurableWaiters;
 
 /// Events taken from the kernel at once. Few, so that the other drivers of the set find work there too.
 pub(super) const EVENT_BATCH: usize = 32;
-const INTEREST: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
+const INTEREST: EventFlags = EventFlags::IN
+    .union(EventFlags::RDHUP)
+    .union(EventFlags::ET);
 
 pub(super) struct PollSet<H: Handler> {
     epoll: OwnedFd,
@@ -46,31 +48,51 @@ impl<H: Handler> PollSet<H> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let inbox = Arc::new(Inbox::new()?);
         let kick = EventData::new_u64(Token::KICK.to_u64());
-        epoll::add(&epoll, inbox.kick_fd(), kick, EventFlags::IN | EventFlags::ET)?;
+        epoll::add(
+            &epoll,
+            inbox.kick_fd(),
+            kick,
+            EventFlags::IN | EventFlags::ET,
+        )?;
         Ok(Self {
             epoll,
             durable: Arc::new(DurableWaiters::new(Arc::clone(&inbox))),
             inbox,
             counters: Counters::default(),
             drivers: Mutex::default(),
-            slots: Mutex::new(Slots { slots: Vec::new(), free: Vec::new() }),
+            slots: Mutex::new(Slots {
+                slots: Vec::new(),
+                free: Vec::new(),
+            }),
             deadlines: Mutex::default(),
         })
     }
 
     /// Reserves a slot, builds the connection for it and starts watching its socket.
-    pub(super) fn insert(&self, build: impl FnOnce(Token) -> Conn<H>) -> Result<(), (std::io::Error, Token)> {
+    pub(super) fn insert(
+        &self,
+        build: impl FnOnce(Token) -> Conn<H>,
+    ) -> Result<(), (std::io::Error, Token)> {
         let token = self.slots.lock().reserve();
         let conn = Arc::new(build(token));
         self.slots.lock().fill(token, Arc::clone(&conn));
-        epoll::add(&self.epoll, conn.stream(), EventData::new_u64(token.to_u64()), INTEREST)
-            .map_err(|error| (error.into(), token))
+        epoll::add(
+            &self.epoll,
+            conn.stream(),
+            EventData::new_u64(token.to_u64()),
+            INTEREST,
+        )
+        .map_err(|error| (error.into(), token))
     }
 
     pub(super) fn get(&self, token: Token) -> Option<Arc<Conn<H>>> {
         let slots = self.slots.lock();
         let slot = slots.slots.get(usize::try_from(token.slot).ok()?)?;
-        if slot.generation == token.generation { slot.conn.clone() } else { None }
+        if slot.generation == token.generation {
+            slot.conn.clone()
+        } else {
+            None
+        }
     }
 
     pub(super) fn remove(&self, conn: &Conn<H>) {
@@ -81,13 +103,27 @@ impl<H: Handler> PollSet<H> {
 
     pub(super) fn tokens(&self) -> Vec<Token> {
         let slots = self.slots.lock();
-        slots.slots.iter().filter_map(|s| s.conn.as_ref()).map(|c| c.token()).collect()
+        slots
+            .slots
+            .iter()
+            .filter_map(|s| s.conn.as_ref())
+            .map(|c| c.token())
+            .collect()
     }
 
     /// Asks for an event when the socket takes bytes again, or stops asking.
     pub(super) fn watch_writable(&self, conn: &Conn<H>, on: bool) -> std::io::Result<()> {
-        let flags = if on { INTEREST | EventFlags::OUT } else { INTEREST };
-        Ok(epoll::modify(&self.epoll, conn.stream(), EventData::new_u64(conn.token().to_u64()), flags)?)
+        let flags = if on {
+            INTEREST | EventFlags::OUT
+        } else {
+            INTEREST
+        };
+        Ok(epoll::modify(
+            &self.epoll,
+            conn.stream(),
+            EventData::new_u64(conn.token().to_u64()),
+            flags,
+        )?)
     }
 
     /// Has `token` looked at again at `until`. Wakes a sleeper that would sleep longer than that.
@@ -120,14 +156,22 @@ impl<H: Handler> PollSet<H> {
     }
 
     /// Waits for events.
-    pub(super) fn wait(&self, events: &mut Vec<epoll::Event>, timeout: Option<Duration>) -> std::io::Result<()> {
+    pub(super) fn wait(
+        &self,
+        events: &mut Vec<epoll::Event>,
+        timeout: Option<Duration>,
+    ) -> std::io::Result<()> {
         events.clear();
         // Rounded up: waking before the deadline would mean going round once more for nothing.
         let timeout = timeout.map(|t| rustix::time::Timespec {
             tv_sec: i64::try_from(t.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: i64::from(t.subsec_nanos()),
         });
-        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), timeout.as_ref()) {
+        match epoll::wait(
+            &self.epoll,
+            rustix::buffer::spare_capacity(events),
+            timeout.as_ref(),
+        ) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
@@ -137,7 +181,10 @@ impl<H: Handler> PollSet<H> {
 impl<H: Handler> Slots<H> {
     fn reserve(&mut self) -> Token {
         let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot { generation: 0, conn: None });
+            self.slots.push(Slot {
+                generation: 0,
+                conn: None,
+            });
             u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)
         });
         let generation = self.at(slot).map_or(0, |s| s.generation);
@@ -151,7 +198,9 @@ impl<H: Handler> Slots<H> {
     }
 
     fn release(&mut self, token: Token) {
-        let Some(slot) = self.at(token.slot) else { return };
+        let Some(slot) = self.at(token.slot) else {
+            return;
+        };
         if slot.generation == token.generation {
             slot.conn = None;
             slot.generation = slot.generation.wrapping_add(1);

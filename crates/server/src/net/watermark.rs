@@ -58,7 +58,11 @@ pub(super) struct DurableWaiters {
 
 impl DurableWaiters {
     pub(super) fn new(inbox: Arc<Inbox>) -> Self {
-        Self { heap: Mutex::default(), least: AtomicU64::new(u64::MAX), inbox }
+        Self {
+            heap: Mutex::default(),
+            least: AtomicU64::new(u64::MAX),
+            inbox,
+        }
     }
 
     /// After this the caller must look at the watermark once more: it may have moved before the entry was seen.
@@ -81,7 +85,8 @@ impl DurableWaiters {
             heap.pop();
             freed.push((token, bits::LOOK));
         }
-        self.least.store(heap.peek().map_or(u64::MAX, |r| r.0.0), Ordering::SeqCst);
+        self.least
+            .store(heap.peek().map_or(u64::MAX, |r| r.0.0), Ordering::SeqCst);
         drop(heap);
         if !freed.is_empty() {
             self.inbox.push_all(freed);

@@ -11,13 +11,21 @@ use crate::toy::{Running, eventually};
 #[test]
 fn tcp_and_unix_answer() {
     let running = Running::start();
-    for mut client in [Client::tcp(&running), Client::unix(&running)] {
+    let mut clients = [Client::tcp(&running), Client::unix(&running)];
+    for client in &mut clients {
         for n in 0..100 {
             assert_eq!(client.run("ping", n).int("pong"), n);
         }
     }
     let stats = running.server().stats();
-    assert_eq!((stats.current_connections, stats.total_connections, stats.requests), (2, 2, 200));
+    assert_eq!(
+        (
+            stats.current_connections,
+            stats.total_connections,
+            stats.requests
+        ),
+        (2, 2, 200)
+    );
     assert!(stats.bytes_in > 200 * 40 && stats.bytes_out > 200 * 40);
 }
 
@@ -27,18 +35,38 @@ fn unix_socket_is_private_and_named_after_the_port() {
     let running = Running::start();
     let path = running.server().unix_path().unwrap();
     let port = running.server().tcp_addresses()[0].port();
-    assert_eq!(path.file_name().unwrap().to_str().unwrap(), format!("mongodb-{port}.sock"));
-    assert_eq!(std::fs::metadata(path).unwrap().permissions().mode() & 0o7777, 0o700);
+    assert_eq!(
+        path.file_name().unwrap().to_str().unwrap(),
+        format!("mongodb-{port}.sock")
+    );
+    assert_eq!(
+        std::fs::metadata(path).unwrap().permissions().mode() & 0o7777,
+        0o700
+    );
 }
 
 #[test]
 fn legacy_handshake_is_answered_in_kind() {
     let running = Running::start();
     let mut client = Client::tcp(&running);
-    let mut payload = [&0i32.to_le_bytes()[..], b"admin.$cmd\0", &[0; 4], &(-1i32).to_le_bytes()].concat();
+    let mut payload = [
+        &0i32.to_le_bytes()[..],
+        b"admin.$cmd\0",
+        &[0; 4],
+        &(-1i32).to_le_bytes(),
+    ]
+    .concat();
     payload.extend_from_slice(&document("isMaster", 1));
-    let header = wire::Header { message_len: payload.len() as i32 + 16, request_id: 5, response_to: 0, op_code: 2004 };
-    client.stream.write_all(&[&header.to_bytes()[..], &payload].concat()).unwrap();
+    let header = wire::Header {
+        message_len: payload.len() as i32 + 16,
+        request_id: 5,
+        response_to: 0,
+        op_code: 2004,
+    };
+    client
+        .stream
+        .write_all(&[&header.to_bytes()[..], &payload].concat())
+        .unwrap();
     let answer = client.receive();
     assert_eq!((answer.op_code, answer.header.response_to), (1, 5));
     assert!(answer.int("connectionId") > 0);
@@ -52,13 +80,20 @@ fn pipelined_requests_are_answered_in_order() {
     let mut all = Vec::new();
     for n in 0..5000 {
         let name = if n == 2500 { "slow" } else { "ping" };
-        all.extend(MessageBuilder::new(n).body(&document(name, if n == 2500 { 20 } else { n })).build());
+        all.extend(
+            MessageBuilder::new(n)
+                .body(&document(name, if n == 2500 { 20 } else { n }))
+                .build(),
+        );
     }
     client.stream.write_all(&all).unwrap();
     for n in 0..5000 {
         let answer = client.receive();
         assert_eq!(answer.header.response_to, n);
-        assert_eq!(answer.int(if n == 2500 { "slept" } else { "pong" }), if n == 2500 { 20 } else { n });
+        assert_eq!(
+            answer.int(if n == 2500 { "slept" } else { "pong" }),
+            if n == 2500 { 20 } else { n }
+        );
     }
     assert_eq!(running.server().stats().long_requests, 1);
 }
@@ -82,7 +117,10 @@ fn large_messages_go_both_ways() {
     let payload = "e".repeat(10_000_000);
     let mut doc = model::DocBuf::new();
     doc.put("echo", model::Value::String(&payload));
-    client.stream.write_all(&MessageBuilder::new(1).body(doc.as_bytes()).build()).unwrap();
+    client
+        .stream
+        .write_all(&MessageBuilder::new(1).body(doc.as_bytes()).build())
+        .unwrap();
     assert_eq!(client.receive().body, doc.as_bytes());
     // The client that does not read holds nobody up, and still gets everything, in order.
     for n in 0..5 {
@@ -118,7 +156,10 @@ fn checksum_and_compression_are_answered_in_kind() {
         let mut doc = model::DocBuf::new();
         doc.put("echo", model::Value::String(&"x".repeat(5000)));
         let plain = MessageBuilder::new(1).body(doc.as_bytes()).build();
-        client.stream.write_all(&compress_message(&plain, compressor)).unwrap();
+        client
+            .stream
+            .write_all(&compress_message(&plain, compressor))
+            .unwrap();
         let answer = client.receive();
         assert_eq!((answer.op_code, &answer.body[..]), (2012, doc.as_bytes()));
     }
@@ -151,7 +192,10 @@ fn malformed_sections_are_answered_and_the_connection_stays() {
     let running = Running::start();
     let mut client = Client::tcp(&running);
     let ping = document("ping", 1);
-    client.stream.write_all(&MessageBuilder::new(8).body(&ping).body(&ping).build()).unwrap();
+    client
+        .stream
+        .write_all(&MessageBuilder::new(8).body(&ping).body(&ping).build())
+        .unwrap();
     let answer = client.receive();
     assert_eq!((answer.int("code"), answer.header.response_to), (40430, 8));
     assert!(client.run("ping", 1).is_ok());
@@ -167,5 +211,7 @@ fn close_sends_what_was_appended() {
     let mut client = Client::tcp(&running);
     client.send("drop", 1, 0);
     assert!(client.try_receive().is_none());
-    eventually("both disconnected", || running.toy().disconnected.load(Ordering::SeqCst) == 2);
+    eventually("both disconnected", || {
+        running.toy().disconnected.load(Ordering::SeqCst) == 2
+    });
 }

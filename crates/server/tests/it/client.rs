@@ -38,7 +38,10 @@ impl Answer {
     }
 
     pub(crate) fn is_ok(&self) -> bool {
-        matches!(Doc::new(&self.body).unwrap().get("ok"), Some(Value::Double(1.0)))
+        matches!(
+            Doc::new(&self.body).unwrap().get("ok"),
+            Some(Value::Double(1.0))
+        )
     }
 }
 
@@ -53,19 +56,32 @@ impl Client {
     pub(crate) fn tcp(running: &Running) -> Self {
         let stream = TcpStream::connect(running.server().tcp_addresses()[0]).unwrap();
         stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-        Self { stream: Box::new(stream), next_id: 100 }
+        stream
+            .set_read_timeout(Some(Duration::from_secs(10)))
+            .unwrap();
+        Self {
+            stream: Box::new(stream),
+            next_id: 100,
+        }
     }
 
     pub(crate) fn unix(running: &Running) -> Self {
         let stream = UnixStream::connect(running.server().unix_path().unwrap()).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-        Self { stream: Box::new(stream), next_id: 100 }
+        stream
+            .set_read_timeout(Some(Duration::from_secs(10)))
+            .unwrap();
+        Self {
+            stream: Box::new(stream),
+            next_id: 100,
+        }
     }
 
     pub(crate) fn send(&mut self, name: &str, value: i32, flags: u32) -> i32 {
         self.next_id += 1;
-        let message = MessageBuilder::new(self.next_id).flags(flags).body(&document(name, value)).build();
+        let message = MessageBuilder::new(self.next_id)
+            .flags(flags)
+            .body(&document(name, value))
+            .build();
         self.stream.write_all(&message).unwrap();
         self.next_id
     }
@@ -86,7 +102,12 @@ impl Client {
         let mut head = [0; 16];
         match self.stream.read_exact(&mut head) {
             Ok(()) => {}
-            Err(e) if matches!(e.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe) => {
+            Err(e)
+                if matches!(
+                    e.kind(),
+                    ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe
+                ) =>
+            {
                 return None;
             }
             Err(e) => panic!("{e}"),
@@ -97,9 +118,17 @@ impl Client {
         self.stream.read_exact(&mut frame[16..]).unwrap();
         if header.op_code == 1 {
             let body = frame[36..].to_vec();
-            return Some(Answer { header, op_code: 1, body, more_to_come: false, checksum: false });
+            return Some(Answer {
+                header,
+                op_code: 1,
+                body,
+                more_to_come: false,
+                checksum: false,
+            });
         }
-        let options = DecodeOptions { compressors: CompressorSet::default() };
+        let options = DecodeOptions {
+            compressors: CompressorSet::default(),
+        };
         let mut scratch = Vec::new();
         let message = decode(&frame, &options, &mut scratch).expect("a valid reply");
         Some(Answer {

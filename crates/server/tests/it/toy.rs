@@ -49,11 +49,21 @@ impl Handler for Toy {
     fn connect(&self, peer: &PeerInfo) -> ToyConn {
         self.connected.fetch_add(1, Ordering::SeqCst);
         let id = peer.connection_id as i64;
-        ToyConn { handle: peer.handle.clone(), id, stream: 0, pause: Duration::ZERO, waits_until: None }
+        ToyConn {
+            handle: peer.handle.clone(),
+            id,
+            stream: 0,
+            pause: Duration::ZERO,
+            waits_until: None,
+        }
     }
 
     fn class(&self, _: &ToyConn, request: &wire::Request<'_>) -> Class {
-        if request.command_name() == "slow" { Class::Long } else { Class::Short }
+        if request.command_name() == "slow" {
+            Class::Long
+        } else {
+            Class::Short
+        }
     }
 
     fn handle(&self, conn: &mut ToyConn, request: &wire::Request<'_>, reply: &mut Vec<u8>) -> Next {
@@ -123,7 +133,10 @@ impl Handler for Toy {
             other => {
                 let mut doc = DocBuf::new();
                 doc.put("ok", Value::Double(0.0));
-                doc.put("errmsg", Value::String(&format!("no such command: '{other}'")));
+                doc.put(
+                    "errmsg",
+                    Value::String(&format!("no such command: '{other}'")),
+                );
                 doc.put("code", Value::Int32(59));
                 reply.extend_from_slice(doc.as_bytes());
                 Next::Reply
@@ -144,7 +157,11 @@ impl Handler for Toy {
         }
         conn.stream -= 1;
         ok(reply, "left", conn.stream);
-        if conn.stream > 0 { Next::Stream } else { Next::Reply }
+        if conn.stream > 0 {
+            Next::Stream
+        } else {
+            Next::Reply
+        }
     }
 
     fn disconnect(&self, _: ToyConn) {
@@ -179,7 +196,11 @@ impl Running {
         change(&mut config);
         let watermark = Watermark::new();
         let server = Server::start(&config, Toy::default(), Arc::clone(&watermark)).unwrap();
-        Self { server: Some(server), watermark, folder }
+        Self {
+            server: Some(server),
+            watermark,
+            folder,
+        }
     }
 
     pub(crate) fn server(&self) -> &Server<Toy> {
@@ -198,4 +219,20 @@ pub(crate) fn eventually(what: &str, mut done: impl FnMut() -> bool) {
         assert!(Instant::now() < until, "never happened: {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// For tests that look at the memory of the whole process: true in a process of its own, which the first call starts
+/// and whose result it takes over.
+pub(crate) fn alone(test: &str) -> bool {
+    const MARK: &str = "QUARRY_TEST_ALONE";
+    if std::env::var_os(MARK).is_some() {
+        return true;
+    }
+    let status = std::process::Command::new(std::env::current_exe().unwrap())
+        .args([test, "--exact", "--nocapture"])
+        .env(MARK, "1")
+        .status()
+        .unwrap();
+    assert!(status.success(), "{test} failed in its own process");
+    false
 }

@@ -15,7 +15,10 @@ fn wait_ends_at_the_deadline() {
     let start = Instant::now();
     assert_eq!(client.run("wait", 60).int("timedOut"), 1);
     let took = start.elapsed();
-    assert!((Duration::from_millis(60)..Duration::from_millis(1500)).contains(&took), "{took:?}");
+    assert!(
+        (Duration::from_millis(60)..Duration::from_millis(1500)).contains(&took),
+        "{took:?}"
+    );
 }
 
 #[test]
@@ -57,7 +60,9 @@ fn gone_client_ends_its_wait() {
     client.send("wait", 60_000, 0);
     eventually("request seen", || running.server().stats().requests == 1);
     drop(client);
-    eventually("disconnected", || running.toy().disconnected.load(Ordering::SeqCst) == 1);
+    eventually("disconnected", || {
+        running.toy().disconnected.load(Ordering::SeqCst) == 1
+    });
 }
 
 #[test]
@@ -71,14 +76,26 @@ fn durable_reply_waits_for_the_journal_and_holds_nobody_up() {
     }
     let mut other = Client::tcp(&running);
     for (n, client) in writers.iter_mut().enumerate() {
-        assert_eq!(client.receive().int("pong"), n as i32, "earlier replies do not wait");
+        assert_eq!(
+            client.receive().int("pong"),
+            n as i32,
+            "earlier replies do not wait"
+        );
     }
     assert!(other.run("ping", 1).is_ok());
     eventually("all handled", || running.server().stats().requests == 21);
-    let before = running.server().stats().bytes_out;
+    // Exactly the eleven ping replies; the counter follows the send, so it may be a moment late.
+    let pings = 11 * 48;
+    eventually("pings counted", || {
+        running.server().stats().bytes_out == pings
+    });
     running.watermark.advance(9);
     std::thread::sleep(Duration::from_millis(30));
-    assert_eq!(running.server().stats().bytes_out, before, "nothing leaves before its position");
+    assert_eq!(
+        running.server().stats().bytes_out,
+        pings,
+        "nothing leaves before its position"
+    );
     running.watermark.advance(14);
     for (n, client) in writers.iter_mut().enumerate().take(5) {
         assert_eq!(client.receive().int("at"), 10 + n as i32);
@@ -138,7 +155,10 @@ fn exhaust_streams_until_the_handler_stops() {
         expected = answer.header.request_id;
     }
     assert!(client.run("ping", 1).is_ok());
-    assert!(!client.run("stream", 5).more_to_come, "not without the flag");
+    assert!(
+        !client.run("stream", 5).more_to_come,
+        "not without the flag"
+    );
     assert!(client.run("ping", 1).is_ok());
 }
 
@@ -149,13 +169,18 @@ fn stream_may_wait_between_replies_and_ends_with_its_client() {
     let mut doc = model::DocBuf::new();
     doc.put("stream", model::Value::Int32(1_000_000));
     doc.put("pause", model::Value::Int32(5));
-    let message = wire::MessageBuilder::new(1).flags(flags::EXHAUST_ALLOWED).body(doc.as_bytes()).build();
+    let message = wire::MessageBuilder::new(1)
+        .flags(flags::EXHAUST_ALLOWED)
+        .body(doc.as_bytes())
+        .build();
     client.stream.write_all(&message).unwrap();
     for left in (999_990..=1_000_000).rev() {
         assert_eq!(client.receive().int("left"), left);
     }
     drop(client);
-    eventually("disconnected", || running.toy().disconnected.load(Ordering::SeqCst) == 1);
+    eventually("disconnected", || {
+        running.toy().disconnected.load(Ordering::SeqCst) == 1
+    });
 }
 
 /// An endless stream to a client that does not read must stop producing, and must not hold up others.
@@ -188,7 +213,11 @@ fn long_requests_hold_nobody_up() {
     for n in 0..50 {
         assert_eq!(other.run("ping", n).int("pong"), n);
     }
-    assert!(start.elapsed() < Duration::from_millis(300), "{:?}", start.elapsed());
+    assert!(
+        start.elapsed() < Duration::from_millis(300),
+        "{:?}",
+        start.elapsed()
+    );
     for client in &mut slow {
         assert_eq!(client.receive().int("slept"), 400);
         assert!(client.run("ping", 1).is_ok());
@@ -210,7 +239,11 @@ fn blocked_drivers_are_relieved() {
     for n in 0..50 {
         assert_eq!(other.run("ping", n).int("pong"), n);
     }
-    assert!(start.elapsed() < Duration::from_millis(1200), "{:?}", start.elapsed());
+    assert!(
+        start.elapsed() < Duration::from_millis(1200),
+        "{:?}",
+        start.elapsed()
+    );
     assert!(running.server().stats().relieved > 0);
     for client in &mut blocking {
         assert_eq!(client.receive().int("slept"), 1500);
@@ -224,6 +257,10 @@ fn handler_learns_that_the_client_has_gone() {
     client.send("untilGone", 1, 0);
     eventually("request seen", || running.server().stats().requests == 1);
     drop(client);
-    eventually("gave up", || running.toy().gave_up.load(Ordering::SeqCst) == 1);
-    eventually("disconnected", || running.toy().disconnected.load(Ordering::SeqCst) == 1);
+    eventually("gave up", || {
+        running.toy().gave_up.load(Ordering::SeqCst) == 1
+    });
+    eventually("disconnected", || {
+        running.toy().disconnected.load(Ordering::SeqCst) == 1
+    });
 }
