@@ -61,19 +61,7 @@ impl WireError {
 
     /// The symbolic name MongoDB sends beside the code; unnamed assertions are `Location<code>`.
     pub fn code_name(&self) -> String {
-        let name = match self.code {
-            code::BAD_VALUE => "BadValue",
-            code::OVERFLOW => "Overflow",
-            code::PROTOCOL_ERROR => "ProtocolError",
-            code::INVALID_BSON => "InvalidBSON",
-            code::ILLEGAL_OP_MSG_FLAG => "IllegalOpMsgFlag",
-            code::TOO_MANY_DOCUMENT_SEQUENCES => "TooManyDocumentSequences",
-            code::CHECKSUM_MISMATCH => "ChecksumMismatch",
-            code::UNSUPPORTED_OP_QUERY_COMMAND => "UnsupportedOpQueryCommand",
-            code::BSON_OBJECT_TOO_LARGE => "BSONObjectTooLarge",
-            other => return format!("Location{other}"),
-        };
-        name.to_owned()
+        model::code::name(self.code)
     }
 
     /// Appends the error document the peer expects.

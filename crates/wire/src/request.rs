@@ -14,7 +14,7 @@ use crate::{HEADER_LEN, legacy, msg};
 pub struct Sequence<'a> {
     /// The command field the sequence stands for, such as `documents`.
     pub name: &'a str,
-    /// The documents, back to back, framing checked.
+    /// The documents, back to back, each valid BSON.
     pub documents: &'a [u8],
     /// How many documents there are.
     pub count: usize,
@@ -32,7 +32,7 @@ impl<'a> Sequence<'a> {
 pub struct Request<'a> {
     /// Header of the message; for a compressed message the header of the message inside.
     pub header: Header,
-    /// The command document: framing checked, contents not.
+    /// The command document, valid BSON.
     pub body: &'a [u8],
     /// Document sequences in the order sent; at most two.
     pub sequences: SmallVec<[Sequence<'a>; 1]>,
@@ -88,7 +88,7 @@ pub fn decode<'a>(
 ) -> Result<Request<'a>, WireError> {
     let (header, payload) = split_frame(frame)?;
     if header.op_code != OpCode::Compressed as i32 {
-        return decode_plain(header, frame, payload, None);
+        return validate(decode_plain(header, frame, payload, None)?);
     }
     let compressor = compress::decompress(header, payload, options.compressors, scratch)?;
     let inner: &'a [u8] = scratch;
@@ -96,6 +96,21 @@ pub fn decode<'a>(
     let mut request = decode_plain(header, inner, payload, Some(compressor))?;
     if NEVER_COMPRESSED.contains(&request.command_name()) {
         request.reply.compressor = None;
+    }
+    validate(request)
+}
+
+/// Everything behind this line may trust every document of the request.
+fn validate(request: Request<'_>) -> Result<Request<'_>, WireError> {
+    let sequences = request.sequences.iter().flat_map(Sequence::iter);
+    for document in std::iter::once(request.body).chain(sequences) {
+        if let Err(error) = model::validate(document) {
+            return Err(WireError::reply(
+                error.code(),
+                error.message(),
+                request.reply,
+            ));
+        }
     }
     Ok(request)
 }

@@ -180,3 +180,33 @@ fn compression() {
         );
     }
 }
+
+#[test]
+fn contents_of_documents() {
+    let ping = document("ping", 1);
+    let mut unknown_type = ping.clone();
+    unknown_type[4] = 0x55;
+    assert_eq!(
+        verdict(&MessageBuilder::new(1).body(&unknown_type).build()),
+        (22, false)
+    );
+    let in_sequence = MessageBuilder::new(1)
+        .body(&ping)
+        .sequence("d", [&ping[..], &unknown_type])
+        .build();
+    assert_eq!(verdict(&in_sequence), (22, false));
+    let mut deep = document("x", 1);
+    for _ in 0..5000 {
+        let mut outer = vec![0; 4];
+        outer.extend_from_slice(b"\x03x\0");
+        outer.extend_from_slice(&deep);
+        outer.push(0);
+        let len = outer.len() as i32;
+        outer[..4].copy_from_slice(&len.to_le_bytes());
+        deep = outer;
+    }
+    assert_eq!(
+        verdict(&MessageBuilder::new(1).body(&deep).build()),
+        (15, false)
+    );
+}
