@@ -220,8 +220,18 @@ pub(super) fn monitor<H: Handler>(shared: &Arc<Shared<H>>) {
             (sleep * 2).min(SAMPLE_IDLE)
         };
         for (at, (now, last)) in now.iter().zip(&last).enumerate() {
-            if now == last && now.iter().all(|t| t % 2 == 1) {
+            let stuck = now
+                .iter()
+                .zip(last)
+                .filter(|(now, last)| now == last && *now % 2 == 1)
+                .count();
+            if stuck == now.len() && now.len() == last.len() {
                 relieve(shared, at);
+            } else if let Some(set) = shared.sets.get(at)
+                && set.inbox.has_work()
+            {
+                // A driver fetched more than it has got to, and the others may sleep without knowing.
+                set.inbox.kick();
             }
         }
         last = now;

@@ -88,6 +88,10 @@ impl Inbox {
         self.queue.lock().pop_front()
     }
 
+    pub(super) fn has_work(&self) -> bool {
+        !self.queue.lock().is_empty()
+    }
+
     /// Wakes one sleeping driver.
     pub(super) fn kick(&self) {
         // The counter cannot overflow within the life of a machine; nothing else can go wrong here.

@@ -264,3 +264,39 @@ fn handler_learns_that_the_client_has_gone() {
         running.toy().disconnected.load(Ordering::SeqCst) == 1
     });
 }
+
+/// One driver may fetch two requests at once and get stuck in the first while the other driver sleeps: the second must
+/// not wait for the first. The holder lets go only after the ping is answered, so a miss hangs instead of being late.
+#[test]
+fn request_fetched_with_a_blocking_one_is_not_stranded() {
+    let running = Running::start();
+    let mut pinging = Client::tcp(&running);
+    for round in 0..400 {
+        let mut holder = Client::tcp(&running);
+        assert!(holder.run("ping", 0).is_ok());
+        holder.send("untilGone", 1, 0);
+        assert_eq!(pinging.run("ping", round).int("pong"), round);
+        drop(holder);
+    }
+    eventually("all let go", || {
+        running.toy().gave_up.load(Ordering::SeqCst) == 400
+    });
+}
+
+/// A closed connection gives its descriptor back at once, not when its slot is used again.
+#[test]
+fn closed_connections_keep_no_descriptor() {
+    if !crate::toy::alone("waiting::closed_connections_keep_no_descriptor") {
+        return;
+    }
+    let descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let running = Running::start();
+    let before = descriptors();
+    let mut clients: Vec<Client> = (0..50).map(|_| Client::tcp(&running)).collect();
+    for client in &mut clients {
+        assert!(client.run("ping", 1).is_ok());
+    }
+    assert!(descriptors() >= before + 100);
+    drop(clients);
+    eventually("descriptors are back", || descriptors() <= before);
+}
