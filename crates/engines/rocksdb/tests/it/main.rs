@@ -1,0 +1,3 @@
+//! RocksDB under the conformance suite, and what only it promises.
+
+mod contract;

@@ -1,0 +1,3 @@
+//! The memory engine under the conformance suite.
+
+mod memory;
