@@ -1,0 +1,1 @@
+//! Query filters: parsed once into predicates, evaluated on raw documents.

@@ -1,0 +1,1 @@
+//! Projections: of find, and of `$project`, `$addFields`, `$unset`.

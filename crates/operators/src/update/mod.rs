@@ -1,0 +1,1 @@
+//! Update operators: a document and a specification give the new document's bytes.
