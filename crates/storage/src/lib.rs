@@ -13,6 +13,8 @@ mod engine;
 mod error;
 mod keys;
 mod memory;
+mod mirror;
+pub mod observe;
 mod rows;
 
 pub use batch::{Batch, BatchIter, BatchMark, BatchOp, COUNTER_BYTES, counter_add, counter_decode, counter_encode};
@@ -23,4 +25,6 @@ pub use engine::{
 pub use error::{Cause, Result, StorageError};
 pub use keys::{IDENT_BYTES, IdentSet, KeyRange, MAX_KEY, Table, prefix_end};
 pub use memory::MemoryEngine;
+pub use mirror::Mirror;
+pub use observe::{Contract, Fault, Faulty, Observed, Recorded, Recorder};
 pub use rows::RowBatch;

@@ -100,6 +100,12 @@ impl RocksEngine {
         Ok(())
     }
 
+    /// The binding crate's handle, for the floor measurement only: whoever writes through it breaks the contract.
+    #[doc(hidden)]
+    pub fn raw(&self) -> &DB {
+        self.db.admin()
+    }
+
     pub(crate) fn db(&self) -> &Db {
         &self.db
     }

@@ -215,7 +215,7 @@ pub(super) fn closed(engine: &dyn Engine) {
         Err(StorageError::Closed)
     ));
     assert!(matches!(
-        engine.get(Table::Doc, b"k", &mut Vec::new()),
+        engine.get(Table::Doc, &key(1, "k"), &mut Vec::new()),
         Err(StorageError::Closed)
     ));
     assert!(matches!(engine.snapshot().err(), Some(StorageError::Closed)));
