@@ -9,7 +9,8 @@ use parking_lot::RwLock;
 
 use crate::batch::Batch;
 use crate::engine::{
-    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, Read, Snapshot, StatSink, Verified, WriteClass,
+    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, Read, Snapshot, StatSink, Verified,
+    WriteClass,
 };
 use crate::error::{Result, StorageError};
 use crate::keys::{IdentSet, KeyRange, Table};
@@ -25,7 +26,11 @@ pub struct Mirror {
 impl Mirror {
     /// Both engines must hold the same data, e.g. none.
     pub fn new(first: Arc<dyn Engine>, second: Arc<dyn Engine>) -> Self {
-        Self { first, second, order: RwLock::new(()) }
+        Self {
+            first,
+            second,
+            order: RwLock::new(()),
+        }
     }
 }
 
@@ -34,7 +39,11 @@ fn same<T>(call: &str, first: Result<T>, second: Result<T>) -> Result<(T, T)> {
     match (first, second) {
         (Ok(first), Ok(second)) => Ok((first, second)),
         (Err(first), Err(second)) => {
-            assert_eq!(std::mem::discriminant(&first), std::mem::discriminant(&second), "{call}: {first} / {second}");
+            assert_eq!(
+                std::mem::discriminant(&first),
+                std::mem::discriminant(&second),
+                "{call}: {first} / {second}"
+            );
             Err(first)
         }
         (first, second) => panic!("{call}: {:?} / {:?}", first.err(), second.err()),
@@ -78,7 +87,11 @@ fn cursor_both(
     range: KeyRange<'_>,
     opts: CursorOpts,
 ) -> Result<Box<dyn Cursor>> {
-    let (first, second) = same("cursor", first.cursor(table, range, opts), second.cursor(table, range, opts))?;
+    let (first, second) = same(
+        "cursor",
+        first.cursor(table, range, opts),
+        second.cursor(table, range, opts),
+    )?;
     Ok(Box::new(MirrorCursor { first, second }))
 }
 
@@ -121,7 +134,9 @@ struct MirrorSnapshot {
 
 impl Read for MirrorSnapshot {
     fn get_with(&self, table: Table, key: &[u8], f: &mut dyn FnMut(&[u8])) -> Result<bool> {
-        Ok(get_both(&*self.first, &*self.second, table, key)?.map(|value| f(&value)).is_some())
+        Ok(get_both(&*self.first, &*self.second, table, key)?
+            .map(|value| f(&value))
+            .is_some())
     }
 
     fn multi_get(&self, table: Table, keys: &[&[u8]], each: &mut dyn FnMut(usize, Option<&[u8]>)) -> Result<()> {
@@ -146,7 +161,9 @@ impl Snapshot for MirrorSnapshot {
 impl Read for Mirror {
     fn get_with(&self, table: Table, key: &[u8], f: &mut dyn FnMut(&[u8])) -> Result<bool> {
         let _order = self.order.read();
-        Ok(get_both(&*self.first, &*self.second, table, key)?.map(|value| f(&value)).is_some())
+        Ok(get_both(&*self.first, &*self.second, table, key)?
+            .map(|value| f(&value))
+            .is_some())
     }
 
     fn multi_get(&self, table: Table, keys: &[&[u8]], each: &mut dyn FnMut(usize, Option<&[u8]>)) -> Result<()> {
@@ -205,7 +222,12 @@ impl Engine for Mirror {
 
     fn drop_range(&self, table: Table, range: KeyRange<'_>) -> Result<()> {
         let _order = self.order.write();
-        same("drop_range", self.first.drop_range(table, range), self.second.drop_range(table, range)).map(|_| ())
+        same(
+            "drop_range",
+            self.first.drop_range(table, range),
+            self.second.drop_range(table, range),
+        )
+        .map(|_| ())
     }
 
     fn set_dropped(&self, table: Table, idents: Arc<IdentSet>) {

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use engine_rocksdb::{Config, RocksEngine};
 use rust_rocksdb::{ColumnFamily, DB, ReadOptions, WriteBatch, WriteOptions};
-use storage::{Batch, CursorOpts, Durability, Engine, KeyRange, Read, RowBatch, Table};
+use storage::{Batch, CursorOpts, Durability, Engine, KeyRange, RowBatch, Table};
 
 const ROUNDS: usize = 7;
 const VALUE: usize = 200;
@@ -20,11 +20,16 @@ const VALUE: usize = 200;
 fn main() {
     let mut args = std::env::args().skip(1);
     let keys: u32 = args.next().and_then(|text| text.parse().ok()).unwrap_or(200_000);
-    let root = args.next().map_or_else(|| std::env::temp_dir().join("quarry-floor"), PathBuf::from);
+    let root = args
+        .next()
+        .map_or_else(|| std::env::temp_dir().join("quarry-floor"), PathBuf::from);
     std::fs::remove_dir_all(&root).ok();
     let engine = RocksEngine::open(Config::with_budget(root.join("engine"), 512 << 20)).expect("the engine opens");
     let bench = Bench { engine: &engine, keys };
-    println!("{:<22} {:>9} {:>9} {:>7}   CPU us per operation, {keys} keys of {VALUE} bytes", "", "raw", "trait", "ratio");
+    println!(
+        "{:<22} {:>9} {:>9} {:>7}   CPU us per operation, {keys} keys of {VALUE} bytes",
+        "", "raw", "trait", "ratio"
+    );
     bench.run();
     engine.close().expect("the engine closes");
     std::fs::remove_dir_all(&root).ok();
@@ -51,16 +56,23 @@ fn cpu_us() -> f64 {
     now.tv_sec as f64 * 1e6 + now.tv_nsec as f64 / 1e3
 }
 
-fn compare(name: &str, operations: usize, mut raw: impl FnMut(), mut through: impl FnMut()) {
+// `prepare` gives both sides the same start: empty memtables.
+fn compare(name: &str, operations: usize, prepare: &dyn Fn(), mut raw: impl FnMut(), mut through: impl FnMut()) {
     let mut best = [f64::MAX; 2];
     for _ in 0..ROUNDS {
         for (slot, side) in [(0, &mut raw as &mut dyn FnMut()), (1, &mut through as &mut dyn FnMut())] {
+            prepare();
             let begun = cpu_us();
             side();
             best[slot] = best[slot].min((cpu_us() - begun) / operations as f64);
         }
     }
-    println!("{name:<22} {:>9.3} {:>9.3} {:>7.2}", best[0], best[1], best[1] / best[0]);
+    println!(
+        "{name:<22} {:>9.3} {:>9.3} {:>7.2}",
+        best[0],
+        best[1],
+        best[1] / best[0]
+    );
 }
 
 impl Bench<'_> {
@@ -76,12 +88,14 @@ impl Bench<'_> {
     }
 
     fn writes(&self, db: &DB, doc: &ColumnFamily, engine: &dyn Engine) {
+        let flush = || engine.flush().expect("a flush");
         let value = [7u8; VALUE];
         let (opts, many) = (WriteOptions::default(), 20_000u32);
         let mut batch = Batch::new();
         compare(
             "put",
             many as usize,
+            &flush,
             || (0..many).for_each(|i| db.put_cf_opt(doc, key(i), value, &opts).expect("a put")),
             || {
                 for i in 0..many {
@@ -101,6 +115,7 @@ impl Bench<'_> {
         compare(
             "insert of 4 keys",
             many as usize,
+            &flush,
             || {
                 for i in 0..many {
                     let mut batch = WriteBatch::default();
@@ -114,7 +129,11 @@ impl Bench<'_> {
                 for i in 0..many {
                     batch.clear();
                     for (part, table) in tables.iter().enumerate() {
-                        batch.put(*table, &entry(i, part), if part == 0 { &value[..] } else { &value[..8] });
+                        batch.put(
+                            *table,
+                            &entry(i, part),
+                            if part == 0 { &value[..] } else { &value[..8] },
+                        );
                     }
                     engine.apply(&batch, Durability::Buffered).expect("a batch");
                 }
@@ -132,12 +151,14 @@ impl Bench<'_> {
     }
 
     fn reads(&self, place: &str, db: &DB, doc: &ColumnFamily, engine: &dyn Engine) {
+        let flush = || engine.flush().expect("a flush");
         let many = self.keys.min(100_000);
         let step = |i: u32| key(i.wrapping_mul(7919) % self.keys);
         let mut out = Vec::new();
         compare(
             &format!("get ({place})"),
             many as usize,
+            &flush,
             || {
                 for i in 0..many {
                     black_box(db.get_cf(doc, step(i)).expect("a get").expect("a value").len());
@@ -153,6 +174,7 @@ impl Bench<'_> {
         compare(
             &format!("get_with ({place})"),
             many as usize,
+            &flush,
             || {
                 for i in 0..many {
                     black_box(db.get_pinned_cf(doc, step(i)).expect("a get").expect("a value").len());
@@ -160,7 +182,11 @@ impl Bench<'_> {
             },
             || {
                 for i in 0..many {
-                    engine.get_with(Table::Doc, &step(i), &mut |value| { black_box(value.len()); }).expect("a get");
+                    engine
+                        .get_with(Table::Doc, &step(i), &mut |value| {
+                            black_box(value.len());
+                        })
+                        .expect("a get");
                 }
             },
         );
@@ -172,6 +198,7 @@ impl Bench<'_> {
         compare(
             "get of absent key",
             many as usize,
+            &flush,
             || (0..many).for_each(|i| assert!(db.get_pinned_cf(doc, absent(i)).expect("a get").is_none())),
             || (0..many).for_each(|i| assert!(!engine.get_with(Table::Doc, &absent(i), &mut |_| {}).expect("a get"))),
         );
@@ -185,6 +212,7 @@ impl Bench<'_> {
         compare(
             "multi_get of 64, per key",
             groups as usize * 64,
+            &flush,
             || {
                 for g in 0..groups {
                     let keys = group(g);
@@ -197,7 +225,9 @@ impl Bench<'_> {
                 for g in 0..groups {
                     let keys = group(g);
                     let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
-                    let each = &mut |_: usize, value: Option<&[u8]>| { black_box(value.map(<[u8]>::len)); };
+                    let each = &mut |_: usize, value: Option<&[u8]>| {
+                        black_box(value.map(<[u8]>::len));
+                    };
                     engine.multi_get(Table::Doc, &keys, each).expect("a get of many");
                 }
             },
@@ -205,6 +235,7 @@ impl Bench<'_> {
     }
 
     fn scans(&self, db: &DB, doc: &ColumnFamily, engine: &dyn Engine) {
+        let flush = || engine.flush().expect("a flush");
         let mut rows = RowBatch::new();
         let bounds = || {
             let mut opts = ReadOptions::default();
@@ -218,6 +249,7 @@ impl Bench<'_> {
         compare(
             "scan, copied, per row",
             self.keys as usize,
+            &flush,
             || {
                 let mut iter = db.raw_iterator_cf_opt(doc, bounds());
                 iter.seek_to_first();
@@ -230,7 +262,9 @@ impl Bench<'_> {
                 }
             },
             || {
-                let mut cursor = engine.cursor(Table::Doc, range, CursorOpts::default()).expect("a cursor");
+                let mut cursor = engine
+                    .cursor(Table::Doc, range, CursorOpts::default())
+                    .expect("a cursor");
                 while cursor.next_batch(&mut rows, 256, 1 << 20).expect("a scan") {
                     black_box(rows.byte_len());
                 }
@@ -239,6 +273,7 @@ impl Bench<'_> {
         compare(
             "scan in place, per row",
             self.keys as usize,
+            &flush,
             || {
                 let mut iter = db.raw_iterator_cf_opt(doc, bounds());
                 iter.seek_to_first();
@@ -248,8 +283,13 @@ impl Bench<'_> {
                 }
             },
             || {
-                let mut cursor = engine.cursor(Table::Doc, range, CursorOpts::default()).expect("a cursor");
-                let visited = cursor.visit(usize::MAX, &mut |key, value| { black_box((key, value)); true });
+                let mut cursor = engine
+                    .cursor(Table::Doc, range, CursorOpts::default())
+                    .expect("a cursor");
+                let visited = cursor.visit(usize::MAX, &mut |key, value| {
+                    black_box((key, value));
+                    true
+                });
                 assert!(!visited.expect("a scan"));
             },
         );
@@ -257,6 +297,7 @@ impl Bench<'_> {
         compare(
             "cursor of one row",
             many as usize,
+            &flush,
             || {
                 for i in 0..many {
                     let mut opts = ReadOptions::default();
@@ -272,14 +313,22 @@ impl Bench<'_> {
                 for i in 0..many {
                     let from = key(i);
                     let range = KeyRange::new(&from, &upper);
-                    let mut cursor = engine.cursor(Table::Doc, range, CursorOpts::default()).expect("a cursor");
-                    cursor.visit(1, &mut |key, _| { black_box(key.len()); true }).expect("a seek");
+                    let mut cursor = engine
+                        .cursor(Table::Doc, range, CursorOpts::default())
+                        .expect("a cursor");
+                    cursor
+                        .visit(1, &mut |key, _| {
+                            black_box(key.len());
+                            true
+                        })
+                        .expect("a seek");
                 }
             },
         );
         compare(
             "snapshot and get",
             many as usize,
+            &flush,
             || {
                 for i in 0..many {
                     black_box(db.snapshot().get_cf(doc, key(i)).expect("a get").is_some());
@@ -288,7 +337,13 @@ impl Bench<'_> {
             || {
                 let mut out = Vec::new();
                 for i in 0..many {
-                    black_box(engine.snapshot().expect("one").get(Table::Doc, &key(i), &mut out).expect("a get"));
+                    black_box(
+                        engine
+                            .snapshot()
+                            .expect("one")
+                            .get(Table::Doc, &key(i), &mut out)
+                            .expect("a get"),
+                    );
                 }
             },
         );

@@ -177,3 +177,29 @@ impl Charge {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_space_refuses_growth_and_allows_making_room() {
+        let watch = Watch::new();
+        let mut grow = Batch::new();
+        grow.put(Table::Doc, b"\0\0\0\x01k", b"v");
+        assert!(watch.check_room(&grow).is_ok());
+        watch.full.store(true, Ordering::Relaxed);
+        watch.free_bytes.store(100 << 20, Ordering::Relaxed);
+        watch.reserve_bytes.store(256 << 20, Ordering::Relaxed);
+        let error = watch.check_room(&grow).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "no space left for growing writes: 100 MB are free, 256 MB must stay free"
+        );
+        let mut shrink = Batch::new();
+        shrink.delete(Table::Doc, b"\0\0\0\x01k");
+        shrink.put(Table::Meta, b"d|1", b"dropped");
+        shrink.add(Table::Meta, b"n|1", [-1, -1]);
+        assert!(watch.check_room(&shrink).is_ok());
+    }
+}

@@ -46,8 +46,12 @@ impl Faulty {
 
     fn strike(&self, call: &Call<'_>, work_is_done: bool) -> Result<()> {
         let mut state = self.state.lock();
-        let Some(fault) = state.fault.clone() else { return Ok(()) };
-        if fault.work_is_done != work_is_done || (fault.writes_only && !is_write(call)) || state.calls <= fault.after_calls
+        let Some(fault) = state.fault.clone() else {
+            return Ok(());
+        };
+        if fault.work_is_done != work_is_done
+            || (fault.writes_only && !is_write(call))
+            || state.calls <= fault.after_calls
         {
             return Ok(());
         }
@@ -62,7 +66,10 @@ impl Observer for Faulty {
     fn before(&self, call: &Call<'_>, _caps: &Caps) -> Result<()> {
         {
             let mut state = self.state.lock();
-            let counts = state.fault.as_ref().is_none_or(|fault| !fault.writes_only || is_write(call));
+            let counts = state
+                .fault
+                .as_ref()
+                .is_none_or(|fault| !fault.writes_only || is_write(call));
             state.calls += u64::from(counts);
         }
         self.strike(call, false)
@@ -74,5 +81,8 @@ impl Observer for Faulty {
 }
 
 fn is_write(call: &Call<'_>) -> bool {
-    matches!(call, Call::Apply { .. } | Call::WaitDurable { .. } | Call::DropRange { .. } | Call::Flush)
+    matches!(
+        call,
+        Call::Apply { .. } | Call::WaitDurable { .. } | Call::DropRange { .. } | Call::Flush
+    )
 }

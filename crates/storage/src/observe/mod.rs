@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use crate::batch::Batch;
 use crate::engine::{
-    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, Read, Snapshot, StatSink, Verified, WriteClass,
+    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, Read, Snapshot, StatSink, Verified,
+    WriteClass,
 };
 use crate::error::{Result, StorageError};
 use crate::keys::{IdentSet, KeyRange, Table};
@@ -24,18 +25,48 @@ pub use recording::{Recorded, Recorder};
 #[derive(Debug, Clone, Copy)]
 #[allow(missing_docs)]
 pub enum Call<'a> {
-    Get { table: Table, key: &'a [u8] },
-    MultiGet { table: Table, keys: &'a [&'a [u8]] },
-    Cursor { table: Table, range: KeyRange<'a>, opts: CursorOpts },
-    Seek { key: &'a [u8] },
-    Visit { rows_max: usize },
+    Get {
+        table: Table,
+        key: &'a [u8],
+    },
+    MultiGet {
+        table: Table,
+        keys: &'a [&'a [u8]],
+    },
+    Cursor {
+        table: Table,
+        range: KeyRange<'a>,
+        opts: CursorOpts,
+    },
+    Seek {
+        key: &'a [u8],
+    },
+    Visit {
+        rows_max: usize,
+    },
     Snapshot,
-    Apply { batch: &'a Batch, durability: Durability },
-    WaitDurable { pos: CommitPos },
-    DropRange { table: Table, range: KeyRange<'a> },
-    SetDropped { table: Table, idents: &'a IdentSet },
-    ApproxSize { table: Table, range: KeyRange<'a> },
-    Checkpoint { path: &'a Path },
+    Apply {
+        batch: &'a Batch,
+        durability: Durability,
+    },
+    WaitDurable {
+        pos: CommitPos,
+    },
+    DropRange {
+        table: Table,
+        range: KeyRange<'a>,
+    },
+    SetDropped {
+        table: Table,
+        idents: &'a IdentSet,
+    },
+    ApproxSize {
+        table: Table,
+        range: KeyRange<'a>,
+    },
+    Checkpoint {
+        path: &'a Path,
+    },
     Verify,
     Flush,
     Close,
@@ -62,7 +93,10 @@ pub struct Observed<O: Observer> {
 impl<O: Observer> Observed<O> {
     /// Puts `observer` before `inner`.
     pub fn new(inner: Arc<dyn Engine>, observer: O) -> Self {
-        Self { inner, observer: Arc::new(observer) }
+        Self {
+            inner,
+            observer: Arc::new(observer),
+        }
     }
 
     /// The observer, e.g. to ask for what it recorded.
@@ -102,7 +136,9 @@ impl Reader<'_> {
     }
 
     fn cursor(&self, table: Table, range: KeyRange<'_>, opts: CursorOpts) -> Result<Box<dyn Cursor>> {
-        let inner = self.around(Call::Cursor { table, range, opts }, || self.read.cursor(table, range, opts))?;
+        let inner = self.around(Call::Cursor { table, range, opts }, || {
+            self.read.cursor(table, range, opts)
+        })?;
         Ok(Box::new(ObservedCursor {
             inner,
             observer: Arc::clone(&self.observer),
@@ -129,7 +165,9 @@ macro_rules! reads {
 
         fn multi_get(&self, table: Table, keys: &[&[u8]], each: &mut dyn FnMut(usize, Option<&[u8]>)) -> Result<()> {
             let reader = self.reader();
-            reader.around(Call::MultiGet { table, keys }, || reader.read.multi_get(table, keys, each))
+            reader.around(Call::MultiGet { table, keys }, || {
+                reader.read.multi_get(table, keys, each)
+            })
         }
 
         fn cursor(&self, table: Table, range: KeyRange<'_>, opts: CursorOpts) -> Result<Box<dyn Cursor>> {
@@ -146,7 +184,11 @@ struct ObservedSnapshot {
 
 impl ObservedSnapshot {
     fn reader(&self) -> Reader<'_> {
-        Reader { read: &*self.inner, caps: &self.caps, observer: Arc::clone(&self.observer) }
+        Reader {
+            read: &*self.inner,
+            caps: &self.caps,
+            observer: Arc::clone(&self.observer),
+        }
     }
 }
 
@@ -177,21 +219,42 @@ struct ObservedCursor {
 impl Cursor for ObservedCursor {
     fn seek(&mut self, key: &[u8]) -> Result<()> {
         let inner = &mut self.inner;
-        around(&*self.observer, &self.caps, &Call::Seek { key }, |()| CommitPos::default(), || inner.seek(key))?;
+        around(
+            &*self.observer,
+            &self.caps,
+            &Call::Seek { key },
+            |()| CommitPos::default(),
+            || inner.seek(key),
+        )?;
         self.last = None;
         Ok(())
     }
 
     fn visit(&mut self, rows_max: usize, f: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<bool> {
-        let Self { inner, observer, caps, lower, upper, last, opts } = self;
+        let Self {
+            inner,
+            observer,
+            caps,
+            lower,
+            upper,
+            last,
+            opts,
+        } = self;
         let mut taken = 0;
         let mut checked = |key: &[u8], value: &[u8]| {
             taken += 1;
             assert!(taken <= rows_max, "the cursor delivers more rows than asked for");
             let inside = KeyRange::new(lower, upper).contains(key);
-            assert!(inside, "the cursor leaves its range: {key:02x?} is not in {lower:02x?}..{upper:02x?}");
+            assert!(
+                inside,
+                "the cursor leaves its range: {key:02x?} is not in {lower:02x?}..{upper:02x?}"
+            );
             if let Some(last) = last {
-                let ordered = if opts.reverse { key < last.as_slice() } else { key > last.as_slice() };
+                let ordered = if opts.reverse {
+                    key < last.as_slice()
+                } else {
+                    key > last.as_slice()
+                };
                 assert!(ordered, "the cursor delivers {key:02x?} after {last:02x?}");
             }
             assert!(!opts.keys_only || value.is_empty(), "a cursor of keys delivers a value");
@@ -201,7 +264,13 @@ impl Cursor for ObservedCursor {
             f(key, value)
         };
         let call = Call::Visit { rows_max };
-        around(&**observer, caps, &call, |_| CommitPos::default(), || inner.visit(rows_max, &mut checked))
+        around(
+            &**observer,
+            caps,
+            &call,
+            |_| CommitPos::default(),
+            || inner.visit(rows_max, &mut checked),
+        )
     }
 }
 
@@ -212,7 +281,11 @@ impl<O: Observer + 'static> Observed<O> {
     }
 
     fn reader(&self) -> Reader<'_> {
-        Reader { read: &*self.inner, caps: self.inner.caps(), observer: self.dyn_observer() }
+        Reader {
+            read: &*self.inner,
+            caps: self.inner.caps(),
+            observer: self.dyn_observer(),
+        }
     }
 }
 
@@ -227,7 +300,11 @@ impl<O: Observer + 'static> Engine for Observed<O> {
 
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
         let inner = self.around(Call::Snapshot, || self.inner.snapshot())?;
-        Ok(Arc::new(ObservedSnapshot { inner, observer: self.dyn_observer(), caps: self.inner.caps().clone() }))
+        Ok(Arc::new(ObservedSnapshot {
+            inner,
+            observer: self.dyn_observer(),
+            caps: self.inner.caps().clone(),
+        }))
     }
 
     fn admit(&self, bytes: usize, class: WriteClass) -> Duration {
@@ -236,7 +313,13 @@ impl<O: Observer + 'static> Engine for Observed<O> {
 
     fn apply(&self, batch: &Batch, durability: Durability) -> Result<CommitPos> {
         let call = Call::Apply { batch, durability };
-        around(&*self.observer, self.inner.caps(), &call, |pos| *pos, || self.inner.apply(batch, durability))
+        around(
+            &*self.observer,
+            self.inner.caps(),
+            &call,
+            |pos| *pos,
+            || self.inner.apply(batch, durability),
+        )
     }
 
     fn durable_pos(&self) -> CommitPos {
@@ -261,12 +344,16 @@ impl<O: Observer + 'static> Engine for Observed<O> {
 
     fn set_dropped(&self, table: Table, idents: Arc<IdentSet>) {
         // It cannot fail, so neither may an observer make it; it only looks.
-        let _ = self.observer.before(&Call::SetDropped { table, idents: &idents }, self.inner.caps());
+        let _ = self
+            .observer
+            .before(&Call::SetDropped { table, idents: &idents }, self.inner.caps());
         self.inner.set_dropped(table, idents);
     }
 
     fn approx_size(&self, table: Table, range: KeyRange<'_>) -> Result<u64> {
-        self.around(Call::ApproxSize { table, range }, || self.inner.approx_size(table, range))
+        self.around(Call::ApproxSize { table, range }, || {
+            self.inner.approx_size(table, range)
+        })
     }
 
     fn stats(&self, sink: &mut StatSink<'_>) {

@@ -41,7 +41,8 @@ impl Recorder {
 
     /// Reads so far: single gets, keys of multi_gets, cursors opened, snapshots taken.
     pub fn reads(&self) -> [u64; 4] {
-        [&self.gets, &self.keys_of_multi_gets, &self.cursors, &self.snapshots].map(|count| count.load(Ordering::Relaxed))
+        [&self.gets, &self.keys_of_multi_gets, &self.cursors, &self.snapshots]
+            .map(|count| count.load(Ordering::Relaxed))
     }
 
     fn keep(&self, change: Recorded) {
@@ -113,8 +114,10 @@ impl Recorded {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    bytes
+        .iter()
+        .fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
 }

@@ -42,12 +42,19 @@ fn contract_checker_and_mirror_keep_the_contract() {
 fn contract_checker_refuses_bad_arguments() {
     let engine = Observed::new(memory(), Contract::default());
     for key in [&b""[..], b"abc", &[0xFF; 4], &[b'k'; (1 << 16) + 1]] {
-        assert!(engine.apply(&batch(key, b"v"), Durability::Buffered).is_err(), "{} bytes", key.len());
+        assert!(
+            engine.apply(&batch(key, b"v"), Durability::Buffered).is_err(),
+            "{} bytes",
+            key.len()
+        );
         assert!(engine.get(Table::Doc, key, &mut Vec::new()).is_err());
     }
     let mut counter = Batch::new();
     counter.add(Table::Doc, b"\0\0\0\x01n", [1, 1]);
-    assert!(matches!(engine.apply(&counter, Durability::Buffered), Err(StorageError::Contract(_))));
+    assert!(matches!(
+        engine.apply(&counter, Durability::Buffered),
+        Err(StorageError::Contract(_))
+    ));
     assert!(engine.apply(&batch(b"\0\0\0\x01k", b"v"), Durability::Buffered).is_ok());
     assert!(engine.observer().last_pos().0 > 0);
 }
@@ -62,7 +69,12 @@ fn recorder_writes_what_was_written() {
     engine.drop_range(Table::Doc, KeyRange::new(b"a", b"b")).unwrap();
     engine.get(Table::Doc, b"\0\0\0\x01k", &mut Vec::new()).unwrap();
     engine.multi_get(Table::Doc, &[b"a", b"b"], &mut |_, _| {}).unwrap();
-    let text: String = engine.observer().take().iter().map(storage::Recorded::to_text).collect();
+    let text: String = engine
+        .observer()
+        .take()
+        .iter()
+        .map(storage::Recorded::to_text)
+        .collect();
     assert_eq!(
         text,
         "apply Journaled\n  put doc 000000016b = 76\n  delete idx 00000002\n  add meta 6e + [1, -2]\ndrop doc 61..62\n"
@@ -76,7 +88,9 @@ fn faults_strike_where_planned() {
     let engine = Observed::new(memory(), Faulty::default());
     let fault = |after_calls, lasting, work_is_done| Fault {
         after_calls,
-        error: StorageError::Full { context: "planned".to_owned() },
+        error: StorageError::Full {
+            context: "planned".to_owned(),
+        },
         lasting,
         work_is_done,
         writes_only: true,
@@ -89,8 +103,16 @@ fn faults_strike_where_planned() {
     engine.observer().plan(None);
     let mut keys = Vec::new();
     let mut cursor = engine.cursor(Table::Doc, KeyRange::ALL, CursorOpts::default()).unwrap();
-    cursor.visit(10, &mut |key, _| { keys.push(key[4]); true }).unwrap();
-    assert_eq!(keys, b"acde", "a refused write leaves nothing, a lost answer leaves its work");
+    cursor
+        .visit(10, &mut |key, _| {
+            keys.push(key[4]);
+            true
+        })
+        .unwrap();
+    assert_eq!(
+        keys, b"acde",
+        "a refused write leaves nothing, a lost answer leaves its work"
+    );
 }
 
 #[test]
@@ -98,6 +120,8 @@ fn faults_strike_where_planned() {
 fn mirror_notices_a_difference() {
     let (first, second) = (memory(), memory());
     first.apply(&batch(b"\0\0\0\x01k", b"1"), Durability::Buffered).unwrap();
-    second.apply(&batch(b"\0\0\0\x01k", b"2"), Durability::Buffered).unwrap();
+    second
+        .apply(&batch(b"\0\0\0\x01k", b"2"), Durability::Buffered)
+        .unwrap();
     let _ = Mirror::new(first, second).compare_all();
 }
