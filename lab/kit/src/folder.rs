@@ -222,6 +222,14 @@ mod tests {
     }
 
     #[test]
+    fn a_full_disk_is_one_clear_line() {
+        let intervals = File::options().write(true).open("/dev/full").unwrap();
+        let mut folder = RunFolder { path: PathBuf::from("run"), intervals };
+        let message = folder.push("l.i0", &Interval::default(), 0.0).unwrap_err().to_string();
+        assert!(message.starts_with("cannot write run/intervals.csv: No space left on device"), "{message}");
+    }
+
+    #[test]
     fn foreign_files_are_refused_with_a_reason() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("result.json");

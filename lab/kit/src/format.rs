@@ -29,10 +29,11 @@ pub fn number(value: f64) -> String {
         format!("{value:.2}")
     } else if size == 0.0 {
         "0".to_owned()
-    } else if size >= 0.001 {
+    } else if value >= 0.001 || value < 0.0 {
         format!("{value:.3}")
     } else {
-        format!("{value:.1e}")
+        // Digits further out say nothing that the stored result does not say better.
+        "< 0.001".to_owned()
     }
 }
 
@@ -97,7 +98,7 @@ mod tests {
     #[test]
     fn readable_numbers() {
         assert_eq!([count(0), count(999), count(1_000), count(1_234_567)], ["0", "999", "1,000", "1,234,567"]);
-        assert_eq!([number(1234.6), number(123.4), number(12.34), number(0.01234)], ["1,235", "123", "12.3", "0.012"]);
+        assert_eq!([number(1234.6), number(123.4), number(0.01234), number(0.0001)], ["1,235", "123", "0.012", "< 0.001"]);
         assert_eq!([axis(0.0), axis(1500.0), axis(2e6), axis(0.25), axis(10.0)], ["0", "1.5k", "2M", "0.25", "10"]);
         assert_eq!([bytes(512.0), bytes(1536.0), bytes(3.0 * 1024.0 * 1024.0)], ["512 B", "1.50 KiB", "3.00 MiB"]);
         assert_eq!([latency_us(90.0), latency_us(1500.0), latency_us(2e6)], ["90.0 µs", "1.50 ms", "2.00 s"]);

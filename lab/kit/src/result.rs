@@ -96,6 +96,17 @@ pub struct TargetFacts {
     pub build_info: serde_json::Value,
 }
 
+impl TargetFacts {
+    /// Product and version; a product with a version of its own claims the protocol level of another.
+    pub fn name(&self) -> String {
+        if self.product.contains(' ') {
+            format!("{} (speaking {})", self.product, self.version)
+        } else {
+            format!("{} {}", self.product, self.version)
+        }
+    }
+}
+
 /// One step.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StepResult {

@@ -74,12 +74,11 @@ impl<'a> Run<'a> {
     fn announce(&self, facts: &ServerFacts) {
         let Settings { preset, rows, clients, batch, indexes, .. } = &self.settings;
         eprintln!(
-            "{} ({preset}): {} rows, {clients} clients, batch {batch}, {indexes} indexes, seed {}, against {} {}",
+            "{} ({preset}): {} rows, {clients} clients, batch {batch}, {indexes} indexes, seed {}, against {}",
             self.workload.name,
             format::count(*rows),
             self.seed,
-            facts.stored.product,
-            facts.stored.version
+            facts.stored.name()
         );
         if let Some(reason) = &facts.stored.not_watched_because {
             eprintln!("server process not watched: {reason}");

@@ -141,9 +141,11 @@ impl Chart {
         }
         out.push_str("</span></div>\n");
         self.write_legend(&mut out);
+        out.push_str("<div class=\"plot\">\n");
         for scale in [Scale::Linear, Scale::Logarithmic] {
             self.write_svg(&mut out, scale);
         }
+        out.push_str("</div>\n");
         let _ = writeln!(out, "<figcaption>{}</figcaption>\n<div class=\"tip\"></div>", escape(&self.caption));
         let _ = writeln!(out, "<script type=\"application/json\">{}</script>\n</figure>", self.readouts());
         out
@@ -182,7 +184,8 @@ impl Chart {
                 (bottom, top)
             }
         };
-        Frame { left: 74.0, right: width - 16.0, top: 12.0, bottom: height - 44.0, width, height, x_range: self.x_range, y_range, scale }
+        let left = if self.quantity == Quantity::Bytes { 92.0 } else { 78.0 };
+        Frame { left, right: width - 16.0, top: 12.0, bottom: height - 44.0, width, height, x_range: self.x_range, y_range, scale }
     }
 
     fn write_svg(&self, out: &mut String, scale: Scale) {
@@ -258,12 +261,9 @@ impl Chart {
             }
             let _ = writeln!(out, "<path class=\"band\" d=\"{path}Z\"/>");
         }
-        if let Some((value, name)) = &self.reference {
+        if let Some((value, _)) = &self.reference {
             let y = frame.y(*value);
             let _ = writeln!(out, "<line class=\"reference\" x1=\"{}\" x2=\"{}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>", frame.left, frame.right);
-            // Below the line unless that would leave the chart.
-            let label_y = if y + 18.0 < frame.bottom { y + 16.0 } else { y - 7.0 };
-            let _ = writeln!(out, "<text x=\"{}\" y=\"{label_y:.1}\" text-anchor=\"end\">{}</text>", frame.right - 4.0, escape(name));
         }
         for line in self.lines.iter().rev() {
             let mut path = String::new();
@@ -282,6 +282,12 @@ impl Chart {
                 path.push_str("h0.1");
             }
             let _ = writeln!(out, "<path class=\"line c{}\" d=\"{path}\"/>", line.colour);
+        }
+        if let Some((value, name)) = &self.reference {
+            let y = frame.y(*value);
+            // Below the line unless that would leave the chart.
+            let label_y = if y + 18.0 < frame.bottom { y + 16.0 } else { y - 7.0 };
+            let _ = writeln!(out, "<text class=\"label\" x=\"{}\" y=\"{label_y:.1}\" text-anchor=\"end\">{}</text>", frame.right - 4.0, escape(name));
         }
     }
 

@@ -13,9 +13,15 @@ pub(super) fn of_step(result: &RunResult, step: &StepResult) -> Vec<Chart> {
     if step.series.is_empty() {
         return Vec::new();
     }
-    let mut out = vec![throughput(step), cumulative(step), latency(step), percentiles(step), cpu(result, step)];
+    let mut out = vec![throughput(step), latency(step), cumulative(step), percentiles(step), cpu(result, step)];
     out.extend(storage(step));
     out.extend(memory(step));
+    // Half charts stand in pairs; one left over takes the whole width.
+    if out.iter().filter(|chart| chart.half).count() % 2 == 1
+        && let Some(last) = out.last_mut()
+    {
+        last.half = false;
+    }
     out
 }
 

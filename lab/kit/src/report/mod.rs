@@ -54,9 +54,11 @@ pub fn page(result: &RunResult) -> String {
 fn write_header(out: &mut String, result: &RunResult) {
     let run = &result.run;
     let pill = if run.complete { "<span class=\"pill good\">complete</span>" } else { "<span class=\"pill bad\">ended early</span>" };
+    let is_wrong = result.checks.iter().any(|check| check.passed == Some(false));
+    let wrong = if is_wrong { "<span class=\"pill bad\">work done wrong</span>" } else { "" };
     let _ = writeln!(
         out,
-        "<div class=\"eyebrow\">{pill}<span>quarry-lab</span><span>workload {}, preset {}</span><span>{}</span></div>\n<h1>{}</h1>",
+        "<div class=\"eyebrow\">{pill}{wrong}<span>quarry-lab</span><span>workload {}, preset {}</span><span>{}</span></div>\n<h1>{}</h1>",
         escape(&run.workload),
         escape(&result.settings.preset),
         escape(&run.started_at.replace('T', " ").replace('Z', " UTC")),
@@ -78,14 +80,13 @@ fn verdict(result: &RunResult, step: &StepResult) -> String {
     };
     let how = if step.batch > 1 { format!("in batches of {}, {indexes}", step.batch) } else { indexes };
     let mut out = format!(
-        "{} {} per second on average over {}, from {} {} ({how}), against {} {}.",
+        "{} {} per second on average over {}, from {} {} ({how}), against {}.",
         format::number(step.rate.average),
         step.unit,
         format::seconds(step.seconds),
         step.clients,
         if step.clients == 1 { "client" } else { "clients" },
-        result.target.product,
-        result.target.version,
+        result.target.name(),
     );
     if let Some(reason) = &result.run.stopped_because {
         let _ = write!(out, " The run ended early: {reason}.");
