@@ -7,6 +7,7 @@ pub mod bson;
 pub mod code;
 pub mod compare;
 pub mod decimal;
+pub mod decimal_arith;
 mod doc_macro;
 pub mod error;
 #[cfg(feature = "extjson")]
@@ -22,6 +23,7 @@ pub use bson::{
 };
 pub use compare::{Collate, compare, compare_with};
 pub use decimal::Decimal128;
+pub use decimal_arith::Rounding;
 pub use error::{MongoError, Result};
 pub use namespace::Namespace;
 pub use number::Number;
