@@ -1,6 +1,7 @@
 //! `Decimal128`: IEEE 754-2008 decimal128 in the binary-integer encoding BSON stores. Text, parts, conversion and exact
 //! comparison. Arithmetic with the standard's rounding is done by the decNumber library (`dec`), see `decimal_arith`.
 
+use crate::Rounding;
 use std::cmp::Ordering;
 
 /// A decimal128 as BSON stores it (little-endian binary integer decimal).
@@ -100,7 +101,7 @@ impl Decimal128 {
     pub fn from_i64(n: i64) -> Decimal128 {
         Decimal128::from_parts(n < 0, u128::from(n.unsigned_abs()), 0).unwrap_or(Decimal128::ZERO)
     }
-    /// Rounded to 15 significant digits, as MongoDB converts doubles.
+    /// Rounded to 15 significant digits, all of which are kept ("2.50000000000000"), as MongoDB converts doubles.
     pub fn from_f64(n: f64) -> Decimal128 {
         Decimal128::from_f64_digits(n, 15)
     }
@@ -118,19 +119,7 @@ impl Decimal128 {
         if n == 0.0 {
             return Decimal128::from_parts(n.is_sign_negative(), 0, 0).unwrap_or(Decimal128::ZERO);
         }
-        let text = format!("{:.*e}", digits - 1, n);
-        let d = Decimal128::parse(&text).unwrap_or(Decimal128::NAN);
-        // Trailing zeros were made by the fixed digit count, they are no part of the number.
-        match d.parts() {
-            Parts::Finite { negative, mut coefficient, mut exponent } => {
-                while exponent < 0 && coefficient % 10 == 0 && coefficient != 0 {
-                    coefficient /= 10;
-                    exponent += 1;
-                }
-                Decimal128::from_parts(negative, coefficient, exponent).unwrap_or(d)
-            }
-            _ => d,
-        }
+        Decimal128::parse(&format!("{:.*e}", digits - 1, n)).unwrap_or(Decimal128::NAN)
     }
 
     /// Nearest double.
@@ -220,6 +209,11 @@ impl Decimal128 {
 
     /// Parses MongoDB's and the standard's text forms; rounds to 34 digits (half even).
     pub fn parse(text: &str) -> Option<Decimal128> {
+        Decimal128::parse_with(text, Rounding::HalfEven)
+    }
+
+    /// Like [`Decimal128::parse`], with half-even rounding or digits cut off (any other mode).
+    pub fn parse_with(text: &str, rounding: Rounding) -> Option<Decimal128> {
         let (negative, body) = match text.as_bytes().first()? {
             b'-' => (true, &text[1..]),
             b'+' => (false, &text[1..]),
@@ -251,12 +245,12 @@ impl Decimal128 {
             return None;
         }
         let digits = whole.bytes().chain(fraction.bytes());
-        round_digits(negative, digits, exponent - fraction.len() as i64)
+        round_digits(negative, digits, exponent - fraction.len() as i64, rounding == Rounding::HalfEven)
     }
 }
 
-/// Rounds a digit string times a power of ten to 34 digits, half even, and fits the exponent into the range.
-fn round_digits(negative: bool, digits: impl Iterator<Item = u8>, mut exponent: i64) -> Option<Decimal128> {
+/// Rounds a digit string times a power of ten to 34 digits, half even or towards zero, and fits the exponent into the range.
+fn round_digits(negative: bool, digits: impl Iterator<Item = u8>, mut exponent: i64, nearest: bool) -> Option<Decimal128> {
     let (mut coefficient, mut kept) = (0u128, 0u32);
     let (mut next, mut sticky, mut dropped) = (0u8, false, 0i64);
     for d in digits.map(|b| b - b'0') {
@@ -280,7 +274,7 @@ fn round_digits(negative: bool, digits: impl Iterator<Item = u8>, mut exponent: 
         coefficient /= 10;
         exponent += 1;
     }
-    if next > 5 || (next == 5 && (sticky || coefficient % 2 == 1)) {
+    if nearest && (next > 5 || next == 5 && (sticky || coefficient % 2 == 1)) {
         coefficient += 1;
         if coefficient > MAX_COEFFICIENT {
             coefficient /= 10;
@@ -372,9 +366,9 @@ mod tests {
 
     #[test]
     fn doubles_convert_as_mongodb_does() {
-        assert_eq!(Decimal128::from_f64(0.1).to_string(), "0.1");
-        assert_eq!(Decimal128::from_f64(1.0).to_string(), "1");
-        assert_eq!(Decimal128::from_f64(-2.5).to_string(), "-2.5");
+        assert_eq!(Decimal128::from_f64(0.1).to_string(), "0.100000000000000");
+        assert_eq!(Decimal128::from_f64(1.0).to_string(), "1.00000000000000");
+        assert_eq!(Decimal128::from_f64(-2.5).to_string(), "-2.50000000000000");
         assert_eq!(Decimal128::parse("0.1").unwrap().to_f64(), 0.1);
     }
 

@@ -7,8 +7,11 @@ pub mod bson;
 pub mod code;
 pub mod compare;
 pub mod decimal;
+pub mod decimal_arith;
 mod doc_macro;
 pub mod error;
+#[cfg(feature = "extjson")]
+pub mod extjson;
 pub mod namespace;
 pub mod number;
 pub mod path;
@@ -20,6 +23,7 @@ pub use bson::{
 };
 pub use compare::{Collate, compare, compare_with};
 pub use decimal::Decimal128;
+pub use decimal_arith::Rounding;
 pub use error::{MongoError, Result};
 pub use namespace::Namespace;
 pub use number::Number;
