@@ -21,7 +21,7 @@ mod redact;
 mod replace_root;
 mod sample;
 pub(crate) mod skip;
-mod sort;
+pub(crate) mod sort;
 mod sort_by_count;
 mod union_with;
 mod unwind;
@@ -72,7 +72,7 @@ pub trait Stage: Send + Sync {
 /// Stages the optimizer and the planner look into.
 pub enum Kind<'s> {
     /// `$match`.
-    Match(&'s MatchFilter),
+    Match(&'s Arc<MatchFilter>),
     /// `$sort`, with the limit it took.
     Sort {
         /// The order.
