@@ -13,6 +13,7 @@ pub(in crate::expr) mod date_text;
 mod parse;
 mod path;
 mod string;
+mod trigonometry;
 mod types;
 
 pub use parse::{ParseCx, Scope, parse, parse_args, parse_constant, parse_object};
@@ -217,6 +218,7 @@ static FAMILIES: &[&[&[Operator]]] = &[
     comparison::OPERATORS,
     conditional::OPERATORS,
     string::OPERATORS,
+    trigonometry::OPERATORS,
     types::OPERATORS,
 ];
 
