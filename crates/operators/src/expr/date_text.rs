@@ -1,7 +1,7 @@
 //! Dates as ISO 8601 text, in both directions; what conversions need without knowing time zone names.
 
 /// Days since 1970-01-01 of a proleptic Gregorian date (years begin in March here, so that leap days come last).
-pub(in crate::expr) fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
+pub(crate) fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let y = if month <= 2 { year - 1 } else { year };
     let (era, of_era) = (y.div_euclid(400), y.rem_euclid(400));
     let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
@@ -9,7 +9,7 @@ pub(in crate::expr) fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
 }
 
 /// Year, month and day of a number of days since 1970-01-01.
-pub(in crate::expr) fn civil_from_days(days: i64) -> (i64, i64, i64) {
+pub(crate) fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let z = days + 719_468;
     let (era, of_era) = (z.div_euclid(146_097), z.rem_euclid(146_097));
     let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
@@ -20,7 +20,7 @@ pub(in crate::expr) fn civil_from_days(days: i64) -> (i64, i64, i64) {
 }
 
 /// `YYYY-MM-DDThh:mm:ss.mmmZ`; `None` outside the years 0 to 9999.
-pub(in crate::expr) fn iso(ms: i64) -> Option<String> {
+pub(crate) fn iso(ms: i64) -> Option<String> {
     let (y, m, d) = civil_from_days(ms.div_euclid(86_400_000));
     let of_day = ms.rem_euclid(86_400_000);
     let (seconds, millis) = (of_day / 1000, of_day % 1000);
@@ -30,7 +30,7 @@ pub(in crate::expr) fn iso(ms: i64) -> Option<String> {
 }
 
 /// Milliseconds of `YYYY-MM-DD[(T| )hh:mm[:ss[.fraction]]][ ][Z|UTC|GMT|±hh[[:]mm]]`; without an offset it is UTC.
-pub(in crate::expr) fn parse(s: &str) -> Option<i64> {
+pub(crate) fn parse(s: &str) -> Option<i64> {
     let mut rest = s.as_bytes();
     let year = number(&mut rest, 4, 4)?;
     let separator = *rest.first().filter(|c| matches!(c, b'-' | b'/'))?;

@@ -2,19 +2,28 @@
 //!
 //! A node borrows constants from itself and makes new bytes in the arena of the context; nothing else is allocated.
 
-mod arithmetic;
-mod bitwise;
-mod boolean;
+pub(crate) mod args;
 #[cfg(test)]
 pub(crate) mod check;
+pub(crate) mod date_text;
+
+mod accumulator;
+mod arithmetic;
+mod array;
+mod bitwise;
+mod boolean;
 mod comparison;
 mod conditional;
-pub(in crate::expr) mod date_text;
+mod misc;
+mod object;
 mod parse;
 mod path;
+mod set;
 mod string;
+mod timestamp;
 mod trigonometry;
 mod types;
+mod variable;
 
 pub use parse::{ParseCx, Scope, parse, parse_args, parse_constant, parse_object};
 pub use path::{CurrentPath, VarPath, walk};
@@ -212,14 +221,21 @@ macro_rules! expr_family {
 
 /// Every folder of operators. A new folder is one line here.
 static FAMILIES: &[&[&[Operator]]] = &[
+    accumulator::OPERATORS,
     arithmetic::OPERATORS,
+    array::OPERATORS,
     bitwise::OPERATORS,
     boolean::OPERATORS,
     comparison::OPERATORS,
     conditional::OPERATORS,
+    misc::OPERATORS,
+    object::OPERATORS,
+    set::OPERATORS,
     string::OPERATORS,
+    timestamp::OPERATORS,
     trigonometry::OPERATORS,
     types::OPERATORS,
+    variable::OPERATORS,
 ];
 
 fn all() -> impl Iterator<Item = &'static Operator> {

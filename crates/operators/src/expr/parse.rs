@@ -162,9 +162,6 @@ fn parse_path(cx: &mut ParseCx<'_>, s: &str) -> Result<BoxExpr> {
         }
         return Ok(Box::new(CurrentPath(path)));
     };
-    if var.is_empty() {
-        bail!(code::FAILED_TO_PARSE, "'$$' by itself is not a valid FieldPath");
-    }
     let (name, rest) = var.split_once('.').map_or((var, None), |(n, r)| (n, Some(r)));
     check_variable_name_for_read(name)?;
     let path = rest.map(check_path).transpose()?;
@@ -189,7 +186,7 @@ fn parse_path(cx: &mut ParseCx<'_>, s: &str) -> Result<BoxExpr> {
         "NOW" => with_path(Value::Date(cx.env.now_ms)),
         "CLUSTER_TIME" => match cx.env.cluster_time {
             Some(t) => with_path(Value::Timestamp(t)),
-            None => bail!(51144, "system variable $$CLUSTER_TIME is not available in standalone mode"),
+            None => bail!(10071200, "system variable $$CLUSTER_TIME is not available: the server is not part of a replica set"),
         },
         "USER_ROLES" => with_path(Value::Array(Array::EMPTY)),
         "DESCEND" | "PRUNE" | "KEEP" => Ok(Constant::boxed(Value::String(match name {
