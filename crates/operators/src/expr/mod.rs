@@ -25,7 +25,7 @@ mod trigonometry;
 mod types;
 mod variable;
 
-pub use parse::{ParseCx, Scope, parse, parse_args, parse_constant, parse_object};
+pub use parse::{ParseCx, Scope, define_let, parse, parse_args, parse_constant, parse_object};
 pub use path::{CurrentPath, VarPath, walk};
 
 use crate::{Cx, Env};
