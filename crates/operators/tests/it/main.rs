@@ -2,5 +2,6 @@
 
 #![allow(missing_docs)]
 
+mod hostile;
 mod pipeline;
 mod recorded;

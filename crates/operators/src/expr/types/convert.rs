@@ -139,7 +139,7 @@ fn binary_subtype(v: &Value<'_>) -> Result<u8> {
         bail!(4341106, "In $convert, numeric 'subtype' argument is not an integer");
     };
     match u8::try_from(n) {
-        Ok(n) if n < 10 || n >= 128 => Ok(n),
+        Ok(n) if !(10..128).contains(&n) => Ok(n),
         _ => bail!(4341107, "In $convert, numeric value for 'subtype' does not correspond to a BinData type: {n}"),
     }
 }
