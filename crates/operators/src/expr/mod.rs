@@ -11,7 +11,7 @@ pub(crate) mod check;
 
 mod accumulator;
 mod array;
-//mod date;
+mod date;
 mod misc;
 mod object;
 mod set;
@@ -178,7 +178,7 @@ macro_rules! expr_family {
 static FAMILIES: &[&[&[Operator]]] = &[
     accumulator::OPERATORS,
     array::OPERATORS,
-    //date::OPERATORS,
+    date::OPERATORS,
     misc::OPERATORS,
     object::OPERATORS,
     set::OPERATORS,
