@@ -1,6 +1,7 @@
 //! `Decimal128`: IEEE 754-2008 decimal128 in the binary-integer encoding BSON stores. Text, parts, conversion and exact
 //! comparison. Arithmetic with the standard's rounding is done by the decNumber library (`dec`), see `decimal_arith`.
 
+use crate::Rounding;
 use std::cmp::Ordering;
 
 /// A decimal128 as BSON stores it (little-endian binary integer decimal).
@@ -208,6 +209,11 @@ impl Decimal128 {
 
     /// Parses MongoDB's and the standard's text forms; rounds to 34 digits (half even).
     pub fn parse(text: &str) -> Option<Decimal128> {
+        Decimal128::parse_with(text, Rounding::HalfEven)
+    }
+
+    /// Like [`Decimal128::parse`], with half-even rounding or digits cut off (any other mode).
+    pub fn parse_with(text: &str, rounding: Rounding) -> Option<Decimal128> {
         let (negative, body) = match text.as_bytes().first()? {
             b'-' => (true, &text[1..]),
             b'+' => (false, &text[1..]),
@@ -239,12 +245,12 @@ impl Decimal128 {
             return None;
         }
         let digits = whole.bytes().chain(fraction.bytes());
-        round_digits(negative, digits, exponent - fraction.len() as i64)
+        round_digits(negative, digits, exponent - fraction.len() as i64, rounding == Rounding::HalfEven)
     }
 }
 
-/// Rounds a digit string times a power of ten to 34 digits, half even, and fits the exponent into the range.
-fn round_digits(negative: bool, digits: impl Iterator<Item = u8>, mut exponent: i64) -> Option<Decimal128> {
+/// Rounds a digit string times a power of ten to 34 digits, half even or towards zero, and fits the exponent into the range.
+fn round_digits(negative: bool, digits: impl Iterator<Item = u8>, mut exponent: i64, nearest: bool) -> Option<Decimal128> {
     let (mut coefficient, mut kept) = (0u128, 0u32);
     let (mut next, mut sticky, mut dropped) = (0u8, false, 0i64);
     for d in digits.map(|b| b - b'0') {
@@ -268,7 +274,7 @@ fn round_digits(negative: bool, digits: impl Iterator<Item = u8>, mut exponent: 
         coefficient /= 10;
         exponent += 1;
     }
-    if next > 5 || (next == 5 && (sticky || coefficient % 2 == 1)) {
+    if nearest && (next > 5 || next == 5 && (sticky || coefficient % 2 == 1)) {
         coefficient += 1;
         if coefficient > MAX_COEFFICIENT {
             coefficient /= 10;

@@ -6,6 +6,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Number, Value as Json};
 
+/// The subtype whose stored bytes begin with their own length; extended JSON leaves that length out.
+const OLD_BINARY: u8 = 2;
+
 /// How values without a JSON counterpart are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
@@ -149,8 +152,12 @@ fn wrapped(to: &mut impl Sink, fields: &Map<String, Json>) -> Result<bool, Strin
             to.value(Value::Binary(Binary { subtype: 4, bytes: &n.to_be_bytes() }));
         }
         "$binary" => {
-            let bytes = STANDARD.decode(part("base64")?.as_str().ok_or_else(bad)?).map_err(|_| bad())?;
+            let mut bytes = STANDARD.decode(part("base64")?.as_str().ok_or_else(bad)?).map_err(|_| bad())?;
             let subtype = u8::from_str_radix(part("subType")?.as_str().ok_or_else(bad)?, 16).map_err(|_| bad())?;
+            if subtype == OLD_BINARY {
+                let len = u32::try_from(bytes.len()).map_err(|_| bad())?;
+                bytes.splice(0..0, len.to_le_bytes());
+            }
             to.value(Value::Binary(Binary { subtype, bytes: &bytes }));
         }
         "$timestamp" => {
@@ -254,10 +261,11 @@ pub fn from_value(v: &Value<'_>, mode: Mode) -> Json {
         Value::Date(ms) if relaxed && (0..253_402_300_800_000).contains(ms) => wrap("$date", iso_text(*ms)),
         Value::Date(ms) => wrap("$date", wrap("$numberLong", ms.to_string())),
         Value::Timestamp(t) => wrap("$timestamp", pair(("t", t.time.into()), ("i", t.increment.into()))),
-        Value::Binary(b) => wrap(
-            "$binary",
-            pair(("base64", STANDARD.encode(b.bytes).into()), ("subType", format!("{:02x}", b.subtype).into())),
-        ),
+        Value::Binary(b) => {
+            let bytes = if b.subtype == OLD_BINARY { b.bytes.get(4..).unwrap_or(&[]) } else { b.bytes };
+            let subtype = format!("{:02x}", b.subtype);
+            wrap("$binary", pair(("base64", STANDARD.encode(bytes).into()), ("subType", subtype.into())))
+        }
         Value::Regex(r) => {
             wrap("$regularExpression", pair(("pattern", r.pattern.into()), ("options", r.options.into())))
         }
@@ -302,7 +310,7 @@ mod tests {
             r#"{"i":{"$numberInt":"1"},"l":{"$numberLong":"-9223372036854775808"},"f":{"$numberDouble":"-0.0"},"#,
             r#""n":{"$numberDouble":"NaN"},"m":{"$numberDecimal":"1.50"},"o":{"$oid":"0123456789abcdef01234567"},"#,
             r#""d":{"$date":{"$numberLong":"-1"}},"t":{"$timestamp":{"t":4294967295,"i":1}},"#,
-            r#""b":{"$binary":{"base64":"AAEC","subType":"80"}},"r":{"$regularExpression":{"pattern":"^a","options":"i"}},"#,
+            r#""b":{"$binary":{"base64":"AAEC","subType":"80"}},"b2":{"$binary":{"base64":"AAEC","subType":"02"}},"r":{"$regularExpression":{"pattern":"^a","options":"i"}},"#,
             r#""p":{"$dbPointer":{"$ref":"a.b","$id":{"$oid":"0123456789abcdef01234567"}}},"c":{"$code":"x"},"#,
             r#""w":{"$code":"y","$scope":{"a":{"$numberInt":"1"}}},"s":{"$symbol":"z"},"u":{"$undefined":true},"#,
             r#""lo":{"$minKey":1},"hi":{"$maxKey":1},"a":[null,true,"x",[],{}],"q":{"$add":["$x",{"$numberInt":"2"}]}}"#

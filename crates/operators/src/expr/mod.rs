@@ -2,12 +2,22 @@
 //!
 //! A node borrows constants from itself and makes new bytes in the arena of the context; nothing else is allocated.
 
-mod parse;
-mod path;
-
-pub(crate) mod args;
+mod arithmetic;
+mod bitwise;
+mod boolean;
 #[cfg(test)]
 pub(crate) mod check;
+#[cfg(test)]
+pub(crate) mod table;
+mod comparison;
+mod conditional;
+pub(in crate::expr) mod date_text;
+mod parse;
+mod path;
+mod string;
+mod types;
+
+pub(crate) mod args;
 
 mod accumulator;
 mod array;
@@ -18,11 +28,14 @@ mod set;
 mod timestamp;
 mod variable;
 
+pub(crate) use parse::check_path;
 pub use parse::{ParseCx, Scope, parse, parse_args, parse_constant, parse_object};
 pub use path::{CurrentPath, VarPath, walk};
 
 use crate::{Cx, Env};
-use model::{Bump, OwnedValue, Result, Value};
+use model::{Bump, MongoError, OwnedValue, Result, Value};
+use rustc_hash::FxHashMap;
+use std::sync::OnceLock;
 
 /// A compiled expression.
 pub trait Expr: Send + Sync {
@@ -47,6 +60,11 @@ pub trait Expr: Send + Sync {
 
     /// The field path relative to the document, when this node is just `"$a.b"`.
     fn field_path(&self) -> Option<&model::FieldPath> {
+        None
+    }
+
+    /// The error, when this node is a constant expression that failed; see [`fold`].
+    fn failure(&self) -> Option<&MongoError> {
         None
     }
 }
@@ -88,18 +106,44 @@ fn is_foldable(e: &dyn Expr) -> bool {
     ok
 }
 
-/// Replaces a node whose operands are all constant by its value, as MongoDB does before it looks at any document;
-/// errors of such nodes are therefore errors of the command.
-///
-/// # Errors
-/// Those of the node.
-pub fn fold(e: BoxExpr, env: &Env) -> Result<BoxExpr> {
+/// Replaces a node whose operands are all constant by its value, as MongoDB does before it looks at any document. A node
+/// that fails becomes a node that says so: it fails the whole command at the end of the outermost [`parse`], unless a
+/// parent (a `$switch` whose branch is never taken) dropped it by then.
+pub fn fold(e: BoxExpr, env: &Env) -> BoxExpr {
     if e.constant().is_some() || !is_foldable(e.as_ref()) {
-        return Ok(e);
+        return e;
     }
     let arena = Bump::new();
-    let folded = Constant::boxed(e.eval(&Cx::new(&arena, Value::Missing, env))?);
-    Ok(folded)
+    match e.eval(&Cx::new(&arena, Value::Missing, env)) {
+        Ok(v) => Constant::boxed(v),
+        Err(error) => Box::new(Failed(error)),
+    }
+}
+
+/// A constant expression that failed.
+struct Failed(MongoError);
+
+impl Expr for Failed {
+    fn eval<'a>(&'a self, _: &Cx<'_, 'a>) -> Result<Value<'a>> {
+        Err(self.0.clone())
+    }
+    fn is_volatile(&self) -> bool {
+        true
+    }
+    fn failure(&self) -> Option<&MongoError> {
+        Some(&self.0)
+    }
+}
+
+/// The first failed constant in a tree.
+fn find_failure(e: &dyn Expr) -> Option<MongoError> {
+    let mut found = e.failure().cloned();
+    e.visit(&mut |child| {
+        if found.is_none() {
+            found = find_failure(child);
+        }
+    });
+    found
 }
 
 /// Function of one value, the shape of most simple operators.
@@ -139,14 +183,19 @@ impl Expr for Nary {
     }
 }
 
+/// A node that applies a function to one operand.
+pub fn unary_of(arg: BoxExpr, f: UnaryFn) -> BoxExpr {
+    Box::new(Unary { arg, f })
+}
+
 /// Parses an operator of exactly one operand.
 ///
 /// # Errors
 /// 16020 for another number of operands.
 pub fn unary(cx: &mut ParseCx<'_>, name: &str, spec: Value<'_>, f: UnaryFn) -> Result<BoxExpr> {
     let mut args = parse_args(cx, name, spec, 1, 1)?;
-    let Some(arg) = args.pop() else { return Err(model::MongoError::internal("one operand was checked")) };
-    Ok(Box::new(Unary { arg, f }))
+    let Some(arg) = args.pop() else { return Err(MongoError::internal("one operand was checked")) };
+    Ok(unary_of(arg, f))
 }
 
 /// Parses an operator of `min` to `max` operands that are all evaluated before the function runs.
@@ -176,6 +225,13 @@ macro_rules! expr_family {
 
 /// Every folder of operators. A new folder is one line here.
 static FAMILIES: &[&[&[Operator]]] = &[
+    arithmetic::OPERATORS,
+    bitwise::OPERATORS,
+    boolean::OPERATORS,
+    comparison::OPERATORS,
+    conditional::OPERATORS,
+    string::OPERATORS,
+    types::OPERATORS,
     accumulator::OPERATORS,
     array::OPERATORS,
     date::OPERATORS,
@@ -186,12 +242,34 @@ static FAMILIES: &[&[&[Operator]]] = &[
     variable::OPERATORS,
 ];
 
+fn all() -> impl Iterator<Item = &'static Operator> {
+    FAMILIES.iter().flat_map(|f| f.iter()).flat_map(|ops| ops.iter())
+}
+
 /// The operator called `name` (with the dollar sign).
+///
+/// # Cost
+/// One hash lookup.
 pub fn find(name: &str) -> Option<&'static Operator> {
-    FAMILIES.iter().flat_map(|f| f.iter()).flat_map(|ops| ops.iter()).find(|op| op.name == name)
+    static BY_NAME: OnceLock<FxHashMap<&'static str, &'static Operator>> = OnceLock::new();
+    BY_NAME.get_or_init(|| all().map(|op| (op.name, op)).collect()).get(name).copied()
 }
 
 /// The names of all operators.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    FAMILIES.iter().flat_map(|f| f.iter()).flat_map(|ops| ops.iter()).map(|op| op.name)
+    all().map(|op| op.name)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn names_are_unique_and_found() {
+        let mut names: Vec<_> = super::names().collect();
+        names.sort_unstable();
+        let count = names.len();
+        names.dedup();
+        assert_eq!(names.len(), count);
+        assert!(names.iter().all(|n| n.starts_with('$') && super::find(n).is_some_and(|op| op.name == *n)));
+        assert!(super::find("$nope").is_none());
+    }
 }

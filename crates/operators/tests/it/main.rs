@@ -2,5 +2,7 @@
 
 #![allow(missing_docs)]
 
+mod documents;
 mod pipeline;
 mod recorded;
+mod shop;

@@ -8,7 +8,7 @@ use operators::{Cx, Env};
 const NOW_MS: i64 = 1_767_225_600_000;
 
 /// Runs an aggregation over `collection`; `None` when it needs more than this harness has.
-pub fn run(command: Doc<'_>, collection: &[DocBuf]) -> Option<Result<Vec<DocBuf>>> {
+pub(crate) fn run(command: Doc<'_>, collection: &[DocBuf]) -> Option<Result<Vec<DocBuf>>> {
     if command.iter().any(|(k, _)| !matches!(k, "aggregate" | "pipeline" | "cursor" | "let")) {
         return None;
     }

@@ -19,7 +19,7 @@ fn eval<'a>(_: &Cx<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::check::table(&[
+        crate::expr::table::table(&[
             ("{'$avg': '$a'}", "{'a': [1, 2, 'x', null]}", "1.5"),
             ("{'$avg': [{'$numberDecimal': '6.0'}, 4.0]}", "{}", "{'$numberDecimal': '5.0'}"),
             ("{'$avg': ['x', '$none']}", "{}", "null"),

@@ -103,7 +103,7 @@ impl Expr for SetField {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::check::table(&[
+        crate::expr::table::table(&[
             ("{'$setField': {'field': 'a.b', 'input': '$$ROOT', 'value': 2}}", "{'x': 1}", "{'x': 1, 'a.b': 2}"),
             ("{'$setField': {'field': {'$literal': '$p'}, 'input': {}, 'value': 2}}", "{}", "{'$p': 2}"),
             ("{'$setField': {'field': 'x', 'input': '$$ROOT', 'value': '$$REMOVE'}}", "{'x': 1, 'y': 2}", "{'y': 2}"),
