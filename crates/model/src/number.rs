@@ -142,8 +142,10 @@ fn compare_f64_decimal(a: f64, b: &Decimal128) -> Ordering {
     if a.is_nan() || b.is_nan() {
         return b.is_nan().cmp(&a.is_nan());
     }
-    if b.is_infinite() {
-        return compare_f64(a, b.to_f64());
+    if a.is_infinite() {
+        // A finite decimal may exceed every finite double, so its double must not be asked.
+        let same = b.is_infinite() && b.is_negative() == (a < 0.0);
+        return if same { Ordering::Equal } else { compare_f64(a, 0.0) };
     }
     // Large finite decimals have no finite double; they are still below infinity.
     if a.is_infinite() {

@@ -5,7 +5,8 @@
 pub(crate) mod args;
 #[cfg(test)]
 pub(crate) mod check;
-pub(crate) mod date_text;
+#[cfg(test)]
+pub(crate) mod table;
 
 mod accumulator;
 mod arithmetic;
@@ -14,6 +15,7 @@ mod bitwise;
 mod boolean;
 mod comparison;
 mod conditional;
+mod date;
 mod misc;
 mod object;
 mod parse;
@@ -25,6 +27,8 @@ mod trigonometry;
 mod types;
 mod variable;
 
+pub use args::check_user_variable;
+pub(crate) use parse::check_path;
 pub use parse::{ParseCx, Scope, define_let, parse, parse_args, parse_constant, parse_object};
 pub use path::{CurrentPath, VarPath, walk};
 
@@ -228,6 +232,7 @@ static FAMILIES: &[&[&[Operator]]] = &[
     boolean::OPERATORS,
     comparison::OPERATORS,
     conditional::OPERATORS,
+    date::OPERATORS,
     misc::OPERATORS,
     object::OPERATORS,
     set::OPERATORS,

@@ -25,6 +25,8 @@ pub struct ParseCx<'e> {
     pub scope: Scope,
     next_var: VarId,
     depth: usize,
+    /// Depth of filters being parsed; [`crate::filter`] keeps it.
+    pub(crate) filter_depth: usize,
 }
 
 /// Deepest nesting of expressions.
@@ -33,7 +35,7 @@ const MAX_DEPTH: usize = 200;
 impl<'e> ParseCx<'e> {
     /// A fresh state; the command's `let` variables are constants in it.
     pub fn new(env: &'e Env) -> ParseCx<'e> {
-        ParseCx { env, scope: Scope::default(), next_var: 1, depth: 0 }
+        ParseCx { env, scope: Scope::default(), next_var: 1, depth: 0, filter_depth: 0 }
     }
 
     /// Brings a variable into scope and gives it its number. Restore `scope` afterwards.
@@ -130,7 +132,8 @@ fn check_field_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-fn check_path(path: &str) -> Result<FieldPath> {
+/// Parses and checks a path as projections and expressions want it.
+pub(crate) fn check_path(path: &str) -> Result<FieldPath> {
     if path.is_empty() {
         bail!(40352, "FieldPath cannot be constructed with empty string");
     }
@@ -159,6 +162,9 @@ fn parse_path(cx: &mut ParseCx<'_>, s: &str) -> Result<BoxExpr> {
         }
         return Ok(Box::new(CurrentPath(path)));
     };
+    if var.is_empty() {
+        bail!(code::FAILED_TO_PARSE, "'$$' by itself is not a valid FieldPath");
+    }
     let (name, rest) = var.split_once('.').map_or((var, None), |(n, r)| (n, Some(r)));
     check_variable_name_for_read(name)?;
     let path = rest.map(check_path).transpose()?;
@@ -186,11 +192,6 @@ fn parse_path(cx: &mut ParseCx<'_>, s: &str) -> Result<BoxExpr> {
             None => bail!(10071200, "system variable $$CLUSTER_TIME is not available: the server is not part of a replica set"),
         },
         "USER_ROLES" => with_path(Value::Array(Array::EMPTY)),
-        "DESCEND" | "PRUNE" | "KEEP" => Ok(Constant::boxed(Value::String(match name {
-            "DESCEND" => "descend",
-            "PRUNE" => "prune",
-            _ => "keep",
-        }))),
         _ => bail!(17276, "Use of undefined variable: {name}"),
     }
 }

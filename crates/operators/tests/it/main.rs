@@ -2,6 +2,8 @@
 
 #![allow(missing_docs)]
 
+mod documents;
 mod hostile;
 mod pipeline;
 mod recorded;
+mod shop;

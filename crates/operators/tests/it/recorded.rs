@@ -10,8 +10,8 @@ use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::io::BufRead;
 
-/// Cases of these areas that may fail: the share that must pass.
-const FLOOR: f64 = 0.0;
+/// The share of the cases that must pass; the rest is for records that are wrong.
+const FLOOR: f64 = 0.999;
 
 #[derive(Default)]
 struct Tally {
@@ -129,12 +129,12 @@ fn run_case(case: &Json) -> Outcome {
     Outcome::Passed
 }
 
-fn integer(json: &Json) -> Option<i64> {
+pub(crate) fn integer(json: &Json) -> Option<i64> {
     extjson::value(json).ok()?.get().as_i64_exact()
 }
 
 /// `None` when the kind of expectation is not for this harness.
-fn judge(outcome: &Result<Vec<DocBuf>, model::MongoError>, expect: &Json) -> Option<Result<(), String>> {
+pub(crate) fn judge(outcome: &Result<Vec<DocBuf>, model::MongoError>, expect: &Json) -> Option<Result<(), String>> {
     if let Some(code) = expect.get("code").and_then(integer) {
         return Some(match outcome {
             Err(e) if i64::from(e.code()) == code => Ok(()),
@@ -171,13 +171,13 @@ fn judge(outcome: &Result<Vec<DocBuf>, model::MongoError>, expect: &Json) -> Opt
     Some(if left.is_empty() { Ok(()) } else { Err(format!("missing from the answer: {left:?}")) })
 }
 
-fn same_json(actual: &Value<'_>, wanted: &Json, free: &[&str]) -> bool {
+pub(crate) fn same_json(actual: &Value<'_>, wanted: &Json, free: &[&str]) -> bool {
     let Ok(wanted) = extjson::value(wanted) else { return false };
     same(actual, &wanted.get(), free, "")
 }
 
 /// Strict equality: BSON types, the sign of zero and the exponent of decimals count; NaN equals NaN.
-fn same(a: &Value<'_>, e: &Value<'_>, free: &[&str], field: &str) -> bool {
+pub(crate) fn same(a: &Value<'_>, e: &Value<'_>, free: &[&str], field: &str) -> bool {
     match (a, e) {
         (_, Value::Document(d)) if d.count() == 1 && d.contains("$$approx") => close(a, &d.field("$$approx")),
         (Value::Document(x), Value::Document(y)) => {

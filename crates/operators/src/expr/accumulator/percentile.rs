@@ -34,7 +34,7 @@ impl Expr for Quantile {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::check::table(&[
+        crate::expr::table::table(&[
             ("{'$median': {'input': '$a', 'method': 'approximate'}}", "{'a': [3, 1, 'x', 2]}", "2.0"),
             ("{'$median': {'input': 7, 'method': 'approximate'}}", "{}", "7.0"),
             ("{'$percentile': {'input': '$a', 'p': [0.5, 1], 'method': 'approximate'}}", "{}", "[null, null]"),

@@ -87,7 +87,7 @@ fn pair_of_document(pair: Doc<'_>) -> Result<(&str, Value<'_>)> {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::check::table(&[
+        crate::expr::table::table(&[
             ("{'$arrayToObject': '$a'}", "{'a': [['x', 1], ['y', 2], ['x', 3]]}", "{'x': 3, 'y': 2}"),
             ("{'$arrayToObject': '$a'}", "{'a': [{'v': 1, 'k': 'x'}]}", "{'x': 1}"),
             ("{'$arrayToObject': '$a'}", "{'a': []}", "{}"),

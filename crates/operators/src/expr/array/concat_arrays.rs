@@ -26,7 +26,7 @@ fn eval<'a>(cx: &Cx<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::check::table(&[
+        crate::expr::table::table(&[
             ("{'$concatArrays': ['$a', [3], []]}", "{'a': [1, 2]}", "[1, 2, 3]"),
             ("{'$concatArrays': []}", "{}", "[]"),
             ("{'$concatArrays': ['$a', 1]}", "{}", "null"),

@@ -80,7 +80,7 @@ fn limit_of(v: Value<'_>) -> Result<usize> {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::check::table(&[
+        crate::expr::table::table(&[
             ("{'$filter': {'input': '$a', 'cond': '$$this'}}", "{'a': [0, 1, null, 'x']}", "[1, 'x']"),
             ("{'$filter': {'input': '$a', 'as': 'e', 'cond': '$$e.k', 'limit': 1}}", "{'a': [{'k': 1}, {'k': 2}]}", "[{'k': 1}]"),
             ("{'$filter': {'input': '$a', 'cond': true, 'limit': null}}", "{'a': [1]}", "[1]"),

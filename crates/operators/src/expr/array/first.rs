@@ -21,7 +21,7 @@ fn end<'a>(v: Value<'a>, name: &str, at: i32) -> Result<Value<'a>> {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::check::table(&[
+        crate::expr::table::table(&[
             ("{'$first': [[1, 2]]}", "{}", "1"),
             ("{'$last': '$a'}", "{'a': [1, 2]}", "2"),
             ("{'$last': '$a'}", "{'a': []}", "missing"),

@@ -65,7 +65,7 @@ impl Expr for PickN {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::check::table(&[
+        crate::expr::table::table(&[
             ("{'$firstN': {'n': 2, 'input': '$a'}}", "{'a': [3, null, 1]}", "[3, null]"),
             ("{'$lastN': {'n': 2, 'input': '$a'}}", "{'a': [3, null, 1]}", "[null, 1]"),
             ("{'$minN': {'n': 2, 'input': '$a'}}", "{'a': [3, null, 1, 2]}", "[1, 2]"),

@@ -12,7 +12,7 @@ pub(super) static OPERATORS: &[Operator] = &[Operator {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::check::table(&[
+        crate::expr::table::table(&[
             ("{'$isArray': '$a'}", "{'a': []}", "true"),
             ("{'$isArray': [[1]]}", "{}", "true"),
             ("{'$isArray': [1]}", "{}", "false"),

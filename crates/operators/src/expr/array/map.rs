@@ -54,7 +54,7 @@ impl Expr for Map {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::check::table(&[
+        crate::expr::table::table(&[
             ("{'$map': {'input': '$a', 'in': ['$$this', '$k']}}", "{'a': [1, 2], 'k': 0}", "[[1, 0], [2, 0]]"),
             ("{'$map': {'input': '$a', 'as': 'e', 'in': '$$e.x'}}", "{'a': [{'x': 1}, {}]}", "[1, null]"),
             ("{'$map': {'input': '$a', 'as': 'e', 'in': {'$map': {'input': '$$e', 'as': 'f', 'in': ['$$e', '$$f']}}}}",

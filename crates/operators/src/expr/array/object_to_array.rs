@@ -24,7 +24,7 @@ fn eval<'a>(cx: &Cx<'_, 'a>, v: Value<'a>) -> Result<Value<'a>> {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::check::table(&[
+        crate::expr::table::table(&[
             ("{'$objectToArray': '$$ROOT'}", "{'a': 1, 'b': [2]}", "[{'k': 'a', 'v': 1}, {'k': 'b', 'v': [2]}]"),
             ("{'$objectToArray': '$none'}", "{}", "null"),
             ("{'$objectToArray': [[1]]}", "{}", "!40390"),

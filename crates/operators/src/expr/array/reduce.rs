@@ -59,7 +59,7 @@ impl Expr for Reduce {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::check::table(&[
+        crate::expr::table::table(&[
             ("{'$reduce': {'input': '$a', 'initialValue': [], 'in': {'$concatArrays': ['$$this', '$$value']}}}",
              "{'a': [[1], [2], [3]]}", "[3, 2, 1]"),
             ("{'$reduce': {'input': [], 'initialValue': '$none', 'in': 1}}", "{}", "missing"),

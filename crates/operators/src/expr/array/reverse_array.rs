@@ -22,7 +22,7 @@ fn eval<'a>(cx: &Cx<'_, 'a>, v: Value<'a>) -> Result<Value<'a>> {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::check::table(&[
+        crate::expr::table::table(&[
             ("{'$reverseArray': '$a'}", "{'a': [1, [2, 3]]}", "[[2, 3], 1]"),
             ("{'$reverseArray': '$none'}", "{}", "null"),
             ("{'$reverseArray': 'x'}", "{}", "!34435"),

@@ -17,7 +17,7 @@ fn size<'a>(v: Value<'a>) -> Result<Value<'a>> {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::check::table(&[
+        crate::expr::table::table(&[
             ("{'$size': '$a'}", "{'a': [1, [2, 3]]}", "2"),
             ("{'$size': '$none'}", "{}", "!17124"),
             ("{'$size': null}", "{}", "!17124"),

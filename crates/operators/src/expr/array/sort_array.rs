@@ -113,7 +113,7 @@ impl Expr for SortArray {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::check::table(&[
+        crate::expr::table::table(&[
             ("{'$sortArray': {'input': '$a', 'sortBy': 1}}", "{'a': [3, 'x', null, 1]}", "[null, 1, 3, 'x']"),
             ("{'$sortArray': {'input': '$a', 'sortBy': {'x.y': -1, 'z': 1}}}",
              "{'a': [{'z': 2}, {'x': {'y': 1}}, {'z': 1}]}", "[{'x': {'y': 1}}, {'z': 1}, {'z': 2}]"),

@@ -81,7 +81,7 @@ impl Expr for Zip {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::check::table(&[
+        crate::expr::table::table(&[
             ("{'$zip': {'inputs': ['$a', [3, 4, 5]]}}", "{'a': [1, 2]}", "[[1, 3], [2, 4]]"),
             ("{'$zip': {'inputs': ['$a', [3]], 'useLongestLength': true, 'defaults': [0, 'd']}}", "{'a': [1, 2]}", "[[1, 3], [2, 'd']]"),
             ("{'$zip': {'inputs': ['$a', [3]]}}", "{}", "null"),

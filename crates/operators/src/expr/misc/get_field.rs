@@ -68,7 +68,7 @@ impl Expr for GetField {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::check::table(&[
+        crate::expr::table::table(&[
             ("{'$getField': 'a.b'}", "{'a.b': 1}", "1"),
             ("{'$getField': {'field': {'$literal': '$x'}, 'input': '$a'}}", "{'a': {'$x': 1}}", "1"),
             ("{'$getField': {'field': '$f', 'input': '$$ROOT'}}", "{'f': 'k', 'k': 2}", "2"),

@@ -13,6 +13,6 @@ pub(super) static OPERATORS: &[Operator] = &[Operator {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::check::table(&[("{'$function': {'body': 'x', 'args': [], 'lang': 'js'}}", "{}", "!31264")]);
+        crate::expr::table::table(&[("{'$function': {'body': 'x', 'args': [], 'lang': 'js'}}", "{}", "!31264")]);
     }
 }

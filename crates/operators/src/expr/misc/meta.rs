@@ -37,7 +37,7 @@ impl Expr for NoMetadata {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::check::table(&[
+        crate::expr::table::table(&[
             ("{'$meta': 'recordId'}", "{}", "missing"),
             ("{'$meta': 'textScore'}", "{}", "!40218"),
             ("{'$meta': 'x'}", "{}", "!17308"),

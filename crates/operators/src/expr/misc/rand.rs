@@ -32,7 +32,7 @@ impl Expr for Rand {
 
 #[cfg(test)]
 mod tests {
-    use crate::expr::check::{eval, table};
+    use crate::expr::table::{eval, table};
 
     #[test]
     fn arguments() {

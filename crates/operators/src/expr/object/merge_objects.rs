@@ -55,7 +55,7 @@ impl<'a> Merged<'a> {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::check::table(&[
+        crate::expr::table::table(&[
             ("{'$mergeObjects': ['$a', {'y': 3, 'z': 4}, null, '$none']}", "{'a': {'x': 1, 'y': 2}}", "{'x': 1, 'y': 3, 'z': 4}"),
             ("{'$mergeObjects': '$a'}", "{'a': [{'x': 1}, {'x': 2}]}", "{'x': 2}"),
             ("{'$mergeObjects': []}", "{}", "{}"),

@@ -17,7 +17,7 @@ pub(super) static OPERATORS: &[Operator] = &[Operator {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::check::table(&[
+        crate::expr::table::table(&[
             ("{'$allElementsTrue': [[1, 'x', []]]}", "{}", "true"),
             ("{'$allElementsTrue': [[1, 0.0]]}", "{}", "false"),
             ("{'$allElementsTrue': ['$a']}", "{'a': []}", "true"),

@@ -17,7 +17,7 @@ pub(super) static OPERATORS: &[Operator] = &[Operator {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::check::table(&[
+        crate::expr::table::table(&[
             ("{'$anyElementTrue': [[0, null, '']]}", "{}", "true"),
             ("{'$anyElementTrue': [[0, null, false]]}", "{}", "false"),
             ("{'$anyElementTrue': ['$a']}", "{'a': []}", "false"),

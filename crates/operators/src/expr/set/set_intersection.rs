@@ -33,7 +33,7 @@ fn eval<'a>(cx: &Cx<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::check::table(&[
+        crate::expr::table::table(&[
             ("{'$setIntersection': [[3, 1, 3, 2], [2.0, 3]]}", "{}", "[3, 2]"),
             ("{'$setIntersection': []}", "{}", "[]"),
             ("{'$setIntersection': [[1], '$none']}", "{}", "null"),

@@ -26,7 +26,7 @@ fn eval<'a>(cx: &Cx<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
 mod tests {
     #[test]
     fn table() {
-        crate::expr::check::table(&[
+        crate::expr::table::table(&[
             ("{'$setUnion': [[3, 1, 3], [2, 3.0]]}", "{}", "[3, 1, 2]"),
             ("{'$setUnion': []}", "{}", "[]"),
             ("{'$setUnion': [null, 'x']}", "{}", "null"),

@@ -27,7 +27,7 @@ fn half<'a>(v: Value<'a>, name: &str, code: i32, take: fn(Timestamp) -> u32) -> 
 mod tests {
     #[test]
     fn table() {
-        crate::expr::check::table(&[
+        crate::expr::table::table(&[
             ("{'$tsSecond': '$t'}", "{'t': {'$timestamp': {'t': 4294967295, 'i': 5}}}", "{'$numberLong': '4294967295'}"),
             ("{'$tsIncrement': '$t'}", "{'t': {'$timestamp': {'t': 7, 'i': 5}}}", "{'$numberLong': '5'}"),
             ("{'$tsIncrement': '$t'}", "{}", "null"),

@@ -65,7 +65,7 @@ fn bind<'a>(cx: &Cx<'_, 'a>, values: &[(VarId, Value<'a>)], body: &'a dyn Expr) 
 mod tests {
     #[test]
     fn table() {
-        crate::expr::check::table(&[
+        crate::expr::table::table(&[
             ("{'$let': {'vars': {'x': '$a', 'y': 2}, 'in': ['$$x', '$$y']}}", "{'a': 1}", "[1, 2]"),
             ("{'$let': {'vars': {'x': 1}, 'in': {'$let': {'vars': {'x': 2, 'y': '$$x'}, 'in': ['$$x', '$$y']}}}}", "{}", "[2, 1]"),
             ("{'$let': {'vars': {'CURRENT': '$a'}, 'in': '$b'}}", "{'a': {'b': 7}}", "7"),
