@@ -120,7 +120,7 @@ impl NumberSum {
     }
 
     /// The sum rounded to a long; `None` when it has none.
-    pub(crate) fn to_i64(&self) -> Option<i64> {
+    pub(crate) fn to_i64(self) -> Option<i64> {
         match (self.decimal(), self.binary()) {
             (Some(d), _) => d.to_i64(model::Rounding::HalfEven),
             (None, Some(sum)) => Number::Double(sum.value().round()).to_i64_exact(),

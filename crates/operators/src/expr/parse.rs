@@ -82,7 +82,12 @@ fn parse_inner(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<BoxExpr> {
         Value::Document(d) => match d.first() {
             Some((name, arg)) if name.starts_with('$') => {
                 if d.count() > 1 {
-                    bail!(15983, "an expression specification must contain exactly one field, the name of the expression. Found {} fields in {d:?}", d.count());
+                    bail!(
+                        15983,
+                        "an expression specification must contain exactly one field, the name of the expression. \
+                         Found {} fields in {d:?}",
+                        d.count()
+                    );
                 }
                 let Some(op) = find(name) else {
                     bail!(code::INVALID_PIPELINE_OPERATOR, "Unrecognized expression '{name}'");

@@ -33,7 +33,11 @@ pub(super) fn to_string<'a>(arena: &'a Bump, v: Value<'a>, to: &Target<'_>) -> R
 fn binary_text(b: Binary<'_>, v: &Value<'_>, to: &Target<'_>) -> Result<String> {
     let is_uuid = b.subtype == UUID && b.bytes.len() == 16;
     let Some(format) = to.format else {
-        bail!(4341115, "Format must be specified when converting from binData to string; allowed are auto, base64, base64url, hex, utf8, uuid");
+        bail!(
+            4341115,
+            "Format must be specified when converting from binData to string; \
+             allowed are auto, base64, base64url, hex, utf8, uuid"
+        );
     };
     Ok(match format {
         Format::Auto if is_uuid => uuid_text(b.bytes),
