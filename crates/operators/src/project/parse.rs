@@ -145,9 +145,6 @@ pub(super) fn add_fields(cx: &mut ParseCx<'_>, stage: &str, spec: Value<'_>) -> 
     let Value::Document(d) = spec else {
         bail!(40272, "{stage} specification stage must be an object, got {}", spec.type_name())
     };
-    if d.is_empty() {
-        bail!(40177, "Invalid {stage} :: caused by :: specification must have at least one field");
-    }
     let mut tree = Tree::default();
     for (name, v) in d.iter() {
         added(cx, stage, &mut tree, "", name, v, 0)?;

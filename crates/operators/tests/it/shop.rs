@@ -245,7 +245,7 @@ impl Shop {
 fn match_stage(docs: Vec<DocBuf>, spec: Value<'_>, command: Doc<'_>) -> Result<Vec<DocBuf>> {
     let Value::Document(spec) = spec else { return Err(MongoError::new(15959, "the match filter must be an object")) };
     let env = env(command);
-    let filter = Filter::parse(&mut ParseCx::new(&env), spec)?;
+    let filter = Filter::parse_without_near(&mut ParseCx::new(&env), spec)?;
     let mut out = Vec::new();
     for d in docs {
         if filter.matches(d.doc(), &Bump::new(), &env)? {
