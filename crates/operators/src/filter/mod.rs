@@ -128,6 +128,19 @@ impl Filter {
         found
     }
 
+    /// The least distance of the document's geometries from the point of `$near`, within its limits.
+    pub fn distance(&self, doc: Doc<'_>) -> Option<f64> {
+        let (path, near) = self.near()?;
+        let mut least: Option<f64> = None;
+        let _ = walk::walk_doc(doc, path.parts(), walk::Leaf::Traverse, None, &mut |v, _| {
+            if let Some(d) = near.distance(&v) {
+                least = Some(least.map_or(d, |l| l.min(d)));
+            }
+            std::ops::ControlFlow::Continue(())
+        });
+        least
+    }
+
     /// The `$text` in the filter.
     pub fn text(&self) -> Option<&Text> {
         let mut found = None;

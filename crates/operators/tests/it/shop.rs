@@ -19,6 +19,7 @@ pub enum Reply {
 #[derive(Default)]
 pub struct Shop {
     collections: HashMap<String, Vec<DocBuf>>,
+    has_geo_index: bool,
 }
 
 fn env(command: Doc<'_>) -> Env {
@@ -68,9 +69,10 @@ impl Shop {
                 let plain = command.field("indexes").as_array()?.iter().all(|i| {
                     i.as_doc().is_some_and(|i| {
                         i.iter().all(|(k, _)| matches!(k, "name" | "key"))
-                            && i.field("key").as_doc().is_some_and(|k| k.iter().all(|(_, v)| v.is_number()))
+                            && i.field("key").as_doc().is_some_and(|k| k.iter().all(|(_, v)| v.as_str() != Some("text")))
                     })
                 });
+                self.has_geo_index |= format!("{command:?}").contains("\"2d");
                 plain.then(|| Ok(Reply::Fields(doc! { "ok": 1.0 })))
             }
             "find" => {
@@ -104,6 +106,14 @@ impl Shop {
 
     fn find(&self, coll: &str, command: Doc<'_>) -> Result<Vec<DocBuf>> {
         let mut docs = self.matching(coll, command.field("filter"), command)?;
+        let env = env(command);
+        let filter = Filter::parse(&mut ParseCx::new(&env), command.field("filter").as_doc().unwrap_or(Doc::EMPTY))?;
+        if filter.near().is_some() {
+            if !self.has_geo_index {
+                return Err(MongoError::new(291, "unable to find index for $geoNear query"));
+            }
+            docs.sort_by(|a, b| filter.distance(a.doc()).partial_cmp(&filter.distance(b.doc())).unwrap_or(Ordering::Equal));
+        }
         if let Value::Document(order) = command.field("sort") {
             sort(&mut docs, order);
         }

@@ -19,21 +19,17 @@ pub(super) fn in_box(p: Point, a: Point, b: Point) -> bool {
     between(p.x, a.x, b.x) && between(p.y, a.y, b.y)
 }
 
-fn on_edge(p: Point, a: Point, b: Point) -> bool {
-    let cross = (b.x - a.x) * (p.y - a.y) - (b.y - a.y) * (p.x - a.x);
-    cross == 0.0 && in_box(p, a, b)
-}
-
-/// Even-odd rule, edges included.
+/// Even-odd rule with a ray to the right. Corners, horizontal and vertical edges belong to the polygon; of slanted edges
+/// only those that the ray leaves through, as MongoDB counts.
 pub(super) fn in_polygon(p: Point, corners: &[Point]) -> bool {
     let mut inside = false;
     let Some(last) = corners.last() else { return false };
     let mut a = *last;
     for &b in corners {
-        if on_edge(p, a, b) {
+        if p == b || ((a.y == b.y || a.x == b.x) && in_box(p, a, b)) {
             return true;
         }
-        if (a.y > p.y) != (b.y > p.y) && p.x < (b.x - a.x) * (p.y - a.y) / (b.y - a.y) + a.x {
+        if p.y > a.y.min(b.y) && p.y <= a.y.max(b.y) && p.x <= (p.y - a.y) * (b.x - a.x) / (b.y - a.y) + a.x {
             inside = !inside;
         }
         a = b;

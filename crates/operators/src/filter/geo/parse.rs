@@ -33,11 +33,11 @@ pub(super) fn within(name: &str, spec: Value<'_>) -> Result<Geo> {
                 Region::Box(corner(specifier, &a)?, corner(specifier, &b)?)
             }
             "$center" => {
-                let (center, radius) = two(specifier, v)?;
+                let (center, radius) = exactly_two(specifier, v)?;
                 Region::Center(corner(specifier, &center)?, self::radius(specifier, &radius)?)
             }
             "$centerSphere" => {
-                let (center, radius) = two(specifier, v)?;
+                let (center, radius) = exactly_two(specifier, v)?;
                 let p = corner(specifier, &center)?;
                 let Some(p) = sphere::Point::from_degrees(p.x, p.y) else {
                     bail!(code::BAD_VALUE, "the centre of $centerSphere is out of bounds: {} {}", p.x, p.y)
@@ -78,8 +78,25 @@ fn two<'a>(specifier: &str, v: Value<'a>) -> Result<(Value<'a>, Value<'a>)> {
     }
 }
 
+fn exactly_two<'a>(specifier: &str, v: Value<'a>) -> Result<(Value<'a>, Value<'a>)> {
+    let extra = match v {
+        Value::Array(a) => a.get(2),
+        Value::Document(d) => d.as_array().get(2),
+        _ => None,
+    };
+    match extra {
+        Some(_) => bail!(code::BAD_VALUE, "{specifier} takes a centre and a radius, nothing else"),
+        None => two(specifier, v),
+    }
+}
+
 fn corner(specifier: &str, v: &Value<'_>) -> Result<flat::Point> {
-    match flat_point(v) {
+    let count = match v {
+        Value::Array(a) => a.len(),
+        Value::Document(d) => d.count(),
+        _ => 0,
+    };
+    match flat_point(v).filter(|_| count == 2) {
         Some(p) => Ok(p),
         None => bail!(code::BAD_VALUE, "{specifier} needs points of two finite numbers, not {}", model::show::Shown(v)),
     }

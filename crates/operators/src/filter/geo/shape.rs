@@ -108,8 +108,11 @@ fn ring(v: &Value<'_>) -> Result<Vec<Point>> {
     }
     let edges: Vec<_> = points.iter().copied().zip(points.iter().copied().cycle().skip(1)).collect();
     let doubled = points.iter().enumerate().any(|(i, p)| points.iter().skip(i + 1).any(|q| p.is_same(*q)));
+    // Neighbours share a corner; rounding must not count that as a crossing.
+    let last = edges.len() - 1;
     let crossed = edges.iter().enumerate().any(|(i, (a, b))| {
-        edges.iter().skip(i + 1).any(|(c, d)| sphere::arcs_cross(*a, *b, *c, *d))
+        let others = edges.iter().enumerate().skip(i + 2).filter(|(j, _)| i != 0 || *j != last);
+        others.into_iter().any(|(_, (c, d))| sphere::arcs_cross(*a, *b, *c, *d))
     });
     if doubled || crossed {
         bail!(code::BAD_VALUE, "Loop is not valid: edges cross or vertices repeat: {}", model::show::Shown(v));
@@ -134,16 +137,12 @@ fn polygon(v: &Value<'_>, strict: bool) -> Result<Polygon> {
     }
     if let Some((outer, holes)) = rings.split_first() {
         for (i, hole) in holes.iter().enumerate() {
-            let shares_edge = |a: &[Point], b: &[Point]| {
-                let same = |p: Point, list: &[Point]| list.iter().position(|q| p.is_same(*q));
-                a.iter().zip(a.iter().cycle().skip(1)).any(|(p, q)| match (same(*p, b), same(*q, b)) {
-                    (Some(i), Some(j)) => i.abs_diff(j) == 1 || i.abs_diff(j) == b.len() - 1,
-                    _ => false,
-                })
-            };
+            // Touching in one point is allowed, along an edge it is not.
+            let edges = || outer.iter().zip(outer.iter().cycle().skip(1));
+            let touches = hole.iter().filter(|p| edges().any(|(a, b)| sphere::on_arc(**p, *a, *b))).count();
             let outside = !hole.iter().all(|p| sphere::in_ring(*p, outer));
             let overlaps = holes.iter().skip(i + 1).any(|other| other.iter().any(|p| sphere::in_ring(*p, hole)));
-            if outside || overlaps || shares_edge(hole, outer) {
+            if outside || overlaps || touches > 1 {
                 bail!(code::BAD_VALUE, "Secondary loops must lie inside the first and must not share edges or overlap");
             }
         }
@@ -220,7 +219,11 @@ impl Shape {
     /// 2.
     pub(super) fn any(v: &Value<'_>) -> Result<Shape> {
         match v {
-            Value::Document(d) if d.contains("type") || d.contains("coordinates") => Shape::geojson(*d),
+            // A point may leave out its type.
+            Value::Document(d) if !d.contains("type") && d.contains("coordinates") => {
+                Ok(Shape { points: vec![position(&d.field("coordinates"))?], ..Shape::default() })
+            }
+            Value::Document(d) if d.contains("type") => Shape::geojson(*d),
             v => match flat_point(v).and_then(|p| Point::from_degrees(p.x, p.y)) {
                 Some(p) => Ok(Shape { points: vec![p], ..Shape::default() }),
                 None => bail!(code::BAD_VALUE, "not a geometry: {}", model::show::Shown(v)),
