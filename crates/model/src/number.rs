@@ -142,8 +142,14 @@ fn compare_f64_decimal(a: f64, b: &Decimal128) -> Ordering {
     if a.is_nan() || b.is_nan() {
         return b.is_nan().cmp(&a.is_nan());
     }
-    if a.is_infinite() || b.is_infinite() {
-        return compare_f64(a, b.to_f64());
+    if a.is_infinite() {
+        // A finite decimal may exceed every finite double, so its double must not be asked.
+        let same = b.is_infinite() && b.is_negative() == (a < 0.0);
+        return if same { Ordering::Equal } else { compare_f64(a, 0.0) };
+    }
+    // Large finite decimals have no finite double; they are still below infinity.
+    if a.is_infinite() {
+        return if a > 0.0 { Ordering::Greater } else { Ordering::Less };
     }
     // The nearest double decides unless it is the same double; then the exact digits do.
     compare_f64(a, b.to_f64()).then_with(|| Decimal128::from_f64_exact34(a).compare(b))
@@ -162,6 +168,9 @@ mod tests {
         assert_eq!(Number::Double(0.1).compare(&Number::Decimal(tenth)), Ordering::Greater);
         assert_eq!(Number::Double(0.5).compare(&Number::Decimal(Decimal128::parse("0.50").unwrap())), Ordering::Equal);
         assert_eq!(Number::Double(-0.0).compare(&Number::Int32(0)), Ordering::Equal);
+        let large = Decimal128::parse("1E+6000").unwrap();
+        assert_eq!(Number::Double(f64::INFINITY).compare(&Number::Decimal(large)), Ordering::Greater);
+        assert_eq!(Number::Decimal(large).compare(&Number::Double(f64::MAX)), Ordering::Greater);
     }
 
     #[test]

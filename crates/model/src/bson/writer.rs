@@ -255,6 +255,10 @@ impl OwnedValue {
     pub fn get(&self) -> Value<'_> {
         self.0.doc().first().map_or(Value::Missing, |(_, v)| v)
     }
+    /// Bytes held.
+    pub fn len_bytes(&self) -> usize {
+        self.0.as_bytes().len()
+    }
 }
 
 impl std::fmt::Debug for OwnedValue {

@@ -7,12 +7,26 @@ mod bitwise;
 mod boolean;
 #[cfg(test)]
 pub(crate) mod check;
+#[cfg(test)]
+pub(crate) mod table;
 mod comparison;
 mod conditional;
 pub(in crate::expr) mod date_text;
 mod parse;
 mod path;
+mod string;
 mod types;
+
+pub(crate) mod args;
+
+mod accumulator;
+mod array;
+//mod date;
+mod misc;
+mod object;
+mod set;
+mod timestamp;
+mod variable;
 
 pub(crate) use parse::check_path;
 pub use parse::{ParseCx, Scope, parse, parse_args, parse_constant, parse_object};
@@ -216,7 +230,16 @@ static FAMILIES: &[&[&[Operator]]] = &[
     boolean::OPERATORS,
     comparison::OPERATORS,
     conditional::OPERATORS,
+    string::OPERATORS,
     types::OPERATORS,
+    accumulator::OPERATORS,
+    array::OPERATORS,
+    //date::OPERATORS,
+    misc::OPERATORS,
+    object::OPERATORS,
+    set::OPERATORS,
+    timestamp::OPERATORS,
+    variable::OPERATORS,
 ];
 
 fn all() -> impl Iterator<Item = &'static Operator> {

@@ -194,14 +194,9 @@ fn parse_path(cx: &mut ParseCx<'_>, s: &str) -> Result<BoxExpr> {
         "NOW" => with_path(Value::Date(cx.env.now_ms)),
         "CLUSTER_TIME" => match cx.env.cluster_time {
             Some(t) => with_path(Value::Timestamp(t)),
-            None => bail!(51144, "system variable $$CLUSTER_TIME is not available in standalone mode"),
+            None => bail!(10071200, "system variable $$CLUSTER_TIME is not available: the server is not part of a replica set"),
         },
         "USER_ROLES" => with_path(Value::Array(Array::EMPTY)),
-        "DESCEND" | "PRUNE" | "KEEP" => Ok(Constant::boxed(Value::String(match name {
-            "DESCEND" => "descend",
-            "PRUNE" => "prune",
-            _ => "keep",
-        }))),
         _ => bail!(17276, "Use of undefined variable: {name}"),
     }
 }

@@ -52,10 +52,9 @@ pub fn walk<'a>(v: Value<'a>, path: &[PathPart], arena: &'a Bump) -> Value<'a> {
         },
         Value::Array(a) => Value::Array(Array::build_in(arena, |w| {
             for item in a.iter() {
+                // Arrays directly inside arrays are not looked into.
                 let found = match item {
                     Value::Document(_) => walk(item, path, arena),
-                    // An array directly inside an array is mapped over as well.
-                    Value::Array(_) => walk(item, path, arena),
                     _ => Value::Missing,
                 };
                 if !found.is_missing() {

@@ -167,6 +167,14 @@ impl Filter {
     }
 }
 
+/// Shows every value an equality at `path` compares with: elements of arrays, then the arrays; `Missing` where a document lacks the field.
+pub fn values_at<'a>(doc: Doc<'a>, path: &model::FieldPath, visit: &mut dyn FnMut(Value<'a>)) {
+    let _ = walk::walk_doc(doc, path.parts(), walk::Leaf::Traverse, None, &mut |v, _| {
+        visit(v);
+        std::ops::ControlFlow::Continue(())
+    });
+}
+
 /// Does one value pass tests on elements?
 pub(crate) fn element_matches<'a>(tests: &'a [Test], v: Value<'a>, cx: &Cx<'_, 'a>) -> Result<bool> {
     for t in tests {

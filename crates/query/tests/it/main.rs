@@ -1,0 +1,6 @@
+//! Pipelines from outside: over a host in memory, and over recorded behaviour when it is there.
+
+mod judge;
+mod memory_host;
+mod recorded;
+mod stages;
