@@ -21,7 +21,7 @@ pub(crate) mod args;
 
 mod accumulator;
 mod array;
-//mod date;
+mod date;
 mod misc;
 mod object;
 mod set;
@@ -234,7 +234,7 @@ static FAMILIES: &[&[&[Operator]]] = &[
     types::OPERATORS,
     accumulator::OPERATORS,
     array::OPERATORS,
-    //date::OPERATORS,
+    date::OPERATORS,
     misc::OPERATORS,
     object::OPERATORS,
     set::OPERATORS,
