@@ -184,3 +184,6 @@ pub(crate) fn element_matches<'a>(tests: &'a [Test], v: Value<'a>, cx: &Cx<'_, '
     }
     Ok(true)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,5 @@
 //! From a filter document to nodes. Knows where each operator may stand; what an operator's operand means is said in the
-//! operator's own file. Errors: 2 for unknown operators and misplaced ones, 15 for filters nested too deep.
+//! operator's own file. Errors: 2 for unknown operators, misplaced ones and filters nested too deep; 15 for paths too long.
 
 use super::bitwise::{Bits, BitsOp};
 use super::comparison::{Compare, CompareOp, In, is_operator_document};
@@ -25,14 +25,21 @@ pub(super) enum Place {
 
 /// Deepest nesting of filters.
 const MAX_DEPTH: usize = 100;
+/// Longest path: no document is nested more deeply.
+const MAX_PATH_PARTS: usize = 255;
 
 /// Parses a filter on documents.
 pub(super) fn document(cx: &mut ParseCx<'_>, spec: Doc<'_>, place: Place) -> Result<Node> {
+    deeper(cx, |cx| document_inner(cx, spec, place))
+}
+
+/// Parses one level further down.
+fn deeper<T>(cx: &mut ParseCx<'_>, body: impl FnOnce(&mut ParseCx<'_>) -> Result<T>) -> Result<T> {
     if cx.filter_depth >= MAX_DEPTH {
-        bail!(code::OVERFLOW, "exceeded maximum query tree depth of {MAX_DEPTH}");
+        bail!(code::BAD_VALUE, "exceeded maximum query tree depth of {MAX_DEPTH}");
     }
     cx.filter_depth += 1;
-    let parsed = document_inner(cx, spec, place);
+    let parsed = body(cx);
     cx.filter_depth -= 1;
     parsed
 }
@@ -115,6 +122,9 @@ fn list(cx: &mut ParseCx<'_>, name: &str, v: Value<'_>, place: Place) -> Result<
 
 /// One field of a filter: a value to equal, a regular expression, or operators.
 fn field(cx: &mut ParseCx<'_>, name: &str, v: Value<'_>, nodes: &mut Vec<Node>) -> Result<()> {
+    if name.bytes().filter(|b| *b == b'.').count() >= MAX_PATH_PARTS {
+        bail!(code::OVERFLOW, "FieldPath is too long: at most {MAX_PATH_PARTS} components are allowed");
+    }
     let at = |test| Node::Field { path: FieldPath::new(name), test };
     match v {
         Value::Document(d) if is_operator_document(d) => {
@@ -226,15 +236,7 @@ fn operator(cx: &mut ParseCx<'_>, name: &str, v: Value<'_>, path: &str) -> Resul
         "$mod" => Ok(Parsed::Is(Test::Mod(Mod::parse(v)?))),
         "$size" => Ok(Parsed::Is(array::size(v)?)),
         "$all" => Ok(Parsed::Every(array::all(cx, v, path)?)),
-        "$elemMatch" => {
-            if cx.filter_depth >= MAX_DEPTH {
-                bail!(code::OVERFLOW, "exceeded maximum query tree depth of {MAX_DEPTH}");
-            }
-            cx.filter_depth += 1;
-            let parsed = array::elem_match(cx, v);
-            cx.filter_depth -= 1;
-            Ok(Parsed::Is(parsed?))
-        }
+        "$elemMatch" => Ok(Parsed::Is(deeper(cx, |cx| array::elem_match(cx, v))?)),
         "$geoWithin" | "$within" | "$geoIntersects" => Ok(Parsed::Is(Test::Geo(Box::new(Geo::parse(name, v)?)))),
         "$bitsAllSet" => bits(BitsOp::AllSet),
         "$bitsAllClear" => bits(BitsOp::AllClear),
@@ -251,13 +253,8 @@ fn not(cx: &mut ParseCx<'_>, v: Value<'_>, path: &str) -> Result<Parsed> {
             if d.is_empty() {
                 bail!(code::BAD_VALUE, "$not cannot be empty");
             }
-            if cx.filter_depth >= MAX_DEPTH {
-                bail!(code::OVERFLOW, "exceeded maximum query tree depth of {MAX_DEPTH}");
-            }
-            cx.filter_depth += 1;
             let mut inner = Vec::new();
-            let parsed = operators(cx, d, path, &mut |p| inner.push(p));
-            cx.filter_depth -= 1;
+            let parsed = deeper(cx, |cx| operators(cx, d, path, &mut |p| inner.push(p)));
             parsed.map(|()| Parsed::Not(inner))
         }
         _ => bail!(code::BAD_VALUE, "$not needs a regex or a document"),

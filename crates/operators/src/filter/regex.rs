@@ -3,11 +3,8 @@
 //! Errors: 2 (not a string, `$options` without `$regex`, embedded null, too long), 51074 and 51075 (options given twice),
 //! 51091 (does not compile), 51108 (unknown option).
 
+use crate::regex::{Refusal, Regex};
 use model::{MongoError, Result, Value, bail, code};
-use pcre2::bytes::{Regex, RegexBuilder};
-
-/// Longest pattern in bytes.
-const MAX_PATTERN_BYTES: usize = 16_384;
 
 /// A compiled pattern.
 pub struct Pattern {
@@ -28,24 +25,10 @@ impl Pattern {
         if options.contains('\0') {
             bail!(code::BAD_VALUE, "Regular expression options string cannot contain an embedded null byte");
         }
-        if source.len() > MAX_PATTERN_BYTES {
-            bail!(51091, "Regular expression is invalid: regular expression is too large");
-        }
-        let mut builder = RegexBuilder::new();
-        builder.utf(true).jit_if_available(true);
-        for o in options.chars() {
-            match o {
-                'i' => builder.caseless(true),
-                'm' => builder.multi_line(true),
-                's' => builder.dotall(true),
-                'x' => builder.extended(true),
-                'u' => &mut builder,
-                _ => bail!(51108, "invalid flag in regex options: {o}"),
-            };
-        }
-        let compiled = builder
-            .build(source)
-            .map_err(|e| MongoError::new(51091, format!("Regular expression is invalid: {e}")))?;
+        let compiled = Regex::new(source, options).map_err(|refusal| match refusal {
+            Refusal::Option(o) => MongoError::new(51108, format!("invalid flag in regex options: {o}")),
+            Refusal::Pattern(why) => MongoError::new(51091, format!("Regular expression is invalid: {why}")),
+        })?;
         Ok(Pattern { source: source.to_owned(), options: options.to_owned(), compiled })
     }
 
@@ -81,9 +64,7 @@ impl Pattern {
     /// # Errors
     /// 51156 when the match runs into a limit.
     pub fn is_match(&self, text: &str) -> Result<bool> {
-        self.compiled
-            .is_match(text.as_bytes())
-            .map_err(|e| MongoError::new(51156, format!("Error occurred while executing the regular expression: {e}")))
+        self.compiled.is_match(text)
     }
 
     pub(super) fn matches(&self, v: &Value<'_>) -> Result<bool> {

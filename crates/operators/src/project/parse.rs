@@ -41,6 +41,10 @@ impl Reading {
 
     /// An expression.
     pub(super) fn computed(&mut self, cx: &mut ParseCx<'_>, path: &FieldPath, v: Value<'_>) -> Result<()> {
+        // Metadata may be added in either mode and decides none.
+        if v.as_doc().is_some_and(|d| d.contains("$meta")) {
+            return self.tree.insert(path.parts(), Field::Computed(expr::parse(cx, v)?));
+        }
         if self.mode == Some(Mode::Exclusion) {
             match v {
                 Value::Document(_) => bail!(31252, "Cannot use expression other than $meta in exclusion projection"),

@@ -243,3 +243,6 @@ impl<'a> At<'_, 'a> {
 fn identical(a: &Value<'_>, b: &Value<'_>) -> bool {
     a.tag() == b.tag() && a.to_owned_value() == b.to_owned_value()
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,6 +20,7 @@ pub enum Reply {
 pub struct Shop {
     collections: HashMap<String, Vec<DocBuf>>,
     has_geo_index: bool,
+    has_text_index: bool,
 }
 
 fn env(command: Doc<'_>) -> Env {
@@ -69,15 +70,21 @@ impl Shop {
                 let plain = command.field("indexes").as_array()?.iter().all(|i| {
                     i.as_doc().is_some_and(|i| {
                         i.iter().all(|(k, _)| matches!(k, "name" | "key"))
-                            && i.field("key").as_doc().is_some_and(|k| k.iter().all(|(_, v)| v.as_str() != Some("text")))
+                            && i.field("key").as_doc().is_some()
                     })
                 });
+                self.has_text_index |= format!("{command:?}").contains("\"text\"");
                 self.has_geo_index |= format!("{command:?}").contains("\"2d");
                 plain.then(|| Ok(Reply::Fields(doc! { "ok": 1.0 })))
             }
             "find" => {
                 known(command, &["filter", "projection", "sort", "limit", "skip", "let", "hint", "batchSize", "singleBatch"])?;
-                Some(self.find(&coll, command).map(Reply::Docs))
+                let found = self.find(&coll, command);
+                // Text indexes answer in the server only.
+                if self.has_text_index && matches!(&found, Err(e) if e.code() == 27) {
+                    return None;
+                }
+                Some(found.map(Reply::Docs))
             }
             "count" => {
                 known(command, &["query"])?;
@@ -234,6 +241,7 @@ impl Shop {
         let mut docs = self.collections.get(coll).cloned().unwrap_or_default();
         for (name, spec) in stages {
             let next = match name {
+                "$documents" => documents(spec, command),
                 "$match" => match_stage(docs, spec, command),
                 "$project" | "$addFields" | "$set" | "$unset" => project_stage(docs, name, spec, command),
                 "$limit" => Ok(docs.into_iter().take(usize::try_from(spec.as_i64_exact()?).ok()?).collect()),
@@ -263,6 +271,14 @@ fn match_stage(docs: Vec<DocBuf>, spec: Value<'_>, command: Doc<'_>) -> Result<V
         }
     }
     Ok(out)
+}
+
+fn documents(spec: Value<'_>, command: Doc<'_>) -> Result<Vec<DocBuf>> {
+    let env = env(command);
+    let e = operators::expr::parse(&mut ParseCx::new(&env), spec)?;
+    let arena = Bump::new();
+    let v = e.eval(&Cx::new(&arena, Value::Missing, &env))?;
+    Ok(v.as_array().into_iter().flat_map(|a| a.iter()).filter_map(|d| d.as_doc()).map(DocBuf::from_doc).collect())
 }
 
 fn project_stage(docs: Vec<DocBuf>, name: &str, spec: Value<'_>, command: Doc<'_>) -> Result<Vec<DocBuf>> {

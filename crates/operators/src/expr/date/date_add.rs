@@ -114,7 +114,7 @@ mod tests {
     fn table() {
         let doc = "{'d': {'$date': '2020-12-31T12:10:05Z'}, 'dst': {'$date': '2021-11-07T11:00:00Z'}}";
         let big = "{'$numberLong': '9223372036854775807'}";
-        crate::expr::check::table(&[
+        crate::expr::table::table(&[
             ("{'$dateAdd': {'startDate': '$d', 'unit': 'month', 'amount': 2}}", doc, "{'$date': '2021-02-28T12:10:05Z'}"),
             ("{'$dateSubtract': {'startDate': '$d', 'unit': 'quarter', 'amount': 1.0}}", doc, "{'$date': '2020-09-30T12:10:05Z'}"),
             ("{'$dateSubtract': {'startDate': '$dst', 'unit': 'day', 'amount': 1, 'timezone': 'America/New_York'}}", doc,

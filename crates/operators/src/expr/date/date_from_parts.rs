@@ -128,7 +128,7 @@ mod tests {
             ("1", "!40519".into()),
         ];
         for (spec, want) in &rows {
-            crate::expr::check::table(&[(&format!("{{'$dateFromParts': {spec}}}"), "{}", want)]);
+            crate::expr::table::table(&[(&format!("{{'$dateFromParts': {spec}}}"), "{}", want)]);
         }
     }
 }

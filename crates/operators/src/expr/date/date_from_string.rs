@@ -143,7 +143,7 @@ mod tests {
             ("{'$dateFromString': 1}".into(), "!40540".into()),
         ];
         for (expr, want) in &rows {
-            crate::expr::check::table(&[(expr, "{}", want)]);
+            crate::expr::table::table(&[(expr, "{}", want)]);
         }
     }
 }

@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn table() {
         let doc = "{'d': {'$date': {'$numberLong': '1483234149123'}}}";
-        crate::expr::check::table(&[
+        crate::expr::table::table(&[
             ("{'$dateToParts': {'date': '$d'}}", doc,
              "{'year': 2017, 'month': 1, 'day': 1, 'hour': 1, 'minute': 29, 'second': 9, 'millisecond': 123}"),
             ("{'$dateToParts': {'date': '$d', 'iso8601': true, 'timezone': '-02:00'}}", doc,

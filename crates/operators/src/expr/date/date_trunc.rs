@@ -148,7 +148,7 @@ mod tests {
             ("{'$dateTrunc': 1}".into(), "!5439007".into()),
         ];
         for (expr, want) in &rows {
-            crate::expr::check::table(&[(expr, doc, want)]);
+            crate::expr::table::table(&[(expr, doc, want)]);
         }
     }
 }

@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn table() {
         let doc = "{'d': {'$date': {'$numberLong': '1483234149123'}}, 'o': {'$oid': 'ffffffff0000000000000000'}}";
-        crate::expr::check::table(&[
+        crate::expr::table::table(&[
             ("['$year', {'$year': '$d'}, {'$month': ['$d']}, {'$dayOfMonth': {'date': '$d'}}]", doc, "[null, 2017, 1, 1]"),
             ("[{'$hour': '$d'}, {'$minute': '$d'}, {'$second': '$d'}, {'$millisecond': '$d'}]", doc, "[1, 29, 9, 123]"),
             ("[{'$dayOfWeek': '$d'}, {'$isoDayOfWeek': '$d'}, {'$dayOfYear': '$d'}, {'$week': '$d'}]", doc, "[1, 7, 1, 1]"),
