@@ -168,7 +168,7 @@ impl Filter {
 }
 
 /// Shows every value an equality at `path` compares with: elements of arrays, then the arrays; `Missing` where a document lacks the field.
-pub fn values_at<'a>(doc: Doc<'a>, path: &model::FieldPath, visit: &mut dyn FnMut(Value<'a>)) {
+pub fn values_at<'a>(doc: Doc<'a>, path: &FieldPath, visit: &mut dyn FnMut(Value<'a>)) {
     let _ = walk::walk_doc(doc, path.parts(), walk::Leaf::Traverse, None, &mut |v, _| {
         visit(v);
         std::ops::ControlFlow::Continue(())

@@ -25,7 +25,7 @@ fn matching() {
         (doc! { "a": { "$nin": [7i32] } }, true),
         (doc! { "a.1": 5i32 }, true),
         (doc! { "o.x": 3i32 }, true),
-        (doc! { "o.y": model::Value::Null }, true),
+        (doc! { "o.y": Value::Null }, true),
         (doc! { "o": { "$elemMatch": { "x": 3i32, "y": 2i32 } } }, false),
         (doc! { "o": { "$all": [{ "$elemMatch": { "x": 1i32 } }, { "$elemMatch": { "x": 3i32 } }] } }, true),
         (doc! { "s": { "$regex": "^T", "$options": "i" } }, true),

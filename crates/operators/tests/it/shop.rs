@@ -10,14 +10,14 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 
 /// What a command answered.
-pub enum Reply {
+pub(crate) enum Reply {
     Docs(Vec<DocBuf>),
     Fields(DocBuf),
 }
 
 /// The collections of one case.
 #[derive(Default)]
-pub struct Shop {
+pub(crate) struct Shop {
     collections: HashMap<String, Vec<DocBuf>>,
     has_geo_index: bool,
     has_text_index: bool,
@@ -41,7 +41,7 @@ fn known(command: Doc<'_>, fields: &[&str]) -> Option<()> {
 
 impl Shop {
     /// Runs a command; `None` when it is not for this harness.
-    pub fn run(&mut self, command: Doc<'_>) -> Option<Result<Reply>> {
+    pub(crate) fn run(&mut self, command: Doc<'_>) -> Option<Result<Reply>> {
         let (name, target) = command.first()?;
         let coll = target.as_str().unwrap_or("").to_owned();
         match name {
