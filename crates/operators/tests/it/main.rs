@@ -3,6 +3,7 @@
 #![allow(missing_docs)]
 
 mod documents;
+mod hostile;
 mod pipeline;
 mod recorded;
 mod shop;
