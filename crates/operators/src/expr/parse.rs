@@ -27,6 +27,8 @@ pub struct ParseCx<'e> {
     depth: usize,
     /// Depth of filters being parsed; [`crate::filter`] keeps it.
     pub(crate) filter_depth: usize,
+    /// Results cannot be ordered by distance here; [`crate::filter`] keeps it.
+    pub(crate) near_refused: bool,
 }
 
 /// Deepest nesting of expressions.
@@ -35,7 +37,7 @@ const MAX_DEPTH: usize = 200;
 impl<'e> ParseCx<'e> {
     /// A fresh state; the command's `let` variables are constants in it.
     pub fn new(env: &'e Env) -> ParseCx<'e> {
-        ParseCx { env, scope: Scope::default(), next_var: 1, depth: 0, filter_depth: 0 }
+        ParseCx { env, scope: Scope::default(), next_var: 1, depth: 0, filter_depth: 0, near_refused: false }
     }
 
     /// Brings a variable into scope and gives it its number. Restore `scope` afterwards.
