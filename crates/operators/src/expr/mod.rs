@@ -27,6 +27,7 @@ mod set;
 mod timestamp;
 mod variable;
 
+pub(crate) use parse::check_path;
 pub use parse::{ParseCx, Scope, parse, parse_args, parse_constant, parse_object};
 pub use path::{CurrentPath, VarPath, walk};
 

@@ -132,7 +132,8 @@ fn check_field_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-fn check_path(path: &str) -> Result<FieldPath> {
+/// Parses and checks a path as projections and expressions want it.
+pub(crate) fn check_path(path: &str) -> Result<FieldPath> {
     if path.is_empty() {
         bail!(40352, "FieldPath cannot be constructed with empty string");
     }

@@ -12,10 +12,11 @@ use model::{Doc, Result, Value, bail, code};
 /// Parses the operand of `$size`.
 ///
 /// # Errors
-/// 2 unless it is a non-negative integral number of 64 bits.
+/// 2 unless it is a non-negative integral number of 32 bits.
 pub(super) fn size(spec: Value<'_>) -> Result<Test> {
     match spec.as_i64_exact() {
-        Some(n) if n >= 0 => Ok(Test::Size(n)),
+        Some(n) if (0..=i64::from(i32::MAX)).contains(&n) => Ok(Test::Size(n)),
+        Some(n) if n > 0 => bail!(code::BAD_VALUE, "Failed to parse $size. Cannot represent as a 32-bit integer: {n}"),
         Some(n) => bail!(code::BAD_VALUE, "Failed to parse $size. Expected a non-negative number in: {n}"),
         None => bail!(code::BAD_VALUE, "Failed to parse $size. Expected an integer, got {}", spec.type_name()),
     }

@@ -36,7 +36,7 @@ fn documents_answer_as_recorded() {
         eprintln!("QUARRY_BEHAVIOUR is not set: recorded cases are not run");
         return;
     };
-    let wanted = std::env::var("QUARRY_AREA").ok();
+    let wanted = std::env::var("QUARRY_AREA").ok().filter(|a| !a.is_empty());
     let show: usize = std::env::var("QUARRY_SHOW").ok().and_then(|n| n.parse().ok()).unwrap_or(0);
     let mut tallies: BTreeMap<String, (usize, usize, usize)> = BTreeMap::new();
     let chosen = |area: &str| match &wanted {
@@ -162,7 +162,7 @@ fn props_hold(docs: &[DocBuf], props: &Json) -> Option<Result<(), String>> {
     }
     for (d, checks) in docs.iter().zip(per) {
         for (path, check) in checks.as_object()? {
-            let v = path.split('.').fold(Value::Document(d.doc()), |v, part| match v {
+            let v = path.split('.').filter(|p| !p.is_empty()).fold(Value::Document(d.doc()), |v, part| match v {
                 Value::Document(d) => d.field(part),
                 Value::Array(a) => part.parse().ok().and_then(|i| a.get(i)).unwrap_or(Value::Missing),
                 _ => Value::Missing,

@@ -1,7 +1,9 @@
 //! Collections in memory that answer the few commands recorded cases of filters, updates and projections need.
 
-use model::{Array, Bump, Doc, DocBuf, MongoError, Result, Value, compare, doc};
-use operators::Env;
+use model::{Bump, Doc, DocBuf, MongoError, Result, Value, compare, doc};
+use operators::project::Projection;
+use operators::update::{Applied, Update, UpdateCx, upsert_base};
+use operators::{Cx, Env};
 use operators::expr::ParseCx;
 use operators::filter::Filter;
 use std::cmp::Ordering;
@@ -41,17 +43,22 @@ impl Shop {
         let (name, target) = command.first()?;
         let coll = target.as_str().unwrap_or("").to_owned();
         match name {
+            "listCollections" => Some(Ok(Reply::Docs(Vec::new()))),
             "insert" => {
                 known(command, &["documents", "ordered"])?;
                 let docs = command.field("documents").as_array()?;
                 let list = self.collections.entry(coll).or_default();
+                if docs.is_empty() || docs.iter().any(|d| d.as_doc().is_none()) {
+                    return None;
+                }
+                let n = docs.len() as i32;
                 for d in docs.iter().filter_map(|d| d.as_doc()) {
                     if d.field("_id").is_missing() {
                         return None;
                     }
                     list.push(with_id_first(d));
                 }
-                Some(Ok(Reply::Fields(doc! { "ok": 1.0 })))
+                Some(Ok(Reply::Fields(doc! { "n": n, "ok": 1.0 })))
             }
             "create" => {
                 known(command, &[])?;
@@ -127,8 +134,87 @@ impl Shop {
         Some(Ok(Reply::Fields(doc! { "n": n, "ok": 1.0 })))
     }
 
-    fn update(&mut self, _coll: &str, _command: Doc<'_>) -> Option<Result<Reply>> {
-        None
+    fn update(&mut self, coll: &str, command: Doc<'_>) -> Option<Result<Reply>> {
+        known(command, &["updates", "ordered", "let"])?;
+        if command.contains("let") && command.field("let").as_doc().is_none() || command.field("updates").as_array()?.is_empty() {
+            return None;
+        }
+        let (mut n, mut modified) = (0, 0);
+        for u in command.field("updates").as_array()?.iter() {
+            let u = u.as_doc()?;
+            let plain = u.iter().all(|(k, _)| matches!(k, "q" | "u" | "upsert" | "multi" | "arrayFilters" | "hint" | "c"));
+            if !plain || u.field("q").as_doc().is_none() {
+                return None;
+            }
+            match self.update_one(coll, u, command) {
+                Ok((a, b)) => {
+                    n += a;
+                    modified += b;
+                }
+                Err(e) => return Some(Err(e)),
+            }
+        }
+        Some(Ok(Reply::Fields(doc! { "n": n, "nModified": modified, "ok": 1.0 })))
+    }
+
+    fn update_one(&mut self, coll: &str, u: Doc<'_>, command: Doc<'_>) -> Result<(i32, i32)> {
+        let mut env = env(command);
+        let update_env = {
+            if let Value::Document(c) = u.field("c") {
+                env.let_vars.extend(c.iter().map(|(n, v)| (n.to_owned(), v.to_owned_value())));
+            }
+            env
+        };
+        let env = &update_env;
+        let mut pcx = ParseCx::new(env);
+        let filter = Filter::parse(&mut pcx, u.field("q").as_doc().unwrap_or(Doc::EMPTY))?;
+        let array_filters = Some(u.field("arrayFilters")).filter(|v| !v.is_missing());
+        let update = Update::parse(&mut pcx, u.field("u"), array_filters)?;
+        if !u.field("c").is_missing() && !update.is_pipeline() {
+            return Err(MongoError::new(51198, "constants are for pipelines"));
+        }
+        let (multi, upsert) = (u.field("multi").truthy(), u.field("upsert").truthy());
+        let docs = self.collections.entry(coll.to_owned()).or_default();
+        let (mut n, mut modified) = (0, 0);
+        for d in docs.iter_mut() {
+            let arena = Bump::new();
+            let (matched, position) = filter.matches_with_position(d.doc(), &arena, env)?;
+            if !matched {
+                continue;
+            }
+            n += 1;
+            let cx = UpdateCx { arena: &arena, env, inserting: false, position };
+            let new = match update.apply(d.doc(), &cx)? {
+                Applied::Changed(new) => Some(new.to_buf()),
+                Applied::Unchanged => None,
+            };
+            if let Some(new) = new {
+                modified += 1;
+                *d = new;
+            }
+            if !multi {
+                break;
+            }
+        }
+        if n == 0 && upsert {
+            let base = upsert_base(&filter, update.is_replacement())?;
+            let arena = Bump::new();
+            let cx = UpdateCx { arena: &arena, env, inserting: true, position: None };
+            let new = match update.apply(base.doc(), &cx)? {
+                Applied::Changed(new) => new.to_buf(),
+                Applied::Unchanged => base.clone(),
+            };
+            let mut new = with_id_first(new.doc());
+            if new.doc().field("_id").is_missing() {
+                new = DocBuf::build(|w| {
+                    w.put("_id", model::ObjectId([7; 12]));
+                    w.put_all(new.doc());
+                });
+            }
+            docs.push(new);
+            n = 1;
+        }
+        Ok((n, modified))
     }
 
     fn aggregate(&self, coll: &str, command: Doc<'_>) -> Option<Result<Reply>> {
@@ -139,6 +225,7 @@ impl Shop {
         for (name, spec) in stages {
             let next = match name {
                 "$match" => match_stage(docs, spec, command),
+                "$project" | "$addFields" | "$set" | "$unset" => project_stage(docs, name, spec, command),
                 "$limit" => Ok(docs.into_iter().take(usize::try_from(spec.as_i64_exact()?).ok()?).collect()),
                 "$sort" => {
                     sort(&mut docs, spec.as_doc()?);
@@ -168,8 +255,34 @@ fn match_stage(docs: Vec<DocBuf>, spec: Value<'_>, command: Doc<'_>) -> Result<V
     Ok(out)
 }
 
-fn project(_docs: Vec<DocBuf>, _spec: Doc<'_>, _command: Doc<'_>) -> Result<Vec<DocBuf>> {
-    Err(MongoError::internal("projections are not tried yet"))
+fn project_stage(docs: Vec<DocBuf>, name: &str, spec: Value<'_>, command: Doc<'_>) -> Result<Vec<DocBuf>> {
+    let env = env(command);
+    let mut pcx = ParseCx::new(&env);
+    let p = match name {
+        "$project" => Projection::parse_project(&mut pcx, spec)?,
+        "$unset" => Projection::parse_unset(spec)?,
+        _ => Projection::parse_add_fields(&mut pcx, name, spec)?,
+    };
+    let mut out = Vec::new();
+    for d in docs {
+        let arena = Bump::new();
+        out.push(p.apply(&Cx::new(&arena, Value::Missing, &env), d.doc())?.to_buf());
+    }
+    Ok(out)
+}
+
+fn project(docs: Vec<DocBuf>, spec: Doc<'_>, command: Doc<'_>) -> Result<Vec<DocBuf>> {
+    let env = env(command);
+    let mut pcx = ParseCx::new(&env);
+    let p = Projection::parse_find(&mut pcx, spec)?;
+    let filter = Filter::parse(&mut pcx, command.field("filter").as_doc().unwrap_or(Doc::EMPTY))?;
+    let mut out = Vec::new();
+    for d in docs {
+        let arena = Bump::new();
+        let (_, position) = filter.matches_with_position(d.doc(), &arena, &env)?;
+        out.push(p.apply_at(&Cx::new(&arena, Value::Missing, &env), d.doc(), position)?.to_buf());
+    }
+    Ok(out)
 }
 
 fn with_id_first(d: Doc<'_>) -> DocBuf {
@@ -193,5 +306,4 @@ fn sort(docs: &mut [DocBuf], order: Doc<'_>) {
             so_far.then(if direction.as_f64().unwrap_or(1.0) < 0.0 { o.reverse() } else { o })
         })
     });
-    let _ = Array::EMPTY;
 }
