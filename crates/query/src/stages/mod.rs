@@ -17,6 +17,7 @@ pub(crate) mod limit;
 mod lookup;
 mod matching;
 pub mod path;
+mod project;
 mod redact;
 mod replace_root;
 mod sample;
@@ -109,6 +110,7 @@ static STAGES: &[&[StageOp]] = &[
     limit::STAGES,
     lookup::STAGES,
     matching::STAGES,
+    project::STAGES,
     redact::STAGES,
     replace_root::STAGES,
     sample::STAGES,
