@@ -15,6 +15,7 @@ pub use host::{
 };
 pub use match_filter::MatchFilter;
 pub use parse::{Inside, ParseOptions, StageCx, Target};
+pub(crate) use parse::single_field;
 pub use place::Place;
 
 use crate::stages::{Kind, Stage};
@@ -58,6 +59,7 @@ impl Pipeline {
     /// # Errors
     /// Those of the host and of the stages.
     pub fn open(&self, rt: &Rt<'_>) -> Result<Box<dyn Docs>> {
+        self.stages.iter().try_for_each(|s| s.check(rt))?;
         let (source, taken) = self.open_source(rt)?;
         self.open_rest(rt, source, taken)
     }
@@ -150,6 +152,7 @@ impl Pipeline {
     /// # Errors
     /// Those of the host's planner.
     pub fn explain(&self, rt: &Rt<'_>) -> Result<DocBuf> {
+        self.stages.iter().try_for_each(|s| s.check(rt))?;
         let mut out = Vec::new();
         {
             let mut w = ArrayWriter::new(&mut out);

@@ -38,6 +38,8 @@ pub enum Inside {
     Union,
     /// A view's definition.
     View,
+    /// An update (`whenMatched` of `$merge`).
+    Update,
     /// An input pipeline of `$rankFusion`.
     Fusion,
 }
@@ -173,7 +175,7 @@ fn check_shape(spec: Array<'_>, depth: usize) -> Result<()> {
 
 fn check_inside(name: &str, place: &Place, inside: Inside) -> Result<()> {
     let (allowed, number, around) = match inside {
-        Inside::Top => return Ok(()),
+        Inside::Top | Inside::Update => return Ok(()),
         Inside::Facet => (place.in_facet || place.needs_database, 40600, "$facet"),
         Inside::Lookup => (place.in_lookup, 51047, "$lookup"),
         Inside::Union => (place.in_union, 31441, "$unionWith"),

@@ -6,18 +6,28 @@ pub mod sort_pattern;
 mod accumulate;
 mod bucket;
 mod bucket_auto;
+mod coll_stats;
 mod count;
+mod current_op;
 mod documents;
 mod facet;
 mod fields;
 mod granularity;
 mod group;
+mod index_stats;
 mod join;
 pub(crate) mod limit;
+mod list_cluster_catalog;
+mod list_sessions;
+mod listed;
 mod lookup;
 mod matching;
+mod merge;
+mod out;
 pub mod path;
+mod plan_cache_stats;
 mod project;
+mod query_settings;
 mod redact;
 mod replace_root;
 mod sample;
@@ -40,6 +50,14 @@ pub trait Stage: Send + Sync {
     /// # Errors
     /// The stage's own.
     fn open(self: Arc<Self>, input: Box<dyn Docs>, rt: &Rt<'_>) -> Result<Box<dyn Docs>>;
+
+    /// Checks what only the server knows, before anything runs; explain asks as well.
+    ///
+    /// # Errors
+    /// The stage's own.
+    fn check(&self, _rt: &Rt<'_>) -> Result<()> {
+        Ok(())
+    }
 
     /// The stage as explain shows it.
     fn describe(&self) -> DocBuf;
@@ -103,14 +121,23 @@ pub struct StageOp {
 static STAGES: &[&[StageOp]] = &[
     bucket::STAGES,
     bucket_auto::STAGES,
+    coll_stats::STAGES,
     count::STAGES,
+    current_op::STAGES,
     documents::STAGES,
     facet::STAGES,
     group::STAGES,
+    index_stats::STAGES,
     limit::STAGES,
+    list_cluster_catalog::STAGES,
+    list_sessions::STAGES,
     lookup::STAGES,
     matching::STAGES,
+    merge::STAGES,
+    out::STAGES,
+    plan_cache_stats::STAGES,
     project::STAGES,
+    query_settings::STAGES,
     redact::STAGES,
     replace_root::STAGES,
     sample::STAGES,
