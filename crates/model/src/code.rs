@@ -156,6 +156,7 @@ codes! {
     CURSOR_KILLED = 237 "CursorKilled";
     NOT_IMPLEMENTED = 238 "NotImplemented";
     SNAPSHOT_TOO_OLD = 239 "SnapshotTooOld";
+    CLIENT_METADATA_DOCUMENT_TOO_LARGE = 185 "ClientMetadataDocumentTooLarge";
     CONVERSION_FAILURE = 241 "ConversionFailure";
     SNAPSHOT_UNAVAILABLE = 246 "SnapshotUnavailable";
     NO_SUCH_TRANSACTION = 251 "NoSuchTransaction";

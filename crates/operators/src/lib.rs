@@ -6,6 +6,7 @@
 pub mod cx;
 pub mod expr;
 pub mod numeric;
+pub mod regex;
 
 pub mod accumulator;
 pub mod filter;

@@ -111,12 +111,18 @@ impl Batch {
     pub fn with_capacity(bytes: usize) -> Self {
         let mut buffer = Vec::with_capacity(HEADER_BYTES + bytes);
         buffer.resize(HEADER_BYTES, 0);
-        Self { bytes: buffer, count: 0 }
+        Self {
+            bytes: buffer,
+            count: 0,
+        }
     }
 
     /// Forgets all operations, keeps the memory.
     pub fn clear(&mut self) {
-        self.rollback_to(BatchMark { len: HEADER_BYTES, count: 0 });
+        self.rollback_to(BatchMark {
+            len: HEADER_BYTES,
+            count: 0,
+        });
     }
 
     /// Gives memory back when a large batch has blown the buffer up beyond `bytes_max`.
@@ -137,8 +143,12 @@ impl Batch {
     }
 
     /// Removes every key in `lower..upper`. Only where `Caps::delete_range` says so; costly for later readers on some
-    /// engines, so keep it for ranges that are large or unknown.
+    /// engines, so keep it for ranges that are large or unknown. An empty or inverted range adds nothing: RocksDB would
+    /// take it for a failed insertion and turn read-only.
     pub fn delete_range(&mut self, table: Table, lower: &[u8], upper: &[u8]) {
+        if lower >= upper {
+            return;
+        }
         self.push(CODE_DELETE_RANGE, table, lower, Some(upper));
     }
 
@@ -149,7 +159,8 @@ impl Batch {
 
     /// Appends all operations of `other`.
     pub fn append(&mut self, other: &Self) {
-        self.bytes.extend_from_slice(other.bytes.get(HEADER_BYTES..).unwrap_or_default());
+        self.bytes
+            .extend_from_slice(other.bytes.get(HEADER_BYTES..).unwrap_or_default());
         self.set_count(self.count.saturating_add(other.count));
     }
 
@@ -175,7 +186,10 @@ impl Batch {
 
     /// The present end, to return to with [`Batch::rollback_to`].
     pub fn mark(&self) -> BatchMark {
-        BatchMark { len: self.bytes.len(), count: self.count }
+        BatchMark {
+            len: self.bytes.len(),
+            count: self.count,
+        }
     }
 
     /// Undoes everything after `mark`; a mark beyond the end changes nothing.
@@ -188,7 +202,9 @@ impl Batch {
 
     /// The operations in the order they were added.
     pub fn iter(&self) -> BatchIter<'_> {
-        BatchIter { rest: self.bytes.get(HEADER_BYTES..).unwrap_or_default() }
+        BatchIter {
+            rest: self.bytes.get(HEADER_BYTES..).unwrap_or_default(),
+        }
     }
 
     fn push(&mut self, code: u8, table: Table, key: &[u8], value: Option<&[u8]>) {
@@ -260,10 +276,22 @@ impl<'a> Iterator for BatchIter<'a> {
         let table = Table::from_number(table)?;
         let key = self.take_sized()?;
         Some(match code {
-            CODE_PUT => BatchOp::Put { table, key, value: self.take_sized()? },
+            CODE_PUT => BatchOp::Put {
+                table,
+                key,
+                value: self.take_sized()?,
+            },
             CODE_DELETE => BatchOp::Delete { table, key },
-            CODE_DELETE_RANGE => BatchOp::DeleteRange { table, lower: key, upper: self.take_sized()? },
-            CODE_ADD => BatchOp::Add { table, key, delta: counter_decode(self.take_sized()?) },
+            CODE_DELETE_RANGE => BatchOp::DeleteRange {
+                table,
+                lower: key,
+                upper: self.take_sized()?,
+            },
+            CODE_ADD => BatchOp::Add {
+                table,
+                key,
+                delta: counter_decode(self.take_sized()?),
+            },
             _ => return None,
         })
     }
@@ -280,15 +308,31 @@ mod tests {
         batch.put(Table::Doc, b"k", &long);
         batch.delete(Table::Idx, b"");
         batch.delete_range(Table::Cap, b"a", b"b");
+        batch.delete_range(Table::Cap, b"b", b"a");
         batch.add(Table::Meta, b"n", [-1, i64::MAX]);
         let ops: Vec<_> = batch.iter().collect();
         assert_eq!(
             ops,
             [
-                BatchOp::Put { table: Table::Doc, key: b"k", value: &long },
-                BatchOp::Delete { table: Table::Idx, key: b"" },
-                BatchOp::DeleteRange { table: Table::Cap, lower: b"a", upper: b"b" },
-                BatchOp::Add { table: Table::Meta, key: b"n", delta: [-1, i64::MAX] },
+                BatchOp::Put {
+                    table: Table::Doc,
+                    key: b"k",
+                    value: &long
+                },
+                BatchOp::Delete {
+                    table: Table::Idx,
+                    key: b""
+                },
+                BatchOp::DeleteRange {
+                    table: Table::Cap,
+                    lower: b"a",
+                    upper: b"b"
+                },
+                BatchOp::Add {
+                    table: Table::Meta,
+                    key: b"n",
+                    delta: [-1, i64::MAX]
+                },
             ]
         );
         assert_eq!(batch.as_bytes().get(8..12), Some(&[4u8, 0, 0, 0][..]));
@@ -303,7 +347,10 @@ mod tests {
         batch.rollback_to(mark);
         let mut whole = batch.clone();
         whole.append(&batch);
-        assert_eq!((batch.len(), batch.iter().count(), whole.len(), whole.iter().count()), (1, 1, 2, 2));
+        assert_eq!(
+            (batch.len(), batch.iter().count(), whole.len(), whole.iter().count()),
+            (1, 1, 2, 2)
+        );
         batch.clear();
         assert!(batch.is_empty() && batch.iter().next().is_none());
     }

@@ -86,7 +86,13 @@ pub struct CursorOpts {
 
 impl Default for CursorOpts {
     fn default() -> Self {
-        Self { reverse: false, keys_only: false, fill_cache: true, readahead_bytes: 0, limit_hint: 0 }
+        Self {
+            reverse: false,
+            keys_only: false,
+            fill_cache: true,
+            readahead_bytes: 0,
+            limit_hint: 0,
+        }
     }
 }
 
@@ -226,4 +232,3 @@ pub trait Engine: Read {
     /// Flushes and stops. Calls after it fail with `Closed`; a second close is fine.
     fn close(&self) -> Result<()>;
 }
-

@@ -131,6 +131,9 @@ impl StorageError {
 
     /// An input/output error with its context.
     pub fn io(context: impl Into<String>, source: impl Error + Send + Sync + 'static) -> Self {
-        Self::Io { context: context.into(), source: Some(Arc::new(source)) }
+        Self::Io {
+            context: context.into(),
+            source: Some(Arc::new(source)),
+        }
     }
 }

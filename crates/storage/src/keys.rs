@@ -66,7 +66,10 @@ pub struct KeyRange<'a> {
 
 impl<'a> KeyRange<'a> {
     /// Every key of a table.
-    pub const ALL: KeyRange<'static> = KeyRange { lower: &[], upper: MAX_KEY };
+    pub const ALL: KeyRange<'static> = KeyRange {
+        lower: &[],
+        upper: MAX_KEY,
+    };
 
     /// A range from its bounds; an inverted one is merely empty.
     pub fn new(lower: &'a [u8], upper: &'a [u8]) -> Self {
@@ -89,7 +92,10 @@ impl<'a> KeyRange<'a> {
     /// [`StorageError::Contract`]
     pub fn check(&self) -> Result<()> {
         if self.upper > MAX_KEY {
-            return Err(StorageError::Contract(format!("upper bound {:02x?} is beyond the largest key", self.upper)));
+            return Err(StorageError::Contract(format!(
+                "upper bound {:02x?} is beyond the largest key",
+                self.upper
+            )));
         }
         Ok(())
     }
@@ -133,7 +139,8 @@ impl IdentSet {
 
     /// The ident a key begins with is in the set; keys shorter than an ident never are.
     pub fn contains_key(&self, key: &[u8]) -> bool {
-        key.first_chunk::<IDENT_BYTES>().is_some_and(|ident| self.contains(u32::from_be_bytes(*ident)))
+        key.first_chunk::<IDENT_BYTES>()
+            .is_some_and(|ident| self.contains(u32::from_be_bytes(*ident)))
     }
 
     /// Ascending idents.

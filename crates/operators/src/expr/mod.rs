@@ -14,6 +14,7 @@ mod conditional;
 pub(in crate::expr) mod date_text;
 mod parse;
 mod path;
+mod string;
 mod types;
 
 pub(crate) mod args;
@@ -229,6 +230,7 @@ static FAMILIES: &[&[&[Operator]]] = &[
     boolean::OPERATORS,
     comparison::OPERATORS,
     conditional::OPERATORS,
+    string::OPERATORS,
     types::OPERATORS,
     accumulator::OPERATORS,
     array::OPERATORS,

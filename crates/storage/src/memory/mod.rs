@@ -33,7 +33,11 @@ struct Shared {
 
 impl Shared {
     fn check_open(&self) -> Result<()> {
-        if self.closed.load(Ordering::Acquire) { Err(StorageError::Closed) } else { Ok(()) }
+        if self.closed.load(Ordering::Acquire) {
+            Err(StorageError::Closed)
+        } else {
+            Ok(())
+        }
     }
 
     // Taken under the write lock, so the registered snapshot cannot be overtaken by a commit that prunes.
@@ -56,7 +60,10 @@ impl MemoryEngine {
     /// An empty engine.
     pub fn new() -> Self {
         Self {
-            shared: Arc::new(Shared { state: RwLock::new(State::default()), closed: AtomicBool::new(false) }),
+            shared: Arc::new(Shared {
+                state: RwLock::new(State::default()),
+                closed: AtomicBool::new(false),
+            }),
             caps: Caps {
                 name: "memory",
                 persistent: false,
@@ -75,12 +82,21 @@ impl MemoryEngine {
 
     fn check_sizes(&self, batch: &Batch) -> Result<()> {
         if batch.byte_len() > self.caps.batch_bytes_max {
-            return Err(StorageError::TooLarge { what: "batch", len: batch.byte_len(), max: self.caps.batch_bytes_max });
+            return Err(StorageError::TooLarge {
+                what: "batch",
+                len: batch.byte_len(),
+                max: self.caps.batch_bytes_max,
+            });
         }
         for op in batch.iter() {
-            let (BatchOp::Put { key, .. } | BatchOp::Delete { key, .. } | BatchOp::Add { key, .. }) = op else { continue };
+            let (BatchOp::Put { key, .. } | BatchOp::Delete { key, .. } | BatchOp::Add { key, .. }) = op else {
+                continue;
+            };
             if key.len() > self.caps.key_bytes_max {
-                return Err(StorageError::KeyTooLong { len: key.len(), max: self.caps.key_bytes_max });
+                return Err(StorageError::KeyTooLong {
+                    len: key.len(),
+                    max: self.caps.key_bytes_max,
+                });
             }
         }
         Ok(())
@@ -174,8 +190,14 @@ impl Engine for MemoryEngine {
     fn verify(&self) -> Result<Verified> {
         self.shared.check_open()?;
         let state = self.shared.state.read();
-        let bytes = Table::ALL.iter().map(|&table| state.size_bytes(table, KeyRange::ALL)).sum();
-        Ok(Verified { bytes, findings: Vec::new() })
+        let bytes = Table::ALL
+            .iter()
+            .map(|&table| state.size_bytes(table, KeyRange::ALL))
+            .sum();
+        Ok(Verified {
+            bytes,
+            findings: Vec::new(),
+        })
     }
 
     fn flush(&self) -> Result<()> {

@@ -17,7 +17,11 @@ pub(super) struct MemorySnapshot {
 
 impl MemorySnapshot {
     pub(super) fn new(shared: Arc<Shared>, pos: u64) -> Self {
-        Self { shared, pos, taken: Instant::now() }
+        Self {
+            shared,
+            pos,
+            taken: Instant::now(),
+        }
     }
 }
 
@@ -90,9 +94,17 @@ impl MemoryCursor {
 impl Cursor for MemoryCursor {
     fn seek(&mut self, key: &[u8]) -> Result<()> {
         self.snapshot.shared.check_open()?;
-        let end = if self.opts.reverse { &mut self.to } else { &mut self.from };
+        let end = if self.opts.reverse {
+            &mut self.to
+        } else {
+            &mut self.from
+        };
         end.clear();
-        end.extend_from_slice(if self.opts.reverse { key.min(&self.upper) } else { key.max(&self.lower) });
+        end.extend_from_slice(if self.opts.reverse {
+            key.min(&self.upper)
+        } else {
+            key.max(&self.lower)
+        });
         Ok(())
     }
 
@@ -103,7 +115,11 @@ impl Cursor for MemoryCursor {
         let mut last: Option<&[u8]> = None;
         let mut more = true;
         for _ in 0..rows_max {
-            let Some((key, value)) = (if self.opts.reverse { rows.next_back() } else { rows.next() }) else {
+            let Some((key, value)) = (if self.opts.reverse {
+                rows.next_back()
+            } else {
+                rows.next()
+            }) else {
                 more = false;
                 break;
             };
@@ -114,7 +130,11 @@ impl Cursor for MemoryCursor {
         }
         drop(rows);
         if let Some(last) = last {
-            let end = if self.opts.reverse { &mut self.to } else { &mut self.from };
+            let end = if self.opts.reverse {
+                &mut self.to
+            } else {
+                &mut self.from
+            };
             end.clear();
             end.extend_from_slice(last);
             if !self.opts.reverse {

@@ -74,7 +74,9 @@ impl State {
     }
 
     pub(super) fn size_bytes(&self, table: Table, range: KeyRange<'_>) -> u64 {
-        self.range(table, range, self.pos).map(|(key, value)| (key.len() + value.len()) as u64).sum()
+        self.range(table, range, self.pos)
+            .map(|(key, value)| (key.len() + value.len()) as u64)
+            .sum()
     }
 
     pub(super) fn apply(&mut self, batch: &Batch) -> u64 {
@@ -164,7 +166,12 @@ impl State {
 }
 
 fn visible(versions: &[Version], at: u64) -> Option<&[u8]> {
-    versions.iter().rev().find(|version| version.pos <= at)?.value.as_deref()
+    versions
+        .iter()
+        .rev()
+        .find(|version| version.pos <= at)?
+        .value
+        .as_deref()
 }
 
 // Drops versions that no reader at `oldest` or later can see, and the key when only a deletion is left.
@@ -208,7 +215,10 @@ mod tests {
     fn inverted_range_is_empty() {
         let mut state = State::default();
         put(&mut state, b"k", b"1");
-        assert_eq!(state.range(Table::Doc, KeyRange::new(b"z", b"a"), state.pos()).count(), 0);
+        assert_eq!(
+            state.range(Table::Doc, KeyRange::new(b"z", b"a"), state.pos()).count(),
+            0
+        );
         state.erase_range(Table::Doc, KeyRange::new(b"z", b"a"));
         assert_eq!(state.key_count(Table::Doc), 1);
     }

@@ -1,0 +1,95 @@
+//! The interval row: everything counted in one stretch of time.
+//!
+//! Rates, costs per operation and cumulative averages are derived from these rows and never measured a second time.
+
+use std::time::Duration;
+
+use crate::{DiskUse, HostCpuUse, LatencyHistogram, ProcessUse};
+
+/// One stretch of a run, usually a second.
+#[derive(Clone, Debug, Default)]
+pub struct Interval {
+    /// Begin, since the step began.
+    pub start: Duration,
+    /// How long it really lasted.
+    pub length: Duration,
+    /// Logical operations done: documents for an insert, calls for a point query.
+    pub ops: u64,
+    /// Calls that failed.
+    pub errors: u64,
+    /// Latency of each call; its count is the number of calls.
+    pub latency: LatencyHistogram,
+    /// What the server used, when it can be seen.
+    pub server: Option<ProcessUse>,
+    /// What the load generator used.
+    pub client: ProcessUse,
+    /// What the device of the data did, when known.
+    pub disk: Option<DiskUse>,
+    /// How the machine spent its CPU time.
+    pub host: HostCpuUse,
+    /// Size of the data directory at the end, when known.
+    pub disk_bytes: Option<u64>,
+    /// Whether it belongs to the warm-up.
+    pub warmup: bool,
+}
+
+impl Interval {
+    /// Operations per second.
+    pub fn rate(&self) -> f64 {
+        let seconds = self.length.as_secs_f64();
+        if seconds > 0.0 { self.ops as f64 / seconds } else { 0.0 }
+    }
+
+    /// Adds the interval that follows this one.
+    ///
+    /// Sums stay sums, shares are weighted by time, sizes keep the later value, and a use seen on one side only is kept as it is.
+    pub fn merge(&mut self, next: &Self) {
+        let (mine, theirs) = (self.length.as_secs_f64(), next.length.as_secs_f64());
+        let weighted = |left: f64, right: f64| if mine + theirs > 0.0 { (left * mine + right * theirs) / (mine + theirs) } else { 0.0 };
+        self.host = HostCpuUse {
+            busy_percent: weighted(self.host.busy_percent, next.host.busy_percent),
+            steal_percent: weighted(self.host.steal_percent, next.host.steal_percent),
+            io_wait_percent: weighted(self.host.io_wait_percent, next.host.io_wait_percent),
+        };
+        self.length += next.length;
+        self.ops += next.ops;
+        self.errors += next.errors;
+        self.latency.merge(&next.latency);
+        self.client.merge(&next.client);
+        match (&mut self.server, &next.server) {
+            (Some(left), Some(right)) => left.merge(right),
+            (left @ None, Some(right)) => *left = Some(*right),
+            (_, None) => {}
+        }
+        match (&mut self.disk, &next.disk) {
+            (Some(left), Some(right)) => left.merge(right),
+            (left @ None, Some(right)) => *left = Some(*right),
+            (_, None) => {}
+        }
+        self.disk_bytes = next.disk_bytes.or(self.disk_bytes);
+        self.warmup &= next.warmup;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn merging_neighbours_keeps_sums_and_weights_shares() {
+        let mut left = Interval { length: Duration::from_secs(1), ops: 100, ..Interval::default() };
+        left.host.busy_percent = 90.0;
+        left.latency.record(Duration::from_millis(1));
+        let mut right = Interval { start: Duration::from_secs(1), length: Duration::from_secs(3), ops: 500, errors: 2, ..Interval::default() };
+        right.host.busy_percent = 10.0;
+        right.latency.record(Duration::from_millis(9));
+        right.server = Some(ProcessUse { write_bytes: 7, ..ProcessUse::default() });
+        right.disk_bytes = Some(5);
+        left.merge(&right);
+        assert_eq!((left.ops, left.errors, left.latency.count()), (600, 2, 2));
+        assert_eq!(left.rate(), 150.0);
+        assert_eq!(left.host.busy_percent, 30.0);
+        assert_eq!(left.server.map(|server| server.write_bytes), Some(7));
+        assert_eq!((left.start, left.disk_bytes), (Duration::ZERO, Some(5)));
+    }
+}

@@ -1,0 +1,17 @@
+//! Everything of the lab that does not talk to a server: workloads as data, seeds, documents, recording, results, reports.
+//!
+//! Promises: constant memory however long a run lasts, the same operations for the same seed, and a result that a later program
+//! can read (docs/lab.md describes it, with a version). Must not know: drivers, engines, Quarry's own code.
+
+pub mod documents;
+pub mod environment;
+pub mod folder;
+pub mod format;
+pub mod pacing;
+pub mod recorder;
+pub mod report;
+pub mod result;
+pub mod seed;
+pub mod series;
+pub mod warnings;
+pub mod workload;

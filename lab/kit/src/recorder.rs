@@ -1,0 +1,393 @@
+//! Turns the intervals of a step into its result, in constant memory.
+//!
+//! Sums, histograms and running moments are kept as intervals come; what needs the median (stalls) is found by reading
+//! `intervals.csv` once more at the end.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use metrics::{Interval, LatencyHistogram, ProcessUse};
+
+use crate::folder::{FolderError, RunFolder};
+use crate::result::{
+    BUCKET_BOUNDS_US, CostSummary, DeviceSummary, FinishSummary, HostSummary, LatencySummary, PERCENTILES, PERCENTILES_FAR, RateSummary,
+    Sizes, Stalls, StepResult, Stretch,
+};
+use crate::series::Series;
+use crate::workload::Part;
+
+/// Stalls listed at most.
+const STRETCHES_MAX: usize = 100;
+/// An interval below this share of the median is a stall.
+const STALL_PERCENT: f64 = 10.0;
+
+/// What is known of a step beside its intervals.
+#[derive(Clone, Debug)]
+pub struct StepFacts {
+    /// Its name.
+    pub name: String,
+    /// The work.
+    pub part: Part,
+    /// Whether the workload is about it.
+    pub measured: bool,
+    /// Clients.
+    pub clients: u32,
+    /// Operations per call.
+    pub batch: u32,
+    /// Whether calls follow a schedule.
+    pub open_loop: bool,
+    /// Block device of the data, if known.
+    pub device: Option<String>,
+}
+
+/// How one client fared.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ClientFate {
+    /// Operations after the warm-up.
+    pub ops: u64,
+    /// Time after the warm-up until it finished.
+    pub active: Duration,
+    /// Longest delay of a call behind its schedule.
+    pub behind: Duration,
+}
+
+/// Collects one step.
+#[derive(Debug)]
+pub struct StepRecorder {
+    facts: StepFacts,
+    nominal: Duration,
+    total: Interval,
+    warmup: Interval,
+    rates: Rates,
+    series: Series,
+}
+
+impl StepRecorder {
+    /// A recorder for intervals of length `nominal`.
+    pub fn new(facts: StepFacts, nominal: Duration) -> Self {
+        let warmup = Interval { warmup: true, ..Interval::default() };
+        Self { facts, nominal, total: Interval::default(), warmup, rates: Rates::new(), series: Series::default() }
+    }
+
+    /// Takes the next interval and writes its row.
+    ///
+    /// # Errors
+    /// The row cannot be written; the interval is counted nevertheless.
+    pub fn push(&mut self, interval: &Interval, folder: &mut RunFolder) -> Result<(), FolderError> {
+        self.series.push(interval);
+        if interval.warmup {
+            self.warmup.merge(interval);
+        } else {
+            self.total.merge(interval);
+            // A last, short interval would look like a stall or a burst.
+            if interval.length * 2 >= self.nominal {
+                self.rates.push(interval.rate(), self.total.ops);
+            }
+        }
+        folder.push(&self.facts.name, interval, self.cumulative_rate())
+    }
+
+    /// Operations per second since the warm-up ended.
+    pub fn cumulative_rate(&self) -> f64 {
+        let so_far = if self.total.length.is_zero() { &self.warmup } else { &self.total };
+        so_far.rate()
+    }
+
+    /// Closes the step.
+    ///
+    /// # Errors
+    /// The interval file cannot be read back.
+    pub fn finish(
+        self,
+        folder: &RunFolder,
+        fates: &[ClientFate],
+        errors: BTreeMap<String, u64>,
+        sizes: Sizes,
+    ) -> Result<StepResult, FolderError> {
+        let Self { facts, nominal, total, warmup, rates, series } = self;
+        let mut rate = rates.summary();
+        rate.average = total.rate();
+        rate.sum_of_clients = fates.iter().map(|fate| ratio(fate.ops as f64, fate.active.as_secs_f64()).unwrap_or(0.0)).sum();
+        let stalls = find_stalls(folder, &facts.name, rate.median, nominal.as_secs_f64() / 2.0)?;
+        let seconds = total.length.as_secs_f64();
+        let host = HostSummary {
+            busy_percent: total.host.busy_percent,
+            steal_percent: total.host.steal_percent,
+            io_wait_percent: total.host.io_wait_percent,
+            busy_percent_per_op_millionths: ratio(total.host.busy_percent * 1e6, rate.average),
+        };
+        Ok(StepResult {
+            name: facts.name,
+            part: facts.part,
+            measured: facts.measured,
+            unit: facts.part.unit().to_owned(),
+            pacing: if facts.open_loop { "open" } else { "closed" }.to_owned(),
+            clients: facts.clients,
+            batch: facts.batch,
+            seconds,
+            ops: total.ops,
+            calls: total.latency.count(),
+            warmup_ops: warmup.ops,
+            errors,
+            finish: finish_summary(fates, &rate),
+            rate,
+            stalls,
+            latency: latency_summary(&total.latency),
+            server: total.server.as_ref().map(|used| cost(used, total.ops, seconds)),
+            client: cost(&total.client, total.ops, seconds),
+            device: total.disk.map(|disk| DeviceSummary {
+                name: facts.device.unwrap_or_default(),
+                reads_per_op: ratio(disk.reads as f64, total.ops as f64),
+                read_kb_per_op: ratio(disk.read_bytes as f64 / 1024.0, total.ops as f64),
+                writes_per_op: ratio(disk.writes as f64, total.ops as f64),
+                write_kb_per_op: ratio(disk.write_bytes as f64 / 1024.0, total.ops as f64),
+            }),
+            host,
+            sizes,
+            series: series.into_points(),
+        })
+    }
+}
+
+fn ratio(above: f64, below: f64) -> Option<f64> {
+    (below > 0.0).then(|| above / below).filter(|value| value.is_finite())
+}
+
+fn cost(used: &ProcessUse, ops: u64, seconds: f64) -> CostSummary {
+    let per_op = |value: f64| ratio(value, ops as f64);
+    let cpu = used.cpu().as_secs_f64();
+    CostSummary {
+        cpu_cores: ratio(cpu, seconds).unwrap_or(0.0),
+        cpu_us_per_op: per_op(cpu * 1e6),
+        cpu_system_percent: ratio(used.cpu_system.as_secs_f64() * 100.0, cpu),
+        switches_per_op: per_op((used.switches_voluntary + used.switches_involuntary) as f64),
+        switches_voluntary_per_op: per_op(used.switches_voluntary as f64),
+        read_kb_per_op: per_op(used.read_bytes as f64 / 1024.0),
+        write_kb_per_op: per_op(used.write_bytes as f64 / 1024.0),
+        read_calls_per_op: per_op(used.read_calls as f64),
+        write_calls_per_op: per_op(used.write_calls as f64),
+        rss_bytes_max: used.rss_bytes,
+    }
+}
+
+fn finish_summary(fates: &[ClientFate], rate: &RateSummary) -> FinishSummary {
+    let active = || fates.iter().map(|fate| fate.active.as_secs_f64());
+    let skew = active().fold(0.0, f64::max) - active().fold(f64::INFINITY, f64::min);
+    FinishSummary {
+        skew_seconds: if skew.is_finite() { skew } else { 0.0 },
+        skew_factor: ratio(rate.sum_of_clients, rate.average),
+        behind_schedule_seconds_max: fates.iter().map(|fate| fate.behind.as_secs_f64()).fold(0.0, f64::max),
+    }
+}
+
+fn latency_summary(latency: &LatencyHistogram) -> LatencySummary {
+    let calls = latency.count();
+    // A percentile is known when at least ten calls lie beyond it.
+    let known = |percentile: &f64| calls as f64 * (100.0 - percentile) / 100.0 >= 10.0;
+    let percentiles = PERCENTILES.iter().chain(PERCENTILES_FAR.iter().filter(|percentile| known(percentile)));
+    let mut below = 0;
+    let mut bucket_percent = Vec::with_capacity(BUCKET_BOUNDS_US.len() + 1);
+    for bound in BUCKET_BOUNDS_US {
+        let up_to = latency.count_at_most(Duration::from_micros(bound));
+        bucket_percent.push(ratio(up_to.saturating_sub(below) as f64 * 100.0, calls as f64).unwrap_or(0.0));
+        below = up_to;
+    }
+    bucket_percent.push(ratio(calls.saturating_sub(below) as f64 * 100.0, calls as f64).unwrap_or(0.0));
+    LatencySummary {
+        calls,
+        mean_us: latency.mean_us(),
+        percentiles_us: percentiles.map(|percentile| (*percentile, latency.percentile_us(*percentile))).collect(),
+        max_us: latency.max_us(),
+        bucket_percent,
+        hdr: latency.to_base64(),
+    }
+}
+
+/// Running figures of the rates per interval.
+#[derive(Debug)]
+struct Rates {
+    histogram: Histogram<u64>,
+    count: u64,
+    mean: f64,
+    squares: f64,
+    min: f64,
+    max: f64,
+    slope: Slope,
+}
+
+impl Rates {
+    fn new() -> Self {
+        // Three digits up to a thousand million operations per second; constant bounds cannot fail.
+        let histogram = Histogram::new_with_bounds(1, 1_000_000_000, 3).unwrap_or_else(|_| unreachable!("constant bounds are valid"));
+        Self { histogram, count: 0, mean: 0.0, squares: 0.0, min: f64::INFINITY, max: 0.0, slope: Slope::default() }
+    }
+
+    fn push(&mut self, rate: f64, ops_so_far: u64) {
+        self.histogram.saturating_record(rate.round() as u64);
+        self.count += 1;
+        let distance = rate - self.mean;
+        self.mean += distance / self.count as f64;
+        self.squares += distance * (rate - self.mean);
+        self.min = self.min.min(rate);
+        self.max = self.max.max(rate);
+        if rate > 0.0 {
+            self.slope.push((ops_so_far as f64).log2(), rate.log2());
+        }
+    }
+
+    fn summary(&self) -> RateSummary {
+        if self.count == 0 {
+            return RateSummary::default();
+        }
+        let variance = if self.count > 1 { self.squares / (self.count - 1) as f64 } else { 0.0 };
+        let met_in = |percent: f64| (self.histogram.value_at_quantile(1.0 - percent / 100.0) as f64).clamp(self.min, self.max);
+        RateSummary {
+            intervals: self.count,
+            variance,
+            stddev: variance.sqrt(),
+            coefficient_of_variation: ratio(variance.sqrt(), self.mean),
+            min: self.min,
+            met_in_99_percent: met_in(99.0),
+            met_in_95_percent: met_in(95.0),
+            median: met_in(50.0),
+            max: self.max,
+            slope_percent_per_doubling: self.slope.value().map(|slope| (slope.exp2() - 1.0) * 100.0),
+            ..RateSummary::default()
+        }
+    }
+}
+
+/// Least squares line through points that are not kept.
+#[derive(Debug, Default)]
+struct Slope {
+    n: f64,
+    x: f64,
+    y: f64,
+    xx: f64,
+    xy: f64,
+}
+
+impl Slope {
+    fn push(&mut self, x: f64, y: f64) {
+        self.n += 1.0;
+        self.x += x;
+        self.y += y;
+        self.xx += x * x;
+        self.xy += x * y;
+    }
+
+    fn value(&self) -> Option<f64> {
+        const POINTS_MIN: f64 = 10.0;
+        let below = self.n * self.xx - self.x * self.x;
+        if self.n < POINTS_MIN || below < 1e-6 {
+            return None;
+        }
+        ratio(self.n * self.xy - self.x * self.y, below)
+    }
+}
+
+fn find_stalls(folder: &RunFolder, step: &str, median: f64, seconds_min: f64) -> Result<Stalls, FolderError> {
+    let mut out = Stalls { threshold_percent_of_median: STALL_PERCENT, ..Stalls::default() };
+    let mut open: Option<Stretch> = None;
+    let mut found: Vec<Stretch> = Vec::new();
+    folder.for_each_rate(step, |start_s, seconds, rate| {
+        if seconds < seconds_min {
+            return;
+        }
+        out.seconds_without_ops += if rate == 0.0 { seconds } else { 0.0 };
+        out.seconds_below_50_percent += if rate < median * 0.5 { seconds } else { 0.0 };
+        if rate < median * STALL_PERCENT / 100.0 || rate == 0.0 {
+            out.seconds_below_10_percent += seconds;
+            open.get_or_insert(Stretch { start_s, seconds: 0.0 }).seconds += seconds;
+        } else if let Some(stretch) = open.take() {
+            out.count += 1;
+            out.longest_seconds = out.longest_seconds.max(stretch.seconds);
+            keep_longest(&mut found, stretch);
+        }
+    })?;
+    if let Some(stretch) = open {
+        out.count += 1;
+        out.longest_seconds = out.longest_seconds.max(stretch.seconds);
+        keep_longest(&mut found, stretch);
+    }
+    found.sort_by(|left, right| left.start_s.total_cmp(&right.start_s));
+    out.stretches = found;
+    Ok(out)
+}
+
+fn keep_longest(found: &mut Vec<Stretch>, stretch: Stretch) {
+    found.push(stretch);
+    if found.len() > STRETCHES_MAX {
+        found.sort_by(|left, right| right.seconds.total_cmp(&left.seconds));
+        found.truncate(STRETCHES_MAX);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts() -> StepFacts {
+        let (name, device) = ("l.i0".to_owned(), None);
+        StepFacts { name, part: Part::Insert, measured: true, clients: 1, batch: 10, open_loop: false, device }
+    }
+
+    fn run(rates: &[u64]) -> StepResult {
+        let dir = tempfile::tempdir().unwrap();
+        let mut folder = RunFolder::create(dir.path(), "run").unwrap();
+        let mut recorder = StepRecorder::new(facts(), Duration::from_secs(1));
+        for (number, ops) in rates.iter().enumerate() {
+            let mut interval = Interval { start: Duration::from_secs(number as u64), length: Duration::from_secs(1), ops: *ops, ..Interval::default() };
+            interval.server = Some(ProcessUse { cpu_user: Duration::from_micros(30 * ops), write_bytes: 2_048 * ops, ..ProcessUse::default() });
+            interval.latency.record(Duration::from_millis(1));
+            recorder.push(&interval, &mut folder).unwrap();
+        }
+        recorder.finish(&folder, &[], BTreeMap::new(), Sizes::default()).unwrap()
+    }
+
+    #[test]
+    fn rates_and_costs_of_a_known_run() {
+        let result = run(&[100, 200, 300, 400]);
+        assert_eq!((result.ops, result.rate.average, result.rate.intervals), (1_000, 250.0, 4));
+        assert!((result.rate.stddev - 129.099).abs() < 0.01, "{}", result.rate.stddev);
+        assert_eq!((result.rate.min, result.rate.max), (100.0, 400.0));
+        let server = result.server.unwrap();
+        assert_eq!((server.cpu_us_per_op, server.write_kb_per_op), (Some(30.0), Some(2.0)));
+        assert_eq!(result.device.is_none(), true);
+    }
+
+    #[test]
+    fn stalls_are_found_with_their_length_and_place() {
+        let result = run(&[100, 100, 0, 5, 100, 100, 40, 100, 0]);
+        let stalls = result.stalls;
+        assert_eq!((stalls.seconds_without_ops, stalls.seconds_below_10_percent, stalls.seconds_below_50_percent), (2.0, 3.0, 4.0));
+        assert_eq!((stalls.count, stalls.longest_seconds), (2, 2.0));
+        assert_eq!(stalls.stretches, [Stretch { start_s: 2.0, seconds: 2.0 }, Stretch { start_s: 8.0, seconds: 1.0 }]);
+    }
+
+    #[test]
+    fn a_rate_that_halves_with_each_doubling_has_that_slope() {
+        let mut rates = Rates::new();
+        for step in 1..=20 {
+            let ops = 2_u64.pow(step);
+            rates.push(1e9 / ops as f64, ops);
+        }
+        let slope = rates.summary().slope_percent_per_doubling.unwrap();
+        assert!((slope + 50.0).abs() < 0.01, "{slope}");
+    }
+
+    #[test]
+    fn warm_up_is_not_in_the_rate_but_in_the_series() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut folder = RunFolder::create(dir.path(), "run").unwrap();
+        let mut recorder = StepRecorder::new(facts(), Duration::from_secs(1));
+        for (ops, warmup) in [(9, true), (100, false), (100, false)] {
+            let interval = Interval { length: Duration::from_secs(1), ops, warmup, ..Interval::default() };
+            recorder.push(&interval, &mut folder).unwrap();
+        }
+        let result = recorder.finish(&folder, &[], BTreeMap::new(), Sizes::default()).unwrap();
+        assert_eq!((result.ops, result.warmup_ops, result.rate.average, result.series.len()), (200, 9, 100.0, 3));
+        assert_eq!(result.stalls.count, 0);
+    }
+}

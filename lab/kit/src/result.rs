@@ -1,0 +1,342 @@
+//! The result of a run as it is stored: `result.json`. docs/lab.md describes every field.
+//!
+//! Promises: [`VERSION`] grows whenever a field changes its meaning or goes away; new fields may appear without that.
+//! Ratios are absent (null) where their divisor is zero or their source could not be seen; never a made-up zero.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::environment::Environment;
+use crate::series::Point;
+use crate::warnings::Warning;
+use crate::workload::{Part, Settings};
+
+/// What `schema` says in every file.
+pub const SCHEMA: &str = "quarry-lab/result";
+/// The version of the schema written here.
+pub const VERSION: u32 = 1;
+
+/// A whole run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RunResult {
+    /// Always [`SCHEMA`].
+    pub schema: String,
+    /// [`VERSION`] of the program that wrote it.
+    pub version: u32,
+    /// Which run this is.
+    pub run: RunFacts,
+    /// What was measured against.
+    pub target: TargetFacts,
+    /// How large and how many.
+    pub settings: Settings,
+    /// In words, what differs from the `paper` preset.
+    pub changed_from_paper: Vec<String>,
+    /// On what machine.
+    pub environment: Environment,
+    /// What a reader should know before trusting the numbers.
+    pub warnings: Vec<Warning>,
+    /// What was done, in order.
+    pub steps: Vec<StepResult>,
+    /// Whether the work was done right.
+    pub checks: Vec<Check>,
+}
+
+/// Name, time and fate of a run.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct RunFacts {
+    /// Also the name of its folder.
+    pub id: String,
+    /// Workload name.
+    pub workload: String,
+    /// Workload heading.
+    pub title: String,
+    /// What the workload does.
+    pub about: String,
+    /// Where the workload comes from.
+    pub source: String,
+    /// The command line, password removed.
+    pub command_line: String,
+    /// Version of the lab.
+    pub lab_version: String,
+    /// Base seed.
+    pub seed: u64,
+    /// RFC 3339 with offset.
+    pub started_at: String,
+    /// RFC 3339 with offset.
+    pub finished_at: String,
+    /// Whether every step ran to its end.
+    pub complete: bool,
+    /// Why not.
+    pub stopped_because: Option<String>,
+}
+
+/// The server.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct TargetFacts {
+    /// Connection string, password removed.
+    pub uri: String,
+    /// What it calls itself.
+    pub product: String,
+    /// Version of the protocol level it claims.
+    pub version: String,
+    /// Storage engine, when it says so.
+    pub storage_engine: Option<String>,
+    /// Process number, when it runs on this machine.
+    pub pid: Option<u32>,
+    /// Why its process is not watched, if so.
+    pub not_watched_because: Option<String>,
+    /// Data directory, when known.
+    pub data_directory: Option<String>,
+    /// Block device of the data directory, when known.
+    pub device: Option<String>,
+    /// Write concern in words.
+    pub write_concern: String,
+    /// Raw `buildInfo`.
+    pub build_info: serde_json::Value,
+}
+
+impl TargetFacts {
+    /// Product and version; a product with a version of its own claims the protocol level of another.
+    pub fn name(&self) -> String {
+        if self.product.contains(' ') {
+            format!("{} (speaking {})", self.product, self.version)
+        } else {
+            format!("{} {}", self.product, self.version)
+        }
+    }
+}
+
+/// One step.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct StepResult {
+    /// Its name.
+    pub name: String,
+    /// The work it did.
+    pub part: Part,
+    /// Whether it is what the workload is about.
+    pub measured: bool,
+    /// What one operation is.
+    pub unit: String,
+    /// `closed`: the next call starts when the reply has come. `open`: on a schedule, latency from the intended start.
+    pub pacing: String,
+    /// Clients that took part.
+    pub clients: u32,
+    /// Operations per call.
+    pub batch: u32,
+    /// Seconds measured, warm-up left out.
+    pub seconds: f64,
+    /// Operations acknowledged in that time.
+    pub ops: u64,
+    /// Calls made in that time.
+    pub calls: u64,
+    /// Operations acknowledged in the warm-up.
+    pub warmup_ops: u64,
+    /// Failed calls by error, warm-up included.
+    pub errors: BTreeMap<String, u64>,
+    /// Throughput and how even it was.
+    pub rate: RateSummary,
+    /// When little or nothing happened.
+    pub stalls: Stalls,
+    /// How long calls took.
+    pub latency: LatencySummary,
+    /// What the server used per operation.
+    pub server: Option<CostSummary>,
+    /// What the lab used per operation.
+    pub client: CostSummary,
+    /// What the device did per operation.
+    pub device: Option<DeviceSummary>,
+    /// The machine.
+    pub host: HostSummary,
+    /// How evenly clients finished.
+    pub finish: FinishSummary,
+    /// What is stored afterwards.
+    pub sizes: Sizes,
+    /// Bounded in number however long the step was: neighbours are merged.
+    pub series: Vec<Point>,
+}
+
+/// Operations per second.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct RateSummary {
+    /// All operations by all seconds.
+    pub average: f64,
+    /// Sum of each client's own rate over its own time, as older tools print it.
+    pub sum_of_clients: f64,
+    /// Intervals behind the figures below; a last, short one is left out.
+    pub intervals: u64,
+    /// Variance of the rate per interval.
+    pub variance: f64,
+    /// Standard deviation of the rate per interval.
+    pub stddev: f64,
+    /// Standard deviation by mean.
+    pub coefficient_of_variation: Option<f64>,
+    /// Slowest interval.
+    pub min: f64,
+    /// Rate reached or exceeded in 99 % of the intervals (what the modern insert benchmark calls p99).
+    pub met_in_99_percent: f64,
+    /// Rate reached or exceeded in 95 % of the intervals.
+    pub met_in_95_percent: f64,
+    /// Median interval.
+    pub median: f64,
+    /// Fastest interval.
+    pub max: f64,
+    /// Change of the rate each time the number of operations doubles, in percent.
+    pub slope_percent_per_doubling: Option<f64>,
+}
+
+/// Intervals far below the median.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Stalls {
+    /// An interval below this share of the median is a stall.
+    pub threshold_percent_of_median: f64,
+    /// Seconds without any operation.
+    pub seconds_without_ops: f64,
+    /// Seconds below 10 % of the median.
+    pub seconds_below_10_percent: f64,
+    /// Seconds below 50 % of the median.
+    pub seconds_below_50_percent: f64,
+    /// Separate stalls.
+    pub count: u64,
+    /// The longest stall.
+    pub longest_seconds: f64,
+    /// The longest ones, in order of time, at most 100.
+    pub stretches: Vec<Stretch>,
+}
+
+/// A stretch of time within a step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Stretch {
+    /// Since the step began.
+    pub start_s: f64,
+    /// Length.
+    pub seconds: f64,
+}
+
+/// Latency of calls.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct LatencySummary {
+    /// Calls measured.
+    pub calls: u64,
+    /// Mean.
+    pub mean_us: f64,
+    /// Percentile (as text, such as `99.9`) to microseconds.
+    pub percentiles_us: Vec<(f64, f64)>,
+    /// The longest.
+    pub max_us: f64,
+    /// Share of calls, in percent, up to each bound of [`BUCKET_BOUNDS_US`] and not below; the last share has no bound.
+    pub bucket_percent: Vec<f64>,
+    /// The histogram: HdrHistogram V2 compressed, base64, nanoseconds.
+    pub hdr: String,
+}
+
+/// Upper bounds of the response time buckets: 256 µs, then four times more each, to 16 s.
+pub const BUCKET_BOUNDS_US: [u64; 9] = [256, 1_000, 4_000, 16_000, 64_000, 256_000, 1_000_000, 4_000_000, 16_000_000];
+
+/// Percentiles of the table.
+pub const PERCENTILES: [f64; 9] = [1.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9];
+/// Percentiles further out, printed where enough calls were made to know them.
+pub const PERCENTILES_FAR: [f64; 2] = [99.99, 99.999];
+
+/// What a process used.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct CostSummary {
+    /// CPU cores busy on average.
+    pub cpu_cores: f64,
+    /// CPU microseconds per operation.
+    pub cpu_us_per_op: Option<f64>,
+    /// Share of that spent in the kernel, in percent.
+    pub cpu_system_percent: Option<f64>,
+    /// Context switches per operation, waiting and preempted.
+    pub switches_per_op: Option<f64>,
+    /// Voluntary context switches per operation.
+    pub switches_voluntary_per_op: Option<f64>,
+    /// KB fetched from storage per operation.
+    pub read_kb_per_op: Option<f64>,
+    /// KB sent towards storage per operation (dirtied pages, not device writes).
+    pub write_kb_per_op: Option<f64>,
+    /// Read system calls per operation.
+    pub read_calls_per_op: Option<f64>,
+    /// Write system calls per operation.
+    pub write_calls_per_op: Option<f64>,
+    /// Highest resident memory seen.
+    pub rss_bytes_max: u64,
+}
+
+/// What a block device did.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct DeviceSummary {
+    /// Kernel name.
+    pub name: String,
+    /// Read requests per operation.
+    pub reads_per_op: Option<f64>,
+    /// KB read per operation.
+    pub read_kb_per_op: Option<f64>,
+    /// Write requests per operation.
+    pub writes_per_op: Option<f64>,
+    /// KB written per operation.
+    pub write_kb_per_op: Option<f64>,
+}
+
+/// The machine's CPU during the step.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct HostSummary {
+    /// Busy, percent of all CPUs.
+    pub busy_percent: f64,
+    /// Given to others by a hypervisor, percent.
+    pub steal_percent: f64,
+    /// Idle with storage requests under way, percent.
+    pub io_wait_percent: f64,
+    /// CPU of the whole machine per operation, in the old form: busy percent by operations per second, times a million.
+    pub busy_percent_per_op_millionths: Option<f64>,
+}
+
+/// When each client finished.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct FinishSummary {
+    /// Last finish less first finish.
+    pub skew_seconds: f64,
+    /// Sum of client rates by average rate; 1 when all finished together.
+    pub skew_factor: Option<f64>,
+    /// Longest time by which a call started behind its schedule (open loop only).
+    pub behind_schedule_seconds_max: f64,
+}
+
+/// What the collections hold after a step, as the server says.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Sizes {
+    /// Documents.
+    pub documents: Option<u64>,
+    /// Sum of BSON sizes.
+    pub data_bytes: Option<u64>,
+    /// Bytes of records on storage.
+    pub storage_bytes: Option<u64>,
+    /// Bytes of indexes on storage.
+    pub index_bytes: Option<u64>,
+    /// Blocks that the data directory takes, when it can be seen.
+    pub directory_bytes: Option<u64>,
+    /// Records and indexes by documents.
+    pub bytes_per_document: Option<f64>,
+}
+
+/// A test that the work was done right: fast means right.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Check {
+    /// What was compared.
+    pub name: String,
+    /// What the lab knows.
+    pub expected: String,
+    /// What the server says.
+    pub found: String,
+    /// Whether they agree; none if it could not be found out.
+    pub passed: Option<bool>,
+    /// Why not, or what else matters.
+    pub remark: String,
+}
+
+impl RunResult {
+    /// The step that the workload is about, or else the last one.
+    pub fn main_step(&self) -> Option<&StepResult> {
+        self.steps.iter().find(|step| step.measured).or_else(|| self.steps.last())
+    }
+}

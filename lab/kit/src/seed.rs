@@ -1,0 +1,56 @@
+//! One base seed per run; every phase, role and thread draws from a stream of its own.
+//!
+//! Old benchmarks gave every thread the same seed, or the same one after each restart, and so read what they had just cached.
+//! ChaCha is used because its output is fixed for all time: a stored seed must draw the same data with next year's lab.
+
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+
+/// The stream of random numbers that the lab draws from.
+pub type Stream = ChaCha8Rng;
+
+/// The stream of one thread in one role in one step.
+pub fn stream(base: u64, step: &str, role: &str, thread: u32) -> Stream {
+    let mut state = base;
+    for byte in step.bytes().chain([0]).chain(role.bytes()).chain([0]).chain(thread.to_le_bytes()) {
+        state = mix(state ^ u64::from(byte));
+    }
+    ChaCha8Rng::seed_from_u64(state)
+}
+
+/// The finisher of SplitMix64: every input bit changes about half the output bits.
+fn mix(value: u64) -> u64 {
+    let mut out = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    out = (out ^ (out >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    out = (out ^ (out >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    out ^ (out >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use rand::RngCore;
+
+    use super::*;
+
+    #[test]
+    fn no_two_streams_are_alike_and_each_can_be_repeated() {
+        let mut firsts = HashSet::new();
+        for step in ["l.i0", "l.i1"] {
+            for role in ["insert", "query"] {
+                for thread in 0..64 {
+                    let first = stream(7, step, role, thread).next_u64();
+                    assert_eq!(first, stream(7, step, role, thread).next_u64());
+                    assert!(firsts.insert(first), "{step} {role} {thread}");
+                }
+            }
+        }
+        assert!(firsts.insert(stream(8, "l.i0", "insert", 0).next_u64()));
+    }
+
+    #[test]
+    fn a_stored_seed_draws_the_same_data_for_ever() {
+        assert_eq!(stream(1, "l.i0", "insert", 0).next_u64(), 1_086_182_193_513_496_132);
+    }
+}

@@ -1,0 +1,154 @@
+//! The sampler: a thread of its own that closes an interval every second, whatever the clients are doing.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use lab_kit::folder::{FolderError, RunFolder};
+use lab_kit::recorder::StepRecorder;
+use metrics::{DiskSample, DiskSampler, HostCpu, Interval, ProcessSample, ProcessSampler, directory_bytes};
+
+use crate::clients::{Shared, lock};
+use crate::progress::Progress;
+
+/// Length of an interval.
+pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
+/// The data directory is measured every so many intervals: that costs a look at each file.
+const DIRECTORY_EVERY: u32 = 10;
+
+/// What can be watched beside the clients.
+#[derive(Debug)]
+pub(crate) struct Instruments {
+    server: Option<(ProcessSampler, ProcessSample)>,
+    client: (ProcessSampler, ProcessSample),
+    disk: Option<(DiskSampler, DiskSample)>,
+    host: HostCpu,
+    directory: Option<PathBuf>,
+    intervals: u32,
+    /// Why the server is no longer watched.
+    pub(crate) server_lost: Option<String>,
+}
+
+impl Instruments {
+    /// Opens what there is.
+    pub(crate) fn open(pid: Option<u32>, data: Option<PathBuf>) -> std::io::Result<Self> {
+        let server = pid.and_then(|pid| {
+            let mut sampler = ProcessSampler::new(pid).ok()?;
+            let first = sampler.sample().ok()?;
+            Some((sampler, first))
+        });
+        let mut own = ProcessSampler::of_self()?;
+        let first = own.sample()?;
+        let disk = data.as_deref().and_then(|path| DiskSampler::of_path(path).ok().flatten());
+        let disk = disk.and_then(|sampler| sampler.sample().ok().map(|first| (sampler, first)));
+        Ok(Self { server, client: (own, first), disk, host: HostCpu::sample()?, directory: data, intervals: 0, server_lost: None })
+    }
+
+    /// The device under the data directory.
+    pub(crate) fn device(&self) -> Option<&str> {
+        self.disk.as_ref().map(|(sampler, _)| sampler.name())
+    }
+
+    /// Forgets what happened until now.
+    fn restart(&mut self) {
+        let mut scratch = Interval::default();
+        self.fill(&mut scratch);
+        self.intervals = 0;
+    }
+
+    /// Writes what happened since the last call into `interval`.
+    fn fill(&mut self, interval: &mut Interval) {
+        if let Some((sampler, last)) = &mut self.server {
+            match sampler.sample() {
+                Ok(now) => {
+                    interval.server = Some(now.since(last));
+                    *last = now;
+                }
+                Err(error) => {
+                    self.server_lost = Some(format!("server process {}: {error}", sampler.pid()));
+                    self.server = None;
+                }
+            }
+        }
+        let (sampler, last) = &mut self.client;
+        if let Ok(now) = sampler.sample() {
+            interval.client = now.since(last);
+            *last = now;
+        }
+        if let Some((sampler, last)) = &mut self.disk
+            && let Ok(now) = sampler.sample()
+        {
+            interval.disk = Some(now.since(last));
+            *last = now;
+        }
+        if let Ok(now) = HostCpu::sample() {
+            interval.host = now.since(&self.host);
+            self.host = now;
+        }
+        if self.intervals.is_multiple_of(DIRECTORY_EVERY) {
+            interval.disk_bytes = self.directory_bytes();
+        }
+        self.intervals += 1;
+    }
+
+    /// Size of the data directory now.
+    pub(crate) fn directory_bytes(&self) -> Option<u64> {
+        directory_bytes(self.directory.as_deref()?).ok()
+    }
+}
+
+/// What a step needs of the sampler, and gets back at its end.
+#[derive(Debug)]
+pub(crate) struct Sampling {
+    /// Recorder of the step.
+    pub(crate) recorder: StepRecorder,
+    /// Folder of the run.
+    pub(crate) folder: RunFolder,
+    /// What is watched.
+    pub(crate) instruments: Instruments,
+    /// What the user sees.
+    pub(crate) progress: Progress,
+    /// The first row that could not be written.
+    pub(crate) failed: Option<FolderError>,
+}
+
+impl Sampling {
+    /// Samples until `done` says that the clients have finished.
+    pub(crate) fn run(mut self, shared: &Arc<Shared>, warmup: Duration, done: &Receiver<()>) -> Self {
+        self.instruments.restart();
+        let begun = Instant::now();
+        let mut closed = Duration::ZERO;
+        loop {
+            // Ticks stand at whole intervals after the start, so that errors of single ticks do not add up.
+            let next = INTERVAL.mul_f64((closed.as_secs_f64() / INTERVAL.as_secs_f64()).round() + 1.0);
+            let finished = !matches!(done.recv_timeout(next.saturating_sub(begun.elapsed())), Err(RecvTimeoutError::Timeout));
+            let now = begun.elapsed();
+            // The tick at the end of the warm-up may come a moment late; half an interval decides.
+            let is_warmup = closed + INTERVAL / 2 < warmup;
+            self.close(shared, closed, now, is_warmup);
+            closed = now;
+            if finished {
+                self.progress.end();
+                return self;
+            }
+        }
+    }
+
+    fn close(&mut self, shared: &Arc<Shared>, start: Duration, end: Duration, warmup: bool) {
+        let mut interval = Interval { start, length: end.saturating_sub(start), warmup, ..Interval::default() };
+        for window in &shared.windows {
+            let mut window = lock(window);
+            interval.ops += std::mem::take(&mut window.ops);
+            interval.errors += std::mem::take(&mut window.errors);
+            interval.latency.merge(&window.latency);
+            window.latency.clear();
+        }
+        self.instruments.fill(&mut interval);
+        if let Err(error) = self.recorder.push(&interval, &mut self.folder) {
+            shared.stop(&error.to_string());
+            self.failed.get_or_insert(error);
+        }
+        self.progress.show(&interval, self.recorder.cumulative_rate());
+    }
+}
