@@ -10,6 +10,7 @@ use crate::rows::memory_exceeded;
 use crate::spill::SpillFile;
 use hashbrown::HashTable;
 use model::{Bump, Doc, DocBuf, OwnedValue, Result, Value, bail, compare};
+use operators::Cx;
 use operators::expr::{self, BoxExpr, ParseCx};
 use std::hash::Hasher;
 use std::sync::Arc;
@@ -167,8 +168,8 @@ impl GroupDocs {
             rt.env.check_interrupt()?;
             inbox.clear();
             let more = input.next_batch(rt, &mut inbox)?;
-            for doc in inbox.iter() {
-                let cx = rt.cx(&self.arena, doc);
+            for (doc, meta) in inbox.iter_meta() {
+                let cx = Cx { meta, ..rt.cx(&self.arena, doc) };
                 let id = match stage.id.eval(&cx)? {
                     Value::Missing => Value::Null,
                     v => v,

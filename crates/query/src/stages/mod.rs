@@ -6,6 +6,7 @@ pub mod sort_pattern;
 mod accumulate;
 mod bucket;
 mod bucket_auto;
+mod change_stream;
 mod coll_stats;
 mod count;
 mod current_op;
@@ -13,6 +14,7 @@ mod documents;
 mod facet;
 mod fields;
 mod granularity;
+mod graph_lookup;
 mod group;
 mod index_stats;
 mod join;
@@ -28,9 +30,11 @@ pub mod path;
 mod plan_cache_stats;
 mod project;
 mod query_settings;
+mod rank_fusion;
 mod redact;
 mod replace_root;
 mod sample;
+mod search;
 pub(crate) mod skip;
 mod sort;
 mod sort_by_count;
@@ -77,9 +81,9 @@ pub trait Stage: Send + Sync {
         false
     }
 
-    /// Whether documents carry this `$meta` value because of the stage.
-    fn provides_meta(&self, _what: &str) -> bool {
-        false
+    /// The `$meta` values documents carry because of the stage.
+    fn provides_meta(&self) -> &'static [&'static str] {
+        &[]
     }
 
     /// True for `$out` and `$merge`.
@@ -121,11 +125,13 @@ pub struct StageOp {
 static STAGES: &[&[StageOp]] = &[
     bucket::STAGES,
     bucket_auto::STAGES,
+    change_stream::STAGES,
     coll_stats::STAGES,
     count::STAGES,
     current_op::STAGES,
     documents::STAGES,
     facet::STAGES,
+    graph_lookup::STAGES,
     group::STAGES,
     index_stats::STAGES,
     limit::STAGES,
@@ -138,9 +144,11 @@ static STAGES: &[&[StageOp]] = &[
     plan_cache_stats::STAGES,
     project::STAGES,
     query_settings::STAGES,
+    rank_fusion::STAGES,
     redact::STAGES,
     replace_root::STAGES,
     sample::STAGES,
+    search::STAGES,
     skip::STAGES,
     sort::STAGES,
     sort_by_count::STAGES,
