@@ -79,15 +79,12 @@ pub(crate) struct Sum {
     integers: i128,
     doubles: DoubleDouble,
     decimals: Option<Decimal128>,
-    /// How many numbers were added.
-    pub(crate) count: i64,
 }
 
 impl Sum {
     /// Adds a number; anything else is left out.
     pub(crate) fn add(&mut self, v: &Value<'_>) {
         let Some(n) = Number::of(v) else { return };
-        self.count += 1;
         let width = match n {
             Number::Int32(n) => {
                 self.integers += i128::from(n);
@@ -131,15 +128,33 @@ impl Sum {
             _ => i64::try_from(self.integers).map_or(Value::Double(self.integers as f64), Value::Int64),
         }
     }
+}
 
-    /// The mean, a double or a decimal; null of nothing.
-    pub(crate) fn mean(&self) -> Value<'static> {
-        if self.count == 0 {
-            return Value::Null;
+/// The running mean. Integers are added as doubles here, unlike in a sum.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Mean {
+    doubles: DoubleDouble,
+    decimals: Option<Decimal128>,
+    count: i64,
+}
+
+impl Mean {
+    /// Adds a number; anything else is left out.
+    pub(crate) fn add(&mut self, v: &Value<'_>) {
+        let Some(n) = Number::of(v) else { return };
+        self.count += 1;
+        match n {
+            Number::Decimal(n) => self.decimals = Some(self.decimals.unwrap_or(Decimal128::ZERO) + n),
+            n => self.doubles.add(n.to_f64()),
         }
-        match self.width {
-            Width::Decimal => Value::Decimal128(self.decimal() / Decimal128::from_i64(self.count)),
-            _ => Value::Double(self.binary().value() / self.count as f64),
+    }
+
+    /// A double, or a decimal when one was seen; null of nothing.
+    pub(crate) fn result(&self) -> Value<'static> {
+        match (self.count, self.decimals) {
+            (0, _) => Value::Null,
+            (n, Some(d)) => Value::Decimal128((d + self.doubles.to_decimal()) / Decimal128::from_i64(n)),
+            (n, None) => Value::Double(self.doubles.value() / n as f64),
         }
     }
 }
@@ -179,15 +194,18 @@ mod tests {
     /// Total and mean, with their types.
     fn sum(values: &[Value<'_>]) -> String {
         let mut s = Sum::default();
+        let mut m = Mean::default();
         values.iter().for_each(|v| s.add(v));
-        format!("{:?} {:?}", s.total(), s.mean())
+        values.iter().for_each(|v| m.add(v));
+        format!("{:?} {:?}", s.total(), m.result())
     }
 
     #[test]
     fn promotes_and_keeps_precision() {
         let (int, double) = (Value::Int32, Value::Double);
         let half = Value::Decimal128(Decimal128::parse("0.50").unwrap());
-        let rows: [(&[Value<'_>], &str); 8] = [
+        let rows: [(&[Value<'_>], &str); 9] = [
+            (&[Value::Int64(i64::MAX), Value::Int64(i64::MIN)], "Int64(-1) Double(0.0)"),
             (&[int(i32::MAX), int(1)], "Int64(2147483648) Double(1073741824.0)"),
             (&[Value::Int64(i64::MAX), int(1)], "Double(9.223372036854776e18) Double(4.611686018427388e18)"),
             (&[double(1e100), double(1.0), double(-1e100)], "Double(1.0) Double(0.3333333333333333)"),

@@ -15,7 +15,7 @@ pub(crate) fn int32_exact(v: &Value<'_>) -> Option<i32> {
 ///
 /// # Errors
 /// 9 FailedToParse.
-pub(crate) fn check_user_variable(name: &str) -> Result<()> {
+pub fn check_user_variable(name: &str) -> Result<()> {
     if name == "CURRENT" {
         return Ok(());
     }

@@ -3,7 +3,7 @@
 use super::{Format, Target, UUID, failure, unsupported};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use crate::expr::date_text;
+use crate::expr::date;
 use model::{Binary, Bump, Result, Value};
 use std::fmt::Write;
 
@@ -20,9 +20,9 @@ pub(super) fn to_string<'a>(arena: &'a Bump, v: Value<'a>, to: &Target<'_>) -> R
         Value::Double(n) => double_text(n),
         Value::Decimal128(n) => n.to_string(),
         Value::ObjectId(id) => id.to_hex(),
-        Value::Date(ms) => match date_text::iso(ms) {
-            Some(text) => text,
-            None => return Err(failure(&v, to.name, "Date is outside the years 0 to 9999")),
+        Value::Date(ms) => match date::text_of_moment(ms) {
+            Ok(text) => text,
+            Err(_) => return Err(failure(&v, to.name, "Date is outside the years 0 to 9999")),
         },
         Value::Binary(b) => binary_text(b, &v, to)?,
         _ => return Err(unsupported(&v, to)),
