@@ -4,12 +4,14 @@ pub mod each;
 pub mod sort_pattern;
 
 mod accumulate;
+mod arithmetic;
 mod bucket;
 mod bucket_auto;
 mod change_stream;
 mod coll_stats;
 mod count;
 mod current_op;
+mod date_unit;
 mod documents;
 mod facet;
 mod fields;
@@ -35,12 +37,14 @@ mod redact;
 mod replace_root;
 mod sample;
 mod search;
+mod set_window_fields;
 pub(crate) mod skip;
 mod sort;
 mod sort_by_count;
 mod union_with;
 mod unwind;
 mod variables;
+mod window;
 
 use crate::pipeline::{Docs, MatchFilter, Place, Rt, StageCx};
 use model::{DocBuf, Result, Value};
@@ -149,6 +153,7 @@ static STAGES: &[&[StageOp]] = &[
     replace_root::STAGES,
     sample::STAGES,
     search::STAGES,
+    set_window_fields::STAGES,
     skip::STAGES,
     sort::STAGES,
     sort_by_count::STAGES,
