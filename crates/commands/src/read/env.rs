@@ -1,9 +1,9 @@
 //! The environment of one operation: its time, randomness, variables, collation and how it is interrupted.
 
 use crate::ctx::Ctx;
-use model::{Bump, Doc, DocBuf, MongoError, Result, Value, code};
-use operators::expr::{self, ParseCx};
-use operators::{Cx, Env};
+use model::{Doc, MongoError, Result, code};
+use operators::Env;
+use operators::expr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -56,26 +56,6 @@ pub(crate) fn environment(cx: &Ctx<'_, '_>, collation: &CollationArg<'_>) -> Res
         }
         Ok(())
     }));
-    if let Some(vars) = cx.args.doc("let") {
-        bind_let(&mut env, vars)?;
-    }
+    expr::define_let(&mut env, cx.args.value("let"))?;
     Ok(env)
-}
-
-/// Evaluates the command's `let` once.
-fn bind_let(env: &mut Env, vars: Doc<'_>) -> Result<()> {
-    let mut bound: Vec<(String, DocBuf)> = Vec::new();
-    for (name, spec) in vars.iter() {
-        let value = {
-            let parsed = expr::parse(&mut ParseCx::new(env), spec)?;
-            let arena = Bump::new();
-            parsed.eval(&Cx::new(&arena, Value::Missing, env))?.to_owned_value()
-        };
-        expr::check_user_variable(name)?;
-        let mut d = DocBuf::new();
-        d.put("", value.get());
-        bound.push((name.to_owned(), d));
-        env.let_vars.push((name.to_owned(), value));
-    }
-    Ok(())
 }
