@@ -2,6 +2,7 @@
 //! Must not know: commands, sessions, sockets. What a pipeline needs from outside comes through [`pipeline::Host`].
 
 pub mod pipeline;
+pub mod plan;
 mod rows;
 mod spill;
 mod spool;

@@ -1,6 +1,7 @@
 //! Runs recorded behaviour cases in process when `QUARRY_BEHAVIOUR` names their directory; says so when it does not.
 //! `QUARRY_AREA` narrows to areas that begin with it, `QUARRY_SHOW` prints so many failures an area.
 
+use crate::hooks::EqualityOnly;
 use crate::judge::judge;
 use commands::{Config, Outcome, Request, Service, SystemClock};
 use model::{Doc, DocBuf, extjson};
@@ -16,12 +17,12 @@ const COMPLETE: &[(&str, usize, &str)] = &[("system/diagnostic/commands/ping", 1
 /// A store in memory.
 pub(crate) fn store() -> Arc<store::Store> {
     let engine = Arc::new(storage::MemoryEngine::new());
-    Arc::new(store::Store::open(engine, Arc::new(store::NoHooks)).expect("an empty store"))
+    Arc::new(store::Store::open(engine, Arc::new(EqualityOnly)).expect("an empty store"))
 }
 
 fn service() -> Service {
     let config = Config { replica_set: None, ..Config::default() };
-    Service::new(config, Arc::new(SystemClock::default()), store())
+    Service::new(config, Arc::new(SystemClock::default()), store(), Arc::new(EqualityOnly))
 }
 
 /// Sends one command and returns its reply.
