@@ -213,18 +213,20 @@ impl<'a> Run<'a> {
         let mut out = Vec::new();
         let inserted = sum(is_insert, |totals| totals.acknowledged.into());
         let unknown = sum(is_insert, |totals| totals.unknown.into());
-        let patience = if stopped { GRACE } else { Duration::from_secs(86_400) };
-        let counted = tokio::time::timeout(patience, self.target.count(&self.collections)).await;
+        // A server that stopped answering gets a moment only; otherwise a count may take as long as it takes.
+        let patience = stopped.then_some(GRACE);
+        eprintln!("checking: counting documents");
+        let counted = ask(patience, self.target.count(&self.collections)).await;
         let name = "documents counted equal documents acknowledged";
-        out.push(compare(name, inserted, unknown, counted.map(|count| count.map(i128::from))));
+        out.push(compare(name, inserted, unknown, counted));
         if steps.iter().any(|(part, _)| is_update(*part)) {
             let before = sum(is_insert, |totals| totals.sum_of_k.into());
             let updates = sum(is_update, |totals| totals.acknowledged.into());
             let unknown = sum(is_update, |totals| totals.unknown.into());
             let collection = self.collections.first().map_or("", String::as_str);
-            let found = tokio::time::timeout(patience, self.target.sum(collection, "k")).await;
+            let found = ask(patience, self.target.sum(collection, "k")).await;
             let name = "sum of k grew by one for each acknowledged $inc";
-            out.push(compare(name, before + updates, unknown, found.map(|sum| sum.map(i128::from))));
+            out.push(compare(name, before + updates, unknown, found));
         }
         out
     }
@@ -276,10 +278,38 @@ fn summary_line(step: &StepResult) -> String {
     )
 }
 
+/// Ends when the user or the system asks the program to.
+async fn interrupted() {
+    use tokio::signal::unix::{SignalKind, signal};
+    match signal(SignalKind::terminate()) {
+        Ok(mut terminate) => {
+            tokio::select! {
+                _ = tokio::signal::ctrl_c() => {}
+                _ = terminate.recv() => {}
+            }
+        }
+        Err(_) => {
+            let _ = tokio::signal::ctrl_c().await;
+        }
+    }
+}
+
+/// Asks the server something for a check, as long as neither patience nor the user ends.
+async fn ask<T: Into<i128>>(patience: Option<Duration>, question: impl Future<Output = Result<T, mongodb::error::Error>>) -> Asked {
+    let never = std::future::pending();
+    tokio::select! {
+        answer = question => answer.map(Into::into).map_err(|error| one_line(&error)),
+        () = interrupted() => Err("interrupted".to_owned()),
+        () = async { match patience { Some(patience) => tokio::time::sleep(patience).await, None => never.await } } => Err("no answer".to_owned()),
+    }
+}
+
 /// Waits for all clients; on an interrupt or an early stop, calls under way get a moment and are then abandoned.
 async fn wait_for_clients(tasks: &mut JoinSet<()>, shared: &Shared) {
     let mut poll = tokio::time::interval(Duration::from_millis(100));
     let mut stop_at = None;
+    let interrupt = interrupted();
+    tokio::pin!(interrupt);
     loop {
         tokio::select! {
             ended = tasks.join_next() => match ended {
@@ -287,7 +317,7 @@ async fn wait_for_clients(tasks: &mut JoinSet<()>, shared: &Shared) {
                 Some(Err(error)) if error.is_panic() => shared.stop(&format!("a client of the lab failed: {error}")),
                 Some(_) => {}
             },
-            _ = tokio::signal::ctrl_c() => shared.stop("interrupted"),
+            _ = &mut interrupt, if !shared.is_stopping() => shared.stop("interrupted"),
             _ = poll.tick() => {
                 if shared.is_stopping() {
                     let at = *stop_at.get_or_insert_with(|| tokio::time::Instant::now() + GRACE);
@@ -300,7 +330,8 @@ async fn wait_for_clients(tasks: &mut JoinSet<()>, shared: &Shared) {
     }
 }
 
-type Asked = Result<Result<i128, mongodb::error::Error>, tokio::time::error::Elapsed>;
+/// What the server said, or why it could not be asked.
+type Asked = Result<i128, String>;
 
 fn compare(name: &str, expected: i128, unknown: i128, found: Asked) -> Check {
     let mut out = Check { name: name.to_owned(), expected: expected.to_string(), ..Check::default() };
@@ -309,17 +340,13 @@ fn compare(name: &str, expected: i128, unknown: i128, found: Asked) -> Check {
         out.remark = format!("{unknown} operations were under way without an answer");
     }
     match found {
-        Ok(Ok(found)) => {
+        Ok(found) => {
             out.found = found.to_string();
             out.passed = Some((expected..=expected + unknown).contains(&found));
         }
-        Ok(Err(error)) => {
+        Err(reason) => {
             out.found = "unknown".to_owned();
-            out.remark = format!("could not be asked: {}", one_line(&error));
-        }
-        Err(_) => {
-            out.found = "unknown".to_owned();
-            out.remark = "could not be asked: no answer".to_owned();
+            out.remark = format!("could not be asked: {reason}");
         }
     }
     out

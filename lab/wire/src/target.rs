@@ -68,14 +68,14 @@ impl Target {
             if documents > 0 && !self.may_drop {
                 return Err(LabError::InTheWay { namespace: collection.namespace().to_string(), documents });
             }
-            collection.drop().await.map_err(|error| refused(format!("to drop {name}"), &error))?;
-            self.database.create_collection(name).await.map_err(|error| refused(format!("to create {name}"), &error))?;
+            collection.drop().await.map_err(|error| self.refused(format!("to drop {name}"), &error))?;
+            self.database.create_collection(name).await.map_err(|error| self.refused(format!("to create {name}"), &error))?;
             for index in indexes {
                 let keys: Document = index.keys.iter().map(|key| (key.clone(), Bson::Int32(1))).collect();
                 let mut options = mongodb::options::IndexOptions::default();
                 options.name = Some(index.name.clone());
                 let model = IndexModel::builder().keys(keys).options(options).build();
-                collection.create_index(model).await.map_err(|error| refused(format!("index {}", index.name), &error))?;
+                collection.create_index(model).await.map_err(|error| self.refused(format!("index {}", index.name), &error))?;
             }
         }
         Ok(())
@@ -84,9 +84,18 @@ impl Target {
     /// Drops collections; used by `--clean`.
     pub(crate) async fn drop(&self, names: &[String]) -> Result<(), LabError> {
         for name in names {
-            self.collection(name).drop().await.map_err(|error| refused(format!("to drop {name}"), &error))?;
+            self.collection(name).drop().await.map_err(|error| self.refused(format!("to drop {name}"), &error))?;
         }
         Ok(())
+    }
+
+    /// An answer that is an error is a refusal; no answer is something else.
+    fn refused(&self, what: String, error: &Error) -> LabError {
+        let reason = one_line(error);
+        match error.kind.as_ref() {
+            ErrorKind::Command(_) | ErrorKind::Write(_) => LabError::Refused { what, reason },
+            _ => LabError::Unreachable { uri: self.uri.clone(), reason },
+        }
     }
 
     /// Counts documents by looking at them, not from statistics.
@@ -125,10 +134,6 @@ impl Target {
         }
         out
     }
-}
-
-fn refused(what: String, error: &Error) -> LabError {
-    LabError::Refused { what, reason: one_line(error) }
 }
 
 /// A number of a reply, whichever numeric type the server chose.
