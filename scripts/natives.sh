@@ -38,3 +38,6 @@ fi
 echo "export ROCKSDB_LIB_DIR='$dir'"
 echo "export ROCKSDB_INCLUDE_DIR='$dir/include'"
 echo "export ROCKSDB_STATIC=1"
+# The archive is built without run-time type information; the binding crate's extension file must be, too, or its
+# listener refers to type tables that do not exist. A fixed value, so evaluating this twice rebuilds nothing.
+echo "export CXXFLAGS=-fno-rtti"

@@ -1,0 +1,161 @@
+//! `fsync`, `fsyncUnlock`, `autoCompact`, `profile`, `top`, `rotateCertificates`, and commands that find nothing to
+//! do here because this server has neither authentication caches nor free-space reports.
+
+use super::command;
+use crate::args::{Kind, arg, to_i64};
+use crate::ctx::Ctx;
+use crate::registry::{Command, flag};
+use crate::request::Outcome;
+use crate::state::ProfileLevel;
+use model::{Result, Value, bail, code};
+use std::sync::atomic::Ordering;
+
+pub(crate) static COMMANDS: &[Command] = &[
+    command(
+        "fsync",
+        "makes all writes durable, with lock: true also holds back further ones",
+        flag::ADMIN | flag::LONG,
+        &[
+            arg("lock", Kind::BoolLike),
+            arg("fsyncLockAcquisitionTimeoutMillis", Kind::Number),
+            arg("async", Kind::BoolLike),
+            arg("forBackup", Kind::BoolLike),
+        ],
+        fsync,
+    ),
+    command("fsyncUnlock", "lets writes go on after fsync with lock: true", flag::ADMIN | flag::LENIENT, &[], fsync_unlock),
+    Command {
+        value: Kind::Bool,
+        ..command(
+            "autoCompact",
+            "turns background compaction on or off",
+            flag::ADMIN,
+            &[arg("freeSpaceTargetMB", Kind::Number), arg("runOnce", Kind::Bool)],
+            auto_compact,
+        )
+    },
+    Command {
+        value: Kind::Number,
+        ..command(
+            "profile",
+            "sets which operations are recorded",
+            0,
+            &[arg("slowms", Kind::Number), arg("sampleRate", Kind::Number), arg("filter", Kind::Any)],
+            profile,
+        )
+    },
+    command("top", "time spent per collection", flag::ADMIN | flag::LENIENT, &[], top),
+    command("rotateCertificates", "reads certificates again", flag::ADMIN, &[arg("message", Kind::Str)], |_| Ok(Outcome::Reply)),
+    command("logout", "forgets who is authenticated on this connection", flag::NO_AUTH | flag::LENIENT, &[], |_| Ok(Outcome::Reply)),
+    command("invalidateUserCache", "forgets cached users", flag::ADMIN | flag::LENIENT, &[], |_| Ok(Outcome::Reply)),
+];
+
+fn fsync(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    cx.service.flush()?;
+    if cx.args.bool("lock", false) {
+        let count = cx.service.state.fsync_locks.fetch_add(1, Ordering::AcqRel) + 1;
+        cx.reply.put("info", "now locked against writes, use db.fsyncUnlock() to unlock");
+        cx.reply.put("lockCount", count);
+        cx.reply.put("seeAlso", "http://dochub.mongodb.org/core/fsynccommand");
+    } else {
+        cx.reply.put("numFiles", 1i32);
+    }
+    Ok(Outcome::Reply)
+}
+
+fn fsync_unlock(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let locks = &cx.service.state.fsync_locks;
+    let taken = locks.fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| (n > 0).then_some(n - 1));
+    let Ok(before) = taken else { bail!(code::ILLEGAL_OPERATION, "fsyncUnlock called when not locked") };
+    cx.reply.put("info", "fsyncUnlock completed").put("lockCount", before - 1);
+    Ok(Outcome::Reply)
+}
+
+/// Largest target: above it the number of bytes leaves 63 bits.
+const FREE_SPACE_MB_MAX: i64 = (1 << 43) - 1;
+
+fn auto_compact(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let enable = cx.value().truthy();
+    let target = cx.args.int("freeSpaceTargetMB");
+    let run_once = cx.args.bool("runOnce", false);
+    let mut current = cx.service.state.auto_compact.lock();
+    if !enable {
+        *current = None;
+        return Ok(Outcome::Reply);
+    }
+    if let Some(mb) = target
+        && !(1..=FREE_SPACE_MB_MAX).contains(&mb)
+    {
+        bail!(code::BAD_VALUE, "freeSpaceTargetMB must be 1 to {FREE_SPACE_MB_MAX}, given {mb}");
+    }
+    // 20 MB is MongoDB's own default.
+    let wanted = (target.unwrap_or(20), run_once);
+    if current.is_some_and(|c| c != wanted) {
+        bail!(code::ALREADY_INITIALIZED, "background compaction is already running with another configuration");
+    }
+    *current = Some(wanted);
+    Ok(Outcome::Reply)
+}
+
+fn profile(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let state = &cx.service.state;
+    let level = to_i64(&cx.value()).unwrap_or(-1);
+    let filter = match cx.args.value("filter") {
+        Value::Missing => None,
+        Value::String("unset") => Some(None),
+        Value::Document(d) => Some(Some(d.to_buf())),
+        v => return Err(crate::args::wrong_type("profile.filter", &v, &[model::Tag::STRING, model::Tag::DOCUMENT])),
+    };
+    let mut levels = state.profile.lock();
+    let was = levels.get(cx.db).cloned().unwrap_or_default();
+    if (0..=2).contains(&level) || filter.is_some() {
+        let new = ProfileLevel {
+            level: if (0..=2).contains(&level) { level as i32 } else { was.level },
+            filter: filter.unwrap_or_else(|| was.filter.clone()),
+        };
+        levels.insert(cx.db.to_owned(), new);
+    }
+    drop(levels);
+    let mut slow = state.slow.lock();
+    let before = *slow;
+    if let Some(ms) = cx.args.int("slowms") {
+        slow.ms = ms.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32;
+    }
+    if let Some(rate) = cx.args.value("sampleRate").as_f64() {
+        if !(0.0..=1.0).contains(&rate) {
+            *slow = before;
+            bail!(code::BAD_VALUE, "'sampleRate' must be between 0.0 and 1.0 inclusive, given {rate}");
+        }
+        slow.sample_rate = rate;
+    }
+    drop(slow);
+    cx.reply.put("was", was.level).put("slowms", before.ms).put("sampleRate", before.sample_rate);
+    if let Some(filter) = &was.filter {
+        cx.reply.put("filter", filter).put("note", "When a filter expression is set, slowms and sampleRate are not used for profiling and slow-query log lines.");
+    }
+    Ok(Outcome::Reply)
+}
+
+fn top(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let totals = cx.service.counters.namespaces();
+    let mut out = cx.reply.doc("totals");
+    out.put("note", "all times in microseconds");
+    for (ns, t) in totals {
+        let mut one = out.doc(&ns);
+        let rows = [
+            ("total", t.total()),
+            ("readLock", t.reads()),
+            ("writeLock", t.writes()),
+            ("queries", t.queries),
+            ("getmore", t.getmore),
+            ("insert", t.insert),
+            ("update", t.update),
+            ("remove", t.remove),
+            ("commands", t.commands),
+        ];
+        for (name, (time_us, count)) in rows {
+            one.doc(name).put("time", time_us).put("count", count);
+        }
+    }
+    Ok(Outcome::Reply)
+}

@@ -1,0 +1,45 @@
+//! `buildInfo`: which release clients may take us for, and what we really are.
+
+use super::{VERSION, VERSION_PARTS, command};
+use crate::ctx::Ctx;
+use crate::registry::{Command, flag};
+use crate::request::Outcome;
+use model::{Result, doc_fields};
+
+pub(crate) static COMMANDS: &[Command] = &[Command {
+    aliases: &["buildinfo"],
+    ..command("buildInfo", "version and build of the server", flag::NO_AUTH, &[], run)
+}];
+
+fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let w = &mut cx.reply;
+    doc_fields!(w;
+        "version": VERSION,
+        "gitVersion": option_env!("QUARRY_GIT_VERSION").unwrap_or("unknown"),
+        "modules": [],
+        "allocator": "jemalloc",
+        "javascriptEngine": "none",
+        "sysInfo": "deprecated"
+    );
+    let mut parts = w.array("versionArray");
+    for part in VERSION_PARTS {
+        parts.push(part);
+    }
+    drop(parts);
+    doc_fields!(w;
+        "openssl": { "running": "none", "compiled": "none" },
+        "buildEnvironment": {
+            "distmod": "",
+            "distarch": std::env::consts::ARCH,
+            "cc": "rustc",
+            "target_arch": std::env::consts::ARCH,
+            "target_os": std::env::consts::OS
+        },
+        "bits": 64i32,
+        "debug": cfg!(debug_assertions),
+        "maxBsonObjectSize": model::bson::MAX_DOCUMENT_BYTES as i32,
+        "storageEngines": ["rocksdb", "wiredTiger"],
+        "quarry": { "version": env!("CARGO_PKG_VERSION") }
+    );
+    Ok(Outcome::Reply)
+}

@@ -1,0 +1,34 @@
+//! `setFeatureCompatibilityVersion`: which release's features may be used. Two are known.
+
+use super::{FCV, command};
+use crate::args::{Kind, arg};
+use crate::ctx::Ctx;
+use crate::registry::{Command, flag};
+use crate::request::Outcome;
+use model::{Result, bail};
+
+pub(crate) static COMMANDS: &[Command] = &[Command {
+    value: Kind::Str,
+    ..command(
+        "setFeatureCompatibilityVersion",
+        "sets the release whose features may be used",
+        flag::ADMIN | flag::WRITE_CONCERN | flag::WRITE,
+        &[arg("confirm", Kind::BoolLike), arg("downgradeOnDiskChanges", Kind::BoolLike), arg("fromConfigServer", Kind::BoolLike)],
+        run,
+    )
+}];
+
+/// The release before the current one.
+const LAST: &str = "8.0";
+
+fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    if !cx.args.bool("confirm", false) {
+        bail!(7_369_100, "Changing the feature compatibility version needs 'confirm: true'; features of the newer version stop working after a downgrade");
+    }
+    let version = cx.value().as_str().unwrap_or("");
+    if version != FCV && version != LAST {
+        bail!(4_926_900, "Invalid feature compatibility version value '{version}', expected '{LAST}' or '{FCV}'");
+    }
+    version.clone_into(&mut cx.service.state.fcv.lock());
+    Ok(Outcome::Reply)
+}

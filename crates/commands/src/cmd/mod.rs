@@ -1,0 +1,47 @@
+//! One file per command; tiny siblings share one. Each exports `COMMANDS`, joined in `registry::FAMILIES`.
+
+use crate::args::{Arg, Kind};
+use crate::ctx::Ctx;
+use crate::registry::{Command, OpClass};
+use crate::request::Outcome;
+use model::Result;
+
+pub(crate) mod admin;
+pub(crate) mod build_info;
+pub(crate) mod cluster_parameter;
+pub(crate) mod fcv;
+pub(crate) mod get_more;
+pub(crate) mod hello;
+pub(crate) mod operations;
+pub(crate) mod parameter;
+pub(crate) mod ping;
+pub(crate) mod replication;
+pub(crate) mod server_status;
+pub(crate) mod session;
+pub(crate) mod status;
+
+/// A command of class `Command` whose own value may be anything.
+const fn command(
+    name: &'static str,
+    help: &'static str,
+    flags: u32,
+    args: &'static [Arg],
+    run: fn(&mut Ctx<'_, '_>) -> Result<Outcome>,
+) -> Command {
+    Command { name, aliases: &[], help, value: Kind::Any, args, flags, class: OpClass::Command, run }
+}
+
+/// Version we are compatible with.
+pub(crate) const VERSION: &str = "8.2.0";
+/// The same, part by part.
+pub(crate) const VERSION_PARTS: [i32; 4] = [8, 2, 0, 0];
+/// Feature compatibility version.
+pub(crate) const FCV: &str = "8.2";
+/// Wire version of that release.
+pub(crate) const WIRE_VERSION_MAX: i32 = 27;
+/// Most operations in one write batch.
+pub(crate) const WRITE_BATCH_MAX: i32 = 100_000;
+/// Largest message.
+pub(crate) const MESSAGE_BYTES_MAX: i32 = 48_000_000;
+/// Minutes until an unused session ends.
+pub(crate) const SESSION_TIMEOUT_MINUTES: i32 = 30;

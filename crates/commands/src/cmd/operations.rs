@@ -1,0 +1,101 @@
+//! `currentOp` and `killOp`.
+
+use super::command;
+use crate::args::{Kind, arg, wrong_type};
+use crate::ctx::Ctx;
+use crate::registry::{Command, flag};
+use crate::request::Outcome;
+use crate::service::{ConnectionInfo, Service};
+use model::{Binary, DocBuf, Result, Tag, Value, bail, code};
+use std::sync::atomic::Ordering;
+
+pub(crate) static COMMANDS: &[Command] = &[
+    command(
+        "currentOp",
+        "operations running now",
+        flag::ADMIN | flag::LENIENT,
+        &[arg("$all", Kind::BoolLike), arg("$ownOps", Kind::BoolLike), arg("$truncateOps", Kind::BoolLike)],
+        current_op,
+    ),
+    command("killOp", "ends an operation", flag::ADMIN | flag::LENIENT, &[arg("op", Kind::Any)], kill_op),
+];
+
+fn current_op(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let idle = cx.args.bool("$all", false);
+    let ops = list(cx.service, idle);
+    let mut out = cx.reply.array("inprog");
+    for op in &ops {
+        out.push(op);
+    }
+    Ok(Outcome::Reply)
+}
+
+/// One document per running operation, and per idle connection when asked.
+pub(crate) fn list(service: &Service, idle: bool) -> Vec<DocBuf> {
+    let connections = service.connections();
+    connections.iter().filter(|c| idle || c.op.lock().is_some()).map(|c| describe(service, c)).collect()
+}
+
+fn describe(service: &Service, conn: &ConnectionInfo) -> DocBuf {
+    let op = conn.op.lock().clone();
+    let client = conn.client.lock().clone();
+    let now_us = service.clock.monotonic_us();
+    DocBuf::build(|w| {
+        w.put("type", "op");
+        w.put("host", &service.config.host);
+        w.put("desc", format!("conn{}", conn.id).as_str());
+        w.put("connectionId", conn.id);
+        w.put("client", &conn.peer);
+        if let Some(client) = &client {
+            w.put("clientMetadata", client);
+            let app = client.doc().field("application").as_doc().and_then(|a| a.field("name").as_str());
+            w.put("appName", app.map_or(Value::Missing, Value::String));
+        }
+        w.put("active", op.is_some());
+        let Some(op) = &op else { return };
+        let running_us = i64::try_from(now_us.saturating_sub(op.start_us)).unwrap_or(0);
+        w.put("currentOpTime", model::show::Shown(&Value::Date(op.start_ms)).to_string().as_str());
+        w.put("threaded", true);
+        w.put("opid", op.opid);
+        if let Some(id) = &op.lsid {
+            w.doc("lsid").put("id", Binary { subtype: 4, bytes: id });
+        }
+        w.put("secs_running", running_us / 1_000_000);
+        w.put("microsecs_running", running_us);
+        w.put("op", "command");
+        let coll = op.body.as_ref().and_then(|b| b.doc().first()).and_then(|(_, v)| v.as_str()).unwrap_or("$cmd");
+        w.put("ns", format!("{}.{coll}", op.db).as_str());
+        match &op.body {
+            Some(body) => {
+                w.put("command", body);
+            }
+            None => {
+                w.doc("command").put(op.command, coll).put("$truncated", true);
+            }
+        }
+        w.put("numYields", 0i32);
+        w.put("waitingForLock", false);
+        w.put("killPending", op.killed.load(Ordering::Relaxed));
+    })
+}
+
+fn kill_op(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let op = match cx.args.value("op") {
+        Value::Missing => bail!(code::NO_SUCH_KEY, "Did not provide \"op\" field"),
+        v if !v.is_number() => {
+            return Err(wrong_type("killOp.op", &v, &[Tag::INT64, Tag::INT32, Tag::DECIMAL128, Tag::DOUBLE]));
+        }
+        v => match v.as_i64_exact() {
+            Some(n) => n,
+            None => bail!(code::BAD_VALUE, "Expected field \"op\" to have a value exactly representable as a 64-bit integer, given {}", crate::args::show(&v)),
+        },
+    };
+    let Ok(op) = i32::try_from(op) else { bail!(26_823, "invalid op : {op}, an operation number has 32 bits") };
+    for conn in cx.service.connections() {
+        if let Some(running) = conn.op.lock().as_ref().filter(|r| r.opid == op) {
+            running.killed.store(true, Ordering::Release);
+        }
+    }
+    cx.reply.put("info", "attempting to kill op");
+    Ok(Outcome::Reply)
+}

@@ -1,0 +1,87 @@
+//! `getParameter` and `setParameter`.
+
+use super::command;
+use crate::args::{Arg, Kind, arg, check_doc};
+use crate::ctx::Ctx;
+use crate::parameters::{PARAMETERS, Parameter, Parameters, SetAt};
+use crate::registry::{Command, flag};
+use crate::request::Outcome;
+use model::{Result, Value, bail, code};
+
+pub(crate) static COMMANDS: &[Command] = &[
+    command("getParameter", "reads server parameters", flag::ADMIN | flag::LENIENT, &[], get),
+    command("setParameter", "sets server parameters", flag::ADMIN | flag::LENIENT, &[], set),
+];
+
+/// What the first field of `getParameter` asks for.
+struct Wanted {
+    all: bool,
+    details: bool,
+    set_at: Option<SetAt>,
+}
+
+fn wanted(value: Value<'_>) -> Result<Wanted> {
+    let mut w = Wanted { all: value.as_str() == Some("*"), details: false, set_at: None };
+    let Some(d) = value.as_doc() else { return Ok(w) };
+    static TABLE: &[Arg] = &[arg("showDetails", Kind::BoolLike), arg("allParameters", Kind::BoolLike), arg("setAt", Kind::Str)];
+    let args = check_doc("getParameter", TABLE, d)?;
+    w.all = args.bool("allParameters", false);
+    w.details = args.bool("showDetails", false);
+    w.set_at = match args.str("setAt") {
+        None => None,
+        Some("startup") => Some(SetAt::Startup),
+        Some("runtime") => Some(SetAt::Runtime),
+        Some(other) => bail!(code::BAD_VALUE, "Enumeration value '{other}' for field 'getParameter.setAt' is not a valid value, allowed are startup, runtime"),
+    };
+    Ok(w)
+}
+
+fn settable(row: &Parameter, at: SetAt) -> bool {
+    row.set_at == SetAt::Both || row.set_at == at
+}
+
+fn get(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let wanted = wanted(cx.value())?;
+    let fcv = cx.service.state.fcv.lock().clone();
+    let mut found = false;
+    for row in PARAMETERS {
+        let named = cx.request.body.iter().skip(1).any(|(name, _)| name == row.name);
+        if !(wanted.all || named) || wanted.set_at.is_some_and(|at| !settable(row, at)) {
+            continue;
+        }
+        found = true;
+        let value = cx.service.state.parameters.get(row, &fcv);
+        if wanted.details {
+            let mut one = cx.reply.doc(row.name);
+            one.put("value", value.get());
+            one.put("settableAtRuntime", settable(row, SetAt::Runtime));
+            one.put("settableAtStartup", settable(row, SetAt::Startup));
+        } else {
+            cx.reply.put(row.name, value.get());
+        }
+    }
+    if !found && !wanted.all {
+        bail!(code::INVALID_OPTIONS, "no option found to get");
+    }
+    Ok(Outcome::Reply)
+}
+
+fn set(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let own = |name: &str| crate::generic::is_generic(name) && Parameters::find(name).is_none();
+    let changes: Vec<_> = cx.request.body.iter().skip(1).filter(|(name, _)| !own(name)).collect();
+    for (name, _) in &changes {
+        if Parameters::find(name).is_none() {
+            bail!(code::INVALID_OPTIONS, "attempted to set unrecognized parameter [{name}], use getParameter:'*' to see the options");
+        }
+        if *name == "featureCompatibilityVersion" {
+            bail!(code::ILLEGAL_OPERATION, "Cannot set featureCompatibilityVersion by setParameter, use setFeatureCompatibilityVersion");
+        }
+    }
+    let mut was = None;
+    for (name, value) in changes {
+        was = Some(cx.service.state.parameters.set(name, value)?);
+    }
+    let Some(was) = was else { bail!(code::INVALID_OPTIONS, "no option found to set, use getParameter:'*' to see the options") };
+    cx.reply.put("was", was.get());
+    Ok(Outcome::Reply)
+}

@@ -1,0 +1,123 @@
+//! `replSetGetStatus`, `replSetGetConfig`, `replSetInitiate`, `replSetGetRBID`: one member, always the primary, or the
+//! standalone's refusals.
+
+use super::command;
+use crate::ctx::Ctx;
+use crate::registry::{Command, flag};
+use crate::request::Outcome;
+use model::{DocWriter, MongoError, Result, Timestamp, Value, code, doc_fields};
+
+pub(crate) static COMMANDS: &[Command] = &[
+    command("replSetGetStatus", "state of the replica set", flag::ADMIN | flag::LENIENT, &[], status),
+    command("replSetGetConfig", "configuration of the replica set", flag::ADMIN | flag::LENIENT, &[], config),
+    command("replSetInitiate", "starts a replica set", flag::ADMIN | flag::LENIENT, &[], initiate),
+    command("replSetGetRBID", "rollback number", flag::ADMIN | flag::LENIENT, &[], rbid),
+];
+
+fn set_name<'a>(cx: &Ctx<'a, '_>) -> Result<&'a str> {
+    let service = cx.service;
+    service
+        .config
+        .replica_set
+        .as_deref()
+        .ok_or_else(|| MongoError::new(code::NO_REPLICATION_ENABLED, "not running with --replSet"))
+}
+
+fn op_time(w: &mut DocWriter<'_>, name: &str, ts: Timestamp) {
+    w.doc(name).put("ts", ts).put("t", 1i64);
+}
+
+fn status(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let set = set_name(cx)?;
+    let service = cx.service;
+    let (now, ts) = (cx.now_ms(), service.operation_time());
+    let wall = Value::Date(i64::from(ts.time) * 1000);
+    let uptime = i32::try_from((now - service.started_ms) / 1000).unwrap_or(i32::MAX);
+    let elected = Timestamp { time: u32::try_from(service.started_ms / 1000).unwrap_or(0), increment: 1 };
+    let w = &mut cx.reply;
+    doc_fields!(w;
+        "set": set,
+        "date": Value::Date(now),
+        "myState": 1i32,
+        "term": 1i64,
+        "syncSourceHost": "",
+        "syncSourceId": -1i32,
+        "heartbeatIntervalMillis": 2000i64,
+        "majorityVoteCount": 1i32,
+        "writeMajorityCount": 1i32,
+        "votingMembersCount": 1i32,
+        "writableVotingMembersCount": 1i32
+    );
+    let mut times = w.doc("optimes");
+    for name in ["lastCommittedOpTime", "readConcernMajorityOpTime", "appliedOpTime", "durableOpTime", "writtenOpTime"] {
+        op_time(&mut times, name, ts);
+    }
+    for name in ["lastCommittedWallTime", "lastAppliedWallTime", "lastDurableWallTime", "lastWrittenWallTime"] {
+        times.put(name, wall);
+    }
+    drop(times);
+    w.put("lastStableRecoveryTimestamp", ts);
+    let mut members = w.array("members");
+    let mut me = members.doc();
+    me.put("_id", 0i32).put("name", &service.config.host).put("health", 1.0).put("state", 1i32).put("stateStr", "PRIMARY");
+    me.put("uptime", uptime);
+    op_time(&mut me, "optime", ts);
+    me.put("optimeDate", wall).put("lastAppliedWallTime", wall).put("lastDurableWallTime", wall);
+    me.put("syncSourceHost", "").put("syncSourceId", -1i32).put("infoMessage", "");
+    me.put("electionTime", elected).put("electionDate", Value::Date(service.started_ms));
+    me.put("configVersion", 1i32).put("configTerm", 1i32).put("self", true).put("lastHeartbeatMessage", "");
+    Ok(Outcome::Reply)
+}
+
+fn config(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let set = set_name(cx)?;
+    let service = cx.service;
+    let host = service.config.host.as_str();
+    let id = service.election_id;
+    let w = &mut cx.reply;
+    doc_fields!(w;
+        "config": {
+            "_id": set,
+            "version": 1i32,
+            "term": 1i32,
+            "members": [{
+                "_id": 0i32,
+                "host": host,
+                "arbiterOnly": false,
+                "buildIndexes": true,
+                "hidden": false,
+                "priority": 1.0,
+                "tags": {},
+                "secondaryDelaySecs": 0i64,
+                "votes": 1i32
+            }],
+            "protocolVersion": 1i64,
+            "writeConcernMajorityJournalDefault": true,
+            "settings": {
+                "chainingAllowed": true,
+                "heartbeatIntervalMillis": 2000i32,
+                "heartbeatTimeoutSecs": 10i32,
+                "electionTimeoutMillis": 10000i32,
+                "catchUpTimeoutMillis": -1i32,
+                "catchUpTakeoverDelayMillis": 30000i32,
+                "getLastErrorModes": {},
+                "getLastErrorDefaults": { "w": 1i32, "wtimeout": 0i32 },
+                "replicaSetId": id
+            }
+        }
+    );
+    Ok(Outcome::Reply)
+}
+
+/// The set exists from the first start; `rs.initiate()` in a script must not stop it for long.
+fn initiate(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    set_name(cx)?;
+    Err(MongoError::new(code::ALREADY_INITIALIZED, "already initialized"))
+}
+
+fn rbid(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    set_name(cx)?;
+    cx.reply.put("rbid", 1i32);
+    Ok(Outcome::Reply)
+}
+

@@ -1,0 +1,241 @@
+//! `serverStatus`: counts and sizes, in sections a client may switch off (`metrics: 0`) or on (`mirroredReads: 1`).
+//! Monitoring tools decode this into fixed structures, so names and number types are exact; `uptime` is a whole double.
+
+use super::{VERSION, command};
+use crate::ctx::Ctx;
+use crate::host::Process;
+use crate::registry::{self, Command, OpClass, flag};
+use crate::request::Outcome;
+use crate::service::Service;
+use model::{DocWriter, Result, Value, doc_fields};
+use std::sync::atomic::Ordering::Relaxed;
+
+pub(crate) static COMMANDS: &[Command] = &[
+    command("serverStatus", "counts and sizes of the server", flag::LENIENT, &[], run),
+    command("getDiagnosticData", "what the server records about itself", flag::ADMIN | flag::LENIENT, &[], diagnostic_data),
+];
+
+/// One section: name, shown without being asked for, writer.
+type Section = (&'static str, bool, fn(&Service, &mut DocWriter<'_>));
+
+static SECTIONS: &[Section] = &[
+    ("asserts", true, asserts),
+    ("catalogStats", true, catalog),
+    ("connections", true, connections),
+    ("extra_info", true, extra_info),
+    ("globalLock", true, global_lock),
+    ("locks", true, |_, _| ()),
+    ("logicalSessionRecordCache", true, session_cache),
+    ("mirroredReads", false, mirrored_reads),
+    ("network", true, network),
+    ("opcounters", true, op_counters),
+    ("opcountersRepl", true, op_counters_repl),
+    ("repl", true, repl),
+    ("storageEngine", true, storage_engine),
+    ("transactions", true, transactions),
+    ("wiredTiger", true, wired_tiger),
+    ("mem", true, memory),
+    ("metrics", true, metrics),
+];
+
+fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let asked = cx.request.body;
+    head(cx.service, &mut cx.reply);
+    for (name, default, write) in SECTIONS {
+        let shown = asked.get(name).map_or(*default, |v| wanted(&v));
+        let outside_set = *name == "repl" && cx.service.config.replica_set.is_none();
+        if shown && !outside_set {
+            write(cx.service, &mut cx.reply.doc(name));
+        }
+    }
+    Ok(Outcome::Reply)
+}
+
+/// Anything but false, zero and null switches a section on.
+fn wanted(v: &Value<'_>) -> bool {
+    v.truthy()
+}
+
+fn diagnostic_data(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let now = Value::Date(cx.now_ms());
+    let mut data = cx.reply.doc("data");
+    data.put("start", now);
+    let mut status = data.doc("serverStatus");
+    status.put("start", now);
+    head(cx.service, &mut status);
+    for (name, _, write) in SECTIONS.iter().filter(|(_, default, _)| *default) {
+        write(cx.service, &mut status.doc(name));
+    }
+    status.put("end", now);
+    drop(status);
+    data.put("end", now);
+    Ok(Outcome::Reply)
+}
+
+fn head(s: &Service, w: &mut DocWriter<'_>) {
+    let up_ms = s.uptime_ms();
+    w.put("host", &s.config.host);
+    w.put("version", VERSION);
+    w.put("process", "mongod");
+    w.array("service").push("shard");
+    w.put("pid", i64::from(std::process::id()));
+    w.put("uptime", (up_ms / 1000) as f64);
+    w.put("uptimeMillis", up_ms);
+    w.put("uptimeEstimate", up_ms / 1000);
+    w.put("localTime", Value::Date(s.clock.now_ms()));
+}
+
+fn asserts(s: &Service, w: &mut DocWriter<'_>) {
+    let user = s.counters.user_asserts.load(Relaxed) as i32;
+    doc_fields!(w; "regular": 0i32, "warning": 0i32, "msg": 0i32, "user": user, "tripwire": 0i32, "rollovers": 0i32);
+}
+
+fn catalog(s: &Service, w: &mut DocWriter<'_>) {
+    let c = s.catalog_counts();
+    doc_fields!(w;
+        "collections": c.collections, "capped": c.capped, "clustered": c.clustered, "timeseries": c.timeseries,
+        "views": c.views, "internalCollections": c.internal, "internalViews": 0i32, "systemProfile": c.profile
+    );
+}
+
+fn connections(s: &Service, w: &mut DocWriter<'_>) {
+    let all = s.connections();
+    let current = i32::try_from(all.len()).unwrap_or(i32::MAX);
+    let active = all.iter().filter(|c| c.op.lock().is_some()).count() as i32;
+    let max = i32::try_from(s.config.connections_max).unwrap_or(i32::MAX);
+    doc_fields!(w;
+        "current": current, "available": max.saturating_sub(current), "totalCreated": s.connections_created(), "rejected": 0i32,
+        "active": active, "threaded": 0i32
+    );
+}
+
+fn extra_info(_: &Service, w: &mut DocWriter<'_>) {
+    let p = Process::sample();
+    doc_fields!(w;
+        "note": "fields vary by platform", "user_time_us": p.user_time_us, "system_time_us": p.system_time_us,
+        "page_faults": p.page_faults, "threads": p.threads
+    );
+}
+
+fn global_lock(s: &Service, w: &mut DocWriter<'_>) {
+    let total_us = s.uptime_ms().saturating_mul(1000);
+    let active = i32::try_from(s.counters.active.load(Relaxed)).unwrap_or(0);
+    doc_fields!(w;
+        "totalTime": total_us,
+        "currentQueue": { "total": 0i32, "readers": 0i32, "writers": 0i32 },
+        "activeClients": { "total": active, "readers": 0i32, "writers": 0i32 }
+    );
+}
+
+fn session_cache(s: &Service, w: &mut DocWriter<'_>) {
+    let active = s.state.sessions.len() as i32;
+    let started = Value::Date(s.started_ms);
+    doc_fields!(w;
+        "activeSessionsCount": active, "sessionsCollectionJobCount": 0i32,
+        "lastSessionsCollectionJobTimestamp": started, "transactionReaperJobCount": 0i32, "sessionCatalogSize": 0i32
+    );
+}
+
+fn mirrored_reads(_: &Service, w: &mut DocWriter<'_>) {
+    doc_fields!(w; "seen": 0i64, "sent": 0i64, "erroredDuringSend": 0i64, "resolved": 0i64, "resolvedBreakdown": {}, "succeeded": 0i64, "pending": 0i64, "scheduled": 0i64);
+}
+
+fn network(s: &Service, w: &mut DocWriter<'_>) {
+    let (in_, out) = (s.counters.bytes_in.load(Relaxed), s.counters.bytes_out.load(Relaxed));
+    doc_fields!(w;
+        "bytesIn": in_, "bytesOut": out, "physicalBytesIn": in_, "physicalBytesOut": out,
+        "numSlowDNSOperations": 0i64, "numSlowSSLOperations": 0i64, "numRequests": s.counters.requests.load(Relaxed)
+    );
+}
+
+fn op_counters(s: &Service, w: &mut DocWriter<'_>) {
+    use OpClass::{Command, Delete, GetMore, Insert, Query, Update};
+    for (name, class) in
+        [("insert", Insert), ("query", Query), ("update", Update), ("delete", Delete), ("getmore", GetMore), ("command", Command)]
+    {
+        w.put(name, s.counters.class(class));
+    }
+}
+
+fn op_counters_repl(_: &Service, w: &mut DocWriter<'_>) {
+    for name in ["insert", "query", "update", "delete", "getmore", "command"] {
+        w.put(name, 0i64);
+    }
+}
+
+fn repl(s: &Service, w: &mut DocWriter<'_>) {
+    let host = s.config.host.as_str();
+    w.array("hosts").push(host);
+    w.put("setName", s.config.replica_set.as_deref().unwrap_or("")).put("setVersion", 1i32);
+    w.put("isWritablePrimary", true).put("secondary", false).put("primary", host).put("me", host);
+    w.put("electionId", s.election_id);
+    w.doc("topologyVersion").put("processId", s.process_id).put("counter", s.topology_counter());
+    w.put("rbid", 1i32);
+}
+
+fn storage_engine(s: &Service, w: &mut DocWriter<'_>) {
+    let name = s.engine_name();
+    doc_fields!(w;
+        "name": name, "supportsCommittedReads": true, "oldestRequiredTimestampForCrashRecovery": s.operation_time(),
+        "dropPendingIdents": 0i64, "supportsSnapshotReadConcern": true, "readOnly": false, "persistent": s.engine_persistent(),
+        "backupCursorOpen": false
+    );
+}
+
+fn transactions(_: &Service, w: &mut DocWriter<'_>) {
+    for name in [
+        "retriedCommandsCount", "retriedStatementsCount", "transactionsCollectionWriteCount", "currentActive", "currentInactive",
+        "currentOpen", "totalAborted", "totalCommitted", "totalStarted", "totalPrepared", "totalPreparedThenCommitted",
+        "totalPreparedThenAborted", "currentPrepared",
+    ] {
+        w.put(name, 0i64);
+    }
+}
+
+/// What monitoring tools read of WiredTiger's section, filled with the engine's own numbers.
+fn wired_tiger(s: &Service, w: &mut DocWriter<'_>) {
+    let e = s.engine_numbers();
+    let active = i32::try_from(s.counters.active.load(Relaxed)).unwrap_or(0);
+    doc_fields!(w;
+        "uri": "statistics:",
+        "cache": {
+            "bytes currently in the cache": e.cache_bytes,
+            "tracked dirty bytes in the cache": e.dirty_bytes,
+            "maximum bytes configured": e.cache_bytes_max,
+            "bytes read into cache": e.read_bytes,
+            "bytes written from cache": e.written_bytes
+        },
+        "transaction": { "transaction checkpoints": e.flushes, "transaction begins": e.commits, "transactions committed": e.commits },
+        "concurrentTransactions": {
+            "read": { "out": active, "available": 128 - active.min(128), "totalTickets": 128i32 },
+            "write": { "out": 0i32, "available": 128i32, "totalTickets": 128i32 }
+        }
+    );
+}
+
+fn memory(_: &Service, w: &mut DocWriter<'_>) {
+    let p = Process::sample();
+    let mb = |b: i64| i32::try_from(b / (1024 * 1024)).unwrap_or(i32::MAX);
+    doc_fields!(w; "bits": 64i32, "resident": mb(p.resident_bytes), "virtual": mb(p.virtual_bytes), "supported": true);
+}
+
+fn metrics(s: &Service, w: &mut DocWriter<'_>) {
+    let mut commands = w.doc("commands");
+    commands.put("<UNKNOWN>", s.counters.unknown());
+    let mut rows: Vec<_> = registry::all().enumerate().collect();
+    rows.sort_by_key(|(_, c)| c.name);
+    for (number, c) in rows {
+        if let Some(count) = s.counters.command(number) {
+            commands.doc(c.name).put("failed", count.failed.load(Relaxed)).put("total", count.total.load(Relaxed));
+        }
+    }
+    drop(commands);
+    let open = s.cursors.counts();
+    doc_fields!(w;
+        "cursor": {
+            "timedOut": open.timed_out,
+            "totalOpened": open.opened,
+            "open": { "noTimeout": open.no_timeout, "pinned": open.in_use, "total": open.open }
+        }
+    );
+}

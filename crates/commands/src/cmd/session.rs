@@ -1,0 +1,128 @@
+//! `startSession`, `endSessions`, `refreshSessions`, `killSessions`, `killAllSessions`, `killAllSessionsByPattern`.
+
+use super::{SESSION_TIMEOUT_MINUTES, command};
+use crate::args::{Arg, Kind, arg, check_doc, wrong_type};
+use crate::ctx::Ctx;
+use crate::generic;
+use crate::registry::{Command, flag};
+use crate::request::Outcome;
+use model::{Array, Binary, Result, Tag, Value};
+
+pub(crate) static COMMANDS: &[Command] = &[
+    command("startSession", "makes a session", flag::LENIENT, &[], start),
+    Command {
+        value: Kind::Array,
+        ..command("endSessions", "ends sessions", flag::API_V1 | flag::NO_AUTH | flag::LENIENT | flag::WRITE_CONCERN, &[], end)
+    },
+    Command { value: Kind::Array, ..command("refreshSessions", "keeps sessions alive", flag::API_V1 | flag::LENIENT, &[], refresh) },
+    Command { value: Kind::Array, ..command("killSessions", "ends sessions and what runs on them", flag::LENIENT, &[], kill) },
+    Command { value: Kind::Array, ..command("killAllSessions", "ends all sessions of users", 0, &[], kill_all) },
+    Command { value: Kind::Array, ..command("killAllSessionsByPattern", "ends sessions by pattern", 0, &[], kill_by_pattern) },
+];
+
+fn start(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let mut id: [u8; 16] = rand::random();
+    // Version 4, variant 1.
+    id[6] = (id[6] & 0x0f) | 0x40;
+    id[8] = (id[8] & 0x3f) | 0x80;
+    cx.service.state.sessions.touch(id, cx.now_ms())?;
+    cx.reply.doc("id").put("id", Binary { subtype: 4, bytes: &id });
+    cx.reply.put("timeoutMinutes", SESSION_TIMEOUT_MINUTES);
+    Ok(Outcome::Reply)
+}
+
+/// Session ids of an array; null elements are skipped.
+fn ids(name: &str, list: Array<'_>) -> Result<Vec<[u8; 16]>> {
+    static TABLE: &[Arg] = &[arg("id", Kind::OneOf(&[Tag::BINARY])).required(), arg("uid", Kind::OneOf(&[Tag::BINARY]))];
+    let mut out = Vec::new();
+    for (i, v) in list.iter().enumerate() {
+        let path = format!("{name}.{i}");
+        match v {
+            Value::Null | Value::Undefined => {}
+            Value::Document(d) => out.push(generic::uuid(&check_doc(&path, TABLE, d)?.value("id"))?),
+            v => return Err(wrong_type(&path, &v, &[Tag::DOCUMENT])),
+        }
+    }
+    Ok(out)
+}
+
+fn own_ids(cx: &Ctx<'_, '_>) -> Result<Vec<[u8; 16]>> {
+    ids(cx.command.name, cx.value().as_array().unwrap_or(Array::EMPTY))
+}
+
+fn end(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    for id in own_ids(cx)? {
+        cx.service.end_session(&id);
+    }
+    Ok(Outcome::Reply)
+}
+
+fn refresh(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    for id in own_ids(cx)? {
+        cx.service.state.sessions.touch(id, cx.now_ms())?;
+    }
+    Ok(Outcome::Reply)
+}
+
+fn kill(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let ids = own_ids(cx)?;
+    if ids.is_empty() {
+        kill_every(cx);
+    }
+    for id in ids {
+        cx.service.end_session(&id);
+    }
+    Ok(Outcome::Reply)
+}
+
+fn kill_every(cx: &Ctx<'_, '_>) {
+    for id in cx.service.state.sessions.end_all() {
+        cx.service.end_session(&id);
+    }
+}
+
+/// Without authentication every session belongs to nobody: a list of users matches none, an empty list all.
+fn kill_all(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    static TABLE: &[Arg] = &[arg("user", Kind::Str).required(), arg("db", Kind::Str).required()];
+    let users = cx.value().as_array().unwrap_or(Array::EMPTY);
+    for (i, v) in users.iter().enumerate() {
+        let path = format!("killAllSessions.killAllSessions.{i}");
+        match v {
+            Value::Document(d) => check_doc(&path, TABLE, d).map(|_| ())?,
+            v => return Err(wrong_type(&path, &v, &[Tag::DOCUMENT])),
+        }
+    }
+    if users.is_empty() {
+        kill_every(cx);
+    }
+    Ok(Outcome::Reply)
+}
+
+fn kill_by_pattern(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    static TABLE: &[Arg] = &[
+        arg("lsid", Kind::Object),
+        arg("uid", Kind::OneOf(&[Tag::BINARY])),
+        arg("users", Kind::Array),
+        arg("roles", Kind::Array),
+    ];
+    static LSID: &[Arg] = &[arg("id", Kind::OneOf(&[Tag::BINARY])).required(), arg("uid", Kind::OneOf(&[Tag::BINARY]))];
+    let patterns = cx.value().as_array().unwrap_or(Array::EMPTY);
+    let mut every = patterns.is_empty();
+    let mut chosen = Vec::new();
+    for (i, v) in patterns.iter().enumerate() {
+        let path = format!("killAllSessionsByPattern.{i}");
+        let d = v.as_doc().ok_or_else(|| wrong_type(&path, &v, &[Tag::DOCUMENT]))?;
+        let args = check_doc(&path, TABLE, d)?;
+        if let Some(lsid) = args.doc("lsid") {
+            chosen.push(generic::uuid(&check_doc("lsid", LSID, lsid)?.value("id"))?);
+        }
+        every |= d.is_empty();
+    }
+    if every {
+        kill_every(cx);
+    }
+    for id in chosen {
+        cx.service.end_session(&id);
+    }
+    Ok(Outcome::Reply)
+}

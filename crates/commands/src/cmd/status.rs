@@ -1,0 +1,256 @@
+//! Small commands that report: `whatsmyuri`, `connectionStatus`, `getCmdLineOpts`, `getLog`, `listCommands`,
+//! `connPoolStats`, `lockInfo`, `hostInfo`, `logRotate`, `getDefaultRWConcern`, `setDefaultRWConcern`.
+
+use super::command;
+use crate::args::{Arg, Kind, arg, check_doc};
+use crate::ctx::Ctx;
+use crate::host::Host;
+use crate::log;
+use crate::registry::{Command, all, flag};
+use crate::request::Outcome;
+use model::{Result, Tag, Value, bail, code, doc_fields};
+
+pub(crate) static COMMANDS: &[Command] = &[
+    command("whatsmyuri", "address the server sees the client at", flag::NO_AUTH | flag::LENIENT, &[], whatsmyuri),
+    command(
+        "connectionStatus",
+        "who is authenticated on this connection",
+        flag::NO_AUTH,
+        &[arg("showPrivileges", Kind::BoolLike)],
+        connection_status,
+    ),
+    command("getCmdLineOpts", "command line of the server", flag::ADMIN, &[], get_cmd_line_opts),
+    Command { value: Kind::Str, ..command("getLog", "last lines of the log", flag::ADMIN, &[], get_log) },
+    command("listCommands", "all commands", flag::LENIENT, &[], list_commands),
+    command("connPoolStats", "outgoing connections", flag::LENIENT, &[], conn_pool_stats),
+    command("lockInfo", "locks held and awaited", flag::ADMIN | flag::LENIENT, &[arg("includeStorageEngineDump", Kind::Bool)], lock_info),
+    command("hostInfo", "machine and operating system", flag::LENIENT, &[], host_info),
+    Command {
+        value: Kind::OneOf(&[Tag::STRING, Tag::BOOL, Tag::INT64, Tag::INT32, Tag::DECIMAL128, Tag::DOUBLE]),
+        ..command("logRotate", "starts a new log", flag::ADMIN | flag::LENIENT, &[], log_rotate)
+    },
+    command("getDefaultRWConcern", "default read and write concern", flag::ADMIN, &[arg("inMemory", Kind::Bool)], get_default_concern),
+    command(
+        "setDefaultRWConcern",
+        "sets the default read and write concern",
+        flag::ADMIN | flag::WRITE_CONCERN,
+        &[arg("defaultReadConcern", Kind::Object), arg("defaultWriteConcern", Kind::Object)],
+        set_default_concern,
+    ),
+];
+
+fn whatsmyuri(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    cx.reply.put("you", &cx.conn.info.peer);
+    Ok(Outcome::Reply)
+}
+
+fn connection_status(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let show = cx.args.bool("showPrivileges", false);
+    let mut info = cx.reply.doc("authInfo");
+    info.array("authenticatedUsers");
+    info.array("authenticatedUserRoles");
+    if show {
+        info.array("authenticatedUserPrivileges");
+    }
+    Ok(Outcome::Reply)
+}
+
+fn get_cmd_line_opts(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let service = cx.service;
+    let mut argv = cx.reply.array("argv");
+    for part in &service.config.argv {
+        argv.push(part);
+    }
+    drop(argv);
+    cx.reply.put("parsed", &service.config.parsed);
+    Ok(Outcome::Reply)
+}
+
+fn get_log(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let service = cx.service;
+    match cx.value().as_str().unwrap_or("") {
+        "*" => {
+            let mut names = cx.reply.array("names");
+            names.push("global").push("startupWarnings");
+        }
+        "global" => {
+            let (lines, written) = service.state.log.lines();
+            cx.reply.put("totalLinesWritten", i32::try_from(written).unwrap_or(i32::MAX));
+            let mut out = cx.reply.array("log");
+            for line in &lines {
+                out.push(line);
+            }
+        }
+        "startupWarnings" => {
+            let warnings = &service.config.startup_warnings;
+            cx.reply.put("totalLinesWritten", warnings.len() as i32);
+            let mut out = cx.reply.array("log");
+            for w in warnings {
+                out.push(log::line(service.started_ms, 'W', "CONTROL", "initandlisten", w).as_str());
+            }
+        }
+        other => bail!(code::OPERATION_FAILED, "no RecentLog named: {other}, there are global and startupWarnings"),
+    }
+    Ok(Outcome::Reply)
+}
+
+fn list_commands(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let mut list = cx.reply.doc("commands");
+    let mut commands: Vec<&Command> = all().collect();
+    commands.sort_by_key(|c| c.name);
+    for c in commands {
+        let mut one = list.doc(c.name);
+        one.put("help", c.help);
+        one.put("requiresAuth", !c.is(flag::NO_AUTH));
+        one.put("secondaryOk", !c.is(flag::WRITE));
+        one.put("adminOnly", c.is(flag::ADMIN));
+        if c.is(flag::API_V1) {
+            one.array("apiVersions").push("1");
+        } else {
+            one.array("apiVersions");
+        }
+        one.array("deprecatedApiVersions");
+    }
+    Ok(Outcome::Reply)
+}
+
+/// There are no connections to other servers to report.
+fn conn_pool_stats(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let w = &mut cx.reply;
+    doc_fields!(w;
+        "numClientConnections": 0i32,
+        "numAScopedConnections": 0i32,
+        "totalInUse": 0i32,
+        "totalAvailable": 0i32,
+        "totalLeased": 0i32,
+        "totalCreated": 0i32,
+        "totalRefreshing": 0i32,
+        "totalRefreshed": 0i32,
+        "totalWasNeverUsed": 0i32,
+        "pools": {},
+        "hosts": {}
+    );
+    let set = cx.service.config.replica_set.as_deref();
+    let mut sets = cx.reply.doc("replicaSets");
+    if let Some(set) = set {
+        let mut hosts = sets.doc(set);
+        let mut list = hosts.array("hosts");
+        let mut one = list.doc();
+        one.put("addr", &cx.service.config.host).put("ok", true).put("ismaster", true).put("hidden", false);
+        one.put("secondary", false).put("pingTimeMillis", 0i32);
+    }
+    Ok(Outcome::Reply)
+}
+
+/// Locks are not objects with queues here; there is nothing to list.
+fn lock_info(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    cx.reply.array("lockInfo");
+    Ok(Outcome::Reply)
+}
+
+fn host_info(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let h = Host::read();
+    let now = cx.now_ms();
+    let mb = |bytes: i64| bytes / (1024 * 1024);
+    let w = &mut cx.reply;
+    doc_fields!(w;
+        "system": {
+            "currentTime": Value::Date(now),
+            "hostname": h.hostname.as_str(),
+            "cpuAddrSize": 64i32,
+            "memSizeMB": mb(h.memory_bytes),
+            "memLimitMB": mb(h.memory_limit_bytes),
+            "numCores": h.cores as i32,
+            "numCoresAvailableToProcess": h.cores_available as i32,
+            "numPhysicalCores": h.physical_cores as i32,
+            "numCpuSockets": h.sockets as i32,
+            "cpuArch": std::env::consts::ARCH,
+            "numaEnabled": h.numa_nodes > 1,
+            "numNumaNodes": h.numa_nodes as i32
+        },
+        "os": { "type": "Linux", "name": h.os_name.as_str(), "version": h.os_version.as_str() },
+        "extra": {
+            "versionString": h.kernel_version.as_str(),
+            "kernelVersion": h.kernel.as_str(),
+            "cpuString": h.cpu_model.as_str(),
+            "cpuFrequencyMHz": h.cpu_mhz.as_str(),
+            "cpuFeatures": h.cpu_features.as_str(),
+            "pageSize": h.page_bytes
+        }
+    );
+    Ok(Outcome::Reply)
+}
+
+fn log_rotate(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    cx.service.rotate_log();
+    Ok(Outcome::Reply)
+}
+
+fn needs_set(cx: &Ctx<'_, '_>) -> Result<()> {
+    if cx.service.config.replica_set.is_none() {
+        bail!(51_300, "'{}' is not supported on standalone nodes", cx.command.name);
+    }
+    Ok(())
+}
+
+fn get_default_concern(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    needs_set(cx)?;
+    concerns(cx);
+    Ok(Outcome::Reply)
+}
+
+fn concerns(cx: &mut Ctx<'_, '_>) {
+    let (read, write) = cx.service.state.default_concerns.lock().clone();
+    let now = cx.now_ms();
+    match &read {
+        Some(d) => {
+            cx.reply.put("defaultReadConcern", d);
+        }
+        None => {
+            cx.reply.doc("defaultReadConcern").put("level", "local");
+        }
+    }
+    match &write {
+        Some(d) => {
+            cx.reply.put("defaultWriteConcern", d);
+        }
+        None => {
+            cx.reply.doc("defaultWriteConcern").put("w", "majority").put("wtimeout", 0i32);
+        }
+    }
+    let source = |set: bool| if set { "global" } else { "implicit" };
+    cx.reply.put("defaultReadConcernSource", source(read.is_some()));
+    cx.reply.put("defaultWriteConcernSource", source(write.is_some()));
+    cx.reply.put("localUpdateWallClockTime", Value::Date(now));
+}
+
+fn set_default_concern(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    needs_set(cx)?;
+    let (read, write) = (cx.args.doc("defaultReadConcern"), cx.args.doc("defaultWriteConcern"));
+    if read.is_none() && write.is_none() {
+        bail!(code::BAD_VALUE, "At least one of the \"defaultReadConcern\" or \"defaultWriteConcern\" fields must be present");
+    }
+    static READ: &[Arg] = &[arg("level", Kind::Str).required()];
+    if let Some(read) = read {
+        let level = check_doc("defaultReadConcern", READ, read)?;
+        if !matches!(level.str("level"), Some("local" | "available" | "majority")) {
+            bail!(code::BAD_VALUE, "level: '{}' is not suitable for the default read concern", level.str("level").unwrap_or(""));
+        }
+    }
+    if let Some(write) = write {
+        crate::generic::write_concern(write, false)?;
+        if write.is_empty() || write.field("w").as_i64_exact() == Some(0) {
+            bail!(code::BAD_VALUE, "w:0 and an empty document are not suitable for the default write concern");
+        }
+    }
+    let mut stored = cx.service.state.default_concerns.lock();
+    if let Some(read) = read {
+        stored.0 = (!read.is_empty()).then(|| read.to_buf());
+    }
+    if let Some(write) = write {
+        stored.1 = Some(write.to_buf());
+    }
+    drop(stored);
+    concerns(cx);
+    Ok(Outcome::Reply)
+}

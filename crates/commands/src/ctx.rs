@@ -1,0 +1,41 @@
+//! What one run of a command sees.
+
+use crate::args::Args;
+use crate::generic::Generic;
+use crate::registry::Command;
+use crate::request::Request;
+use crate::service::{Connection, Service};
+use model::DocWriter;
+
+/// Context of one run.
+pub struct Ctx<'a, 'w> {
+    /// The shared service.
+    pub service: &'a Service,
+    /// The connection asking.
+    pub conn: &'a mut Connection,
+    /// The request as it came.
+    pub request: &'a Request<'a>,
+    /// The command.
+    pub command: &'static Command,
+    /// Its name as the client wrote it (an alias, perhaps).
+    pub invoked: &'a str,
+    /// Database.
+    pub db: &'a str,
+    /// Checked arguments; the command's own value is under its name.
+    pub args: Args<'a>,
+    /// Checked generic arguments.
+    pub generic: Generic<'a>,
+    /// The reply; `ok` and what follows is added after the run.
+    pub reply: DocWriter<'w>,
+}
+
+impl<'a> Ctx<'a, '_> {
+    /// The command's own value.
+    pub fn value(&self) -> model::Value<'a> {
+        self.args.value(self.command.name)
+    }
+    /// Wall clock, milliseconds since the epoch.
+    pub fn now_ms(&self) -> i64 {
+        self.service.clock.now_ms()
+    }
+}

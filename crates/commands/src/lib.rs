@@ -1,0 +1,26 @@
+//! Commands of the protocol: registry, argument checks, sessions, cursors; turns every error into a reply.
+//!
+//! Promises: a request in, one reply document at the end of the caller's buffer out; no client input panics.
+//! Must not know: wire framing, sockets, engines, event loops. Before it: `server`. After it: `query`, `store`.
+
+pub mod args;
+pub mod clock;
+mod cmd;
+pub mod counters;
+pub mod ctx;
+pub mod cursors;
+pub mod figures;
+pub mod generic;
+mod host;
+pub mod log;
+pub mod parameters;
+pub mod registry;
+mod reply;
+pub mod request;
+pub mod service;
+pub mod sessions;
+pub mod state;
+
+pub use clock::{Clock, SystemClock};
+pub use request::{Outcome, Request, Sequence, WaitFor};
+pub use service::{Config, Connection, Service};

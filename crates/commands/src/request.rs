@@ -1,0 +1,83 @@
+//! What comes in and what goes out, in the words of neither the wire nor the engines.
+
+use model::Doc;
+
+/// Documents sent beside the body under one field name, back to back.
+#[derive(Clone, Copy, Debug)]
+pub struct Sequence<'a> {
+    /// The field of the command they stand for.
+    pub name: &'a str,
+    /// The documents. Framing was checked; contents are checked by `Service::handle`.
+    pub documents: &'a [u8],
+}
+
+impl<'a> Sequence<'a> {
+    /// The documents one by one.
+    pub fn iter(&self) -> impl Iterator<Item = Doc<'a>> + Clone + use<'a> {
+        let mut rest = self.documents;
+        std::iter::from_fn(move || {
+            if rest.len() < 5 {
+                return None;
+            }
+            let doc = Doc::from_prefix(rest);
+            rest = rest.get(doc.len_bytes()..)?;
+            Some(doc)
+        })
+    }
+}
+
+/// One request.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// The command document.
+    pub body: Doc<'a>,
+    /// Sequences beside it.
+    pub sequences: &'a [Sequence<'a>],
+    /// The database of a legacy request, which has no `$db`.
+    pub legacy_db: Option<&'a str>,
+    /// The client takes several replies.
+    pub exhaust_allowed: bool,
+    /// The client takes no reply.
+    pub more_to_come: bool,
+    /// The request was answered with [`Outcome::Wait`] before and the wait is over: answer now.
+    pub waited: bool,
+}
+
+impl<'a> Request<'a> {
+    /// An ordinary request.
+    pub fn new(body: Doc<'a>) -> Request<'a> {
+        Request { body, sequences: &[], legacy_db: None, exhaust_allowed: false, more_to_come: false, waited: false }
+    }
+}
+
+/// What to wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitFor {
+    /// A change of the topology (see `Service::topology_changed`).
+    Topology,
+    /// New data in the collection a cursor tails.
+    Data {
+        /// The cursor.
+        cursor: i64,
+    },
+}
+
+/// What `Service::handle` did. A reply, where there is one, is one document at the end of the buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// A reply was written.
+    Reply,
+    /// A reply was written; send it when the log is durable up to this position.
+    Durable(u64),
+    /// A reply was written and the client takes more: send it with more-to-come, then handle the same request again.
+    Exhaust,
+    /// Nothing was written. Handle the request again with `waited` at this monotonic microsecond, or before when what is waited for came.
+    Wait {
+        /// Monotonic microseconds of the service's clock.
+        until_us: u64,
+        /// What ends the wait earlier.
+        on: WaitFor,
+    },
+    /// Nothing was written and nothing may be sent.
+    NoReply,
+}

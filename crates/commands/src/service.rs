@@ -1,0 +1,385 @@
+//! The shared service and one connection's state. `Service::handle` is the only door into this room.
+
+use crate::args::{Args, check_value, duplicate_field, unknown_field};
+use crate::clock::Clock;
+use crate::counters::Counters;
+use crate::cursors::Cursors;
+use crate::ctx::Ctx;
+use crate::generic::{self, Generic};
+use crate::registry::{self, Command, flag};
+use crate::request::{Outcome, Request};
+use crate::reply;
+use crate::state::State;
+use model::{Doc, DocBuf, DocWriter, MongoError, ObjectId, Result, Timestamp, Value, bail, code};
+use parking_lot::Mutex;
+use store::Store;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+
+/// What the server is told at its start.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Name of the replica set to present; `None` is the standalone profile.
+    pub replica_set: Option<String>,
+    /// `host:port` clients reach us at.
+    pub host: String,
+    /// Command line, for `getCmdLineOpts`.
+    pub argv: Vec<String>,
+    /// Parsed options, for `getCmdLineOpts`.
+    pub parsed: DocBuf,
+    /// Compressors offered, best first: `zstd`, `zlib`, `snappy`.
+    pub compressors: Vec<&'static str>,
+    /// Most connections at a time.
+    pub connections_max: u32,
+    /// Lines shown by `getLog: "startupWarnings"`.
+    pub startup_warnings: Vec<String>,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            replica_set: Some("rs0".to_owned()),
+            host: "localhost:27017".to_owned(),
+            argv: vec!["quarry".to_owned()],
+            parsed: DocBuf::new(),
+            compressors: vec!["zstd", "zlib", "snappy"],
+            connections_max: 65536,
+            startup_warnings: Vec::new(),
+        }
+    }
+}
+
+/// What other connections may see of one.
+#[derive(Debug, Default)]
+pub struct ConnectionInfo {
+    /// Number of the connection.
+    pub id: i64,
+    /// Address of the client.
+    pub peer: String,
+    /// The `client` document of its handshake.
+    pub client: Mutex<Option<DocBuf>>,
+    /// The operation running now.
+    pub op: Mutex<Option<CurrentOp>>,
+}
+
+/// A running operation.
+#[derive(Clone, Debug)]
+pub struct CurrentOp {
+    /// Operation number, as `killOp` takes it.
+    pub opid: i32,
+    /// Start, monotonic microseconds.
+    pub start_us: u64,
+    /// Start, milliseconds since the epoch.
+    pub start_ms: i64,
+    /// Its command.
+    pub command: &'static str,
+    /// Its database.
+    pub db: String,
+    /// The command document, when small enough to keep.
+    pub body: Option<DocBuf>,
+    /// Session.
+    pub lsid: Option<[u8; 16]>,
+    /// Set when the operation shall end.
+    pub killed: Arc<AtomicBool>,
+}
+
+/// State of one connection.
+pub struct Connection {
+    /// What others may see.
+    pub info: Arc<ConnectionInfo>,
+    /// `helloOk` was asked for.
+    pub hello_ok: bool,
+    /// Compressors both sides know, in the client's order.
+    pub compressors: Vec<&'static str>,
+    registry: Arc<Mutex<BTreeMap<i64, Arc<ConnectionInfo>>>>,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.registry.lock().remove(&self.info.id);
+    }
+}
+
+/// The service all connections share.
+pub struct Service {
+    /// Configuration.
+    pub config: Config,
+    /// Data.
+    pub store: Arc<Store>,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Counts.
+    pub counters: Counters,
+    /// Open cursors.
+    pub cursors: Cursors,
+    /// Parameters, sessions, profiling and the like.
+    pub state: State,
+    /// Start, milliseconds since the epoch.
+    pub started_ms: i64,
+    /// Start, monotonic microseconds.
+    pub started_us: u64,
+    /// Identity of this process in topology versions.
+    pub process_id: ObjectId,
+    /// Identity of the election that made us primary.
+    pub election_id: ObjectId,
+    topology_counter: AtomicI64,
+    next_connection: AtomicI64,
+    next_op: AtomicI64,
+    connections: Arc<Mutex<BTreeMap<i64, Arc<ConnectionInfo>>>>,
+    operation_time: AtomicU64,
+}
+
+/// Larger command documents are not kept for `currentOp`.
+const OP_BODY_BYTES_MAX: usize = 1024;
+
+impl Service {
+    /// A service.
+    pub fn new(config: Config, clock: Arc<dyn Clock>, store: Arc<Store>) -> Service {
+        let started_ms = clock.now_ms();
+        let seconds = u32::try_from(started_ms / 1000).unwrap_or(0);
+        let mut process_id = [0u8; 12];
+        process_id[..4].copy_from_slice(&seconds.to_be_bytes());
+        process_id[4..].copy_from_slice(&rand::random::<[u8; 8]>());
+        let mut election_id = [0u8; 12];
+        election_id[0] = 0x7f;
+        election_id[1..4].copy_from_slice(&[0xff; 3]);
+        election_id[11] = 1;
+        let service = Service {
+            started_us: clock.monotonic_us(),
+            started_ms,
+            counters: Counters::new(registry::all().count()),
+            cursors: Cursors::default(),
+            state: State::default(),
+            process_id: ObjectId(process_id),
+            election_id: ObjectId(election_id),
+            topology_counter: AtomicI64::new(6),
+            next_connection: AtomicI64::new(1),
+            next_op: AtomicI64::new(1),
+            connections: Arc::default(),
+            operation_time: AtomicU64::new(Timestamp { time: seconds, increment: 1 }.as_u64()),
+            config,
+            clock,
+            store,
+        };
+        service.log('I', "CONTROL", "Quarry starting");
+        service
+    }
+
+    /// A new connection from `peer` (`host:port`).
+    pub fn connect(&self, peer: &str) -> Connection {
+        let id = self.next_connection.fetch_add(1, Ordering::Relaxed);
+        let info = Arc::new(ConnectionInfo { id, peer: peer.to_owned(), ..ConnectionInfo::default() });
+        self.connections.lock().insert(id, Arc::clone(&info));
+        Connection { info, hello_ok: false, compressors: Vec::new(), registry: Arc::clone(&self.connections) }
+    }
+
+    /// All connections.
+    pub fn connections(&self) -> Vec<Arc<ConnectionInfo>> {
+        self.connections.lock().values().cloned().collect()
+    }
+
+    /// Connections made since the start.
+    pub fn connections_created(&self) -> i64 {
+        self.next_connection.load(Ordering::Relaxed) - 1
+    }
+
+    /// Counter of the topology version.
+    pub fn topology_counter(&self) -> i64 {
+        self.topology_counter.load(Ordering::Acquire)
+    }
+
+    /// Says that what `hello` reports changed. The caller then ends waits for [`crate::WaitFor::Topology`].
+    pub fn topology_changed(&self) {
+        self.topology_counter.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Newest operation time.
+    pub fn operation_time(&self) -> Timestamp {
+        Timestamp::from_u64(self.operation_time.load(Ordering::Acquire))
+    }
+
+    /// Moves the operation time forward.
+    pub fn advance_operation_time(&self, to: Timestamp) {
+        self.operation_time.fetch_max(to.as_u64(), Ordering::AcqRel);
+    }
+
+    /// Milliseconds since the start.
+    pub fn uptime_ms(&self) -> i64 {
+        i64::try_from(self.clock.monotonic_us().saturating_sub(self.started_us) / 1000).unwrap_or(i64::MAX)
+    }
+
+    /// Ends a session with its cursors and operations.
+    pub fn end_session(&self, id: &[u8; 16]) {
+        self.state.sessions.end(id);
+        self.cursors.kill_session(id);
+        for conn in self.connections() {
+            if let Some(op) = conn.op.lock().as_ref().filter(|op| op.lsid.as_ref() == Some(id)) {
+                op.killed.store(true, Ordering::Release);
+            }
+        }
+    }
+
+    /// Ends what idled too long. To be called every few seconds.
+    pub fn expire(&self) {
+        let now = self.clock.now_ms();
+        self.cursors.expire(now, self.state.parameters.int("cursorTimeoutMillis"));
+        for id in self.state.sessions.expire(now) {
+            self.end_session(&id);
+        }
+    }
+
+    /// Starts a new log: the lines kept for `getLog` are forgotten.
+    pub fn rotate_log(&self) {
+        self.state.log.clear();
+        self.log('I', "CONTROL", "Log rotation initiated");
+    }
+
+    /// Keeps a line for `getLog`.
+    pub fn log(&self, severity: char, component: &str, message: &str) {
+        self.state.log.push(crate::log::line(self.clock.now_ms(), severity, component, "main", message));
+    }
+
+    /// Handles one request. A reply is one document appended to `reply`.
+    pub fn handle(&self, conn: &mut Connection, request: &Request<'_>, reply: &mut Vec<u8>) -> Outcome {
+        let start = reply.len();
+        let outcome = match self.dispatch(conn, request, reply) {
+            Ok(outcome) => outcome,
+            Err(e) => {
+                reply.truncate(start);
+                reply::error(self, &e, &mut DocWriter::new(reply));
+                Outcome::Reply
+            }
+        };
+        let silent = request.more_to_come && matches!(outcome, Outcome::Reply | Outcome::Durable(_));
+        if silent || matches!(outcome, Outcome::Wait { .. }) {
+            reply.truncate(start);
+        }
+        if silent { Outcome::NoReply } else { outcome }
+    }
+
+    fn dispatch(&self, conn: &mut Connection, request: &Request<'_>, reply: &mut Vec<u8>) -> Result<Outcome> {
+        model::validate(request.body.as_bytes())?;
+        for s in request.sequences {
+            let mut seen = 0;
+            for doc in s.iter() {
+                model::validate(doc.as_bytes())?;
+                seen += doc.len_bytes();
+            }
+            if seen != s.documents.len() {
+                bail!(code::INVALID_BSON, "the document sequence '{}' does not hold whole documents only", s.name);
+            }
+        }
+        let Some((name, _)) = request.body.first() else {
+            bail!(code::COMMAND_NOT_FOUND, "no such command: ''");
+        };
+        let Some((number, command)) = registry::find(name) else {
+            self.counters.unknown_command();
+            if registry::NOT_BUILT.contains(&name) {
+                bail!(code::NOT_IMPLEMENTED, "command '{name}' is known but not built yet");
+            }
+            return Err(MongoError::new(code::COMMAND_NOT_FOUND, format!("no such command: '{name}'")));
+        };
+        self.counters.begin(number, command.class);
+        let result = self.run(conn, request, command, reply);
+        *conn.info.op.lock() = None;
+        self.counters.end(number, result.is_err());
+        result
+    }
+
+    fn run(&self, conn: &mut Connection, request: &Request<'_>, command: &'static Command, reply: &mut Vec<u8>) -> Result<Outcome> {
+        let (invoked, _) = request.body.first().unwrap_or_default();
+        let mut generic = Generic { db: database(request)?, ..Generic::default() };
+        let db = generic.db;
+        generic::api(&mut generic, command, request.body)?;
+        if command.is(flag::ADMIN) && db != "admin" {
+            bail!(code::UNAUTHORIZED, "{} may only be run against the admin database", command.name);
+        }
+        let args = self.check(request, command, &mut generic)?;
+        if let Some(lsid) = generic.lsid {
+            self.state.sessions.touch(lsid.id, self.clock.now_ms())?;
+        }
+        if !command.is(flag::QUIET) {
+            self.note_op(conn, request.body, command, &generic);
+        }
+        let mut ctx = Ctx {
+            service: self,
+            conn,
+            request,
+            command,
+            invoked,
+            db,
+            args,
+            generic,
+            reply: DocWriter::new(reply),
+        };
+        let outcome = (command.run)(&mut ctx)?;
+        reply::finish(self, &mut ctx.reply);
+        Ok(outcome)
+    }
+
+    fn check<'a>(&self, request: &Request<'a>, command: &'static Command, generic: &mut Generic<'a>) -> Result<Args<'a>> {
+        let standalone = self.config.replica_set.is_none();
+        let mut args = Args::new(request.sequences);
+        let mut generic_seen: smallvec::SmallVec<[&str; 8]> = smallvec::SmallVec::new();
+        for (i, (name, value)) in request.body.iter().enumerate() {
+            if i == 0 {
+                args.take_own(command, value)?;
+                continue;
+            }
+            if command.args.iter().any(|a| a.name == name) {
+                args.take(command.name, command.args, name, value)?;
+            } else if generic::take(generic, command, name, value, standalone)? {
+                if generic_seen.contains(&name) {
+                    return Err(duplicate_field(&format!("{}.{name}", command.name)));
+                }
+                generic_seen.push(name);
+            } else if name == command.name || command.aliases.contains(&name) {
+                return Err(duplicate_field(&format!("{}.{name}", command.name)));
+            } else if !command.is(flag::LENIENT) {
+                return Err(unknown_field(&format!("{}.{name}", command.name)));
+            }
+        }
+        args.finish(command.name, command.args)?;
+        Ok(args)
+    }
+
+    fn note_op(&self, conn: &Connection, body: Doc<'_>, command: &'static Command, generic: &Generic<'_>) {
+        let op = CurrentOp {
+            opid: (self.next_op.fetch_add(1, Ordering::Relaxed) & 0x7fff_ffff) as i32,
+            start_us: self.clock.monotonic_us(),
+            start_ms: self.clock.now_ms(),
+            command: command.name,
+            db: generic.db.to_owned(),
+            body: (body.len_bytes() <= OP_BODY_BYTES_MAX).then(|| body.to_buf()),
+            lsid: generic.lsid.map(|l| l.id),
+            killed: Arc::default(),
+        };
+        *conn.info.op.lock() = Some(op);
+    }
+}
+
+impl<'a> Args<'a> {
+    /// Checks the command's own value, which stands first under whatever name the command was called by.
+    fn take_own(&mut self, command: &'static Command, value: Value<'a>) -> Result<()> {
+        let row = crate::args::Arg { name: command.name, kind: command.value, required: true, strict_null: false };
+        if !check_value(command.name, &row, &value)? {
+            return Err(crate::args::missing_field(&format!("{}.{}", command.name, command.name)));
+        }
+        self.push_own(command.name, value);
+        Ok(())
+    }
+}
+
+fn database<'a>(request: &Request<'a>) -> Result<&'a str> {
+    let db = match request.body.field("$db") {
+        Value::String(db) => db,
+        Value::Missing => match request.legacy_db {
+            Some(db) => db,
+            None => bail!(40_571, "OP_MSG requests require a $db argument"),
+        },
+        v => return Err(crate::args::wrong_type("$db", &v, &[model::Tag::STRING])),
+    };
+    model::namespace::check_db(db)?;
+    Ok(db)
+}

@@ -1,0 +1,137 @@
+//! Runs recorded behaviour cases in process when `QUARRY_BEHAVIOUR` names their directory; says so when it does not.
+//! `QUARRY_AREA` narrows to areas that begin with it, `QUARRY_SHOW` prints so many failures an area.
+
+use crate::judge::judge;
+use commands::{Config, Outcome, Request, Service, SystemClock};
+use model::{Doc, DocBuf, extjson};
+use serde_json::Value as Json;
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Areas whose every case must pass, with the number of cases excused and why.
+const COMPLETE: &[(&str, usize, &str)] = &[("system/diagnostic/commands/ping", 1, "one case aggregates")];
+
+/// A store in memory.
+pub(crate) fn store() -> Arc<store::Store> {
+    let engine = Arc::new(storage::MemoryEngine::new());
+    Arc::new(store::Store::open(engine, Arc::new(store::NoHooks)).expect("an empty store"))
+}
+
+fn service() -> Service {
+    let config = Config { replica_set: None, ..Config::default() };
+    Service::new(config, Arc::new(SystemClock::default()), store())
+}
+
+/// Sends one command and returns its reply.
+pub(crate) fn send(service: &Service, conn: &mut commands::Connection, db: &str, command: Doc<'_>) -> DocBuf {
+    let mut body = command.to_buf();
+    if !command.contains("$db") {
+        body.put("$db", db);
+    }
+    let mut reply = Vec::new();
+    match service.handle(conn, &Request::new(body.doc()), &mut reply) {
+        Outcome::Reply | Outcome::Durable(_) | Outcome::Exhaust => {}
+        other => panic!("no reply to {command:?}: {other:?}"),
+    }
+    DocBuf::from_bytes(reply).expect("one document")
+}
+
+fn run_case(case: &Json) -> Option<String> {
+    let service = service();
+    let mut conn = service.connect("127.0.0.1:50000");
+    let mut replies: Vec<DocBuf> = Vec::new();
+    for step in case["steps"].as_array().into_iter().flatten() {
+        let mut reply = DocBuf::new();
+        if let Some(command) = step.get("run") {
+            match extjson::document(command) {
+                Ok(command) => reply = send(&service, &mut conn, step["db"].as_str().unwrap_or("db"), command.doc()),
+                Err(e) => return Some(format!("case not readable: {e}")),
+            }
+        } else if let Some(expect) = step.get("expect") {
+            let expect = match extjson::document(expect) {
+                Ok(d) => d,
+                Err(e) => return Some(format!("expectation not readable: {e}")),
+            };
+            let of = expect.doc().field("of").as_i64_exact().and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
+            if let Some(why) = judge(replies.get(of).map_or(Doc::EMPTY, |r| r.doc()), expect.doc()) {
+                return Some(why);
+            }
+        }
+        replies.push(reply);
+    }
+    None
+}
+
+fn wanted(area: &str, only: &str) -> bool {
+    area.starts_with(only) && (area.starts_with("system/") || area.starts_with("core/") && area.contains("/commands/"))
+}
+
+/// Some cases nest deeper than the reader's default limit.
+fn parse(line: &str) -> Json {
+    let mut reader = serde_json::Deserializer::from_str(line);
+    reader.disable_recursion_limit();
+    serde::Deserialize::deserialize(&mut reader).expect("JSON")
+}
+
+fn cases(dir: &Path, only: &str) -> Vec<(String, Json)> {
+    let mut files: Vec<_> = std::fs::read_dir(dir).expect("readable").filter_map(|f| f.ok().map(|f| f.path())).collect();
+    files.sort();
+    let mut out = Vec::new();
+    for file in files.iter().filter(|f| f.extension().is_some_and(|e| e == "gz")) {
+        let mut text = String::new();
+        flate2::read::GzDecoder::new(std::fs::File::open(file).expect("readable")).read_to_string(&mut text).expect("gzip");
+        for line in text.lines() {
+            // The area stands first; most lines need not be read further (some nest deeper than the reader allows).
+            let area = line.split('"').nth(3).unwrap_or("").to_owned();
+            if wanted(&area, only) {
+                out.push((area, parse(line)));
+            }
+        }
+    }
+    out
+}
+
+#[test]
+fn recorded_cases() {
+    let Ok(dir) = std::env::var("QUARRY_BEHAVIOUR") else {
+        eprintln!("skipped: QUARRY_BEHAVIOUR names no directory of recorded cases");
+        return;
+    };
+    // Deeply nested documents are read recursively by the test's own tools.
+    let run = std::thread::Builder::new().stack_size(256 << 20).spawn(move || run_all(&dir)).expect("a thread");
+    if let Err(panic) = run.join() {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+fn run_all(dir: &str) {
+    let only = std::env::var("QUARRY_AREA").unwrap_or_default();
+    let show: usize = std::env::var("QUARRY_SHOW").ok().and_then(|s| s.parse().ok()).unwrap_or(0);
+    let mut areas: BTreeMap<String, (usize, usize)> = BTreeMap::new();
+    for (area, case) in cases(Path::new(dir), &only) {
+        let why = run_case(&case);
+        let slot = areas.entry(area.clone()).or_default();
+        slot.1 += 1;
+        match why {
+            None => slot.0 += 1,
+            Some(why) => {
+                if slot.1 - slot.0 <= show {
+                    let text = case["steps"].to_string();
+                    println!("FAIL {area} #{}\n   {:.600}\n   {text:.700}", case["n"], why);
+                }
+            }
+        }
+    }
+    for (area, (good, all)) in &areas {
+        println!("{good:5} of {all:5}  {area}");
+    }
+    let sum = areas.values().fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
+    println!("{:5} of {:5}  all", sum.0, sum.1);
+    for (area, excused, _) in COMPLETE {
+        if let Some((good, all)) = areas.get(*area) {
+            assert!(good + excused >= *all, "{area}: {good} of {all}, excused {excused}");
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! Integration tests of the commands room, in process.
+
+mod behaviour;
+mod judge;
+mod protocol;

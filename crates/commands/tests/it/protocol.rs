@@ -1,0 +1,89 @@
+//! Replies as clients see them: errors, handshake, sessions.
+
+use crate::behaviour::{send, store};
+use commands::{Config, Outcome, Request, Service, SystemClock, WaitFor};
+use model::{DocBuf, Value, doc};
+use std::sync::Arc;
+
+pub(crate) fn service() -> Service {
+    Service::new(Config::default(), Arc::new(SystemClock::default()), store())
+}
+
+fn code(d: &DocBuf) -> i64 {
+    d.doc().field("code").as_i64_exact().unwrap_or(0)
+}
+
+#[test]
+fn unknown_commands_and_arguments() {
+    let s = service();
+    let mut c = s.connect("127.0.0.1:1");
+    let r = send(&s, &mut c, "admin", doc! { "atlasVersion": 1i32 }.doc());
+    assert_eq!(r.doc().field("errmsg").as_str(), Some("no such command: 'atlasVersion'"));
+    assert_eq!(r.doc().field("codeName").as_str(), Some("CommandNotFound"));
+    assert_eq!(code(&send(&s, &mut c, "admin", doc! { "Ping": 1i32 }.doc())), 59);
+    assert_eq!(code(&send(&s, &mut c, "admin", doc! {}.doc())), 59);
+    assert_eq!(code(&send(&s, &mut c, "admin", doc! { "ping": 1i32, "x": 1i32 }.doc())), 40415);
+    assert_eq!(code(&send(&s, &mut c, "admin", doc! { "ping": 1i32, "comment": 1i32, "comment": 2i32 }.doc())), 40413);
+    assert_eq!(code(&send(&s, &mut c, "a.b", doc! { "ping": 1i32 }.doc())), 73);
+    let mut reply = Vec::new();
+    s.handle(&mut c, &Request::new(doc! { "ping": 1i32 }.doc()), &mut reply);
+    assert_eq!(code(&DocBuf::from_bytes(reply).unwrap()), 40571);
+}
+
+#[test]
+fn replica_set_replies_carry_times() {
+    let s = service();
+    let mut c = s.connect("127.0.0.1:1");
+    let r = send(&s, &mut c, "admin", doc! { "ping": 1i32 }.doc());
+    let names: Vec<&str> = r.doc().iter().map(|(k, _)| k).collect();
+    assert_eq!(names, ["ok", "$clusterTime", "operationTime"]);
+    let alone = Service::new(Config { replica_set: None, ..Config::default() }, Arc::new(SystemClock::default()), store());
+    let mut c = alone.connect("127.0.0.1:1");
+    assert_eq!(send(&alone, &mut c, "admin", doc! { "ping": 1i32 }.doc()), doc! { "ok": 1.0 });
+    let r = send(&alone, &mut c, "admin", doc! { "hello": 1i32 }.doc());
+    assert!(!r.doc().contains("setName") && r.doc().contains("isWritablePrimary"));
+}
+
+#[test]
+fn hello_negotiates_and_waits() {
+    let s = service();
+    let mut c = s.connect("127.0.0.1:1");
+    let r = send(&s, &mut c, "admin", doc! { "isMaster": 1i32, "helloOk": true, "compression": ["snappy", "none", "zstd"] }.doc());
+    assert_eq!(r.doc().field("helloOk").as_bool(), Some(true));
+    assert_eq!(r.doc().field("setName").as_str(), Some("rs0"));
+    assert!(matches!(r.doc().field("maxWireVersion"), Value::Int32(27)));
+    assert_eq!(c.compressors, ["snappy", "zstd"]);
+    let version = r.doc().field("topologyVersion");
+    let ask = doc! { "hello": 1i32, "topologyVersion": version, "maxAwaitTimeMS": 10_000i32, "$db": "admin" };
+    let mut out = Vec::new();
+    let request = Request { exhaust_allowed: true, ..Request::new(ask.doc()) };
+    let Outcome::Wait { until_us, on: WaitFor::Topology } = s.handle(&mut c, &request, &mut out) else { panic!("must wait") };
+    assert!(out.is_empty() && until_us >= s.clock.monotonic_us() + 9_000_000);
+    assert_eq!(s.handle(&mut c, &Request { waited: true, ..request }, &mut out), Outcome::Exhaust);
+    s.topology_changed();
+    assert_eq!(s.handle(&mut c, &request, &mut Vec::new()), Outcome::Exhaust);
+    assert_eq!(code(&send(&s, &mut c, "admin", doc! { "hello": 1i32, "maxAwaitTimeMS": 1i32 }.doc())), 31368);
+}
+
+#[test]
+fn more_to_come_is_never_answered() {
+    let s = service();
+    let mut c = s.connect("127.0.0.1:1");
+    let mut out = Vec::new();
+    for body in [doc! { "ping": 1i32, "$db": "admin" }, doc! { "nothing": 1i32, "$db": "admin" }] {
+        let request = Request { more_to_come: true, ..Request::new(body.doc()) };
+        assert_eq!(s.handle(&mut c, &request, &mut out), Outcome::NoReply);
+    }
+    assert!(out.is_empty());
+}
+
+#[test]
+fn malformed_bodies_are_answered() {
+    let s = service();
+    let mut c = s.connect("127.0.0.1:1");
+    // A string whose declared length runs past its document.
+    let bytes = [20u8, 0, 0, 0, 2, b'p', 0, 99, 0, 0, 0, b'x', 0, 0, 0, 0, 0, 0, 0, 0];
+    let mut out = Vec::new();
+    s.handle(&mut c, &Request::new(model::Doc::new(&bytes).unwrap()), &mut out);
+    assert_eq!(code(&DocBuf::from_bytes(out).unwrap()), 22);
+}

@@ -1,0 +1,260 @@
+//! One configuration struct, scaled from one memory budget, and its translation into RocksDB options.
+//! Reasons stand beside the settings; figures for larger machines are a matter of `Config`, not of this file.
+
+use std::path::PathBuf;
+
+use rust_rocksdb::statistics::StatsLevel;
+use rust_rocksdb::{
+    AsRawPtr, BlockBasedIndexType, BlockBasedOptions, Cache, DBCompressionType, DBRecoveryMode, LogLevel,
+    LruCacheOptions, Options, WriteBufferManager,
+};
+use storage::{Table, counter_add, counter_decode, counter_encode};
+
+use crate::filter::{Dropped, install_filter};
+use crate::listener::Listener;
+
+const MB: usize = 1 << 20;
+
+/// Table format of new files, pinned so that an upgrade of the library does not change files silently. 6 is read by
+/// every RocksDB since 8.6.
+pub(crate) const TABLE_FORMAT: i32 = 6;
+
+/// Which block cache to build.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CacheKind {
+    /// Lock-free, for many cores.
+    HyperClock,
+    /// Sharded least-recently-used list.
+    Lru,
+}
+
+/// How to open the engine. Start from [`Config::with_budget`].
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Data directory; created when missing.
+    pub path: PathBuf,
+    /// Block cache, including memtables, index and filter blocks.
+    pub block_cache_bytes: usize,
+    /// All memtables together; charged to the block cache.
+    pub write_buffer_bytes: usize,
+    /// Flushes and compactions at the same time.
+    pub background_jobs: u32,
+    /// Longest time between a commit and its journal flush.
+    pub journal_commit_interval_ms: u64,
+    /// Bound on open table files.
+    pub open_files_max: u32,
+    /// Kind of block cache.
+    pub cache_kind: CacheKind,
+    /// Growing writes are refused below this much free space ...
+    pub free_bytes_min: u64,
+    /// ... or below this share of the file system, whichever is larger (but never more than 5 GB).
+    pub free_percent_min: u64,
+    /// Bound on compaction and flush writing, 0 for none.
+    pub background_bytes_per_s: u64,
+    /// Keep RocksDB's counters (cache hits, bytes read, ...) for `stats`.
+    pub statistics: bool,
+    /// Compress blocks; off for studies only.
+    pub compression: bool,
+    /// Create the directory's content when it is empty.
+    pub create: bool,
+}
+
+impl Config {
+    /// A configuration whose memory stays below `budget_bytes` (the engine's part of it: caches, memtables, table
+    /// readers, compaction buffers; allocator slack included).
+    pub fn with_budget(path: impl Into<PathBuf>, budget_bytes: usize) -> Self {
+        let budget = budget_bytes.max(64 * MB);
+        let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        Self {
+            path: path.into(),
+            block_cache_bytes: budget / 2,
+            write_buffer_bytes: (budget / 6).clamp(16 * MB, 4096 * MB),
+            background_jobs: u32::try_from(cores.clamp(2, 16)).unwrap_or(2),
+            journal_commit_interval_ms: 100,
+            open_files_max: 256,
+            cache_kind: CacheKind::HyperClock,
+            free_bytes_min: 256 * MB as u64,
+            free_percent_min: 2,
+            background_bytes_per_s: 0,
+            statistics: true,
+            compression: true,
+            create: true,
+        }
+    }
+
+    /// Memtable size of one table. `doc` and `idx` take most of the writes; four of each must fit the common bound.
+    fn memtable_bytes(&self, table: Table) -> usize {
+        let part = match table {
+            Table::Doc | Table::Idx => self.write_buffer_bytes / 4,
+            Table::Log => self.write_buffer_bytes / 8,
+            Table::Meta | Table::Cap | Table::Tmp => self.write_buffer_bytes / 16,
+        };
+        part.clamp(2 * MB, 256 * MB)
+    }
+
+    /// Immutable memtables a column family may collect before RocksDB stops writers; admission slows down before.
+    pub(crate) const MEMTABLES_MAX: i32 = 8;
+    /// Level-0 files at which admission begins to slow writers down, and at which RocksDB itself would.
+    pub(crate) const L0_SOFT: u64 = 12;
+    const L0_SLOWDOWN: i32 = 60;
+    const L0_STOP: i32 = 90;
+    /// Pending compaction bytes at which admission begins to slow writers down.
+    pub(crate) const PENDING_SOFT_BYTES: u64 = 4 << 30;
+}
+
+/// The parts of the options that outlive opening and are asked for figures later.
+pub(crate) struct Built {
+    pub(crate) db: Options,
+    pub(crate) tables: Vec<(Table, Options)>,
+    pub(crate) cache: Cache,
+    pub(crate) memtables: WriteBufferManager,
+}
+
+/// Translates the configuration.
+pub(crate) fn build(config: &Config, dropped: &Dropped, listener: Listener) -> Built {
+    let cache = match config.cache_kind {
+        CacheKind::HyperClock => Cache::new_hyper_clock_cache(config.block_cache_bytes, 0),
+        CacheKind::Lru => {
+            let mut opts = LruCacheOptions::default();
+            opts.set_capacity(config.block_cache_bytes);
+            // Few shards: a small cache cut into many pieces evicts too early and cannot hold a 16 MB value.
+            opts.set_num_shard_bits(2);
+            Cache::new_lru_cache_opts(&opts)
+        }
+    };
+    let memtables =
+        WriteBufferManager::new_write_buffer_manager_with_cache(config.write_buffer_bytes, false, cache.clone());
+    let mut db = Options::default();
+    db.create_if_missing(true);
+    db.create_missing_column_families(true);
+    db.set_max_background_jobs(i32::try_from(config.background_jobs.max(2)).unwrap_or(2));
+    db.set_max_open_files(i32::try_from(config.open_files_max).unwrap_or(256));
+    db.set_max_file_opening_threads(2);
+    db.set_write_buffer_manager(&memtables);
+    db.set_max_total_wal_size((8 * config.write_buffer_bytes).clamp(128 * MB, 1024 * MB) as u64);
+    db.set_wal_recovery_mode(DBRecoveryMode::PointInTime);
+    // Writeback is spread, so an fsync never has hundreds of megabytes before it.
+    db.set_bytes_per_sync(MB as u64);
+    db.set_wal_bytes_per_sync(512 << 10);
+    db.set_enable_pipelined_write(true);
+    // Spinning for a few microseconds hurts when there are only two cores.
+    db.set_enable_write_thread_adaptive_yield(config.background_jobs > 4);
+    db.set_delayed_write_rate(16 * MB as u64);
+    db.set_max_subcompactions(if config.background_jobs >= 8 { 4 } else { 1 });
+    db.set_compaction_readahead_size(2 * MB);
+    db.set_avoid_unnecessary_blocking_io(true);
+    db.set_stats_dump_period_sec(0);
+    db.set_log_level(LogLevel::Warn);
+    db.set_max_log_file_size(4 * MB);
+    db.set_keep_log_file_num(4);
+    db.set_max_manifest_file_size(16 * MB);
+    db.add_event_listener(listener);
+    if config.statistics {
+        db.enable_statistics();
+        db.set_statistics_level(StatsLevel::ExceptHistogramOrTimers);
+    }
+    if config.background_bytes_per_s > 0 {
+        let rate = i64::try_from(config.background_bytes_per_s).unwrap_or(i64::MAX);
+        db.set_ratelimiter(rate, 100_000, 10);
+    }
+    let tables = Table::ALL
+        .iter()
+        .map(|&table| (table, table_options(config, table, &cache, dropped)))
+        .collect();
+    Built {
+        db,
+        tables,
+        cache,
+        memtables,
+    }
+}
+
+fn table_options(config: &Config, table: Table, cache: &Cache, dropped: &Dropped) -> Options {
+    let mut opts = Options::default();
+    opts.set_write_buffer_size(config.memtable_bytes(table));
+    opts.set_max_write_buffer_number(Config::MEMTABLES_MAX);
+    opts.set_min_write_buffer_number_to_merge(1);
+    opts.set_level_compaction_dynamic_level_bytes(true);
+    opts.set_level_zero_file_num_compaction_trigger(4);
+    opts.set_level_zero_slowdown_writes_trigger(Config::L0_SLOWDOWN);
+    opts.set_level_zero_stop_writes_trigger(Config::L0_STOP);
+    // Far above what admission tolerates: the engine's own brakes are a last resort.
+    opts.set_soft_pending_compaction_bytes_limit(64 << 30);
+    opts.set_hard_pending_compaction_bytes_limit(256 << 30);
+    // As large as the level-0 files that trigger its compaction, so that step rewrites about one to one.
+    opts.set_max_bytes_for_level_base((4 * config.memtable_bytes(table)).max(32 * MB) as u64);
+    opts.set_target_file_size_base((config.memtable_bytes(table)).clamp(16 * MB, 64 * MB) as u64);
+    opts.set_memtable_max_range_deletions(100);
+    opts.set_min_tombstones_for_range_conversion(100);
+    // Files untouched for a month are rewritten, so dropped idents disappear from everywhere in the end.
+    opts.set_periodic_compaction_seconds(30 * 24 * 3600);
+    set_compression(&mut opts, config, table);
+    if table == Table::Doc || table == Table::Idx {
+        // An insert asks for its own key first; this answers for the keys still in memory.
+        opts.set_memtable_whole_key_filtering(true);
+        opts.set_memtable_prefix_bloom_ratio(0.05);
+        opts.add_compact_on_deletion_collector_factory(128 << 10, 64 << 10, 0.5);
+    }
+    if table == Table::Meta {
+        opts.set_merge_operator_associative("quarry.counter", |_key, old, operands| {
+            let sum = operands
+                .iter()
+                .map(counter_decode)
+                .fold(old.map_or([0, 0], counter_decode), counter_add);
+            Some(counter_encode(sum).to_vec())
+        });
+        opts.set_max_successive_merges(32);
+    } else {
+        install_filter(&mut opts, dropped.of(table));
+    }
+    opts.set_block_based_table_factory(&block_options(table, cache));
+    opts
+}
+
+fn set_compression(opts: &mut Options, config: &Config, table: Table) {
+    use DBCompressionType::{Lz4, None as Plain, Zstd};
+    if !config.compression {
+        opts.set_compression_type(Plain);
+        return;
+    }
+    match table {
+        // One kind on all levels lets files move down without being rewritten.
+        Table::Log | Table::Cap | Table::Tmp => opts.set_compression_type(Lz4),
+        Table::Meta => opts.set_compression_type(Plain),
+        Table::Doc | Table::Idx => {
+            opts.set_compression_per_level(&[Plain, Lz4, Lz4, Lz4, Lz4, Lz4, Zstd]);
+            opts.set_bottommost_compression_type(Zstd);
+            opts.set_bottommost_compression_options(-14, 1, 0, 0, true);
+        }
+    }
+}
+
+fn block_options(table: Table, cache: &Cache) -> BlockBasedOptions {
+    let mut block = BlockBasedOptions::default();
+    block.set_block_cache(cache);
+    block.set_format_version(TABLE_FORMAT);
+    block.set_block_size(8 << 10);
+    block.set_metadata_block_size(4 << 10);
+    // Indexes and filters are cut into blocks that compete in the cache: no memory beside the budget.
+    block.set_index_type(BlockBasedIndexType::TwoLevelIndexSearch);
+    block.set_cache_index_and_filter_blocks(true);
+    block.set_cache_index_and_filter_blocks_with_high_priority(true);
+    block.set_pin_l0_filter_and_index_blocks_in_cache(true);
+    block.set_pin_top_level_index_and_filter(true);
+    block.set_optimize_filters_for_memory(true);
+    // Trades a little space for seeks inside a block that need no binary search over deltas of whole keys.
+    block.set_index_block_restart_interval(4);
+    if table != Table::Log && table != Table::Tmp {
+        block.set_partition_filters(true);
+        block.set_whole_key_filtering(true);
+        // Bloom on the young levels (cheap to build), ribbon below (a third smaller).
+        block.set_hybrid_ribbon_filter(10.0, 2);
+    }
+    block
+}
+
+/// The raw options handle, for the few settings the binding crate does not offer.
+pub(crate) fn raw(opts: &Options) -> *mut rust_rocksdb::ffi_raw::rocksdb_options_t {
+    // SAFETY: the pointer is used by the caller while `opts` is borrowed and alive, and never freed through it.
+    unsafe { opts.as_raw_ptr() }
+}

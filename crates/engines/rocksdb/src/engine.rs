@@ -1,0 +1,393 @@
+//! The engine: `storage::Engine` put together from the parts beside this file.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rust_rocksdb::checkpoint::Checkpoint;
+use rust_rocksdb::{
+    Cache, ColumnFamilyDescriptor, DB, FlushOptions, Range, SizeApproximationFlags, WriteBufferManager,
+};
+use storage::{
+    Batch, Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, IdentSet, KeyRange, Read, Result,
+    Snapshot, StatSink, StorageError, Table, Verified, WriteClass,
+};
+
+use crate::config::{self, Built, Config};
+use crate::cursor::RocksCursor;
+use crate::error;
+use crate::ffi::{Db, family_name};
+use crate::filter::Dropped;
+use crate::flow::Gate;
+use crate::journal::Journal;
+use crate::keeper::{Charge, Keeper, Watch};
+use crate::listener::{Events, Listener};
+use crate::open;
+use crate::snapshot::RocksSnapshot;
+use crate::stats;
+
+/// An open RocksDB behind the storage contract.
+pub struct RocksEngine {
+    journal: Journal,
+    keeper: Keeper,
+    db: Arc<Db>,
+    built: Built,
+    config: Config,
+    caps: Caps,
+    dropped: Dropped,
+    gate: Arc<Gate>,
+    watch: Arc<Watch>,
+    events: Arc<Events>,
+    closed: AtomicBool,
+}
+
+impl RocksEngine {
+    /// Opens or creates the database in `config.path`.
+    ///
+    /// # Errors
+    /// [`StorageError::Locked`], [`StorageError::ForeignDirectory`], [`StorageError::NewerFormat`],
+    /// [`StorageError::Corrupt`], [`StorageError::Full`], [`StorageError::Io`]: each one clear line.
+    pub fn open(config: Config) -> Result<Self> {
+        open::claim(&config.path, config.create)?;
+        let dropped = Dropped::default();
+        let events = Arc::new(Events::default());
+        let built = config::build(&config, &dropped, Listener(Arc::clone(&events)));
+        let families = built
+            .tables
+            .iter()
+            .map(|(table, opts)| ColumnFamilyDescriptor::new(family_name(*table), opts.clone()));
+        let db = DB::open_cf_descriptors(&built.db, &config.path, families)
+            .map_err(|error| error::sort_open(&config.path, error.into_string()))?;
+        let db = Arc::new(Db::new(db)?);
+        let (gate, watch) = (Arc::new(Gate::new()), Arc::new(Watch::new()));
+        let journal = Journal::start(
+            Arc::clone(&db),
+            Duration::from_millis(config.journal_commit_interval_ms.max(1)),
+        )?;
+        let keeper = Keeper::start(Charge {
+            db: Arc::clone(&db),
+            config: config.clone(),
+            gate: Arc::clone(&gate),
+            watch: Arc::clone(&watch),
+            events: Arc::clone(&events),
+            memtables: built.memtables.clone(),
+        })?;
+        let closed = AtomicBool::new(false);
+        let engine = Self {
+            journal,
+            keeper,
+            db,
+            built,
+            config,
+            caps: caps(),
+            dropped,
+            gate,
+            watch,
+            events,
+            closed,
+        };
+        engine.wipe_scratch()?;
+        Ok(engine)
+    }
+
+    /// Rewrites all files of a table, e.g. to see dropped idents disappear. For tests and studies: it is heavy.
+    pub fn compact(&self, table: Table) -> Result<()> {
+        self.check_open()?;
+        if let Some(family) = self.db.admin().cf_handle(family_name(table)) {
+            self.db.admin().compact_range_cf(family, None::<&[u8]>, None::<&[u8]>);
+        }
+        Ok(())
+    }
+
+    /// The binding crate's handle, for the floor measurement only: whoever writes through it breaks the contract.
+    #[doc(hidden)]
+    pub fn raw(&self) -> &DB {
+        self.db.admin()
+    }
+
+    pub(crate) fn db(&self) -> &Db {
+        &self.db
+    }
+
+    pub(crate) fn cache(&self) -> &Cache {
+        &self.built.cache
+    }
+
+    pub(crate) fn memtables(&self) -> &WriteBufferManager {
+        &self.built.memtables
+    }
+
+    pub(crate) fn events(&self) -> &Events {
+        &self.events
+    }
+
+    pub(crate) fn watch(&self) -> &Watch {
+        &self.watch
+    }
+
+    pub(crate) fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
+    pub(crate) fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    #[inline]
+    fn check_open(&self) -> Result<()> {
+        if self.closed.load(Ordering::Relaxed) {
+            Err(StorageError::Closed)
+        } else {
+            Ok(())
+        }
+    }
+
+    // Scratch data means nothing to a new process.
+    fn wipe_scratch(&self) -> Result<()> {
+        let mut any = false;
+        let opts = CursorOpts {
+            keys_only: true,
+            ..CursorOpts::default()
+        };
+        self.cursor(Table::Tmp, KeyRange::ALL, opts)?.visit(1, &mut |_, _| {
+            any = true;
+            false
+        })?;
+        if any {
+            self.drop_range(Table::Tmp, KeyRange::ALL)?;
+            let mut batch = Batch::new();
+            batch.delete_range(Table::Tmp, &[], storage::MAX_KEY);
+            self.db.write(batch.as_bytes(), true)?;
+        }
+        Ok(())
+    }
+
+    // RocksDB reports a standing background error on every write; say which kind it is.
+    fn explain(&self, error: StorageError) -> StorageError {
+        let StorageError::Io { .. } = error else { return error };
+        match self.events.background_error() {
+            Some(text) if error::is_full(&text) => StorageError::Full {
+                context: "the device was full during background work".to_owned(),
+            },
+            Some(_) => StorageError::ReadOnly {
+                context: "background work failed, see the engine's log".to_owned(),
+            },
+            None => error,
+        }
+    }
+}
+
+fn caps() -> Caps {
+    Caps {
+        name: "rocksdb",
+        persistent: true,
+        key_bytes_max: 1 << 16,
+        value_bytes_max: 64 << 20,
+        // A batch becomes one journal record and one memtable insertion.
+        batch_bytes_max: 256 << 20,
+        delete_range: true,
+        physical_drop: true,
+        checkpoint: true,
+        concurrent_writers: true,
+        long_snapshots: false,
+    }
+}
+
+impl Read for RocksEngine {
+    fn get(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
+        self.check_open()?;
+        self.db.get(self.db.latest(), table, key, out)
+    }
+
+    fn get_with(&self, table: Table, key: &[u8], f: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        self.check_open()?;
+        self.db.get_with(self.db.latest(), table, key, f)
+    }
+
+    fn multi_get(&self, table: Table, keys: &[&[u8]], each: &mut dyn FnMut(usize, Option<&[u8]>)) -> Result<()> {
+        self.check_open()?;
+        self.db.multi_get(self.db.latest(), table, keys, each)
+    }
+
+    fn cursor(&self, table: Table, range: KeyRange<'_>, opts: CursorOpts) -> Result<Box<dyn Cursor>> {
+        self.check_open()?;
+        range.check()?;
+        Ok(Box::new(RocksCursor::new(&self.db, None, table, range, opts)))
+    }
+}
+
+impl Engine for RocksEngine {
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
+        self.check_open()?;
+        Ok(Arc::new(RocksSnapshot::take(&self.db)))
+    }
+
+    fn admit(&self, bytes: usize, class: WriteClass) -> Duration {
+        self.gate.pass(bytes, class)
+    }
+
+    fn apply(&self, batch: &Batch, durability: Durability) -> Result<CommitPos> {
+        self.check_open()?;
+        if batch.byte_len() > self.caps.batch_bytes_max {
+            let (len, max) = (batch.byte_len(), self.caps.batch_bytes_max);
+            return Err(StorageError::TooLarge {
+                what: "batch",
+                len,
+                max,
+            });
+        }
+        self.watch.check_room(batch)?;
+        self.db
+            .write(batch.as_bytes(), durability != Durability::None)
+            .map_err(|error| self.explain(error))?;
+        let pos = CommitPos(self.db.sequence());
+        if durability == Durability::Journaled {
+            self.journal.wait(pos)?;
+        }
+        Ok(pos)
+    }
+
+    fn durable_pos(&self) -> CommitPos {
+        self.journal.durable_pos()
+    }
+
+    fn wait_durable(&self, pos: CommitPos) -> Result<()> {
+        self.check_open()?;
+        self.journal.wait(pos)
+    }
+
+    fn hurry(&self, pos: CommitPos) {
+        self.journal.hurry(pos);
+    }
+
+    fn on_durable(&self, hook: DurableHook) {
+        self.journal.on_durable(hook);
+    }
+
+    fn drop_range(&self, table: Table, range: KeyRange<'_>) -> Result<()> {
+        self.check_open()?;
+        range.check()?;
+        if range.is_empty() {
+            return Ok(());
+        }
+        self.db.delete_files(table, range.lower, &below(range.upper))
+    }
+
+    fn set_dropped(&self, table: Table, idents: Arc<IdentSet>) {
+        self.dropped.of(table).store(idents);
+    }
+
+    fn approx_size(&self, table: Table, range: KeyRange<'_>) -> Result<u64> {
+        self.check_open()?;
+        range.check()?;
+        if range.is_empty() {
+            return Ok(0);
+        }
+        let admin = self.db.admin();
+        let Some(family) = admin.cf_handle(family_name(table)) else {
+            return Ok(0);
+        };
+        let flags = SizeApproximationFlags::INCLUDE_MEMTABLE | SizeApproximationFlags::INCLUDE_FILES;
+        let sizes = admin
+            .get_approximate_sizes_cf_with_flags(family, flags, &[Range::new(range.lower, range.upper)])
+            .map_err(|error| error::sort("a size estimate", error.into_string()))?;
+        Ok(sizes.iter().sum())
+    }
+
+    fn stats(&self, sink: &mut StatSink<'_>) {
+        stats::report(self, &self.built.db, self.config.statistics, sink);
+    }
+
+    fn checkpoint(&self, path: &Path) -> Result<()> {
+        self.check_open()?;
+        let said = |error: rust_rocksdb::Error| error::sort("a checkpoint", error.into_string());
+        Checkpoint::new(self.db.admin())
+            .map_err(said)?
+            .create_checkpoint(path)
+            .map_err(said)?;
+        open::mark(path)
+    }
+
+    fn verify(&self) -> Result<Verified> {
+        self.check_open()?;
+        let bytes = Table::ALL
+            .iter()
+            .filter_map(|&table| self.db.property(table, c"rocksdb.live-sst-files-size"))
+            .sum();
+        let findings = match self.db.admin().verify_checksum() {
+            Ok(()) => Vec::new(),
+            Err(error) => vec![error.into_string()],
+        };
+        Ok(Verified { bytes, findings })
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.check_open()?;
+        let admin = self.db.admin();
+        let mut opts = FlushOptions::default();
+        opts.set_wait(true);
+        for table in Table::ALL {
+            if let Some(family) = admin.cf_handle(family_name(table)) {
+                admin
+                    .flush_cf_opt(family, &opts)
+                    .map_err(|error| self.explain(error::sort("a flush", error.into_string())))?;
+            }
+        }
+        self.journal.wait(CommitPos(self.db.sequence()))
+    }
+
+    fn close(&self) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let flushed = self.flush();
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        self.keeper.stop();
+        self.journal.stop();
+        self.db.admin().cancel_all_background_work(true);
+        flushed
+    }
+}
+
+impl Drop for RocksEngine {
+    fn drop(&mut self) {
+        // Nobody is left to hear of a failure; the journal covers what could not be flushed.
+        let _ = self.close();
+    }
+}
+
+// RocksDB's limit is inclusive: the largest useful key below an exclusive upper bound. Exact after stripping a zero
+// byte; otherwise a key so close below that only absurd neighbours could lie between, and those merely stay.
+fn below(upper: &[u8]) -> Vec<u8> {
+    let mut key = upper.to_vec();
+    match key.pop() {
+        None | Some(0) => {}
+        Some(last) => {
+            key.push(last - 1);
+            key.extend_from_slice(&[0xFF; 32]);
+        }
+    }
+    key
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn below_stays_under_the_bound_and_above_its_neighbours() {
+        for upper in [&b"\0\0\0\x08"[..], b"a\0", b"\xff\xff\xff\xff", b"\0\0\x01\0"] {
+            let key = below(upper);
+            assert!(key.as_slice() < upper, "{upper:02x?}");
+        }
+        assert!(below(b"\0\0\0\x08").as_slice() > &b"\0\0\0\x07\xff\xff\xff"[..]);
+        assert_eq!(below(b"a\0"), b"a");
+    }
+}

@@ -1,0 +1,88 @@
+//! RocksDB's error texts sorted into `StorageError`. The text itself stays in `source()`.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use storage::StorageError;
+
+/// What RocksDB said.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Said(pub(crate) String);
+
+/// Sorts an error of a running engine; `step` says what was tried.
+pub(crate) fn sort(step: &'static str, text: String) -> StorageError {
+    if is_full(&text) {
+        return StorageError::Full {
+            context: format!("the device is full during {step}"),
+        };
+    }
+    let source = Some(Arc::new(Said(text.clone())) as storage::Cause);
+    let kind = text.split(':').next().unwrap_or_default();
+    match kind {
+        "Corruption" => StorageError::Corrupt {
+            context: step.to_owned(),
+            source,
+        },
+        "Shutdown in progress" => StorageError::Closed,
+        "Not implemented" => StorageError::Unsupported(step),
+        "Resource busy" | "Operation failed. Try again." | "Operation timed out" | "Result incomplete" => {
+            StorageError::Busy(step.to_owned())
+        }
+        _ => StorageError::Io {
+            context: step.to_owned(),
+            source,
+        },
+    }
+}
+
+/// Sorts an error of opening `path`.
+pub(crate) fn sort_open(path: &Path, text: String) -> StorageError {
+    let shown = path.display().to_string();
+    if text.contains("/LOCK") && (text.contains("lock") || text.contains("Lock")) && !text.contains("Permission denied")
+    {
+        return StorageError::Locked { path: shown };
+    }
+    match sort("opening", text) {
+        StorageError::Io { source, .. } => StorageError::Io {
+            context: format!("cannot open {shown}"),
+            source,
+        },
+        StorageError::Corrupt { source, .. } => StorageError::Corrupt { context: shown, source },
+        StorageError::Full { .. } => StorageError::Full {
+            context: format!("the device of {shown} is full"),
+        },
+        other => other,
+    }
+}
+
+/// The text speaks of a full device or an exhausted quota.
+pub(crate) fn is_full(text: &str) -> bool {
+    text.contains("No space left")
+        || text.contains("Disk quota exceeded")
+        || text.contains("NoSpace")
+        || text.contains("SpaceLimit")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_sorted() {
+        let full = "IO error: No space left on device: While appending to file: x.sst: No space left on device";
+        assert!(matches!(sort("a write", full.into()), StorageError::Full { .. }));
+        assert!(matches!(
+            sort("a read", "Corruption: bad block".into()),
+            StorageError::Corrupt { .. }
+        ));
+        let lock =
+            "IO error: lock hold by current process, acquire time 1 acquiring thread 2: /d/LOCK: No locks available";
+        assert!(matches!(
+            sort_open(Path::new("/d"), lock.into()),
+            StorageError::Locked { .. }
+        ));
+        let other = sort_open(Path::new("/d"), "IO error: Permission denied: /d/LOCK".into());
+        assert_eq!(other.to_string(), "input/output error: cannot open /d");
+    }
+}

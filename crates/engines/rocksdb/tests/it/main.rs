@@ -1,0 +1,4 @@
+//! RocksDB under the conformance suite, and what only it promises.
+
+mod contract;
+mod directory;

@@ -1,0 +1,268 @@
+//! `Doc` and `Array`: borrowed raw BSON. Reading is linear, allocation-free and total.
+
+use super::value::{Binary, ObjectId, Regex, Tag, Timestamp, Value};
+use crate::Decimal128;
+
+/// A raw BSON document. Copy; borrows its bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Doc<'a>(&'a [u8]);
+
+/// A raw BSON array (a document whose keys are ignored).
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Array<'a>(Doc<'a>);
+
+const EMPTY: &[u8] = &[5, 0, 0, 0, 0];
+
+impl<'a> Doc<'a> {
+    /// The document without fields.
+    pub const EMPTY: Doc<'static> = Doc(EMPTY);
+
+    /// Views `bytes` as a document. Checks only the length and the terminator; use [`super::validate`] at the door.
+    pub fn new(bytes: &'a [u8]) -> Option<Doc<'a>> {
+        let len = usize::try_from(i32::from_le_bytes(*bytes.first_chunk::<4>()?)).ok()?;
+        (len == bytes.len() && len >= 5 && bytes[len - 1] == 0).then_some(Doc(bytes))
+    }
+
+    /// Like [`Doc::new`] on a prefix of `bytes`; the empty document when malformed. For stored or already checked bytes.
+    pub fn from_prefix(bytes: &'a [u8]) -> Doc<'a> {
+        let Some(head) = bytes.first_chunk::<4>() else { return Doc::EMPTY };
+        let len = i32::from_le_bytes(*head).max(0) as usize;
+        bytes.get(..len).and_then(Doc::new).unwrap_or(Doc::EMPTY)
+    }
+
+    /// The bytes, length prefix and terminator included.
+    pub fn as_bytes(self) -> &'a [u8] {
+        self.0
+    }
+    /// Size in bytes.
+    pub fn len_bytes(self) -> usize {
+        self.0.len()
+    }
+    /// True without fields.
+    pub fn is_empty(self) -> bool {
+        self.0.len() <= 5
+    }
+    /// The elements, undecoded: name bytes, tag and payload.
+    pub fn elements(self) -> Elements<'a> {
+        Elements { rest: self.0.get(4..self.0.len().saturating_sub(1)).unwrap_or(&[]) }
+    }
+    /// Fields in order, decoded.
+    pub fn iter(self) -> impl Iterator<Item = (&'a str, Value<'a>)> + Clone {
+        self.elements().map(|e| (e.name_str(), e.value()))
+    }
+    /// The first field called `name`, undecoded.
+    pub fn get_element(self, name: &str) -> Option<Element<'a>> {
+        let name = name.as_bytes();
+        self.elements().find(|e| e.name == name)
+    }
+    /// The first field called `name`.
+    pub fn get(self, name: &str) -> Option<Value<'a>> {
+        self.get_element(name).map(|e| e.value())
+    }
+    /// The first field called `name`, or `Missing`.
+    pub fn field(self, name: &str) -> Value<'a> {
+        self.get(name).unwrap_or(Value::Missing)
+    }
+    /// True when there is a field called `name`.
+    pub fn contains(self, name: &str) -> bool {
+        self.get_element(name).is_some()
+    }
+    /// The first field.
+    pub fn first(self) -> Option<(&'a str, Value<'a>)> {
+        self.iter().next()
+    }
+    /// Number of fields; linear.
+    pub fn count(self) -> usize {
+        self.elements().count()
+    }
+    /// The same bytes seen as an array.
+    pub fn as_array(self) -> Array<'a> {
+        Array(self)
+    }
+    /// Copies into an owned buffer.
+    pub fn to_buf(self) -> super::DocBuf {
+        super::DocBuf::from_doc(self)
+    }
+}
+
+impl<'a> Array<'a> {
+    /// The array without elements.
+    pub const EMPTY: Array<'static> = Array(Doc(EMPTY));
+
+    /// Views `bytes` as an array; see [`Doc::new`].
+    pub fn new(bytes: &'a [u8]) -> Option<Array<'a>> {
+        Doc::new(bytes).map(Array)
+    }
+    /// The bytes, length prefix and terminator included.
+    pub fn as_bytes(self) -> &'a [u8] {
+        self.0.0
+    }
+    /// Elements in order, decoded.
+    pub fn iter(self) -> impl Iterator<Item = Value<'a>> + Clone {
+        self.0.elements().map(|e| e.value())
+    }
+    /// Elements in order, undecoded.
+    pub fn elements(self) -> Elements<'a> {
+        self.0.elements()
+    }
+    /// Element number `index`; linear.
+    pub fn get(self, index: usize) -> Option<Value<'a>> {
+        self.0.elements().nth(index).map(|e| e.value())
+    }
+    /// Number of elements; linear.
+    pub fn len(self) -> usize {
+        self.0.elements().count()
+    }
+    /// True without elements.
+    pub fn is_empty(self) -> bool {
+        self.0.is_empty()
+    }
+    /// The same bytes seen as a document.
+    pub fn as_doc(self) -> Doc<'a> {
+        self.0
+    }
+}
+
+impl std::fmt::Debug for Doc<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        crate::show::doc(*self, f)
+    }
+}
+impl std::fmt::Debug for Array<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        crate::show::array(*self, f)
+    }
+}
+
+/// One undecoded element.
+#[derive(Clone, Copy, Debug)]
+pub struct Element<'a> {
+    /// Field name without its terminator.
+    pub name: &'a [u8],
+    /// BSON type.
+    pub tag: Tag,
+    /// Payload bytes, exactly as long as the type demands.
+    pub payload: &'a [u8],
+}
+
+impl<'a> Element<'a> {
+    /// The name as text; empty when it is not UTF-8 (impossible past the door).
+    pub fn name_str(&self) -> &'a str {
+        std::str::from_utf8(self.name).unwrap_or("")
+    }
+
+    /// Decodes the payload.
+    pub fn value(&self) -> Value<'a> {
+        decode(self.tag, self.payload).unwrap_or(Value::Null)
+    }
+}
+
+/// Iterator over undecoded elements. Ends at the first malformed one.
+#[derive(Clone, Debug)]
+pub struct Elements<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Elements<'a> {
+    /// Iterates a run of elements without length prefix and terminator.
+    pub(crate) fn over(rest: &'a [u8]) -> Elements<'a> {
+        Elements { rest }
+    }
+    /// Bytes not yet read.
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+}
+
+impl<'a> Iterator for Elements<'a> {
+    type Item = Element<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Element<'a>> {
+        let (&tag, after_tag) = self.rest.split_first()?;
+        let name_len = after_tag.iter().position(|&b| b == 0)?;
+        let (name, after_name) = after_tag.split_at(name_len);
+        let body = after_name.get(1..)?;
+        let len = payload_len(Tag(tag), body)?;
+        let payload = body.get(..len)?;
+        self.rest = &body[len..];
+        Some(Element { name, tag: Tag(tag), payload })
+    }
+}
+
+fn read_len(b: &[u8]) -> Option<usize> {
+    usize::try_from(i32::from_le_bytes(*b.first_chunk::<4>()?)).ok()
+}
+
+fn cstr_len(b: &[u8]) -> Option<usize> {
+    b.iter().position(|&c| c == 0).map(|n| n + 1)
+}
+
+/// Length in bytes of a payload of this type at the start of `b`; `None` when it cannot be.
+#[inline]
+pub(crate) fn payload_len(tag: Tag, b: &[u8]) -> Option<usize> {
+    Some(match tag {
+        Tag::INT32 => 4,
+        Tag::DOUBLE | Tag::DATE | Tag::TIMESTAMP | Tag::INT64 => 8,
+        Tag::STRING | Tag::CODE | Tag::SYMBOL => read_len(b)?.checked_add(4)?,
+        Tag::DOCUMENT | Tag::ARRAY | Tag::CODE_WITH_SCOPE => read_len(b)?,
+        Tag::OBJECT_ID => 12,
+        Tag::BOOL => 1,
+        Tag::NULL | Tag::UNDEFINED | Tag::MIN_KEY | Tag::MAX_KEY => 0,
+        Tag::BINARY => read_len(b)?.checked_add(5)?,
+        Tag::DECIMAL128 => 16,
+        Tag::REGEX => {
+            let first = cstr_len(b)?;
+            first + cstr_len(b.get(first..)?)?
+        }
+        Tag::DB_POINTER => read_len(b)?.checked_add(16)?,
+        _ => return None,
+    })
+}
+
+fn text(b: &[u8]) -> Option<&str> {
+    std::str::from_utf8(b).ok()
+}
+
+/// `len(4) | bytes | 0` as text.
+fn string(b: &[u8]) -> Option<&str> {
+    text(b.get(4..b.len().checked_sub(1)?)?)
+}
+
+pub(crate) fn decode(tag: Tag, b: &[u8]) -> Option<Value<'_>> {
+    Some(match tag {
+        Tag::DOUBLE => Value::Double(f64::from_le_bytes(*b.first_chunk()?)),
+        Tag::STRING => Value::String(string(b)?),
+        Tag::DOCUMENT => Value::Document(Doc::new(b)?),
+        Tag::ARRAY => Value::Array(Array(Doc::new(b)?)),
+        Tag::BINARY => Value::Binary(Binary { subtype: *b.get(4)?, bytes: b.get(5..)? }),
+        Tag::UNDEFINED => Value::Undefined,
+        Tag::OBJECT_ID => Value::ObjectId(ObjectId(*b.first_chunk()?)),
+        Tag::BOOL => Value::Bool(*b.first()? != 0),
+        Tag::DATE => Value::Date(i64::from_le_bytes(*b.first_chunk()?)),
+        Tag::NULL => Value::Null,
+        Tag::REGEX => {
+            let split = b.iter().position(|&c| c == 0)?;
+            let options = b.get(split + 1..b.len().checked_sub(1)?)?;
+            Value::Regex(Regex { pattern: text(&b[..split])?, options: text(options)? })
+        }
+        Tag::DB_POINTER => {
+            let split = b.len().checked_sub(12)?;
+            Value::DbPointer(string(&b[..split])?, ObjectId(*b.get(split..)?.first_chunk()?))
+        }
+        Tag::CODE => Value::Code(string(b)?),
+        Tag::SYMBOL => Value::Symbol(string(b)?),
+        Tag::CODE_WITH_SCOPE => {
+            let code = b.get(4..)?;
+            let len = read_len(code)?.checked_add(4)?;
+            Value::CodeWithScope(string(code.get(..len)?)?, code.get(len..)?)
+        }
+        Tag::INT32 => Value::Int32(i32::from_le_bytes(*b.first_chunk()?)),
+        Tag::TIMESTAMP => Value::Timestamp(Timestamp::from_u64(u64::from_le_bytes(*b.first_chunk()?))),
+        Tag::INT64 => Value::Int64(i64::from_le_bytes(*b.first_chunk()?)),
+        Tag::DECIMAL128 => Value::Decimal128(Decimal128::from_le_bytes(*b.first_chunk()?)),
+        Tag::MIN_KEY => Value::MinKey,
+        Tag::MAX_KEY => Value::MaxKey,
+        _ => return None,
+    })
+}

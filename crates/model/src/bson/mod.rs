@@ -1,0 +1,19 @@
+//! BSON as views over bytes (`Doc`, `Array`, `Value`), as builders (`DocBuf`, `DocWriter`, `ArrayWriter`), and the
+//! validator of untrusted bytes. Everything past the door was validated once; readers here stay total nevertheless:
+//! on malformed bytes iteration ends, nothing panics.
+
+mod doc;
+mod validate;
+mod value;
+mod writer;
+
+pub use doc::{Array, Doc, Element, Elements};
+pub use validate::{MAX_DEPTH, validate, validate_with_limit};
+pub use value::{Binary, ObjectId, Regex, Tag, Timestamp, Value};
+pub use writer::{ArrayWriter, DocBuf, DocWriter, OwnedValue};
+pub(crate) use writer::write_payload;
+
+/// Largest document a client may store.
+pub const MAX_DOCUMENT_BYTES: usize = 16 * 1024 * 1024;
+/// Largest document the server itself may make (user limit plus slack for its own fields).
+pub const MAX_INTERNAL_BYTES: usize = MAX_DOCUMENT_BYTES + 16 * 1024;

@@ -1,0 +1,99 @@
+//! `MongoError`: what operators, query and commands return. One pointer wide, so that `Result` stays small.
+
+use crate::DocBuf;
+use crate::code;
+
+/// Result with a [`MongoError`].
+pub type Result<T> = std::result::Result<T, MongoError>;
+
+/// An error as MongoDB reports it: number, name (derived), message, labels, details.
+#[derive(Clone, PartialEq)]
+pub struct MongoError(Box<Inner>);
+
+#[derive(Clone, PartialEq)]
+struct Inner {
+    code: i32,
+    message: String,
+    labels: Vec<&'static str>,
+    /// Extra top-level fields of the error reply (`keyPattern`, `keyValue`, `errInfo`, ...).
+    extra: Option<DocBuf>,
+}
+
+impl MongoError {
+    /// An error with a code of [`code`] or a location number.
+    pub fn new(code: i32, message: impl Into<String>) -> MongoError {
+        MongoError(Box::new(Inner { code, message: message.into(), labels: Vec::new(), extra: None }))
+    }
+    /// 2 BadValue.
+    pub fn bad_value(message: impl Into<String>) -> MongoError {
+        MongoError::new(code::BAD_VALUE, message)
+    }
+    /// 9 FailedToParse.
+    pub fn failed_to_parse(message: impl Into<String>) -> MongoError {
+        MongoError::new(code::FAILED_TO_PARSE, message)
+    }
+    /// 14 TypeMismatch.
+    pub fn type_mismatch(message: impl Into<String>) -> MongoError {
+        MongoError::new(code::TYPE_MISMATCH, message)
+    }
+    /// 1 InternalError: a broken invariant of ours.
+    pub fn internal(message: impl Into<String>) -> MongoError {
+        MongoError::new(code::INTERNAL_ERROR, message)
+    }
+    /// Adds an error label.
+    #[must_use]
+    pub fn label(mut self, label: &'static str) -> MongoError {
+        self.0.labels.push(label);
+        self
+    }
+    /// Adds top-level fields to the reply.
+    #[must_use]
+    pub fn extra(mut self, fields: DocBuf) -> MongoError {
+        self.0.extra = Some(fields);
+        self
+    }
+    /// Puts words in front of the message, as parsers do when they pass an error up.
+    #[must_use]
+    pub fn context(mut self, prefix: &str) -> MongoError {
+        self.0.message = format!("{prefix} :: caused by :: {}", self.0.message);
+        self
+    }
+    /// The number.
+    pub fn code(&self) -> i32 {
+        self.0.code
+    }
+    /// The name, `Location<number>` for numbers without one.
+    pub fn code_name(&self) -> String {
+        code::name(self.0.code)
+    }
+    /// The message.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+    /// Error labels.
+    pub fn labels(&self) -> &[&'static str] {
+        &self.0.labels
+    }
+    /// Extra reply fields.
+    pub fn extra_fields(&self) -> Option<&DocBuf> {
+        self.0.extra.as_ref()
+    }
+}
+
+impl std::fmt::Debug for MongoError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({}): {}", self.code(), self.code_name(), self.message())
+    }
+}
+impl std::fmt::Display for MongoError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.message())
+    }
+}
+impl std::error::Error for MongoError {}
+
+/// `bail!(code, "format {x}")`: returns early with a [`MongoError`].
+#[macro_export]
+macro_rules! bail {
+    ($code:expr, $($fmt:tt)+) => { return Err($crate::MongoError::new($code, format!($($fmt)+))) };
+}

@@ -1,0 +1,33 @@
+//! The vocabulary of Quarry: BSON values as views over raw bytes, builders, the BSON order, exact numbers,
+//! errors with MongoDB's codes, namespaces and paths.
+//!
+//! Promises: no I/O, no clock, no randomness, no allocation to read a document. Must not know: storage, wire, commands.
+
+pub mod bson;
+pub mod code;
+pub mod compare;
+pub mod decimal;
+pub mod decimal_arith;
+mod doc_macro;
+pub mod error;
+#[cfg(feature = "extjson")]
+pub mod extjson;
+pub mod namespace;
+pub mod number;
+pub mod path;
+pub mod show;
+
+pub use bson::{
+    Array, ArrayWriter, Binary, Doc, DocBuf, DocWriter, Element, ObjectId, OwnedValue, Regex, Tag, Timestamp,
+    Value, validate,
+};
+pub use compare::{Collate, compare, compare_with};
+pub use decimal::Decimal128;
+pub use decimal_arith::Rounding;
+pub use error::{MongoError, Result};
+pub use namespace::Namespace;
+pub use number::Number;
+pub use path::FieldPath;
+
+/// Arena in which computed values live while one document or one batch is worked on.
+pub use bumpalo::Bump;

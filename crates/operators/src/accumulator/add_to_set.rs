@@ -1,0 +1,54 @@
+//! `$addToSet`: the distinct values (by the operation's collation) in the order they came; missing is left out.
+
+use super::elements::Elements;
+use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
+use crate::Cx;
+use model::{Bump, Result, Value};
+
+pub(super) static ACCUMULATORS: &[AccumulatorOp] =
+    &[AccumulatorOp { name: "$addToSet", parse: |cx, _, spec| AccumulatorSpec::of::<DistinctValues>(cx, spec) }];
+
+/// Values with the keys by which they are told apart.
+#[derive(Default)]
+pub(super) struct DistinctValues {
+    keys: rustc_hash::FxHashSet<Vec<u8>>,
+    key_bytes: usize,
+    values: Elements,
+    scratch: Vec<u8>,
+}
+
+/// What a set entry costs besides its bytes.
+const ENTRY_BYTES: usize = 32;
+
+impl Accumulator for DistinctValues {
+    fn add(&mut self, cx: &Cx<'_, '_>, value: Value<'_>) -> Result<()> {
+        if value.is_missing() {
+            return Ok(());
+        }
+        self.scratch.clear();
+        model::compare::equality_key(&value, cx.collate(), &mut self.scratch);
+        if !self.keys.contains(&self.scratch) {
+            self.key_bytes += self.scratch.len() + ENTRY_BYTES;
+            self.keys.insert(self.scratch.clone());
+            self.values.push(&value);
+        }
+        Ok(())
+    }
+    fn finish<'a>(&self, arena: &'a Bump) -> Result<Value<'a>> {
+        Ok(Value::Array(self.values.build(arena)))
+    }
+    fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.key_bytes + self.values.memory_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn table() {
+        crate::accumulator::check::table(&[
+            ("{'$addToSet': '$v'}", "[{'v': 2}, {'v': 1}, {'v': 2.0}, {}, {'v': null}, {'v': [1]}]", "[2, 1, null, [1]]"),
+            ("{'$addToSet': '$v'}", "[]", "[]"),
+        ]);
+    }
+}

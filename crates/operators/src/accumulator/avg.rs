@@ -1,0 +1,37 @@
+//! `$avg`: the mean of the numbers, a double or (once a decimal was seen) a decimal; null of none. Other types are left out.
+
+use super::numbers::Sum;
+use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
+use crate::Cx;
+use model::{Bump, Result, Value};
+
+pub(super) static ACCUMULATORS: &[AccumulatorOp] =
+    &[AccumulatorOp { name: "$avg", parse: |cx, _, spec| AccumulatorSpec::of::<Avg>(cx, spec) }];
+
+#[derive(Default)]
+struct Avg(Sum);
+
+impl Accumulator for Avg {
+    fn add(&mut self, _: &Cx<'_, '_>, value: Value<'_>) -> Result<()> {
+        self.0.add(&value);
+        Ok(())
+    }
+    fn finish<'a>(&self, _: &'a Bump) -> Result<Value<'a>> {
+        Ok(self.0.mean())
+    }
+    fn memory_bytes(&self) -> usize {
+        size_of::<Self>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn table() {
+        crate::accumulator::check::table(&[
+            ("{'$avg': '$v'}", "[{'v': 1}, {'v': 2}, {'v': 'x'}, {}]", "1.5"),
+            ("{'$avg': '$v'}", "[{'v': 1}, {'v': {'$numberDecimal': '2'}}]", "{'$numberDecimal': '1.5'}"),
+            ("{'$avg': '$v'}", "[{'v': null}]", "null"),
+        ]);
+    }
+}

@@ -1,0 +1,27 @@
+//! A growing array of copied values, in one buffer.
+
+use model::{Array, Bump, DocBuf, Value};
+
+/// Values in the order they were pushed.
+#[derive(Default)]
+pub(super) struct Elements {
+    buf: DocBuf,
+    count: usize,
+}
+
+impl Elements {
+    /// Appends a copy; missing becomes null.
+    pub(super) fn push(&mut self, v: &Value<'_>) {
+        let v = if v.is_missing() { Value::Null } else { *v };
+        self.buf.put(itoa::Buffer::new().format(self.count), v);
+        self.count += 1;
+    }
+    /// The array.
+    pub(super) fn build<'a>(&self, arena: &'a Bump) -> Array<'a> {
+        self.buf.doc().copy_into(arena).as_array()
+    }
+    /// Bytes held.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.buf.as_bytes().len()
+    }
+}

@@ -1,0 +1,44 @@
+//! `$first`, `$last`: the first / last document's value; missing becomes null.
+
+use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
+use crate::Cx;
+use model::{Bump, OwnedValue, Result, Value};
+
+pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[
+    AccumulatorOp { name: "$first", parse: |cx, _, spec| AccumulatorSpec::of::<End<false>>(cx, spec) },
+    AccumulatorOp { name: "$last", parse: |cx, _, spec| AccumulatorSpec::of::<End<true>>(cx, spec) },
+];
+
+#[derive(Default)]
+struct End<const LAST: bool>(Option<OwnedValue>);
+
+impl<const LAST: bool> Accumulator for End<LAST> {
+    fn add(&mut self, _: &Cx<'_, '_>, value: Value<'_>) -> Result<()> {
+        if LAST || self.0.is_none() {
+            self.0 = Some(value.to_owned_value());
+        }
+        Ok(())
+    }
+    fn finish<'a>(&self, arena: &'a Bump) -> Result<Value<'a>> {
+        Ok(match self.0.as_ref().map_or(Value::Null, OwnedValue::get) {
+            Value::Missing => Value::Null,
+            v => v.copy_into(arena),
+        })
+    }
+    fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.0.as_ref().map_or(0, OwnedValue::len_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn table() {
+        crate::accumulator::check::table(&[
+            ("{'$first': '$v'}", "[{'v': 'a'}, {'v': 'b'}]", "'a'"),
+            ("{'$last': '$v'}", "[{'v': 'a'}, {'v': [1]}]", "[1]"),
+            ("{'$first': '$v'}", "[{}, {'v': 'b'}]", "null"),
+            ("{'$last': '$v'}", "[]", "null"),
+        ]);
+    }
+}

@@ -1,0 +1,163 @@
+//! Accumulators of `$group` and of windows, a file each. Input values are borrowed and die with their document; a state
+//! copies what it keeps and says how many bytes that is.
+
+use crate::{Cx, expr::BoxExpr, expr::ParseCx};
+use model::{Bump, Doc, Result, Value};
+
+mod elements;
+pub(crate) mod n_spec;
+pub(crate) mod numbers;
+pub(crate) mod quantile_spec;
+
+/// Declares the accumulators of this folder: a module a name, and their table.
+macro_rules! accumulators {
+    ($($module:ident),* $(,)?) => {
+        $(pub(crate) mod $module;)*
+        static ACCUMULATORS: &[&[AccumulatorOp]] = &[$($module::ACCUMULATORS),*];
+    };
+}
+
+accumulators!(
+    add_to_set,
+    avg,
+    concat_arrays,
+    count,
+    first,
+    first_n,
+    javascript,
+    max,
+    max_n,
+    merge_objects,
+    percentile,
+    push,
+    set_union,
+    std_dev,
+    sum,
+    top,
+);
+
+/// State of one accumulator in one group.
+pub trait Accumulator: Send {
+    /// Takes the value of [`AccumulatorSpec::init`], once, before anything is added.
+    ///
+    /// # Errors
+    /// The operator's own codes.
+    fn init(&mut self, _value: Value<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    /// Takes one input value. Must copy what it keeps: the value dies with its document.
+    ///
+    /// # Errors
+    /// The operator's own codes.
+    fn add(&mut self, cx: &Cx<'_, '_>, value: Value<'_>) -> Result<()>;
+
+    /// The result so far, in `arena`.
+    ///
+    /// # Errors
+    /// The operator's own codes.
+    fn finish<'a>(&self, arena: &'a Bump) -> Result<Value<'a>>;
+
+    /// Bytes held, charged to the operation's memory budget.
+    fn memory_bytes(&self) -> usize;
+}
+
+/// A parsed accumulator: the expression fed to it, and how to begin a group.
+pub struct AccumulatorSpec {
+    /// Evaluated on each document; its value goes to [`Accumulator::add`].
+    pub input: BoxExpr,
+    /// Evaluated once a group (`n` of `$topN` and its like).
+    pub init: Option<BoxExpr>,
+    /// Makes the state of a new group, before [`Accumulator::init`].
+    pub start: Box<dyn Fn() -> Box<dyn Accumulator> + Send + Sync>,
+}
+
+impl AccumulatorSpec {
+    /// An accumulator of one expression without further arguments.
+    ///
+    /// # Errors
+    /// Those of the expression.
+    pub fn of<A: Accumulator + Default + 'static>(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<AccumulatorSpec> {
+        let input = crate::expr::parse(cx, spec)?;
+        Ok(AccumulatorSpec { input, init: None, start: Box::new(|| Box::new(A::default())) })
+    }
+
+    /// Makes the state of a new group. `cx.root` is the group's `_id`: what `init` may refer to.
+    ///
+    /// # Errors
+    /// Those of `init`.
+    pub fn begin<'a>(&'a self, cx: &Cx<'_, 'a>) -> Result<Box<dyn Accumulator>> {
+        let mut state = (self.start)();
+        if let Some(init) = &self.init {
+            let mut cx = *cx;
+            if !matches!(cx.root, Value::Document(_)) {
+                cx.root = Value::Document(Doc::EMPTY);
+            }
+            state.init(init.eval(&cx)?)?;
+        }
+        Ok(state)
+    }
+}
+
+/// One registered accumulator.
+pub struct AccumulatorOp {
+    /// With the dollar sign.
+    pub name: &'static str,
+    /// Parses the accumulator's argument.
+    pub parse: fn(&mut ParseCx<'_>, &'static str, Value<'_>) -> Result<AccumulatorSpec>,
+}
+
+/// The accumulator called `name` (with the dollar sign).
+pub fn find(name: &str) -> Option<&'static AccumulatorOp> {
+    ACCUMULATORS.iter().flat_map(|ops| ops.iter()).find(|op| op.name == name)
+}
+
+/// The names of all accumulators.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    ACCUMULATORS.iter().flat_map(|ops| ops.iter()).map(|op| op.name)
+}
+
+#[cfg(test)]
+pub(crate) mod check {
+    //! Table tests of accumulators: specification, documents, outcome (see `expr::check`).
+
+    use super::find;
+    use crate::expr::{ParseCx, table::json};
+    use crate::{Cx, Env};
+    use model::{Bump, OwnedValue, Result, Value};
+
+    /// Accumulates over an array of documents in one group with `_id: {n: 2}`.
+    pub(crate) fn eval(spec: &str, docs: &str) -> Result<OwnedValue> {
+        let (env, arena) = (Env::new(0, 1), Bump::new());
+        let (spec, docs, id) = (json(spec), json(docs), json("{'n': 2}"));
+        let (name, argument) = spec.get().as_doc().and_then(|d| d.first()).expect("one accumulator");
+        let op = find(name).unwrap_or_else(|| panic!("no accumulator {name}"));
+        let parsed = (op.parse)(&mut ParseCx::new(&env), op.name, argument)?;
+        let mut state = parsed.begin(&Cx::new(&arena, id.get(), &env))?;
+        for doc in docs.get().as_array().expect("an array of documents").iter() {
+            let cx = Cx::new(&arena, doc, &env);
+            state.add(&cx, parsed.input.eval(&cx)?)?;
+        }
+        assert!(state.memory_bytes() < 10_000);
+        state.finish(&arena).map(|v| v.to_owned_value())
+    }
+
+    /// Checks rows of (specification, documents, outcome).
+    pub(crate) fn table(rows: &[(&str, &str, &str)]) {
+        for (spec, docs, want) in rows {
+            let got = eval(spec, docs);
+            match (want.strip_prefix('!'), &got) {
+                (Some(code), Err(e)) => assert_eq!(e.code().to_string(), code, "{spec} over {docs}: {e:?}"),
+                (None, Ok(v)) => {
+                    let want = json(want);
+                    assert!(*v == want && same(v.get(), want.get()), "{spec} over {docs}: {v:?}, wanted {want:?}");
+                }
+                _ => panic!("{spec} over {docs}: {got:?}, wanted {want}"),
+            }
+        }
+    }
+
+    fn same(a: Value<'_>, b: Value<'_>) -> bool {
+        a.tag() == b.tag()
+    }
+}

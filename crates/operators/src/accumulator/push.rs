@@ -1,0 +1,38 @@
+//! `$push`: all values in the order they came; missing is left out.
+
+use super::elements::Elements;
+use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
+use crate::Cx;
+use model::{Bump, Result, Value};
+
+pub(super) static ACCUMULATORS: &[AccumulatorOp] =
+    &[AccumulatorOp { name: "$push", parse: |cx, _, spec| AccumulatorSpec::of::<Push>(cx, spec) }];
+
+#[derive(Default)]
+struct Push(Elements);
+
+impl Accumulator for Push {
+    fn add(&mut self, _: &Cx<'_, '_>, value: Value<'_>) -> Result<()> {
+        if !value.is_missing() {
+            self.0.push(&value);
+        }
+        Ok(())
+    }
+    fn finish<'a>(&self, arena: &'a Bump) -> Result<Value<'a>> {
+        Ok(Value::Array(self.0.build(arena)))
+    }
+    fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.0.memory_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn table() {
+        crate::accumulator::check::table(&[
+            ("{'$push': '$v'}", "[{'v': 1}, {}, {'v': null}, {'v': [1]}]", "[1, null, [1]]"),
+            ("{'$push': '$v'}", "[]", "[]"),
+        ]);
+    }
+}

@@ -1,0 +1,38 @@
+//! `$sum`: the sum of the numbers in the widest type seen (int, long, double, decimal); 0 of none. Other types are left out.
+
+use super::numbers::Sum;
+use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
+use crate::Cx;
+use model::{Bump, Result, Value};
+
+pub(super) static ACCUMULATORS: &[AccumulatorOp] =
+    &[AccumulatorOp { name: "$sum", parse: |cx, _, spec| AccumulatorSpec::of::<Total>(cx, spec) }];
+
+#[derive(Default)]
+pub(super) struct Total(Sum);
+
+impl Accumulator for Total {
+    fn add(&mut self, _: &Cx<'_, '_>, value: Value<'_>) -> Result<()> {
+        self.0.add(&value);
+        Ok(())
+    }
+    fn finish<'a>(&self, _: &'a Bump) -> Result<Value<'a>> {
+        Ok(self.0.total())
+    }
+    fn memory_bytes(&self) -> usize {
+        size_of::<Self>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn table() {
+        crate::accumulator::check::table(&[
+            ("{'$sum': '$v'}", "[{'v': 1}, {'v': 2}, {'v': 'x'}, {}, {'v': [5]}]", "3"),
+            ("{'$sum': '$v'}", "[{'v': 2147483647}, {'v': 1}]", "{'$numberLong': '2147483648'}"),
+            ("{'$sum': '$v'}", "[{'v': 1}, {'v': 2.0}]", "3.0"),
+            ("{'$sum': '$v'}", "[]", "0"),
+        ]);
+    }
+}

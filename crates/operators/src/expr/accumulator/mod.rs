@@ -1,0 +1,17 @@
+//! Accumulators used as expressions: over the elements of one array operand, else over the operands themselves.
+//! (`$first` and `$last` are array operators there, and `$firstN`, `$minN` and their like too.)
+
+crate::expr_family!(avg, max, percentile, std_dev, sum);
+
+use model::Value;
+
+/// Shows each value an expression accumulates over.
+fn each_value<'a>(args: &[Value<'a>], mut each: impl FnMut(Value<'a>)) {
+    match args {
+        [Value::Array(a)] => a.iter().for_each(each),
+        args => args.iter().for_each(|v| each(*v)),
+    }
+}
+
+/// Any number of operands.
+const ANY: (usize, usize) = (0, usize::MAX);

@@ -1,0 +1,36 @@
+//! `$log10`: the decimal logarithm of a positive number: a double, or a decimal for a decimal. Null and missing give null.
+//! 28765 not a number, 28761 not positive.
+
+use super::{at_or_below_zero, either, only_number};
+use crate::Cx;
+use crate::expr::{Operator, unary};
+use model::{Decimal128, Result, Value, bail};
+
+pub(super) static OPERATORS: &[Operator] =
+    &[Operator { name: "$log10", parse: |cx, name, spec| unary(cx, name, spec, log10) }];
+
+fn log10<'a>(_: &Cx<'_, 'a>, v: Value<'a>) -> Result<Value<'a>> {
+    if v.is_nullish() {
+        return Ok(Value::Null);
+    }
+    let n = only_number("$log10", &v)?;
+    if at_or_below_zero(n) {
+        bail!(28761, "$log10's argument must be a positive number, but is {}", model::show::Shown(&v));
+    }
+    Ok(either(n, f64::log10, Decimal128::log10))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn table() {
+        crate::expr::check::rows(&[
+            (r#"{"$log10": "$missing"}"#, "null null"),
+            (r#"{"$log10": "$s"}"#, "error 28765"),
+            (r#"{"$log10": 0}"#, "error 28761"),
+            (r#"{"$log10": {"$numberDecimal": "-0"}}"#, "error 28761"),
+            (r#"{"$log10": 1}"#, "double 0.0"),
+            (r#"{"$log10": {"$numberDouble": "NaN"}}"#, "double nan"),
+        ]);
+    }
+}

@@ -1,0 +1,3 @@
+//! Bitwise operators on ints and longs.
+
+crate::expr_family! { bit }

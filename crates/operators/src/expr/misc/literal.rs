@@ -1,0 +1,20 @@
+//! `$literal` (and its old name `$const`): the argument, unparsed. No errors.
+
+use crate::expr::{Constant, Operator};
+
+pub(super) static OPERATORS: &[Operator] = &[
+    Operator { name: "$literal", parse: |_, _, spec| Ok(Constant::boxed(spec)) },
+    Operator { name: "$const", parse: |_, _, spec| Ok(Constant::boxed(spec)) },
+];
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn table() {
+        crate::expr::table::table(&[
+            ("{'$literal': '$a'}", "{'a': 1}", "'$a'"),
+            ("{'$const': {'$nope': [1]}}", "{}", "{'$nope': [1]}"),
+            ("{'$literal': null}", "{}", "null"),
+        ]);
+    }
+}

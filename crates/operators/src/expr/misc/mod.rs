@@ -1,0 +1,3 @@
+//! Expressions that fit no other folder, a file each.
+
+crate::expr_family!(get_field, javascript, literal, meta, rand);

@@ -1,0 +1,3 @@
+//! Document expressions, a file each.
+
+crate::expr_family!(merge_objects, set_field);

@@ -1,0 +1,308 @@
+//! From a BSON specification to nodes: literals, field paths, variables, objects, arrays, operators.
+
+use super::{BoxExpr, Constant, CurrentPath, Expr, VarPath, find, fold};
+use crate::{Cx, Env, VarId};
+use model::{Array, Doc, FieldPath, MongoError, Result, Value, bail, code};
+
+/// Names of variables in scope while parsing.
+#[derive(Clone, Default)]
+pub struct Scope {
+    names: Vec<(String, VarId)>,
+}
+
+impl Scope {
+    /// The innermost variable of that name.
+    pub fn find(&self, name: &str) -> Option<VarId> {
+        self.names.iter().rev().find(|(n, _)| n == name).map(|(_, id)| *id)
+    }
+}
+
+/// State of parsing one specification.
+pub struct ParseCx<'e> {
+    /// The operation; constants are folded in it.
+    pub env: &'e Env,
+    /// User variables in scope.
+    pub scope: Scope,
+    next_var: VarId,
+    depth: usize,
+    /// Depth of filters being parsed; [`crate::filter`] keeps it.
+    pub(crate) filter_depth: usize,
+}
+
+/// Deepest nesting of expressions.
+const MAX_DEPTH: usize = 200;
+
+impl<'e> ParseCx<'e> {
+    /// A fresh state; the command's `let` variables are constants in it.
+    pub fn new(env: &'e Env) -> ParseCx<'e> {
+        ParseCx { env, scope: Scope::default(), next_var: 1, depth: 0, filter_depth: 0 }
+    }
+
+    /// Brings a variable into scope and gives it its number. Restore `scope` afterwards.
+    pub fn define(&mut self, name: &str) -> VarId {
+        let id = self.next_var;
+        self.next_var += 1;
+        self.scope.names.push((name.to_owned(), id));
+        id
+    }
+
+    /// Parses with variables in scope only for the duration of `body`.
+    ///
+    /// # Errors
+    /// Those of `body`.
+    pub fn scoped<T>(&mut self, body: impl FnOnce(&mut ParseCx<'e>) -> Result<T>) -> Result<T> {
+        let saved = self.scope.clone();
+        let result = body(self);
+        self.scope = saved;
+        result
+    }
+}
+
+/// Parses any expression.
+///
+/// # Errors
+/// 168 InvalidPipelineOperator for an unknown operator, 16872 / 17276 for bad paths and variables, and the operators' own.
+pub fn parse(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<BoxExpr> {
+    if cx.depth >= MAX_DEPTH {
+        bail!(code::OVERFLOW, "expression is nested deeper than {MAX_DEPTH} levels");
+    }
+    cx.depth += 1;
+    let parsed = parse_inner(cx, spec);
+    cx.depth -= 1;
+    let folded = fold(parsed?, cx.env);
+    match (cx.depth == 0).then(|| super::find_failure(folded.as_ref())).flatten() {
+        Some(error) => Err(error),
+        None => Ok(folded),
+    }
+}
+
+fn parse_inner(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<BoxExpr> {
+    match spec {
+        Value::String(s) if s.starts_with('$') => parse_path(cx, s),
+        Value::Document(d) => match d.first() {
+            Some((name, arg)) if name.starts_with('$') => {
+                if d.count() > 1 {
+                    bail!(15983, "an expression specification must contain exactly one field, the name of the expression. Found {} fields in {d:?}", d.count());
+                }
+                let Some(op) = find(name) else {
+                    bail!(code::INVALID_PIPELINE_OPERATOR, "Unrecognized expression '{name}'");
+                };
+                (op.parse)(cx, op.name, arg)
+            }
+            _ => parse_object(cx, d),
+        },
+        Value::Array(a) => {
+            let items = a.iter().map(|v| parse(cx, v)).collect::<Result<Vec<_>>>()?;
+            Ok(Box::new(ArrayExpr(items)))
+        }
+        v => Ok(Constant::boxed(v)),
+    }
+}
+
+/// Parses an object literal whose values are expressions. Fields whose value is missing are left out of the result.
+///
+/// # Errors
+/// 16410-family for dollar-prefixed and dotted names.
+pub fn parse_object(cx: &mut ParseCx<'_>, d: Doc<'_>) -> Result<BoxExpr> {
+    let mut fields = Vec::new();
+    for (name, v) in d.iter() {
+        check_field_name(name)?;
+        if fields.iter().any(|(n, _): &(String, BoxExpr)| n == name) {
+            bail!(16406, "duplicate field name specified in object literal: {d:?}");
+        }
+        fields.push((name.to_owned(), parse(cx, v)?));
+    }
+    Ok(Box::new(ObjectExpr(fields)))
+}
+
+/// Rules for names in object literals and paths.
+fn check_field_name(name: &str) -> Result<()> {
+    if name.is_empty() {
+        bail!(40353, "FieldPath must not be empty");
+    }
+    if name.starts_with('$') {
+        bail!(16410, "FieldPath field names may not start with '$'. Consider using $getField or $setField");
+    }
+    if name.contains('\0') {
+        bail!(16411, "FieldPath field names may not contain '\\0'");
+    }
+    if name.contains('.') {
+        bail!(16412, "FieldPath field names may not contain '.'. Consider using $getField or $setField");
+    }
+    Ok(())
+}
+
+/// Parses and checks a path as projections and expressions want it.
+pub(crate) fn check_path(path: &str) -> Result<FieldPath> {
+    if path.is_empty() {
+        bail!(40352, "FieldPath cannot be constructed with empty string");
+    }
+    if path.ends_with('.') {
+        bail!(40353, "FieldPath must not end with a '.'");
+    }
+    let parsed = FieldPath::new(path);
+    if parsed.parts().len() > 200 {
+        bail!(code::OVERFLOW, "FieldPath is too long");
+    }
+    for p in parsed.parts() {
+        if p.name.is_empty() {
+            bail!(15998, "FieldPath field names may not be empty strings.");
+        }
+        check_field_name(&p.name)?;
+    }
+    Ok(parsed)
+}
+
+fn parse_path(cx: &mut ParseCx<'_>, s: &str) -> Result<BoxExpr> {
+    let Some(var) = s.strip_prefix("$$") else {
+        let path = s.strip_prefix('$').unwrap_or(s);
+        if path.is_empty() {
+            bail!(16872, "'$' by itself is not a valid FieldPath");
+        }
+        let path = check_path(path)?;
+        if let Some(id) = cx.scope.find("CURRENT") {
+            return Ok(Box::new(VarPath { id: Some(id), path: Some(path) }));
+        }
+        return Ok(Box::new(CurrentPath(path)));
+    };
+    if var.is_empty() {
+        bail!(code::FAILED_TO_PARSE, "'$$' by itself is not a valid FieldPath");
+    }
+    let (name, rest) = var.split_once('.').map_or((var, None), |(n, r)| (n, Some(r)));
+    check_variable_name_for_read(name)?;
+    let path = rest.map(check_path).transpose()?;
+    let with_path = |v: Value<'_>| -> Result<BoxExpr> {
+        let arena = model::Bump::new();
+        let found = path.as_ref().map_or(v, |p| super::path::walk(v.copy_into(&arena), p.parts(), &arena));
+        Ok(Constant::boxed(found))
+    };
+    if let Some(id) = cx.scope.find(name) {
+        return Ok(Box::new(VarPath { id: Some(id), path }));
+    }
+    if let Some((_, v)) = cx.env.let_vars.iter().find(|(n, _)| n == name) {
+        return with_path(v.get());
+    }
+    match name {
+        "ROOT" => Ok(Box::new(VarPath { id: None, path })),
+        "CURRENT" => Ok(match path {
+            Some(path) => Box::new(CurrentPath(path)),
+            None => Box::new(VarPath { id: None, path: None }),
+        }),
+        "REMOVE" => Ok(Constant::boxed(Value::Missing)),
+        "NOW" => with_path(Value::Date(cx.env.now_ms)),
+        "CLUSTER_TIME" => match cx.env.cluster_time {
+            Some(t) => with_path(Value::Timestamp(t)),
+            None => bail!(10071200, "system variable $$CLUSTER_TIME is not available: the server is not part of a replica set"),
+        },
+        "USER_ROLES" => with_path(Value::Array(Array::EMPTY)),
+        _ => bail!(17276, "Use of undefined variable: {name}"),
+    }
+}
+
+fn check_variable_name_for_read(name: &str) -> Result<()> {
+    let first = name.chars().next();
+    let valid_first = first.is_some_and(|c| c.is_ascii_alphabetic() || !c.is_ascii());
+    if !valid_first {
+        bail!(code::FAILED_TO_PARSE, "'{name}' starts with an invalid character for a variable name");
+    }
+    if let Some(c) = name.chars().skip(1).find(|c| !(c.is_ascii_alphanumeric() || *c == '_' || !c.is_ascii())) {
+        bail!(code::FAILED_TO_PARSE, "'{name}' contains an invalid character for a variable name: '{c}'");
+    }
+    Ok(())
+}
+
+/// Parses operands: an array gives several, anything else is the only one.
+///
+/// # Errors
+/// 16020 when an exact number is wanted, 28667 when a range is.
+pub fn parse_args(cx: &mut ParseCx<'_>, name: &str, spec: Value<'_>, min: usize, max: usize) -> Result<Vec<BoxExpr>> {
+    let args = match spec {
+        Value::Array(a) => a.iter().map(|v| parse(cx, v)).collect::<Result<Vec<_>>>()?,
+        other => vec![parse(cx, other)?],
+    };
+    if args.len() < min || args.len() > max {
+        if min == max {
+            bail!(16020, "Expression {name} takes exactly {min} arguments. {} were passed in.", args.len());
+        }
+        bail!(28667, "Expression {name} takes at least {min} arguments, and at most {max}, but {} were passed in.", args.len());
+    }
+    Ok(args)
+}
+
+/// Parses an expression that must be constant and gives its value.
+///
+/// # Errors
+/// `code` when it is not constant.
+pub fn parse_constant(cx: &mut ParseCx<'_>, spec: Value<'_>, code: i32, what: &str) -> Result<model::OwnedValue> {
+    let e = parse(cx, spec)?;
+    let v = e.constant().ok_or_else(|| MongoError::new(code, format!("{what} must be a constant")))?;
+    Ok(v.to_owned_value())
+}
+
+/// `[e1, e2]`: missing elements become null.
+struct ArrayExpr(Vec<BoxExpr>);
+
+impl Expr for ArrayExpr {
+    fn eval<'a>(&'a self, cx: &Cx<'_, 'a>) -> Result<Value<'a>> {
+        let mut values = smallvec::SmallVec::<[Value<'a>; 8]>::new();
+        for e in &self.0 {
+            values.push(e.eval(cx)?);
+        }
+        Ok(Value::Array(Array::from_values_in(cx.arena, values)))
+    }
+    fn visit<'e>(&'e self, each: &mut dyn FnMut(&'e dyn Expr)) {
+        self.0.iter().for_each(|e| each(e.as_ref()));
+    }
+}
+
+/// `{a: e1, b: e2}`.
+struct ObjectExpr(Vec<(String, BoxExpr)>);
+
+impl Expr for ObjectExpr {
+    fn eval<'a>(&'a self, cx: &Cx<'_, 'a>) -> Result<Value<'a>> {
+        let mut values = smallvec::SmallVec::<[Value<'a>; 8]>::new();
+        for (_, e) in &self.0 {
+            values.push(e.eval(cx)?);
+        }
+        Ok(Value::Document(Doc::build_in(cx.arena, |w| {
+            for ((name, _), v) in self.0.iter().zip(&values) {
+                w.put(name, *v);
+            }
+        })))
+    }
+    fn visit<'e>(&'e self, each: &mut dyn FnMut(&'e dyn Expr)) {
+        self.0.iter().for_each(|(_, e)| each(e.as_ref()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::{Bump, doc};
+
+    fn run(spec: &model::DocBuf, root: &model::DocBuf) -> String {
+        let env = Env::new(0, 1);
+        let arena = Bump::new();
+        let e = parse(&mut ParseCx::new(&env), spec.doc().field("e")).unwrap();
+        let v = e.eval(&Cx::new(&arena, Value::Document(root.doc()), &env)).unwrap();
+        format!("{v:?}")
+    }
+
+    #[test]
+    fn paths_map_over_arrays_and_objects_nest() {
+        let root = doc! { "a": [{ "b": 1i32 }, { "b": 2i32 }, 3i32], "c": "x" };
+        assert_eq!(run(&doc! { "e": "$a.b" }, &root), "Array([ 1, 2 ])");
+        assert_eq!(run(&doc! { "e": { "x": "$c", "y": "$none" } }, &root), r#"Document({ x: "x" })"#);
+        assert_eq!(run(&doc! { "e": ["$none", 1i32] }, &root), "Array([ null, 1 ])");
+        assert_eq!(run(&doc! { "e": "$$ROOT.c" }, &root), r#"String("x")"#);
+    }
+
+    #[test]
+    fn unknown_operators_and_variables_have_their_codes() {
+        let env = Env::new(0, 1);
+        let fails = |d: model::DocBuf| parse(&mut ParseCx::new(&env), d.doc().field("e")).err().map(|e| e.code());
+        assert_eq!(fails(doc! { "e": { "$nope": 1i32 } }), Some(168));
+        assert_eq!(fails(doc! { "e": "$$nope" }), Some(17276));
+        assert_eq!(fails(doc! { "e": "$" }), Some(16872));
+    }
+}

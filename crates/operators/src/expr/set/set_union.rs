@@ -1,0 +1,36 @@
+//! `$setUnion`: elements that are in some array, each once. Null when an operand is nullish, empty without operands.
+//! Errors: 17043 no array.
+
+use super::Members;
+use crate::Cx;
+use crate::expr::{Operator, nary};
+use model::{Array, Result, Value, bail};
+
+pub(super) static OPERATORS: &[Operator] =
+    &[Operator { name: "$setUnion", parse: |cx, name, spec| nary(cx, name, spec, (0, usize::MAX), eval) }];
+
+fn eval<'a>(cx: &Cx<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
+    for v in args {
+        match v {
+            Value::Array(_) => {}
+            v if v.is_nullish() => return Ok(Value::Null),
+            v => bail!(17043, "All operands of $setUnion must be arrays. One argument is of type: {}", v.type_name()),
+        }
+    }
+    let mut seen = Members::new(cx.collate());
+    let distinct = args.iter().filter_map(Value::as_array).flat_map(Array::iter).filter(|v| seen.insert(v));
+    Ok(Value::Array(Array::from_values_in(cx.arena, distinct)))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn table() {
+        crate::expr::table::table(&[
+            ("{'$setUnion': [[3, 1, 3], [2, 3.0]]}", "{}", "[3, 1, 2]"),
+            ("{'$setUnion': []}", "{}", "[]"),
+            ("{'$setUnion': [null, 'x']}", "{}", "null"),
+            ("{'$setUnion': ['x', null]}", "{}", "!17043"),
+        ]);
+    }
+}

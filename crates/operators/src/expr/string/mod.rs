@@ -1,0 +1,79 @@
+//! Strings: by bytes and by code points, trimming, searching, replacing, regular expressions.
+
+crate::expr_family! { case, concat, index_of, length, regex, replace, split, strcasecmp, substr, trim }
+
+use crate::expr::date_text;
+use model::{Bump, Result, Value, bail};
+
+/// The text of a value where MongoDB coerces to one: null and missing are empty; numbers, dates and timestamps print.
+///
+/// # Errors
+/// 16007 for the other types.
+fn coerce<'a>(arena: &'a Bump, v: &Value<'a>) -> Result<&'a str> {
+    let text = match *v {
+        v if v.is_nullish() => return Ok(""),
+        Value::String(s) | Value::Symbol(s) | Value::Code(s) => return Ok(s),
+        Value::Int32(n) => n.to_string(),
+        Value::Int64(n) => n.to_string(),
+        Value::Double(n) => six_digits(n),
+        Value::Decimal128(n) => n.to_string(),
+        Value::Timestamp(t) => timestamp_text(t),
+        Value::Date(ms) => match date_text::iso(ms) {
+            Some(text) => text,
+            None => bail!(16007, "can't convert the date {ms} to a string: it is outside the years 0 to 9999"),
+        },
+        v => bail!(16007, "can't convert from BSON type {} to String", v.type_name()),
+    };
+    Ok(arena.alloc_str(&text))
+}
+
+/// A double as C's `%g` prints it, which is what coercion (unlike `$toString`) does.
+fn six_digits(n: f64) -> String {
+    if n.is_nan() {
+        return "nan".to_owned();
+    }
+    if n.is_infinite() {
+        return if n > 0.0 { "inf" } else { "-inf" }.to_owned();
+    }
+    let scientific = format!("{n:.5e}");
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let trim = |s: &str| match s.contains('.') {
+        true => s.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => s.to_owned(),
+    };
+    if n != 0.0 && !(-4..6).contains(&exponent) {
+        return format!("{}e{}{:02}", trim(mantissa), if exponent < 0 { '-' } else { '+' }, exponent.unsigned_abs());
+    }
+    trim(&format!("{n:.*}", usize::try_from(5 - exponent).unwrap_or(0)))
+}
+
+/// `Jul 20 18:40:00:1`: month, day, time and ordinal.
+fn timestamp_text(t: model::Timestamp) -> String {
+    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let seconds = i64::from(t.time);
+    let (_, month, day) = date_text::civil_from_days(seconds / 86_400);
+    let of_day = seconds % 86_400;
+    let month = usize::try_from(month - 1).ok().and_then(|m| MONTHS.get(m)).unwrap_or(&"");
+    format!("{month} {day:2} {:02}:{:02}:{:02}:{}", of_day / 3600, of_day / 60 % 60, of_day % 60, t.increment)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn coerced_doubles_have_six_digits() {
+        for (n, text) in [
+            (3.0, "3"), (3.14, "3.14"), (-0.0, "-0"), (1e6, "1e+06"), (123456.0, "123456"), (0.1 + 0.2, "0.3"),
+            (9007199254740992.0, "9.0072e+15"), (1e-5, "1e-05"), (0.0001, "0.0001"), (f64::NAN, "nan"), (999999.5, "1e+06"),
+        ] {
+            assert_eq!(six_digits(n), text);
+        }
+    }
+
+    #[test]
+    fn timestamps_print_without_their_year() {
+        assert_eq!(timestamp_text(model::Timestamp { time: 1_704_067_200, increment: 42 }), "Jan  1 00:00:00:42");
+    }
+}

@@ -1,0 +1,3 @@
+//! Timestamp expressions.
+
+crate::expr_family!(ts_second);

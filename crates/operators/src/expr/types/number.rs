@@ -1,0 +1,117 @@
+//! Conversions to numbers, dates and booleans.
+
+use super::{Kind, Target, binary, failure, unsupported};
+use crate::expr::date_text;
+use model::{Decimal128, Number, Result, Rounding, Value};
+
+/// To int, long, double, decimal or date.
+///
+/// # Errors
+/// 241 when there is no such conversion or the value is out of range.
+pub(super) fn convert<'a>(v: Value<'a>, to: &Target<'_>) -> Result<Value<'a>> {
+    if to.kind == Kind::Date {
+        return to_date(&v, to).map(Value::Date);
+    }
+    match v {
+        Value::Bool(b) => number(Number::Int32(i32::from(b)), &v, to),
+        Value::Int32(_) | Value::Int64(_) | Value::Double(_) | Value::Decimal128(_) => match Number::of(&v) {
+            Some(n) => number(n, &v, to),
+            None => Err(unsupported(&v, to)),
+        },
+        Value::Date(ms) if to.kind != Kind::Int => number(Number::Int64(ms), &v, to),
+        Value::String(s) => parse(s, &v, to),
+        Value::Binary(b) if to.kind != Kind::Decimal => binary::to_number(b.bytes, &v, to),
+        _ => Err(unsupported(&v, to)),
+    }
+}
+
+fn number<'a>(n: Number, v: &Value<'_>, to: &Target<'_>) -> Result<Value<'a>> {
+    let overflow = || failure(v, to.name, "Conversion would overflow target type");
+    Ok(match to.kind {
+        Kind::Int => Value::Int32(whole(n).and_then(|n| i32::try_from(n).ok()).ok_or_else(overflow)?),
+        Kind::Long => Value::Int64(whole(n).ok_or_else(overflow)?),
+        Kind::Decimal => Value::Decimal128(n.to_decimal()),
+        _ => {
+            let x = n.to_f64();
+            if let Number::Decimal(d) = n {
+                let lost = x.is_infinite() && !d.is_infinite() || x == 0.0 && !d.is_zero();
+                if lost {
+                    return Err(overflow());
+                }
+            }
+            Value::Double(x)
+        }
+    })
+}
+
+/// The integer part.
+fn whole(n: Number) -> Option<i64> {
+    match n {
+        Number::Double(x) => Number::Double(x.trunc()).to_i64_exact(),
+        Number::Decimal(d) => d.to_i64(Rounding::Trunc),
+        n => n.to_i64_exact(),
+    }
+}
+
+fn to_date(v: &Value<'_>, to: &Target<'_>) -> Result<i64> {
+    match v {
+        Value::Date(ms) | Value::Int64(ms) => Ok(*ms),
+        Value::Double(_) | Value::Decimal128(_) => Number::of(v)
+            .and_then(whole)
+            .ok_or_else(|| failure(v, to.name, "Conversion would overflow target type")),
+        Value::Timestamp(t) => Ok(i64::from(t.time) * 1000),
+        Value::ObjectId(id) => Ok(id.timestamp_ms()),
+        Value::String(s) => date_text::parse(s).ok_or_else(|| failure(v, to.name, "Error parsing date string")),
+        _ => Err(unsupported(v, to)),
+    }
+}
+
+fn parse<'a>(s: &str, v: &Value<'_>, to: &Target<'_>) -> Result<Value<'a>> {
+    let bad = || failure(v, to.name, "Failed to parse number in $convert");
+    Ok(match to.kind {
+        Kind::Int => Value::Int32(s.parse().map_err(|_| bad())?),
+        Kind::Long => Value::Int64(s.parse().map_err(|_| bad())?),
+        Kind::Double => Value::Double(parse_double(s).ok_or_else(bad)?),
+        _ => Value::Decimal128(parse_decimal(s).ok_or_else(bad)?),
+    })
+}
+
+/// Decimal or (signed) hexadecimal text of a double. A number beyond the range, or so small that digits are lost, is none.
+fn parse_double(s: &str) -> Option<f64> {
+    // MongoDB refuses only "0x" itself; its C library reads every other spelling.
+    if let [b'+' | b'-', b'0', b'x' | b'X', ..] | [b'0', b'X', ..] = s.as_bytes() {
+        return parse_hex_double(s);
+    }
+    let x: f64 = s.parse().ok()?;
+    let named = s.trim_start_matches(['+', '-']).starts_with(|c: char| c.is_ascii_alphabetic());
+    let mantissa = s.split(['e', 'E']).next().unwrap_or(s);
+    let zero = !mantissa.bytes().any(|b| (b'1'..=b'9').contains(&b));
+    (named || zero || x.is_normal()).then_some(x)
+}
+
+/// `-0x1.8p1`; the caller saw the prefix.
+fn parse_hex_double(s: &str) -> Option<f64> {
+    let digits = s.trim_start_matches(['+', '-']).get(2..)?;
+    let (mantissa, exponent) = digits.split_once(['p', 'P']).map_or((digits, None), |(m, e)| (m, Some(e)));
+    let mut exponent: i32 = exponent.map_or(Some(0), |e| e.parse().ok())?;
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    if whole.is_empty() && fraction.is_empty() {
+        return None;
+    }
+    let mut x = 0.0f64;
+    for c in whole.chars().chain(fraction.chars()) {
+        x = x * 16.0 + f64::from(c.to_digit(16)?);
+    }
+    exponent = exponent.checked_sub(i32::try_from(fraction.len()).ok()?.checked_mul(4)?)?;
+    let x = x * 2f64.powi(exponent);
+    let zero = !mantissa.bytes().any(|b| b.is_ascii_hexdigit() && b != b'0');
+    (zero || x.is_normal()).then_some(if s.starts_with('-') { -x } else { x })
+}
+
+fn parse_decimal(s: &str) -> Option<Decimal128> {
+    let d = Decimal128::parse_with(s, Rounding::Trunc)?;
+    let named = s.trim_start_matches(['+', '-']).starts_with(|c: char| c.is_ascii_alphabetic());
+    let mantissa = s.split(['e', 'E']).next().unwrap_or(s);
+    let lost = d.is_infinite() || d.is_zero() && mantissa.bytes().any(|b| (b'1'..=b'9').contains(&b));
+    (named || !lost).then_some(d)
+}

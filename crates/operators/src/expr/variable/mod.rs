@@ -1,0 +1,3 @@
+//! Expressions that bind variables.
+
+crate::expr_family!(r#let);

@@ -1,0 +1,165 @@
+//! `$eq $ne $gt $gte $lt $lte $in $nin`: type-bracketed comparison. Null equals missing (not undefined); NaN equals only
+//! NaN; MinKey and MaxKey stand below and above everything. A regular expression inside `$in` matches strings.
+//! Errors: 2 for undefined or a regular expression as operand of an ordering, for `$in` without an array, and for
+//! operators nested in `$in`.
+
+use super::regex::Pattern;
+use model::{Collate, Number, OwnedValue, Result, Value, bail, code, compare_with};
+use std::cmp::Ordering;
+
+/// Which comparison.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub enum CompareOp {
+    Eq,
+    Gt,
+    Gte,
+    Lt,
+    Lte,
+}
+
+/// A comparison with a constant.
+pub struct Compare {
+    /// Which.
+    pub op: CompareOp,
+    /// The constant.
+    pub value: OwnedValue,
+}
+
+impl Compare {
+    /// A comparison.
+    ///
+    /// # Errors
+    /// 2 for operands that cannot be compared with.
+    pub(super) fn new(op: CompareOp, value: Value<'_>, path: &str) -> Result<Compare> {
+        if matches!(value, Value::Undefined) {
+            bail!(code::BAD_VALUE, "cannot compare to undefined");
+        }
+        if op != CompareOp::Eq && matches!(value, Value::Regex(_)) {
+            bail!(code::BAD_VALUE, "Can't have RegEx as arg to predicate over field '{path}'.");
+        }
+        Ok(Compare { op, value: value.to_owned_value() })
+    }
+
+    pub(super) fn matches(&self, v: &Value<'_>, collate: Option<&dyn Collate>) -> bool {
+        matches(self.op, v, &self.value.get(), collate)
+    }
+}
+
+/// One value against a constant.
+pub(crate) fn matches(op: CompareOp, v: &Value<'_>, rhs: &Value<'_>, collate: Option<&dyn Collate>) -> bool {
+    use CompareOp::{Eq, Gt, Gte, Lt, Lte};
+    if let (Value::Int32(a), Value::Int32(b)) = (v, rhs) {
+        return holds(op, a.cmp(b));
+    }
+    let (a, b) = (model::compare::class(v), model::compare::class(rhs));
+    if a != b {
+        return match (v, rhs) {
+            (Value::Missing, Value::Null) => matches!(op, Eq | Gte | Lte),
+            (_, Value::MinKey) => matches!(op, Gt | Gte),
+            (_, Value::MaxKey) => matches!(op, Lt | Lte),
+            _ => false,
+        };
+    }
+    if let (Some(x), Some(y)) = (Number::of(v), Number::of(rhs))
+        && (x.is_nan() || y.is_nan())
+    {
+        return x.is_nan() && y.is_nan() && matches!(op, Eq | Gte | Lte);
+    }
+    holds(op, compare_with(v, rhs, collate))
+}
+
+fn holds(op: CompareOp, order: Ordering) -> bool {
+    match op {
+        CompareOp::Eq => order == Ordering::Equal,
+        CompareOp::Gt => order == Ordering::Greater,
+        CompareOp::Gte => order != Ordering::Less,
+        CompareOp::Lt => order == Ordering::Less,
+        CompareOp::Lte => order != Ordering::Greater,
+    }
+}
+
+/// The operand of `$in`.
+pub struct In {
+    /// Sorted by the operation's order, without duplicates.
+    pub values: Vec<OwnedValue>,
+    /// Regular expressions among the operands.
+    pub patterns: Vec<Pattern>,
+    /// Null is among the values.
+    pub has_null: bool,
+}
+
+impl In {
+    /// Parses the array.
+    ///
+    /// # Errors
+    /// 2 for anything else than an array, for nested operators and undefined; those of regular expressions.
+    pub(super) fn parse(name: &str, spec: Value<'_>, collate: Option<&dyn Collate>) -> Result<In> {
+        let Value::Array(items) = spec else { bail!(code::BAD_VALUE, "{name} needs an array") };
+        let mut parsed = In { values: Vec::new(), patterns: Vec::new(), has_null: false };
+        for v in items.iter() {
+            match v {
+                Value::Document(d) if is_operator_document(d) => {
+                    bail!(code::BAD_VALUE, "cannot nest $ under {name}")
+                }
+                Value::Undefined => bail!(code::BAD_VALUE, "InMatchExpression equality cannot be undefined"),
+                Value::Regex(r) => parsed.patterns.push(Pattern::new(r.pattern, r.options)?),
+                v => {
+                    parsed.has_null |= matches!(v, Value::Null);
+                    parsed.values.push(v.to_owned_value());
+                }
+            }
+        }
+        parsed.values.sort_by(|a, b| compare_with(&a.get(), &b.get(), collate));
+        parsed.values.dedup_by(|a, b| compare_with(&a.get(), &b.get(), collate) == Ordering::Equal);
+        Ok(parsed)
+    }
+
+    pub(super) fn matches(&self, v: &Value<'_>, collate: Option<&dyn Collate>) -> Result<bool> {
+        if v.is_missing() {
+            return Ok(self.has_null);
+        }
+        if self.values.binary_search_by(|x| compare_with(&x.get(), v, collate)).is_ok() {
+            return Ok(true);
+        }
+        for p in &self.patterns {
+            if p.matches(v)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// True for `{$gt: 1}`; false for `{}`, `{a: 1}` and for references (`$ref`, `$id`, `$db`).
+pub(super) fn is_operator_document(d: model::Doc<'_>) -> bool {
+    d.first().is_some_and(|(name, _)| name.starts_with('$') && !matches!(name, "$ref" | "$id" | "$db"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::CompareOp::{Eq, Gt, Gte, Lt, Lte};
+    use super::*;
+
+    #[test]
+    fn brackets_nulls_and_nan() {
+        let nan = Value::Double(f64::NAN);
+        for (op, v, rhs, wanted) in [
+            (Eq, Value::Int32(1), Value::Double(1.0), true),
+            (Eq, Value::Missing, Value::Null, true),
+            (Eq, Value::Undefined, Value::Null, false),
+            (Gte, Value::Missing, Value::Null, true),
+            (Gt, Value::Missing, Value::Null, false),
+            (Lt, Value::String("a"), Value::Int32(5), false),
+            (Eq, nan, nan, true),
+            (Lte, nan, nan, true),
+            (Lt, nan, Value::Int32(1), false),
+            (Gt, Value::Int32(1), Value::MinKey, true),
+            (Gte, Value::MaxKey, Value::MaxKey, true),
+            (Lt, Value::Bool(true), Value::MaxKey, true),
+            (Gt, Value::Bool(true), Value::MaxKey, false),
+        ] {
+            assert_eq!(matches(op, &v, &rhs, None), wanted, "{op:?} {v:?} {rhs:?}");
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Matching: a node on a document, a test on a value.
+
+use super::node::{Node, Test};
+use super::walk::{Leaf, walk_doc};
+use crate::Cx;
+use model::{Doc, FieldPath, Result, Value};
+use std::cell::Cell;
+use std::ops::ControlFlow;
+
+/// Records the array index a match went through.
+#[derive(Default)]
+pub struct Position(Cell<Option<usize>>);
+
+impl Position {
+    /// The index, when the match went through an array.
+    pub fn get(&self) -> Option<usize> {
+        self.0.get()
+    }
+    fn set(&self, index: usize) {
+        self.0.set(Some(index));
+    }
+}
+
+pub(super) fn node<'a>(n: &'a Node, doc: Doc<'a>, cx: &Cx<'_, 'a>, position: Option<&Position>) -> Result<bool> {
+    match n {
+        Node::AlwaysTrue => Ok(true),
+        Node::AlwaysFalse => Ok(false),
+        Node::And(nodes) => {
+            for n in nodes {
+                if !node(n, doc, cx, position)? {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        }
+        Node::Or(nodes) => any(nodes, doc, cx, position),
+        Node::Nor(nodes) => Ok(!any(nodes, doc, cx, None)?),
+        Node::Not(n) => Ok(!node(n, doc, cx, None)?),
+        Node::Field { path, test } => field(path, test, doc, cx, position),
+        Node::Expr(e) => Ok(e.eval(&Cx { root: Value::Document(doc), ..*cx })?.truthy()),
+        Node::JsonSchema(s) => s.matches(Value::Document(doc)),
+        Node::SampleRate(rate) => Ok(cx.env.random_f64() < *rate),
+    }
+}
+
+fn any<'a>(nodes: &'a [Node], doc: Doc<'a>, cx: &Cx<'_, 'a>, position: Option<&Position>) -> Result<bool> {
+    for n in nodes {
+        if node(n, doc, cx, position)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn field<'a>(
+    path: &FieldPath,
+    t: &'a Test,
+    doc: Doc<'a>,
+    cx: &Cx<'_, 'a>,
+    position: Option<&Position>,
+) -> Result<bool> {
+    let mut outcome = Ok(false);
+    let leaf = if t.wants_whole_array() { Leaf::Whole } else { Leaf::Traverse };
+    let _ = walk_doc(doc, path.parts(), leaf, None, &mut |v, index| match test(t, v, cx, position) {
+        Ok(false) => ControlFlow::Continue(()),
+        Ok(true) => {
+            if let (Some(p), Some(i)) = (position, index) {
+                p.set(i);
+            }
+            outcome = Ok(true);
+            ControlFlow::Break(())
+        }
+        Err(e) => {
+            outcome = Err(e);
+            ControlFlow::Break(())
+        }
+    });
+    outcome
+}
+
+pub(super) fn test<'a>(t: &'a Test, v: Value<'a>, cx: &Cx<'_, 'a>, position: Option<&Position>) -> Result<bool> {
+    match t {
+        Test::Compare(c) => Ok(c.matches(&v, cx.collate())),
+        Test::In(list) => list.matches(&v, cx.collate()),
+        Test::Exists => Ok(!v.is_missing()),
+        Test::Type(set) => Ok(set.contains(&v)),
+        Test::Regex(p) => p.matches(&v),
+        Test::Mod(m) => Ok(m.matches(&v)),
+        Test::Size(n) => Ok(v.as_array().is_some_and(|a| i64::try_from(a.len()) == Ok(*n))),
+        Test::Bits(b) => Ok(b.matches(&v)),
+        Test::ElemMatchObject(inner) => {
+            let Value::Array(a) = v else { return Ok(false) };
+            for (i, item) in a.iter().enumerate() {
+                let doc = match item {
+                    Value::Document(d) => d,
+                    Value::Array(a) => a.as_doc(),
+                    _ => continue,
+                };
+                if node(inner, doc, cx, None)? {
+                    if let Some(p) = position {
+                        p.set(i);
+                    }
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        }
+        Test::ElemMatchValue(tests) => {
+            let Value::Array(a) = v else { return Ok(false) };
+            for (i, item) in a.iter().enumerate() {
+                if super::element_matches(tests, item, cx)? {
+                    if let Some(p) = position {
+                        p.set(i);
+                    }
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        }
+        Test::All(tests) => super::element_matches(tests, v, cx),
+        Test::Not(inner) => Ok(!test(inner, v, cx, None)?),
+        Test::Never => Ok(false),
+    }
+}

@@ -1,0 +1,142 @@
+//! `$jsonSchema`: MongoDB's dialect of JSON Schema draft 4 with `bsonType`. A keyword that does not concern a value's type
+//! lets it pass. Not allowed: `$ref $schema default definitions format id`.
+
+mod matching;
+mod parse;
+
+use super::element::TypeSet;
+use super::regex::Pattern;
+use model::{Decimal128, OwnedValue, Result, Value};
+
+/// A parsed schema.
+#[derive(Default)]
+pub struct Schema {
+    /// `type` or `bsonType`.
+    types: Option<TypeSet>,
+    numeric: Vec<Bound>,
+    multiple_of: Option<Decimal128>,
+    min_length: Option<u64>,
+    max_length: Option<u64>,
+    pattern: Option<Pattern>,
+    min_items: Option<u64>,
+    max_items: Option<u64>,
+    unique_items: bool,
+    items: Option<Items>,
+    additional_items: Additional,
+    min_properties: Option<u64>,
+    max_properties: Option<u64>,
+    required: Vec<String>,
+    properties: Vec<(String, Schema)>,
+    pattern_properties: Vec<(Pattern, Schema)>,
+    additional_properties: Additional,
+    dependencies: Vec<(String, Dependency)>,
+    allowed: Option<Vec<OwnedValue>>,
+    all_of: Vec<Schema>,
+    any_of: Option<Vec<Schema>>,
+    one_of: Option<Vec<Schema>>,
+    not: Option<Box<Schema>>,
+    encrypted: bool,
+}
+
+/// `minimum` or `maximum`.
+struct Bound {
+    is_minimum: bool,
+    exclusive: bool,
+    value: OwnedValue,
+}
+
+enum Items {
+    /// One schema for every element.
+    Each(Box<Schema>),
+    /// A schema for each position.
+    Tuple(Vec<Schema>),
+}
+
+/// `additionalItems` and `additionalProperties`.
+#[derive(Default)]
+enum Additional {
+    #[default]
+    Allowed,
+    Forbidden,
+    Schema(Box<Schema>),
+}
+
+enum Dependency {
+    Fields(Vec<String>),
+    Schema(Box<Schema>),
+}
+
+impl Schema {
+    /// Parses the operand of `$jsonSchema`.
+    ///
+    /// # Errors
+    /// 14 for operands of a wrong type, 9 for unknown keywords and impossible numbers, 2 for unknown type names,
+    /// 51091 for patterns that do not compile.
+    pub(super) fn parse(spec: Value<'_>) -> Result<Schema> {
+        parse::schema(spec, "$jsonSchema", 0)
+    }
+
+    /// Does the value satisfy the schema?
+    ///
+    /// # Errors
+    /// 51156 for runaway patterns.
+    pub fn matches(&self, v: Value<'_>) -> Result<bool> {
+        matching::value(self, &v)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::{DocBuf, doc};
+
+    fn ok(schema: &DocBuf, d: &DocBuf) -> bool {
+        Schema::parse(Value::Document(schema.doc())).unwrap().matches(Value::Document(d.doc())).unwrap()
+    }
+
+    fn fails(schema: &DocBuf) -> Option<i32> {
+        Schema::parse(Value::Document(schema.doc())).err().map(|e| e.code())
+    }
+
+    #[test]
+    fn keywords_concern_their_types_only() {
+        let s = doc! { "properties": { "x": { "minimum": 5i32, "exclusiveMinimum": true, "minLength": 2i32 } } };
+        assert!(ok(&s, &doc! { "x": 6i32 }));
+        assert!(!ok(&s, &doc! { "x": 5i32 }));
+        assert!(ok(&s, &doc! { "x": "ab" }));
+        assert!(!ok(&s, &doc! { "x": "é" }));
+        assert!(ok(&s, &doc! { "y": 1i32 }));
+        let s = doc! { "properties": { "x": { "multipleOf": 0.1 } } };
+        assert!(ok(&s, &doc! { "x": 0.3 }));
+        assert!(!ok(&s, &doc! { "x": 0.35 }));
+        let s = doc! { "properties": { "x": { "uniqueItems": true, "items": [{ "type": "number" }], "additionalItems": false } } };
+        assert!(ok(&s, &doc! { "x": [1i32] }));
+        assert!(!ok(&s, &doc! { "x": [1i32, 2i32] }));
+    }
+
+    #[test]
+    fn combinations() {
+        let s = doc! { "oneOf": [{ "required": ["a"] }, { "required": ["b"] }], "not": { "required": ["c"] } };
+        assert!(ok(&s, &doc! { "a": 1i32 }));
+        assert!(!ok(&s, &doc! { "a": 1i32, "b": 1i32 }));
+        assert!(!ok(&s, &doc! { "a": 1i32, "c": 1i32 }));
+    }
+
+    #[test]
+    fn codes() {
+        for (schema, wanted) in [
+            (doc! { "nope": 1i32 }, 9),
+            (doc! { "type": "integer" }, 9),
+            (doc! { "type": "int" }, 2),
+            (doc! { "bsonType": true }, 14),
+            (doc! { "required": [] }, 9),
+            (doc! { "minLength": -1i32 }, 9),
+            (doc! { "minLength": "1" }, 14),
+            (doc! { "exclusiveMinimum": true }, 9),
+            (doc! { "allOf": [] }, 2),
+            (doc! { "pattern": "[" }, 51091),
+        ] {
+            assert_eq!(fails(&schema), Some(wanted), "{schema:?}");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Filters (`find`'s query language): parsed once, matched on raw documents without building trees.
+//! Promises: matching allocates nothing on the common path; the parsed form can be looked into by a planner.
+//! Must not know: indexes, plans, where documents come from.
+
+mod array;
+mod bitwise;
+mod comparison;
+mod element;
+mod eval;
+mod json_schema;
+mod modulo;
+mod node;
+mod parse;
+mod regex;
+mod walk;
+
+pub use bitwise::{Bits, BitsOp};
+pub use comparison::{Compare, CompareOp, In};
+pub use element::TypeSet;
+pub use eval::Position;
+pub use json_schema::Schema;
+pub use modulo::Mod;
+pub(crate) use modulo::truncate;
+pub use node::{Node, Test};
+pub use regex::Pattern;
+
+use crate::expr::ParseCx;
+use crate::{Cx, Env};
+use model::{Bump, Doc, Result, Value};
+
+/// A parsed filter.
+pub struct Filter {
+    root: Node,
+}
+
+impl Filter {
+    /// Parses a filter document.
+    ///
+    /// # Errors
+    /// 2 BadValue for most mistakes; 9, 14, 168 and location codes where the operators say so; 15 when nested too deep.
+    pub fn parse(cx: &mut ParseCx<'_>, spec: Doc<'_>) -> Result<Filter> {
+        Ok(Filter { root: parse::document(cx, spec, parse::Place::Top)? })
+    }
+
+    /// Parses a condition on one array element (`$pull`, array filters): operators apply to the element itself.
+    ///
+    /// # Errors
+    /// As [`Filter::parse`].
+    pub(crate) fn parse_element_tests(cx: &mut ParseCx<'_>, spec: Doc<'_>) -> Result<Vec<Test>> {
+        parse::element_tests(cx, spec)
+    }
+
+    /// The filter that matches everything.
+    pub fn always_true() -> Filter {
+        Filter { root: Node::AlwaysTrue }
+    }
+
+    /// Does the document match?
+    ///
+    /// # Errors
+    /// Those of `$expr`'s expression; 51156 for runaway regular expressions.
+    ///
+    /// # Cost
+    /// Linear in the document for each predicate, worst case.
+    pub fn matches<'a>(&'a self, doc: Doc<'a>, arena: &'a Bump, env: &Env) -> Result<bool> {
+        eval::node(&self.root, doc, &Cx::new(arena, Value::Document(doc), env), None)
+    }
+
+    /// Like [`Filter::matches`], with variables in scope (`let` of `$lookup`).
+    ///
+    /// # Errors
+    /// As [`Filter::matches`].
+    pub fn matches_in<'a>(&'a self, cx: &Cx<'_, 'a>, doc: Doc<'a>) -> Result<bool> {
+        eval::node(&self.root, doc, &Cx { root: Value::Document(doc), ..*cx }, None)
+    }
+
+    /// Matches and tells the index of the array element that made it match: what the positional `$` stands for.
+    ///
+    /// # Errors
+    /// As [`Filter::matches`].
+    pub fn matches_with_position<'a>(
+        &'a self,
+        doc: Doc<'a>,
+        arena: &'a Bump,
+        env: &Env,
+    ) -> Result<(bool, Option<usize>)> {
+        let position = Position::default();
+        let matched = eval::node(&self.root, doc, &Cx::new(arena, Value::Document(doc), env), Some(&position))?;
+        Ok((matched, position.get().filter(|_| matched)))
+    }
+
+    /// True when every document matches.
+    pub fn is_always_true(&self) -> bool {
+        matches!(self.root, Node::AlwaysTrue)
+    }
+
+    /// The parsed form.
+    pub fn root(&self) -> &Node {
+        &self.root
+    }
+
+    /// The value `_id` must equal, when the filter demands one.
+    pub fn id_equality(&self) -> Option<Value<'_>> {
+        fn find(n: &Node) -> Option<Value<'_>> {
+            match n {
+                Node::Field { path, test: Test::Compare(c) } if c.op == CompareOp::Eq && path.as_str() == "_id" => {
+                    Some(c.value.get())
+                }
+                Node::And(v) => v.iter().find_map(find),
+                _ => None,
+            }
+        }
+        find(&self.root)
+    }
+}
+
+/// Shows every value an equality at `path` compares with: elements of arrays, then the arrays; `Missing` where a document lacks the field.
+pub fn values_at<'a>(doc: Doc<'a>, path: &model::FieldPath, visit: &mut dyn FnMut(Value<'a>)) {
+    let _ = walk::walk_doc(doc, path.parts(), walk::Leaf::Traverse, None, &mut |v, _| {
+        visit(v);
+        std::ops::ControlFlow::Continue(())
+    });
+}
+
+/// Does one value pass tests on elements?
+pub(crate) fn element_matches<'a>(tests: &'a [Test], v: Value<'a>, cx: &Cx<'_, 'a>) -> Result<bool> {
+    for t in tests {
+        if !eval::test(t, v, cx, None)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

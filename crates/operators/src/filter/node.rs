@@ -1,0 +1,108 @@
+//! The parsed form of a filter: a tree the planner may look into. Knows shapes only; parsing and matching live in the
+//! operators' files and in `eval`.
+
+use super::bitwise::Bits;
+use super::comparison::{Compare, In};
+use super::element::TypeSet;
+use super::json_schema::Schema;
+use super::modulo::Mod;
+use super::regex::Pattern;
+use crate::expr::BoxExpr;
+use model::FieldPath;
+
+/// A predicate on a whole document.
+pub enum Node {
+    /// Matches everything.
+    AlwaysTrue,
+    /// Matches nothing.
+    AlwaysFalse,
+    /// All of them; never empty.
+    And(Vec<Node>),
+    /// Any of them.
+    Or(Vec<Node>),
+    /// None of them.
+    Nor(Vec<Node>),
+    /// Not this one (`$ne`, `$nin`, `$not`, `$exists: false`).
+    Not(Box<Node>),
+    /// Some value at the path passes the test, arrays on the way and at the end being traversed.
+    Field {
+        /// Where.
+        path: FieldPath,
+        /// What.
+        test: Test,
+    },
+    /// `$expr`.
+    Expr(BoxExpr),
+    /// `$jsonSchema`.
+    JsonSchema(Box<Schema>),
+    /// `$sampleRate`: passes with this probability.
+    SampleRate(f64),
+}
+
+/// A predicate on one value.
+pub enum Test {
+    /// `$eq`, `$gt`, `$gte`, `$lt`, `$lte`.
+    Compare(Compare),
+    /// `$in`.
+    In(In),
+    /// `$exists: true`.
+    Exists,
+    /// `$type`.
+    Type(TypeSet),
+    /// `$regex`, or a regular expression in place of a value.
+    Regex(Pattern),
+    /// `$mod`.
+    Mod(Mod),
+    /// `$size`.
+    Size(i64),
+    /// `$bitsAllSet` and its siblings.
+    Bits(Bits),
+    /// `$elemMatch` with a filter on documents.
+    ElemMatchObject(Box<Node>),
+    /// `$elemMatch` with tests on the element itself.
+    ElemMatchValue(Vec<Test>),
+    /// All of them on the same value (only below `$elemMatch`).
+    All(Vec<Test>),
+    /// Not (only below `$elemMatch`).
+    Not(Box<Test>),
+    /// Never (only below `$elemMatch`).
+    Never,
+}
+
+impl Test {
+    /// True when the test looks at an array as a whole and not at its elements.
+    pub(super) fn wants_whole_array(&self) -> bool {
+        matches!(self, Test::Size(_) | Test::ElemMatchObject(_) | Test::ElemMatchValue(_))
+    }
+}
+
+impl Node {
+    /// The conjunction of nodes, flattened.
+    pub(super) fn all(mut nodes: Vec<Node>) -> Node {
+        nodes.retain(|n| !matches!(n, Node::AlwaysTrue));
+        match nodes.len() {
+            0 => Node::AlwaysTrue,
+            1 => nodes.pop().unwrap_or(Node::AlwaysTrue),
+            _ => Node::And(nodes),
+        }
+    }
+
+    /// The negation.
+    pub(super) fn negate(self) -> Node {
+        match self {
+            Node::AlwaysTrue => Node::AlwaysFalse,
+            Node::AlwaysFalse => Node::AlwaysTrue,
+            n => Node::Not(Box::new(n)),
+        }
+    }
+
+    /// Shows each node below this one (itself included), documents of `$elemMatch` left out.
+    pub fn visit<'n>(&'n self, each: &mut dyn FnMut(&'n Node)) {
+        each(self);
+        match self {
+            Node::And(v) | Node::Or(v) | Node::Nor(v) => v.iter().for_each(|n| n.visit(each)),
+            Node::Not(n) => n.visit(each),
+            _ => {}
+        }
+    }
+}

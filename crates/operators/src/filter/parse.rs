@@ -1,0 +1,239 @@
+//! From a filter document to nodes. Knows where each operator may stand; what an operator's operand means is said in the
+//! operator's own file. Errors: 2 for unknown operators and misplaced ones, 15 for filters nested too deep.
+
+use super::bitwise::{Bits, BitsOp};
+use super::comparison::{Compare, CompareOp, In, is_operator_document};
+use super::element::TypeSet;
+use super::json_schema::Schema;
+use super::modulo::Mod;
+use super::node::{Node, Test};
+use super::regex::{Pattern, RegexSpec};
+use super::array;
+use crate::expr::{self, ParseCx};
+use model::{Doc, FieldPath, Result, Value, bail, code};
+
+/// Where a filter document stands; some operators are allowed only at the top.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Place {
+    /// The whole filter, or below `$and`, `$or`, `$nor`.
+    Top,
+    /// Below `$elemMatch`.
+    ElemMatch,
+}
+
+/// Deepest nesting of filters.
+const MAX_DEPTH: usize = 100;
+
+/// Parses a filter on documents.
+pub(super) fn document(cx: &mut ParseCx<'_>, spec: Doc<'_>, place: Place) -> Result<Node> {
+    if cx.filter_depth >= MAX_DEPTH {
+        bail!(code::OVERFLOW, "exceeded maximum query tree depth of {MAX_DEPTH}");
+    }
+    cx.filter_depth += 1;
+    let parsed = document_inner(cx, spec, place);
+    cx.filter_depth -= 1;
+    parsed
+}
+
+fn document_inner(cx: &mut ParseCx<'_>, spec: Doc<'_>, place: Place) -> Result<Node> {
+    let mut nodes = Vec::new();
+    for (name, v) in spec.iter() {
+        if name.starts_with('$') && !matches!(name, "$ref" | "$id" | "$db") {
+            nodes.push(top_level(cx, name, v, place)?);
+        } else {
+            field(cx, name, v, &mut nodes)?;
+        }
+    }
+    Ok(Node::all(nodes))
+}
+
+fn top_level(cx: &mut ParseCx<'_>, name: &str, v: Value<'_>, place: Place) -> Result<Node> {
+    let only_at_top = || -> Result<()> {
+        if place != Place::Top {
+            bail!(code::BAD_VALUE, "{name} can only be applied to the top-level document");
+        }
+        Ok(())
+    };
+    match name {
+        "$and" => Ok(Node::all(list(cx, name, v, place)?)),
+        "$or" => Ok(Node::Or(list(cx, name, v, place)?)),
+        "$nor" => Ok(Node::Nor(list(cx, name, v, place)?)),
+        "$comment" => Ok(Node::AlwaysTrue),
+        "$alwaysTrue" | "$alwaysFalse" => match v.as_i64_exact() {
+            Some(1) if name == "$alwaysTrue" => Ok(Node::AlwaysTrue),
+            Some(1) => Ok(Node::AlwaysFalse),
+            _ => bail!(code::FAILED_TO_PARSE, "{name} must be an integer value of 1, not {}", model::show::Shown(&v)),
+        },
+        "$expr" => {
+            only_at_top()?;
+            let e = expr::parse(cx, v)?;
+            Ok(match e.constant().map(|c| c.truthy()) {
+                Some(true) => Node::AlwaysTrue,
+                Some(false) => Node::AlwaysFalse,
+                None => Node::Expr(e),
+            })
+        }
+        "$jsonSchema" => Ok(Node::JsonSchema(Box::new(Schema::parse(v)?))),
+        "$sampleRate" => {
+            let Some(rate) = v.as_f64() else { bail!(code::BAD_VALUE, "argument to $sampleRate must be a numeric type") };
+            if !(0.0..=1.0).contains(&rate) {
+                bail!(code::BAD_VALUE, "numeric argument to $sampleRate must be in [0, 1], not {rate}");
+            }
+            Ok(Node::SampleRate(rate))
+        }
+        "$where" => {
+            only_at_top()?;
+            bail!(code::BAD_VALUE, "$where is not supported: this server does not run JavaScript")
+        }
+        _ => bail!(
+            code::BAD_VALUE,
+            "unknown top level operator: {name}. If you have a field name that starts with a '$' symbol, consider using \
+             $getField or $setField"
+        ),
+    }
+}
+
+fn list(cx: &mut ParseCx<'_>, name: &str, v: Value<'_>, place: Place) -> Result<Vec<Node>> {
+    let Value::Array(items) = v else { bail!(code::BAD_VALUE, "{name} must be an array") };
+    if items.is_empty() {
+        bail!(code::BAD_VALUE, "{name} argument must be a non-empty array");
+    }
+    items
+        .iter()
+        .map(|item| match item {
+            Value::Document(d) => document(cx, d, place),
+            v => bail!(code::BAD_VALUE, "{name} argument's entries must be objects, not {}", v.type_name()),
+        })
+        .collect()
+}
+
+/// One field of a filter: a value to equal, a regular expression, or operators.
+fn field(cx: &mut ParseCx<'_>, name: &str, v: Value<'_>, nodes: &mut Vec<Node>) -> Result<()> {
+    let at = |test| Node::Field { path: FieldPath::new(name), test };
+    match v {
+        Value::Document(d) if is_operator_document(d) => {
+            operators(cx, d, name, &mut |parsed| nodes.push(to_node(name, parsed)))
+        }
+        Value::Regex(r) => {
+            nodes.push(at(Test::Regex(Pattern::new(r.pattern, r.options)?)));
+            Ok(())
+        }
+        v => {
+            nodes.push(at(Test::Compare(Compare::new(CompareOp::Eq, v, name)?)));
+            Ok(())
+        }
+    }
+}
+
+/// One parsed operator below a field, before it is known whether it applies to a path or to an element.
+enum Parsed {
+    Is(Test),
+    Not(Vec<Parsed>),
+    Every(Vec<Test>),
+}
+
+fn to_node(path: &str, parsed: Parsed) -> Node {
+    let at = |test| Node::Field { path: FieldPath::new(path), test };
+    match parsed {
+        Parsed::Is(Test::Never) => Node::AlwaysFalse,
+        Parsed::Is(t) => at(t),
+        Parsed::Not(inner) => Node::all(inner.into_iter().map(|p| to_node(path, p)).collect()).negate(),
+        Parsed::Every(tests) if tests.is_empty() => Node::AlwaysFalse,
+        Parsed::Every(tests) => Node::all(tests.into_iter().map(at).collect()),
+    }
+}
+
+fn to_test(parsed: Parsed) -> Test {
+    match parsed {
+        Parsed::Is(t) => t,
+        Parsed::Not(inner) => Test::Not(Box::new(Test::All(inner.into_iter().map(to_test).collect()))),
+        Parsed::Every(tests) if tests.is_empty() => Test::Never,
+        Parsed::Every(tests) => Test::All(tests),
+    }
+}
+
+/// Operators that apply to an element itself.
+pub(super) fn element_tests(cx: &mut ParseCx<'_>, spec: Doc<'_>) -> Result<Vec<Test>> {
+    let mut tests = Vec::new();
+    operators(cx, spec, "", &mut |parsed| tests.push(to_test(parsed)))?;
+    Ok(tests)
+}
+
+fn operators(cx: &mut ParseCx<'_>, spec: Doc<'_>, path: &str, push: &mut dyn FnMut(Parsed)) -> Result<()> {
+    let mut regex = RegexSpec::default();
+    for (name, v) in spec.iter() {
+        match name {
+            "$regex" => regex.set_regex(v)?,
+            "$options" => regex.set_options(v)?,
+            "$comment" => {}
+            _ => push(operator(cx, name, v, path)?),
+        }
+    }
+    if let Some(p) = regex.finish()? {
+        push(Parsed::Is(Test::Regex(p)));
+    }
+    Ok(())
+}
+
+fn operator(cx: &mut ParseCx<'_>, name: &str, v: Value<'_>, path: &str) -> Result<Parsed> {
+    let compare = |op| Ok(Parsed::Is(Test::Compare(Compare::new(op, v, path)?)));
+    let bits = |op| Ok(Parsed::Is(Test::Bits(Bits::parse(op, name, v)?)));
+    match name {
+        "$eq" => compare(CompareOp::Eq),
+        "$gt" => compare(CompareOp::Gt),
+        "$gte" => compare(CompareOp::Gte),
+        "$lt" => compare(CompareOp::Lt),
+        "$lte" => compare(CompareOp::Lte),
+        "$ne" => {
+            if matches!(v, Value::Regex(_)) {
+                bail!(code::BAD_VALUE, "Can't have regex as arg to $ne.");
+            }
+            Ok(Parsed::Not(vec![Parsed::Is(Test::Compare(Compare::new(CompareOp::Eq, v, path)?))]))
+        }
+        "$in" => Ok(Parsed::Is(Test::In(In::parse(name, v, cx.env.collate())?))),
+        "$nin" => Ok(Parsed::Not(vec![Parsed::Is(Test::In(In::parse(name, v, cx.env.collate())?))])),
+        "$not" => not(cx, v, path),
+        "$exists" => {
+            let exists = Parsed::Is(Test::Exists);
+            Ok(if v.truthy() { exists } else { Parsed::Not(vec![exists]) })
+        }
+        "$type" => Ok(Parsed::Is(Test::Type(TypeSet::parse(v)?))),
+        "$mod" => Ok(Parsed::Is(Test::Mod(Mod::parse(v)?))),
+        "$size" => Ok(Parsed::Is(array::size(v)?)),
+        "$all" => Ok(Parsed::Every(array::all(cx, v, path)?)),
+        "$elemMatch" => {
+            if cx.filter_depth >= MAX_DEPTH {
+                bail!(code::OVERFLOW, "exceeded maximum query tree depth of {MAX_DEPTH}");
+            }
+            cx.filter_depth += 1;
+            let parsed = array::elem_match(cx, v);
+            cx.filter_depth -= 1;
+            Ok(Parsed::Is(parsed?))
+        }
+        "$bitsAllSet" => bits(BitsOp::AllSet),
+        "$bitsAllClear" => bits(BitsOp::AllClear),
+        "$bitsAnySet" => bits(BitsOp::AnySet),
+        "$bitsAnyClear" => bits(BitsOp::AnyClear),
+        _ => bail!(code::BAD_VALUE, "unknown operator: {name}"),
+    }
+}
+
+fn not(cx: &mut ParseCx<'_>, v: Value<'_>, path: &str) -> Result<Parsed> {
+    match v {
+        Value::Regex(r) => Ok(Parsed::Not(vec![Parsed::Is(Test::Regex(Pattern::new(r.pattern, r.options)?))])),
+        Value::Document(d) => {
+            if d.is_empty() {
+                bail!(code::BAD_VALUE, "$not cannot be empty");
+            }
+            if cx.filter_depth >= MAX_DEPTH {
+                bail!(code::OVERFLOW, "exceeded maximum query tree depth of {MAX_DEPTH}");
+            }
+            cx.filter_depth += 1;
+            let mut inner = Vec::new();
+            let parsed = operators(cx, d, path, &mut |p| inner.push(p));
+            cx.filter_depth -= 1;
+            parsed.map(|()| Parsed::Not(inner))
+        }
+        _ => bail!(code::BAD_VALUE, "$not needs a regex or a document"),
+    }
+}

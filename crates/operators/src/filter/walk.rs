@@ -1,0 +1,107 @@
+//! The values a filter path leads to. Arrays are traversed on the way; at the end their elements and then the array
+//! itself are shown. Numeric components are field names of documents and indexes of arrays, both.
+
+use model::path::PathPart;
+use model::{Array, Doc, Value};
+use std::ops::ControlFlow;
+
+/// Shows one value, with the index in the outermost array that was traversed to reach it.
+pub(super) type Visit<'v, 'a> = dyn FnMut(Value<'a>, Option<usize>) -> ControlFlow<()> + 'v;
+
+/// How an array at the end of the path is shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Leaf {
+    /// Its elements, then itself.
+    Traverse,
+    /// Only itself.
+    Whole,
+}
+
+/// Walks from a document. `Missing` is shown where a document on the way lacks the field.
+pub(super) fn walk_doc<'a>(
+    doc: Doc<'a>,
+    path: &[PathPart],
+    leaf: Leaf,
+    outer: Option<usize>,
+    visit: &mut Visit<'_, 'a>,
+) -> ControlFlow<()> {
+    let mut doc = doc;
+    let mut rest = path;
+    while let Some((head, tail)) = rest.split_first() {
+        match doc.field(&head.name) {
+            Value::Array(a) => return walk_array(a, tail, leaf, outer, visit),
+            v if tail.is_empty() => return visit(v, outer),
+            Value::Document(inner) => doc = inner,
+            _ => return visit(Value::Missing, outer),
+        }
+        rest = tail;
+    }
+    ControlFlow::Continue(())
+}
+
+/// Walks from an array the path has reached, `rest` being what is left of the path.
+fn walk_array<'a>(
+    array: Array<'a>,
+    rest: &[PathPart],
+    leaf: Leaf,
+    outer: Option<usize>,
+    visit: &mut Visit<'_, 'a>,
+) -> ControlFlow<()> {
+    let Some((head, tail)) = rest.split_first() else {
+        if leaf == Leaf::Traverse {
+            for (i, v) in array.iter().enumerate() {
+                visit(v, outer.or(Some(i)))?;
+            }
+        }
+        return visit(Value::Array(array), outer);
+    };
+    for (i, v) in array.iter().enumerate() {
+        if let Value::Document(d) = v {
+            walk_doc(d, rest, leaf, outer.or(Some(i)), visit)?;
+        }
+        if head.index != Some(i) {
+            continue;
+        }
+        match v {
+            v if tail.is_empty() => visit(v, outer.or(Some(i)))?,
+            Value::Document(d) => walk_doc(d, tail, leaf, outer, visit)?,
+            Value::Array(a) => walk_array(a, tail, leaf, outer, visit)?,
+            _ => {}
+        }
+    }
+    ControlFlow::Continue(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::{DocBuf, FieldPath, doc};
+
+    fn shown(d: &DocBuf, path: &str, leaf: Leaf) -> Vec<String> {
+        let mut out = Vec::new();
+        let path = FieldPath::new(path);
+        let _ = walk_doc(d.doc(), path.parts(), leaf, None, &mut |v, _| {
+            out.push(model::show::Shown(&v).to_string());
+            ControlFlow::Continue(())
+        });
+        out
+    }
+
+    #[test]
+    fn arrays_are_traversed() {
+        let d = doc! { "a": [5i32, { "b": 1i32 }, { "c": 2i32 }, [7i32]] };
+        assert_eq!(shown(&d, "a.b", Leaf::Traverse), ["1", "MISSING"]);
+        assert_eq!(shown(&d, "a.1.b", Leaf::Traverse), ["MISSING", "1", "MISSING"]);
+        assert_eq!(shown(&d, "a.0", Leaf::Traverse), ["5", "MISSING", "MISSING"]);
+        assert_eq!(shown(&doc! { "a": [1i32] }, "a", Leaf::Traverse), ["1", "[ 1 ]"]);
+        assert_eq!(shown(&doc! { "a": [1i32] }, "a", Leaf::Whole), ["[ 1 ]"]);
+        assert_eq!(shown(&doc! { "a": [[1i32, 2i32]] }, "a.0", Leaf::Traverse), ["[ 1, 2 ]"]);
+    }
+
+    #[test]
+    fn scalars_on_the_way_mean_missing_but_empty_arrays_show_nothing() {
+        assert_eq!(shown(&doc! { "a": 1i32 }, "a.b", Leaf::Traverse), ["MISSING"]);
+        assert!(shown(&doc! { "a": [] }, "a.b", Leaf::Traverse).is_empty());
+        assert_eq!(shown(&doc! { "a": [] }, "a", Leaf::Traverse), ["[]"]);
+    }
+}

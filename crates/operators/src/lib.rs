@@ -1,0 +1,16 @@
+//! Every operator as a pure function over raw BSON: expressions, filters, updates, projections, accumulators.
+//! Must not know: stores, commands, clocks (time and randomness come in through [`Env`]).
+//!
+//! A file per operator, named after it, registered by one line in its family's `mod.rs`.
+
+pub mod cx;
+pub mod expr;
+pub mod numeric;
+pub mod regex;
+
+pub mod accumulator;
+pub mod filter;
+pub mod project;
+pub mod update;
+
+pub use cx::{Cx, Env, Frame, VarId};

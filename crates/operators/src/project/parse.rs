@@ -1,0 +1,215 @@
+//! From `$project`, `$addFields` and `$unset` specifications to trees.
+
+use super::tree::{Field, Tree};
+use super::{Mode, Projection};
+use crate::expr::{self, ParseCx, check_path};
+use model::{Doc, FieldPath, MongoError, Result, Value, bail, code};
+
+/// Deepest nesting of a specification.
+const MAX_DEPTH: usize = 180;
+
+/// State while a `$project` or `find` specification is read.
+#[derive(Default)]
+pub(super) struct Reading {
+    pub(super) tree: Tree,
+    /// Decided by the first field that decides it.
+    pub(super) mode: Option<Mode>,
+    /// What the specification says about `_id`.
+    pub(super) id: Option<bool>,
+    pub(super) has_elem_match: bool,
+}
+
+impl Reading {
+    /// A number or boolean: in or out.
+    pub(super) fn flag(&mut self, path: &FieldPath, keep: bool) -> Result<()> {
+        if path.as_str() == "_id" {
+            self.id = Some(keep);
+            return self.tree.insert(path.parts(), Field::Named);
+        }
+        match (self.mode, keep) {
+            (Some(Mode::Exclusion), true) => {
+                bail!(31253, "Cannot do inclusion on field {} in exclusion projection", path.as_str())
+            }
+            (Some(Mode::Inclusion), false) => {
+                bail!(31254, "Cannot do exclusion on field {} in inclusion projection", path.as_str())
+            }
+            (_, true) => self.mode = Some(Mode::Inclusion),
+            (_, false) => self.mode = Some(Mode::Exclusion),
+        }
+        self.tree.insert(path.parts(), Field::Named)
+    }
+
+    /// An expression.
+    pub(super) fn computed(&mut self, cx: &mut ParseCx<'_>, path: &FieldPath, v: Value<'_>) -> Result<()> {
+        if self.mode == Some(Mode::Exclusion) {
+            match v {
+                Value::Document(_) => bail!(31252, "Cannot use expression other than $meta in exclusion projection"),
+                _ => bail!(31310, "Cannot use an expression {} in an exclusion projection", model::show::Shown(&v)),
+            }
+        }
+        self.mode = Some(Mode::Inclusion);
+        if path.as_str() == "_id" {
+            self.id = Some(true);
+        }
+        self.tree.insert(path.parts(), Field::Computed(expr::parse(cx, v)?))
+    }
+
+    /// One field of an aggregation's specification.
+    fn field(&mut self, cx: &mut ParseCx<'_>, above: &str, name: &str, v: Value<'_>, depth: usize) -> Result<()> {
+        let path = joined(above, name)?;
+        match v {
+            v if v.is_number() || v.as_bool().is_some() => self.flag(&path, v.truthy()),
+            Value::Document(d) => match sub_specification(d, &path)? {
+                Sub::Nested => self.nested(cx, &path, d, depth),
+                Sub::Expression(op) => {
+                    if expr::find(op).is_none() && op != "$elemMatch" && op != "$slice" {
+                        bail!(31325, "Invalid $project :: caused by :: Unknown expression {op}");
+                    }
+                    self.computed(cx, &path, v)
+                }
+            },
+            v => self.computed(cx, &path, v),
+        }
+    }
+
+    fn nested(&mut self, cx: &mut ParseCx<'_>, path: &FieldPath, d: Doc<'_>, depth: usize) -> Result<()> {
+        if depth >= MAX_DEPTH {
+            bail!(code::OVERFLOW, "a projection is nested deeper than {MAX_DEPTH} levels");
+        }
+        for (name, v) in d.iter() {
+            self.field(cx, path.as_str(), name, v, depth + 1)?;
+        }
+        Ok(())
+    }
+
+    /// The projection, once every field is read.
+    pub(super) fn finish(mut self) -> Result<Projection> {
+        let by_default = if self.id == Some(true) || self.has_elem_match { Mode::Inclusion } else { Mode::Exclusion };
+        let mode = self.mode.unwrap_or(by_default);
+        match (mode, self.id) {
+            (Mode::Inclusion, None) if self.tree.get(b"_id").is_none() => {
+                self.tree.insert(FieldPath::new("_id").parts(), Field::Named)?;
+            }
+            (Mode::Inclusion, Some(false)) | (Mode::Exclusion, Some(true)) => self.tree.remove("_id"),
+            _ => {}
+        }
+        Ok(Projection { tree: self.tree, mode, after: Vec::new() })
+    }
+}
+
+/// What a document stands for as the value of a projected field.
+pub(super) enum Sub<'a> {
+    /// More fields.
+    Nested,
+    /// An expression, with its operator.
+    Expression(&'a str),
+}
+
+/// # Errors
+/// 51270 when empty, 16410 when operators and fields are mixed.
+pub(super) fn sub_specification<'a>(d: Doc<'a>, path: &FieldPath) -> Result<Sub<'a>> {
+    let Some((first, _)) = d.first() else {
+        bail!(
+            51270,
+            "An empty sub-projection is not a valid value. Found empty object at path {}",
+            path.as_str()
+        )
+    };
+    if !first.starts_with('$') {
+        return Ok(Sub::Nested);
+    }
+    if d.count() > 1 {
+        bail!(16410, "FieldPath field names may not start with '$'. Consider using $getField or $setField");
+    }
+    Ok(Sub::Expression(first))
+}
+
+fn joined(above: &str, name: &str) -> Result<FieldPath> {
+    let own = check_path(name)?;
+    if above.is_empty() { Ok(own) } else { check_path(&format!("{above}.{name}")) }
+}
+
+pub(super) fn project(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<Projection> {
+    let Value::Document(d) = spec else { bail!(15969, "$project specification must be an object") };
+    if d.is_empty() {
+        bail!(51272, "Invalid $project :: caused by :: projection specification must have at least one field");
+    }
+    let mut reading = Reading::default();
+    for (name, v) in d.iter() {
+        reading.field(cx, "", name, v, 0)?;
+    }
+    reading.finish()
+}
+
+pub(super) fn add_fields(cx: &mut ParseCx<'_>, stage: &str, spec: Value<'_>) -> Result<Projection> {
+    let Value::Document(d) = spec else {
+        bail!(40272, "{stage} specification stage must be an object, got {}", spec.type_name())
+    };
+    if d.is_empty() {
+        bail!(40177, "Invalid {stage} :: caused by :: specification must have at least one field");
+    }
+    let mut tree = Tree::default();
+    for (name, v) in d.iter() {
+        added(cx, stage, &mut tree, "", name, v, 0)?;
+    }
+    Ok(Projection { tree, mode: Mode::AddFields, after: Vec::new() })
+}
+
+fn added(
+    cx: &mut ParseCx<'_>,
+    stage: &str,
+    tree: &mut Tree,
+    above: &str,
+    name: &str,
+    v: Value<'_>,
+    depth: usize,
+) -> Result<()> {
+    let path = joined(above, name)?;
+    if depth >= MAX_DEPTH {
+        bail!(code::OVERFLOW, "{stage} is nested deeper than {MAX_DEPTH} levels");
+    }
+    if let Value::Document(d) = v
+        && d.first().is_some_and(|(first, _)| !first.starts_with('$'))
+    {
+        for (name, v) in d.iter() {
+            if name.starts_with('$') {
+                bail!(16410, "FieldPath field names may not start with '$'. Consider using $getField or $setField");
+            }
+            added(cx, stage, tree, path.as_str(), name, v, depth + 1)?;
+        }
+        return Ok(());
+    }
+    let e = expr::parse(cx, v)?;
+    tree.insert(path.parts(), Field::Computed(e)).map_err(|_| {
+        MongoError::new(
+            40176,
+            format!("Invalid {stage} :: caused by :: specification contains two conflicting paths at '{}'", path.as_str()),
+        )
+    })
+}
+
+pub(super) fn unset(spec: Value<'_>) -> Result<Projection> {
+    let names: Vec<&str> = match spec {
+        Value::String(s) => vec![s],
+        Value::Array(a) if a.is_empty() => {
+            bail!(31119, "$unset specification must be a string or an array with at least one field")
+        }
+        Value::Array(a) => a
+            .iter()
+            .map(|v| {
+                v.as_str().ok_or_else(|| {
+                    MongoError::new(31120, format!("$unset specification must be a string or an array containing only string values, not {}", v.type_name()))
+                })
+            })
+            .collect::<Result<_>>()?,
+        v => bail!(31002, "$unset specification must be a string or an array, not {}", v.type_name()),
+    };
+    let mut tree = Tree::default();
+    for name in names {
+        if name.contains('\0') {
+            bail!(9_527_900, "$unset field names may not contain an embedded null byte");
+        }
+        tree.insert(check_path(name)?.parts(), Field::Named)?;
+    }
+    Ok(Projection { tree, mode: Mode::Exclusion, after: Vec::new() })
+}

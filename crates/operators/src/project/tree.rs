@@ -1,0 +1,97 @@
+//! Named fields arranged by path.
+
+use super::find::ElemMatch;
+use crate::expr::BoxExpr;
+use model::path::PathPart;
+use model::{MongoError, Result};
+
+/// What a projection says about one field.
+pub(super) enum Field {
+    /// Keep it (inclusion) or drop it (exclusion).
+    Named,
+    /// Compute it from the original document.
+    Computed(BoxExpr),
+    /// `$elemMatch` of `find`.
+    ElemMatch(ElemMatch),
+    /// `$slice` of `find`: kept in either mode, cut afterwards.
+    Sliced,
+    /// Named fields below it.
+    Below(Tree),
+}
+
+/// The fields named at one level, in the order of the specification.
+#[derive(Default)]
+pub(super) struct Tree {
+    fields: Vec<(String, Field)>,
+    has_computed: bool,
+}
+
+impl Tree {
+    pub(super) fn fields(&self) -> &[(String, Field)] {
+        &self.fields
+    }
+
+    pub(super) fn get(&self, name: &[u8]) -> Option<&Field> {
+        self.fields.iter().find(|(n, _)| n.as_bytes() == name).map(|(_, f)| f)
+    }
+
+    /// Only plain names at the top level.
+    pub(super) fn is_flat(&self) -> bool {
+        self.fields.iter().all(|(_, f)| matches!(f, Field::Named))
+    }
+
+    /// Something in here is computed.
+    pub(super) fn has_computed(&self) -> bool {
+        self.has_computed
+    }
+
+    /// Puts a field at a path.
+    ///
+    /// # Errors
+    /// 31249 when a field above is taken, 31250 when this one or one below is.
+    pub(super) fn insert(&mut self, path: &[PathPart], field: Field) -> Result<()> {
+        let Some((head, rest)) = path.split_first() else { return Ok(()) };
+        self.has_computed |= matches!(field, Field::Computed(_) | Field::ElemMatch(_));
+        let known = self.fields.iter().position(|(n, _)| *n == head.name);
+        let at = match known {
+            Some(_) if rest.is_empty() => {
+                return Err(MongoError::new(31250, format!("Path collision at {}", head.name)));
+            }
+            Some(i) => i,
+            None if rest.is_empty() => {
+                self.fields.push((head.name.clone(), field));
+                return Ok(());
+            }
+            None => {
+                self.fields.push((head.name.clone(), Field::Below(Tree::default())));
+                self.fields.len() - 1
+            }
+        };
+        match self.fields.get_mut(at) {
+            Some((_, Field::Below(t))) => t.insert(rest, field),
+            _ => {
+                let remaining: Vec<&str> = rest.iter().map(|p| p.name.as_str()).collect();
+                Err(MongoError::new(
+                    31249,
+                    format!("Path collision at {} remaining portion {}", head.name, remaining.join(".")),
+                ))
+            }
+        }
+    }
+
+    /// Removes a plainly named top-level field.
+    pub(super) fn remove(&mut self, name: &str) {
+        self.fields.retain(|(n, f)| n != name || !matches!(f, Field::Named));
+    }
+
+    /// Every plainly named path.
+    pub(super) fn paths(&self, above: &str, out: &mut Vec<String>) {
+        for (name, f) in &self.fields {
+            let path = if above.is_empty() { name.clone() } else { format!("{above}.{name}") };
+            match f {
+                Field::Below(t) => t.paths(&path, out),
+                _ => out.push(path),
+            }
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Applying a tree of modifiers to a document: one pass over each level that is touched.
+
+use super::array_filters::ArrayFilters;
+use super::tree::{Branch, Node, conflict};
+use super::{Applied, At, Outcome, UpdateCx};
+use model::{Array, Doc, Result, Value, bail, code};
+use smallvec::SmallVec;
+
+/// Longest run of nulls written to reach an array index.
+const MAX_BACKFILL: usize = 1_500_000;
+
+type Nodes<'n> = SmallVec<[&'n Node; 2]>;
+
+struct Applier<'s, 'a> {
+    at: At<'s, 'a>,
+    filters: &'a ArrayFilters,
+}
+
+pub(super) fn apply<'a>(
+    root: &'a Branch,
+    filters: &'a ArrayFilters,
+    doc: Doc<'a>,
+    cx: &UpdateCx<'_, 'a>,
+) -> Result<Applied<'a>> {
+    let applier = Applier { at: At { cx, root: doc }, filters };
+    Ok(match applier.document(&[root], doc, "")? {
+        Outcome::Set(Value::Document(d)) => Applied::Changed(d),
+        _ => Applied::Unchanged,
+    })
+}
+
+fn below(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+}
+
+impl<'a> Applier<'_, 'a> {
+    /// Applies all nodes that concern one value.
+    fn value(&self, nodes: &[&'a Node], current: Value<'a>, path: &str) -> Result<Outcome<'a>> {
+        if let [Node::Leaf(m)] = nodes {
+            return m.apply(current, &self.at);
+        }
+        let mut branches: SmallVec<[&'a Branch; 2]> = SmallVec::new();
+        for n in nodes {
+            match n {
+                Node::Leaf(_) => return Err(conflict(path, path)),
+                Node::Branch(b) => branches.push(b),
+            }
+        }
+        match current {
+            Value::Document(d) => {
+                self.refuse_array_updates(&branches, &current, path)?;
+                self.document(&branches, d, path)
+            }
+            Value::Array(a) => self.array(&branches, a, path),
+            Value::Missing => {
+                self.refuse_array_updates(&branches, &current, path)?;
+                match self.document(&branches, Doc::EMPTY, path)? {
+                    Outcome::Set(v) => Ok(Outcome::Set(v)),
+                    _ => Ok(Outcome::Keep),
+                }
+            }
+            scalar => {
+                self.refuse_array_updates(&branches, &current, path)?;
+                match self.document(&branches, Doc::EMPTY, path)? {
+                    Outcome::Set(_) => Err(not_viable(&branches, &scalar, path)),
+                    _ => Ok(Outcome::Keep),
+                }
+            }
+        }
+    }
+
+    fn refuse_array_updates(&self, branches: &[&'a Branch], v: &Value<'a>, path: &str) -> Result<()> {
+        if !branches.iter().any(|b| b.wants_array()) {
+            return Ok(());
+        }
+        if v.is_missing() {
+            bail!(code::BAD_VALUE, "The path '{path}' must exist in the document in order to apply array updates.");
+        }
+        let shown = model::show::Shown(v);
+        bail!(code::BAD_VALUE, "Cannot apply array updates to non-array element {path}: {shown}")
+    }
+
+    /// The positional `$` as a field name or index.
+    fn position(&self, branches: &[&'a Branch]) -> Result<Option<usize>> {
+        if branches.iter().all(|b| b.positional.is_none()) {
+            return Ok(None);
+        }
+        match self.at.cx.position {
+            Some(i) => Ok(Some(i)),
+            None => bail!(
+                code::BAD_VALUE,
+                "The positional operator did not find the match needed from the query."
+            ),
+        }
+    }
+
+    fn document(&self, branches: &[&'a Branch], d: Doc<'a>, path: &str) -> Result<Outcome<'a>> {
+        let position = self.position(branches)?.map(|i| i.to_string());
+        let mut names: SmallVec<[&str; 8]> = SmallVec::new();
+        for b in branches {
+            names.extend(b.fields.iter().map(|(n, _)| n.as_str()));
+        }
+        names.extend(position.as_deref().filter(|_| branches.iter().any(|b| b.positional.is_some())));
+        if branches.len() > 1 || position.is_some() {
+            names.sort_by(|a, b| super::path::field_order(a, b));
+            names.dedup();
+        }
+        let mut outcomes: SmallVec<[(&str, Outcome<'a>); 8]> = SmallVec::new();
+        let mut changed = false;
+        for name in names {
+            let mut nodes = Nodes::new();
+            for b in branches {
+                nodes.extend(b.fields.iter().filter(|(n, _)| n == name).map(|(_, n)| n));
+                nodes.extend(b.positional.as_deref().filter(|_| position.as_deref() == Some(name)));
+            }
+            let current = d.field(name);
+            let outcome = self.value(&nodes, current, &below(path, name))?;
+            changed |= match outcome {
+                Outcome::Keep => false,
+                Outcome::Set(_) => true,
+                Outcome::Remove => !current.is_missing(),
+            };
+            outcomes.push((name, outcome));
+        }
+        if !changed {
+            return Ok(Outcome::Keep);
+        }
+        Ok(Outcome::Set(Value::Document(Doc::build_in(self.at.cx.arena, |w| {
+            for e in d.elements() {
+                match outcomes.iter().find(|(n, _)| n.as_bytes() == e.name) {
+                    Some((name, Outcome::Set(v))) => {
+                        w.put(name, *v);
+                    }
+                    Some((_, Outcome::Remove)) => {}
+                    _ => {
+                        w.put_element(&e);
+                    }
+                }
+            }
+            for (name, outcome) in &outcomes {
+                if let Outcome::Set(v) = outcome
+                    && !d.contains(name)
+                {
+                    w.put(name, *v);
+                }
+            }
+        }))))
+    }
+
+    fn array(&self, branches: &[&'a Branch], a: Array<'a>, path: &str) -> Result<Outcome<'a>> {
+        let position = self.position(branches)?;
+        let mut items: Vec<Value<'a>> = a.iter().collect();
+        let mut changed = false;
+        for (i, item) in items.iter_mut().enumerate() {
+            let nodes = self.nodes_of_element(branches, i, *item, position)?;
+            if nodes.is_empty() {
+                continue;
+            }
+            match self.value(&nodes, *item, &below(path, &i.to_string()))? {
+                Outcome::Keep => {}
+                Outcome::Set(v) => {
+                    changed = true;
+                    *item = v;
+                }
+                Outcome::Remove => {
+                    changed |= !matches!(item, Value::Null);
+                    *item = Value::Null;
+                }
+            }
+        }
+        changed |= self.beyond(branches, a, &mut items, position, path)?;
+        if !changed {
+            return Ok(Outcome::Keep);
+        }
+        Ok(Outcome::Set(Value::Array(Array::from_values_in(self.at.cx.arena, items))))
+    }
+
+    fn nodes_of_element(
+        &self,
+        branches: &[&'a Branch],
+        index: usize,
+        item: Value<'a>,
+        position: Option<usize>,
+    ) -> Result<Nodes<'a>> {
+        let mut nodes = Nodes::new();
+        for b in branches {
+            nodes.extend(b.fields.iter().filter(|(n, _)| model::path::array_index(n) == Some(index)).map(|(_, n)| n));
+            nodes.extend(b.positional.as_deref().filter(|_| position == Some(index)));
+            nodes.extend(b.all.as_deref());
+            for (id, n) in &b.filtered {
+                if self.filters.matches(id, item, self.at.cx)? {
+                    nodes.push(n);
+                }
+            }
+        }
+        Ok(nodes)
+    }
+
+    /// Indexes past the end, which fill up with nulls, and names that are no indexes.
+    fn beyond(
+        &self,
+        branches: &[&'a Branch],
+        a: Array<'a>,
+        items: &mut Vec<Value<'a>>,
+        position: Option<usize>,
+        path: &str,
+    ) -> Result<bool> {
+        let mut changed = false;
+        let len = items.len();
+        for b in branches {
+            let named = b.fields.iter().map(|(n, node)| (n.clone(), model::path::array_index(n), node));
+            let positional = b.positional.as_deref().zip(position).map(|(n, i)| (i.to_string(), Some(i), n));
+            for (name, index, node) in named.chain(positional) {
+                if index.is_some_and(|i| i < len) {
+                    continue;
+                }
+                let Outcome::Set(v) = self.value(&[node], Value::Missing, &below(path, &name))? else { continue };
+                let Some(i) = index else { return Err(not_viable(branches, &Value::Array(a), path)) };
+                if i - len > MAX_BACKFILL {
+                    bail!(
+                        code::CANNOT_BACKFILL_ARRAY,
+                        "can't backfill more than {MAX_BACKFILL} elements to reach index {i} of '{path}'"
+                    );
+                }
+                if items.len() <= i {
+                    items.resize(i + 1, Value::Null);
+                }
+                if let Some(slot) = items.get_mut(i) {
+                    *slot = v;
+                }
+                changed = true;
+            }
+        }
+        Ok(changed)
+    }
+}
+
+fn not_viable(branches: &[&Branch], v: &Value<'_>, path: &str) -> model::MongoError {
+    let name = branches.iter().flat_map(|b| b.fields.iter()).map(|(n, _)| n.as_str()).next().unwrap_or("$");
+    let shown = model::show::Shown(v);
+    let last = path.rsplit('.').next().unwrap_or(path);
+    model::MongoError::new(
+        code::PATH_NOT_VIABLE,
+        format!("Cannot create field '{name}' in element {{{last}: {shown}}}"),
+    )
+}

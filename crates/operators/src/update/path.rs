@@ -1,0 +1,70 @@
+//! Update paths: names, `$`, `$[]`, `$[id]`.
+
+use model::{Result, bail, code};
+
+/// One component.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Part {
+    Name(String),
+    /// `$`
+    Positional,
+    /// `$[]`
+    All,
+    /// `$[id]`
+    Filtered(String),
+}
+
+/// Splits and checks a path.
+///
+/// # Errors
+/// 56 empty path or component, 2 misplaced or malformed positional component. Dollar-prefixed names are looked at when the
+/// result is known.
+pub(super) fn parse(path: &str) -> Result<Vec<Part>> {
+    if path.is_empty() {
+        bail!(code::EMPTY_FIELD_NAME, "An empty update path is not valid.");
+    }
+    let mut parts = Vec::new();
+    for (i, name) in path.split('.').enumerate() {
+        let part = match name {
+            "" => bail!(
+                code::EMPTY_FIELD_NAME,
+                "The update path '{path}' contains an empty field name, which is not allowed."
+            ),
+            "$" => Part::Positional,
+            "$[]" => Part::All,
+            n if n.starts_with("$[") && n.ends_with(']') => {
+                let id = &n[2..n.len() - 1];
+                let valid = id.starts_with(|c: char| c.is_ascii_lowercase()) && id.chars().all(|c| c.is_ascii_alphanumeric());
+                if !valid {
+                    bail!(
+                        code::BAD_VALUE,
+                        "Cannot use '{n}' in '{path}': an array filter identifier begins with a lowercase letter and has \
+                         only letters and digits"
+                    );
+                }
+                Part::Filtered(id.to_owned())
+            }
+            n => Part::Name(n.to_owned()),
+        };
+        if i == 0 && !matches!(part, Part::Name(_)) {
+            bail!(
+                code::BAD_VALUE,
+                "Cannot have array filter or positional element in the first position in path '{path}'"
+            );
+        }
+        parts.push(part);
+    }
+    if parts.iter().filter(|p| **p == Part::Positional).count() > 1 {
+        bail!(code::BAD_VALUE, "Too many positional (i.e. '$') elements found in path '{path}'");
+    }
+    Ok(parts)
+}
+
+/// The order in which fields that are new to a document are added: numbers by value, names bytewise.
+pub(super) fn field_order(a: &str, b: &str) -> std::cmp::Ordering {
+    use model::path::array_index;
+    match (array_index(a), array_index(b)) {
+        (Some(x), Some(y)) => x.cmp(&y),
+        _ => a.cmp(b),
+    }
+}

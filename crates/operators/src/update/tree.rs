@@ -1,0 +1,182 @@
+//! The operators of one update arranged by path, with conflicts found while parsing.
+
+use super::array_filters::ArrayFilters;
+use super::path::{self, Part};
+use super::{Modifier, add_to_set, arithmetic, bit, current_date, fields, min_max, pop, pull, push, rename};
+use crate::expr::ParseCx;
+use model::{Doc, Result, Value, bail, code};
+
+/// What is to be done at a place.
+pub(super) enum Node {
+    Leaf(Box<dyn Modifier>),
+    Branch(Branch),
+}
+
+/// What is to be done below a place.
+#[derive(Default)]
+pub(super) struct Branch {
+    /// By name, in the order new fields are added.
+    pub(super) fields: Vec<(String, Node)>,
+    /// `$`
+    pub(super) positional: Option<Box<Node>>,
+    /// `$[]`
+    pub(super) all: Option<Box<Node>>,
+    /// `$[id]`
+    pub(super) filtered: Vec<(String, Node)>,
+}
+
+impl Branch {
+    /// Names of the document's own fields that may change.
+    pub(super) fn top_level(&self) -> impl Iterator<Item = &str> {
+        self.fields.iter().map(|(name, _)| name.as_str())
+    }
+
+    pub(super) fn uses_position(&self) -> bool {
+        let below = |n: &Node| matches!(n, Node::Branch(b) if b.uses_position());
+        self.positional.is_some()
+            || self.fields.iter().any(|(_, n)| below(n))
+            || self.filtered.iter().any(|(_, n)| below(n))
+            || self.all.as_deref().is_some_and(below)
+    }
+
+    /// True when arrays are wanted here (`$[]`, `$[id]`).
+    pub(super) fn wants_array(&self) -> bool {
+        self.all.is_some() || !self.filtered.is_empty()
+    }
+
+    /// The child at `part`, made when there is none; false in second place when it was there.
+    fn child(&mut self, part: &Part, path: &str) -> Result<&mut Node> {
+        let named = !self.fields.is_empty() || self.positional.is_some();
+        let array_part = matches!(part, Part::All | Part::Filtered(_));
+        if array_part && named || !array_part && self.wants_array() {
+            return Err(conflict(path, path));
+        }
+        let fresh = || Node::Branch(Branch::default());
+        Ok(match part {
+            Part::Positional => self.positional.get_or_insert_with(|| Box::new(fresh())),
+            Part::All => self.all.get_or_insert_with(|| Box::new(fresh())),
+            Part::Filtered(id) => {
+                let at = match self.filtered.iter().position(|(n, _)| n == id) {
+                    Some(i) => i,
+                    None => {
+                        self.filtered.push((id.clone(), fresh()));
+                        self.filtered.len() - 1
+                    }
+                };
+                &mut self.filtered[at].1
+            }
+            Part::Name(name) => {
+                let at = match self.fields.binary_search_by(|(n, _)| path::field_order(n, name)) {
+                    Ok(i) => i,
+                    Err(i) => {
+                        self.fields.insert(i, (name.clone(), fresh()));
+                        i
+                    }
+                };
+                &mut self.fields[at].1
+            }
+        })
+    }
+
+    fn is_empty(&self) -> bool {
+        self.fields.is_empty() && self.positional.is_none() && !self.wants_array()
+    }
+
+    /// Puts a modifier at a path.
+    fn insert(&mut self, parts: &[Part], path: &str, modifier: Box<dyn Modifier>) -> Result<()> {
+        let Some((head, rest)) = parts.split_first() else { return Err(conflict(path, path)) };
+        let child = self.child(head, path)?;
+        match child {
+            Node::Leaf(_) => Err(conflict(path, path)),
+            Node::Branch(b) if rest.is_empty() => {
+                if !b.is_empty() {
+                    return Err(conflict(path, path));
+                }
+                *child = Node::Leaf(modifier);
+                Ok(())
+            }
+            Node::Branch(b) => b.insert(rest, path, modifier),
+        }
+    }
+}
+
+pub(super) fn conflict(path: &str, at: &str) -> model::MongoError {
+    model::MongoError::new(
+        code::CONFLICTING_UPDATE_OPERATORS,
+        format!("Updating the path '{path}' would create a conflict at '{at}'"),
+    )
+}
+
+/// Parses an operator document.
+///
+/// # Errors
+/// 9 for unknown operators and operands that are not documents; those of paths and operators; 40 for conflicts.
+pub(super) fn parse(cx: &mut ParseCx<'_>, spec: Doc<'_>, filters: &mut ArrayFilters) -> Result<Branch> {
+    let mut root = Branch::default();
+    for (name, operand) in spec.iter() {
+        if !is_operator(name) {
+            bail!(
+                code::FAILED_TO_PARSE,
+                "Unknown modifier: {name}. Expected a valid update modifier or pipeline-style update specified as an array"
+            );
+        }
+        let Value::Document(operand) = operand else {
+            bail!(
+                code::FAILED_TO_PARSE,
+                "Modifiers operate on fields but we found type {} instead. For example: {{$mod: {{<field>: ...}}}} not \
+                 {{{name}: {}}}",
+                operand.type_name(),
+                model::show::Shown(&operand)
+            );
+        };
+        for (field, v) in operand.iter() {
+            if name == "$rename" {
+                rename::parse(field, v, filters, &mut |parts, path, m| root.insert(parts, path, m))?;
+                continue;
+            }
+            let parts = checked_path(field, filters)?;
+            let modifier = modifier(cx, name, field, v)?;
+            root.insert(&parts, field, modifier)?;
+        }
+    }
+    Ok(root)
+}
+
+/// A path whose array filters exist.
+pub(super) fn checked_path(field: &str, filters: &mut ArrayFilters) -> Result<Vec<Part>> {
+    let parts = path::parse(field)?;
+    for p in &parts {
+        if let Part::Filtered(id) = p {
+            filters.mark_used(id, field)?;
+        }
+    }
+    Ok(parts)
+}
+
+fn is_operator(name: &str) -> bool {
+    matches!(
+        name,
+        "$set" | "$setOnInsert" | "$unset" | "$inc" | "$mul" | "$min" | "$max" | "$currentDate" | "$bit" | "$push"
+            | "$addToSet" | "$pop" | "$pull" | "$pullAll" | "$rename"
+    )
+}
+
+fn modifier(cx: &mut ParseCx<'_>, name: &str, field: &str, v: Value<'_>) -> Result<Box<dyn Modifier>> {
+    Ok(match name {
+        "$set" => Box::new(fields::Set::new(v, false)),
+        "$setOnInsert" => Box::new(fields::Set::new(v, true)),
+        "$unset" => Box::new(fields::Unset),
+        "$inc" => Box::new(arithmetic::Arithmetic::parse(arithmetic::Op::Inc, field, v)?),
+        "$mul" => Box::new(arithmetic::Arithmetic::parse(arithmetic::Op::Mul, field, v)?),
+        "$min" => Box::new(min_max::MinMax::new(v, true)),
+        "$max" => Box::new(min_max::MinMax::new(v, false)),
+        "$currentDate" => Box::new(current_date::CurrentDate::parse(v)?),
+        "$bit" => Box::new(bit::Bit::parse(field, v)?),
+        "$push" => Box::new(push::Push::parse(field, v)?),
+        "$addToSet" => Box::new(add_to_set::AddToSet::parse(v)?),
+        "$pop" => Box::new(pop::Pop::parse(field, v)?),
+        "$pull" => Box::new(pull::Pull::parse(cx, v)?),
+        "$pullAll" => Box::new(pull::PullAll::parse(v)?),
+        _ => bail!(code::FAILED_TO_PARSE, "Unknown modifier: {name}"),
+    })
+}

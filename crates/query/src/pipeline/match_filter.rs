@@ -1,0 +1,32 @@
+//! A parsed filter together with the document it was parsed from, which the planner reads.
+
+use super::Rt;
+use model::{Bump, Doc, DocBuf, Result};
+use operators::expr::ParseCx;
+use operators::filter::Filter;
+
+/// A filter and its source.
+pub struct MatchFilter {
+    /// As the client wrote it.
+    pub spec: DocBuf,
+    /// Compiled.
+    pub filter: Filter,
+}
+
+impl MatchFilter {
+    /// Parses a filter.
+    ///
+    /// # Errors
+    /// Those of the filter's operators.
+    pub fn parse(cx: &mut ParseCx<'_>, spec: Doc<'_>) -> Result<MatchFilter> {
+        Ok(MatchFilter { spec: spec.to_buf(), filter: Filter::parse(cx, spec)? })
+    }
+
+    /// Whether a document matches.
+    ///
+    /// # Errors
+    /// Those of `$expr`.
+    pub fn matches<'a>(&'a self, rt: &Rt<'a>, doc: Doc<'a>, arena: &'a Bump) -> Result<bool> {
+        self.filter.matches_in(&rt.cx(arena, doc), doc)
+    }
+}

@@ -1,0 +1,233 @@
+//! `$bucketAuto: {groupBy, buckets, output, granularity}`: sorts by a value and cuts into buckets of about equal size.
+//! Errors: 40240 no object, 40239 groupBy no expression, 40241 buckets no number, 40242 no whole number, 40243 not positive, 40244
+//! output no object, 40245 unknown field, 40246 required field absent, 40261 granularity no string, 40257 unknown granularity; at
+//! run time 40258 value no number, 40259 not finite, 40260 negative, each only with a granularity.
+
+use super::accumulate::{Field, States, emit, parse_field};
+use super::bucket::group_by;
+use super::granularity::Granularity;
+use super::sort_pattern::SortPattern;
+use super::{Stage, StageOp, one};
+use crate::pipeline::{Batch, Docs, Place, Rt, StageCx, drain};
+use crate::rows::{Rows, Run, memory_exceeded};
+use model::{Bump, Doc, DocBuf, Number, OwnedValue, Result, Value, bail, compare_with, doc};
+use operators::expr::BoxExpr;
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+pub(super) static STAGES: &[StageOp] =
+    &[StageOp { name: "$bucketAuto", place: Place::ANYWHERE, parse: |scx, name, arg| one(parse(scx, name, arg)?) }];
+
+fn parse(scx: &mut StageCx<'_, '_>, name: &str, arg: Value<'_>) -> Result<BucketAuto> {
+    let Value::Document(spec) = arg else {
+        bail!(40240, "the argument to {name} must be an object, but found type: {}", arg.type_name());
+    };
+    let (mut by, mut buckets, mut granularity) = (None, None, None);
+    let mut output = doc! { "count": { "$sum": 1i32 } };
+    for (field, v) in spec.iter() {
+        match (field, v) {
+            ("groupBy", v) => by = Some(group_by(scx, 40239, v)?),
+            ("buckets", v) => buckets = Some(parse_buckets(v)?),
+            ("output", Value::Document(d)) => output = d.to_buf(),
+            ("output", v) => bail!(40244, "the {name} 'output' field must be an object, but found type: {}", v.type_name()),
+            ("granularity", Value::String(s)) => match Granularity::parse(s) {
+                Some(g) => granularity = Some(g),
+                None => bail!(40257, "Unknown rounding granularity '{s}'"),
+            },
+            ("granularity", v) => bail!(40261, "the {name} 'granularity' field must be a string, but found type: {}", v.type_name()),
+            _ => bail!(40245, "unrecognized option to {name}: {field}"),
+        }
+    }
+    let (Some(by), Some(buckets)) = (by, buckets) else {
+        bail!(40246, "{name} requires 'groupBy' and 'buckets' to be specified");
+    };
+    let fields = output.doc().iter().map(|(n, v)| parse_field(scx.cx, n, v)).collect::<Result<Vec<_>>>()?;
+    let order = SortPattern::parse(doc! { "by": 1i32 }.doc())?;
+    Ok(BucketAuto { by, buckets, granularity, fields, order, spec: spec.to_buf() })
+}
+
+fn parse_buckets(v: Value<'_>) -> Result<i32> {
+    if Number::of(&v).is_none() {
+        bail!(40241, "the $bucketAuto 'buckets' field must be a numeric value, but found type: {}", v.type_name());
+    }
+    let Some(n) = v.as_i64_exact().and_then(|n| i32::try_from(n).ok()) else {
+        bail!(40242, "the $bucketAuto 'buckets' field must be representable as a 32-bit integer, but found {v:?}");
+    };
+    if n <= 0 {
+        bail!(40243, "the $bucketAuto 'buckets' field must be greater than 0, but found: {n}");
+    }
+    Ok(n)
+}
+
+struct BucketAuto {
+    by: BoxExpr,
+    buckets: i32,
+    granularity: Option<Granularity>,
+    fields: Vec<Field>,
+    order: SortPattern,
+    spec: DocBuf,
+}
+
+impl BucketAuto {
+    fn key<'a>(&'a self, rt: &Rt<'a>, arena: &'a Bump, doc: Doc<'a>) -> Result<Value<'a>> {
+        let v = match self.by.eval(&rt.cx(arena, doc))? {
+            Value::Missing => Value::Null,
+            v => v,
+        };
+        if self.granularity.is_some() {
+            let Some(n) = Number::of(&v) else {
+                bail!(40258, "$bucketAuto can specify a 'granularity' with numeric boundaries only, but found a value with type: {}", v.type_name());
+            };
+            if n.is_nan() {
+                bail!(40259, "$bucketAuto can specify a 'granularity' with numeric boundaries only, but found a NaN");
+            }
+            if n.to_f64() < 0.0 {
+                bail!(40260, "$bucketAuto can specify a 'granularity' with non-negative numbers only, but found a negative number: {v:?}");
+            }
+        }
+        Ok(v)
+    }
+}
+
+impl Stage for BucketAuto {
+    fn open(self: Arc<Self>, input: Box<dyn Docs>, _: &Rt<'_>) -> Result<Box<dyn Docs>> {
+        Ok(Box::new(BucketAutoDocs { stage: self, input: Some(input), sorted: None, arena: Bump::new() }))
+    }
+    fn describe(&self) -> DocBuf {
+        doc! { "$bucketAuto": &self.spec }
+    }
+}
+
+struct BucketAutoDocs {
+    stage: Arc<BucketAuto>,
+    input: Option<Box<dyn Docs>>,
+    sorted: Option<Sorted>,
+    arena: Bump,
+}
+
+/// The sorted documents, taken one by one, and where the cutting stands.
+struct Sorted {
+    run: Run,
+    inbox: Batch,
+    at: usize,
+    more: bool,
+    per_bucket: u64,
+    number: i32,
+    /// The first document of the next bucket, already taken.
+    next: Option<(OwnedValue, DocBuf)>,
+    previous_max: Option<OwnedValue>,
+}
+
+impl BucketAutoDocs {
+    fn read(&self, mut input: Box<dyn Docs>, rt: &Rt<'_>) -> Result<Sorted> {
+        let (stage, budget) = (&self.stage, rt.host.memory_limit_bytes());
+        let (mut rows, mut run, mut n) = (Rows::default(), Run::new(usize::MAX), 0u64);
+        let mut arena = Bump::new();
+        drain(input.as_mut(), rt, |doc, _| {
+            rows.push_keyed(stage.key(rt, &arena, doc)?, doc);
+            arena.reset();
+            n += 1;
+            if rows.len_bytes() > budget {
+                if !rt.allow_disk_use {
+                    return Err(memory_exceeded("$bucketAuto", budget));
+                }
+                rows.sort(&stage.order, rt.env.collate());
+                run.spill(&mut rows, rt)?;
+            }
+            Ok(())
+        })?;
+        rows.sort(&stage.order, rt.env.collate());
+        run.finish(rows);
+        let per_bucket = ((n as f64 / f64::from(stage.buckets)).round() as u64).max(1);
+        Ok(Sorted { run, inbox: Batch::new(), at: 0, more: true, per_bucket, number: 0, next: None, previous_max: None })
+    }
+
+    /// The next document in order, with its value.
+    fn take(&self, s: &mut Sorted, rt: &Rt<'_>) -> Result<Option<(OwnedValue, DocBuf)>> {
+        while s.at >= s.inbox.len() {
+            if !s.more {
+                return Ok(None);
+            }
+            s.inbox.clear();
+            s.at = 0;
+            s.more = s.run.next_batch(&self.stage.order, rt.env.collate(), &mut s.inbox)?;
+        }
+        let doc = s.inbox.doc(s.at);
+        s.at += 1;
+        let key = self.stage.key(rt, &self.arena, doc)?.to_owned_value();
+        Ok(Some((key, doc.to_buf())))
+    }
+
+    /// Fills and gives one bucket: its bounds and its accumulators.
+    fn bucket(&self, s: &mut Sorted, rt: &Rt<'_>) -> Result<Option<(OwnedValue, OwnedValue, States)>> {
+        let first = match s.next.take() {
+            Some(first) => Some(first),
+            None => self.take(s, rt)?,
+        };
+        let Some((first_key, first_doc)) = first else { return Ok(None) };
+        s.number += 1;
+        let stage = &self.stage;
+        let collate = rt.env.collate();
+        let mut states = States::start(&stage.fields);
+        let add = |states: &mut States, doc: &DocBuf| {
+            let arena = Bump::new();
+            states.add(&stage.fields, &rt.cx(&arena, doc.doc())).map(|_| ())
+        };
+        let min = match (&stage.granularity, s.previous_max.take()) {
+            (Some(_), Some(max)) => max,
+            (Some(g), None) => g.round_down(&first_key.get()),
+            (None, _) => first_key.clone(),
+        };
+        let mut max = first_key;
+        add(&mut states, &first_doc)?;
+        let mut filled = 1;
+        while filled < s.per_bucket || s.number == stage.buckets {
+            let Some((key, doc)) = self.take(s, rt)? else { break };
+            add(&mut states, &doc)?;
+            max = key;
+            filled += 1;
+        }
+        let mut next = self.take(s, rt)?;
+        let rounded = stage.granularity.as_ref().map(|g| g.round_up(&max.get()));
+        while let Some((key, doc)) = &next {
+            // Equal values, and values below the rounded boundary, belong to this bucket.
+            let order = compare_with(&rounded.as_ref().map_or(max.get(), |r| r.get()), &key.get(), collate);
+            let belongs = if rounded.is_some() { order == Ordering::Greater } else { order == Ordering::Equal };
+            if !belongs {
+                break;
+            }
+            add(&mut states, doc)?;
+            next = self.take(s, rt)?;
+        }
+        max = match (&stage.granularity, rounded, &next) {
+            (Some(g), Some(r), Some((key, _))) if r.get().as_f64() == Some(0.0) => g.round_down(&key.get()),
+            (Some(_), Some(r), _) => r,
+            (_, _, Some((key, _))) => key.clone(),
+            _ => max,
+        };
+        s.previous_max = Some(max.clone());
+        s.next = next;
+        Ok(Some((min, max, states)))
+    }
+}
+
+impl Docs for BucketAutoDocs {
+    fn next_batch(&mut self, rt: &Rt<'_>, out: &mut Batch) -> Result<bool> {
+        let mut sorted = match (self.sorted.take(), self.input.take()) {
+            (Some(s), _) => s,
+            (None, Some(input)) => self.read(input, rt)?,
+            (None, None) => return Ok(false),
+        };
+        while !out.is_full() {
+            rt.env.check_interrupt()?;
+            let Some((min, max, states)) = self.bucket(&mut sorted, rt)? else { return Ok(false) };
+            emit(out, |w| {
+                w.doc("_id").put("min", min.get()).put("max", max.get());
+                states.write(&self.stage.fields, &self.arena, w)
+            })?;
+        }
+        self.arena.reset();
+        self.sorted = Some(sorted);
+        Ok(true)
+    }
+}

@@ -1,0 +1,59 @@
+//! Stages that look at one document at a time: zero or more documents out for one in, no state between documents.
+
+use crate::pipeline::{Batch, Docs, Rt};
+use model::{Bump, Doc, DocWriter, Result};
+use operators::Cx;
+use std::sync::Arc;
+
+/// What such a stage does.
+pub trait Each: Send + Sync {
+    /// Works on one document.
+    ///
+    /// # Errors
+    /// The stage's own.
+    fn each<'a>(&'a self, cx: &Cx<'_, 'a>, doc: Doc<'a>, out: &mut Emit<'_>) -> Result<()>;
+}
+
+/// Where the results go; they keep the metadata of the document they came from.
+pub struct Emit<'b> {
+    out: &'b mut Batch,
+    meta: Option<Doc<'b>>,
+}
+
+impl Emit<'_> {
+    /// Gives a document on.
+    pub fn push(&mut self, doc: Doc<'_>) {
+        self.out.push_with_meta(doc, self.meta);
+    }
+    /// Builds a document in place.
+    pub fn build(&mut self, fill: impl FnOnce(&mut DocWriter<'_>)) {
+        self.out.build(self.meta, fill);
+    }
+}
+
+/// The pull operator of such a stage.
+pub struct EachDocs<E> {
+    stage: Arc<E>,
+    input: Box<dyn Docs>,
+    inbox: Batch,
+    arena: Bump,
+}
+
+impl<E: Each + 'static> EachDocs<E> {
+    /// Over an input.
+    pub fn open(stage: Arc<E>, input: Box<dyn Docs>) -> Box<dyn Docs> {
+        Box::new(EachDocs { stage, input, inbox: Batch::new(), arena: Bump::new() })
+    }
+}
+
+impl<E: Each> Docs for EachDocs<E> {
+    fn next_batch(&mut self, rt: &Rt<'_>, out: &mut Batch) -> Result<bool> {
+        self.inbox.clear();
+        let more = self.input.next_batch(rt, &mut self.inbox)?;
+        for (doc, meta) in self.inbox.iter_meta() {
+            self.stage.each(&rt.cx(&self.arena, doc), doc, &mut Emit { out, meta })?;
+        }
+        self.arena.reset();
+        Ok(more)
+    }
+}

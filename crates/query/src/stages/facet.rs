@@ -1,0 +1,99 @@
+//! `$facet: {name: [stages], ...}`: every sub-pipeline over the same documents; one document of arrays comes out.
+//! Errors: 40169 no object or empty, 40170 a facet that is no array, 40600 for stages that may not stand inside, and those of
+//! field names; 10334 when the result is no document any more.
+
+use super::path::checked_path;
+use super::{Stage, StageOp, one};
+use crate::pipeline::{Batch, Docs, Inside, Pipeline, Place, Rt, StageCx, drain};
+use crate::spool::Spool;
+use model::{ArrayWriter, DocBuf, Result, Value, bail, code};
+use std::sync::Arc;
+
+pub(super) static STAGES: &[StageOp] = &[StageOp {
+    name: "$facet",
+    place: Place { in_facet: false, ..Place::ANYWHERE },
+    parse: |scx, name, arg| one(parse(scx, name, arg)?),
+}];
+
+/// Largest document, with the room internal documents have beyond 16 MB.
+const MAX_DOCUMENT_BYTES: usize = 16 * 1024 * 1024 + 16 * 1024;
+
+fn parse(scx: &mut StageCx<'_, '_>, name: &str, arg: Value<'_>) -> Result<Facet> {
+    let Some(spec) = arg.as_doc().filter(|d| !d.is_empty()) else {
+        bail!(40169, "the {name} specification must be a non-empty object, but found: {arg:?}");
+    };
+    let mut facets: Vec<(String, Pipeline)> = Vec::new();
+    for (facet, v) in spec.iter() {
+        check_name(facet)?;
+        let Value::Array(stages) = v else {
+            bail!(40170, "arguments to {name} must be arrays, {facet} is type {}", v.type_name());
+        };
+        if facets.iter().any(|(n, _)| n == facet) {
+            bail!(16406, "duplicate facet name '{facet}'");
+        }
+        let options = scx.options.inner(Inside::Facet, scx.options.target.clone())?;
+        facets.push((facet.to_owned(), Pipeline::parse(scx.cx, stages, &options)?));
+    }
+    Ok(Facet { facets, spec: spec.to_buf() })
+}
+
+fn check_name(name: &str) -> Result<()> {
+    if name.contains('.') {
+        bail!(16412, "FieldPath field names may not contain '.': {name}");
+    }
+    if name.is_empty() {
+        bail!(15998, "FieldPath field names may not be empty strings");
+    }
+    checked_path(name).map(|_| ())
+}
+
+struct Facet {
+    facets: Vec<(String, Pipeline)>,
+    spec: DocBuf,
+}
+
+impl Stage for Facet {
+    fn open(self: Arc<Self>, input: Box<dyn Docs>, _: &Rt<'_>) -> Result<Box<dyn Docs>> {
+        Ok(Box::new(FacetDocs { stage: self, input }))
+    }
+    fn describe(&self) -> DocBuf {
+        model::doc! { "$facet": &self.spec }
+    }
+}
+
+struct FacetDocs {
+    stage: Arc<Facet>,
+    input: Box<dyn Docs>,
+}
+
+impl Docs for FacetDocs {
+    fn next_batch(&mut self, rt: &Rt<'_>, out: &mut Batch) -> Result<bool> {
+        let mut spool = Spool::default();
+        drain(self.input.as_mut(), rt, |doc, meta| spool.push(doc, meta, rt))?;
+        let shared = spool.finish()?;
+        let mut results = Vec::new();
+        let mut total = 0;
+        for (_, pipeline) in &self.stage.facets {
+            let mut docs = pipeline.open_over(rt, Box::new(shared.reader()?))?;
+            let mut bytes = Vec::new();
+            {
+                let mut list = ArrayWriter::new(&mut bytes);
+                drain(docs.as_mut(), rt, |doc, _| {
+                    list.push(doc);
+                    if total + list.len_bytes() > MAX_DOCUMENT_BYTES {
+                        bail!(code::BSON_OBJECT_TOO_LARGE, "$facet result is larger than {MAX_DOCUMENT_BYTES} bytes");
+                    }
+                    Ok(())
+                })?;
+            }
+            total += bytes.len();
+            results.push(bytes);
+        }
+        out.build(None, |w| {
+            for ((name, _), bytes) in self.stage.facets.iter().zip(&results) {
+                w.put_raw(name.as_bytes(), model::Tag::ARRAY, bytes);
+            }
+        });
+        Ok(false)
+    }
+}

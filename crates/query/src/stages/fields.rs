@@ -1,0 +1,105 @@
+//! Strict argument documents: every field known and given once, null counting as absent.
+
+use model::{Array, Doc, Result, Value, bail, code};
+
+/// The argument document of a stage.
+#[derive(Clone, Copy)]
+pub(super) struct Fields<'a> {
+    stage: &'static str,
+    doc: Doc<'a>,
+}
+
+impl<'a> Fields<'a> {
+    /// Checks the names.
+    ///
+    /// # Errors
+    /// 40415 for an unknown field, 40413 for one given twice.
+    pub(super) fn new(stage: &'static str, doc: Doc<'a>, known: &[&str]) -> Result<Fields<'a>> {
+        for (i, (name, _)) in doc.iter().enumerate() {
+            if !known.contains(&name) {
+                bail!(40415, "BSON field '{stage}.{name}' is an unknown field. Known are {known:?}");
+            }
+            if doc.iter().take(i).any(|(n, _)| n == name) {
+                bail!(40413, "BSON field '{stage}.{name}' is a duplicate field");
+            }
+        }
+        Ok(Fields { stage, doc })
+    }
+
+    /// A field; `Missing` when absent or null.
+    pub(super) fn get(&self, name: &str) -> Value<'a> {
+        match self.doc.field(name) {
+            Value::Null | Value::Undefined => Value::Missing,
+            v => v,
+        }
+    }
+
+    /// A field that must be there.
+    ///
+    /// # Errors
+    /// 40414 when it is not.
+    pub(super) fn required(&self, name: &str) -> Result<Value<'a>> {
+        match self.get(name) {
+            Value::Missing => bail!(40414, "BSON field '{}.{name}' is missing but a required field", self.stage),
+            v => Ok(v),
+        }
+    }
+
+    /// 14 with the types given and allowed.
+    pub(super) fn wrong_type<T>(&self, name: &str, v: Value<'_>, allowed: &str) -> Result<T> {
+        bail!(
+            code::TYPE_MISMATCH,
+            "BSON field '{}.{name}' is the wrong type '{}', expected type '{allowed}'",
+            self.stage,
+            v.type_name()
+        )
+    }
+
+    /// A string, when there.
+    ///
+    /// # Errors
+    /// 14 TypeMismatch.
+    pub(super) fn string(&self, name: &str) -> Result<Option<&'a str>> {
+        match self.get(name) {
+            Value::Missing => Ok(None),
+            Value::String(s) => Ok(Some(s)),
+            v => self.wrong_type(name, v, "string"),
+        }
+    }
+
+    /// A document, when there.
+    ///
+    /// # Errors
+    /// 14 TypeMismatch.
+    pub(super) fn document(&self, name: &str) -> Result<Option<Doc<'a>>> {
+        match self.get(name) {
+            Value::Missing => Ok(None),
+            Value::Document(d) => Ok(Some(d)),
+            v => self.wrong_type(name, v, "object"),
+        }
+    }
+
+    /// An array, when there.
+    ///
+    /// # Errors
+    /// 14 TypeMismatch.
+    pub(super) fn array(&self, name: &str) -> Result<Option<Array<'a>>> {
+        match self.get(name) {
+            Value::Missing => Ok(None),
+            Value::Array(a) => Ok(Some(a)),
+            v => self.wrong_type(name, v, "array"),
+        }
+    }
+
+    /// A boolean, when there.
+    ///
+    /// # Errors
+    /// 14 TypeMismatch.
+    pub(super) fn boolean(&self, name: &str) -> Result<Option<bool>> {
+        match self.get(name) {
+            Value::Missing => Ok(None),
+            Value::Bool(b) => Ok(Some(b)),
+            v => self.wrong_type(name, v, "bool"),
+        }
+    }
+}

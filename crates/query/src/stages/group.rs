@@ -1,0 +1,234 @@
+//! `$group: {_id: expression, field: {accumulator}, ...}`: a hash table on the equality of `_id`; groups come out in the
+//! order their first document came in. Past the memory budget documents of groups not yet in the table go to temporary files,
+//! partitioned by hash, and are grouped afterwards; the order inside a group never changes.
+//! Errors: 15947 no document, 15955 no `_id`, 292 past the budget without disk use, and those of [`super::accumulate`].
+
+use super::accumulate::{Field, States, emit, parse_field};
+use super::{Stage, StageOp, one};
+use crate::pipeline::{Batch, Docs, Place, Rt};
+use crate::rows::memory_exceeded;
+use crate::spill::SpillFile;
+use hashbrown::HashTable;
+use model::{Bump, Doc, DocBuf, OwnedValue, Result, Value, bail, compare};
+use operators::expr::{self, BoxExpr, ParseCx};
+use std::hash::Hasher;
+use std::sync::Arc;
+
+pub(super) static STAGES: &[StageOp] = &[StageOp {
+    name: "$group",
+    place: Place::ANYWHERE,
+    parse: |scx, _, arg| {
+        let Value::Document(spec) = arg else {
+            bail!(15947, "a group's fields must be specified in an object, not {}", arg.type_name());
+        };
+        let mut id = None;
+        let mut fields = Vec::new();
+        for (name, v) in spec.iter() {
+            if name == "_id" {
+                if id.is_some() {
+                    bail!(15948, "a group's _id may only be specified once");
+                }
+                id = Some(expr::parse(scx.cx, v)?);
+            } else {
+                fields.push(parse_field(scx.cx, name, v)?);
+            }
+        }
+        let Some(id) = id else { bail!(15955, "a group specification must include an _id") };
+        one(Group { id, fields, shown: model::doc! { "$group": arg } })
+    },
+}];
+
+/// Groups its input.
+pub(crate) struct Group {
+    id: BoxExpr,
+    fields: Vec<Field>,
+    shown: DocBuf,
+}
+
+impl Group {
+    /// A group by an expression of ours; `shown` is what explain shows.
+    pub(super) fn new(cx: &mut ParseCx<'_>, id: BoxExpr, output: Doc<'_>, shown: DocBuf) -> Result<Group> {
+        let fields = output.iter().map(|(name, v)| parse_field(cx, name, v)).collect::<Result<Vec<_>>>()?;
+        Ok(Group { id, fields, shown })
+    }
+}
+
+impl Stage for Group {
+    fn open(self: Arc<Self>, input: Box<dyn Docs>, _: &Rt<'_>) -> Result<Box<dyn Docs>> {
+        Ok(Box::new(GroupDocs {
+            stage: self,
+            input: Some(input),
+            table: Table::default(),
+            partitions: Vec::new(),
+            waiting: Vec::new(),
+            depth: 0,
+            next: 0,
+            arena: Bump::new(),
+        }))
+    }
+    fn describe(&self) -> DocBuf {
+        self.shown.clone()
+    }
+}
+
+/// How many files documents that do not fit are spread over, and how often that may repeat.
+const FAN_OUT: usize = 16;
+const MAX_SPLITS: u32 = 6;
+
+/// Groups in memory.
+#[derive(Default)]
+struct Table {
+    index: HashTable<u32>,
+    keys: Vec<u8>,
+    groups: Vec<GroupState>,
+    state_bytes: usize,
+}
+
+struct GroupState {
+    hash: u64,
+    key_start: usize,
+    key_end: usize,
+    id: OwnedValue,
+    states: States,
+}
+
+impl Table {
+    fn find(&self, hash: u64, key: &[u8]) -> Option<usize> {
+        self.index.find(hash, |i| self.key(*i) == Some(key)).map(|i| *i as usize)
+    }
+    fn key(&self, i: u32) -> Option<&[u8]> {
+        let g = self.groups.get(i as usize)?;
+        self.keys.get(g.key_start..g.key_end)
+    }
+    fn insert(&mut self, hash: u64, key: &[u8], id: Value<'_>, fields: &[Field]) -> usize {
+        let key_start = self.keys.len();
+        self.keys.extend_from_slice(key);
+        let states = States::start(fields);
+        self.state_bytes += states.memory_bytes() + size_of::<GroupState>() + id.payload_bytes();
+        let at = self.groups.len();
+        self.groups.push(GroupState { hash, key_start, key_end: self.keys.len(), id: id.to_owned_value(), states });
+        let groups = &self.groups;
+        self.index.insert_unique(hash, at as u32, |i| groups.get(*i as usize).map_or(0, |g| g.hash));
+        at
+    }
+    fn memory_bytes(&self) -> usize {
+        self.keys.len() + self.state_bytes
+    }
+}
+
+struct GroupDocs {
+    stage: Arc<Group>,
+    /// What is being grouped; `None` once the table is complete.
+    input: Option<Box<dyn Docs>>,
+    table: Table,
+    /// Files for documents of groups that did not fit, while reading.
+    partitions: Vec<SpillFile>,
+    /// Full files still to be grouped, and how deep each is split.
+    waiting: Vec<(SpillFile, u32)>,
+    depth: u32,
+    next: usize,
+    arena: Bump,
+}
+
+impl Docs for GroupDocs {
+    fn next_batch(&mut self, rt: &Rt<'_>, out: &mut Batch) -> Result<bool> {
+        if let Some(mut input) = self.input.take() {
+            self.read(input.as_mut(), rt)?;
+        }
+        while !out.is_full() {
+            let Some(group) = self.table.groups.get(self.next) else { break };
+            let (arena, fields) = (&self.arena, &self.stage.fields);
+            emit(out, |w| {
+                w.put("_id", group.id.get());
+                group.states.write(fields, arena, w)
+            })?;
+            self.next += 1;
+        }
+        self.arena.reset();
+        if self.next < self.table.groups.len() {
+            return Ok(true);
+        }
+        let Some((file, depth)) = self.waiting.pop() else { return Ok(false) };
+        self.table = Table::default();
+        self.next = 0;
+        self.depth = depth;
+        self.input = Some(Box::new(file.into_docs()?));
+        Ok(true)
+    }
+}
+
+impl GroupDocs {
+    fn read(&mut self, input: &mut dyn Docs, rt: &Rt<'_>) -> Result<()> {
+        let budget = rt.host.memory_limit_bytes();
+        let stage = self.stage.clone();
+        let mut inbox = Batch::new();
+        let mut key = Vec::new();
+        loop {
+            rt.env.check_interrupt()?;
+            inbox.clear();
+            let more = input.next_batch(rt, &mut inbox)?;
+            for doc in inbox.iter() {
+                let cx = rt.cx(&self.arena, doc);
+                let id = match stage.id.eval(&cx)? {
+                    Value::Missing => Value::Null,
+                    v => v,
+                };
+                key.clear();
+                compare::equality_key(&id, rt.env.collate(), &mut key);
+                let hash = hash_bytes(&key);
+                let at = match self.table.find(hash, &key) {
+                    Some(at) => at,
+                    None if self.table.memory_bytes() < budget => self.table.insert(hash, &key, id, &stage.fields),
+                    None => {
+                        spill(&mut self.partitions, self.depth, hash, doc, rt, budget)?;
+                        continue;
+                    }
+                };
+                if let Some(group) = self.table.groups.get_mut(at) {
+                    self.table.state_bytes += group.states.add(&stage.fields, &cx)?;
+                }
+            }
+            self.arena.reset();
+            if self.table.memory_bytes() > budget && !rt.allow_disk_use {
+                return Err(memory_exceeded("$group", budget));
+            }
+            if !more {
+                break;
+            }
+        }
+        let depth = self.depth + 1;
+        self.waiting.extend(self.partitions.drain(..).filter(|f| !f.is_empty()).map(|f| (f, depth)).rev());
+        Ok(())
+    }
+}
+
+/// Keeps a document for later, in the file its hash names at this depth.
+fn spill(
+    partitions: &mut Vec<SpillFile>,
+    depth: u32,
+    hash: u64,
+    doc: Doc<'_>,
+    rt: &Rt<'_>,
+    budget: usize,
+) -> Result<()> {
+    if !rt.allow_disk_use || depth >= MAX_SPLITS {
+        return Err(memory_exceeded("$group", budget));
+    }
+    if partitions.is_empty() {
+        for _ in 0..FAN_OUT {
+            partitions.push(SpillFile::create(rt)?);
+        }
+    }
+    let which = (hash >> (60 - 4 * depth)) as usize % FAN_OUT;
+    match partitions.get_mut(which) {
+        Some(file) => file.write(doc),
+        None => Ok(()),
+    }
+}
+
+/// Hash of an equality key.
+pub(super) fn hash_bytes(bytes: &[u8]) -> u64 {
+    let mut h = rustc_hash::FxHasher::default();
+    h.write(bytes);
+    h.finish()
+}

@@ -1,0 +1,222 @@
+//! The equality join of `$lookup` and `$graphLookup`: foreign documents by the values at a field.
+//!
+//! With an index of the host each batch of inputs is one lookup; without one the foreign side is read once into a hash table,
+//! or, when that does not fit the budget, once per batch for the values of the batch.
+
+use super::group::hash_bytes;
+use crate::pipeline::{Batch, Docs, Pipeline, Resolved, Rt, Target, drain};
+use hashbrown::{HashMap, HashTable};
+use model::{Doc, FieldPath, Result, Value, compare};
+use operators::filter;
+
+/// What is joined.
+pub(super) struct Join {
+    pub(super) target: Target,
+    pub(super) local: FieldPath,
+    pub(super) foreign: FieldPath,
+}
+
+impl Join {
+    /// Shows the equality keys a local document joins by: elements of arrays, null without any.
+    pub(super) fn local_keys(&self, doc: Doc<'_>, rt: &Rt<'_>, each: &mut dyn FnMut(&[u8], Value<'_>)) {
+        let mut any = false;
+        let mut key = Vec::new();
+        values_on_path(Value::Document(doc), self.local.parts(), &mut |v| {
+            any = true;
+            key_of(v, rt, &mut key);
+            each(&key, v);
+        });
+        if !any {
+            key_of(Value::Null, rt, &mut key);
+            each(&key, Value::Null);
+        }
+    }
+}
+
+/// Null and missing join alike.
+pub(super) fn key_of(v: Value<'_>, rt: &Rt<'_>, out: &mut Vec<u8>) {
+    out.clear();
+    let v = if v.is_missing() { Value::Null } else { v };
+    compare::equality_key(&v, rt.env.collate(), out);
+}
+
+/// Every value at a local path: arrays are looked into, at the end as well; numeric components are indexes of arrays too.
+pub(super) fn values_on_path<'a>(v: Value<'a>, path: &[model::path::PathPart], each: &mut dyn FnMut(Value<'a>)) {
+    let Some((head, rest)) = path.split_first() else {
+        match v {
+            Value::Array(a) => a.iter().for_each(each),
+            Value::Missing => {}
+            v => each(v),
+        }
+        return;
+    };
+    match v {
+        Value::Document(d) => values_on_path(d.field(&head.name), rest, each),
+        Value::Array(a) => {
+            for (i, item) in a.iter().enumerate() {
+                if head.index == Some(i) {
+                    values_on_path(item, rest, each);
+                }
+                if item.as_doc().is_some() {
+                    values_on_path(item, path, each);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Foreign documents and where their keys lead.
+#[derive(Default)]
+pub(super) struct JoinTable {
+    docs: Batch,
+    index: HashTable<(u64, Box<[u8]>, Vec<u32>)>,
+    bytes: usize,
+}
+
+impl JoinTable {
+    fn insert(&mut self, join: &Join, doc: Doc<'_>, rt: &Rt<'_>, wanted: Option<&HashMap<Box<[u8]>, ()>>) {
+        let at = self.docs.len() as u32;
+        let (mut key, mut kept) = (Vec::new(), false);
+        let (index, bytes) = (&mut self.index, &mut self.bytes);
+        filter::values_at(doc, &join.foreign, &mut |v| {
+            key_of(v, rt, &mut key);
+            if wanted.is_some_and(|w| !w.contains_key(key.as_slice())) {
+                return;
+            }
+            kept = true;
+            let hash = hash_bytes(&key);
+            let entry = index.entry(hash, |(_, k, _)| **k == *key, |(h, _, _)| *h);
+            let entry = entry.or_insert_with(|| (hash, key.as_slice().into(), Vec::new()));
+            let list = &mut entry.into_mut().2;
+            if list.last() != Some(&at) {
+                *bytes += key.len() + size_of::<u32>();
+                list.push(at);
+            }
+        });
+        if kept {
+            self.docs.push(doc);
+        }
+    }
+    fn find(&self, key: &[u8]) -> &[u32] {
+        self.index.find(hash_bytes(key), |(_, k, _)| **k == *key).map_or(&[], |(_, _, list)| list)
+    }
+    fn len_bytes(&self) -> usize {
+        self.docs.len_bytes() + self.bytes
+    }
+}
+
+/// What a join has read so far.
+#[derive(Default)]
+pub(super) struct JoinCache {
+    table: JoinTable,
+    state: State,
+}
+
+#[derive(Default, PartialEq, Eq, Clone, Copy)]
+enum State {
+    /// Nothing was read yet.
+    #[default]
+    New,
+    /// The table holds the whole foreign side.
+    Whole,
+    /// The table holds what the current batch needs, read by index.
+    ByIndex,
+    /// The table holds what the current batch needs, read by a scan.
+    ByScan,
+}
+
+/// Documents that matched.
+pub(super) struct Matched<'t> {
+    table: &'t JoinTable,
+    rows: Vec<u32>,
+}
+
+impl<'t> Matched<'t> {
+    /// In the order of the foreign side.
+    pub(super) fn iter(&self) -> impl Iterator<Item = Doc<'t>> {
+        self.rows.iter().map(|i| self.table.docs.doc(*i as usize))
+    }
+}
+
+impl JoinCache {
+    /// Reads what the documents of a batch need.
+    ///
+    /// # Errors
+    /// Those of the host.
+    pub(super) fn prepare(&mut self, join: &Join, batch: &Batch, rt: &Rt<'_>) -> Result<()> {
+        if self.state == State::New {
+            self.state = self.begin(join, rt)?;
+        }
+        if self.state == State::Whole || batch.is_empty() {
+            return Ok(());
+        }
+        let mut wanted: HashMap<Box<[u8]>, ()> = HashMap::new();
+        let mut values = Vec::new();
+        for doc in batch.iter() {
+            join.local_keys(doc, rt, &mut |key, v| {
+                if wanted.insert(key.into(), ()).is_none() {
+                    values.push(v.to_owned_value());
+                }
+            });
+        }
+        let values: Vec<Value<'_>> = values.iter().map(|v| v.get()).collect();
+        self.table = JoinTable::default();
+        let mut docs = match (self.state, &join.target) {
+            (State::ByIndex, Target::Collection(ns)) => rt.host.look_up(rt, ns, &join.foreign, &values)?,
+            _ => open_all(join, rt)?,
+        };
+        drain(docs.as_mut(), rt, |doc, _| {
+            self.table.insert(join, doc, rt, Some(&wanted));
+            Ok(())
+        })
+    }
+
+    fn begin(&mut self, join: &Join, rt: &Rt<'_>) -> Result<State> {
+        if let Target::Collection(ns) = &join.target
+            && matches!(rt.host.resolve(ns)?, Resolved::Collection)
+            && rt.host.can_look_up(ns, &join.foreign)
+        {
+            return Ok(State::ByIndex);
+        }
+        let mut docs = open_all(join, rt)?;
+        let budget = rt.host.memory_limit_bytes();
+        let mut batch = Batch::new();
+        loop {
+            rt.env.check_interrupt()?;
+            batch.clear();
+            let more = docs.next_batch(rt, &mut batch)?;
+            for doc in batch.iter() {
+                self.table.insert(join, doc, rt, None);
+            }
+            if self.table.len_bytes() > budget {
+                self.table = JoinTable::default();
+                return Ok(State::ByScan);
+            }
+            if !more {
+                return Ok(State::Whole);
+            }
+        }
+    }
+
+    /// The foreign documents equal to a local one.
+    pub(super) fn matches(&self, join: &Join, doc: Doc<'_>, rt: &Rt<'_>) -> Matched<'_> {
+        let mut rows = Vec::new();
+        let mut lists = 0;
+        join.local_keys(doc, rt, &mut |key, _| {
+            let list = self.table.find(key);
+            lists += usize::from(!list.is_empty());
+            rows.extend_from_slice(list);
+        });
+        if lists > 1 {
+            rows.sort_unstable();
+            rows.dedup();
+        }
+        Matched { table: &self.table, rows }
+    }
+}
+
+/// Every document of the foreign side, views resolved.
+fn open_all(join: &Join, rt: &Rt<'_>) -> Result<Box<dyn Docs>> {
+    Pipeline::from_stages(join.target.clone(), Vec::new()).open(rt)
+}

@@ -1,0 +1,180 @@
+//! `$lookup: {from, localField, foreignField, let, pipeline, as}`: the documents of another collection that belong to each.
+//! By field: equal values, arrays on either side counting by their elements, missing counting as null. By pipeline: what it
+//! gives for the document's `let` variables. Both: the pipeline over the equal ones.
+//! Errors: 9 no object, missing or mixed fields; 14 wrong types; 73 a pipeline that needs a database; strict field codes.
+
+use super::fields::Fields;
+use super::join::{Join, JoinCache};
+use super::path::{checked_path, write_with};
+use super::variables::{Let, with_variables};
+use super::{Stage, StageOp, one};
+use crate::pipeline::{Batch, Docs, Inside, Pipeline, Place, Ready, Rt, StageCx, Target, drain};
+use crate::spool::{Spool, Spooled};
+use model::{Array, ArrayWriter, Bump, Doc, DocBuf, FieldPath, Namespace, Result, Value, bail, code};
+use std::sync::Arc;
+
+pub(super) static STAGES: &[StageOp] =
+    &[StageOp { name: "$lookup", place: Place::ANYWHERE, parse: |scx, name, arg| one(parse(scx, name, arg)?) }];
+
+/// True for a pipeline that makes its documents itself.
+pub(super) fn starts_with_documents(stages: Array<'_>) -> bool {
+    stages.get(0).and_then(|v| v.as_doc()).is_some_and(|d| d.contains("$documents"))
+}
+
+fn parse(scx: &mut StageCx<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<Lookup> {
+    let Value::Document(spec) = arg else {
+        bail!(code::FAILED_TO_PARSE, "the {name} stage specification must be an object, but found {}", arg.type_name());
+    };
+    let stages = match spec.field("pipeline") {
+        Value::Missing => None,
+        Value::Array(a) => Some(a),
+        v => bail!(code::TYPE_MISMATCH, "{name} argument 'pipeline' must be an array, not {}", v.type_name()),
+    };
+    let own_documents = stages.is_some_and(starts_with_documents);
+    // An absent collection is said before an unknown field.
+    let target = target(scx, name, spec.field("from"), own_documents)?;
+    let f = Fields::new(name, spec, &["from", "as", "localField", "foreignField", "let", "pipeline"])?;
+    let Some(as_field) = f.string("as")? else { bail!(code::FAILED_TO_PARSE, "must specify 'as' field for a {name}") };
+    let as_field = checked_path(as_field)?;
+    let by_field = match (f.string("localField")?, f.string("foreignField")?) {
+        (Some(""), _) | (_, Some("")) => bail!(code::FAILED_TO_PARSE, "{name} argument 'localField' and 'foreignField' must not be empty"),
+        (Some(l), Some(r)) => Some((checked_path(l)?, checked_path(r)?)),
+        (None, None) => None,
+        _ => bail!(code::FAILED_TO_PARSE, "{name} requires both or neither of 'localField' and 'foreignField' to be specified"),
+    };
+    if stages.is_none() && (by_field.is_none() || spec.contains("let")) {
+        bail!(code::FAILED_TO_PARSE, "{name} requires either 'pipeline' or both 'localField' and 'foreignField' to be specified, 'let' only with 'pipeline'");
+    }
+    let vars = f.document("let")?.unwrap_or(Doc::EMPTY);
+    let options = scx.options.inner(Inside::Lookup, target.clone())?;
+    let (vars, pipeline) = Let::parse(scx.cx, vars, |cx| Pipeline::parse(cx, stages.unwrap_or(Array::EMPTY), &options))?;
+    let join = by_field.map(|(local, foreign)| Join { target, local, foreign });
+    Ok(Lookup { join, vars, pipeline, as_field, correlated: is_correlated(spec), spec: spec.to_buf() })
+}
+
+fn target(scx: &StageCx<'_, '_>, name: &str, from: Value<'_>, own_documents: bool) -> Result<Target> {
+    let db = scx.options.target.db();
+    match from {
+        Value::String(coll) => Ok(Target::Collection(Namespace::new(db, coll)?)),
+        Value::Missing if own_documents => Ok(Target::Database(db.to_owned())),
+        Value::Missing => bail!(code::FAILED_TO_PARSE, "must specify 'from' field for a {name}"),
+        Value::Document(d) => {
+            let f = Fields::new("from", d, &["db", "coll"])?;
+            f.string("db")?;
+            f.string("coll")?;
+            bail!(code::FAILED_TO_PARSE, "{name} 'from' field must be a string on this server, but found {d:?}")
+        }
+        v => bail!(code::FAILED_TO_PARSE, "{name} argument 'from' must be a string, but found {v:?}"),
+    }
+}
+
+/// Whether the pipeline may give other documents for another input: it names a variable.
+fn is_correlated(spec: Doc<'_>) -> bool {
+    fn names_variable(v: Value<'_>) -> bool {
+        match v {
+            Value::String(s) => s.starts_with("$$"),
+            Value::Document(d) => d.iter().any(|(n, v)| matches!(n, "$rand" | "$sample" | "$sampleRate") || names_variable(v)),
+            Value::Array(a) => a.iter().any(names_variable),
+            _ => false,
+        }
+    }
+    names_variable(spec.field("pipeline"))
+}
+
+struct Lookup {
+    join: Option<Join>,
+    vars: Let,
+    pipeline: Pipeline,
+    as_field: FieldPath,
+    correlated: bool,
+    spec: DocBuf,
+}
+
+impl Stage for Lookup {
+    fn open(self: Arc<Self>, input: Box<dyn Docs>, _: &Rt<'_>) -> Result<Box<dyn Docs>> {
+        Ok(Box::new(LookupDocs {
+            stage: self,
+            input,
+            inbox: Batch::new(),
+            cache: JoinCache::default(),
+            same_for_all: None,
+            arena: Bump::new(),
+        }))
+    }
+    fn describe(&self) -> DocBuf {
+        model::doc! { "$lookup": &self.spec }
+    }
+}
+
+struct LookupDocs {
+    stage: Arc<Lookup>,
+    input: Box<dyn Docs>,
+    inbox: Batch,
+    cache: JoinCache,
+    /// What an uncorrelated pipeline gave.
+    same_for_all: Option<Spooled>,
+    arena: Bump,
+}
+
+impl Docs for LookupDocs {
+    fn next_batch(&mut self, rt: &Rt<'_>, out: &mut Batch) -> Result<bool> {
+        self.inbox.clear();
+        let more = self.input.next_batch(rt, &mut self.inbox)?;
+        let stage = self.stage.clone();
+        if let Some(join) = &stage.join {
+            self.cache.prepare(join, &self.inbox, rt)?;
+        }
+        for i in 0..self.inbox.len() {
+            rt.env.check_interrupt()?;
+            let found = self.found_for(&stage, i, rt)?;
+            let (doc, meta) = (self.inbox.doc(i), self.inbox.meta(i));
+            let list = Doc::new(&found).unwrap_or(Doc::EMPTY).as_array();
+            out.build(meta, |w| write_with(w, doc, stage.as_field.parts(), Value::Array(list)));
+            self.arena.reset();
+        }
+        Ok(more)
+    }
+}
+
+impl LookupDocs {
+    /// The array of documents that belong to input document `i`.
+    fn found_for(&mut self, stage: &Lookup, i: usize, rt: &Rt<'_>) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let mut list = ArrayWriter::new(&mut bytes);
+        let mut push = |doc: Doc<'_>, _: Option<Doc<'_>>| {
+            list.push(doc);
+            Ok(())
+        };
+        if let Some(join) = &stage.join {
+            let matched = self.cache.matches(join, self.inbox.doc(i), rt);
+            if stage.pipeline.stages().is_empty() {
+                matched.iter().try_for_each(|d| push(d, None))?;
+            } else {
+                let mut own = Batch::new();
+                matched.iter().for_each(|d| own.push(d));
+                with_variables(&stage.vars, rt, &self.arena, self.inbox.doc(i), |rt| {
+                    let mut docs = stage.pipeline.open_over(rt, Box::new(Ready(own)))?;
+                    drain(docs.as_mut(), rt, push)
+                })?;
+            }
+        } else if stage.correlated {
+            with_variables(&stage.vars, rt, &self.arena, self.inbox.doc(i), |rt| {
+                let mut docs = stage.pipeline.open(rt)?;
+                drain(docs.as_mut(), rt, push)
+            })?;
+        } else {
+            let spooled = match &mut self.same_for_all {
+                Some(s) => s,
+                none => {
+                    let mut spool = Spool::default();
+                    let mut docs = stage.pipeline.open(rt)?;
+                    drain(docs.as_mut(), rt, |d, m| spool.push(d, m, rt))?;
+                    none.insert(spool.finish()?)
+                }
+            };
+            drain(&mut spooled.reader()?, rt, push)?;
+        }
+        drop(list);
+        Ok(bytes)
+    }
+}

@@ -1,0 +1,70 @@
+//! `$match: {filter}`. Errors: 15959 for no document, 5626500 for `$near` and kin, 17313 for `$text` not first, and the filter's.
+
+use super::{Kind, Stage, StageOp, one};
+use crate::pipeline::{Batch, Docs, MatchFilter, Place, Rt};
+use model::{Bump, Doc, DocBuf, Result, Value, bail};
+use std::sync::Arc;
+
+pub(super) static STAGES: &[StageOp] = &[StageOp {
+    name: "$match",
+    place: Place::ANYWHERE,
+    parse: |scx, _, arg| {
+        let Value::Document(spec) = arg else {
+            bail!(15959, "the match filter must be an expression in an object, not {}", arg.type_name());
+        };
+        if uses(spec, &["$near", "$nearSphere", "$geoNear"]) {
+            bail!(5626500, "$geoNear, $near, and $nearSphere are not allowed in this context");
+        }
+        if !scx.before.is_empty() && uses(spec, &["$text"]) {
+            bail!(17313, "$match with $text is only allowed as the first pipeline stage");
+        }
+        one(Match(MatchFilter::parse(scx.cx, spec)?))
+    },
+}];
+
+/// Whether an operator of these names stands anywhere in a filter (values under `$eq` and kin excepted).
+fn uses(spec: Doc<'_>, names: &[&str]) -> bool {
+    spec.iter().any(|(name, v)| {
+        names.contains(&name)
+            || !matches!(name, "$eq" | "$ne" | "$in" | "$nin" | "$expr" | "$literal" | "$jsonSchema")
+                && match v {
+                    Value::Document(d) => uses(d, names),
+                    Value::Array(a) => matches!(name, "$and" | "$or" | "$nor") && uses(a.as_doc(), names),
+                    _ => false,
+                }
+    })
+}
+
+struct Match(MatchFilter);
+
+impl Stage for Match {
+    fn open(self: Arc<Self>, input: Box<dyn Docs>, _: &Rt<'_>) -> Result<Box<dyn Docs>> {
+        Ok(Box::new(MatchDocs { stage: self, input, arena: Bump::new() }))
+    }
+    fn describe(&self) -> DocBuf {
+        model::doc! { "$match": &self.0.spec }
+    }
+    fn kind(&self) -> Kind<'_> {
+        Kind::Match(&self.0)
+    }
+    fn provides_meta(&self, what: &str) -> bool {
+        what == "textScore" && uses(self.0.spec.doc(), &["$text"])
+    }
+}
+
+struct MatchDocs {
+    stage: Arc<Match>,
+    input: Box<dyn Docs>,
+    arena: Bump,
+}
+
+impl Docs for MatchDocs {
+    fn next_batch(&mut self, rt: &Rt<'_>, out: &mut Batch) -> Result<bool> {
+        let more = self.input.next_batch(rt, out)?;
+        let filter = &self.stage.0;
+        let arena = &self.arena;
+        out.retain(|doc, _| filter.matches(rt, doc, arena))?;
+        self.arena.reset();
+        Ok(more)
+    }
+}

@@ -1,0 +1,56 @@
+//! `$replaceRoot: {newRoot: expression}` and `$replaceWith: expression`.
+//! Errors: 40229 no object, 40230 unknown field, 40231 no newRoot, 40228 when the value is no document.
+
+use super::each::{Each, EachDocs, Emit};
+use super::{Stage, StageOp, one};
+use crate::pipeline::{Docs, Place, Rt};
+use model::{Doc, DocBuf, OwnedValue, Result, Value, bail};
+use operators::Cx;
+use operators::expr::{self, BoxExpr};
+use std::sync::Arc;
+
+pub(super) static STAGES: &[StageOp] = &[
+    StageOp {
+        name: "$replaceRoot",
+        place: Place::ANYWHERE,
+        parse: |scx, name, arg| {
+            let Value::Document(spec) = arg else {
+                bail!(40229, "expected an object as specification for {name} stage, got {}", arg.type_name());
+            };
+            if let Some((other, _)) = spec.iter().find(|(n, _)| *n != "newRoot") {
+                bail!(40230, "unrecognized option to {name} stage: {other}, only valid option is 'newRoot'");
+            }
+            let Some(root) = spec.get("newRoot") else { bail!(40231, "no newRoot specified for the {name} stage") };
+            one(ReplaceRoot { root: expr::parse(scx.cx, root)?, spec: root.to_owned_value() })
+        },
+    },
+    StageOp {
+        name: "$replaceWith",
+        place: Place::ANYWHERE,
+        parse: |scx, _, arg| one(ReplaceRoot { root: expr::parse(scx.cx, arg)?, spec: arg.to_owned_value() }),
+    },
+];
+
+struct ReplaceRoot {
+    root: BoxExpr,
+    spec: OwnedValue,
+}
+
+impl Each for ReplaceRoot {
+    fn each<'a>(&'a self, cx: &Cx<'_, 'a>, _: Doc<'a>, out: &mut Emit<'_>) -> Result<()> {
+        match self.root.eval(cx)? {
+            Value::Document(d) => out.push(d),
+            v => bail!(40228, "'newRoot' expression must evaluate to an object, but resulting value was: {v:?}. Type of resulting value: '{}'", v.type_name()),
+        }
+        Ok(())
+    }
+}
+
+impl Stage for ReplaceRoot {
+    fn open(self: Arc<Self>, input: Box<dyn Docs>, _: &Rt<'_>) -> Result<Box<dyn Docs>> {
+        Ok(EachDocs::open(self, input))
+    }
+    fn describe(&self) -> DocBuf {
+        model::doc! { "$replaceRoot": { "newRoot": self.spec.get() } }
+    }
+}

@@ -1,0 +1,91 @@
+//! `let` of `$lookup` and `$merge`: variables computed on a document and bound around a pipeline.
+//! Errors: 9 for a bad name.
+
+use crate::pipeline::Rt;
+use model::{Bump, Doc, Result, Value, bail, code};
+use operators::expr::{self, BoxExpr, ParseCx};
+use operators::{Frame, VarId};
+
+/// Parsed variables.
+pub(super) struct Let {
+    vars: Vec<(VarId, BoxExpr)>,
+}
+
+impl Let {
+    /// Parses the variables, then `inner` with them in scope.
+    ///
+    /// # Errors
+    /// 9 for a bad name, those of the expressions and of `inner`.
+    pub(super) fn parse<'e, T>(
+        cx: &mut ParseCx<'e>,
+        spec: Doc<'_>,
+        inner: impl FnOnce(&mut ParseCx<'e>) -> Result<T>,
+    ) -> Result<(Let, T)> {
+        let mut parsed = Vec::new();
+        for (name, v) in spec.iter() {
+            check_name(name)?;
+            parsed.push((name, expr::parse(cx, v)?));
+        }
+        cx.scoped(|cx| {
+            let vars = parsed.into_iter().map(|(name, e)| (cx.define(name), e)).collect();
+            Ok((Let { vars }, inner(cx)?))
+        })
+    }
+}
+
+/// Names begin with a lower-case letter or beyond ASCII.
+fn check_name(name: &str) -> Result<()> {
+    let first = name.chars().next();
+    if !first.is_some_and(|c| c.is_ascii_lowercase() || !c.is_ascii()) {
+        bail!(code::FAILED_TO_PARSE, "'{name}' starts with an invalid character for a user variable name");
+    }
+    if let Some(c) = name.chars().find(|c| !(c.is_ascii_alphanumeric() || *c == '_' || !c.is_ascii())) {
+        bail!(code::FAILED_TO_PARSE, "'{name}' contains an invalid character for a variable name: '{c}'");
+    }
+    Ok(())
+}
+
+/// Runs `inner` with the variables bound to their values on `doc`.
+///
+/// # Errors
+/// Those of the expressions and of `inner`.
+pub(super) fn with_variables<T>(
+    vars: &Let,
+    rt: &Rt<'_>,
+    arena: &Bump,
+    doc: Doc<'_>,
+    inner: impl FnOnce(&Rt<'_>) -> Result<T>,
+) -> Result<T> {
+    let cx = rt.cx(arena, doc);
+    let mut values = Vec::with_capacity(vars.vars.len());
+    for (id, e) in &vars.vars {
+        values.push((*id, e.eval(&cx)?));
+    }
+    bind(&values, rt, inner)
+}
+
+/// Binds the first value and recurses: a frame lives on the stack of the call that binds it.
+fn bind<T>(values: &[(VarId, Value<'_>)], rt: &Rt<'_>, inner: impl FnOnce(&Rt<'_>) -> Result<T>) -> Result<T> {
+    match values.split_first() {
+        None => inner(rt),
+        Some(((id, value), rest)) => {
+            let frame = Frame { id: *id, value: *value, outer: rt.vars };
+            bind_dyn(rest, &Rt { vars: Some(&frame), ..*rt }, Box::new(inner))
+        }
+    }
+}
+
+/// As [`bind`], with a type that does not grow at each level.
+fn bind_dyn<'i, T>(
+    values: &[(VarId, Value<'_>)],
+    rt: &Rt<'_>,
+    inner: Box<dyn FnOnce(&Rt<'_>) -> Result<T> + 'i>,
+) -> Result<T> {
+    match values.split_first() {
+        None => inner(rt),
+        Some(((id, value), rest)) => {
+            let frame = Frame { id: *id, value: *value, outer: rt.vars };
+            bind_dyn(rest, &Rt { vars: Some(&frame), ..*rt }, inner)
+        }
+    }
+}

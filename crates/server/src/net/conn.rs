@@ -1,0 +1,407 @@
+//! One connection as a state machine. Promises: one owner at a time, replies in order, no buffer while idle.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags};
+use wire::ReplyContext;
+
+use super::buffers::Buffers;
+use super::handler::Handler;
+use super::inbox::{Token, bits};
+use super::server::Shared;
+use super::set::PollSet;
+use super::stats::add;
+
+/// Steps a connection may take before others get their turn.
+const STEP_BUDGET: usize = 16;
+/// A partial message is collected in steps of at least this size, doubling: what a client declares is not believed.
+const GROW_LEN: usize = 64 * 1024;
+
+pub(super) struct Conn<H: Handler> {
+    stream: OwnedFd,
+    token: Token,
+    /// [`bits`]; whoever sets `RUNNING` owns the connection until it clears it.
+    schedule: AtomicU8,
+    hung_up: Arc<AtomicBool>,
+    state: Mutex<State<H::Conn>>,
+}
+
+pub(super) struct State<C> {
+    /// The handler's own state; `None` once closed.
+    pub(super) user: Option<C>,
+    /// Received but not yet handled.
+    pub(super) input: Vec<u8>,
+    /// Not yet taken by the socket, or held back until durable.
+    pub(super) output: Vec<u8>,
+    pub(super) phase: Phase,
+    /// `request_id` of the next reply.
+    pub(super) next_id: i32,
+    /// The socket may hold bytes: cleared by a short read, set by an event.
+    readable: bool,
+    woken: bool,
+    /// The end of the stream has been announced; from then on reads go on until they see it.
+    half_closed: bool,
+    watching_writable: bool,
+}
+
+/// What the connection waits for. Output that the socket did not take is beside the point here: except while waiting
+/// for a wake-up, nothing goes on before it has left.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Phase {
+    /// The next request.
+    Ready,
+    /// The journal; the reply lies ready in `output`.
+    Durable(u64),
+    /// A wake-up or the deadline.
+    Wait(Instant, Reply),
+    /// Its turn to produce the next reply of an exhaust stream.
+    Stream(Reply),
+    /// Close once everything has left.
+    Closing,
+    /// Close now.
+    Closed,
+}
+
+/// The reply that is still owed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Reply {
+    pub(super) context: ReplyContext,
+    pub(super) exhaust: bool,
+}
+
+/// What one step or one drive came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Something was done; go on.
+    Go,
+    /// Nothing to do until an event.
+    Idle,
+    /// The next request is long and must move to a thread of its own.
+    HandOff,
+    /// The budget is used up.
+    Yield,
+    /// Close now.
+    Close,
+}
+
+impl<H: Handler> Conn<H> {
+    pub(super) fn new(
+        stream: OwnedFd,
+        token: Token,
+        hung_up: Arc<AtomicBool>,
+        user: H::Conn,
+    ) -> Self {
+        let state = State {
+            user: Some(user),
+            input: Vec::new(),
+            output: Vec::new(),
+            phase: Phase::Ready,
+            next_id: 1,
+            readable: false,
+            woken: false,
+            half_closed: false,
+            watching_writable: false,
+        };
+        Self {
+            stream,
+            token,
+            schedule: AtomicU8::new(0),
+            hung_up,
+            state: Mutex::new(state),
+        }
+    }
+
+    pub(super) fn stream(&self) -> &OwnedFd {
+        &self.stream
+    }
+
+    pub(super) fn token(&self) -> Token {
+        self.token
+    }
+
+    /// Notes why the connection wants a thread. True when the caller has become its owner and must run it.
+    pub(super) fn claim(&self, why: u8) -> bool {
+        if why & bits::HUNG_UP != 0 {
+            self.hung_up.store(true, Ordering::Relaxed);
+        }
+        self.schedule
+            .fetch_or(why | bits::RUNNING, Ordering::AcqRel)
+            & bits::RUNNING
+            == 0
+    }
+
+    /// The reasons collected so far; the caller stays owner.
+    pub(super) fn take_reasons(&self) -> u8 {
+        self.schedule.swap(bits::RUNNING, Ordering::AcqRel) & !bits::RUNNING
+    }
+
+    /// Gives ownership up unless a new reason has come in.
+    pub(super) fn release(&self) -> bool {
+        self.schedule
+            .compare_exchange(bits::RUNNING, 0, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
+    }
+
+    /// Takes the connection down after a panic of our own, in whatever state that left it.
+    pub(super) fn abandon(&self, env: &mut Env<'_, H>) {
+        self.close(env, &mut self.state.lock());
+    }
+
+    /// Takes the connection as far as it goes. Only the owner may call this.
+    pub(super) fn drive(&self, env: &mut Env<'_, H>, why: u8) -> Step {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        state.readable |= why & (bits::READABLE | bits::HUNG_UP) != 0;
+        state.half_closed |= why & bits::HUNG_UP != 0;
+        state.woken |= why & bits::WOKEN != 0;
+        if why & bits::CLOSE != 0 {
+            state.phase = Phase::Closed;
+        }
+        for _ in 0..STEP_BUDGET {
+            match self.step(env, state) {
+                Step::Go => {}
+                Step::Close => {
+                    self.close(env, state);
+                    return Step::Close;
+                }
+                other => return other,
+            }
+        }
+        Step::Yield
+    }
+
+    fn step(&self, env: &mut Env<'_, H>, state: &mut State<H::Conn>) -> Step {
+        let durable = match state.phase {
+            Phase::Durable(position) => env.shared.watermark.position() >= position,
+            _ => true,
+        };
+        if !durable {
+            return Step::Idle;
+        }
+        if !state.output.is_empty() && state.phase != Phase::Closed {
+            match self.flush(env, state) {
+                Step::Idle if !matches!(state.phase, Phase::Wait(..)) => return Step::Idle,
+                Step::Close => return Step::Close,
+                _ => {}
+            }
+        }
+        let nobody_waits = state.half_closed || env.shared.is_stopping();
+        match state.phase {
+            Phase::Closed | Phase::Closing => Step::Close,
+            Phase::Ready => self.step_ready(env, state),
+            Phase::Durable(_) => {
+                state.phase = Phase::Ready;
+                Step::Go
+            }
+            Phase::Wait(..) | Phase::Stream(_) if nobody_waits => Step::Close,
+            Phase::Wait(until, _) if !state.woken && Instant::now() < until => Step::Idle,
+            Phase::Wait(_, reply) | Phase::Stream(reply) => {
+                state.woken = false;
+                let step = self.resume(env, state, reply);
+                self.send_out(env, state).unwrap_or(step)
+            }
+        }
+    }
+
+    fn step_ready(&self, env: &mut Env<'_, H>, state: &mut State<H::Conn>) -> Step {
+        if !state.input.is_empty() {
+            let owned = std::mem::take(&mut state.input);
+            let (used, step) = self.answer_frames(env, state, &owned);
+            if used < owned.len() {
+                state.input = owned;
+                state.input.drain(..used);
+            }
+            match self.send_out(env, state).unwrap_or(step) {
+                Step::Idle => {}
+                other => return other,
+            }
+        }
+        if !state.readable {
+            return if env.shared.is_stopping() {
+                Step::Close
+            } else {
+                Step::Idle
+            };
+        }
+        if state.input.is_empty() {
+            self.receive_fresh(env, state)
+        } else {
+            self.receive_more(env, state)
+        }
+    }
+
+    /// Receives into the thread's buffer and answers straight from there.
+    fn receive_fresh(&self, env: &mut Env<'_, H>, state: &mut State<H::Conn>) -> Step {
+        let mut receive = std::mem::take(&mut env.buffers.receive);
+        let step = match rustix::net::recv(&self.stream, &mut receive[..], RecvFlags::empty()) {
+            Ok((received, _)) if received > 0 => {
+                let bytes = receive.get(..received).unwrap_or_default();
+                self.note_received(env, state, received, receive.len());
+                let (used, step) = self.answer_frames(env, state, bytes);
+                state
+                    .input
+                    .extend_from_slice(bytes.get(used..).unwrap_or_default());
+                match self.send_out(env, state).unwrap_or(step) {
+                    Step::Idle if state.readable => Step::Go,
+                    other => other,
+                }
+            }
+            other => Self::receive_failed(state, other.map(|_| ())),
+        };
+        env.buffers.receive = receive;
+        step
+    }
+
+    /// Goes on collecting a message of which a part is there.
+    fn receive_more(&self, env: &mut Env<'_, H>, state: &mut State<H::Conn>) -> Step {
+        let have = state.input.len();
+        let missing = match wire::frame_len(&state.input) {
+            Ok(Some(len)) => len.saturating_sub(have),
+            Ok(None) => wire::HEADER_LEN,
+            Err(_) => return Step::Close,
+        };
+        state.input.reserve_exact(missing.min(have.max(GROW_LEN)));
+        let room = state.input.capacity() - have;
+        let spare = rustix::buffer::spare_capacity(&mut state.input);
+        match rustix::net::recv(&self.stream, spare, RecvFlags::empty()) {
+            Ok((received, _)) if received > 0 => {
+                self.note_received(env, state, received, room);
+                Step::Go
+            }
+            other => Self::receive_failed(state, other.map(|_| ())),
+        }
+    }
+
+    fn note_received(
+        &self,
+        env: &Env<'_, H>,
+        state: &mut State<H::Conn>,
+        received: usize,
+        room: usize,
+    ) {
+        add(&env.set.counters.bytes_in, received);
+        // A short read proves the socket empty; only an announced end must still be read.
+        state.readable = received == room || state.half_closed;
+    }
+
+    fn receive_failed(state: &mut State<H::Conn>, result: Result<(), Errno>) -> Step {
+        match result {
+            Err(Errno::AGAIN) => {
+                state.readable = false;
+                Step::Idle
+            }
+            Err(Errno::INTR) => Step::Go,
+            // The end of the stream, or a reset.
+            Ok(()) | Err(_) => Step::Close,
+        }
+    }
+
+    /// Sends what this thread has built up, behind what is still to leave. `Some` when the connection is broken.
+    pub(super) fn send_out(
+        &self,
+        env: &mut Env<'_, H>,
+        state: &mut State<H::Conn>,
+    ) -> Option<Step> {
+        let mut bytes = std::mem::take(&mut env.buffers.out.bytes);
+        let mut broken = false;
+        if !bytes.is_empty() {
+            let sent = if state.output.is_empty() {
+                self.send(env, &bytes)
+            } else {
+                Ok(0)
+            };
+            match sent {
+                Ok(sent) => {
+                    state
+                        .output
+                        .extend_from_slice(bytes.get(sent..).unwrap_or_default());
+                    broken =
+                        !state.output.is_empty() && self.watch_writable(env, state, true).is_err();
+                }
+                Err(_) => broken = true,
+            }
+            bytes.clear();
+        }
+        env.buffers.out.bytes = bytes;
+        broken.then_some(Step::Close)
+    }
+
+    /// `Idle`: the socket is full. `Go`: everything has left.
+    fn flush(&self, env: &mut Env<'_, H>, state: &mut State<H::Conn>) -> Step {
+        let more = match self.send(env, &state.output) {
+            Err(_) => return Step::Close,
+            Ok(sent) => {
+                sent < state.output.len() && {
+                    state.output.drain(..sent);
+                    true
+                }
+            }
+        };
+        if !more {
+            state.output = Vec::new();
+        }
+        match self.watch_writable(env, state, more) {
+            Err(_) => Step::Close,
+            Ok(()) if more => Step::Idle,
+            Ok(()) => Step::Go,
+        }
+    }
+
+    /// Asking arms the edge: room that appeared since the last send is reported at once.
+    fn watch_writable(
+        &self,
+        env: &Env<'_, H>,
+        state: &mut State<H::Conn>,
+        on: bool,
+    ) -> std::io::Result<()> {
+        if state.watching_writable != on {
+            state.watching_writable = on;
+            env.set.watch_writable(self, on)?;
+        }
+        Ok(())
+    }
+
+    /// Bytes the socket took; fewer than all when it is full.
+    fn send(&self, env: &Env<'_, H>, mut bytes: &[u8]) -> Result<usize, Errno> {
+        let len = bytes.len();
+        while !bytes.is_empty() {
+            match rustix::net::send(&self.stream, bytes, SendFlags::NOSIGNAL) {
+                Ok(sent) => bytes = bytes.get(sent..).unwrap_or_default(),
+                Err(Errno::AGAIN) => break,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let sent = len - bytes.len();
+        add(&env.set.counters.bytes_out, sent);
+        Ok(sent)
+    }
+
+    fn close(&self, env: &mut Env<'_, H>, state: &mut State<H::Conn>) {
+        state.phase = Phase::Closed;
+        state.input = Vec::new();
+        state.output = Vec::new();
+        env.buffers.out.bytes.clear();
+        self.hung_up.store(true, Ordering::Relaxed);
+        let _ = rustix::net::shutdown(&self.stream, rustix::net::Shutdown::Both);
+        env.set.remove(self);
+        if let Some(user) = state.user.take() {
+            env.shared.disconnected(user);
+        }
+    }
+}
+
+/// What a thread brings along to drive a connection.
+pub(super) struct Env<'a, H: Handler> {
+    pub(super) shared: &'a Arc<Shared<H>>,
+    pub(super) set: &'a PollSet<H>,
+    pub(super) buffers: &'a mut Buffers,
+    pub(super) driver: &'a super::driver::DriverState,
+    /// This thread may be held up: long requests run here.
+    pub(super) may_block: bool,
+}

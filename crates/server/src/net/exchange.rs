@@ -1,0 +1,279 @@
+//! From frames to replies. Promises: exactly one reply per request that wants one, whatever the handler does.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use wire::{Recovery, ReplyContext, Reserved, WireError};
+
+use super::conn::{Conn, Env, Phase, Reply, State, Step};
+use super::handler::{Class, Handler, Next};
+use super::stats::add;
+
+const INTERNAL_ERROR: i32 = 1;
+/// Requests of one receive answered in one step.
+const FRAME_BUDGET: usize = 32;
+/// Replies pile up to this size before they are sent ahead of the rest of the pipeline.
+const SEND_EARLY_LEN: usize = 256 * 1024;
+
+impl<H: Handler> Conn<H> {
+    /// Answers the whole frames at the start of `bytes`. Returns how many bytes are done with.
+    pub(super) fn answer_frames(
+        &self,
+        env: &mut Env<'_, H>,
+        state: &mut State<H::Conn>,
+        bytes: &[u8],
+    ) -> (usize, Step) {
+        let mut used = 0;
+        for _ in 0..FRAME_BUDGET {
+            let rest = bytes.get(used..).unwrap_or_default();
+            let frame = match wire::frame_len(rest) {
+                Ok(Some(len)) => match rest.get(..len) {
+                    Some(frame) => frame,
+                    None => return (used, Step::Idle),
+                },
+                Ok(None) => return (used, Step::Idle),
+                Err(_) => {
+                    add(&env.set.counters.refused_messages, 1);
+                    state.phase = Phase::Closing;
+                    return (bytes.len(), Step::Go);
+                }
+            };
+            match self.answer_frame(env, state, frame) {
+                Step::HandOff => return (used, Step::HandOff),
+                Step::Idle => used += frame.len(),
+                other => return (used + frame.len(), other),
+            }
+            if env.buffers.out.bytes.len() > SEND_EARLY_LEN
+                && let Some(step) = self.send_out(env, state)
+            {
+                return (used, step);
+            }
+        }
+        (used, Step::Go)
+    }
+
+    /// `Idle`: done, next frame. Anything else ends the run of frames.
+    fn answer_frame(&self, env: &mut Env<'_, H>, state: &mut State<H::Conn>, frame: &[u8]) -> Step {
+        let mut decompressed = std::mem::take(&mut env.buffers.out.decompressed);
+        let step = match wire::decode(frame, &env.shared.decode, &mut decompressed) {
+            Ok(request) => self.answer_request(env, state, &request),
+            Err(error) => refuse(env, state, &error),
+        };
+        env.buffers.out.decompressed = decompressed;
+        step
+    }
+
+    fn answer_request(
+        &self,
+        env: &mut Env<'_, H>,
+        state: &mut State<H::Conn>,
+        request: &wire::Request<'_>,
+    ) -> Step {
+        let handler = &env.shared.handler;
+        let Some(user) = state.user.as_mut() else {
+            return Step::Close;
+        };
+        if !env.may_block && handler.class(user, request) == Class::Long {
+            add(&env.set.counters.long_requests, 1);
+            return Step::HandOff;
+        }
+        add(&env.set.counters.requests, 1);
+        let reply = Reply {
+            context: request.reply,
+            exhaust: request.exhaust_allowed,
+        };
+        let out = &mut env.buffers.out.bytes;
+        let reserved = wire::begin_reply(out, &reply.context);
+        env.driver.enter();
+        let result = catch_unwind(AssertUnwindSafe(|| handler.handle(user, request, out)));
+        env.driver.leave();
+        let next = result.map_err(|panic| {
+            handler.panicked(request.command_name(), panic_text(&*panic));
+        });
+        self.settle(env, state, reserved, reply, next)
+    }
+
+    /// The handler's next word on a reply that is still owed.
+    pub(super) fn resume(
+        &self,
+        env: &mut Env<'_, H>,
+        state: &mut State<H::Conn>,
+        reply: Reply,
+    ) -> Step {
+        let handler = &env.shared.handler;
+        let Some(user) = state.user.as_mut() else {
+            return Step::Close;
+        };
+        state.phase = Phase::Ready;
+        let out = &mut env.buffers.out.bytes;
+        let reserved = wire::begin_reply(out, &reply.context);
+        env.driver.enter();
+        let result = catch_unwind(AssertUnwindSafe(|| handler.resume(user, out)));
+        env.driver.leave();
+        let next = result.map_err(|panic| handler.panicked("(resumed)", panic_text(&*panic)));
+        match self.settle(env, state, reserved, reply, next) {
+            Step::Idle => Step::Go,
+            other => other,
+        }
+    }
+
+    /// Turns what the handler left behind in the output buffer into a message and a phase.
+    fn settle(
+        &self,
+        env: &mut Env<'_, H>,
+        state: &mut State<H::Conn>,
+        reserved: Reserved,
+        reply: Reply,
+        next: Result<Next, ()>,
+    ) -> Step {
+        let start = reserved.start();
+        let context = reply.context;
+        let out = &mut env.buffers.out.bytes;
+        let next = next.unwrap_or_else(|()| {
+            add(&env.set.counters.panics, 1);
+            out.truncate(reserved.document());
+            internal_error(
+                "the command failed inside the server, its log has the details",
+                context,
+            )
+            .append_document(context.protocol, out);
+            Next::Reply
+        });
+        if let Next::Wait { until } = next {
+            out.truncate(start);
+            state.phase = Phase::Wait(until, reply);
+            env.set.add_deadline(until, self.token());
+            return Step::Go;
+        }
+        let empty = out.len() == reserved.document();
+        let more = next == Next::Stream && reply.exhaust && !context.suppressed;
+        if context.suppressed || (next == Next::Close && empty) {
+            out.truncate(start);
+        } else {
+            finish(env, state, reserved, &context, more);
+        }
+        match next {
+            Next::Close => {
+                state.phase = Phase::Closing;
+                Step::Go
+            }
+            Next::Stream if more => {
+                let context = ReplyContext {
+                    response_to: state.next_id.wrapping_sub(1),
+                    ..context
+                };
+                state.phase = Phase::Stream(Reply { context, ..reply });
+                Step::Go
+            }
+            Next::Durable(position) if env.shared.watermark.position() < position => {
+                self.hold_back(env, state, start, position)
+            }
+            _ => Step::Idle,
+        }
+    }
+
+    /// Moves the newest reply aside until the journal has reached `position`; earlier ones leave now.
+    fn hold_back(
+        &self,
+        env: &mut Env<'_, H>,
+        state: &mut State<H::Conn>,
+        start: usize,
+        position: u64,
+    ) -> Step {
+        let held = env
+            .buffers
+            .out
+            .bytes
+            .split_off(start.min(env.buffers.out.bytes.len()));
+        if held.is_empty() {
+            // Nobody is told about this one, so nobody needs to wait for it.
+            return Step::Idle;
+        }
+        if let Some(broken) = self.send_out(env, state) {
+            return broken;
+        }
+        state.output.extend_from_slice(&held);
+        state.phase = Phase::Durable(position);
+        env.set.durable.add(position, self.token());
+        Step::Go
+    }
+}
+
+fn finish<H: Handler>(
+    env: &mut Env<'_, H>,
+    state: &mut State<H::Conn>,
+    reserved: Reserved,
+    context: &ReplyContext,
+    more: bool,
+) {
+    let id = state.next_id;
+    state.next_id = id.wrapping_add(1);
+    let out = &mut env.buffers.out;
+    let (start, document) = (reserved.start(), reserved.document());
+    let bad = match wire::finish_reply(
+        &mut out.bytes,
+        reserved,
+        context,
+        id,
+        more,
+        &mut out.compressed,
+    ) {
+        Ok(()) => return,
+        Err(error) => error,
+    };
+    // A handler that appends no document or two is our own fault, and the client must hear something.
+    debug_assert!(out.bytes.len() == start && document > start);
+    write_error(env, state, &bad, context);
+}
+
+fn refuse<H: Handler>(env: &mut Env<'_, H>, state: &mut State<H::Conn>, error: &WireError) -> Step {
+    add(&env.set.counters.refused_messages, 1);
+    match error.recovery {
+        Recovery::Reply(context) if context.suppressed => Step::Idle,
+        Recovery::Reply(context) => {
+            write_error(env, state, error, &context);
+            Step::Idle
+        }
+        Recovery::Close => {
+            state.phase = Phase::Closing;
+            Step::Go
+        }
+    }
+}
+
+fn write_error<H: Handler>(
+    env: &mut Env<'_, H>,
+    state: &mut State<H::Conn>,
+    error: &WireError,
+    context: &ReplyContext,
+) {
+    let id = state.next_id;
+    state.next_id = id.wrapping_add(1);
+    let out = &mut env.buffers.out;
+    let reserved = wire::begin_reply(&mut out.bytes, context);
+    error.append_document(context.protocol, &mut out.bytes);
+    // An error document is one small document: this cannot fail, and if it did the message would be cut back.
+    let _ = wire::finish_reply(
+        &mut out.bytes,
+        reserved,
+        context,
+        id,
+        false,
+        &mut out.compressed,
+    );
+}
+
+fn internal_error(message: &str, context: ReplyContext) -> WireError {
+    WireError {
+        code: INTERNAL_ERROR,
+        message: message.to_owned(),
+        recovery: Recovery::Reply(context),
+    }
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("(no text)")
+}

@@ -1,0 +1,100 @@
+//! The queue of connections that want a thread. Promises: whoever pushes from outside wakes a sleeper of the set.
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+
+use parking_lot::Mutex;
+use rustix::event::{EventfdFlags, eventfd};
+
+/// Why a connection wants a thread; also the bits of its schedule word.
+pub(super) mod bits {
+    /// Some thread owns the connection.
+    pub(crate) const RUNNING: u8 = 1;
+    pub(crate) const READABLE: u8 = 1 << 1;
+    pub(crate) const WRITABLE: u8 = 1 << 2;
+    pub(crate) const WOKEN: u8 = 1 << 3;
+    /// A deadline or the watermark may have passed, or the server is stopping: look again.
+    pub(crate) const LOOK: u8 = 1 << 4;
+    pub(crate) const HUNG_UP: u8 = 1 << 5;
+    pub(crate) const CLOSE: u8 = 1 << 6;
+}
+
+/// Names a connection within its set. The generation keeps late events away from a reused slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Token {
+    pub(super) slot: u32,
+    pub(super) generation: u32,
+}
+
+impl Token {
+    /// The inbox's own eventfd.
+    pub(super) const KICK: Self = Self {
+        slot: u32::MAX,
+        generation: u32::MAX,
+    };
+
+    pub(super) fn to_u64(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.slot)
+    }
+
+    pub(super) fn from_u64(value: u64) -> Self {
+        let [a, b, c, d, e, f, g, h] = value.to_le_bytes();
+        Self {
+            slot: u32::from_le_bytes([a, b, c, d]),
+            generation: u32::from_le_bytes([e, f, g, h]),
+        }
+    }
+}
+
+/// One per set.
+#[derive(Debug)]
+pub(super) struct Inbox {
+    queue: Mutex<VecDeque<(Token, u8)>>,
+    /// Registered edge-triggered, so every write is an event of its own and nobody needs to read it back.
+    kick: OwnedFd,
+}
+
+impl Inbox {
+    pub(super) fn new() -> std::io::Result<Self> {
+        let kick = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
+        Ok(Self {
+            queue: Mutex::new(VecDeque::new()),
+            kick,
+        })
+    }
+
+    pub(super) fn kick_fd(&self) -> &OwnedFd {
+        &self.kick
+    }
+
+    /// From any thread.
+    pub(super) fn push(&self, token: Token, why: u8) {
+        self.queue.lock().push_back((token, why));
+        self.kick();
+    }
+
+    /// From any thread, one wake-up for all.
+    pub(super) fn push_all(&self, items: impl IntoIterator<Item = (Token, u8)>) {
+        self.queue.lock().extend(items);
+        self.kick();
+    }
+
+    /// From a driver of this set that will look at the queue again before it sleeps.
+    pub(super) fn push_quietly(&self, items: impl IntoIterator<Item = (Token, u8)>) {
+        self.queue.lock().extend(items);
+    }
+
+    pub(super) fn pop(&self) -> Option<(Token, u8)> {
+        self.queue.lock().pop_front()
+    }
+
+    pub(super) fn has_work(&self) -> bool {
+        !self.queue.lock().is_empty()
+    }
+
+    /// Wakes one sleeping driver.
+    pub(super) fn kick(&self) {
+        // The counter cannot overflow within the life of a machine; nothing else can go wrong here.
+        let _ = rustix::io::write(&self.kick, &1u64.to_ne_bytes());
+    }
+}

@@ -1,0 +1,89 @@
+//! Threads for what may block. Promises: grows on demand up to a limit, shrinks when idle, keeps order of arrival.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+use super::buffers::Buffers;
+
+const IDLE_EXIT: Duration = Duration::from_secs(10);
+
+type Job = Box<dyn FnOnce(&mut Buffers) + Send>;
+
+pub(super) struct Pool {
+    state: Mutex<State>,
+    wake: Condvar,
+    max_threads: usize,
+}
+
+#[derive(Default)]
+struct State {
+    jobs: VecDeque<Job>,
+    threads: usize,
+    idle: usize,
+    stopped: bool,
+}
+
+impl Pool {
+    pub(super) fn new(max_threads: usize) -> Arc<Self> {
+        Arc::new(Self {
+            state: Mutex::default(),
+            wake: Condvar::new(),
+            max_threads: max_threads.max(1),
+        })
+    }
+
+    /// Runs `job` as soon as a thread is free.
+    pub(super) fn submit(self: &Arc<Self>, job: impl FnOnce(&mut Buffers) + Send + 'static) {
+        let mut state = self.state.lock();
+        state.jobs.push_back(Box::new(job));
+        // As many jobs may wait as idle threads will pick up.
+        if state.idle >= state.jobs.len() || state.threads >= self.max_threads {
+            drop(state);
+            self.wake.notify_one();
+            return;
+        }
+        state.threads += 1;
+        drop(state);
+        let pool = Arc::clone(self);
+        let spawned = std::thread::Builder::new()
+            .name("quarry-long".into())
+            .spawn(move || pool.work());
+        if spawned.is_err() {
+            // Out of threads: the job stays queued for those there are.
+            self.state.lock().threads -= 1;
+            self.wake.notify_one();
+        }
+    }
+
+    /// Lets the threads go once the queue is empty.
+    pub(super) fn stop(&self) {
+        self.state.lock().stopped = true;
+        self.wake.notify_all();
+    }
+
+    fn work(&self) {
+        let mut buffers = Buffers::new();
+        let mut state = self.state.lock();
+        loop {
+            if let Some(job) = state.jobs.pop_front() {
+                drop(state);
+                job(&mut buffers);
+                state = self.state.lock();
+                continue;
+            }
+            if state.stopped {
+                break;
+            }
+            state.idle += 1;
+            let timed_out = self.wake.wait_for(&mut state, IDLE_EXIT).timed_out();
+            state.idle -= 1;
+            if timed_out && state.jobs.is_empty() {
+                break;
+            }
+        }
+        state.threads -= 1;
+    }
+}

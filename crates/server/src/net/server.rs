@@ -1,0 +1,340 @@
+//! Starting and stopping. Promises: after `stop` no thread of the server touches the handler's connections.
+
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::event::{EventfdFlags, eventfd};
+use wire::{CompressorSet, DecodeOptions};
+
+use super::conn::Conn;
+use super::driver::{self, DriverState};
+use super::handler::{ConnHandle, Handler, PeerAddr, PeerInfo};
+use super::inbox::bits;
+use super::listen::{Listener, accept_until, resolve};
+use super::pool::Pool;
+use super::set::PollSet;
+use super::stats::NetStats;
+use super::watermark::Watermark;
+
+/// Threads that share one poll set. Sharing balances by itself; beyond a few, the kernel's lock on the set is felt.
+const DRIVERS_PER_SET: usize = 4;
+const RUNNING: u8 = 0;
+const STOPPING: u8 = 1;
+const FINISHED: u8 = 2;
+
+/// How to listen and with how much.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Addresses to listen on (`--bind_ip`).
+    pub bind_ip: Vec<String>,
+    /// Also listen on the IPv6 addresses among them (`--ipv6`).
+    pub ipv6: bool,
+    /// TCP port, also in the name of the unix socket; 0 takes any free one.
+    pub port: u16,
+    /// Folder of the unix socket (`--unixSocketPrefix`); `None` for `--nounixsocket`.
+    pub unix_socket_prefix: Option<PathBuf>,
+    /// Connections beyond this are closed at once (`--maxConns`).
+    pub max_connections: u64,
+    /// Threads that serve sockets and run short requests; 0 takes one per processor.
+    pub drivers: usize,
+    /// Threads that long requests may use at the same time.
+    pub max_long_threads: usize,
+    /// What clients may compress with (`--networkMessageCompressors`).
+    pub compressors: CompressorSet,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            bind_ip: vec!["127.0.0.1".to_owned()],
+            ipv6: false,
+            port: 27017,
+            unix_socket_prefix: Some(std::env::temp_dir()),
+            max_connections: 1_000_000,
+            drivers: 0,
+            max_long_threads: 512,
+            compressors: CompressorSet::default(),
+        }
+    }
+}
+
+/// What all threads of one server share.
+pub(super) struct Shared<H: Handler> {
+    pub(super) handler: H,
+    pub(super) sets: Vec<PollSet<H>>,
+    pub(super) pool: Arc<Pool>,
+    pub(super) watermark: Arc<Watermark>,
+    pub(super) decode: DecodeOptions,
+    pub(super) relieved: AtomicU64,
+    state: AtomicU8,
+    current: AtomicU64,
+    total: AtomicU64,
+    rejected: AtomicU64,
+    max_connections: u64,
+    /// Home drivers and relief together.
+    pub(super) max_drivers_per_set: usize,
+}
+
+impl<H: Handler> Shared<H> {
+    /// Finish what runs, start nothing new.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.state.load(Ordering::Relaxed) != RUNNING
+    }
+
+    /// Threads leave.
+    pub(super) fn is_finished(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == FINISHED
+    }
+
+    pub(super) fn disconnected(&self, user: H::Conn) {
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            self.handler.disconnect(user)
+        }));
+        if result.is_err() {
+            self.handler
+                .panicked("(disconnect)", "while a connection was taken down");
+        }
+        self.current.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    fn accepted(&self, stream: OwnedFd, address: PeerAddr) {
+        if self.current.load(Ordering::Relaxed) >= self.max_connections {
+            self.rejected.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let connection_id = self.total.fetch_add(1, Ordering::Relaxed) + 1;
+        let at = usize::try_from(connection_id).unwrap_or(0) % self.sets.len().max(1);
+        let Some(set) = self.sets.get(at) else { return };
+        self.current.fetch_add(1, Ordering::Relaxed);
+        let added = set.insert(|token| {
+            let hung_up = Arc::new(AtomicBool::new(false));
+            let handle = ConnHandle {
+                inbox: Arc::clone(&set.inbox),
+                token,
+                hung_up: Arc::clone(&hung_up),
+            };
+            let user = self.handler.connect(&PeerInfo {
+                connection_id,
+                address,
+                handle,
+            });
+            Conn::new(stream, token, hung_up, user)
+        });
+        if let Err((error, token)) = added {
+            self.handler.panicked("(accept)", &error.to_string());
+            set.inbox.push(token, bits::CLOSE);
+        }
+    }
+
+    fn everyone(&self, why: u8) {
+        for set in &self.sets {
+            set.inbox
+                .push_all(set.tokens().into_iter().map(|token| (token, why)));
+        }
+    }
+}
+
+/// A running server. Dropping it stops it without grace.
+pub struct Server<H: Handler> {
+    shared: Arc<Shared<H>>,
+    tcp_addresses: Vec<SocketAddr>,
+    unix_path: Option<PathBuf>,
+    stop_accepting: OwnedFd,
+    acceptor: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl<H: Handler> Server<H> {
+    /// Binds and starts serving.
+    ///
+    /// # Errors
+    /// When an address cannot be bound or threads cannot be started.
+    pub fn start(config: &Config, handler: H, watermark: Arc<Watermark>) -> std::io::Result<Self> {
+        let mut listeners = Vec::new();
+        let mut port = config.port;
+        for host in &config.bind_ip {
+            for address in resolve(host, config.ipv6)? {
+                let listener = Listener::tcp(SocketAddr::new(address, port))?;
+                // Port 0 is decided by the first bind; the others follow it.
+                port = listener.tcp_address().map_or(port, |a| a.port());
+                listeners.push(listener);
+            }
+        }
+        if let Some(prefix) = &config.unix_socket_prefix {
+            listeners.push(Listener::unix(prefix, port)?);
+        }
+        let drivers = match config.drivers {
+            0 => std::thread::available_parallelism().map_or(2, usize::from),
+            n => n,
+        };
+        let sets = (0..drivers.div_ceil(DRIVERS_PER_SET))
+            .map(|_| PollSet::new())
+            .collect::<Result<Vec<_>, _>>()?;
+        for set in &sets {
+            watermark.register(Arc::clone(&set.durable));
+        }
+        let shared = Arc::new(Shared {
+            handler,
+            sets,
+            pool: Pool::new(config.max_long_threads),
+            watermark,
+            decode: DecodeOptions {
+                compressors: config.compressors,
+            },
+            relieved: AtomicU64::new(0),
+            state: AtomicU8::new(RUNNING),
+            current: AtomicU64::new(0),
+            total: AtomicU64::new(0),
+            rejected: AtomicU64::new(0),
+            max_connections: config.max_connections,
+            max_drivers_per_set: DRIVERS_PER_SET + config.max_long_threads,
+        });
+        let mut server = Self {
+            shared,
+            tcp_addresses: listeners.iter().filter_map(Listener::tcp_address).collect(),
+            unix_path: listeners
+                .iter()
+                .find_map(Listener::path)
+                .map(Path::to_path_buf),
+            stop_accepting: eventfd(0, EventfdFlags::CLOEXEC)?,
+            acceptor: None,
+            threads: Vec::new(),
+        };
+        server.spawn_threads(drivers, listeners)?;
+        Ok(server)
+    }
+
+    fn spawn_threads(&mut self, drivers: usize, listeners: Vec<Listener>) -> std::io::Result<()> {
+        for at in 0..drivers {
+            let at = at % self.shared.sets.len().max(1);
+            let driver = Arc::new(DriverState::default());
+            if let Some(set) = self.shared.sets.get(at) {
+                set.drivers.lock().push(Arc::clone(&driver));
+            }
+            let shared = Arc::clone(&self.shared);
+            self.threads.push(spawn("quarry-net", move || {
+                driver::run(&shared, at, &driver)
+            })?);
+        }
+        let shared = Arc::clone(&self.shared);
+        self.threads
+            .push(spawn("quarry-monitor", move || driver::monitor(&shared))?);
+        let (shared, stop) = (Arc::clone(&self.shared), self.stop_accepting.try_clone()?);
+        self.acceptor = Some(spawn("quarry-accept", move || {
+            accept_until(&stop, &listeners, |stream, peer| {
+                let accepted = std::panic::AssertUnwindSafe(|| shared.accepted(stream, peer));
+                if std::panic::catch_unwind(accepted).is_err() {
+                    shared.current.fetch_sub(1, Ordering::Relaxed);
+                    shared
+                        .handler
+                        .panicked("(connect)", "while a connection was set up");
+                }
+            });
+        })?);
+        Ok(())
+    }
+
+    /// The TCP addresses really bound.
+    pub fn tcp_addresses(&self) -> &[SocketAddr] {
+        &self.tcp_addresses
+    }
+
+    /// The unix socket, if there is one.
+    pub fn unix_path(&self) -> Option<&Path> {
+        self.unix_path.as_deref()
+    }
+
+    /// The handler given to [`Server::start`].
+    pub fn handler(&self) -> &H {
+        &self.shared.handler
+    }
+
+    /// Counters since the start.
+    pub fn stats(&self) -> NetStats {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let mut stats = NetStats {
+            current_connections: get(&self.shared.current),
+            total_connections: get(&self.shared.total),
+            rejected_connections: get(&self.shared.rejected),
+            relieved: get(&self.shared.relieved),
+            ..NetStats::default()
+        };
+        for set in &self.shared.sets {
+            stats.add(&set.counters);
+        }
+        stats
+    }
+
+    /// Stops accepting, lets running requests finish and their replies leave, then closes everything.
+    ///
+    /// # Output
+    /// True when every connection ended within `grace`.
+    pub fn stop(mut self, grace: Duration) -> bool {
+        self.shut_down(grace)
+    }
+
+    fn shut_down(&mut self, grace: Duration) -> bool {
+        let _ = rustix::io::write(&self.stop_accepting, &1u64.to_ne_bytes());
+        if let Some(acceptor) = self.acceptor.take() {
+            let _ = acceptor.join();
+        }
+        let shared = Arc::clone(&self.shared);
+        shared.state.store(STOPPING, Ordering::SeqCst);
+        shared.everyone(bits::LOOK);
+        let clean = wait_until(Instant::now() + grace, || {
+            shared.current.load(Ordering::Relaxed) == 0
+        });
+        if !clean {
+            shared.everyone(bits::CLOSE);
+            let last = Instant::now() + Duration::from_millis(200);
+            wait_until(last, || shared.current.load(Ordering::Relaxed) == 0);
+        }
+        shared.state.store(FINISHED, Ordering::SeqCst);
+        shared.pool.stop();
+        for set in &shared.sets {
+            shared.watermark.unregister(&set.durable);
+        }
+        for thread in self.threads.drain(..) {
+            // A driver stuck in a request that ignores its hang-up cannot be waited for.
+            let joined = wait_until(Instant::now() + Duration::from_secs(1), || {
+                shared.sets.iter().for_each(|set| set.inbox.kick());
+                thread.is_finished()
+            });
+            if joined {
+                let _ = thread.join();
+            }
+        }
+        clean
+    }
+}
+
+impl<H: Handler> Drop for Server<H> {
+    fn drop(&mut self) {
+        if !self.threads.is_empty() {
+            self.shut_down(Duration::ZERO);
+        }
+    }
+}
+
+fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(body)
+}
+
+fn wait_until(deadline: Instant, mut done: impl FnMut() -> bool) -> bool {
+    loop {
+        if done() {
+            return true;
+        }
+        if Instant::now() >= deadline {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}

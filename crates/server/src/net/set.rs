@@ -1,0 +1,214 @@
+//! A poll set: an epoll instance with its connections, deadlines and waiters. Served by one or more driver threads.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use rustix::event::epoll::{self, EventData, EventFlags};
+
+use super::conn::Conn;
+use super::driver::DriverState;
+use super::handler::Handler;
+use super::inbox::{Inbox, Token};
+use super::stats::Counters;
+use super::watermark::DurableWaiters;
+
+/// Events taken from the kernel at once. Few, so that the other drivers of the set find work there too.
+pub(super) const EVENT_BATCH: usize = 32;
+const INTEREST: EventFlags = EventFlags::IN
+    .union(EventFlags::RDHUP)
+    .union(EventFlags::ET);
+
+pub(super) struct PollSet<H: Handler> {
+    epoll: OwnedFd,
+    pub(super) inbox: Arc<Inbox>,
+    pub(super) durable: Arc<DurableWaiters>,
+    pub(super) counters: Counters,
+    /// Threads that serve this set now; the monitor adds one when all of them are stuck.
+    pub(super) drivers: Mutex<Vec<Arc<DriverState>>>,
+    slots: Mutex<Slots<H>>,
+    deadlines: Mutex<BinaryHeap<Reverse<(Instant, Token)>>>,
+}
+
+struct Slots<H: Handler> {
+    slots: Vec<Slot<H>>,
+    free: Vec<u32>,
+}
+
+struct Slot<H: Handler> {
+    generation: u32,
+    conn: Option<Arc<Conn<H>>>,
+}
+
+impl<H: Handler> PollSet<H> {
+    pub(super) fn new() -> std::io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let inbox = Arc::new(Inbox::new()?);
+        let kick = EventData::new_u64(Token::KICK.to_u64());
+        epoll::add(
+            &epoll,
+            inbox.kick_fd(),
+            kick,
+            EventFlags::IN | EventFlags::ET,
+        )?;
+        Ok(Self {
+            epoll,
+            durable: Arc::new(DurableWaiters::new(Arc::clone(&inbox))),
+            inbox,
+            counters: Counters::default(),
+            drivers: Mutex::default(),
+            slots: Mutex::new(Slots {
+                slots: Vec::new(),
+                free: Vec::new(),
+            }),
+            deadlines: Mutex::default(),
+        })
+    }
+
+    /// Reserves a slot, builds the connection for it and starts watching its socket.
+    pub(super) fn insert(
+        &self,
+        build: impl FnOnce(Token) -> Conn<H>,
+    ) -> Result<(), (std::io::Error, Token)> {
+        let token = self.slots.lock().reserve();
+        let conn = Arc::new(build(token));
+        self.slots.lock().fill(token, Arc::clone(&conn));
+        epoll::add(
+            &self.epoll,
+            conn.stream(),
+            EventData::new_u64(token.to_u64()),
+            INTEREST,
+        )
+        .map_err(|error| (error.into(), token))
+    }
+
+    pub(super) fn get(&self, token: Token) -> Option<Arc<Conn<H>>> {
+        let slots = self.slots.lock();
+        let slot = slots.slots.get(usize::try_from(token.slot).ok()?)?;
+        if slot.generation == token.generation {
+            slot.conn.clone()
+        } else {
+            None
+        }
+    }
+
+    pub(super) fn remove(&self, conn: &Conn<H>) {
+        // Fails only when the socket never got as far as being watched.
+        let _ = epoll::delete(&self.epoll, conn.stream());
+        self.slots.lock().release(conn.token());
+    }
+
+    pub(super) fn tokens(&self) -> Vec<Token> {
+        let slots = self.slots.lock();
+        slots
+            .slots
+            .iter()
+            .filter_map(|s| s.conn.as_ref())
+            .map(|c| c.token())
+            .collect()
+    }
+
+    /// Asks for an event when the socket takes bytes again, or stops asking.
+    pub(super) fn watch_writable(&self, conn: &Conn<H>, on: bool) -> std::io::Result<()> {
+        let flags = if on {
+            INTEREST | EventFlags::OUT
+        } else {
+            INTEREST
+        };
+        Ok(epoll::modify(
+            &self.epoll,
+            conn.stream(),
+            EventData::new_u64(conn.token().to_u64()),
+            flags,
+        )?)
+    }
+
+    /// Has `token` looked at again at `until`. Wakes a sleeper that would sleep longer than that.
+    pub(super) fn add_deadline(&self, until: Instant, token: Token) {
+        let mut deadlines = self.deadlines.lock();
+        let earliest = deadlines.peek().is_none_or(|first| until < first.0.0);
+        deadlines.push(Reverse((until, token)));
+        drop(deadlines);
+        if earliest {
+            self.inbox.kick();
+        }
+    }
+
+    /// Takes the deadlines that have passed; returns how long a driver may sleep.
+    pub(super) fn due(&self, due: &mut Vec<Token>) -> Option<Duration> {
+        let mut deadlines = self.deadlines.lock();
+        let first = deadlines.peek()?.0.0;
+        let now = Instant::now();
+        if first > now {
+            return Some(first - now);
+        }
+        while let Some(&Reverse((until, token))) = deadlines.peek() {
+            if until > now {
+                break;
+            }
+            deadlines.pop();
+            due.push(token);
+        }
+        Some(Duration::ZERO)
+    }
+
+    /// Waits for events.
+    pub(super) fn wait(
+        &self,
+        events: &mut Vec<epoll::Event>,
+        timeout: Option<Duration>,
+    ) -> std::io::Result<()> {
+        events.clear();
+        // Rounded up: waking before the deadline would mean going round once more for nothing.
+        let timeout = timeout.map(|t| rustix::time::Timespec {
+            tv_sec: i64::try_from(t.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: i64::from(t.subsec_nanos()),
+        });
+        match epoll::wait(
+            &self.epoll,
+            rustix::buffer::spare_capacity(events),
+            timeout.as_ref(),
+        ) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl<H: Handler> Slots<H> {
+    fn reserve(&mut self) -> Token {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot {
+                generation: 0,
+                conn: None,
+            });
+            u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)
+        });
+        let generation = self.at(slot).map_or(0, |s| s.generation);
+        Token { slot, generation }
+    }
+
+    fn fill(&mut self, token: Token, conn: Arc<Conn<H>>) {
+        if let Some(slot) = self.at(token.slot) {
+            slot.conn = Some(conn);
+        }
+    }
+
+    fn release(&mut self, token: Token) {
+        let Some(slot) = self.at(token.slot) else {
+            return;
+        };
+        if slot.generation == token.generation {
+            slot.conn = None;
+            slot.generation = slot.generation.wrapping_add(1);
+            self.free.push(token.slot);
+        }
+    }
+
+    fn at(&mut self, slot: u32) -> Option<&mut Slot<H>> {
+        self.slots.get_mut(usize::try_from(slot).ok()?)
+    }
+}

@@ -1,0 +1,365 @@
+//! A write batch: many changes over several tables in one contiguous buffer, applied atomically and in order.
+//!
+//! Layout of [`Batch::as_bytes`]: a header of 8 zero bytes and the number of operations (u32, little-endian), then per
+//! operation `code(1) table(1) varint(len) key`, and `varint(len) value` where there is one (for a range: the upper
+//! bound). The numbers are those of RocksDB's batch format, so that engine takes the buffer with a single copy instead
+//! of one call per key; an engine with another format iterates.
+
+use crate::keys::Table;
+
+const HEADER_BYTES: usize = 12;
+const COUNT_AT: usize = 8;
+
+const CODE_DELETE: u8 = 4;
+const CODE_PUT: u8 = 5;
+const CODE_ADD: u8 = 6;
+const CODE_DELETE_RANGE: u8 = 14;
+
+/// Bytes of a counter pair as stored.
+pub const COUNTER_BYTES: usize = 16;
+
+/// A counter pair as stored: two little-endian i64.
+pub fn counter_encode(pair: [i64; 2]) -> [u8; COUNTER_BYTES] {
+    let mut bytes = [0; COUNTER_BYTES];
+    let (first, second) = bytes.split_at_mut(8);
+    first.copy_from_slice(&pair[0].to_le_bytes());
+    second.copy_from_slice(&pair[1].to_le_bytes());
+    bytes
+}
+
+/// Reads a counter pair; anything that is not exactly sixteen bytes counts as zero, so that merging is total.
+pub fn counter_decode(bytes: &[u8]) -> [i64; 2] {
+    match (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) {
+        (Some(first), Some(second)) if bytes.len() == COUNTER_BYTES => {
+            [i64::from_le_bytes(*first), i64::from_le_bytes(*second)]
+        }
+        _ => [0, 0],
+    }
+}
+
+/// Adds two pairs, wrapping: associative and total.
+pub fn counter_add(left: [i64; 2], right: [i64; 2]) -> [i64; 2] {
+    [left[0].wrapping_add(right[0]), left[1].wrapping_add(right[1])]
+}
+
+/// Changes to be applied together. Reuse one per worker: `clear` keeps the memory.
+#[derive(Clone)]
+pub struct Batch {
+    bytes: Vec<u8>,
+    count: u32,
+}
+
+/// A place in a batch to fall back to, for undoing one statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BatchMark {
+    len: usize,
+    count: u32,
+}
+
+/// One operation of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BatchOp<'a> {
+    /// Sets a key.
+    Put {
+        /// Where.
+        table: Table,
+        /// Which key.
+        key: &'a [u8],
+        /// New value.
+        value: &'a [u8],
+    },
+    /// Removes a key; an absent key is fine.
+    Delete {
+        /// Where.
+        table: Table,
+        /// Which key.
+        key: &'a [u8],
+    },
+    /// Removes all keys from `lower` up to but not including `upper`.
+    DeleteRange {
+        /// Where.
+        table: Table,
+        /// First key removed.
+        lower: &'a [u8],
+        /// First key kept.
+        upper: &'a [u8],
+    },
+    /// Adds to a counter pair; an absent key counts as zero.
+    Add {
+        /// Where.
+        table: Table,
+        /// Which key.
+        key: &'a [u8],
+        /// What to add.
+        delta: [i64; 2],
+    },
+}
+
+impl Default for Batch {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Batch {
+    /// An empty batch; allocates the header only.
+    pub fn new() -> Self {
+        Self::with_capacity(0)
+    }
+
+    /// An empty batch with room for `bytes` of operations.
+    pub fn with_capacity(bytes: usize) -> Self {
+        let mut buffer = Vec::with_capacity(HEADER_BYTES + bytes);
+        buffer.resize(HEADER_BYTES, 0);
+        Self {
+            bytes: buffer,
+            count: 0,
+        }
+    }
+
+    /// Forgets all operations, keeps the memory.
+    pub fn clear(&mut self) {
+        self.rollback_to(BatchMark {
+            len: HEADER_BYTES,
+            count: 0,
+        });
+    }
+
+    /// Gives memory back when a large batch has blown the buffer up beyond `bytes_max`.
+    pub fn shrink(&mut self, bytes_max: usize) {
+        if self.bytes.capacity() > bytes_max {
+            self.bytes.shrink_to(bytes_max);
+        }
+    }
+
+    /// Sets `key` to `value`.
+    pub fn put(&mut self, table: Table, key: &[u8], value: &[u8]) {
+        self.push(CODE_PUT, table, key, Some(value));
+    }
+
+    /// Removes `key` if it exists.
+    pub fn delete(&mut self, table: Table, key: &[u8]) {
+        self.push(CODE_DELETE, table, key, None);
+    }
+
+    /// Removes every key in `lower..upper`. Only where `Caps::delete_range` says so; costly for later readers on some
+    /// engines, so keep it for ranges that are large or unknown. An empty or inverted range adds nothing: RocksDB would
+    /// take it for a failed insertion and turn read-only.
+    pub fn delete_range(&mut self, table: Table, lower: &[u8], upper: &[u8]) {
+        if lower >= upper {
+            return;
+        }
+        self.push(CODE_DELETE_RANGE, table, lower, Some(upper));
+    }
+
+    /// Adds `delta` to the counter pair at `key` without reading it.
+    pub fn add(&mut self, table: Table, key: &[u8], delta: [i64; 2]) {
+        self.push(CODE_ADD, table, key, Some(&counter_encode(delta)));
+    }
+
+    /// Appends all operations of `other`.
+    pub fn append(&mut self, other: &Self) {
+        self.bytes
+            .extend_from_slice(other.bytes.get(HEADER_BYTES..).unwrap_or_default());
+        self.set_count(self.count.saturating_add(other.count));
+    }
+
+    /// Number of operations.
+    pub fn len(&self) -> usize {
+        self.count as usize
+    }
+
+    /// No operations.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Bytes of the whole buffer: what a journal would have to write.
+    pub fn byte_len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The buffer in the layout described above.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The present end, to return to with [`Batch::rollback_to`].
+    pub fn mark(&self) -> BatchMark {
+        BatchMark {
+            len: self.bytes.len(),
+            count: self.count,
+        }
+    }
+
+    /// Undoes everything after `mark`; a mark beyond the end changes nothing.
+    pub fn rollback_to(&mut self, mark: BatchMark) {
+        if mark.len <= self.bytes.len() {
+            self.bytes.truncate(mark.len);
+            self.set_count(mark.count);
+        }
+    }
+
+    /// The operations in the order they were added.
+    pub fn iter(&self) -> BatchIter<'_> {
+        BatchIter {
+            rest: self.bytes.get(HEADER_BYTES..).unwrap_or_default(),
+        }
+    }
+
+    fn push(&mut self, code: u8, table: Table, key: &[u8], value: Option<&[u8]>) {
+        // Twenty bytes cover the two codes and both lengths; one reservation instead of up to six.
+        self.bytes.reserve(20 + key.len() + value.map_or(0, <[u8]>::len));
+        self.bytes.extend_from_slice(&[code, table as u8]);
+        push_sized(&mut self.bytes, key);
+        if let Some(value) = value {
+            push_sized(&mut self.bytes, value);
+        }
+        self.set_count(self.count.saturating_add(1));
+    }
+
+    fn set_count(&mut self, count: u32) {
+        self.count = count;
+        if let Some(field) = self.bytes.get_mut(COUNT_AT..HEADER_BYTES) {
+            field.copy_from_slice(&count.to_le_bytes());
+        }
+    }
+}
+
+impl std::fmt::Debug for Batch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+fn push_sized(bytes: &mut Vec<u8>, part: &[u8]) {
+    let mut len = part.len();
+    while len >= 0x80 {
+        bytes.push((len & 0x7F) as u8 | 0x80);
+        len >>= 7;
+    }
+    bytes.push(len as u8);
+    bytes.extend_from_slice(part);
+}
+
+/// Walks the operations of a [`Batch`].
+#[derive(Debug, Clone)]
+pub struct BatchIter<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> BatchIter<'a> {
+    fn take_sized(&mut self) -> Option<&'a [u8]> {
+        let mut len = 0usize;
+        let mut shift = 0;
+        loop {
+            let (&byte, rest) = self.rest.split_first()?;
+            self.rest = rest;
+            len |= usize::from(byte & 0x7F).checked_shl(shift)?;
+            if byte & 0x80 == 0 {
+                break;
+            }
+            shift += 7;
+        }
+        let (part, rest) = self.rest.split_at_checked(len)?;
+        self.rest = rest;
+        Some(part)
+    }
+}
+
+impl<'a> Iterator for BatchIter<'a> {
+    type Item = BatchOp<'a>;
+
+    fn next(&mut self) -> Option<BatchOp<'a>> {
+        let (&[code, table], rest) = self.rest.split_first_chunk::<2>()?;
+        self.rest = rest;
+        let table = Table::from_number(table)?;
+        let key = self.take_sized()?;
+        Some(match code {
+            CODE_PUT => BatchOp::Put {
+                table,
+                key,
+                value: self.take_sized()?,
+            },
+            CODE_DELETE => BatchOp::Delete { table, key },
+            CODE_DELETE_RANGE => BatchOp::DeleteRange {
+                table,
+                lower: key,
+                upper: self.take_sized()?,
+            },
+            CODE_ADD => BatchOp::Add {
+                table,
+                key,
+                delta: counter_decode(self.take_sized()?),
+            },
+            _ => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_come_back_in_order() {
+        let mut batch = Batch::new();
+        let long = vec![7u8; 70_000];
+        batch.put(Table::Doc, b"k", &long);
+        batch.delete(Table::Idx, b"");
+        batch.delete_range(Table::Cap, b"a", b"b");
+        batch.delete_range(Table::Cap, b"b", b"a");
+        batch.add(Table::Meta, b"n", [-1, i64::MAX]);
+        let ops: Vec<_> = batch.iter().collect();
+        assert_eq!(
+            ops,
+            [
+                BatchOp::Put {
+                    table: Table::Doc,
+                    key: b"k",
+                    value: &long
+                },
+                BatchOp::Delete {
+                    table: Table::Idx,
+                    key: b""
+                },
+                BatchOp::DeleteRange {
+                    table: Table::Cap,
+                    lower: b"a",
+                    upper: b"b"
+                },
+                BatchOp::Add {
+                    table: Table::Meta,
+                    key: b"n",
+                    delta: [-1, i64::MAX]
+                },
+            ]
+        );
+        assert_eq!(batch.as_bytes().get(8..12), Some(&[4u8, 0, 0, 0][..]));
+    }
+
+    #[test]
+    fn rollback_and_append_keep_the_count() {
+        let mut batch = Batch::new();
+        batch.put(Table::Doc, b"a", b"1");
+        let mark = batch.mark();
+        batch.put(Table::Doc, b"b", b"2");
+        batch.rollback_to(mark);
+        let mut whole = batch.clone();
+        whole.append(&batch);
+        assert_eq!(
+            (batch.len(), batch.iter().count(), whole.len(), whole.iter().count()),
+            (1, 1, 2, 2)
+        );
+        batch.clear();
+        assert!(batch.is_empty() && batch.iter().next().is_none());
+    }
+
+    #[test]
+    fn counters_are_total() {
+        assert_eq!(counter_decode(&counter_encode([-5, i64::MIN])), [-5, i64::MIN]);
+        assert_eq!(counter_decode(b"short"), [0, 0]);
+        assert_eq!(counter_decode(&[1; 17]), [0, 0]);
+        assert_eq!(counter_add([i64::MAX, 1], [1, -1]), [i64::MIN, 0]);
+    }
+}

@@ -1,0 +1,234 @@
+//! The traits an engine implements. Object-safe, synchronous, batch-shaped: a local engine pays no future per row, and
+//! a remote one can turn each call into one round trip.
+//!
+//! Rule for every callback (`get_with`, `multi_get`, `visit`, statistics): it runs while the engine may hold a latch or
+//! a pinned block, so it must not call the engine and should be short.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::batch::Batch;
+use crate::error::Result;
+use crate::keys::{IdentSet, KeyRange, Table};
+use crate::rows::RowBatch;
+
+/// A place in the order of commits. Grows with every commit; equal or larger means "not earlier".
+/// Survives neither close nor checkpoint as a meaning: compare only positions of one open engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct CommitPos(pub u64);
+
+/// Called after each journal flush with the position up to which everything is durable. Must not block.
+pub type DurableHook = Box<dyn Fn(CommitPos) + Send + Sync>;
+
+/// Receives one named figure at a time, e.g. `doc.l0_files`; bytes end in `_bytes`, times in `_us`.
+pub type StatSink<'a> = dyn FnMut(&str, i64) + 'a;
+
+/// When a commit counts as done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// Not journaled at all: lost in any crash unless `flush` came after it. For scratch and bulk loads.
+    None,
+    /// Handed to the operating system: survives the death of the process; the journal flush follows in the background.
+    Buffered,
+    /// Returns once a journal flush covers it: survives loss of power.
+    Journaled,
+}
+
+/// Who is writing; background work gives way first when the engine falls behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WriteClass {
+    /// A client waits for it.
+    Client,
+    /// TTL, index builds, truncation, chunked deletes.
+    Background,
+}
+
+/// What an engine can do, as data: callers ask, tests enumerate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caps {
+    /// Name as users write it in the configuration.
+    pub name: &'static str,
+    /// Data outlives the process.
+    pub persistent: bool,
+    /// Longest key in bytes.
+    pub key_bytes_max: usize,
+    /// Longest value in bytes.
+    pub value_bytes_max: usize,
+    /// Largest batch in bytes, see `Batch::byte_len`.
+    pub batch_bytes_max: usize,
+    /// `Batch::delete_range` is understood.
+    pub delete_range: bool,
+    /// `drop_range` gives space back at once rather than some day.
+    pub physical_drop: bool,
+    /// `checkpoint` works.
+    pub checkpoint: bool,
+    /// Several threads commit in parallel; otherwise they queue.
+    pub concurrent_writers: bool,
+    /// A snapshot may be held for hours; otherwise the engine suffers and callers should keep them short.
+    pub long_snapshots: bool,
+}
+
+/// How a cursor will be used; all hints except `reverse` and `keys_only`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CursorOpts {
+    /// Largest key first.
+    pub reverse: bool,
+    /// Values are delivered empty.
+    pub keys_only: bool,
+    /// Blocks read may push others out of the cache; false for large scans.
+    pub fill_cache: bool,
+    /// Bytes to read ahead from the device; 0 lets the engine choose.
+    pub readahead_bytes: usize,
+    /// The caller expects to take this many rows; 0 when unknown.
+    pub limit_hint: usize,
+}
+
+impl Default for CursorOpts {
+    fn default() -> Self {
+        Self {
+            reverse: false,
+            keys_only: false,
+            fill_cache: true,
+            readahead_bytes: 0,
+            limit_hint: 0,
+        }
+    }
+}
+
+/// Reading, at the latest state ([`Engine`]) or at a fixed one ([`Snapshot`]).
+pub trait Read: Send + Sync {
+    /// Reads one value into `out`, replacing what was there.
+    ///
+    /// # Output
+    /// True when found; otherwise `out` is empty.
+    ///
+    /// # Cost
+    /// One copy of the value. [`Read::get_with`] makes none.
+    fn get(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
+        out.clear();
+        self.get_with(table, key, &mut |value| out.extend_from_slice(value))
+    }
+
+    /// Reads one value in place: `f` sees the engine's own bytes, once, if the key exists.
+    fn get_with(&self, table: Table, key: &[u8], f: &mut dyn FnMut(&[u8])) -> Result<bool>;
+
+    /// Reads many values; `each` is called exactly once per key, in the order of `keys`.
+    /// All are read from one state. Sorted keys are cheaper on some engines.
+    fn multi_get(&self, table: Table, keys: &[&[u8]], each: &mut dyn FnMut(usize, Option<&[u8]>)) -> Result<()>;
+
+    /// Opens a cursor over `range` as the data is at this moment (of the snapshot or of the call).
+    ///
+    /// # Cost
+    /// Holds files and old versions alive until dropped: do not park one for long.
+    fn cursor(&self, table: Table, range: KeyRange<'_>, opts: CursorOpts) -> Result<Box<dyn Cursor>>;
+}
+
+/// A fixed state of all tables. Cheap to take; releases its claim on old versions when dropped.
+pub trait Snapshot: Read {
+    /// Every commit up to here is visible, none after it.
+    fn pos(&self) -> CommitPos;
+
+    /// How long it has been held.
+    fn age(&self) -> Duration;
+}
+
+/// Walks a range in key order, or backwards.
+pub trait Cursor: Send {
+    /// Narrows what is left: forward to keys `>= key`, in reverse to keys `< key` (never beyond the range it was opened
+    /// with). So resuming after a delivered `key` takes `key + 0x00` forward and `key` itself in reverse.
+    /// May move in both directions.
+    fn seek(&mut self, key: &[u8]) -> Result<()>;
+
+    /// Shows up to `rows_max` rows in place; `f` returns false to stop after the row it was given.
+    ///
+    /// # Output
+    /// False when the range is known to be exhausted, true when there may be more.
+    fn visit(&mut self, rows_max: usize, f: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<bool>;
+
+    /// Replaces the content of `rows` by the next rows: at most `rows_max`, and it stops after the row that reaches
+    /// `bytes_max` (so one row always fits).
+    ///
+    /// # Output
+    /// As [`Cursor::visit`].
+    fn next_batch(&mut self, rows: &mut RowBatch, rows_max: usize, bytes_max: usize) -> Result<bool> {
+        rows.clear();
+        self.visit(rows_max, &mut |key, value| {
+            rows.push(key, value);
+            rows.byte_len() < bytes_max
+        })
+    }
+}
+
+/// What `verify` looked at.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Verified {
+    /// Bytes read and checked.
+    pub bytes: u64,
+    /// One line per trouble found; empty means sound.
+    pub findings: Vec<String>,
+}
+
+/// A storage engine: ordered byte keys, atomic batches, snapshots, a journal.
+pub trait Engine: Read {
+    /// Abilities and limits.
+    fn caps(&self) -> &Caps;
+
+    /// Fixes the present state of all tables.
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>>;
+
+    /// Waits, before any lock is taken, until the engine wants another `bytes` of writes. Bounded: a quarter of a
+    /// second per call at most.
+    ///
+    /// # Output
+    /// The time it waited.
+    fn admit(&self, bytes: usize, class: WriteClass) -> Duration {
+        let _ = (bytes, class);
+        Duration::ZERO
+    }
+
+    /// Applies a batch atomically over all tables, in the order of its operations.
+    ///
+    /// # Output
+    /// A position that covers this commit; hand it to [`Engine::wait_durable`].
+    fn apply(&self, batch: &Batch, durability: Durability) -> Result<CommitPos>;
+
+    /// Everything up to here survives a loss of power.
+    fn durable_pos(&self) -> CommitPos;
+
+    /// Blocks until `pos` is durable. All waiters share one journal flush, and waiting makes it come sooner.
+    fn wait_durable(&self, pos: CommitPos) -> Result<()>;
+
+    /// Asks for an early journal flush without waiting for it (for asynchronous waiters, see [`Engine::on_durable`]).
+    fn hurry(&self, pos: CommitPos) {
+        let _ = pos;
+    }
+
+    /// Adds a hook that is called after each journal flush, for waiters that do not block a thread.
+    fn on_durable(&self, hook: DurableHook);
+
+    /// Gives back the space of a range that nobody reads any more, now or in any snapshot. Keys may remain for a while,
+    /// old versions may even reappear: never read such a range again. What is left dies through [`Engine::set_dropped`].
+    fn drop_range(&self, table: Table, range: KeyRange<'_>) -> Result<()>;
+
+    /// Replaces the set of idents whose keys the engine removes whenever it rewrites data.
+    fn set_dropped(&self, table: Table, idents: Arc<IdentSet>);
+
+    /// Estimated bytes a range occupies on the device, including recent writes.
+    fn approx_size(&self, table: Table, range: KeyRange<'_>) -> Result<u64>;
+
+    /// Reports figures for serverStatus and the lab.
+    fn stats(&self, sink: &mut StatSink<'_>);
+
+    /// Writes a consistent copy that can be opened by itself into `path`, which must not exist.
+    fn checkpoint(&self, path: &Path) -> Result<()>;
+
+    /// Reads everything and checks checksums.
+    fn verify(&self) -> Result<Verified>;
+
+    /// Writes all that is in memory to its final place and makes it durable.
+    fn flush(&self) -> Result<()>;
+
+    /// Flushes and stops. Calls after it fail with `Closed`; a second close is fine.
+    fn close(&self) -> Result<()>;
+}

@@ -1,0 +1,139 @@
+//! Every way an engine may fail, closed and small. No MongoDB numbers here; `store` translates.
+//! What an engine itself said is kept in `source()` only, so a message never depends on the engine's wording.
+
+use std::error::Error;
+use std::sync::Arc;
+
+/// Shorthand used in the whole room.
+pub type Result<T> = std::result::Result<T, StorageError>;
+
+/// The engine's own error below ours; shared so that errors can be cloned to many waiters.
+pub type Cause = Arc<dyn Error + Send + Sync>;
+
+/// Why a storage call failed.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum StorageError {
+    /// Another writer changed or holds the same key; the caller may try again.
+    #[error("write conflict")]
+    Conflict,
+    /// The device or the operating system failed; the text names the file or the step.
+    #[error("input/output error: {context}")]
+    Io {
+        /// Which step or file.
+        context: String,
+        /// The engine's own words.
+        #[source]
+        source: Option<Cause>,
+    },
+    /// Stored bytes are not what was written.
+    #[error("stored data is corrupt: {context}")]
+    Corrupt {
+        /// Which file, table or key.
+        context: String,
+        /// The engine's own words.
+        #[source]
+        source: Option<Cause>,
+    },
+    /// No room on the device, or the reserve that the engine keeps for itself is reached.
+    /// Reads, deletes and drops still work.
+    #[error("no space left for growing writes: {context}")]
+    Full {
+        /// How much is free and how much must stay free.
+        context: String,
+    },
+    /// A key is empty, too long, or not below [`crate::MAX_KEY`].
+    #[error("key of {len} bytes is too long, at most {max} are allowed")]
+    KeyTooLong {
+        /// Bytes given.
+        len: usize,
+        /// Bytes allowed.
+        max: usize,
+    },
+    /// A value or a whole batch exceeds what the engine takes.
+    #[error("{what} of {len} bytes is too large, at most {max} are allowed")]
+    TooLarge {
+        /// `value` or `batch`.
+        what: &'static str,
+        /// Bytes given.
+        len: usize,
+        /// Bytes allowed.
+        max: usize,
+    },
+    /// The caller broke the contract (empty key, inverted range, ...). A bug above, never a client's doing.
+    #[error("contract violation: {0}")]
+    Contract(String),
+    /// The engine accepts no writes until an operator acts or the background error is gone.
+    #[error("storage is read-only: {context}")]
+    ReadOnly {
+        /// Why.
+        context: String,
+    },
+    /// The engine was closed.
+    #[error("storage is closed")]
+    Closed,
+    /// This engine cannot do it; `Caps` says so beforehand.
+    #[error("not supported by this storage engine: {0}")]
+    Unsupported(&'static str),
+    /// The outcome of a commit is unknown (a remote engine lost its answer).
+    #[error("the outcome of the commit is unknown")]
+    Undetermined,
+    /// A passing trouble (overload, timeout); the same call may work in a moment.
+    #[error("storage is busy: {0}")]
+    Busy(String),
+    /// At open: another process holds the directory.
+    #[error("data directory {path} is in use by another process")]
+    Locked {
+        /// The directory as given.
+        path: String,
+    },
+    /// At open: the directory holds files, but not this engine's.
+    #[error("{path} is not a data directory of this storage engine: {found}")]
+    ForeignDirectory {
+        /// The directory as given.
+        path: String,
+        /// What was found there.
+        found: String,
+    },
+    /// At open: written by a newer version.
+    #[error("data directory has on-disk format {found}, this program reads up to {supported}")]
+    NewerFormat {
+        /// Version on disk.
+        found: u32,
+        /// Newest version this program reads.
+        supported: u32,
+    },
+}
+
+impl StorageError {
+    /// True when the very same call may succeed later without anybody's help.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Self::Conflict | Self::Busy(_))
+    }
+
+    /// True when the write was refused before it changed anything, so the caller's state is as before.
+    pub fn is_clean_refusal(&self) -> bool {
+        match self {
+            Self::Conflict
+            | Self::Full { .. }
+            | Self::KeyTooLong { .. }
+            | Self::TooLarge { .. }
+            | Self::Contract(_)
+            | Self::ReadOnly { .. }
+            | Self::Closed
+            | Self::Unsupported(_)
+            | Self::Busy(_)
+            | Self::Locked { .. }
+            | Self::ForeignDirectory { .. }
+            | Self::NewerFormat { .. } => true,
+            Self::Io { .. } | Self::Corrupt { .. } | Self::Undetermined => false,
+        }
+    }
+
+    /// An input/output error with its context.
+    pub fn io(context: impl Into<String>, source: impl Error + Send + Sync + 'static) -> Self {
+        Self::Io {
+            context: context.into(),
+            source: Some(Arc::new(source)),
+        }
+    }
+}

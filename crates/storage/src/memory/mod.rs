@@ -1,0 +1,211 @@
+//! The memory engine: the model of the contract, and the engine of tests that want no native code.
+//! Nothing is kept after close. Versioned keys give real snapshots; versions no snapshot can see are pruned.
+
+mod read;
+mod table;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::{Mutex, RwLock};
+
+use crate::batch::{Batch, BatchOp};
+use crate::engine::{
+    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, Read, Snapshot, StatSink, Verified,
+};
+use crate::error::{Result, StorageError};
+use crate::keys::{IdentSet, KeyRange, Table};
+use read::{MemoryCursor, MemorySnapshot, SharedSnapshot};
+use table::State;
+
+/// An engine without a device.
+pub struct MemoryEngine {
+    shared: Arc<Shared>,
+    caps: Caps,
+    hooks: Mutex<Vec<DurableHook>>,
+}
+
+struct Shared {
+    state: RwLock<State>,
+    closed: AtomicBool,
+}
+
+impl Shared {
+    fn check_open(&self) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) {
+            Err(StorageError::Closed)
+        } else {
+            Ok(())
+        }
+    }
+
+    // Taken under the write lock, so the registered snapshot cannot be overtaken by a commit that prunes.
+    fn take_snapshot(self: &Arc<Self>) -> Result<MemorySnapshot> {
+        self.check_open()?;
+        let mut state = self.state.write();
+        let pos = state.pos();
+        state.hold(pos);
+        Ok(MemorySnapshot::new(Arc::clone(self), pos))
+    }
+}
+
+impl Default for MemoryEngine {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl MemoryEngine {
+    /// An empty engine.
+    pub fn new() -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                state: RwLock::new(State::default()),
+                closed: AtomicBool::new(false),
+            }),
+            caps: Caps {
+                name: "memory",
+                persistent: false,
+                key_bytes_max: 1 << 16,
+                value_bytes_max: 1 << 30,
+                batch_bytes_max: 1 << 30,
+                delete_range: true,
+                physical_drop: true,
+                checkpoint: false,
+                concurrent_writers: false,
+                long_snapshots: true,
+            },
+            hooks: Mutex::new(Vec::new()),
+        }
+    }
+
+    fn check_sizes(&self, batch: &Batch) -> Result<()> {
+        if batch.byte_len() > self.caps.batch_bytes_max {
+            return Err(StorageError::TooLarge {
+                what: "batch",
+                len: batch.byte_len(),
+                max: self.caps.batch_bytes_max,
+            });
+        }
+        for op in batch.iter() {
+            let (BatchOp::Put { key, .. } | BatchOp::Delete { key, .. } | BatchOp::Add { key, .. }) = op else {
+                continue;
+            };
+            if key.len() > self.caps.key_bytes_max {
+                return Err(StorageError::KeyTooLong {
+                    len: key.len(),
+                    max: self.caps.key_bytes_max,
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Read for MemoryEngine {
+    fn get_with(&self, table: Table, key: &[u8], f: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        self.shared.check_open()?;
+        let state = self.shared.state.read();
+        Ok(state.get(table, key, state.pos()).map(f).is_some())
+    }
+
+    fn multi_get(&self, table: Table, keys: &[&[u8]], each: &mut dyn FnMut(usize, Option<&[u8]>)) -> Result<()> {
+        self.shared.check_open()?;
+        let state = self.shared.state.read();
+        for (index, key) in keys.iter().enumerate() {
+            each(index, state.get(table, key, state.pos()));
+        }
+        Ok(())
+    }
+
+    fn cursor(&self, table: Table, range: KeyRange<'_>, opts: CursorOpts) -> Result<Box<dyn Cursor>> {
+        range.check()?;
+        let snapshot = Arc::new(self.shared.take_snapshot()?);
+        Ok(Box::new(MemoryCursor::new(snapshot, table, range, opts)))
+    }
+}
+
+impl Engine for MemoryEngine {
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
+        Ok(Arc::new(SharedSnapshot(Arc::new(self.shared.take_snapshot()?))))
+    }
+
+    fn apply(&self, batch: &Batch, _durability: Durability) -> Result<CommitPos> {
+        self.shared.check_open()?;
+        self.check_sizes(batch)?;
+        let pos = CommitPos(self.shared.state.write().apply(batch));
+        for hook in self.hooks.lock().iter() {
+            hook(pos);
+        }
+        Ok(pos)
+    }
+
+    fn durable_pos(&self) -> CommitPos {
+        CommitPos(self.shared.state.read().pos())
+    }
+
+    fn wait_durable(&self, _pos: CommitPos) -> Result<()> {
+        self.shared.check_open()
+    }
+
+    fn on_durable(&self, hook: DurableHook) {
+        self.hooks.lock().push(hook);
+    }
+
+    fn drop_range(&self, table: Table, range: KeyRange<'_>) -> Result<()> {
+        self.shared.check_open()?;
+        range.check()?;
+        self.shared.state.write().erase_range(table, range);
+        Ok(())
+    }
+
+    fn set_dropped(&self, table: Table, idents: Arc<IdentSet>) {
+        self.shared.state.write().erase_idents(table, &idents);
+    }
+
+    fn approx_size(&self, table: Table, range: KeyRange<'_>) -> Result<u64> {
+        self.shared.check_open()?;
+        range.check()?;
+        Ok(self.shared.state.read().size_bytes(table, range))
+    }
+
+    fn stats(&self, sink: &mut StatSink<'_>) {
+        let state = self.shared.state.read();
+        for table in Table::ALL {
+            sink(&format!("{}.keys", table.name()), state.key_count(table) as i64);
+        }
+        sink("snapshots", state.held_count() as i64);
+        sink("pending_versions", state.garbage_count() as i64);
+    }
+
+    fn checkpoint(&self, _path: &Path) -> Result<()> {
+        Err(StorageError::Unsupported("checkpoint of the memory engine"))
+    }
+
+    fn verify(&self) -> Result<Verified> {
+        self.shared.check_open()?;
+        let state = self.shared.state.read();
+        let bytes = Table::ALL
+            .iter()
+            .map(|&table| state.size_bytes(table, KeyRange::ALL))
+            .sum();
+        Ok(Verified {
+            bytes,
+            findings: Vec::new(),
+        })
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.shared.check_open()
+    }
+
+    fn close(&self) -> Result<()> {
+        self.shared.closed.store(true, Ordering::Release);
+        Ok(())
+    }
+}

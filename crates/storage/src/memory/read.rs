@@ -1,0 +1,146 @@
+//! Snapshots and cursors of the memory engine. A cursor remembers its place as a key and takes the lock per call.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::engine::{CommitPos, Cursor, CursorOpts, Read, Snapshot};
+use crate::error::Result;
+use crate::keys::{KeyRange, Table};
+
+use super::Shared;
+
+pub(super) struct MemorySnapshot {
+    shared: Arc<Shared>,
+    pos: u64,
+    taken: Instant,
+}
+
+impl MemorySnapshot {
+    pub(super) fn new(shared: Arc<Shared>, pos: u64) -> Self {
+        Self {
+            shared,
+            pos,
+            taken: Instant::now(),
+        }
+    }
+}
+
+impl Drop for MemorySnapshot {
+    fn drop(&mut self) {
+        self.shared.state.write().release(self.pos);
+    }
+}
+
+// Reads through an `Arc` so that a cursor can keep its snapshot alive.
+pub(super) struct SharedSnapshot(pub(super) Arc<MemorySnapshot>);
+
+impl Read for SharedSnapshot {
+    fn get_with(&self, table: Table, key: &[u8], f: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        self.0.shared.check_open()?;
+        Ok(self.0.shared.state.read().get(table, key, self.0.pos).map(f).is_some())
+    }
+
+    fn multi_get(&self, table: Table, keys: &[&[u8]], each: &mut dyn FnMut(usize, Option<&[u8]>)) -> Result<()> {
+        self.0.shared.check_open()?;
+        let state = self.0.shared.state.read();
+        for (index, key) in keys.iter().enumerate() {
+            each(index, state.get(table, key, self.0.pos));
+        }
+        Ok(())
+    }
+
+    fn cursor(&self, table: Table, range: KeyRange<'_>, opts: CursorOpts) -> Result<Box<dyn Cursor>> {
+        self.0.shared.check_open()?;
+        range.check()?;
+        Ok(Box::new(MemoryCursor::new(Arc::clone(&self.0), table, range, opts)))
+    }
+}
+
+impl Snapshot for SharedSnapshot {
+    fn pos(&self) -> CommitPos {
+        CommitPos(self.0.pos)
+    }
+
+    fn age(&self) -> Duration {
+        self.0.taken.elapsed()
+    }
+}
+
+pub(super) struct MemoryCursor {
+    snapshot: Arc<MemorySnapshot>,
+    table: Table,
+    // The range as opened, and what is left of it.
+    lower: Vec<u8>,
+    upper: Vec<u8>,
+    from: Vec<u8>,
+    to: Vec<u8>,
+    opts: CursorOpts,
+}
+
+impl MemoryCursor {
+    pub(super) fn new(snapshot: Arc<MemorySnapshot>, table: Table, range: KeyRange<'_>, opts: CursorOpts) -> Self {
+        Self {
+            snapshot,
+            table,
+            lower: range.lower.to_vec(),
+            upper: range.upper.to_vec(),
+            from: range.lower.to_vec(),
+            to: range.upper.to_vec(),
+            opts,
+        }
+    }
+}
+
+impl Cursor for MemoryCursor {
+    fn seek(&mut self, key: &[u8]) -> Result<()> {
+        self.snapshot.shared.check_open()?;
+        let end = if self.opts.reverse {
+            &mut self.to
+        } else {
+            &mut self.from
+        };
+        end.clear();
+        end.extend_from_slice(if self.opts.reverse {
+            key.min(&self.upper)
+        } else {
+            key.max(&self.lower)
+        });
+        Ok(())
+    }
+
+    fn visit(&mut self, rows_max: usize, f: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<bool> {
+        self.snapshot.shared.check_open()?;
+        let state = self.snapshot.shared.state.read();
+        let mut rows = state.range(self.table, KeyRange::new(&self.from, &self.to), self.snapshot.pos);
+        let mut last: Option<&[u8]> = None;
+        let mut more = true;
+        for _ in 0..rows_max {
+            let Some((key, value)) = (if self.opts.reverse {
+                rows.next_back()
+            } else {
+                rows.next()
+            }) else {
+                more = false;
+                break;
+            };
+            last = Some(key);
+            if !f(key, if self.opts.keys_only { &[] } else { value }) {
+                break;
+            }
+        }
+        drop(rows);
+        if let Some(last) = last {
+            let end = if self.opts.reverse {
+                &mut self.to
+            } else {
+                &mut self.from
+            };
+            end.clear();
+            end.extend_from_slice(last);
+            if !self.opts.reverse {
+                end.push(0);
+            }
+        }
+        Ok(more)
+    }
+}

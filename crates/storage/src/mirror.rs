@@ -1,0 +1,284 @@
+//! Two engines that do everything together: the first difference panics. One of them is usually the memory engine.
+//! Ranges given up by `drop_range` or `set_dropped` may differ afterwards; the contract forbids to read them.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::RwLock;
+
+use crate::batch::Batch;
+use crate::engine::{
+    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, Read, Snapshot, StatSink, Verified,
+    WriteClass,
+};
+use crate::error::{Result, StorageError};
+use crate::keys::{IdentSet, KeyRange, Table};
+
+/// Runs two engines at once. Abilities, positions, durability and statistics are those of the first.
+pub struct Mirror {
+    first: Arc<dyn Engine>,
+    second: Arc<dyn Engine>,
+    // Writers exclude readers for the moment in which the two differ.
+    order: RwLock<()>,
+}
+
+impl Mirror {
+    /// Both engines must hold the same data, e.g. none.
+    pub fn new(first: Arc<dyn Engine>, second: Arc<dyn Engine>) -> Self {
+        Self {
+            first,
+            second,
+            order: RwLock::new(()),
+        }
+    }
+}
+
+// Success must match success; kinds of errors may have different texts but not different variants.
+fn same<T>(call: &str, first: Result<T>, second: Result<T>) -> Result<(T, T)> {
+    match (first, second) {
+        (Ok(first), Ok(second)) => Ok((first, second)),
+        (Err(first), Err(second)) => {
+            assert_eq!(
+                std::mem::discriminant(&first),
+                std::mem::discriminant(&second),
+                "{call}: {first} / {second}"
+            );
+            Err(first)
+        }
+        (first, second) => panic!("{call}: {:?} / {:?}", first.err(), second.err()),
+    }
+}
+
+fn get_both(first: &dyn Read, second: &dyn Read, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
+    let read = |engine: &dyn Read| -> Result<Option<Vec<u8>>> {
+        let mut out = Vec::new();
+        Ok(engine.get(table, key, &mut out)?.then_some(out))
+    };
+    let (first, second) = same("get", read(first), read(second))?;
+    assert_eq!(first, second, "get {table:?} {key:02x?}");
+    Ok(first)
+}
+
+fn multi_get_both(
+    first: &dyn Read,
+    second: &dyn Read,
+    table: Table,
+    keys: &[&[u8]],
+    each: &mut dyn FnMut(usize, Option<&[u8]>),
+) -> Result<()> {
+    let read = |engine: &dyn Read| -> Result<Vec<Option<Vec<u8>>>> {
+        let mut values = Vec::with_capacity(keys.len());
+        engine.multi_get(table, keys, &mut |_, value| values.push(value.map(<[u8]>::to_vec)))?;
+        Ok(values)
+    };
+    let (first, second) = same("multi_get", read(first), read(second))?;
+    assert_eq!(first, second, "multi_get {table:?} {keys:02x?}");
+    for (index, value) in first.iter().enumerate() {
+        each(index, value.as_deref());
+    }
+    Ok(())
+}
+
+fn cursor_both(
+    first: &dyn Read,
+    second: &dyn Read,
+    table: Table,
+    range: KeyRange<'_>,
+    opts: CursorOpts,
+) -> Result<Box<dyn Cursor>> {
+    let (first, second) = same(
+        "cursor",
+        first.cursor(table, range, opts),
+        second.cursor(table, range, opts),
+    )?;
+    Ok(Box::new(MirrorCursor { first, second }))
+}
+
+struct MirrorCursor {
+    first: Box<dyn Cursor>,
+    second: Box<dyn Cursor>,
+}
+
+impl Cursor for MirrorCursor {
+    fn seek(&mut self, key: &[u8]) -> Result<()> {
+        same("seek", self.first.seek(key), self.second.seek(key)).map(|_| ())
+    }
+
+    fn visit(&mut self, rows_max: usize, f: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<bool> {
+        let mut rows = Vec::new();
+        let mut last = true;
+        let first = self.first.visit(rows_max, &mut |key, value| {
+            rows.push((key.to_vec(), value.to_vec()));
+            last = f(key, value);
+            last
+        });
+        let (mut index, count) = (0, rows.len());
+        let second = self.second.visit(rows_max, &mut |key, value| {
+            let expected = rows.get(index).map(|(key, value)| (key.as_slice(), value.as_slice()));
+            assert_eq!(expected, Some((key, value)), "row {index} of a scan differs");
+            index += 1;
+            last || index < count
+        });
+        let (first, second) = same("visit", first, second)?;
+        assert_eq!(index, count, "the second engine delivers fewer rows");
+        // "There may be more" is a hint: one may know the end, the other not.
+        Ok(first && second)
+    }
+}
+
+struct MirrorSnapshot {
+    first: Arc<dyn Snapshot>,
+    second: Arc<dyn Snapshot>,
+}
+
+impl Read for MirrorSnapshot {
+    fn get_with(&self, table: Table, key: &[u8], f: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        Ok(get_both(&*self.first, &*self.second, table, key)?
+            .map(|value| f(&value))
+            .is_some())
+    }
+
+    fn multi_get(&self, table: Table, keys: &[&[u8]], each: &mut dyn FnMut(usize, Option<&[u8]>)) -> Result<()> {
+        multi_get_both(&*self.first, &*self.second, table, keys, each)
+    }
+
+    fn cursor(&self, table: Table, range: KeyRange<'_>, opts: CursorOpts) -> Result<Box<dyn Cursor>> {
+        cursor_both(&*self.first, &*self.second, table, range, opts)
+    }
+}
+
+impl Snapshot for MirrorSnapshot {
+    fn pos(&self) -> CommitPos {
+        self.first.pos()
+    }
+
+    fn age(&self) -> Duration {
+        self.first.age()
+    }
+}
+
+impl Read for Mirror {
+    fn get_with(&self, table: Table, key: &[u8], f: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let _order = self.order.read();
+        Ok(get_both(&*self.first, &*self.second, table, key)?
+            .map(|value| f(&value))
+            .is_some())
+    }
+
+    fn multi_get(&self, table: Table, keys: &[&[u8]], each: &mut dyn FnMut(usize, Option<&[u8]>)) -> Result<()> {
+        let _order = self.order.read();
+        multi_get_both(&*self.first, &*self.second, table, keys, each)
+    }
+
+    fn cursor(&self, table: Table, range: KeyRange<'_>, opts: CursorOpts) -> Result<Box<dyn Cursor>> {
+        let _order = self.order.read();
+        cursor_both(&*self.first, &*self.second, table, range, opts)
+    }
+}
+
+impl Engine for Mirror {
+    fn caps(&self) -> &Caps {
+        self.first.caps()
+    }
+
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
+        let _order = self.order.read();
+        let (first, second) = same("snapshot", self.first.snapshot(), self.second.snapshot())?;
+        Ok(Arc::new(MirrorSnapshot { first, second }))
+    }
+
+    fn admit(&self, bytes: usize, class: WriteClass) -> Duration {
+        self.first.admit(bytes, class)
+    }
+
+    fn apply(&self, batch: &Batch, durability: Durability) -> Result<CommitPos> {
+        let _order = self.order.write();
+        let first = self.first.apply(batch, durability);
+        // Refused before it changed anything, by a limit or a condition of its own: the second must not do it alone.
+        if let Err(error) = &first
+            && error.is_clean_refusal()
+        {
+            return first;
+        }
+        same("apply", first, self.second.apply(batch, durability)).map(|(pos, _)| pos)
+    }
+
+    fn durable_pos(&self) -> CommitPos {
+        self.first.durable_pos()
+    }
+
+    fn wait_durable(&self, pos: CommitPos) -> Result<()> {
+        self.first.wait_durable(pos)
+    }
+
+    fn hurry(&self, pos: CommitPos) {
+        self.first.hurry(pos);
+    }
+
+    fn on_durable(&self, hook: DurableHook) {
+        self.first.on_durable(hook);
+    }
+
+    fn drop_range(&self, table: Table, range: KeyRange<'_>) -> Result<()> {
+        let _order = self.order.write();
+        same(
+            "drop_range",
+            self.first.drop_range(table, range),
+            self.second.drop_range(table, range),
+        )
+        .map(|_| ())
+    }
+
+    fn set_dropped(&self, table: Table, idents: Arc<IdentSet>) {
+        let _order = self.order.write();
+        self.first.set_dropped(table, Arc::clone(&idents));
+        self.second.set_dropped(table, idents);
+    }
+
+    fn approx_size(&self, table: Table, range: KeyRange<'_>) -> Result<u64> {
+        self.first.approx_size(table, range)
+    }
+
+    fn stats(&self, sink: &mut StatSink<'_>) {
+        self.first.stats(sink);
+    }
+
+    fn checkpoint(&self, path: &Path) -> Result<()> {
+        self.first.checkpoint(path)
+    }
+
+    fn verify(&self) -> Result<Verified> {
+        let (mut first, second) = same("verify", self.first.verify(), self.second.verify())?;
+        first.findings.extend(second.findings);
+        Ok(first)
+    }
+
+    fn flush(&self) -> Result<()> {
+        let _order = self.order.write();
+        same("flush", self.first.flush(), self.second.flush()).map(|_| ())
+    }
+
+    fn close(&self) -> Result<()> {
+        let _order = self.order.write();
+        same("close", self.first.close(), self.second.close()).map(|_| ())
+    }
+}
+
+impl Mirror {
+    /// Compares every table of the two engines in full, outside of ranges that were given up.
+    ///
+    /// # Errors
+    /// [`StorageError`] of a failing scan; differences panic.
+    pub fn compare_all(&self) -> std::result::Result<u64, StorageError> {
+        let mut rows = 0;
+        for table in Table::ALL {
+            let mut cursor = self.cursor(table, KeyRange::ALL, CursorOpts::default())?;
+            while cursor.visit(1024, &mut |_, _| {
+                rows += 1;
+                true
+            })? {}
+        }
+        Ok(rows)
+    }
+}

@@ -1,0 +1,378 @@
+//! An engine with somebody looking over its shoulder: every call is shown to an [`Observer`] before and after, which may
+//! refuse it. The contract checker, the recorder and the fault injector are observers; none of them forwards calls itself.
+
+mod contract;
+mod faulty;
+mod recording;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::batch::Batch;
+use crate::engine::{
+    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, Read, Snapshot, StatSink, Verified,
+    WriteClass,
+};
+use crate::error::{Result, StorageError};
+use crate::keys::{IdentSet, KeyRange, Table};
+
+pub use contract::Contract;
+pub use faulty::{Fault, Faulty};
+pub use recording::{Recorded, Recorder};
+
+/// One call on its way to the engine.
+#[derive(Debug, Clone, Copy)]
+#[allow(missing_docs)]
+pub enum Call<'a> {
+    Get {
+        table: Table,
+        key: &'a [u8],
+    },
+    MultiGet {
+        table: Table,
+        keys: &'a [&'a [u8]],
+    },
+    Cursor {
+        table: Table,
+        range: KeyRange<'a>,
+        opts: CursorOpts,
+    },
+    Seek {
+        key: &'a [u8],
+    },
+    Visit {
+        rows_max: usize,
+    },
+    Snapshot,
+    Apply {
+        batch: &'a Batch,
+        durability: Durability,
+    },
+    WaitDurable {
+        pos: CommitPos,
+    },
+    DropRange {
+        table: Table,
+        range: KeyRange<'a>,
+    },
+    SetDropped {
+        table: Table,
+        idents: &'a IdentSet,
+    },
+    ApproxSize {
+        table: Table,
+        range: KeyRange<'a>,
+    },
+    Checkpoint {
+        path: &'a Path,
+    },
+    Verify,
+    Flush,
+    Close,
+}
+
+/// Looks at calls.
+pub trait Observer: Send + Sync {
+    /// May refuse the call by an error; the engine then never sees it.
+    fn before(&self, call: &Call<'_>, caps: &Caps) -> Result<()>;
+
+    /// Sees the outcome (of `apply`: the position) and may turn success into an error.
+    fn after(&self, call: &Call<'_>, outcome: std::result::Result<CommitPos, &StorageError>) -> Result<()> {
+        let _ = (call, outcome);
+        Ok(())
+    }
+}
+
+/// An engine under observation. Rows that a cursor delivers out of order or out of bounds panic, whoever observes.
+pub struct Observed<O: Observer> {
+    inner: Arc<dyn Engine>,
+    observer: Arc<O>,
+}
+
+impl<O: Observer> Observed<O> {
+    /// Puts `observer` before `inner`.
+    pub fn new(inner: Arc<dyn Engine>, observer: O) -> Self {
+        Self {
+            inner,
+            observer: Arc::new(observer),
+        }
+    }
+
+    /// The observer, e.g. to ask for what it recorded.
+    pub fn observer(&self) -> &O {
+        &self.observer
+    }
+
+    fn around<T>(&self, call: Call<'_>, run: impl FnOnce() -> Result<T>) -> Result<T> {
+        around(&*self.observer, self.inner.caps(), &call, |_| CommitPos::default(), run)
+    }
+}
+
+fn around<T>(
+    observer: &dyn Observer,
+    caps: &Caps,
+    call: &Call<'_>,
+    pos: impl FnOnce(&T) -> CommitPos,
+    run: impl FnOnce() -> Result<T>,
+) -> Result<T> {
+    observer.before(call, caps)?;
+    match run() {
+        Ok(value) => observer.after(call, Ok(pos(&value))).map(|()| value),
+        Err(error) => observer.after(call, Err(&error)).and(Err(error)),
+    }
+}
+
+// Reads are the same on an engine and on a snapshot.
+struct Reader<'a> {
+    read: &'a dyn Read,
+    caps: &'a Caps,
+    observer: Arc<dyn Observer>,
+}
+
+impl Reader<'_> {
+    fn around<T>(&self, call: Call<'_>, run: impl FnOnce() -> Result<T>) -> Result<T> {
+        around(&*self.observer, self.caps, &call, |_| CommitPos::default(), run)
+    }
+
+    fn cursor(&self, table: Table, range: KeyRange<'_>, opts: CursorOpts) -> Result<Box<dyn Cursor>> {
+        let inner = self.around(Call::Cursor { table, range, opts }, || {
+            self.read.cursor(table, range, opts)
+        })?;
+        Ok(Box::new(ObservedCursor {
+            inner,
+            observer: Arc::clone(&self.observer),
+            caps: self.caps.clone(),
+            lower: range.lower.to_vec(),
+            upper: range.upper.to_vec(),
+            last: None,
+            opts,
+        }))
+    }
+}
+
+macro_rules! reads {
+    () => {
+        fn get(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
+            let reader = self.reader();
+            reader.around(Call::Get { table, key }, || reader.read.get(table, key, out))
+        }
+
+        fn get_with(&self, table: Table, key: &[u8], f: &mut dyn FnMut(&[u8])) -> Result<bool> {
+            let reader = self.reader();
+            reader.around(Call::Get { table, key }, || reader.read.get_with(table, key, f))
+        }
+
+        fn multi_get(&self, table: Table, keys: &[&[u8]], each: &mut dyn FnMut(usize, Option<&[u8]>)) -> Result<()> {
+            let reader = self.reader();
+            reader.around(Call::MultiGet { table, keys }, || {
+                reader.read.multi_get(table, keys, each)
+            })
+        }
+
+        fn cursor(&self, table: Table, range: KeyRange<'_>, opts: CursorOpts) -> Result<Box<dyn Cursor>> {
+            self.reader().cursor(table, range, opts)
+        }
+    };
+}
+
+struct ObservedSnapshot {
+    inner: Arc<dyn Snapshot>,
+    observer: Arc<dyn Observer>,
+    caps: Caps,
+}
+
+impl ObservedSnapshot {
+    fn reader(&self) -> Reader<'_> {
+        Reader {
+            read: &*self.inner,
+            caps: &self.caps,
+            observer: Arc::clone(&self.observer),
+        }
+    }
+}
+
+impl Read for ObservedSnapshot {
+    reads!();
+}
+
+impl Snapshot for ObservedSnapshot {
+    fn pos(&self) -> CommitPos {
+        self.inner.pos()
+    }
+
+    fn age(&self) -> Duration {
+        self.inner.age()
+    }
+}
+
+struct ObservedCursor {
+    inner: Box<dyn Cursor>,
+    observer: Arc<dyn Observer>,
+    caps: Caps,
+    lower: Vec<u8>,
+    upper: Vec<u8>,
+    last: Option<Vec<u8>>,
+    opts: CursorOpts,
+}
+
+impl Cursor for ObservedCursor {
+    fn seek(&mut self, key: &[u8]) -> Result<()> {
+        let inner = &mut self.inner;
+        around(
+            &*self.observer,
+            &self.caps,
+            &Call::Seek { key },
+            |()| CommitPos::default(),
+            || inner.seek(key),
+        )?;
+        self.last = None;
+        Ok(())
+    }
+
+    fn visit(&mut self, rows_max: usize, f: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<bool> {
+        let Self {
+            inner,
+            observer,
+            caps,
+            lower,
+            upper,
+            last,
+            opts,
+        } = self;
+        let mut taken = 0;
+        let mut checked = |key: &[u8], value: &[u8]| {
+            taken += 1;
+            assert!(taken <= rows_max, "the cursor delivers more rows than asked for");
+            let inside = KeyRange::new(lower, upper).contains(key);
+            assert!(
+                inside,
+                "the cursor leaves its range: {key:02x?} is not in {lower:02x?}..{upper:02x?}"
+            );
+            if let Some(last) = last {
+                let ordered = if opts.reverse {
+                    key < last.as_slice()
+                } else {
+                    key > last.as_slice()
+                };
+                assert!(ordered, "the cursor delivers {key:02x?} after {last:02x?}");
+            }
+            assert!(!opts.keys_only || value.is_empty(), "a cursor of keys delivers a value");
+            let kept = last.get_or_insert_default();
+            kept.clear();
+            kept.extend_from_slice(key);
+            f(key, value)
+        };
+        let call = Call::Visit { rows_max };
+        around(
+            &**observer,
+            caps,
+            &call,
+            |_| CommitPos::default(),
+            || inner.visit(rows_max, &mut checked),
+        )
+    }
+}
+
+impl<O: Observer + 'static> Observed<O> {
+    fn dyn_observer(&self) -> Arc<dyn Observer> {
+        let observer: Arc<O> = Arc::clone(&self.observer);
+        observer
+    }
+
+    fn reader(&self) -> Reader<'_> {
+        Reader {
+            read: &*self.inner,
+            caps: self.inner.caps(),
+            observer: self.dyn_observer(),
+        }
+    }
+}
+
+impl<O: Observer + 'static> Read for Observed<O> {
+    reads!();
+}
+
+impl<O: Observer + 'static> Engine for Observed<O> {
+    fn caps(&self) -> &Caps {
+        self.inner.caps()
+    }
+
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
+        let inner = self.around(Call::Snapshot, || self.inner.snapshot())?;
+        Ok(Arc::new(ObservedSnapshot {
+            inner,
+            observer: self.dyn_observer(),
+            caps: self.inner.caps().clone(),
+        }))
+    }
+
+    fn admit(&self, bytes: usize, class: WriteClass) -> Duration {
+        self.inner.admit(bytes, class)
+    }
+
+    fn apply(&self, batch: &Batch, durability: Durability) -> Result<CommitPos> {
+        let call = Call::Apply { batch, durability };
+        around(
+            &*self.observer,
+            self.inner.caps(),
+            &call,
+            |pos| *pos,
+            || self.inner.apply(batch, durability),
+        )
+    }
+
+    fn durable_pos(&self) -> CommitPos {
+        self.inner.durable_pos()
+    }
+
+    fn wait_durable(&self, pos: CommitPos) -> Result<()> {
+        self.around(Call::WaitDurable { pos }, || self.inner.wait_durable(pos))
+    }
+
+    fn hurry(&self, pos: CommitPos) {
+        self.inner.hurry(pos);
+    }
+
+    fn on_durable(&self, hook: DurableHook) {
+        self.inner.on_durable(hook);
+    }
+
+    fn drop_range(&self, table: Table, range: KeyRange<'_>) -> Result<()> {
+        self.around(Call::DropRange { table, range }, || self.inner.drop_range(table, range))
+    }
+
+    fn set_dropped(&self, table: Table, idents: Arc<IdentSet>) {
+        // It cannot fail, so neither may an observer make it; it only looks.
+        let _ = self
+            .observer
+            .before(&Call::SetDropped { table, idents: &idents }, self.inner.caps());
+        self.inner.set_dropped(table, idents);
+    }
+
+    fn approx_size(&self, table: Table, range: KeyRange<'_>) -> Result<u64> {
+        self.around(Call::ApproxSize { table, range }, || {
+            self.inner.approx_size(table, range)
+        })
+    }
+
+    fn stats(&self, sink: &mut StatSink<'_>) {
+        self.inner.stats(sink);
+    }
+
+    fn checkpoint(&self, path: &Path) -> Result<()> {
+        self.around(Call::Checkpoint { path }, || self.inner.checkpoint(path))
+    }
+
+    fn verify(&self) -> Result<Verified> {
+        self.around(Call::Verify, || self.inner.verify())
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.around(Call::Flush, || self.inner.flush())
+    }
+
+    fn close(&self) -> Result<()> {
+        self.around(Call::Close, || self.inner.close())
+    }
+}

@@ -1,0 +1,4 @@
+//! The memory engine under the conformance suite.
+
+mod memory;
+mod wrappers;

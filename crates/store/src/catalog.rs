@@ -1,0 +1,83 @@
+//! The catalog row of a collection: one BSON document under `c db \0 coll`. It is the only place that says what exists.
+
+use crate::error;
+use model::{Binary, Doc, DocBuf, Result, Value};
+
+/// What a namespace is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Documents of its own.
+    Collection,
+    /// A pipeline over another namespace.
+    View,
+}
+
+/// A parsed catalog row.
+#[derive(Clone, Debug)]
+pub struct CatalogRow {
+    /// Collection or view.
+    pub kind: Kind,
+    /// Prefix of the documents' keys; 0 for a view.
+    pub ident: u32,
+    /// Identity across renames.
+    pub uuid: [u8; 16],
+    /// The options given to `create`, as listCollections shows them.
+    pub options: DocBuf,
+    /// Secondary indexes in order of creation.
+    pub indexes: Vec<IndexRow>,
+}
+
+/// One index in a catalog row.
+#[derive(Clone, Debug)]
+pub struct IndexRow {
+    /// Prefix of its keys.
+    pub ident: u32,
+    /// Its specification.
+    pub spec: DocBuf,
+    /// False while it is being built; an index found so at open is removed.
+    pub ready: bool,
+}
+
+impl CatalogRow {
+    /// As stored.
+    pub fn encode(&self) -> DocBuf {
+        DocBuf::build(|w| {
+            w.put("kind", if self.kind == Kind::View { "view" } else { "collection" });
+            w.put("ident", i64::from(self.ident));
+            w.put("uuid", Binary { subtype: 4, bytes: &self.uuid });
+            w.put("options", &self.options);
+            let mut list = w.array("indexes");
+            for i in &self.indexes {
+                let mut d = list.doc();
+                d.put("ident", i64::from(i.ident)).put("ready", i.ready).put("spec", &i.spec);
+            }
+        })
+    }
+
+    /// From stored bytes.
+    ///
+    /// # Errors
+    /// 1 InternalError when the row is damaged.
+    pub fn decode(bytes: &[u8]) -> Result<CatalogRow> {
+        let bad = || error::corrupt("catalog row");
+        let d = Doc::new(bytes).ok_or_else(bad)?;
+        let ident = |v: Value<'_>| v.as_i64_exact().and_then(|n| u32::try_from(n).ok()).ok_or_else(bad);
+        let Value::Binary(uuid) = d.field("uuid") else { return Err(bad()) };
+        let mut indexes = Vec::new();
+        for v in d.field("indexes").as_array().ok_or_else(bad)?.iter() {
+            let i = v.as_doc().ok_or_else(bad)?;
+            indexes.push(IndexRow {
+                ident: ident(i.field("ident"))?,
+                spec: i.field("spec").as_doc().ok_or_else(bad)?.to_buf(),
+                ready: i.field("ready").truthy(),
+            });
+        }
+        Ok(CatalogRow {
+            kind: if d.field("kind").as_str() == Some("view") { Kind::View } else { Kind::Collection },
+            ident: ident(d.field("ident"))?,
+            uuid: uuid.bytes.try_into().map_err(|_| bad())?,
+            options: d.field("options").as_doc().ok_or_else(bad)?.to_buf(),
+            indexes,
+        })
+    }
+}

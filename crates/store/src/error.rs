@@ -1,0 +1,29 @@
+//! From storage errors to MongoDB's. The only place where engine failures get a number.
+
+use model::{MongoError, code};
+use storage::StorageError;
+
+/// Translates an engine failure.
+pub fn storage(e: StorageError) -> MongoError {
+    let code = match &e {
+        StorageError::Conflict => code::WRITE_CONFLICT,
+        StorageError::Full { .. } => code::OUT_OF_DISK_SPACE,
+        StorageError::KeyTooLong { .. } | StorageError::TooLarge { .. } => code::BSON_OBJECT_TOO_LARGE,
+        StorageError::ReadOnly { .. } => code::NOT_WRITABLE_PRIMARY,
+        StorageError::Closed => code::INTERRUPTED_AT_SHUTDOWN,
+        StorageError::Unsupported(_) => code::COMMAND_NOT_SUPPORTED,
+        StorageError::Busy(_) => code::LOCK_TIMEOUT,
+        StorageError::Locked { .. } => code::DB_PATH_IN_USE,
+        StorageError::ForeignDirectory { .. } | StorageError::NewerFormat { .. } => code::UNSUPPORTED_FORMAT,
+        StorageError::Io { .. }
+        | StorageError::Corrupt { .. }
+        | StorageError::Contract(_)
+        | StorageError::Undetermined => code::INTERNAL_ERROR,
+    };
+    MongoError::new(code, e.to_string())
+}
+
+/// A stored row that cannot be read.
+pub fn corrupt(what: &str) -> MongoError {
+    MongoError::internal(format!("stored data is corrupt: {what}"))
+}

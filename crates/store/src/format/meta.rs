@@ -1,0 +1,61 @@
+//! Keys of the `Meta` table. The first byte says what a row is.
+
+/// `v` -> layout version (u32, big-endian).
+pub const FORMAT_VERSION: &[u8] = b"v";
+/// `i` -> high-water mark of idents (u32, big-endian); every ident below it may be in use.
+pub const IDENT_MARK: &[u8] = b"i";
+
+/// `c db \0 collection` -> catalog row (BSON).
+pub fn catalog(db: &str, coll: &str) -> Vec<u8> {
+    let mut key = catalog_prefix(db);
+    key.extend_from_slice(coll.as_bytes());
+    key
+}
+
+/// `c db \0`: all collections of a database.
+pub fn catalog_prefix(db: &str) -> Vec<u8> {
+    let mut key = Vec::with_capacity(db.len() + 64);
+    key.push(b'c');
+    key.extend_from_slice(db.as_bytes());
+    key.push(0);
+    key
+}
+
+/// Splits a catalog key into database and collection.
+pub fn split_catalog(key: &[u8]) -> Option<(&str, &str)> {
+    let rest = key.strip_prefix(b"c")?;
+    let split = rest.iter().position(|&b| b == 0)?;
+    Some((std::str::from_utf8(&rest[..split]).ok()?, std::str::from_utf8(&rest[split + 1..]).ok()?))
+}
+
+/// `n ident` -> counter pair: documents and bytes.
+pub fn counter(ident: u32) -> [u8; 5] {
+    tagged(b'n', ident)
+}
+
+/// `d ident` -> table number of keys that are dropped but may still lie on disk.
+pub fn dropped(ident: u32) -> [u8; 5] {
+    tagged(b'd', ident)
+}
+
+/// `m ident` -> bits of the index's key fields that have seen an array (little-endian u32).
+pub fn multikey(ident: u32) -> [u8; 5] {
+    tagged(b'm', ident)
+}
+
+/// `o ident` -> present when ids of the collection did not arrive in key order.
+pub fn unordered(ident: u32) -> [u8; 5] {
+    tagged(b'o', ident)
+}
+
+/// `w name` -> a server-wide setting (BSON).
+pub fn setting(name: &str) -> Vec<u8> {
+    let mut key = vec![b'w'];
+    key.extend_from_slice(name.as_bytes());
+    key
+}
+
+fn tagged(tag: u8, ident: u32) -> [u8; 5] {
+    let [a, b, c, d] = ident.to_be_bytes();
+    [tag, a, b, c, d]
+}

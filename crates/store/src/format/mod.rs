@@ -1,0 +1,8 @@
+//! Every byte that reaches the disk is laid out here and described in `docs/on-disk.md`.
+
+pub mod keys;
+pub mod meta;
+pub mod record;
+
+/// Version of the layout as a whole; a server refuses a newer one.
+pub const LAYOUT_VERSION: u32 = 1;

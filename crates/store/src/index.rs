@@ -1,0 +1,379 @@
+//! One secondary index: its specification, and the keys a document has in it.
+
+use crate::format::keys;
+use crate::hooks::{Hooks, Predicate};
+use model::path::PathPart;
+use model::{Array, Collate, Doc, DocBuf, FieldPath, MongoError, Result, Value, code};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+/// How a field's value becomes a component.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FieldKind {
+    /// The value, ascending.
+    Ascending,
+    /// The value, descending.
+    Descending,
+    /// A 64-bit hash of the value.
+    Hashed,
+}
+
+/// One field of an index key.
+#[derive(Clone, Debug)]
+pub struct IndexField {
+    /// Where in the document.
+    pub path: FieldPath,
+    /// How it is encoded.
+    pub kind: FieldKind,
+}
+
+/// A secondary index of an open collection.
+pub struct Index {
+    ident: u32,
+    name: String,
+    spec: DocBuf,
+    fields: Vec<IndexField>,
+    unique: bool,
+    sparse: bool,
+    partial: Option<Predicate>,
+    collate: Option<Arc<dyn Collate>>,
+    /// Bit per field that has seen an array on its way; never unset.
+    multikey: AtomicU32,
+    /// False while it is being built: maintained by writers, not used by readers.
+    ready: AtomicBool,
+    /// Use since the server started.
+    pub accesses: std::sync::atomic::AtomicU64,
+}
+
+impl Index {
+    /// Understands a specification document (`key`, `name`, `unique`, ...).
+    ///
+    /// # Errors
+    /// 67 CannotCreateIndex for a key this store cannot build; those of the hooks for filter and collation.
+    pub fn open(ident: u32, spec: DocBuf, ready: bool, multikey: u32, hooks: &dyn Hooks) -> Result<Index> {
+        let d = spec.doc();
+        let cannot = |why: String| MongoError::new(code::CANNOT_CREATE_INDEX, why);
+        let name = d.field("name").as_str().unwrap_or_default().to_owned();
+        let key = d.field("key").as_doc().ok_or_else(|| cannot("index specification has no key".to_owned()))?;
+        let mut fields = Vec::new();
+        for (path, v) in key.iter() {
+            let kind = match v {
+                Value::String("hashed") => FieldKind::Hashed,
+                Value::String(other) => {
+                    return Err(cannot(format!("index type '{other}' is not supported by this server yet")));
+                }
+                v => match v.as_f64() {
+                    Some(n) if n < 0.0 => FieldKind::Descending,
+                    _ => FieldKind::Ascending,
+                },
+            };
+            fields.push(IndexField { path: FieldPath::new(path), kind });
+        }
+        if fields.iter().any(|f| f.path.parts().iter().any(|p| p.name == "$**")) {
+            return Err(cannot("wildcard indexes are not supported by this server yet".to_owned()));
+        }
+        let partial = d.field("partialFilterExpression").as_doc().map(|f| hooks.predicate(f)).transpose()?;
+        let collate = match d.field("collation").as_doc() {
+            Some(c) => hooks.collator(c)?,
+            None => None,
+        };
+        Ok(Index {
+            ident,
+            name,
+            fields,
+            unique: d.field("unique").truthy(),
+            sparse: d.field("sparse").truthy(),
+            partial,
+            collate,
+            multikey: AtomicU32::new(multikey),
+            ready: AtomicBool::new(ready),
+            accesses: Default::default(),
+            spec,
+        })
+    }
+
+    /// Prefix of its keys.
+    pub fn ident(&self) -> u32 {
+        self.ident
+    }
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+    /// The specification as listIndexes shows it.
+    pub fn spec(&self) -> Doc<'_> {
+        self.spec.doc()
+    }
+    /// The key pattern.
+    pub fn key_pattern(&self) -> Doc<'_> {
+        self.spec.doc().field("key").as_doc().unwrap_or(Doc::EMPTY)
+    }
+    /// Its fields.
+    pub fn fields(&self) -> &[IndexField] {
+        &self.fields
+    }
+    /// No two documents share a key.
+    pub fn is_unique(&self) -> bool {
+        self.unique
+    }
+    /// Documents without any of the fields are left out.
+    pub fn is_sparse(&self) -> bool {
+        self.sparse
+    }
+    /// Has a partial filter.
+    pub fn is_partial(&self) -> bool {
+        self.partial.is_some()
+    }
+    /// Hidden from the planner.
+    pub fn is_hidden(&self) -> bool {
+        self.spec.doc().field("hidden").truthy()
+    }
+    /// The order of its strings.
+    pub fn collate(&self) -> Option<&dyn Collate> {
+        self.collate.as_deref()
+    }
+    /// The collation specification.
+    pub fn collation(&self) -> Option<Doc<'_>> {
+        self.spec.doc().field("collation").as_doc()
+    }
+    /// Bits of fields that have seen an array.
+    pub fn multikey_bits(&self) -> u32 {
+        self.multikey.load(Ordering::Acquire)
+    }
+    /// Some document has several entries.
+    pub fn is_multikey(&self) -> bool {
+        self.multikey_bits() != 0
+    }
+    /// Usable by readers.
+    pub fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Acquire)
+    }
+    pub(crate) fn set_ready(&self) {
+        self.ready.store(true, Ordering::Release);
+    }
+    /// Adds bits; true when some were new.
+    pub(crate) fn add_multikey(&self, bits: u32) -> bool {
+        bits & !self.multikey.fetch_or(bits, Ordering::AcqRel) != 0
+    }
+
+    /// Appends the encoded component of a bound value for field number `field`.
+    pub fn encode_bound(&self, field: usize, v: &Value<'_>, out: &mut Vec<u8>) {
+        if let Some(f) = self.fields.get(field) {
+            encode_component(f.kind, v, self.collate(), out);
+        }
+    }
+
+    /// Fills `set` with the encoded keys of `doc`, sorted and distinct.
+    ///
+    /// # Errors
+    /// 171 when two fields are arrays at once.
+    pub fn keys_of(&self, doc: Doc<'_>, set: &mut KeySet) -> Result<()> {
+        set.clear();
+        if self.partial.as_ref().is_some_and(|p| !p(doc)) {
+            return Ok(());
+        }
+        let mut states: smallvec::SmallVec<[Reach<'_>; 4]> =
+            self.fields.iter().map(|f| reach(Value::Document(doc), f.path.parts())).collect();
+        if self.sparse && states.iter().all(|s| matches!(s, Reach::At(Value::Missing))) {
+            return Ok(());
+        }
+        self.expand(&mut states, set)?;
+        set.sort();
+        Ok(())
+    }
+
+    /// Emits one key, or one per element of the array that some fields run into.
+    fn expand(&self, states: &mut [Reach<'_>], set: &mut KeySet) -> Result<()> {
+        let mut blocking: Option<Array<'_>> = None;
+        for (i, s) in states.iter().enumerate() {
+            let Reach::Blocked(a, _) = s else { continue };
+            set.multikey |= 1 << i.min(31);
+            match blocking {
+                None => blocking = Some(*a),
+                // The same array is the same bytes at the same address.
+                Some(b) if std::ptr::eq(b.as_bytes(), a.as_bytes()) => {}
+                Some(_) => {
+                    return Err(MongoError::new(171, format!(
+                        "cannot index parallel arrays: more than one field of {:?} is an array in the same document",
+                        self.key_pattern()
+                    )));
+                }
+            }
+        }
+        let Some(array) = blocking else {
+            let start = set.begin();
+            for (s, f) in states.iter().zip(&self.fields) {
+                if let Reach::At(v) = s {
+                    if f.kind == FieldKind::Hashed && matches!(v, Value::Array(_)) {
+                        return Err(MongoError::new(16766, "hashed indexes do not currently support array values"));
+                    }
+                    encode_component(f.kind, v, self.collate(), &mut set.bytes);
+                }
+            }
+            set.end(start);
+            return Ok(());
+        };
+        if self.fields.iter().any(|f| f.kind == FieldKind::Hashed) {
+            return Err(MongoError::new(16766, "hashed indexes do not currently support array values"));
+        }
+        let mut step = |element: Option<Value<'_>>| -> Result<()> {
+            let mut next: smallvec::SmallVec<[Reach<'_>; 4]> = states
+                .iter()
+                .map(|s| match s {
+                    Reach::Blocked(_, rest) if rest.is_empty() => Reach::At(element.unwrap_or(Value::Undefined)),
+                    Reach::Blocked(_, rest) => match element {
+                        Some(v @ Value::Document(_)) => reach(v, rest),
+                        _ => Reach::At(Value::Missing),
+                    },
+                    Reach::At(v) => Reach::At(*v),
+                })
+                .collect();
+            self.expand(&mut next, set)
+        };
+        if array.is_empty() {
+            return step(None);
+        }
+        array.iter().try_for_each(|v| step(Some(v)))
+    }
+}
+
+fn encode_component(kind: FieldKind, v: &Value<'_>, collate: Option<&dyn Collate>, out: &mut Vec<u8>) {
+    match kind {
+        FieldKind::Ascending => keys::encode(v, collate, out),
+        FieldKind::Descending => keys::encode_directed(v, true, collate, out),
+        FieldKind::Hashed => {
+            let mut canonical = Vec::new();
+            model::compare::equality_key(v, collate, &mut canonical);
+            // FNV-1a: on disk, so it must never depend on a library's whims.
+            let hash = canonical.iter().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| {
+                (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3)
+            });
+            out.extend_from_slice(&hash.to_be_bytes());
+        }
+    }
+}
+
+/// Where following a path ended.
+enum Reach<'a> {
+    /// At a value (or `Missing`).
+    At(Value<'a>),
+    /// At an array, with the rest of the path still to go.
+    Blocked(Array<'a>, &'a [PathPart]),
+}
+
+fn reach<'a>(mut v: Value<'a>, path: &'a [PathPart]) -> Reach<'a> {
+    let mut rest = path;
+    loop {
+        match (v, rest.split_first()) {
+            (Value::Array(a), Some((head, tail))) => match head.index {
+                // A position in the array, unless its elements have fields of that name.
+                Some(i) if !a.iter().any(|e| matches!(e, Value::Document(d) if d.contains(&head.name))) => {
+                    v = a.get(i).unwrap_or(Value::Missing);
+                    rest = tail;
+                    if let (Value::Array(inner), true) = (v, tail.is_empty()) {
+                        return Reach::Blocked(inner, tail);
+                    }
+                }
+                _ => return Reach::Blocked(a, rest),
+            },
+            (Value::Array(a), None) => return Reach::Blocked(a, rest),
+            (v, None) => return Reach::At(v),
+            (Value::Document(d), Some((head, tail))) => {
+                v = d.field(&head.name);
+                rest = tail;
+            }
+            (_, Some(_)) => return Reach::At(Value::Missing),
+        }
+    }
+}
+
+/// Encoded keys of one document in one index, in one buffer.
+#[derive(Default, Clone)]
+pub struct KeySet {
+    bytes: Vec<u8>,
+    ranges: Vec<(u32, u32)>,
+    /// Bits of fields that went through an array.
+    pub multikey: u32,
+}
+
+impl KeySet {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.ranges.clear();
+        self.multikey = 0;
+    }
+    fn begin(&self) -> u32 {
+        self.bytes.len() as u32
+    }
+    fn end(&mut self, start: u32) {
+        self.ranges.push((start, self.bytes.len() as u32));
+    }
+    fn sort(&mut self) {
+        if self.ranges.len() > 1 {
+            let bytes = &self.bytes;
+            let key = |r: &(u32, u32)| &bytes[r.0 as usize..r.1 as usize];
+            self.ranges.sort_unstable_by(|a, b| key(a).cmp(key(b)));
+            self.ranges.dedup_by(|a, b| key(a) == key(b));
+        }
+    }
+    /// The keys, ascending.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        self.ranges.iter().map(|r| &self.bytes[r.0 as usize..r.1 as usize])
+    }
+    /// Number of keys.
+    pub fn len(&self) -> usize {
+        self.ranges.len()
+    }
+    /// No keys.
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+    /// True when `key` is among them.
+    pub fn contains(&self, key: &[u8]) -> bool {
+        self.ranges.binary_search_by(|r| self.bytes[r.0 as usize..r.1 as usize].cmp(key)).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hooks::NoHooks;
+    use model::doc;
+
+    fn keys(spec: DocBuf, d: &DocBuf) -> Result<(usize, u32)> {
+        let i = Index::open(1, spec, true, 0, &NoHooks)?;
+        let mut set = KeySet::default();
+        i.keys_of(d.doc(), &mut set)?;
+        Ok((set.len(), set.multikey))
+    }
+
+    #[test]
+    fn arrays_give_an_entry_per_distinct_element() {
+        let a = || doc! { "key": { "a": 1i32 }, "name": "a" };
+        assert_eq!(keys(a(), &doc! { "a": [1i32, 2i32, 2i32] }).unwrap(), (2, 1));
+        assert_eq!(keys(a(), &doc! { "a": [] }).unwrap(), (1, 1));
+        assert_eq!(keys(a(), &doc! { "a": [[1i32, 2i32], [3i32]] }).unwrap(), (2, 1));
+        assert_eq!(keys(a(), &doc! { "b": 1i32 }).unwrap(), (1, 0));
+        let ab = || doc! { "key": { "a.b": 1i32, "a.c": -1i32 }, "name": "ab" };
+        assert_eq!(keys(ab(), &doc! { "a": [{ "b": 1i32, "c": 2i32 }, { "b": 1i32 }, 7i32] }).unwrap(), (3, 3));
+        let e = keys(doc! { "key": { "a": 1i32, "b": 1i32 }, "name": "x" }, &doc! { "a": [1i32], "b": [2i32] });
+        assert_eq!(e.unwrap_err().code(), 171);
+    }
+
+    #[test]
+    fn sparse_leaves_out_documents_without_the_field() {
+        let s = || doc! { "key": { "a": 1i32 }, "name": "a", "sparse": true };
+        assert_eq!(keys(s(), &doc! { "b": 1i32 }).unwrap().0, 0);
+        assert_eq!(keys(s(), &doc! { "a": 1i32 }).unwrap().0, 1);
+    }
+
+    #[test]
+    fn numeric_components_are_positions() {
+        let s = || doc! { "key": { "a.1": 1i32 }, "name": "a" };
+        let i = Index::open(1, s(), true, 0, &NoHooks).unwrap();
+        let (mut x, mut y) = (KeySet::default(), vec![]);
+        i.keys_of(doc! { "a": [5i32, 6i32] }.doc(), &mut x).unwrap();
+        i.encode_bound(0, &Value::Int32(6), &mut y);
+        assert!(x.contains(&y));
+    }
+}

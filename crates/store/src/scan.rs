@@ -1,0 +1,359 @@
+//! Walks: over the documents of a collection in natural or key order, and over intervals of an index with the documents
+//! behind the entries. A walk keeps only a position between calls (`pause`), so a parked cursor pins nothing.
+
+use crate::collection::Collection;
+use crate::error;
+use crate::format::{keys, record};
+use crate::index::Index;
+use model::{Doc, Result};
+use rustc_hash::FxHashSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use storage::{Cursor, CursorOpts, KeyRange, Read, RowBatch, Snapshot, Table};
+
+/// Above this many documents a collection out of order is walked in key order instead of insertion order.
+const NATURAL_SORT_DOCS: u64 = 1 << 16;
+/// Most entries whose documents are fetched at once.
+const FETCH_MAX: usize = 128;
+
+/// One document met on a walk.
+#[derive(Clone, Copy)]
+pub struct Row<'a> {
+    /// Its record key: hand it to [`Collection::modify`].
+    pub key: &'a [u8],
+    /// Insert sequence (the record id) and version.
+    pub header: record::Header,
+    /// The document.
+    pub doc: Doc<'a>,
+}
+
+/// Called for each row; false stops after it.
+pub type EachRow<'f> = dyn FnMut(Row<'_>) -> bool + 'f;
+
+/// A walk over all documents.
+pub struct Scan {
+    coll: Arc<Collection>,
+    reverse: bool,
+    lower: Vec<u8>,
+    upper: Vec<u8>,
+    last: Option<Vec<u8>>,
+    cursor: Option<Box<dyn Cursor>>,
+    /// Keys in insertion order, when key order is not it.
+    natural: Option<Vec<Vec<u8>>>,
+    natural_at: usize,
+    /// Natural order was asked for and not yet settled.
+    unsettled: bool,
+    done: bool,
+}
+
+impl Collection {
+    /// A walk in natural order (insertion order while the collection is small or its ids ascend, else key order).
+    pub fn scan(self: &Arc<Self>, reverse: bool) -> Scan {
+        let mut scan = self.scan_keys(None, None, reverse);
+        scan.unsettled = !self.in_order.load(Ordering::Relaxed) && self.count() <= NATURAL_SORT_DOCS;
+        scan
+    }
+
+    /// A walk in key (`_id`) order between two encoded `_id` bounds (lower included, upper excluded).
+    pub fn scan_keys(self: &Arc<Self>, lower: Option<&[u8]>, upper: Option<&[u8]>, reverse: bool) -> Scan {
+        let (low, up) = self.key_bounds();
+        let bound = |b: Option<&[u8]>, otherwise: [u8; 4]| match b {
+            Some(b) => [&low[..], b].concat(),
+            None => otherwise.to_vec(),
+        };
+        Scan {
+            coll: self.clone(),
+            reverse,
+            lower: bound(lower, low),
+            upper: bound(upper, up),
+            last: None,
+            cursor: None,
+            natural: None,
+            natural_at: 0,
+            unsettled: false,
+            done: false,
+        }
+    }
+
+    /// A walk over intervals of an index.
+    pub fn scan_index(self: &Arc<Self>, index: &Arc<Index>, mut intervals: Vec<KeyInterval>, reverse: bool) -> IndexScan {
+        index.accesses.fetch_add(1, Ordering::Relaxed);
+        if reverse {
+            intervals.reverse();
+        }
+        let dedupe = index.is_multikey();
+        IndexScan {
+            coll: self.clone(),
+            index: index.clone(),
+            intervals,
+            at: 0,
+            reverse,
+            last: None,
+            open: None,
+            seen: dedupe.then(FxHashSet::default),
+            fetch: 4,
+            rows: RowBatch::new(),
+        }
+    }
+}
+
+impl Scan {
+    /// Shows up to `max` documents.
+    ///
+    /// # Output
+    /// False when there are no more.
+    ///
+    /// # Errors
+    /// 175 when the collection is gone; 1 for a damaged record; engine failures.
+    pub fn visit(&mut self, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
+        if self.done {
+            return Ok(false);
+        }
+        if self.coll.is_dropped() {
+            return Err(self.coll.gone());
+        }
+        if self.unsettled {
+            self.settle()?;
+        }
+        if self.natural.is_some() {
+            return self.visit_natural(max, f);
+        }
+        if self.cursor.is_none() {
+            self.reopen()?;
+        }
+        let Some(cursor) = self.cursor.as_mut() else { return Ok(false) };
+        let (mut damaged, mut last) = (false, self.last.take().unwrap_or_default());
+        let mut moved = false;
+        let more = cursor
+            .visit(max, &mut |key, value| match record::read(value) {
+                Some((header, doc)) => {
+                    moved = true;
+                    last.clear();
+                    last.extend_from_slice(key);
+                    f(Row { key, header, doc })
+                }
+                None => {
+                    damaged = true;
+                    false
+                }
+            })
+            .map_err(error::storage)?;
+        if moved || !last.is_empty() {
+            self.last = Some(last);
+        }
+        if damaged {
+            return Err(error::corrupt(&format!("a record of {}", self.coll.ns)));
+        }
+        self.done = !more;
+        Ok(more)
+    }
+
+    /// Lets go of the engine; the walk goes on later from its position, at the state of then.
+    pub fn pause(&mut self) {
+        self.cursor = None;
+    }
+
+    fn reopen(&mut self) -> Result<()> {
+        if let Some(last) = &self.last {
+            if self.reverse {
+                self.upper.clone_from(last);
+            } else {
+                self.lower.clone_from(last);
+                self.lower.push(0);
+            }
+        }
+        let opts = CursorOpts { reverse: self.reverse, ..CursorOpts::default() };
+        let range = KeyRange { lower: &self.lower, upper: &self.upper };
+        self.cursor = Some(self.coll.shared.engine.cursor(Table::Doc, range, opts).map_err(error::storage)?);
+        Ok(())
+    }
+
+    /// Lists all keys in insertion order.
+    fn settle(&mut self) -> Result<()> {
+        self.unsettled = false;
+        let mut all: Vec<(u64, Vec<u8>)> = Vec::new();
+        self.reopen()?;
+        if let Some(mut cursor) = self.cursor.take() {
+            let each = &mut |key: &[u8], value: &[u8]| {
+                if let Some((h, _)) = record::read(value) {
+                    all.push((h.insert_seq, key.to_vec()));
+                }
+                true
+            };
+            while cursor.visit(1024, each).map_err(error::storage)? {}
+        }
+        all.sort_unstable();
+        if self.reverse {
+            all.reverse();
+        }
+        self.natural = Some(all.into_iter().map(|(_, k)| k).collect());
+        Ok(())
+    }
+
+    fn visit_natural(&mut self, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
+        let list = self.natural.as_deref().unwrap_or(&[]);
+        let mut shown = 0;
+        while shown < max && self.natural_at < list.len() {
+            let end = list.len().min(self.natural_at + FETCH_MAX.min(max - shown));
+            let chunk: Vec<&[u8]> = list[self.natural_at..end].iter().map(Vec::as_slice).collect();
+            let mut rows = Rows::default();
+            fetch(self.coll.shared.engine.as_ref(), &chunk, &mut rows)?;
+            for (key, value) in chunk.iter().zip(rows.iter()) {
+                self.natural_at += 1;
+                // A document deleted meanwhile is simply gone.
+                let Some((header, doc)) = value.and_then(record::read) else { continue };
+                shown += 1;
+                if !f(Row { key, header, doc }) {
+                    return Ok(true);
+                }
+            }
+        }
+        self.done = self.natural_at >= list.len();
+        Ok(!self.done)
+    }
+}
+
+/// Values fetched for a list of keys, in one buffer.
+#[derive(Default)]
+struct Rows {
+    bytes: Vec<u8>,
+    ends: Vec<Option<(usize, usize)>>,
+}
+
+impl Rows {
+    fn iter(&self) -> impl Iterator<Item = Option<&[u8]>> {
+        self.ends.iter().map(|e| e.and_then(|(a, b)| self.bytes.get(a..b)))
+    }
+}
+
+fn fetch(from: &(impl Read + ?Sized), keys: &[&[u8]], rows: &mut Rows) -> Result<()> {
+    rows.bytes.clear();
+    rows.ends.clear();
+    from.multi_get(Table::Doc, keys, &mut |_, value| {
+        let start = rows.bytes.len();
+        rows.ends.push(value.map(|v| {
+            rows.bytes.extend_from_slice(v);
+            (start, rows.bytes.len())
+        }));
+    })
+    .map_err(error::storage)
+}
+
+/// An interval of encoded components: lower included, upper excluded. Made from values with
+/// [`Index::encode_bound`] and the bound bytes of [`crate::format::keys`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyInterval {
+    /// First components inside.
+    pub lower: Vec<u8>,
+    /// First components outside.
+    pub upper: Vec<u8>,
+}
+
+/// A walk over intervals of an index, with documents.
+pub struct IndexScan {
+    coll: Arc<Collection>,
+    index: Arc<Index>,
+    intervals: Vec<KeyInterval>,
+    at: usize,
+    reverse: bool,
+    /// Last entry consumed in the current interval.
+    last: Option<Vec<u8>>,
+    open: Option<(Arc<dyn Snapshot>, Box<dyn Cursor>)>,
+    /// Ids shown, for an index in which a document has several entries.
+    seen: Option<FxHashSet<Vec<u8>>>,
+    fetch: usize,
+    rows: RowBatch,
+}
+
+impl IndexScan {
+    /// Shows up to `max` documents in index order; entry and document are of one moment.
+    ///
+    /// # Output
+    /// False when there are no more.
+    ///
+    /// # Errors
+    /// As [`Scan::visit`].
+    pub fn visit(&mut self, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
+        let mut shown = 0;
+        while shown < max {
+            if self.coll.is_dropped() {
+                return Err(self.coll.gone());
+            }
+            if self.at >= self.intervals.len() {
+                return Ok(false);
+            }
+            if self.open.is_none() {
+                self.open()?;
+            }
+            let Some((snapshot, cursor)) = self.open.as_mut() else { return Ok(false) };
+            let want = self.fetch.min(max - shown).max(1);
+            self.fetch = (self.fetch * 4).min(FETCH_MAX);
+            let more = cursor.next_batch(&mut self.rows, want, 1 << 20).map_err(error::storage)?;
+            let unique = self.index.is_unique();
+            let mut record_keys: Vec<Vec<u8>> = Vec::with_capacity(self.rows.len());
+            for (entry, value) in self.rows.iter() {
+                let id = if unique { Some(value) } else { keys::id_of_tail(entry) };
+                let id = id.ok_or_else(|| error::corrupt(&format!("an entry of index {}", self.index.name())))?;
+                record_keys.push([&self.coll.ident.to_be_bytes()[..], id].concat());
+            }
+            let wanted: Vec<&[u8]> = record_keys.iter().map(Vec::as_slice).collect();
+            let mut docs = Rows::default();
+            fetch(snapshot.as_ref(), &wanted, &mut docs)?;
+            for ((key, value), (entry, _)) in wanted.iter().zip(docs.iter()).zip(self.rows.iter()) {
+                let last = self.last.get_or_insert_default();
+                last.clear();
+                last.extend_from_slice(entry);
+                if let Some(seen) = &mut self.seen
+                    && !seen.insert(key.to_vec())
+                {
+                    continue;
+                }
+                let Some((header, doc)) = value.and_then(record::read) else {
+                    return Err(error::corrupt(&format!("index {} points at a document that is not there", self.index.name())));
+                };
+                shown += 1;
+                if !f(Row { key, header, doc }) {
+                    self.open = None;
+                    return Ok(true);
+                }
+            }
+            if !more {
+                self.open = None;
+                self.last = None;
+                self.at += 1;
+            }
+        }
+        Ok(self.at < self.intervals.len())
+    }
+
+    /// Lets go of the engine; see [`Scan::pause`].
+    pub fn pause(&mut self) {
+        self.open = None;
+    }
+
+    /// The index walked.
+    pub fn index(&self) -> &Arc<Index> {
+        &self.index
+    }
+
+    fn open(&mut self) -> Result<()> {
+        let Some(interval) = self.intervals.get(self.at) else { return Ok(()) };
+        let prefix = self.index.ident().to_be_bytes();
+        let mut lower = [&prefix[..], &interval.lower].concat();
+        let mut upper = [&prefix[..], &interval.upper].concat();
+        match &self.last {
+            Some(last) if self.reverse => upper.clone_from(last),
+            Some(last) => {
+                lower.clone_from(last);
+                lower.push(0);
+            }
+            None => {}
+        }
+        let opts = CursorOpts { reverse: self.reverse, ..CursorOpts::default() };
+        let snapshot = self.coll.shared.engine.snapshot().map_err(error::storage)?;
+        let range = KeyRange { lower: &lower, upper: &upper };
+        let cursor = snapshot.cursor(Table::Idx, range, opts).map_err(error::storage)?;
+        self.open = Some((snapshot, cursor));
+        Ok(())
+    }
+}

@@ -1,0 +1,206 @@
+//! A random history of inserts, changes and deletes gives what a map gives, and `validate` finds nothing.
+
+use crate::{collection, dump, index, open};
+use model::{DocBuf, Namespace, Value, doc};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use storage::MemoryEngine;
+use store::{Change, Modified};
+
+#[derive(Clone, Debug)]
+enum Op {
+    Insert(i32, i32, Vec<i32>),
+    Set(i32, i32, Vec<i32>),
+    Delete(i32),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let tags = || proptest::collection::vec(0i32..4, 0..4);
+    prop_oneof![
+        (0i32..20, 0i32..15, tags()).prop_map(|(a, b, t)| Op::Insert(a, b, t)),
+        (0i32..20, 0i32..15, tags()).prop_map(|(a, b, t)| Op::Set(a, b, t)),
+        (0i32..20).prop_map(Op::Delete),
+    ]
+}
+
+fn document(id: i32, a: i32, tags: &[i32]) -> DocBuf {
+    DocBuf::build(|w| {
+        w.put("_id", id).put("a", a);
+        let mut t = w.array("tags");
+        for v in tags {
+            t.push(*v);
+        }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+    #[test]
+    fn history_equals_model(ops in proptest::collection::vec(op(), 1..60), build_at in 0usize..60) {
+        let engine = Arc::new(MemoryEngine::new());
+        let store = open(&engine);
+        let c = collection(&store, "c");
+        c.create_index(index("a_1", "a", true)).unwrap();
+        let mut model: BTreeMap<i32, (i32, Vec<i32>)> = BTreeMap::new();
+        let mut arrival: Vec<i32> = Vec::new();
+        for (n, op) in ops.iter().enumerate() {
+            if n == build_at {
+                c.create_index(index("tags_1", "tags", false)).unwrap();
+            }
+            match op {
+                Op::Insert(id, a, tags) => {
+                    let d = document(*id, *a, tags);
+                    let clash = model.contains_key(id) || model.values().any(|(x, _)| x == a);
+                    let r = c.insert(&[d.doc()], true).unwrap();
+                    prop_assert_eq!(r.count, usize::from(!clash));
+                    if !clash {
+                        model.insert(*id, (*a, tags.clone()));
+                        arrival.push(*id);
+                    }
+                }
+                Op::Set(id, a, tags) => {
+                    let mut key = vec![];
+                    c.record_key(&Value::Int32(*id), &mut key);
+                    let d = document(*id, *a, tags);
+                    let clash = model.iter().any(|(k, (x, _))| k != id && x == a);
+                    let r = c.modify(&key, &mut |_| Ok(Change::Replace(d.as_bytes().to_vec())));
+                    match (model.get_mut(id), clash) {
+                        (None, _) => prop_assert_eq!(r.unwrap(), Modified::Absent),
+                        (Some(_), true) => prop_assert_eq!(r.unwrap_err().code(), 11000),
+                        (Some(slot), false) => {
+                            prop_assert!(matches!(r.unwrap(), Modified::Replaced(_)));
+                            *slot = (*a, tags.clone());
+                        }
+                    }
+                }
+                Op::Delete(id) => {
+                    let mut key = vec![];
+                    c.record_key(&Value::Int32(*id), &mut key);
+                    let r = c.modify(&key, &mut |_| Ok(Change::Delete)).unwrap();
+                    prop_assert_eq!(matches!(r, Modified::Deleted(_)), model.remove(id).is_some());
+                    arrival.retain(|x| x != id);
+                }
+            }
+        }
+        let v = c.validate().unwrap();
+        prop_assert!(v.errors.is_empty(), "{:?}", v.errors);
+        prop_assert_eq!(v.documents as usize, model.len());
+        let expected: Vec<DocBuf> = arrival.iter().map(|id| document(*id, model[id].0, &model[id].1)).collect();
+        prop_assert_eq!(&dump(&c, false), &expected);
+        let mut backwards = expected.clone();
+        backwards.reverse();
+        prop_assert_eq!(&dump(&c, true), &backwards);
+
+        // The same after the store was opened anew over the same engine.
+        drop((c, store));
+        let store = open(&engine);
+        let c = store.collection(&Namespace::new("db", "c").unwrap()).unwrap().unwrap();
+        prop_assert_eq!(c.count() as usize, model.len());
+        prop_assert_eq!(&dump(&c, false), &expected);
+        prop_assert!(c.validate().unwrap().errors.is_empty());
+    }
+}
+
+/// Readers of an index see each document once, in order, also when stopped and resumed at every entry.
+#[test]
+fn index_walks_resume() {
+    let engine = Arc::new(MemoryEngine::new());
+    let store = open(&engine);
+    let c = collection(&store, "c");
+    c.create_index(index("tags_1", "tags", false)).unwrap();
+    let docs: Vec<DocBuf> = (0..300).map(|i| document(i, i, &[i % 7, (i + 1) % 7])).collect();
+    let views: Vec<_> = docs.iter().map(|d| d.doc()).collect();
+    assert_eq!(c.insert(&views, true).unwrap().count, 300);
+    let i = c.indexes()[0].clone();
+    for reverse in [false, true] {
+        let all = store::KeyInterval { lower: vec![], upper: vec![0xFF] };
+        let mut scan = c.scan_index(&i, vec![all], reverse);
+        let mut seen = std::collections::BTreeSet::new();
+        loop {
+            let more = scan
+                .visit(10, &mut |row| {
+                    assert!(seen.insert(row.doc.field("_id").as_i64_exact()), "shown twice");
+                    row.doc.field("_id").as_i64_exact().unwrap() % 3 != 0
+                })
+                .unwrap();
+            scan.pause();
+            if !more {
+                break;
+            }
+        }
+        assert_eq!(seen.len(), 300);
+    }
+}
+
+/// Writers race an index build; at the end every document has its entries.
+#[test]
+fn build_during_writes() {
+    let engine = Arc::new(MemoryEngine::new());
+    let store = open(&engine);
+    let c = collection(&store, "c");
+    let docs: Vec<DocBuf> = (0..2000).map(|i| document(i, i, &[i % 5])).collect();
+    c.insert(&docs.iter().map(|d| d.doc()).collect::<Vec<_>>(), true).unwrap();
+    std::thread::scope(|s| {
+        let c2 = c.clone();
+        s.spawn(move || {
+            for i in 0..2000 {
+                let mut key = vec![];
+                c2.record_key(&Value::Int32(i), &mut key);
+                let new = document(i, -i - 1, &[i % 3, 9]);
+                c2.modify(&key, &mut |_| Ok(if i % 4 == 0 { Change::Delete } else { Change::Replace(new.as_bytes().to_vec()) }))
+                    .unwrap();
+                let d = document(10_000 + i, 10_000 + i, &[1]);
+                c2.insert(&[d.doc()], true).unwrap();
+            }
+        });
+        c.create_index(index("a_1", "a", true)).unwrap();
+        c.create_index(index("tags_1", "tags", false)).unwrap();
+    });
+    let v = c.validate().unwrap();
+    assert!(v.errors.is_empty(), "{:?}", &v.errors[..v.errors.len().min(5)]);
+    assert_eq!(c.count(), 3500);
+}
+
+/// Many writers fight for few unique keys; exactly one wins each.
+#[test]
+fn unique_under_races() {
+    let engine = Arc::new(MemoryEngine::new());
+    let store = open(&engine);
+    let c = collection(&store, "c");
+    c.create_index(index("a_1", "a", true)).unwrap();
+    let won: usize = std::thread::scope(|s| {
+        let threads: Vec<_> = (0..4)
+            .map(|t| {
+                let c = c.clone();
+                s.spawn(move || {
+                    (0..500).map(|a| c.insert(&[document(t * 1000 + a, a, &[]).doc()], true).unwrap().count).sum::<usize>()
+                })
+            })
+            .collect();
+        threads.into_iter().map(|t| t.join().unwrap()).sum()
+    });
+    assert_eq!(won, 500);
+    assert!(c.validate().unwrap().errors.is_empty());
+}
+
+#[test]
+fn duplicate_errors_name_index_and_key() {
+    let engine = Arc::new(MemoryEngine::new());
+    let store = open(&engine);
+    let c = collection(&store, "c");
+    c.create_index(index("a_1", "a", true)).unwrap();
+    let d = doc! { "_id": 1i32, "a": "x" };
+    c.insert(&[d.doc()], true).unwrap();
+    let e = doc! { "_id": 2i32, "a": "x" };
+    let f = doc! { "_id": 1.0, "a": "y" };
+    let r = c.insert(&[e.doc(), f.doc()], false).unwrap();
+    assert_eq!(r.count, 0);
+    assert_eq!(r.errors[0].1.message(), r#"E11000 duplicate key error collection: db.c index: a_1 dup key: { a: "x" }"#);
+    assert_eq!(r.errors[1].1.message(), "E11000 duplicate key error collection: db.c index: _id_ dup key: { _id: 1.0 }");
+    // Within one batch, too.
+    let (g, h) = (doc! { "_id": 5i32, "a": 5i32 }, doc! { "_id": 6i32, "a": 5i32 });
+    let r = c.insert(&[g.doc(), h.doc(), g.doc()], false).unwrap();
+    assert_eq!((r.count, r.errors.len()), (1, 2));
+    assert!(c.validate().unwrap().errors.is_empty());
+}

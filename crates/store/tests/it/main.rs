@@ -1,0 +1,39 @@
+//! The store over the memory engine: a random history against a model, uniqueness under races, builds during writes,
+//! drops, renames, reopening.
+
+mod history;
+mod schema;
+
+use model::{DocBuf, Namespace, doc};
+use std::sync::Arc;
+use storage::MemoryEngine;
+use store::{Collection, NoHooks, Store};
+
+fn open(engine: &Arc<MemoryEngine>) -> Store {
+    Store::open(engine.clone(), Arc::new(NoHooks)).unwrap()
+}
+
+fn collection(store: &Store, name: &str) -> Arc<Collection> {
+    let ns = Namespace::new("db", name).unwrap();
+    store.create_collection(&ns, DocBuf::new(), [7; 16]).unwrap()
+}
+
+fn index(name: &str, path: &str, unique: bool) -> DocBuf {
+    doc! { "v": 2i32, "key": { path: 1i32 }, "name": name, "unique": unique }
+}
+
+/// All documents in natural order.
+fn dump(c: &Arc<Collection>, reverse: bool) -> Vec<DocBuf> {
+    let mut out = Vec::new();
+    let mut scan = c.scan(reverse);
+    while scan
+        .visit(3, &mut |row| {
+            out.push(row.doc.to_buf());
+            true
+        })
+        .unwrap()
+    {
+        scan.pause();
+    }
+    out
+}

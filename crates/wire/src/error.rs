@@ -1,0 +1,93 @@
+//! Typed codec errors. Promises: each says whether the peer can still be answered. Must not know: commands.
+
+use crate::document::DocumentWriter;
+use crate::reply::{Protocol, ReplyContext};
+
+/// What the owner of the connection does after a [`WireError`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recovery {
+    /// The byte stream or the protocol state cannot be trusted: close without an answer.
+    Close,
+    /// Framing is intact: send the error and keep the connection.
+    Reply(ReplyContext),
+}
+
+/// A message that cannot be handed to a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WireError {
+    /// MongoDB error code.
+    pub code: i32,
+    /// What was given and what is allowed.
+    pub message: String,
+    /// Whether the peer can be answered.
+    pub recovery: Recovery,
+}
+
+pub(crate) mod code {
+    pub(crate) const BAD_VALUE: i32 = 2;
+    pub(crate) const OVERFLOW: i32 = 15;
+    pub(crate) const PROTOCOL_ERROR: i32 = 17;
+    pub(crate) const INVALID_BSON: i32 = 22;
+    pub(crate) const ILLEGAL_OP_MSG_FLAG: i32 = 223;
+    pub(crate) const TOO_MANY_DOCUMENT_SEQUENCES: i32 = 257;
+    pub(crate) const CHECKSUM_MISMATCH: i32 = 282;
+    pub(crate) const UNSUPPORTED_OP_QUERY_COMMAND: i32 = 352;
+    pub(crate) const BSON_OBJECT_TOO_LARGE: i32 = 10334;
+    pub(crate) const MULTIPLE_BODIES: i32 = 40430;
+    pub(crate) const DUPLICATE_SEQUENCE: i32 = 40431;
+    pub(crate) const UNKNOWN_SECTION: i32 = 40432;
+    pub(crate) const NO_BODY: i32 = 40587;
+    pub(crate) const TOO_SHORT_FOR_CHECKSUM: i32 = 51251;
+    pub(crate) const BAD_NUMBER_TO_RETURN: i32 = 16979;
+    pub(crate) const LEGACY_OPCODE: i32 = 5739101;
+}
+
+impl WireError {
+    pub(crate) fn close(code: i32, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            recovery: Recovery::Close,
+        }
+    }
+
+    pub(crate) fn reply(code: i32, message: impl Into<String>, to: ReplyContext) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            recovery: Recovery::Reply(to),
+        }
+    }
+
+    /// The symbolic name MongoDB sends beside the code; unnamed assertions are `Location<code>`.
+    pub fn code_name(&self) -> String {
+        model::code::name(self.code)
+    }
+
+    /// Appends the error document the peer expects.
+    ///
+    /// # Input
+    /// `protocol` decides the shape: command replies carry `errmsg`, failed legacy queries carry `$err`.
+    pub fn append_document(&self, protocol: Protocol, out: &mut Vec<u8>) {
+        let mut doc = DocumentWriter::begin(out);
+        if protocol == Protocol::LegacyFailure {
+            doc.string("$err", &self.message);
+            doc.int32("code", self.code);
+            doc.double("ok", 0.0);
+        } else {
+            doc.double("ok", 0.0);
+            doc.string("errmsg", &self.message);
+            doc.int32("code", self.code);
+            doc.string("codeName", &self.code_name());
+        }
+        doc.finish();
+    }
+}
+
+impl std::fmt::Display for WireError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({}): {}", self.code_name(), self.code, self.message)
+    }
+}
+
+impl std::error::Error for WireError {}

@@ -1,0 +1,176 @@
+//! From one whole frame to a [`Request`]. Promises: zero-copy, every section checked. Must not know: commands.
+
+use smallvec::SmallVec;
+
+use crate::compress::{self, CompressorSet};
+use crate::document::{DocumentIter, first_key};
+use crate::error::{WireError, code};
+use crate::header::{Header, OpCode, frame_len};
+use crate::reply::{Protocol, ReplyContext};
+use crate::{HEADER_LEN, legacy, msg};
+
+/// A document sequence (section kind 1): many documents beside the body under one field name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sequence<'a> {
+    /// The command field the sequence stands for, such as `documents`.
+    pub name: &'a str,
+    /// The documents, back to back, each valid BSON.
+    pub documents: &'a [u8],
+    /// How many documents there are.
+    pub count: usize,
+}
+
+impl<'a> Sequence<'a> {
+    /// The documents one by one.
+    pub fn iter(&self) -> DocumentIter<'a> {
+        DocumentIter::new(self.documents)
+    }
+}
+
+/// One request, borrowing the buffer it was received (or decompressed) in.
+#[derive(Debug, Clone)]
+pub struct Request<'a> {
+    /// Header of the message; for a compressed message the header of the message inside.
+    pub header: Header,
+    /// The command document, valid BSON.
+    pub body: &'a [u8],
+    /// Document sequences in the order sent; at most two.
+    pub sequences: SmallVec<[Sequence<'a>; 1]>,
+    /// The namespace of a legacy `OP_QUERY`, such as `admin.$cmd`; an `OP_MSG` body holds `$db` instead.
+    pub legacy_namespace: Option<&'a str>,
+    /// The client accepts several replies to this request.
+    pub exhaust_allowed: bool,
+    /// How the reply must look on the wire.
+    pub reply: ReplyContext,
+}
+
+impl<'a> Request<'a> {
+    /// The first key of the body, which names the command. Empty when the body has no (readable) first key.
+    pub fn command_name(&self) -> &'a str {
+        first_key(self.body).unwrap_or("")
+    }
+
+    /// Database of a legacy request (`admin` of `admin.$cmd`).
+    pub fn legacy_database(&self) -> Option<&'a str> {
+        self.legacy_namespace
+            .and_then(|ns| ns.strip_suffix(".$cmd"))
+    }
+
+    /// The sequence under `name`, if sent.
+    pub fn sequence(&self, name: &str) -> Option<&Sequence<'a>> {
+        self.sequences.iter().find(|s| s.name == name)
+    }
+}
+
+/// What the server accepts.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct DecodeOptions {
+    /// Compressors a client may use; a message with any other one closes the connection.
+    pub compressors: CompressorSet,
+}
+
+/// Decodes one whole frame.
+///
+/// # Input
+/// `frame` is exactly one message as measured by [`frame_len`]. `scratch` receives the decompressed message and is
+/// touched only for compressed ones; its old contents are discarded.
+///
+/// # Errors
+/// A [`WireError`] that says whether the connection must close. Sections that cannot be read are answered, anything
+/// that puts framing, flags, checksum or compression in doubt closes.
+///
+/// # Cost
+/// No allocation unless compressed or more than one document sequence.
+pub fn decode<'a>(
+    frame: &'a [u8],
+    options: &DecodeOptions,
+    scratch: &'a mut Vec<u8>,
+) -> Result<Request<'a>, WireError> {
+    let (header, payload) = split_frame(frame)?;
+    if header.op_code != OpCode::Compressed as i32 {
+        return validate(decode_plain(header, frame, payload, None)?);
+    }
+    let compressor = compress::decompress(header, payload, options.compressors, scratch)?;
+    let inner: &'a [u8] = scratch;
+    let (header, payload) = split_frame(inner)?;
+    let mut request = decode_plain(header, inner, payload, Some(compressor))?;
+    if NEVER_COMPRESSED.contains(&request.command_name()) {
+        request.reply.compressor = None;
+    }
+    validate(request)
+}
+
+/// Everything behind this line may trust every document of the request.
+fn validate(request: Request<'_>) -> Result<Request<'_>, WireError> {
+    let sequences = request.sequences.iter().flat_map(Sequence::iter);
+    for document in std::iter::once(request.body).chain(sequences) {
+        if let Err(error) = model::validate(document) {
+            return Err(WireError::reply(
+                error.code(),
+                error.message(),
+                request.reply,
+            ));
+        }
+    }
+    Ok(request)
+}
+
+/// Handshake and credentials stay out of compression, as the protocol's specification demands.
+const NEVER_COMPRESSED: [&str; 8] = [
+    "hello",
+    "isMaster",
+    "ismaster",
+    "saslStart",
+    "saslContinue",
+    "authenticate",
+    "createUser",
+    "updateUser",
+];
+
+fn split_frame(frame: &[u8]) -> Result<(Header, &[u8]), WireError> {
+    let declared = frame_len(frame)?;
+    match Header::split(frame) {
+        Some(split) if declared == Some(frame.len()) => Ok(split),
+        _ => Err(WireError::close(
+            code::PROTOCOL_ERROR,
+            format!(
+                "message of {} bytes does not match its declared length",
+                frame.len().max(HEADER_LEN)
+            ),
+        )),
+    }
+}
+
+fn decode_plain<'a>(
+    header: Header,
+    frame: &'a [u8],
+    payload: &'a [u8],
+    compressor: Option<compress::Compressor>,
+) -> Result<Request<'a>, WireError> {
+    let context = ReplyContext {
+        protocol: Protocol::Msg,
+        response_to: header.request_id,
+        suppressed: false,
+        checksum: false,
+        compressor,
+    };
+    match OpCode::from_i32(header.op_code) {
+        Some(OpCode::Msg) => msg::decode(header, frame, payload, context),
+        Some(OpCode::Query) => legacy::decode_query(header, payload, context),
+        Some(OpCode::GetMore) => Err(legacy::removed("OP_GET_MORE", context)),
+        Some(op) => Err(WireError::close(
+            code::LEGACY_OPCODE,
+            format!(
+                "operation {op:?} ({}) is not accepted, use OP_MSG (2013)",
+                header.op_code
+            ),
+        )),
+        None => Err(WireError::close(
+            code::PROTOCOL_ERROR,
+            format!(
+                "unknown operation code {}, use OP_MSG (2013)",
+                header.op_code
+            ),
+        )),
+    }
+}
