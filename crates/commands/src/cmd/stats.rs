@@ -54,7 +54,7 @@ fn signed(n: u64) -> i64 {
 }
 
 /// A whole number as 32 bits where it fits, as MongoDB's builders write sizes.
-fn fit(n: i64) -> Value<'static> {
+pub(crate) fn fit(n: i64) -> Value<'static> {
     i32::try_from(n).map_or(Value::Int64(n), Value::Int32)
 }
 
