@@ -12,7 +12,7 @@ use crate::reply;
 use crate::state::State;
 use model::{Doc, DocBuf, DocWriter, MongoError, ObjectId, Result, Timestamp, Value, bail, code};
 use parking_lot::Mutex;
-use store::{Hooks, Store};
+use store::Store;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -107,8 +107,6 @@ pub struct Service {
     pub config: Config,
     /// Data.
     pub store: Arc<Store>,
-    /// The query language, as far as checks and listings need it.
-    pub hooks: Arc<dyn Hooks>,
     /// Time.
     pub clock: Arc<dyn Clock>,
     /// Counts.
@@ -130,6 +128,7 @@ pub struct Service {
     next_op: AtomicI64,
     connections: Arc<Mutex<BTreeMap<i64, Arc<ConnectionInfo>>>>,
     operation_time: AtomicU64,
+    me: std::sync::OnceLock<std::sync::Weak<Service>>,
 }
 
 /// Larger command documents are not kept for `currentOp`.
@@ -137,7 +136,7 @@ const OP_BODY_BYTES_MAX: usize = 1024;
 
 impl Service {
     /// A service.
-    pub fn new(config: Config, clock: Arc<dyn Clock>, store: Arc<Store>, hooks: Arc<dyn Hooks>) -> Service {
+    pub fn new(config: Config, clock: Arc<dyn Clock>, store: Arc<Store>) -> Service {
         let started_ms = clock.now_ms();
         let seconds = u32::try_from(started_ms / 1000).unwrap_or(0);
         let mut process_id = [0u8; 12];
@@ -160,13 +159,29 @@ impl Service {
             next_op: AtomicI64::new(1),
             connections: Arc::default(),
             operation_time: AtomicU64::new(Timestamp { time: seconds, increment: 1 }.as_u64()),
+            me: std::sync::OnceLock::new(),
             config,
             clock,
             store,
-            hooks,
         };
         service.log('I', "CONTROL", "Quarry starting");
         service
+    }
+
+    /// The service as cursors hold it. Commands that open cursors need the service to be shared.
+    pub fn shared(self) -> Arc<Service> {
+        let shared = Arc::new(self);
+        // The first and only setting of this cell.
+        let _ = shared.me.set(Arc::downgrade(&shared));
+        shared
+    }
+
+    /// This service, shared.
+    ///
+    /// # Errors
+    /// 1 InternalError when it was never made with [`Service::shared`].
+    pub fn arc(&self) -> Result<Arc<Service>> {
+        self.me.get().and_then(std::sync::Weak::upgrade).ok_or_else(|| MongoError::internal("the service is not shared"))
     }
 
     /// A new connection from `peer` (`host:port`).

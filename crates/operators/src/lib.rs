@@ -6,7 +6,7 @@
 pub mod collation;
 pub mod cx;
 pub mod expr;
-mod numeric;
+pub mod numeric;
 pub mod regex;
 
 pub mod accumulator;

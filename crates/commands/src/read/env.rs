@@ -1,9 +1,9 @@
 //! The environment of one operation: its time, randomness, variables, collation and how it is interrupted.
 
 use crate::ctx::Ctx;
-use model::{Bump, Doc, DocBuf, MongoError, Result, Value, code};
-use operators::expr::{self, ParseCx};
-use operators::{Cx, Env};
+use model::{Doc, MongoError, Result, code};
+use operators::Env;
+use operators::expr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -36,10 +36,10 @@ pub(crate) fn environment(cx: &Ctx<'_, '_>, collation: &CollationArg<'_>) -> Res
         env.cluster_time = Some(cx.service.operation_time());
     }
     if let CollationArg::Given(d) = collation {
-        cx.service.hooks.collator(*d)?;
+        cx.service.collator(*d)?;
     }
     if let Some(d) = collation.document() {
-        env.collation = cx.service.hooks.collator(d)?;
+        env.collation = cx.service.collator(d)?;
     }
     let killed = cx.conn.info.op.lock().as_ref().map(|op| op.killed.clone());
     let deadline_us = u64::try_from(cx.generic.max_time_ms)
@@ -56,26 +56,16 @@ pub(crate) fn environment(cx: &Ctx<'_, '_>, collation: &CollationArg<'_>) -> Res
         }
         Ok(())
     }));
-    if let Some(vars) = cx.args.doc("let") {
-        bind_let(&mut env, vars)?;
-    }
+    expr::define_let(&mut env, cx.args.value("let"))?;
     Ok(env)
 }
 
-/// Evaluates the command's `let` once.
-fn bind_let(env: &mut Env, vars: Doc<'_>) -> Result<()> {
-    let mut bound: Vec<(String, DocBuf)> = Vec::new();
-    for (name, spec) in vars.iter() {
-        let value = {
-            let parsed = expr::parse(&mut ParseCx::new(env), spec)?;
-            let arena = Bump::new();
-            parsed.eval(&Cx::new(&arena, Value::Missing, env))?.to_owned_value()
-        };
-        expr::check_user_variable(name)?;
-        let mut d = DocBuf::new();
-        d.put("", value.get());
-        bound.push((name.to_owned(), d));
-        env.let_vars.push((name.to_owned(), value));
+impl<'a> CollationArg<'a> {
+    /// What the client gave, else the collection's default.
+    pub(crate) fn of(given: Option<Doc<'a>>, options: Option<Doc<'a>>) -> CollationArg<'a> {
+        match given {
+            Some(d) if !d.is_empty() => CollationArg::Given(d),
+            _ => CollationArg::Default(options.and_then(|o| o.field("collation").as_doc())),
+        }
     }
-    Ok(())
 }

@@ -23,6 +23,8 @@ pub struct ParseCx<'e> {
     pub env: &'e Env,
     /// User variables in scope.
     pub scope: Scope,
+    /// Metadata (`$meta`) that documents have at this point of the pipeline.
+    pub meta: Vec<&'static str>,
     next_var: VarId,
     depth: usize,
     /// Depth of filters being parsed; [`crate::filter`] keeps it.
@@ -37,7 +39,7 @@ const MAX_DEPTH: usize = 200;
 impl<'e> ParseCx<'e> {
     /// A fresh state; the command's `let` variables are constants in it.
     pub fn new(env: &'e Env) -> ParseCx<'e> {
-        ParseCx { env, scope: Scope::default(), next_var: 1, depth: 0, filter_depth: 0, near_refused: false }
+        ParseCx { env, scope: Scope::default(), meta: Vec::new(), next_var: 1, depth: 0, filter_depth: 0, near_refused: false }
     }
 
     /// Brings a variable into scope and gives it its number. Restore `scope` afterwards.

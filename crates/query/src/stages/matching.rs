@@ -47,8 +47,8 @@ impl Stage for Match {
     fn kind(&self) -> Kind<'_> {
         Kind::Match(&self.0)
     }
-    fn provides_meta(&self, what: &str) -> bool {
-        what == "textScore" && uses(self.0.spec.doc(), &["$text"])
+    fn provides_meta(&self) -> &'static [&'static str] {
+        if uses(self.0.spec.doc(), &["$text"]) { &["textScore"] } else { &[] }
     }
 }
 
