@@ -1,5 +1,5 @@
 //! Runs recorded behaviour cases in process when `QUARRY_BEHAVIOUR` names their directory; says so when it does not.
-//! `QUARRY_AREA` narrows to areas that begin with it, `QUARRY_SHOW` prints so many failures an area.
+//! `QUARRY_AREA` takes the areas that begin with it, also those left out else, `QUARRY_SHOW` prints so many failures an area.
 
 use crate::judge::judge;
 use commands::{Config, Outcome, Request, Service, SystemClock};
@@ -19,9 +19,9 @@ pub(crate) fn store() -> Arc<store::Store> {
     Arc::new(store::Store::open(engine, Arc::new(commands::Language::new(Arc::new(SystemClock::default())))).expect("an empty store"))
 }
 
-fn service() -> Service {
+fn service() -> Arc<Service> {
     let config = Config { replica_set: None, ..Config::default() };
-    Service::new(config, Arc::new(SystemClock::default()), store())
+    Service::new(config, Arc::new(SystemClock::default()), store()).shared()
 }
 
 /// Sends one command and returns its reply.
@@ -65,7 +65,7 @@ fn run_case(case: &Json) -> Option<String> {
 }
 
 fn wanted(area: &str, only: &str) -> bool {
-    area.starts_with(only) && (area.starts_with("system/") || area.starts_with("core/") && area.contains("/commands/"))
+    area.starts_with(only) && (!only.is_empty() || area.starts_with("system/") || area.starts_with("core/") && area.contains("/commands/"))
 }
 
 /// Some cases nest deeper than the reader's default limit.
