@@ -277,16 +277,8 @@ impl Service {
     }
 
     fn dispatch(&self, conn: &mut Connection, request: &Request<'_>, reply: &mut Vec<u8>) -> Result<Outcome> {
-        model::validate(request.body.as_bytes())?;
-        for s in request.sequences {
-            let mut seen = 0;
-            for doc in s.iter() {
-                model::validate(doc.as_bytes())?;
-                seen += doc.len_bytes();
-            }
-            if seen != s.documents.len() {
-                bail!(code::INVALID_BSON, "the document sequence '{}' does not hold whole documents only", s.name);
-            }
+        if !request.validated {
+            validate(request)?;
         }
         let Some((name, _)) = request.body.first() else {
             bail!(code::COMMAND_NOT_FOUND, "no such command: ''");
@@ -400,4 +392,20 @@ fn database<'a>(request: &Request<'a>) -> Result<&'a str> {
     };
     model::namespace::check_db(db)?;
     Ok(db)
+}
+
+/// Proves every document of a request to be valid BSON.
+fn validate(request: &Request<'_>) -> Result<()> {
+    model::validate(request.body.as_bytes())?;
+    for s in request.sequences {
+        let mut seen = 0;
+        for doc in s.iter() {
+            model::validate(doc.as_bytes())?;
+            seen += doc.len_bytes();
+        }
+        if seen != s.documents.len() {
+            bail!(code::INVALID_BSON, "the document sequence '{}' does not hold whole documents only", s.name);
+        }
+    }
+    Ok(())
 }
