@@ -4,7 +4,7 @@
 //! 51091 (does not compile), 51108 (unknown option).
 
 use crate::regex::{Refusal, Regex};
-use model::{MongoError, Result, Value, bail, code};
+use model::{Result, Value, bail, code};
 
 /// A compiled pattern.
 pub struct Pattern {
@@ -25,10 +25,11 @@ impl Pattern {
         if options.contains('\0') {
             bail!(code::BAD_VALUE, "Regular expression options string cannot contain an embedded null byte");
         }
-        let compiled = Regex::new(source, options).map_err(|refusal| match refusal {
-            Refusal::Option(o) => MongoError::new(51108, format!("invalid flag in regex options: {o}")),
-            Refusal::Pattern(why) => MongoError::new(51091, format!("Regular expression is invalid: {why}")),
-        })?;
+        let compiled = match Regex::new(source, options) {
+            Ok(compiled) => compiled,
+            Err(Refusal::Option(o)) => bail!(51108, "invalid flag in regex options: {o}"),
+            Err(Refusal::Pattern(why)) => bail!(51091, "Regular expression is invalid: {why}"),
+        };
         Ok(Pattern { source: source.to_owned(), options: options.to_owned(), compiled })
     }
 

@@ -4,6 +4,7 @@
 
 mod documents;
 mod hostile;
+mod hostile_specs;
 mod pipeline;
 mod recorded;
 mod shop;

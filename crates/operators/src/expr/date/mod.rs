@@ -32,3 +32,9 @@ pub(crate) fn moment_of_text(text: &str) -> model::Result<i64> {
 pub(crate) fn text_of_moment(utc_ms: i64) -> model::Result<String> {
     date_to_string::write("%Y-%m-%dT%H:%M:%S.%LZ", utc_ms, &zone::Zone::Utc)
 }
+
+/// Month (1-12) and day of a moment in UTC.
+pub(crate) fn month_and_day(utc_ms: i64) -> (u32, u32) {
+    let c = calendar::Civil::of_ms(utc_ms);
+    (c.month, c.day)
+}
