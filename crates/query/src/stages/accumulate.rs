@@ -41,16 +41,18 @@ pub(super) fn parse_field(cx: &mut ParseCx<'_>, name: &str, arg: Value<'_>) -> R
 pub(super) struct States(Vec<Box<dyn Accumulator>>);
 
 impl States {
-    /// Begins a group.
-    pub(super) fn start(fields: &[Field]) -> States {
-        States(fields.iter().map(|f| (f.spec.start)()).collect())
+    /// Begins a group; arguments such as `n` may refer to its `_id`.
+    pub(super) fn start<'a>(fields: &'a [Field], cx: &Cx<'_, 'a>, id: Value<'a>) -> Result<States> {
+        let mut of_id = *cx;
+        of_id.root = id;
+        Ok(States(fields.iter().map(|f| f.spec.begin(&of_id)).collect::<Result<_>>()?))
     }
 
     /// Feeds one document; gives by how many bytes the states grew.
     pub(super) fn add<'a>(&mut self, fields: &'a [Field], cx: &Cx<'_, 'a>) -> Result<usize> {
         let mut grown = 0;
         for (field, state) in fields.iter().zip(&mut self.0) {
-            let value = field.spec.input.eval(cx)?;
+            let value = field.spec.group_input(cx)?;
             let before = state.memory_bytes();
             state.add(cx, value)?;
             grown += state.memory_bytes().saturating_sub(before);
