@@ -174,8 +174,11 @@ impl Deviation {
         let Some(x) = v.as_f64() else { return };
         self.count += 1;
         let delta = x - self.mean;
-        self.mean += delta / self.count as f64;
-        self.squares += delta * (x - self.mean);
+        // Equal infinities would make NaN of nothing.
+        if delta != 0.0 {
+            self.mean += delta / self.count as f64;
+            self.squares += delta * (x - self.mean);
+        }
     }
 
     /// The standard deviation of the population or of a sample; null of too few numbers.
