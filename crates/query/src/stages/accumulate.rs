@@ -41,11 +41,9 @@ pub(super) fn parse_field(cx: &mut ParseCx<'_>, name: &str, arg: Value<'_>) -> R
 pub(super) struct States(Vec<Box<dyn Accumulator>>);
 
 impl States {
-    /// Begins a group; arguments such as `n` may refer to its `_id`.
-    pub(super) fn start<'a>(fields: &'a [Field], cx: &Cx<'_, 'a>, id: Value<'a>) -> Result<States> {
-        let mut of_id = *cx;
-        of_id.root = id;
-        Ok(States(fields.iter().map(|f| f.spec.begin(&of_id)).collect::<Result<_>>()?))
+    /// Begins a group; `cx.root` is its `_id`.
+    pub(super) fn start<'a>(fields: &'a [Field], cx: &Cx<'_, 'a>) -> Result<States> {
+        fields.iter().map(|f| f.spec.begin(cx)).collect::<Result<_>>().map(States)
     }
 
     /// Feeds one document; gives by how many bytes the states grew.

@@ -103,12 +103,13 @@ impl Table {
     }
     fn insert<'a>(
         &mut self,
-        (hash, key): (u64, &[u8]),
+        hash: u64,
+        key: &[u8],
         id: Value<'a>,
         fields: &'a [Field],
         cx: &Cx<'_, 'a>,
     ) -> Result<usize> {
-        let states = States::start(fields, cx, id)?;
+        let states = States::start(fields, &Cx { root: id, ..*cx })?;
         let key_start = self.keys.len();
         self.keys.extend_from_slice(key);
         self.state_bytes += states.memory_bytes() + size_of::<GroupState>() + id.payload_bytes();
@@ -174,8 +175,8 @@ impl GroupDocs {
             rt.env.check_interrupt()?;
             inbox.clear();
             let more = input.next_batch(rt, &mut inbox)?;
-            for doc in inbox.iter() {
-                let cx = rt.cx(&self.arena, doc);
+            for (doc, meta) in inbox.iter_meta() {
+                let cx = Cx { meta, ..rt.cx(&self.arena, doc) };
                 let id = match stage.id.eval(&cx)? {
                     Value::Missing => Value::Null,
                     v => v,
@@ -185,9 +186,7 @@ impl GroupDocs {
                 let hash = hash_bytes(&key);
                 let at = match self.table.find(hash, &key) {
                     Some(at) => at,
-                    None if self.table.memory_bytes() < budget => {
-                        self.table.insert((hash, &key), id, &stage.fields, &cx)?
-                    }
+                    None if self.table.memory_bytes() < budget => self.table.insert(hash, &key, id, &stage.fields, &cx)?,
                     None => {
                         spill(&mut self.partitions, self.depth, hash, doc, rt, budget)?;
                         continue;
