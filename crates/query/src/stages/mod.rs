@@ -12,9 +12,11 @@ mod coll_stats;
 mod count;
 mod current_op;
 mod date_unit;
+mod densify;
 mod documents;
 mod facet;
 mod fields;
+mod fill;
 mod granularity;
 mod graph_lookup;
 mod group;
@@ -133,8 +135,10 @@ static STAGES: &[&[StageOp]] = &[
     coll_stats::STAGES,
     count::STAGES,
     current_op::STAGES,
+    densify::STAGES,
     documents::STAGES,
     facet::STAGES,
+    fill::STAGES,
     graph_lookup::STAGES,
     group::STAGES,
     index_stats::STAGES,

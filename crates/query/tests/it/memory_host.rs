@@ -5,6 +5,7 @@ use query::pipeline::{
     Batch, Docs, Host, MergeWrite, NotMatched, OnMatch, Opened, OutTarget, OutWriter, Read, Ready, Resolved, Rt,
 };
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// One collection or view.
@@ -25,6 +26,8 @@ pub struct MemoryHost {
     pub colls: Colls,
     pub memory_limit_bytes: Option<usize>,
     pub with_lookup_index: bool,
+    /// Temporary files asked for.
+    pub spills: Arc<AtomicUsize>,
 }
 
 fn same(a: &Value<'_>, b: &Value<'_>) -> bool {
@@ -230,6 +233,7 @@ impl Host for MemoryHost {
         self.memory_limit_bytes.unwrap_or(100 << 20)
     }
     fn spill_file(&self) -> Result<std::fs::File> {
+        self.spills.fetch_add(1, Ordering::Relaxed);
         tempfile::tempfile().map_err(|e| MongoError::new(code::FILE_STREAM_FAILED, e.to_string()))
     }
 }

@@ -36,6 +36,8 @@ struct State {
     mean_x: f64,
     mean_y: f64,
     c: f64,
+    /// Products of pairs that are not finite; they count only beside at least two finite pairs.
+    beyond: f64,
     decimal: bool,
 }
 
@@ -43,6 +45,10 @@ impl State {
     fn add(&mut self, x: Number, y: Number) {
         self.decimal |= matches!(x, Number::Decimal(_)) || matches!(y, Number::Decimal(_));
         let (x, y) = (x.to_f64(), y.to_f64());
+        if !x.is_finite() || !y.is_finite() {
+            self.beyond += x * y;
+            return;
+        }
         self.n += 1.0;
         let dx = x - self.mean_x;
         self.mean_x += dx / self.n;
@@ -54,7 +60,7 @@ impl State {
         if divisor <= 0.0 {
             return Value::Null;
         }
-        let v = self.c / divisor;
+        let v = if self.n > 1.0 { self.c / divisor + self.beyond } else { 0.0 };
         if self.decimal { Value::Decimal128(Decimal128::from_f64(v)) } else { Value::Double(v) }
     }
 }
