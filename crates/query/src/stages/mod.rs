@@ -17,6 +17,8 @@ mod documents;
 mod facet;
 mod fields;
 mod fill;
+mod geo_near;
+mod geo_point;
 mod granularity;
 mod graph_lookup;
 mod group;
@@ -139,6 +141,7 @@ static STAGES: &[&[StageOp]] = &[
     documents::STAGES,
     facet::STAGES,
     fill::STAGES,
+    geo_near::STAGES,
     graph_lookup::STAGES,
     group::STAGES,
     index_stats::STAGES,

@@ -2,7 +2,7 @@
 
 use model::{Doc, DocBuf, FieldPath, MongoError, Namespace, Result, Value, bail, code, doc};
 use query::pipeline::{
-    Batch, Docs, Host, MergeWrite, NotMatched, OnMatch, Opened, OutTarget, OutWriter, Read, Ready, Resolved, Rt,
+    Batch, Docs, GeoIndex, Host, MergeWrite, NotMatched, OnMatch, Opened, OutTarget, OutWriter, Read, Ready, Resolved, Rt,
 };
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -140,6 +140,15 @@ impl Host for MemoryHost {
         }
         Ok(Box::new(Ready(out)))
     }
+    fn geo_indexes(&self, ns: &Namespace) -> Result<Vec<(String, GeoIndex)>> {
+        let indexes = self.coll(ns).unwrap_or_default().indexes;
+        let kinds = indexes.iter().flat_map(|i| i.1.doc().iter()).filter_map(|(f, v)| match v {
+            Value::String("2d") => Some((f.to_owned(), GeoIndex::Flat)),
+            Value::String("2dsphere") => Some((f.to_owned(), GeoIndex::Sphere)),
+            _ => None,
+        });
+        Ok(kinds.collect())
+    }
     fn begin_out(&self, target: &OutTarget) -> Result<Box<dyn OutWriter>> {
         let old = self.coll(&target.ns).unwrap_or_default();
         if old.view.is_some() {
@@ -195,10 +204,14 @@ impl Host for MemoryHost {
         Ok(())
     }
     fn coll_stats(&self, ns: &Namespace, spec: Doc<'_>) -> Result<Vec<DocBuf>> {
-        let n = self.coll(ns).map_or(0, |c| c.docs.len()) as i64;
+        let n = self.coll(ns).map_or(0, |c| c.docs.len());
         let mut out = doc! { "ns": ns.to_string().as_str(), "host": "memory" };
-        if spec.contains("count") {
-            out.put("count", n);
+        let asks = |part: &str| !spec.field(part).is_nullish();
+        if self.coll(ns).is_none() && ["count", "storageStats", "queryExecStats"].iter().any(|p| asks(p)) {
+            bail!(code::NAMESPACE_NOT_FOUND, "{ns} does not exist");
+        }
+        if spec.contains("count") && self.coll(ns).is_some_and(|c| c.view.is_none()) {
+            out.put("count", n as i32);
         }
         Ok(vec![out])
     }
