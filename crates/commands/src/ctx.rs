@@ -1,11 +1,12 @@
 //! What one run of a command sees.
 
 use crate::args::Args;
+use crate::cursors::{BatchLimit, Cursor, CursorInfo, write_first_batch};
 use crate::generic::Generic;
 use crate::registry::Command;
 use crate::request::Request;
 use crate::service::{Connection, Service};
-use model::DocWriter;
+use model::{DocWriter, Result};
 
 /// Context of one run.
 pub struct Ctx<'a, 'w> {
@@ -33,6 +34,25 @@ impl<'a> Ctx<'a, '_> {
     /// The command's own value.
     pub fn value(&self) -> model::Value<'a> {
         self.args.value(self.command.name)
+    }
+    /// Facts for a cursor this request opens; the namespace is the caller's to fill in.
+    pub fn cursor_info(&self) -> CursorInfo {
+        let now = self.now_ms();
+        CursorInfo {
+            lsid: self.generic.lsid.map(|l| l.id),
+            txn_number: self.generic.txn_number,
+            opened_ms: now,
+            last_use_ms: now,
+            command: Some(self.request.body.to_buf()),
+            ..CursorInfo::default()
+        }
+    }
+    /// Writes the `cursor` field of the reply, and parks the cursor when there is more.
+    ///
+    /// # Errors
+    /// Those of the query.
+    pub fn first_batch(&mut self, cursor: Box<dyn Cursor>, info: CursorInfo, limit: BatchLimit, single: bool) -> Result<i64> {
+        write_first_batch(&self.service.cursors, cursor, info, limit, single, &mut self.reply)
     }
     /// Wall clock, milliseconds since the epoch.
     pub fn now_ms(&self) -> i64 {

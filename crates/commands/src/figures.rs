@@ -1,7 +1,7 @@
 //! Figures of engine and catalog for reports.
 
 use crate::service::Service;
-use model::Result;
+use model::{MongoError, Namespace, Result};
 use store::catalog::{CatalogRow, Kind};
 
 /// The engine's figures that monitoring tools know from WiredTiger. Zero where the engine does not tell.
@@ -55,6 +55,12 @@ impl Service {
         self.store.engine().flush().map_err(store::error::storage)
     }
 
+    /// Bytes used and all bytes of the file system the data is on, as the server measured them last.
+    pub fn disk_bytes(&self) -> (i64, i64) {
+        let disk = self.state.disk_bytes.lock();
+        *disk
+    }
+
     /// Figures of the engine.
     pub fn engine_numbers(&self) -> EngineNumbers {
         let mut n = EngineNumbers::default();
@@ -69,6 +75,42 @@ impl Service {
             _ => {}
         });
         n
+    }
+
+    /// Databases that exist. `admin`, `config` and `local` always do.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub fn database_names(&self) -> Result<Vec<String>> {
+        let mut names = self.store.list_databases()?;
+        names.extend(["admin", "config", "local"].map(str::to_owned));
+        names.sort();
+        names.dedup();
+        Ok(names)
+    }
+
+    /// Estimated bytes of a database on the device, and whether it has no collection.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub fn database_bytes(&self, db: &str) -> Result<(i64, bool)> {
+        let entries = self.store.list_collections(db)?;
+        let mut bytes = 0u64;
+        for e in &entries {
+            if let Some(c) = self.store.collection(&Namespace::new(db, &e.name)?)? {
+                let stats = c.stats()?;
+                bytes = stats.index_bytes.iter().fold(bytes.saturating_add(stats.storage_bytes), |a, (_, b)| a.saturating_add(*b));
+            }
+        }
+        Ok((i64::try_from(bytes).unwrap_or(i64::MAX), entries.is_empty()))
+    }
+
+    /// After a collection went away or changed its name: its cursors, statistics and plan filters go too.
+    pub fn forget(&self, ns: &Namespace, why: &MongoError) {
+        self.cursors.invalidate(ns.db(), Some(ns.coll()), why);
+        let name = ns.to_string();
+        self.counters.forget(&name);
+        self.state.plan_filters.lock().remove(&name);
     }
 
     /// Counts what the catalog holds.

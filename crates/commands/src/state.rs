@@ -73,6 +73,8 @@ pub struct State {
     pub cluster_parameters: Mutex<BTreeMap<&'static str, DocBuf>>,
     /// Index filters by namespace.
     pub plan_filters: Mutex<BTreeMap<String, Vec<PlanFilter>>>,
+    /// Bytes used and all bytes of the file system; the server measures them now and then.
+    pub disk_bytes: Mutex<(i64, i64)>,
     /// Default read and write concern, as `setDefaultRWConcern` left them.
     pub default_concerns: Mutex<(Option<DocBuf>, Option<DocBuf>)>,
 }
@@ -90,6 +92,7 @@ impl Default for State {
             auto_compact: Mutex::default(),
             cluster_parameters: Mutex::default(),
             plan_filters: Mutex::default(),
+            disk_bytes: Mutex::default(),
             default_concerns: Mutex::default(),
         }
     }

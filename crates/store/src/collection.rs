@@ -218,6 +218,24 @@ impl Collection {
         if sound { Ok(found) } else { Err(error::corrupt(&format!("a record of {}", self.ns))) }
     }
 
+    /// Shows the document under an encoded `_id` (see [`keys::encode`]) in place; false when there is none.
+    ///
+    /// # Errors
+    /// As [`Collection::get_with`].
+    pub fn get_encoded(&self, id: &[u8], f: &mut dyn FnMut(crate::Row<'_>)) -> Result<bool> {
+        let key = [&self.ident.to_be_bytes()[..], id].concat();
+        let mut sound = true;
+        let found = self
+            .shared
+            .engine
+            .get_with(Table::Doc, &key, &mut |bytes| match record::read(bytes) {
+                Some((header, doc)) => f(crate::Row { key: &key, header, doc }),
+                None => sound = false,
+            })
+            .map_err(error::storage)?;
+        if sound { Ok(found) } else { Err(error::corrupt(&format!("a record of {}", self.ns))) }
+    }
+
     /// Sizes.
     ///
     /// # Errors

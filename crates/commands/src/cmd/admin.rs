@@ -79,14 +79,15 @@ fn auto_compact(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let target = cx.args.int("freeSpaceTargetMB");
     let run_once = cx.args.bool("runOnce", false);
     let mut current = cx.service.state.auto_compact.lock();
+    // The upper limit counts only when something is going to run.
+    if let Some(mb) = target
+        && (mb < 1 || enable && mb > FREE_SPACE_MB_MAX)
+    {
+        bail!(code::BAD_VALUE, "freeSpaceTargetMB must be 1 to {FREE_SPACE_MB_MAX}, given {mb}");
+    }
     if !enable {
         *current = None;
         return Ok(Outcome::Reply);
-    }
-    if let Some(mb) = target
-        && !(1..=FREE_SPACE_MB_MAX).contains(&mb)
-    {
-        bail!(code::BAD_VALUE, "freeSpaceTargetMB must be 1 to {FREE_SPACE_MB_MAX}, given {mb}");
     }
     // 20 MB is MongoDB's own default.
     let wanted = (target.unwrap_or(20), run_once);

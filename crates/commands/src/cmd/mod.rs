@@ -7,17 +7,32 @@ use crate::request::Outcome;
 use model::Result;
 
 pub(crate) mod admin;
+pub(crate) mod aggregate;
+pub(crate) mod count;
+pub(crate) mod distinct;
+pub(crate) mod explain;
+pub(crate) mod find;
 pub(crate) mod build_info;
+pub(crate) mod capped;
+pub(crate) mod check;
 pub(crate) mod cluster_parameter;
+pub(crate) mod coll_mod;
+pub(crate) mod create;
+pub(crate) mod drop;
 pub(crate) mod fcv;
 pub(crate) mod get_more;
 pub(crate) mod hello;
+pub(crate) mod indexes;
+pub(crate) mod insert;
+pub(crate) mod list;
 pub(crate) mod operations;
 pub(crate) mod parameter;
 pub(crate) mod ping;
+pub(crate) mod plan_cache;
 pub(crate) mod replication;
 pub(crate) mod server_status;
 pub(crate) mod session;
+pub(crate) mod stats;
 pub(crate) mod status;
 
 /// A command of class `Command` whose own value may be anything.

@@ -16,7 +16,7 @@ const COMPLETE: &[(&str, usize, &str)] = &[("system/diagnostic/commands/ping", 1
 /// A store in memory.
 pub(crate) fn store() -> Arc<store::Store> {
     let engine = Arc::new(storage::MemoryEngine::new());
-    Arc::new(store::Store::open(engine, Arc::new(store::NoHooks)).expect("an empty store"))
+    Arc::new(store::Store::open(engine, Arc::new(commands::Language::new(Arc::new(SystemClock::default())))).expect("an empty store"))
 }
 
 fn service() -> Service {

@@ -1,66 +1,8 @@
 //! The sum of numbers of mixed types as `$sum` and `$avg` make it: integers exactly, doubles in double-double precision,
 //! decimals as decimals; the widest type seen decides the type of the result.
 
-use model::decimal::Parts;
+use crate::numeric::DoubleDouble;
 use model::{Decimal128, Number, Value};
-
-/// A sum held as an unevaluated pair of doubles (about 106 bits).
-#[derive(Clone, Copy, Default)]
-pub(crate) struct DoubleDouble {
-    sum: f64,
-    rest: f64,
-    /// The plain sum: right when infinities make the pair NaN.
-    plain: f64,
-}
-
-/// a + b and its rounding error.
-fn two_sum(a: f64, b: f64) -> (f64, f64) {
-    let s = a + b;
-    let z = s - a;
-    (s, (a - (s - z)) + (b - z))
-}
-
-impl DoubleDouble {
-    /// Adds a double.
-    pub(crate) fn add(&mut self, x: f64) {
-        self.plain += x;
-        let (x, low) = two_sum(x, self.rest);
-        let (s, rest) = two_sum(self.sum, x);
-        let small = rest + low;
-        self.sum = s + small;
-        self.rest = small - (self.sum - s);
-    }
-    /// Adds an integer exactly as far as 106 bits go.
-    pub(crate) fn add_integer(&mut self, n: i128) {
-        let high = n as f64;
-        self.add(high);
-        let low = n.saturating_sub(high as i128);
-        if low != 0 {
-            self.add(low as f64);
-        }
-    }
-    /// The nearest double.
-    pub(crate) fn value(&self) -> f64 {
-        if self.sum.is_nan() { self.plain } else { self.sum }
-    }
-    fn to_decimal(self) -> Decimal128 {
-        if self.sum.is_nan() {
-            return exact(self.plain);
-        }
-        exact(self.sum) + exact(self.rest)
-    }
-}
-
-/// A double to 34 digits, without the zeros behind its last fraction digit: they would count in the sum's exponent.
-fn exact(n: f64) -> Decimal128 {
-    let d = Decimal128::from_f64_exact34(n);
-    let Parts::Finite { negative, mut coefficient, mut exponent } = d.parts() else { return d };
-    while exponent < 0 && coefficient != 0 && coefficient % 10 == 0 {
-        coefficient /= 10;
-        exponent += 1;
-    }
-    Decimal128::from_parts(negative, coefficient, exponent).unwrap_or(d)
-}
 
 /// Types seen, narrow to wide.
 #[derive(Clone, Copy, PartialEq, PartialOrd, Default)]

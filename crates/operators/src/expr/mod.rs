@@ -29,7 +29,7 @@ mod variable;
 
 pub use args::check_user_variable;
 pub(crate) use parse::check_path;
-pub use parse::{ParseCx, Scope, parse, parse_args, parse_constant, parse_object};
+pub use parse::{ParseCx, Scope, define_let, parse, parse_args, parse_constant, parse_object};
 pub use path::{CurrentPath, VarPath, walk};
 
 use crate::{Cx, Env};

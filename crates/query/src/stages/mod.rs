@@ -43,7 +43,7 @@ mod sample;
 mod search;
 mod set_window_fields;
 pub(crate) mod skip;
-mod sort;
+pub(crate) mod sort;
 mod sort_by_count;
 mod union_with;
 mod unwind;
@@ -103,7 +103,7 @@ pub trait Stage: Send + Sync {
 /// Stages the optimizer and the planner look into.
 pub enum Kind<'s> {
     /// `$match`.
-    Match(&'s MatchFilter),
+    Match(&'s Arc<MatchFilter>),
     /// `$sort`, with the limit it took.
     Sort {
         /// The order.

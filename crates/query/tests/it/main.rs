@@ -2,5 +2,6 @@
 
 mod judge;
 mod memory_host;
+mod plans;
 mod recorded;
 mod stages;

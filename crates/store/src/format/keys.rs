@@ -169,6 +169,32 @@ fn number(negative: bool, magnitude: u8, out: &mut Vec<u8>, payload: impl FnOnce
     }
 }
 
+/// First class byte of the type bracket of a value and the first one beyond it: what a range over values of this type
+/// may meet. NaN lies outside the bracket of numbers.
+pub fn bracket(v: &Value<'_>) -> (u8, u8) {
+    match v {
+        Value::MinKey => (MIN_KEY, MIN_KEY + 1),
+        Value::Undefined => (UNDEFINED, UNDEFINED + 1),
+        Value::Missing | Value::Null => (NULL, NULL + 1),
+        Value::Int32(_) | Value::Int64(_) | Value::Double(_) | Value::Decimal128(_) => {
+            (ZERO - INFINITE, ZERO + INFINITE + 1)
+        }
+        Value::String(_) | Value::Symbol(_) => (STRING, STRING + 1),
+        Value::Document(_) => (OBJECT, OBJECT + 1),
+        Value::Array(_) => (ARRAY, ARRAY + 1),
+        Value::Binary(_) => (BINARY, BINARY + 1),
+        Value::ObjectId(_) => (OBJECT_ID, OBJECT_ID + 1),
+        Value::Bool(_) => (FALSE, TRUE + 1),
+        Value::Date(_) => (DATE, DATE + 1),
+        Value::Timestamp(_) => (TIMESTAMP, TIMESTAMP + 1),
+        Value::Regex(_) => (REGEX, REGEX + 1),
+        Value::DbPointer(..) => (DB_POINTER, DB_POINTER + 1),
+        Value::Code(_) => (CODE, CODE + 1),
+        Value::CodeWithScope(..) => (CODE_WITH_SCOPE, CODE_WITH_SCOPE + 1),
+        Value::MaxKey => (MAX_KEY, MAX_KEY + 1),
+    }
+}
+
 /// Bytes of a big-endian integer without leading zeros; the class says how many (2 is one byte).
 fn whole_bytes(n: u64) -> usize {
     8 - (n.leading_zeros() / 8) as usize

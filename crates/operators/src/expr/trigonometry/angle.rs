@@ -23,6 +23,8 @@ const INF: f64 = f64::INFINITY;
 const LOW: f64 = f64::MIN;
 const HIGH: f64 = f64::MAX;
 
+// The inverse hyperbolic functions of the standard library are naive formulas; those of libm are the C library's, whose
+// last digits MongoDB gives.
 angles! {
     "$sin" sin LOW, HIGH, f64::sin, Decimal128::sin;
     "$cos" cos LOW, HIGH, f64::cos, Decimal128::cos;
@@ -33,9 +35,9 @@ angles! {
     "$sinh" sinh -INF, INF, f64::sinh, Decimal128::sinh;
     "$cosh" cosh -INF, INF, f64::cosh, Decimal128::cosh;
     "$tanh" tanh -INF, INF, f64::tanh, Decimal128::tanh;
-    "$asinh" asinh -INF, INF, f64::asinh, Decimal128::asinh;
-    "$acosh" acosh 1.0, INF, f64::acosh, Decimal128::acosh;
-    "$atanh" atanh -1.0, 1.0, f64::atanh, Decimal128::atanh;
+    "$asinh" asinh -INF, INF, libm::asinh, Decimal128::asinh;
+    "$acosh" acosh 1.0, INF, libm::acosh, Decimal128::acosh;
+    "$atanh" atanh -1.0, 1.0, libm::atanh, Decimal128::atanh;
     "$degreesToRadians" to_radians -INF, INF, |x| x * (std::f64::consts::PI / 180.0), Decimal128::to_radians;
     "$radiansToDegrees" to_degrees -INF, INF, |x| x * (180.0 / std::f64::consts::PI), Decimal128::to_degrees;
 }
@@ -110,6 +112,8 @@ mod tests {
             (r#"{"$atan2": ["$s", 1]}"#, "error 51044"),
             (r#"{"$atan2": [1, "$s"]}"#, "error 51045"),
             (r#"{"$atan2": [1, 1]}"#, "double 0.7853981633974483"),
+            (r#"{"$asinh": 0.0377}"#, "double 0.0376910752680737"),
+            (r#"{"$acosh": 1.5}"#, "double 0.9624236501192069"),
             (r#"{"$sin": [1, 2]}"#, "error 16020"),
         ]);
     }

@@ -1,0 +1,143 @@
+//! `convertToCapped` and `cloneCollectionAsCapped`.
+
+use super::command;
+use crate::args::{Kind, arg, collection_name, show, to_i64};
+use crate::ctx::Ctx;
+use crate::ddl::names;
+use crate::registry::{Command, flag};
+use crate::request::Outcome;
+use model::{Doc, DocBuf, MongoError, Namespace, Result, bail, code};
+use std::sync::Arc;
+use store::{Change, Collection};
+
+pub(crate) static COMMANDS: &[Command] = &[
+    Command {
+        value: Kind::Collection,
+        ..command(
+            "convertToCapped",
+            "makes a collection capped; its indexes go",
+            flag::WRITE_CONCERN | flag::WRITE | flag::LONG,
+            &[arg("size", Kind::Number).required(), arg("collectionUUID", Kind::Any)],
+            convert,
+        )
+    },
+    command(
+        "cloneCollectionAsCapped",
+        "copies a collection into a new capped one",
+        flag::WRITE_CONCERN | flag::WRITE | flag::LONG | flag::LENIENT,
+        &[arg("toCollection", Kind::Any), arg("size", Kind::Any), arg("temp", Kind::Any)],
+        clone,
+    ),
+];
+
+const BYTES_MAX: i64 = 1 << 50;
+
+fn options(size: i64) -> DocBuf {
+    model::doc! { "capped": true, "size": size }
+}
+
+fn convert(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let ns = names::own(cx)?;
+    let size = to_i64(&cx.args.value("size")).unwrap_or(0);
+    if !(1..=BYTES_MAX).contains(&size) {
+        bail!(code::BAD_VALUE, "Capped collection size must be 1 to {BYTES_MAX} bytes, given {}", show(&cx.args.value("size")));
+    }
+    if ns.coll().starts_with("system.buckets.") {
+        bail!(code::ILLEGAL_OPERATION, "Cannot convert a time-series buckets collection to capped: {ns}");
+    }
+    let c = names::not_view(cx, &ns)?;
+    if names::is_timeseries(&c) {
+        bail!(code::COMMAND_NOT_SUPPORTED_ON_VIEW, "Cannot convert a time-series collection to capped: {ns}");
+    }
+    for index in c.indexes().iter() {
+        c.drop_index(index.name())?;
+    }
+    trim(&c, size)?;
+    let mut new = options(size);
+    let old = c.options();
+    for name in ["validator", "validationLevel", "validationAction", "collation"] {
+        new.put(name, old.doc().field(name));
+    }
+    c.set_options(new)?;
+    cx.service.forget(&ns, &MongoError::new(code::QUERY_PLAN_KILLED, format!("collection converted to capped: {ns}")));
+    Ok(Outcome::Reply)
+}
+
+/// Deletes the oldest documents until the rest fits.
+fn trim(c: &Arc<Collection>, size: i64) -> Result<()> {
+    let mut excess = i64::try_from(c.size_bytes()).unwrap_or(i64::MAX).saturating_sub(size);
+    let mut scan = c.scan(false);
+    while excess > 0 {
+        let mut victims: Vec<Vec<u8>> = Vec::new();
+        let more = scan.visit(1024, &mut |row| {
+            victims.push(row.key.to_vec());
+            excess -= i64::try_from(row.doc.len_bytes()).unwrap_or(i64::MAX);
+            excess > 0
+        })?;
+        for key in &victims {
+            c.modify(key, &mut |_| Ok(Change::Delete))?;
+        }
+        if !more {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn clone(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let from = Namespace::new(cx.db, collection_name(&cx.value())?)?;
+    let to = Namespace::new(cx.db, collection_name(&cx.args.value("toCollection"))?)?;
+    if from.coll().contains('$') {
+        bail!(code::INVALID_NAMESPACE, "Invalid source collection name: {}", from.coll());
+    }
+    names::may_create(&to)?;
+    let size = to_i64(&cx.args.value("size")).unwrap_or(0);
+    if size < 1 {
+        bail!(code::INVALID_OPTIONS, "Capped collection size must be greater than zero, given {}", show(&cx.args.value("size")));
+    }
+    if to.coll().starts_with("system.buckets.") {
+        bail!(code::ILLEGAL_OPERATION, "a time-series buckets collection cannot be the target: {to}");
+    }
+    let source = cx.service.store.collection(&from)?;
+    if source.as_ref().is_some_and(|c| c.is_view() || names::is_timeseries(c)) {
+        bail!(code::COMMAND_NOT_SUPPORTED_ON_VIEW, "cloneCollectionAsCapped not supported for views: {from}");
+    }
+    let source = source.ok_or_else(|| MongoError::new(code::NAMESPACE_NOT_FOUND, format!("source collection {from} does not exist")))?;
+    if size > BYTES_MAX {
+        bail!(code::BAD_VALUE, "Capped collection size must be at most {BYTES_MAX} bytes, given {}", show(&cx.args.value("size")));
+    }
+    if let Some(there) = cx.service.store.collection(&to)? {
+        if there.is_view() {
+            bail!(code::COMMAND_NOT_SUPPORTED_ON_VIEW, "cloneCollectionAsCapped not supported for views: {to}");
+        }
+        bail!(code::NAMESPACE_EXISTS, "cloneCollectionAsCapped failed - destination collection {to} already exists. source collection: {from}");
+    }
+    let target = cx.service.store.create_collection(&to, options(size), names::new_uuid())?;
+    copy(&source, &target, size)?;
+    Ok(Outcome::Reply)
+}
+
+/// Copies the newest documents that fit.
+fn copy(from: &Arc<Collection>, to: &Collection, size: i64) -> Result<()> {
+    let mut excess = i64::try_from(from.size_bytes()).unwrap_or(i64::MAX).saturating_sub(size);
+    let mut scan = from.scan(false);
+    loop {
+        let mut batch: Vec<DocBuf> = Vec::new();
+        let more = scan.visit(256, &mut |row| {
+            if excess > 0 {
+                excess -= i64::try_from(row.doc.len_bytes()).unwrap_or(i64::MAX);
+            } else {
+                batch.push(row.doc.to_buf());
+            }
+            true
+        })?;
+        let docs: Vec<Doc<'_>> = batch.iter().map(DocBuf::doc).collect();
+        if let Some((_, e)) = to.insert(&docs, true)?.errors.into_iter().next() {
+            return Err(e);
+        }
+        if !more {
+            return Ok(());
+        }
+    }
+}
+

@@ -1,0 +1,234 @@
+//! `validate`, `dbHash`, `compact`, `validateDBMetadata`.
+
+use super::command;
+use crate::args::{Arg, Kind, arg, check_doc};
+use crate::ctx::Ctx;
+use crate::ddl::names;
+use crate::registry::{Command, flag};
+use crate::request::Outcome;
+use md5::{Digest, Md5};
+use model::{Binary, Doc, Namespace, Result, Value, bail, code};
+use std::sync::Arc;
+use store::Collection;
+
+pub(crate) static COMMANDS: &[Command] = &[
+    Command {
+        value: Kind::Collection,
+        ..command(
+            "validate",
+            "checks documents and indexes of a collection",
+            flag::LENIENT | flag::LONG,
+            &[arg("full", Kind::Any), arg("background", Kind::Any), arg("repair", Kind::Any), arg("metadata", Kind::Any), arg("checkBSONConformance", Kind::Any)],
+            validate,
+        )
+    },
+    Command {
+        aliases: &["dbhash"],
+        ..command("dbHash", "checksums of collections", flag::LENIENT | flag::LONG | flag::READ_CONCERN, &[arg("collections", Kind::Any)], db_hash)
+    },
+    Command {
+        value: Kind::Collection,
+        ..command(
+            "compact",
+            "gives back unused space",
+            flag::LONG,
+            &[arg("force", Kind::BoolLike), arg("dryRun", Kind::Bool), arg("freeSpaceTargetMB", Kind::AtLeast(1, code::BAD_VALUE))],
+            compact,
+        )
+    },
+    command(
+        "validateDBMetadata",
+        "finds what a version of the stable API does not allow",
+        flag::ADMIN,
+        &[arg("apiParameters", Kind::Object).required(), arg("db", Kind::Str), arg("collection", Kind::Str)],
+        validate_metadata,
+    ),
+];
+
+fn validate(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let ns = names::own(cx)?;
+    let on = |name: &str| cx.args.bool(name, false);
+    let (full, background, repair, metadata) = (on("full"), on("background"), on("repair"), on("metadata"));
+    if background && (full || repair) {
+        bail!(code::INVALID_OPTIONS, "Running the validate command with {{ background: true }} is not supported with 'full' or 'repair'");
+    }
+    if metadata && (full || background || repair || on("checkBSONConformance")) {
+        bail!(code::INVALID_OPTIONS, "Running the validate command with {{ metadata: true }} is not supported with any other options");
+    }
+    let c = names::existing(cx, &ns).map_err(|e| e.context(&format!("Collection '{ns}' does not exist to validate")))?;
+    if c.is_view() {
+        bail!(code::COMMAND_NOT_SUPPORTED_ON_VIEW, "Cannot validate a view");
+    }
+    let v = c.validate()?;
+    let ok = v.errors.is_empty();
+    let options = c.options();
+    let own_id = !options.doc().contains("clusteredIndex");
+    let small = |n: u64| i32::try_from(n).map_or_else(|_| Value::Int64(i64::try_from(n).unwrap_or(i64::MAX)), Value::Int32);
+    let w = &mut cx.reply;
+    w.put("ns", ns.to_string().as_str()).put("uuid", Binary { subtype: 4, bytes: &c.uuid() });
+    w.put("nInvalidDocuments", 0i32).put("nNonCompliantDocuments", 0i32).put("nrecords", small(v.documents));
+    w.put("nIndexes", small((v.index_entries.len() + usize::from(own_id)) as u64));
+    let mut keys = w.doc("keysPerIndex");
+    if own_id {
+        keys.put("_id_", small(v.documents));
+    }
+    for (name, n) in &v.index_entries {
+        keys.put(name, small(*n));
+    }
+    drop(keys);
+    let mut details = w.doc("indexDetails");
+    if own_id {
+        details.doc("_id_").put("valid", true);
+    }
+    for (name, _) in &v.index_entries {
+        details.doc(name).put("valid", ok);
+    }
+    drop(details);
+    w.put("valid", ok).put("repaired", false);
+    w.array("warnings");
+    let mut errors = w.array("errors");
+    for e in &v.errors {
+        errors.push(e);
+    }
+    drop(errors);
+    for name in ["extraIndexEntries", "missingIndexEntries", "corruptRecords"] {
+        w.array(name);
+    }
+    if !ok {
+        w.put("advice", "A corrupt namespace has been detected: restore it from a backup");
+    }
+    Ok(Outcome::Reply)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+fn db_hash(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let start_us = cx.service.clock.monotonic_us();
+    let mut chosen: Option<Vec<&str>> = None;
+    if let Value::Array(names) = cx.args.value("collections") {
+        let mut list = Vec::new();
+        for v in names.iter() {
+            match v {
+                Value::String(s) => list.push(s),
+                v => bail!(code::BAD_VALUE, "collections must be an array of strings, given {}", v.type_name()),
+            }
+        }
+        chosen = Some(list).filter(|l| !l.is_empty());
+    }
+    let mut found: Vec<(String, Arc<Collection>)> = Vec::new();
+    for e in cx.service.store.list_collections(cx.db)? {
+        let wanted = chosen.as_ref().is_none_or(|l| l.contains(&e.name.as_str()));
+        let system = e.name.starts_with("system.") && !matches!(e.name.as_str(), "system.js" | "system.views");
+        if !wanted || system {
+            continue;
+        }
+        if let Some(c) = cx.service.store.collection(&Namespace::new(cx.db, &e.name)?)?.filter(|c| !c.is_view()) {
+            found.push((e.name, c));
+        }
+    }
+    let mut whole = Md5::new();
+    let mut sums = Vec::new();
+    for (name, c) in &found {
+        let sum = hash(c)?;
+        whole.update(sum.as_bytes());
+        sums.push((name, sum));
+    }
+    cx.reply.put("host", &cx.service.config.host);
+    let mut out = cx.reply.doc("collections");
+    for (name, sum) in &sums {
+        out.put(name, sum);
+    }
+    drop(out);
+    let mut capped = cx.reply.array("capped");
+    for (name, _) in found.iter().filter(|(_, c)| names::is_capped(c)) {
+        capped.push(name);
+    }
+    drop(capped);
+    let mut uuids = cx.reply.doc("uuids");
+    for (name, c) in &found {
+        uuids.put(name, Binary { subtype: 4, bytes: &c.uuid() });
+    }
+    drop(uuids);
+    let millis = i32::try_from((cx.service.clock.monotonic_us() - start_us) / 1000).unwrap_or(i32::MAX);
+    cx.reply.put("md5", hex(&whole.finalize()).as_str()).put("timeMillis", millis);
+    Ok(Outcome::Reply)
+}
+
+/// MD5 over the documents in order of `_id`.
+fn hash(c: &Arc<Collection>) -> Result<String> {
+    let mut md5 = Md5::new();
+    let mut scan = c.scan_keys(None, None, false);
+    while scan.visit(1024, &mut |row| {
+        md5.update(row.doc.as_bytes());
+        true
+    })? {}
+    Ok(hex(&md5.finalize()))
+}
+
+fn compact(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let ns = names::own(cx)?;
+    names::not_view(cx, &ns).map_err(|e| if e.code() == code::NAMESPACE_NOT_FOUND { names::not_found(&ns) } else { e })?;
+    // The engine rewrites files by itself all the time; nothing is held back that could be freed on demand.
+    if cx.args.bool("dryRun", false) {
+        cx.reply.put("estimatedBytesFreed", 0i32);
+    } else {
+        cx.service.flush()?;
+        cx.reply.put("bytesFreed", 0i32);
+    }
+    Ok(Outcome::Reply)
+}
+
+/// What stands in the way of version 1: `(code, name, sentence)`.
+fn api_errors(c: &Collection) -> Vec<String> {
+    let special = |key: Doc<'_>| key.iter().any(|(_, v)| matches!(v, Value::String("text" | "geoHaystack")));
+    let indexes = c.indexes();
+    let bad = indexes.iter().filter(|i| special(i.key_pattern()) || i.is_sparse());
+    bad.map(|i| format!("The index with name {} is not allowed in API version 1.", i.name())).collect()
+}
+
+fn validate_metadata(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    static TABLE: &[Arg] = &[arg("version", Kind::Str).required(), arg("strict", Kind::Bool), arg("deprecationErrors", Kind::Bool)];
+    let api = check_doc("validateDBMetadata.apiParameters", TABLE, cx.args.doc("apiParameters").unwrap_or(Doc::EMPTY))?;
+    let db = cx.args.str("db");
+    if let Some(db) = db {
+        check_db(db)?;
+    }
+    let coll = cx.args.str("collection");
+    if let Some(coll) = coll {
+        Namespace::new(db.unwrap_or("admin"), coll)?;
+    }
+    let strict = api.bool("strict", false) && api.str("version") == Some("1");
+    let mut found: Vec<(Namespace, String)> = Vec::new();
+    if strict {
+        for name in cx.service.store.list_databases()?.into_iter().filter(|n| db.is_none_or(|d| d == n)) {
+            for e in cx.service.store.list_collections(&name)?.into_iter().filter(|e| coll.is_none_or(|c| c == e.name)) {
+                let ns = Namespace::new(&name, &e.name)?;
+                if let Some(c) = cx.service.store.collection(&ns)? {
+                    found.extend(api_errors(&c).into_iter().map(|m| (ns.clone(), m)));
+                }
+            }
+        }
+    }
+    let mut out = cx.reply.array("apiVersionErrors");
+    for (ns, message) in &found {
+        let mut one = out.doc();
+        one.put("ns", ns.to_string().as_str()).put("code", code::API_STRICT_ERROR).put("codeName", "APIStrictError").put("errmsg", message);
+    }
+    Ok(Outcome::Reply)
+}
+
+/// This command's own words for bad database names.
+fn check_db(db: &str) -> Result<()> {
+    if db.is_empty() {
+        bail!(28_539, "the database name must not be empty");
+    }
+    if db.len() > 63 || db.contains(['.', '\0']) {
+        bail!(code::INVALID_NAMESPACE, "Invalid database name: '{db}'");
+    }
+    if db.contains(['/', '\\', ' ', '"']) {
+        bail!(13_280, "invalid db name: {db}");
+    }
+    Ok(())
+}

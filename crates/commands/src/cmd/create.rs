@@ -1,0 +1,282 @@
+//! `create`: collections, capped and clustered ones, time series, views. The options are checked here and kept in the
+//! catalog as `listCollections` shows them.
+
+use super::command;
+use crate::args::{Arg, Args, Kind, arg, check_doc, show, to_i64};
+use crate::ctx::Ctx;
+use crate::ddl::{encrypted, index_spec, names, timeseries, view};
+use crate::registry::{Command, flag};
+use crate::request::Outcome;
+use model::{Array, Doc, DocBuf, Namespace, Result, Tag, Value, bail, code};
+
+pub(crate) static ARGS: &[Arg] = &[
+    arg("capped", Kind::BoolLike),
+    arg("autoIndexId", Kind::BoolLike),
+    arg("idIndex", Kind::Object),
+    arg("size", Kind::Number),
+    arg("max", Kind::Number),
+    arg("storageEngine", Kind::Object),
+    arg("validator", Kind::Object),
+    arg("validationLevel", Kind::Str),
+    arg("validationAction", Kind::Str),
+    arg("indexOptionDefaults", Kind::Object),
+    arg("viewOn", Kind::Str),
+    arg("pipeline", Kind::Array),
+    arg("collation", Kind::Object),
+    arg("recordPreImages", Kind::BoolLike),
+    arg("changeStreamPreAndPostImages", Kind::Object),
+    arg("timeseries", Kind::Object),
+    arg("clusteredIndex", Kind::OneOf(&[Tag::DOCUMENT, Tag::BOOL])),
+    arg("expireAfterSeconds", Kind::OneOf(&[Tag::STRING, Tag::INT64, Tag::INT32, Tag::DECIMAL128, Tag::DOUBLE])),
+    arg("encryptedFields", Kind::Object),
+    arg("temp", Kind::BoolLike),
+    arg("flags", Kind::Number),
+    arg("recordIdsReplicated", Kind::Bool),
+];
+
+pub(crate) static COMMANDS: &[Command] = &[Command {
+    value: Kind::Collection,
+    ..command("create", "creates a collection or view", flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE, ARGS, run)
+}];
+
+/// Largest capped collection: a petabyte.
+const CAPPED_BYTES_MAX: i64 = 1 << 50;
+
+fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let ns = names::own(cx)?;
+    let options = check(cx, &ns)?;
+    names::may_create(&ns)?;
+    if let Some(there) = cx.service.store.collection(&ns)? {
+        if same_options(there.options().doc(), options.doc()) {
+            return Ok(Outcome::Reply);
+        }
+        bail!(code::NAMESPACE_EXISTS, "namespace {ns} already exists, but with different options: {:?}", there.options().doc());
+    }
+    cx.service.store.create_collection(&ns, options, names::new_uuid())?;
+    Ok(Outcome::Reply)
+}
+
+fn same_options(a: Doc<'_>, b: Doc<'_>) -> bool {
+    a.count() == b.count() && a.iter().all(|(k, v)| b.get(k).is_some_and(|w| model::compare(&v, &w).is_eq()))
+}
+
+/// Checks all options and returns them as they are kept.
+fn check(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<DocBuf> {
+    let a = &cx.args;
+    let images = pre_images(a)?;
+    let encrypted_fields = a.doc("encryptedFields");
+    if let Some(d) = encrypted_fields {
+        encrypted::check(d)?;
+        if a.has("timeseries") || a.has("viewOn") {
+            bail!(6_346_401, "Encrypted collections cannot be views or time-series collections");
+        }
+        if a.bool("capped", false) {
+            bail!(6_367_301, "Encrypted collections cannot be capped");
+        }
+    }
+    validation_words(a)?;
+    let capped = capped(a)?;
+    let series = a.doc("timeseries").map(timeseries::create).transpose()?;
+    let clustered = clustered(a)?;
+    if let Some(spec) = a.doc("idIndex") {
+        index_spec::check_id_index(spec, a.doc("collation"))?;
+    }
+    conflicts(a, ns, images)?;
+    let collation = a.doc("collation").filter(|c| c.field("locale").as_str() != Some("simple"));
+    if let Some(c) = collation {
+        cx.service.check_collation(c)?;
+    }
+    if let Some(source) = a.str("viewOn") {
+        return view_options(cx, ns, source, collation);
+    }
+    if let Some(v) = a.doc("validator") {
+        cx.service.check_validator(ns, v)?;
+    }
+    let expire = expire(a, series.is_some() || clustered.is_some(), cx.now_ms())?;
+    Ok(DocBuf::build(|w| {
+        if let Some((size, max)) = capped {
+            w.put("capped", true).put("size", size);
+            if let Some(max) = max {
+                w.put("max", max);
+            }
+        }
+        for name in ["storageEngine", "indexOptionDefaults", "validator", "validationLevel", "validationAction"] {
+            w.put(name, a.value(name));
+        }
+        if images == Some(true) {
+            w.doc("changeStreamPreAndPostImages").put("enabled", true);
+        }
+        for (name, value) in [("timeseries", &series), ("clusteredIndex", &clustered)] {
+            if let Some(d) = value {
+                w.put(name, d);
+            }
+        }
+        if let Some(seconds) = expire {
+            w.put("expireAfterSeconds", seconds);
+        }
+        if let Some(c) = collation {
+            w.put("collation", c);
+        }
+        if let Some(d) = encrypted_fields {
+            w.put("encryptedFields", d);
+        }
+    }))
+}
+
+fn view_options(cx: &Ctx<'_, '_>, ns: &Namespace, source: &str, collation: Option<Doc<'_>>) -> Result<DocBuf> {
+    view::check_source(ns.db(), source)?;
+    let pipeline = cx.args.array("pipeline").unwrap_or(Array::EMPTY);
+    view::check_pipeline(pipeline)?;
+    let definition = DocBuf::build(|w| {
+        w.put("viewOn", source);
+        let mut out = w.array("pipeline");
+        for stage in pipeline.iter().filter(|s| s.as_doc().is_some()) {
+            out.push(stage);
+        }
+        drop(out);
+        if let Some(c) = collation {
+            w.put("collation", c);
+        }
+    });
+    view::check_cycle(cx, ns, definition.doc())?;
+    Ok(definition)
+}
+
+/// Options that exclude one another.
+fn conflicts(a: &Args<'_>, ns: &Namespace, images: Option<bool>) -> Result<()> {
+    let refuse = |first: &str, second: &str| -> Result<()> {
+        bail!(code::INVALID_OPTIONS, "the options '{first}' and '{second}' cannot be given together");
+    };
+    let any = |names: &[&'static str]| names.iter().copied().find(|n| a.has(n));
+    if a.has("pipeline") && !a.has("viewOn") {
+        bail!(code::INVALID_OPTIONS, "'pipeline' requires 'viewOn' to also be specified");
+    }
+    if a.has("viewOn") {
+        let excluded = ["idIndex", "timeseries", "clusteredIndex", "validator", "validationLevel", "validationAction", "storageEngine"];
+        if let Some(name) = any(&excluded) {
+            return refuse("viewOn", name);
+        }
+        if images == Some(true) || a.bool("capped", false) {
+            return refuse("viewOn", "capped or changeStreamPreAndPostImages");
+        }
+    }
+    if a.has("timeseries") {
+        let excluded = ["idIndex", "size", "max", "validator", "validationLevel", "validationAction", "clusteredIndex", "changeStreamPreAndPostImages"];
+        if let Some(name) = any(&excluded) {
+            return refuse("timeseries", name);
+        }
+        if a.bool("capped", false) {
+            return refuse("timeseries", "capped");
+        }
+    } else if ns.coll().starts_with("system.buckets.") {
+        bail!(code::ILLEGAL_OPERATION, "a collection named {ns} needs the option 'timeseries'");
+    }
+    if a.has("clusteredIndex") {
+        if a.has("idIndex") {
+            return refuse("clusteredIndex", "idIndex");
+        }
+        if a.bool("capped", false) {
+            return refuse("clusteredIndex", "capped");
+        }
+    }
+    Ok(())
+}
+
+/// `(size, max)` of a capped collection.
+fn capped(a: &Args<'_>) -> Result<Option<(i64, Option<i32>)>> {
+    let size = a.has("size").then(|| to_i64(&a.value("size")).unwrap_or(0));
+    if let Some(size) = size
+        && !(1..=CAPPED_BYTES_MAX).contains(&size)
+    {
+        bail!(code::BAD_VALUE, "size must be 1 to {CAPPED_BYTES_MAX} bytes, given {}", show(&a.value("size")));
+    }
+    let max = a.int("max");
+    if let Some(max) = max
+        && max > i64::from(i32::MAX)
+    {
+        bail!(code::BAD_VALUE, "max must be less than 2^31, given {}", show(&a.value("max")));
+    }
+    if !a.bool("capped", false) {
+        return Ok(None);
+    }
+    let Some(size) = size else {
+        bail!(code::INVALID_OPTIONS, "the 'size' field is required when 'capped' is true");
+    };
+    Ok(Some((size, max.filter(|m| *m > 0).map(|m| m as i32))))
+}
+
+/// Level and action of validation.
+///
+/// # Errors
+/// 2 BadValue for a word that is not known.
+pub(crate) fn validation_words(a: &Args<'_>) -> Result<()> {
+    for (name, words) in [("validationLevel", &["off", "strict", "moderate"][..]), ("validationAction", &["error", "warn", "errorAndLog"])] {
+        if let Some(word) = a.str(name)
+            && !words.contains(&word)
+        {
+            bail!(code::BAD_VALUE, "Enumeration value '{word}' for field '{name}' is not a valid value, allowed are {}", words.join(", "));
+        }
+    }
+    Ok(())
+}
+
+/// Whether images before and after changes are kept, when given.
+///
+/// # Errors
+/// 14, 40414, 40415.
+pub(crate) fn pre_images(a: &Args<'_>) -> Result<Option<bool>> {
+    static TABLE: &[Arg] = &[arg("enabled", Kind::Bool).required()];
+    let Some(d) = a.doc("changeStreamPreAndPostImages") else { return Ok(None) };
+    Ok(Some(check_doc("changeStreamPreAndPostImages", TABLE, d)?.bool("enabled", false)))
+}
+
+fn clustered(a: &Args<'_>) -> Result<Option<DocBuf>> {
+    static TABLE: &[Arg] = &[
+        arg("key", Kind::Object).required(),
+        arg("unique", Kind::Bool).required(),
+        arg("name", Kind::Str),
+        arg("v", Kind::Number),
+    ];
+    let spec = match a.value("clusteredIndex") {
+        Value::Missing | Value::Bool(false) => return Ok(None),
+        Value::Document(d) => d,
+        _ => bail!(code::INVALID_INDEX_SPECIFICATION_OPTION, "clusteredIndex: true is reserved for time-series buckets, give {{key: {{_id: 1}}, unique: true}}"),
+    };
+    let args = check_doc("create.clusteredIndex", TABLE, spec)?;
+    let key = args.doc("key").unwrap_or(Doc::EMPTY);
+    let on_id = key.count() == 1 && key.field("_id").as_i64_exact() == Some(1);
+    if !on_id {
+        bail!(code::INVALID_INDEX_SPECIFICATION_OPTION, "The 'clusteredIndex' option is only supported for key: {{_id: 1}}, given {key:?}");
+    }
+    if !args.bool("unique", false) {
+        bail!(5_979_700, "The 'clusteredIndex' option requires unique: true to be specified");
+    }
+    let name = args.str("name").unwrap_or("_id_");
+    Ok(Some(model::doc! { "v": 2i32, "key": { "_id": 1i32 }, "name": name, "unique": true }))
+}
+
+/// Seconds after which documents of a time-series or clustered collection expire; `None` is never.
+///
+/// # Errors
+/// 72 InvalidOptions, also for an age that reaches back before the epoch.
+pub(crate) fn expire_seconds(v: &Value<'_>, now_ms: i64) -> Result<Option<i64>> {
+    let max = now_ms / 1000;
+    match v {
+        Value::String("off") => Ok(None),
+        Value::String(other) => bail!(code::INVALID_OPTIONS, "expireAfterSeconds must be a number or 'off', given '{other}'"),
+        v => match to_i64(v) {
+            Some(n) if (0..=max).contains(&n) => Ok(Some(n)),
+            _ => bail!(code::INVALID_OPTIONS, "expireAfterSeconds must be 0 to {max} (the seconds since the epoch), given {}", show(v)),
+        },
+    }
+}
+
+fn expire(a: &Args<'_>, allowed: bool, now_ms: i64) -> Result<Option<i64>> {
+    if !a.has("expireAfterSeconds") {
+        return Ok(None);
+    }
+    if !allowed {
+        bail!(code::INVALID_OPTIONS, "'expireAfterSeconds' is only supported on time-series collections or when the 'clusteredIndex' option is specified");
+    }
+    expire_seconds(&a.value("expireAfterSeconds"), now_ms)
+}

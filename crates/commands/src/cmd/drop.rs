@@ -1,0 +1,143 @@
+//! `drop`, `dropDatabase`, `renameCollection`.
+
+use super::command;
+use crate::args::{Kind, arg, wrong_type};
+use crate::ctx::Ctx;
+use crate::ddl::names;
+use crate::generic;
+use crate::registry::{Command, flag};
+use crate::request::Outcome;
+use model::{MongoError, Namespace, Result, Tag, Value, bail, code};
+
+const WRITES: u32 = flag::WRITE_CONCERN | flag::WRITE;
+
+pub(crate) static COMMANDS: &[Command] = &[
+    Command {
+        value: Kind::Collection,
+        ..command(
+            "drop",
+            "drops a collection or view",
+            flag::API_V1 | WRITES,
+            &[arg("collectionUUID", Kind::OneOf(&[Tag::BINARY])), arg("encryptedFields", Kind::Object)],
+            drop_collection,
+        )
+    },
+    command("dropDatabase", "drops a database", flag::API_V1 | WRITES, &[], drop_database),
+    Command {
+        value: Kind::Str,
+        ..command(
+            "renameCollection",
+            "renames a collection",
+            flag::ADMIN | WRITES,
+            &[
+                arg("to", Kind::Str).required(),
+                arg("dropTarget", Kind::OneOf(&[Tag::BOOL, Tag::BINARY])),
+                arg("stayTemp", Kind::BoolLike),
+                arg("collectionUUID", Kind::OneOf(&[Tag::BINARY])),
+            ],
+            rename,
+        )
+    },
+];
+
+fn killed(what: &str) -> MongoError {
+    MongoError::new(code::QUERY_PLAN_KILLED, what)
+}
+
+/// Checks that a namespace has the identity the client expects.
+pub(crate) fn check_uuid(cx: &Ctx<'_, '_>, ns: &Namespace, there: Option<[u8; 16]>) -> Result<()> {
+    let Value::Binary(_) = cx.args.value("collectionUUID") else { return Ok(()) };
+    let wanted = generic::uuid(&cx.args.value("collectionUUID"))?;
+    if there == Some(wanted) {
+        return Ok(());
+    }
+    let owner = cx.service.store.list_collections(ns.db())?.into_iter().find(|e| e.row.uuid == wanted).map(|e| e.name);
+    let extra = model::DocBuf::build(|w| {
+        w.put("db", ns.db()).put("collectionUUID", cx.args.value("collectionUUID")).put("expectedCollection", ns.coll());
+        w.put("actualCollection", owner.as_deref().map_or(Value::Null, Value::String));
+    });
+    Err(MongoError::new(361, format!("Collection UUID does not match that specified for {ns}")).extra(extra))
+}
+
+fn drop_collection(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let ns = names::own(cx)?;
+    let there = cx.service.store.collection(&ns)?;
+    check_uuid(cx, &ns, there.map(|c| c.uuid()))?;
+    if let Some(indexes) = cx.service.store.drop_collection(&ns)? {
+        cx.service.forget(&ns, &killed(&format!("collection dropped: {ns}")));
+        let shown = i32::try_from(indexes).unwrap_or(i32::MAX);
+        if shown > 0 {
+            cx.reply.put("nIndexesWas", shown);
+        }
+        cx.reply.put("ns", ns.to_string().as_str());
+    }
+    Ok(Outcome::Reply)
+}
+
+fn drop_database(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    if cx.value().as_i64_exact() != Some(1) {
+        bail!(5_255_100, "Expected 1 as the value of dropDatabase, given {}", crate::args::show(&cx.value()));
+    }
+    if matches!(cx.db, "admin" | "config" | "local") {
+        bail!(code::ILLEGAL_OPERATION, "Dropping the '{}' database is prohibited", cx.db);
+    }
+    for e in cx.service.store.list_collections(cx.db)? {
+        let ns = Namespace::new(cx.db, &e.name)?;
+        cx.service.store.drop_collection(&ns)?;
+        cx.service.forget(&ns, &killed(&format!("database dropped: {}", cx.db)));
+    }
+    Ok(Outcome::Reply)
+}
+
+fn rename(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let from = Namespace::parse(cx.value().as_str().unwrap_or(""))?;
+    let to = Namespace::parse(cx.args.str("to").unwrap_or(""))?;
+    names::may_create(&to)?;
+    let drop_target = drop_target(cx, &from, &to)?;
+    for ns in [&from, &to] {
+        if ns.is_system() && ns.coll() != "system.js" || matches!(ns.db(), "local" | "config") {
+            bail!(code::ILLEGAL_OPERATION, "renaming system collections is not allowed: {ns}");
+        }
+    }
+    if from == to {
+        bail!(code::ILLEGAL_OPERATION, "Can't rename a collection to itself: {from}");
+    }
+    if from.db() != to.db() && from.db().eq_ignore_ascii_case(to.db()) {
+        bail!(13_297, "db already exists with different case, already have: [{}] trying to create [{}]", from.db(), to.db());
+    }
+    let source = cx.service.store.collection(&from)?.ok_or_else(|| {
+        MongoError::new(code::NAMESPACE_NOT_FOUND, format!("Source collection {from} does not exist"))
+    })?;
+    check_uuid(cx, &from, Some(source.uuid()))?;
+    if source.is_view() || names::is_timeseries(&source) {
+        bail!(code::COMMAND_NOT_SUPPORTED_ON_VIEW, "cannot rename view or time-series collection: {from}");
+    }
+    cx.service.store.rename_collection(&from, &to, drop_target)?;
+    for ns in [&from, &to] {
+        cx.service.forget(ns, &killed(&format!("collection renamed: {ns}")));
+    }
+    Ok(Outcome::Reply)
+}
+
+/// True, false, or the identity of the collection that may be replaced.
+fn drop_target(cx: &Ctx<'_, '_>, from: &Namespace, to: &Namespace) -> Result<bool> {
+    match cx.args.value("dropTarget") {
+        Value::Missing => Ok(false),
+        Value::Bool(b) => Ok(b),
+        v @ Value::Binary(b) => {
+            if b.subtype != 4 {
+                bail!(code::INVALID_UUID, "dropTarget must be a UUID of subtype 4, given subtype {}", b.subtype);
+            }
+            let wanted = generic::uuid(&v)?;
+            if from.db() != to.db() {
+                bail!(code::INVALID_OPTIONS, "dropTarget as a UUID is not supported across databases");
+            }
+            let there = cx.service.store.collection(to)?.map(|c| c.uuid());
+            if there != Some(wanted) {
+                return Err(MongoError::new(361, format!("dropTarget does not match the UUID of {to}")));
+            }
+            Ok(true)
+        }
+        v => Err(wrong_type("renameCollection.dropTarget", &v, &[Tag::BOOL, Tag::BINARY])),
+    }
+}

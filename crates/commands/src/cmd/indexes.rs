@@ -1,0 +1,267 @@
+//! `createIndexes`, `listIndexes`, `dropIndexes`.
+
+use super::command;
+use super::list::{batch_size, id_index};
+use crate::args::{Kind, arg, wrong_type};
+use crate::ctx::Ctx;
+use crate::cursors::{BatchLimit, CursorInfo};
+use crate::ddl::{index_spec, names};
+use crate::listing::Listing;
+use crate::registry::{Command, flag};
+use crate::request::Outcome;
+use model::{Array, Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
+use std::sync::Arc;
+use store::{Collection, Index};
+
+pub(crate) static COMMANDS: &[Command] = &[
+    Command {
+        value: Kind::Collection,
+        ..command(
+            "createIndexes",
+            "builds indexes",
+            flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE | flag::LONG,
+            &[
+                arg("indexes", Kind::Array).required(),
+                arg("ignoreUnknownIndexOptions", Kind::Bool),
+                arg("commitQuorum", Kind::OneOf(&[Tag::STRING, Tag::INT64, Tag::INT32, Tag::DECIMAL128, Tag::DOUBLE])),
+                arg("collectionUUID", Kind::OneOf(&[Tag::BINARY])),
+            ],
+            create,
+        )
+    },
+    Command {
+        value: Kind::OneOf(&[Tag::STRING, Tag::BINARY]),
+        ..command(
+            "listIndexes",
+            "indexes of a collection",
+            flag::API_V1,
+            &[arg("cursor", Kind::Object), arg("includeBuildUUIDs", Kind::BoolLike), arg("includeIndexBuildInfo", Kind::BoolLike)],
+            list,
+        )
+    },
+    Command {
+        aliases: &["deleteIndexes"],
+        value: Kind::Collection,
+        ..command(
+            "dropIndexes",
+            "drops indexes",
+            flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE,
+            &[
+                arg("index", Kind::OneOf(&[Tag::STRING, Tag::ARRAY, Tag::DOCUMENT])).required(),
+                arg("collectionUUID", Kind::OneOf(&[Tag::BINARY])),
+            ],
+            drop_indexes,
+        )
+    },
+];
+
+const INDEXES_MAX: usize = 64;
+
+/// Indexes with `_id_`, which clustered collections and time series have not.
+fn count(c: &Collection) -> usize {
+    let options = c.options();
+    let own_id = !options.doc().contains("clusteredIndex") && !options.doc().contains("timeseries");
+    c.indexes().len() + usize::from(own_id)
+}
+
+fn shown(n: usize) -> i32 {
+    i32::try_from(n).unwrap_or(i32::MAX)
+}
+
+fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let ns = names::own(cx)?;
+    names::may_create(&ns)?;
+    let documents = cx.args.documents("createIndexes", "indexes")?;
+    if documents.is_empty() {
+        bail!(code::BAD_VALUE, "Must specify at least one index to create");
+    }
+    let there = cx.service.store.collection(&ns)?;
+    if there.as_ref().is_some_and(|c| c.is_view()) {
+        bail!(code::COMMAND_NOT_SUPPORTED_ON_VIEW, "Cannot create indexes on view {ns}");
+    }
+    let options = there.as_ref().map_or_else(DocBuf::new, |c| c.options().as_ref().clone());
+    let ignore = cx.args.bool("ignoreUnknownIndexOptions", false);
+    let mut wanted: Vec<DocBuf> = Vec::new();
+    for d in documents {
+        let Some(spec) = index_spec::check(d, options.doc(), ignore)? else { continue };
+        if let Some(c) = spec.doc().field("collation").as_doc() {
+            cx.service.check_collation(c)?;
+        }
+        if let Some(f) = spec.doc().field("partialFilterExpression").as_doc() {
+            cx.service.matcher(f)?;
+        }
+        let mut twice = false;
+        for other in &wanted {
+            twice |= index_spec::conflicts(spec.doc(), other.doc())?;
+        }
+        if twice {
+            bail!(code::INDEX_OPTIONS_CONFLICT, "Identical index already exists in the same command: {:?}", spec.doc());
+        }
+        wanted.push(spec);
+    }
+    let missing = match &there {
+        Some(c) => missing(c, wanted)?,
+        None => wanted,
+    };
+    let (c, created) = match there {
+        Some(c) => (c, false),
+        None => (cx.service.store.create_collection(&ns, DocBuf::new(), names::new_uuid())?, true),
+    };
+    let before = count(&c);
+    if before + missing.len() > INDEXES_MAX {
+        bail!(code::CANNOT_CREATE_INDEX, "add index fails, too many indexes for {ns}: {before} there, {} wanted, {INDEXES_MAX} allowed", missing.len());
+    }
+    let none = missing.is_empty();
+    build(&c, missing)?;
+    cx.reply.put("numIndexesBefore", shown(before)).put("numIndexesAfter", shown(count(&c)));
+    cx.reply.put("createdCollectionAutomatically", created);
+    if none {
+        cx.reply.put("note", "all indexes already exist");
+    }
+    Ok(Outcome::Reply)
+}
+
+/// Those of `wanted` that are not there yet.
+fn missing(c: &Collection, wanted: Vec<DocBuf>) -> Result<Vec<DocBuf>> {
+    let mut out = Vec::new();
+    for spec in wanted {
+        let mut there = false;
+        for old in c.indexes().iter() {
+            there |= index_spec::conflicts(spec.doc(), old.spec())?;
+        }
+        if !there {
+            out.push(spec);
+        }
+    }
+    Ok(out)
+}
+
+/// All or none.
+fn build(c: &Arc<Collection>, specs: Vec<DocBuf>) -> Result<()> {
+    let mut built: Vec<String> = Vec::new();
+    for spec in specs {
+        let name = spec.doc().field("name").as_str().unwrap_or("").to_owned();
+        if let Err(e) = c.create_index(spec) {
+            for name in built {
+                c.drop_index(&name)?;
+            }
+            return Err(e);
+        }
+        built.push(name);
+    }
+    Ok(())
+}
+
+/// The collection of `listIndexes`, by name or UUID.
+fn listed(cx: &Ctx<'_, '_>) -> Result<Namespace> {
+    match cx.value() {
+        Value::String(s) => Namespace::new(cx.db, s),
+        v => {
+            let wanted = crate::generic::uuid(&v).map_err(|_| {
+                MongoError::new(code::INVALID_NAMESPACE, "collection name has invalid type, expected a string or a UUID")
+            })?;
+            let entry = cx.service.store.list_collections(cx.db)?.into_iter().find(|e| e.row.uuid == wanted);
+            let entry = entry.ok_or_else(|| MongoError::new(code::NAMESPACE_NOT_FOUND, "Unable to resolve the UUID to a collection"))?;
+            Namespace::new(cx.db, &entry.name)
+        }
+    }
+}
+
+fn list(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let ns = listed(cx)?;
+    let size = batch_size(cx)?;
+    let c = names::existing(cx, &ns).map_err(|_| MongoError::new(code::NAMESPACE_NOT_FOUND, format!("ns does not exist: {ns}")))?;
+    if c.is_view() {
+        bail!(code::COMMAND_NOT_SUPPORTED_ON_VIEW, "Namespace {ns} is a view, not a collection");
+    }
+    if cx.args.bool("includeBuildUUIDs", false) && cx.args.bool("includeIndexBuildInfo", false) {
+        bail!(code::INVALID_OPTIONS, "includeBuildUUIDs and includeIndexBuildInfo cannot both be set to true");
+    }
+    let options = c.options();
+    let mut specs = Vec::new();
+    match options.doc().field("clusteredIndex") {
+        Value::Document(d) => {
+            let mut d = d.to_buf();
+            d.put("clustered", true);
+            specs.push(d);
+        }
+        _ if names::is_timeseries(&c) => {}
+        _ => specs.push(id_index(options.doc())),
+    }
+    specs.extend(c.indexes().iter().filter(|i| i.is_ready()).map(|i| i.spec().to_buf()));
+    if cx.args.bool("includeIndexBuildInfo", false) {
+        specs = specs.iter().map(|s| model::doc! { "spec": s }).collect();
+    }
+    let info = CursorInfo { ns: ns.to_string(), ..cx.cursor_info() };
+    cx.first_batch(Box::new(Listing::new(specs)), info, BatchLimit::of(size), false)?;
+    Ok(Outcome::Reply)
+}
+
+fn drop_indexes(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let ns = names::own(cx)?;
+    let c = names::not_view(cx, &ns)?;
+    let before = count(&c);
+    let chosen = chosen(&c, cx.args.value("index"))?;
+    let all = matches!(cx.args.value("index"), Value::String("*"));
+    for index in &chosen {
+        c.drop_index(index.name())?;
+    }
+    let why = MongoError::new(code::QUERY_PLAN_KILLED, format!("index dropped on {ns}"));
+    if !chosen.is_empty() {
+        cx.service.cursors.invalidate(ns.db(), Some(ns.coll()), &why);
+    }
+    cx.reply.put("nIndexesWas", shown(before));
+    if all {
+        cx.reply.put("msg", "non-_id indexes dropped for collection");
+    }
+    Ok(Outcome::Reply)
+}
+
+fn chosen(c: &Collection, wanted: Value<'_>) -> Result<Vec<Arc<Index>>> {
+    let indexes = c.indexes();
+    match wanted {
+        Value::String("*") => Ok(indexes.as_ref().clone()),
+        Value::String(name) => by_name(&indexes, name).map(|i| vec![i]),
+        Value::Document(key) => by_key(&indexes, key).map(|i| vec![i]),
+        Value::Array(names) => several(&indexes, names),
+        v => Err(wrong_type("dropIndexes.index", &v, &[Tag::STRING, Tag::ARRAY, Tag::DOCUMENT])),
+    }
+}
+
+fn several(indexes: &[Arc<Index>], names: Array<'_>) -> Result<Vec<Arc<Index>>> {
+    let mut out: Vec<Arc<Index>> = Vec::new();
+    for v in names.iter() {
+        let name = v.as_str().ok_or_else(|| wrong_type("dropIndexes.index", &v, &[Tag::STRING]))?;
+        if name == "*" {
+            if names.len() == 1 {
+                return Ok(indexes.to_vec());
+            }
+            bail!(code::INDEX_NOT_FOUND, "index not found with name [*]");
+        }
+        let found = by_name(indexes, name)?;
+        if !out.iter().any(|o| o.name() == found.name()) {
+            out.push(found);
+        }
+    }
+    Ok(out)
+}
+
+fn by_name(indexes: &[Arc<Index>], name: &str) -> Result<Arc<Index>> {
+    if name == "_id_" {
+        bail!(code::INVALID_OPTIONS, "cannot drop _id index");
+    }
+    let found = indexes.iter().find(|i| i.name() == name).cloned();
+    found.ok_or_else(|| MongoError::new(code::INDEX_NOT_FOUND, format!("index not found with name [{name}]")))
+}
+
+fn by_key(indexes: &[Arc<Index>], key: Doc<'_>) -> Result<Arc<Index>> {
+    if index_spec::is_id_key(key) {
+        bail!(code::INVALID_OPTIONS, "cannot drop _id index");
+    }
+    let mut found = indexes.iter().filter(|i| index_spec::same_key(i.key_pattern(), key));
+    match (found.next(), found.next()) {
+        (None, _) => bail!(code::INDEX_NOT_FOUND, "can't find index with key: {key:?}"),
+        (Some(_), Some(_)) => bail!(181, "{} indexes found for key: {key:?}, identify by name instead", 2 + found.count()),
+        (Some(one), None) => Ok(one.clone()),
+    }
+}

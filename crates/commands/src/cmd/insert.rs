@@ -1,0 +1,114 @@
+//! `insert`.
+
+use crate::args::{Arg, Kind, arg};
+use crate::ctx::Ctx;
+use crate::ddl::names;
+use crate::registry::{Command, OpClass};
+use crate::request::Outcome;
+use crate::write;
+use model::{Doc, DocBuf, MongoError, Namespace, ObjectId, Result, Tag, Timestamp, Value, bail, code};
+use std::sync::Arc;
+use store::Collection;
+
+static ARGS: &[Arg] = &[
+    arg("documents", Kind::Array).required(),
+    arg("ordered", Kind::Bool),
+    arg("bypassDocumentValidation", Kind::BoolLike),
+    arg("stmtId", Kind::Number),
+    arg("stmtIds", Kind::Array),
+    arg("encryptionInformation", Kind::Object),
+    arg("bypassEmptyTsReplacement", Kind::Bool),
+    arg("collectionUUID", Kind::OneOf(&[Tag::BINARY])),
+    arg("isTimeseriesNamespace", Kind::Bool),
+];
+
+pub(crate) static COMMANDS: &[Command] = &[Command {
+    value: Kind::Collection,
+    class: OpClass::Insert,
+    ..super::command("insert", "inserts documents", write::FLAGS, ARGS, run)
+}];
+
+fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let ns = names::own(cx)?;
+    let documents = cx.args.documents("insert", "documents")?;
+    write::check_batch(documents.len())?;
+    let ordered = cx.args.bool("ordered", true);
+    cx.service.counters.add(OpClass::Insert, i64::try_from(documents.len()).unwrap_or(0) - 1);
+    let coll = collection(cx, &ns)?;
+    let validate = if cx.args.bool("bypassDocumentValidation", false) { None } else { write::Validator::of(cx.service, &coll)? };
+    let mut errors: Vec<(usize, MongoError)> = Vec::new();
+    let mut ready: Vec<(usize, DocBuf)> = Vec::with_capacity(documents.len());
+    for (i, d) in documents.iter().enumerate() {
+        let prepared = prepare(cx, *d, i).and_then(|p| match &validate {
+            Some(v) => v.check(p.doc()).map(|()| p),
+            None => Ok(p),
+        });
+        match prepared {
+            Ok(p) => ready.push((i, p)),
+            Err(e) => {
+                errors.push((i, e));
+                if ordered {
+                    break;
+                }
+            }
+        }
+    }
+    let docs: Vec<Doc<'_>> = ready.iter().map(|(_, d)| d.doc()).collect();
+    let done = coll.insert(&docs, ordered)?;
+    let stopped = ordered && !done.errors.is_empty();
+    if stopped {
+        errors.clear();
+    }
+    let position = |at: usize| ready.get(at).map_or(at, |(i, _)| *i);
+    errors.extend(done.errors.into_iter().map(|(at, e)| (position(at), e)));
+    errors.sort_by_key(|(i, _)| *i);
+    cx.reply.put("n", i32::try_from(done.count).unwrap_or(i32::MAX));
+    write::errors(&mut cx.reply, &errors);
+    Ok(write::durability(cx, done.pos))
+}
+
+/// The collection, made when it is not there.
+fn collection(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<Arc<Collection>> {
+    if let Some(c) = cx.service.store.collection(ns)? {
+        super::drop::check_uuid(cx, ns, Some(c.uuid()))?;
+        if c.is_view() {
+            bail!(code::COMMAND_NOT_SUPPORTED_ON_VIEW, "Namespace {ns} is a view, not a collection");
+        }
+        return Ok(c);
+    }
+    super::drop::check_uuid(cx, ns, None)?;
+    write::create_implicitly(cx.service, ns)
+}
+
+/// The document as it is stored: `_id` there and first, empty timestamps filled.
+fn prepare(cx: &Ctx<'_, '_>, d: Doc<'_>, i: usize) -> Result<DocBuf> {
+    if d.len_bytes() > model::bson::MAX_DOCUMENT_BYTES {
+        bail!(code::BSON_OBJECT_TOO_LARGE, "object to insert too large. size in bytes: {}, max size: {}", d.len_bytes(), model::bson::MAX_DOCUMENT_BYTES);
+    }
+    let id = d.field("_id");
+    write::check_id(&id)?;
+    let fill = !cx.args.bool("bypassEmptyTsReplacement", false);
+    let empty_time = |name: &str, v: &Value<'_>| fill && name != "_id" && matches!(v, Value::Timestamp(t) if t.as_u64() == 0);
+    let first = d.first().is_some_and(|(name, _)| name == "_id");
+    if first && !d.iter().any(|(n, v)| empty_time(n, &v)) {
+        return Ok(d.to_buf());
+    }
+    let now = Timestamp { time: u32::try_from(cx.now_ms() / 1000).unwrap_or(0), increment: u32::try_from(i).unwrap_or(0).saturating_add(1) };
+    Ok(DocBuf::build(|w| {
+        match id {
+            Value::Missing => w.put("_id", ObjectId(write::new_object_id(cx.now_ms()))),
+            id => w.put("_id", id),
+        };
+        let mut seen = false;
+        for (name, v) in d.iter() {
+            if name == "_id" && !std::mem::replace(&mut seen, true) {
+                continue;
+            }
+            if empty_time(name, &v) {
+                w.put(name, now);
+            } else {
+                w.put(name, v);
+            }
+        }
+    }))
+}

@@ -1,0 +1,127 @@
+//! `listDatabases` and `listCollections`.
+
+use super::command;
+use crate::args::{Arg, Kind, arg, check_doc};
+use crate::ctx::Ctx;
+use crate::cursors::{BatchLimit, CursorInfo};
+use crate::language::Matcher;
+use crate::listing::Listing;
+use crate::registry::{Command, flag};
+use crate::request::Outcome;
+use model::{Binary, Doc, DocBuf, Namespace, Result, code};
+use store::catalog::{CatalogRow, Kind as CatalogKind};
+
+pub(crate) static COMMANDS: &[Command] = &[
+    command(
+        "listDatabases",
+        "databases and their sizes",
+        flag::ADMIN | flag::API_V1,
+        &[arg("nameOnly", Kind::BoolLike), arg("filter", Kind::Object), arg("authorizedDatabases", Kind::BoolLike)],
+        list_databases,
+    ),
+    command(
+        "listCollections",
+        "collections and views of a database",
+        flag::API_V1,
+        &[
+            arg("cursor", Kind::Object),
+            arg("nameOnly", Kind::BoolLike),
+            arg("filter", Kind::Object),
+            arg("authorizedCollections", Kind::BoolLike),
+            arg("includePendingDrops", Kind::BoolLike),
+        ],
+        list_collections,
+    ),
+];
+
+/// The `cursor` argument: batch size.
+pub(crate) fn batch_size(cx: &Ctx<'_, '_>) -> Result<Option<i64>> {
+    static TABLE: &[Arg] = &[arg("batchSize", Kind::AtLeast(0, code::BAD_VALUE))];
+    let Some(d) = cx.args.doc("cursor") else { return Ok(None) };
+    Ok(check_doc(&format!("{}.cursor", cx.command.name), TABLE, d)?.int("batchSize"))
+}
+
+fn wanted(cx: &Ctx<'_, '_>, filter: Option<&Matcher>, one: &DocBuf) -> Result<bool> {
+    filter.map_or(Ok(true), |f| f.matches(one.doc(), cx.now_ms()))
+}
+
+fn list_databases(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let name_only = cx.args.bool("nameOnly", false);
+    let matches = cx.args.doc("filter").map(|f| cx.service.matcher(f)).transpose()?;
+    let mut total = 0i64;
+    let mut found = Vec::new();
+    for db in cx.service.database_names()? {
+        let size = cx.service.database_bytes(&db)?;
+        let one = DocBuf::build(|w| {
+            w.put("name", &db);
+            if !name_only {
+                w.put("sizeOnDisk", size.0).put("empty", size.1);
+            }
+        });
+        if wanted(cx, matches.as_ref(), &one)? {
+            total = total.saturating_add(size.0);
+            found.push(one);
+        }
+    }
+    let mut list = cx.reply.array("databases");
+    for d in &found {
+        list.push(d);
+    }
+    drop(list);
+    if !name_only {
+        cx.reply.put("totalSize", total).put("totalSizeMb", total / (1024 * 1024));
+    }
+    Ok(Outcome::Reply)
+}
+
+fn list_collections(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let name_only = cx.args.bool("nameOnly", false);
+    let size = batch_size(cx)?;
+    let matches = cx.args.doc("filter").map(|f| cx.service.matcher(f)).transpose()?;
+    let mut found = Vec::new();
+    for e in cx.service.store.list_collections(cx.db)? {
+        let one = describe(&Namespace::new(cx.db, &e.name)?, &e.row, name_only);
+        if wanted(cx, matches.as_ref(), &one)? {
+            found.push(one);
+        }
+    }
+    let info = CursorInfo { ns: format!("{}.$cmd.listCollections", cx.db), ..cx.cursor_info() };
+    cx.first_batch(Box::new(Listing::new(found)), info, BatchLimit::of(size), false)?;
+    Ok(Outcome::Reply)
+}
+
+/// One entry as clients and dump tools expect it.
+fn describe(ns: &Namespace, row: &CatalogRow, name_only: bool) -> DocBuf {
+    let options = row.options.doc();
+    let view = row.kind == CatalogKind::View;
+    let kind = match () {
+        () if options.contains("timeseries") => "timeseries",
+        () if view => "view",
+        () => "collection",
+    };
+    DocBuf::build(|w| {
+        w.put("name", ns.coll()).put("type", kind);
+        if name_only {
+            return;
+        }
+        w.put("options", options);
+        let mut info = w.doc("info");
+        info.put("readOnly", view);
+        if !view {
+            info.put("uuid", Binary { subtype: 4, bytes: &row.uuid });
+        }
+        drop(info);
+        if kind == "collection" && !options.contains("clusteredIndex") {
+            w.put("idIndex", &id_index(options));
+        }
+    })
+}
+
+/// The specification of `_id_`, which has the collation of its collection.
+pub(crate) fn id_index(options: Doc<'_>) -> DocBuf {
+    DocBuf::build(|w| {
+        w.put("v", 2i32);
+        w.doc("key").put("_id", 1i32);
+        w.put("name", "_id_").put("collation", options.field("collation"));
+    })
+}

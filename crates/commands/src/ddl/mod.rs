@@ -1,0 +1,7 @@
+//! Parts of data definition that several commands share: names, views, time series, index specifications.
+
+pub(crate) mod encrypted;
+pub(crate) mod index_spec;
+pub(crate) mod names;
+pub(crate) mod timeseries;
+pub(crate) mod view;

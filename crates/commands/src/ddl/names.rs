@@ -1,0 +1,76 @@
+//! Rules of names beyond those every namespace obeys, and finding what a name stands for.
+
+use crate::ctx::Ctx;
+use model::{MongoError, Namespace, Result, bail, code};
+use std::sync::Arc;
+use store::Collection;
+
+/// System collections users may create.
+const SYSTEM: &[&str] =
+    &["system.js", "system.profile", "system.users", "system.views", "system.version", "system.roles", "system.healthlog"];
+
+/// The namespace a command names in its own field.
+///
+/// # Errors
+/// 73 InvalidNamespace.
+pub(crate) fn own(cx: &Ctx<'_, '_>) -> Result<Namespace> {
+    Namespace::new(cx.db, cx.value().as_str().unwrap_or(""))
+}
+
+/// Checks that a collection of this name may be created.
+///
+/// # Errors
+/// 73 InvalidNamespace.
+pub(crate) fn may_create(ns: &Namespace) -> Result<()> {
+    let coll = ns.coll();
+    if coll.contains('$') {
+        bail!(code::INVALID_NAMESPACE, "Invalid collection name: {coll}, it holds a '$'");
+    }
+    if coll.starts_with("system.") && !SYSTEM.contains(&coll) && !coll.starts_with("system.buckets.") {
+        bail!(code::INVALID_NAMESPACE, "Invalid system namespace: {ns}");
+    }
+    Ok(())
+}
+
+/// 26 NamespaceNotFound.
+pub(crate) fn not_found(ns: &Namespace) -> MongoError {
+    MongoError::new(code::NAMESPACE_NOT_FOUND, format!("ns not found {ns}"))
+}
+
+/// The collection or view.
+///
+/// # Errors
+/// 26 NamespaceNotFound.
+pub(crate) fn existing(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<Arc<Collection>> {
+    cx.service.store.collection(ns)?.ok_or_else(|| not_found(ns))
+}
+
+/// The collection, which must not be a view.
+///
+/// # Errors
+/// 26 NamespaceNotFound, 166 CommandNotSupportedOnView.
+pub(crate) fn not_view(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<Arc<Collection>> {
+    let c = existing(cx, ns)?;
+    if c.is_view() {
+        bail!(code::COMMAND_NOT_SUPPORTED_ON_VIEW, "Namespace {ns} is a view, not a collection");
+    }
+    Ok(c)
+}
+
+/// True for a time-series collection.
+pub(crate) fn is_timeseries(c: &Collection) -> bool {
+    c.options().doc().contains("timeseries")
+}
+
+/// True for a capped collection.
+pub(crate) fn is_capped(c: &Collection) -> bool {
+    c.options().doc().field("capped").truthy()
+}
+
+/// A UUID for something new.
+pub(crate) fn new_uuid() -> [u8; 16] {
+    let mut id: [u8; 16] = rand::random();
+    id[6] = (id[6] & 0x0f) | 0x40;
+    id[8] = (id[8] & 0x3f) | 0x80;
+    id
+}

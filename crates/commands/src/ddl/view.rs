@@ -1,0 +1,112 @@
+//! Definitions of views: what their pipeline may hold, and that they do not lead back to themselves.
+
+use crate::args::wrong_type;
+use crate::ctx::Ctx;
+use model::{Array, Doc, MongoError, Namespace, Result, Tag, Value, bail, code};
+
+/// Longest chain of views over views.
+const DEPTH_MAX: usize = 20;
+
+/// Checks `viewOn`.
+///
+/// # Errors
+/// 2 when empty, 73.
+pub(crate) fn check_source(db: &str, source: &str) -> Result<Namespace> {
+    if source.is_empty() {
+        bail!(code::BAD_VALUE, "'viewOn' cannot be empty");
+    }
+    if source.contains('$') && !source.starts_with("system.buckets.") {
+        bail!(code::INVALID_NAMESPACE, "Invalid name for 'viewOn' collection: {source}");
+    }
+    Namespace::new(db, source)
+}
+
+/// Checks the shape of a pipeline and that it may define a view. Null elements count as not given.
+///
+/// # Errors
+/// 14, 40323 for a stage without exactly one field, 40573, 73, 167.
+pub(crate) fn check_pipeline(pipeline: Array<'_>) -> Result<()> {
+    for (i, v) in pipeline.iter().enumerate() {
+        let stage = match v {
+            Value::Null | Value::Undefined => continue,
+            Value::Document(d) => d,
+            v => return Err(wrong_type(&format!("pipeline.{i}"), &v, &[Tag::DOCUMENT])),
+        };
+        let (Some((name, spec)), 1) = (stage.first(), stage.count()) else {
+            bail!(40_323, "A pipeline stage specification object must contain exactly one field");
+        };
+        match name {
+            "$out" | "$merge" => bail!(code::OPTION_NOT_SUPPORTED_ON_VIEW, "The aggregation stage {name} cannot be used in a view definition"),
+            "$changeStream" => bail!(40_573, "$changeStream cannot be used in a view definition"),
+            "$currentOp" | "$documents" | "$listSessions" | "$listLocalSessions" => {
+                bail!(code::INVALID_NAMESPACE, "{name} must be run against a database, not against the source of a view")
+            }
+            _ => check_nested(name, spec)?,
+        }
+    }
+    Ok(())
+}
+
+fn writes(pipeline: Value<'_>) -> bool {
+    let stages = pipeline.as_array().unwrap_or(Array::EMPTY);
+    stages.iter().filter_map(|s| s.as_doc()).any(|s| matches!(s.first(), Some(("$out" | "$merge", _))))
+}
+
+fn check_nested(name: &str, spec: Value<'_>) -> Result<()> {
+    let Value::Document(d) = spec else { return Ok(()) };
+    match name {
+        "$facet" if d.iter().any(|(_, p)| writes(p)) => bail!(40_600, "$out and $merge are not allowed within $facet"),
+        "$lookup" if writes(d.field("pipeline")) => bail!(51_047, "$out and $merge are not allowed within a $lookup's sub-pipeline"),
+        "$unionWith" if writes(d.field("pipeline")) => bail!(31_441, "$out and $merge are not allowed within a $unionWith's sub-pipeline"),
+        _ => Ok(()),
+    }
+}
+
+/// Collections a pipeline reads beside its source.
+fn involved<'a>(pipeline: Array<'a>, out: &mut Vec<&'a str>) {
+    for stage in pipeline.iter().filter_map(|s| s.as_doc()) {
+        let Some((name, spec)) = stage.first() else { continue };
+        match (name, spec) {
+            ("$unionWith", Value::String(coll)) => out.push(coll),
+            ("$lookup" | "$graphLookup" | "$unionWith", Value::Document(d)) => {
+                out.extend(d.field("from").as_str());
+                out.extend(d.field("coll").as_str());
+                involved(d.field("pipeline").as_array().unwrap_or(Array::EMPTY), out);
+            }
+            ("$facet", Value::Document(d)) => {
+                for (_, p) in d.iter() {
+                    involved(p.as_array().unwrap_or(Array::EMPTY), out);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Checks that a view leads neither back to itself nor through too many views.
+///
+/// # Errors
+/// 5 GraphContainsCycle, 165 ViewDepthLimitExceeded.
+pub(crate) fn check_cycle(cx: &Ctx<'_, '_>, view: &Namespace, definition: Doc<'_>) -> Result<()> {
+    walk(cx, view, definition, 1)
+}
+
+fn walk(cx: &Ctx<'_, '_>, view: &Namespace, definition: Doc<'_>, depth: usize) -> Result<()> {
+    if depth > DEPTH_MAX {
+        return Err(MongoError::new(code::VIEW_DEPTH_LIMIT_EXCEEDED, format!("View depth limit of {DEPTH_MAX} exceeded on view {view}")));
+    }
+    let mut next: Vec<&str> = definition.field("viewOn").as_str().into_iter().collect();
+    involved(definition.field("pipeline").as_array().unwrap_or(Array::EMPTY), &mut next);
+    for coll in next {
+        if coll == view.coll() {
+            bail!(code::GRAPH_CONTAINS_CYCLE, "View cycle detected: {view} leads back to itself");
+        }
+        let Ok(ns) = Namespace::new(view.db(), coll) else { continue };
+        if let Some(c) = cx.service.store.collection(&ns)?
+            && c.is_view()
+        {
+            walk(cx, view, c.options().doc(), depth + 1)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,145 @@
+//! What all writing commands share: batch limits, `_id` rules, validators, write errors, when a reply may be sent.
+
+use crate::ctx::Ctx;
+use crate::ddl::names;
+use crate::generic::Acknowledge;
+use crate::registry::flag;
+use crate::request::Outcome;
+use crate::language::Matcher;
+use crate::service::Service;
+use model::{Doc, DocBuf, DocWriter, MongoError, Namespace, Result, Value, bail, code};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use store::{Collection, CommitPos};
+
+/// Flags of writing commands.
+pub(crate) const FLAGS: u32 = flag::API_V1 | flag::WRITE_CONCERN | flag::READ_CONCERN | flag::WRITE;
+
+/// Checks the number of operations of a batch.
+///
+/// # Errors
+/// 16 InvalidLength.
+pub fn check_batch(count: usize) -> Result<()> {
+    let max = usize::try_from(crate::cmd::WRITE_BATCH_MAX).unwrap_or(100_000);
+    if (1..=max).contains(&count) {
+        return Ok(());
+    }
+    bail!(code::INVALID_LENGTH, "Write batch sizes must be between 1 and {max}. Got {count} operations");
+}
+
+/// Checks that a value may be an `_id`.
+///
+/// # Errors
+/// 53 InvalidIdField, 52 for a field of it that starts with a dollar.
+pub fn check_id(id: &Value<'_>) -> Result<()> {
+    match id {
+        Value::Array(_) | Value::Regex(_) | Value::Undefined => {
+            bail!(code::INVALID_ID_FIELD, "The '_id' value cannot be of type {}", id.type_name())
+        }
+        Value::Document(d) => match d.iter().find(|(k, _)| k.starts_with('$')) {
+            Some((k, _)) => bail!(code::DOLLAR_PREFIXED_FIELD_NAME, "_id fields may not contain '$'-prefixed fields: {k} is not valid for storage"),
+            None => Ok(()),
+        },
+        _ => Ok(()),
+    }
+}
+
+static COUNTER: AtomicU32 = AtomicU32::new(0);
+static PROCESS: std::sync::LazyLock<[u8; 5]> = std::sync::LazyLock::new(rand::random);
+
+/// A fresh object id: seconds, process, counter.
+pub fn new_object_id(now_ms: i64) -> [u8; 12] {
+    let mut id = [0; 12];
+    id[..4].copy_from_slice(&u32::try_from(now_ms / 1000).unwrap_or(0).to_be_bytes());
+    id[4..9].copy_from_slice(&*PROCESS);
+    id[9..].copy_from_slice(&COUNTER.fetch_add(1, Ordering::Relaxed).to_be_bytes()[1..]);
+    id
+}
+
+/// Makes the collection a write found missing.
+///
+/// # Errors
+/// 73; engine failures.
+pub fn create_implicitly(service: &Service, ns: &Namespace) -> Result<Arc<Collection>> {
+    names::may_create(ns)?;
+    match service.store.create_collection(ns, DocBuf::new(), names::new_uuid()) {
+        Ok(c) => Ok(c),
+        // Another writer was faster.
+        Err(e) if e.code() == code::NAMESPACE_EXISTS => {
+            service.store.collection(ns)?.ok_or_else(|| MongoError::new(code::NAMESPACE_NOT_FOUND, format!("ns not found {ns}")))
+        }
+        Err(e) => Err(e),
+    }
+}
+
+/// The validator of a collection.
+pub struct Validator {
+    matches: Matcher,
+    now_ms: i64,
+    spec: DocBuf,
+}
+
+impl Validator {
+    /// The validator that refuses documents, if the collection has one that does.
+    ///
+    /// # Errors
+    /// Those of the filter parser.
+    pub fn of(service: &Service, coll: &Collection) -> Result<Option<Validator>> {
+        let options = coll.options();
+        let d = options.doc();
+        let off = d.field("validationLevel").as_str() == Some("off") || d.field("validationAction").as_str() == Some("warn");
+        match d.field("validator") {
+            Value::Document(spec) if !off && !spec.is_empty() => {
+                let now_ms = service.clock.now_ms();
+                Ok(Some(Validator { matches: service.matcher(spec)?, now_ms, spec: spec.to_buf() }))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// True when the document is valid. A document the validator fails on is not.
+    pub fn accepts(&self, d: Doc<'_>) -> bool {
+        self.matches.matches(d, self.now_ms).unwrap_or(false)
+    }
+
+    /// Refuses an invalid document.
+    ///
+    /// # Errors
+    /// 121 DocumentValidationFailure with `errInfo`.
+    pub fn check(&self, d: Doc<'_>) -> Result<()> {
+        if self.accepts(d) {
+            return Ok(());
+        }
+        let extra = model::doc! {
+            "errInfo": { "failingDocumentId": d.field("_id"), "details": { "operatorName": "validator", "specifiedAs": &self.spec, "reason": "the document does not match" } }
+        };
+        Err(MongoError::new(code::DOCUMENT_VALIDATION_FAILURE, "Document failed validation").extra(extra))
+    }
+}
+
+/// Writes `writeErrors` when there are any.
+pub fn errors(reply: &mut DocWriter<'_>, errors: &[(usize, MongoError)]) {
+    if errors.is_empty() {
+        return;
+    }
+    let mut list = reply.array("writeErrors");
+    for (index, e) in errors {
+        let mut one = list.doc();
+        one.put("index", i32::try_from(*index).unwrap_or(i32::MAX)).put("code", e.code());
+        if let Some(extra) = e.extra_fields() {
+            one.put_all(extra.doc());
+        }
+        one.put("errmsg", e.message());
+    }
+}
+
+/// When the reply to a write may be sent: at once, or when the journal has it. A replica set acknowledges by majority
+/// and so with the journal unless told otherwise; a standalone server only when asked.
+pub fn durability(cx: &Ctx<'_, '_>, pos: CommitPos) -> Outcome {
+    let set = cx.service.config.replica_set.is_some();
+    let journal = match &cx.generic.write_concern {
+        Some(wc) => wc.journal.unwrap_or(set && wc.w == Acknowledge::Majority),
+        None => set,
+    };
+    if journal { Outcome::Durable(pos.0) } else { Outcome::Reply }
+}

@@ -1,0 +1,199 @@
+//! From predicates of a filter to ranges of one field, as encoded components.
+
+use operators::filter::{CompareOp, Node, Test};
+use model::{Collate, Value};
+use store::format::keys;
+
+/// One end of a range, in the order of ascending components.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// At this component, which belongs to the range.
+    Included(Vec<u8>),
+    /// At this component, which does not.
+    Excluded(Vec<u8>),
+    /// Before the first component of this class byte.
+    Class(u8),
+}
+
+/// A range of values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValueRange {
+    /// Lower end.
+    pub low: Bound,
+    /// Upper end.
+    pub high: Bound,
+}
+
+impl ValueRange {
+    /// Exactly one value.
+    pub fn is_point(&self) -> bool {
+        matches!((&self.low, &self.high), (Bound::Included(a), Bound::Included(b)) if a == b)
+    }
+}
+
+/// What a filter says of one field: `None` is everything, an empty list nothing.
+#[derive(Clone, Debug, Default)]
+pub struct FieldBounds(pub Option<Vec<ValueRange>>);
+
+impl FieldBounds {
+    /// Only single values.
+    pub fn is_points(&self) -> bool {
+        self.0.as_ref().is_some_and(|r| r.iter().all(ValueRange::is_point))
+    }
+    /// Exactly one value.
+    pub fn is_one_point(&self) -> bool {
+        self.is_points() && self.0.as_ref().is_some_and(|r| r.len() == 1)
+    }
+    /// Nothing is excluded.
+    pub fn is_all(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
+/// How far bounds of one field may be combined.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Combine {
+    /// Every document has one value there: predicates are intersected.
+    Intersect,
+    /// A document may have several: one predicate is used.
+    One,
+}
+
+/// The bounds a filter puts on `path`.
+pub(super) fn of_filter(root: &Node, path: &str, collate: Option<&dyn Collate>, collation_fits: bool, how: Combine) -> FieldBounds {
+    let mut bounds = FieldBounds(None);
+    let mut tests = Vec::new();
+    conjuncts(root, &mut |n| {
+        if let Node::Field { path: p, test } = n
+            && p.as_str() == path
+        {
+            tests.push(test);
+        }
+    });
+    for t in tests {
+        let Some(ranges) = of_test(t, collate, collation_fits) else { continue };
+        bounds.0 = Some(match bounds.0.take() {
+            None => ranges,
+            Some(old) => match how {
+                Combine::Intersect => intersect(&old, &ranges),
+                // The narrower one by its look: points before ranges.
+                Combine::One if ranges.iter().all(ValueRange::is_point) && !old.iter().all(ValueRange::is_point) => ranges,
+                Combine::One => old,
+            },
+        });
+    }
+    bounds
+}
+
+/// Shows each predicate that must hold.
+pub(super) fn conjuncts<'n>(n: &'n Node, each: &mut dyn FnMut(&'n Node)) {
+    match n {
+        Node::And(v) => v.iter().for_each(|n| conjuncts(n, each)),
+        n => each(n),
+    }
+}
+
+/// Ranges outside of which no value passes the test; `None` when the test says nothing of the kind.
+fn of_test(t: &Test, collate: Option<&dyn Collate>, collation_fits: bool) -> Option<Vec<ValueRange>> {
+    match t {
+        Test::Compare(c) => Some(vec![of_compare(c.op, &c.value.get(), collate, collation_fits)?]),
+        Test::In(i) if i.patterns.is_empty() => {
+            let mut ranges = Vec::with_capacity(i.values.len());
+            for v in &i.values {
+                ranges.push(of_compare(CompareOp::Eq, &v.get(), collate, collation_fits)?);
+            }
+            sort_ranges(&mut ranges);
+            Some(ranges)
+        }
+        _ => None,
+    }
+}
+
+fn of_compare(op: CompareOp, v: &Value<'_>, collate: Option<&dyn Collate>, collation_fits: bool) -> Option<ValueRange> {
+    // Arrays match by element or as a whole, MinKey and MaxKey across types: no single range says it.
+    let unfit = matches!(v, Value::Array(_) | Value::MinKey | Value::MaxKey | Value::Undefined | Value::Regex(_));
+    // A document with an array inside may be an element; its own encoding is a point all the same.
+    let has_text = matches!(v, Value::String(_) | Value::Symbol(_) | Value::Document(_));
+    if unfit || (has_text && !collation_fits) {
+        return None;
+    }
+    if op != CompareOp::Eq && v.as_f64().is_some_and(f64::is_nan) {
+        return None;
+    }
+    let mut component = Vec::with_capacity(16);
+    keys::encode(v, collate, &mut component);
+    let (first, beyond) = keys::bracket(v);
+    let (low, high) = match op {
+        CompareOp::Eq => (Bound::Included(component.clone()), Bound::Included(component)),
+        CompareOp::Gt => (Bound::Excluded(component), Bound::Class(beyond)),
+        CompareOp::Gte => (Bound::Included(component), Bound::Class(beyond)),
+        CompareOp::Lt => (Bound::Class(first), Bound::Excluded(component)),
+        CompareOp::Lte => (Bound::Class(first), Bound::Included(component)),
+    };
+    Some(ValueRange { low, high })
+}
+
+/// Bytes such that all entries of the range are at or above them (component ascending).
+pub(super) fn low_bytes(b: &Bound, out: &mut Vec<u8>) {
+    match b {
+        Bound::Included(c) => out.extend_from_slice(&[c, &[keys::BEFORE][..]].concat()),
+        Bound::Excluded(c) => out.extend_from_slice(&[c, &[keys::AFTER][..]].concat()),
+        Bound::Class(c) => out.push(*c),
+    }
+}
+
+/// Bytes such that all entries of the range are below them (component ascending).
+pub(super) fn high_bytes(b: &Bound, out: &mut Vec<u8>) {
+    match b {
+        Bound::Included(c) => out.extend_from_slice(&[c, &[keys::AFTER][..]].concat()),
+        Bound::Excluded(c) => out.extend_from_slice(&[c, &[keys::BEFORE][..]].concat()),
+        Bound::Class(c) => out.push(*c),
+    }
+}
+
+/// The range of a component in either direction: lower bytes included, upper bytes excluded.
+pub(super) fn directed(r: &ValueRange, descending: bool) -> (Vec<u8>, Vec<u8>) {
+    let (mut low, mut high) = (Vec::new(), Vec::new());
+    if !descending {
+        low_bytes(&r.low, &mut low);
+        high_bytes(&r.high, &mut high);
+        return (low, high);
+    }
+    // Complemented components order the other way round, and so do the ends of the range.
+    let flip = |b: &Bound, lower: bool| match b {
+        Bound::Class(c) => vec![!(c - 1)],
+        Bound::Included(c) | Bound::Excluded(c) => {
+            let inside = matches!(b, Bound::Included(_));
+            let mut out: Vec<u8> = c.iter().map(|x| !x).collect();
+            out.push(if inside == lower { keys::BEFORE } else { keys::AFTER });
+            out
+        }
+    };
+    (flip(&r.high, true), flip(&r.low, false))
+}
+
+fn key(b: &Bound, low: bool) -> Vec<u8> {
+    let mut out = Vec::new();
+    if low { low_bytes(b, &mut out) } else { high_bytes(b, &mut out) }
+    out
+}
+
+fn sort_ranges(ranges: &mut Vec<ValueRange>) {
+    ranges.sort_by_cached_key(|r| key(&r.low, true));
+    ranges.dedup();
+}
+
+fn intersect(a: &[ValueRange], b: &[ValueRange]) -> Vec<ValueRange> {
+    let mut out = Vec::new();
+    for x in a {
+        for y in b {
+            let low = if key(&x.low, true) >= key(&y.low, true) { &x.low } else { &y.low };
+            let high = if key(&x.high, false) <= key(&y.high, false) { &x.high } else { &y.high };
+            if key(low, true) < key(high, false) {
+                out.push(ValueRange { low: low.clone(), high: high.clone() });
+            }
+        }
+    }
+    sort_ranges(&mut out);
+    out
+}

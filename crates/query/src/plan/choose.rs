@@ -1,0 +1,490 @@
+//! Choosing one access path by rules: the longest equality prefix wins, then a range, then a useful order.
+
+use super::Access;
+use super::bounds::{self, Combine, FieldBounds, ValueRange};
+use crate::pipeline::MatchFilter;
+use crate::stages::sort_pattern::{SortBy, SortPattern};
+use model::{Collate, Doc, MongoError, Result, Value};
+use operators::filter::{Node, Test};
+use std::sync::Arc;
+use store::{Collection, FieldKind, Index, KeyInterval};
+
+/// Most intervals made from the product of several `$in` lists.
+const INTERVALS_MAX: usize = 10_000;
+
+/// Which way the client wants it read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Hint {
+    /// By the index of this name.
+    Name(String),
+    /// By the index with this key.
+    Key(model::DocBuf),
+    /// The collection as it lies.
+    Natural {
+        /// Backwards.
+        reverse: bool,
+    },
+}
+
+impl Hint {
+    /// From the `hint` argument; an empty document is no hint.
+    ///
+    /// # Errors
+    /// 9 FailedToParse for another type, 2 for a `$natural` that is not 1 or -1.
+    pub fn parse(v: Value<'_>) -> Result<Option<Hint>> {
+        Ok(match v {
+            Value::Missing => None,
+            Value::String(s) => Some(Hint::Name(s.to_owned())),
+            Value::Document(d) if d.is_empty() => None,
+            Value::Document(d) => match d.get("$natural") {
+                Some(n) => match n.as_f64() {
+                    Some(n) if n == 1.0 || n == -1.0 => Some(Hint::Natural { reverse: n < 0.0 }),
+                    _ => return Err(MongoError::bad_value("$natural hint must be 1 or -1")),
+                },
+                None => Some(Hint::Key(d.to_buf())),
+            },
+            other => {
+                return Err(MongoError::failed_to_parse(format!(
+                    "hint must be specified as a string or an object, not {}",
+                    other.type_name()
+                )));
+            }
+        })
+    }
+}
+
+/// What a read wants.
+#[derive(Clone, Copy, Default)]
+pub struct Want<'w> {
+    /// Documents that match.
+    pub filter: Option<&'w MatchFilter>,
+    /// In this order.
+    pub sort: Option<&'w SortPattern>,
+    /// Read this way.
+    pub hint: Option<&'w Hint>,
+    /// The operation's collation as the client wrote it; `None` when simple.
+    pub collation: Option<Doc<'w>>,
+}
+
+/// A chosen access path.
+#[derive(Clone)]
+pub struct Plan {
+    /// Where to read.
+    pub access: Access,
+    /// The documents come in the wanted order.
+    pub sorted: bool,
+    /// The index used.
+    pub index: Option<Arc<Index>>,
+    /// Bounds per field of the index, for explain.
+    pub bounds: Vec<FieldBounds>,
+}
+
+impl Plan {
+    /// The whole collection.
+    pub fn scan() -> Plan {
+        Plan::of(Access::Collection { reverse: false }, false)
+    }
+
+    fn of(access: Access, sorted: bool) -> Plan {
+        Plan { access, sorted, index: None, bounds: Vec::new() }
+    }
+}
+
+/// Chooses how to read `coll`.
+///
+/// # Errors
+/// 2 BadValue for a hint that names no index.
+pub fn choose(coll: &Collection, want: &Want<'_>, collate: Option<&dyn Collate>) -> Result<Plan> {
+    static ALL: Node = Node::AlwaysTrue;
+    let root = want.filter.map_or(&ALL, |f| f.filter.root());
+    let mut impossible = false;
+    bounds::conjuncts(root, &mut |n| impossible |= matches!(n, Node::AlwaysFalse));
+    if impossible && want.hint.is_none() {
+        return Ok(Plan::of(Access::Nothing, true));
+    }
+    let natural = natural_sort(want.sort);
+    let indexes = coll.indexes();
+    match want.hint {
+        Some(Hint::Natural { reverse }) => {
+            return Ok(Plan::of(Access::Collection { reverse: *reverse }, natural == Some(*reverse)));
+        }
+        Some(hint) => return hinted(coll, want, root, hint, &indexes),
+        None => {}
+    }
+    if let Some(reverse) = natural {
+        return Ok(Plan::of(Access::Collection { reverse }, true));
+    }
+    let by_id = by_id(coll, want, root, collate);
+    // One document by its id: nothing can be better.
+    if let Some(p) = &by_id
+        && matches!(&p.access, Access::Ids { ids, .. } if ids.len() <= 1)
+    {
+        return Ok(p.clone());
+    }
+    let mut best: Option<(u32, Plan)> = by_id.map(|p| (id_score(&p), p));
+    for index in indexes.iter().filter(|i| i.is_ready() && !i.is_hidden()) {
+        let Some((score, plan)) = by_index(index, want, root, false) else { continue };
+        if best.as_ref().is_none_or(|(s, _)| score > *s) {
+            best = Some((score, plan));
+        }
+    }
+    Ok(best.map_or_else(|| Plan::of(Access::Collection { reverse: false }, want.sort.is_none()), |(_, p)| p))
+}
+
+/// `{$natural: ±1}` as a sort order.
+fn natural_sort(sort: Option<&SortPattern>) -> Option<bool> {
+    let [only] = sort?.parts() else { return None };
+    match &only.by {
+        SortBy::Path(p) if p.as_str() == "$natural" => Some(!only.ascending),
+        _ => None,
+    }
+}
+
+fn hinted(coll: &Collection, want: &Want<'_>, root: &Node, hint: &Hint, indexes: &[Arc<Index>]) -> Result<Plan> {
+    let is_id = match hint {
+        Hint::Name(n) => n == "_id_",
+        Hint::Key(k) => is_id_key(k.doc()),
+        Hint::Natural { .. } => false,
+    };
+    if is_id {
+        let collate = coll.id_collate();
+        return Ok(by_id(coll, want, root, collate).unwrap_or_else(|| {
+            let reverse = id_sort(want.sort).unwrap_or(false);
+            Plan::of(
+                Access::IdRange { lower: None, upper: None, reverse },
+                want.sort.is_none() || id_sort(want.sort).is_some(),
+            )
+        }));
+    }
+    let found = indexes.iter().filter(|i| i.is_ready()).find(|i| match hint {
+        Hint::Name(n) => i.name() == n,
+        Hint::Key(k) => model::compare::compare_docs(i.key_pattern(), k.doc(), None).is_eq(),
+        Hint::Natural { .. } => false,
+    });
+    let Some(index) = found else {
+        return Err(MongoError::bad_value(format!(
+            "error processing query: planner returned error :: caused by :: hint provided does not correspond to an existing index: {hint:?}"
+        )));
+    };
+    by_index(index, want, root, true)
+        .map(|(_, p)| p)
+        .ok_or_else(|| MongoError::bad_value("the hinted index cannot answer this query"))
+}
+
+fn is_id_key(d: Doc<'_>) -> bool {
+    d.count() == 1 && d.first().is_some_and(|(n, v)| n == "_id" && v.as_f64() == Some(1.0))
+}
+
+/// The order of a sort that `_id` order answers.
+fn id_sort(sort: Option<&SortPattern>) -> Option<bool> {
+    let first = sort?.parts().first()?;
+    match &first.by {
+        // Ids are unique, further fields cannot matter.
+        SortBy::Path(p) if p.as_str() == "_id" => Some(!first.ascending),
+        _ => None,
+    }
+}
+
+fn id_score(p: &Plan) -> u32 {
+    match &p.access {
+        Access::Ids { .. } => 1000,
+        Access::IdRange { lower: None, upper: None, .. } => 2,
+        Access::IdRange { .. } => 60 + u32::from(p.sorted) * 20,
+        _ => 0,
+    }
+}
+
+/// Reading by `_id`: points, a range, or its order.
+fn by_id(coll: &Collection, want: &Want<'_>, root: &Node, collate: Option<&dyn Collate>) -> Option<Plan> {
+    let fits = collation_fits(want.collation, coll.options().doc().field("collation").as_doc());
+    let b = bounds::of_filter(root, "_id", coll.id_collate(), fits, Combine::Intersect);
+    let order = id_sort(want.sort).filter(|_| fits || collate.is_none());
+    let sorted = want.sort.is_none() || order.is_some();
+    let reverse = order.unwrap_or(false);
+    match b.0 {
+        None => order.map(|reverse| Plan::of(Access::IdRange { lower: None, upper: None, reverse }, true)),
+        Some(ranges) if ranges.is_empty() => Some(Plan::of(Access::Nothing, true)),
+        Some(ranges) if ranges.iter().all(ValueRange::is_point) => {
+            let ids: Vec<_> = ranges
+                .into_iter()
+                .filter_map(|r| match r.low {
+                    bounds::Bound::Included(c) => Some(c),
+                    _ => None,
+                })
+                .collect();
+            Some(Plan::of(Access::Ids { ids, reverse }, sorted))
+        }
+        Some(ranges) => {
+            let (first, last) = (ranges.first()?, ranges.last()?);
+            // Record keys end with the id, so the bytes of an included end need nothing behind them.
+            let lower = match &first.low {
+                bounds::Bound::Included(c) => c.clone(),
+                bounds::Bound::Excluded(c) => [c, &[0][..]].concat(),
+                bounds::Bound::Class(c) => vec![*c],
+            };
+            let upper = match &last.high {
+                bounds::Bound::Included(c) => [c, &[0][..]].concat(),
+                bounds::Bound::Excluded(c) => c.clone(),
+                bounds::Bound::Class(c) => vec![*c],
+            };
+            Some(Plan::of(Access::IdRange { lower: Some(lower), upper: Some(upper), reverse }, sorted))
+        }
+    }
+}
+
+fn collation_fits(query: Option<Doc<'_>>, index: Option<Doc<'_>>) -> bool {
+    let simple = |d: Option<Doc<'_>>| d.is_none_or(|d| d.field("locale").as_str() == Some("simple"));
+    match (query, index) {
+        (q, i) if simple(q) && simple(i) => true,
+        (Some(q), Some(i)) => model::compare::compare_docs(q, i, None).is_eq() || same_collation(q, i),
+        _ => false,
+    }
+}
+
+/// Every option the query names has that value in the index (which lists all of them).
+fn same_collation(q: Doc<'_>, i: Doc<'_>) -> bool {
+    q.iter().all(|(name, v)| model::compare(&v, &i.field(name)).is_eq())
+        && q.field("locale").as_str() == i.field("locale").as_str()
+        && i.iter().all(|(name, v)| name == "version" || q.get(name).is_none_or(|w| model::compare(&v, &w).is_eq()))
+        && q.count() + 1 >= i.count()
+}
+
+/// How well an index answers, and the plan with it. `None` when it must not or need not be used.
+fn by_index(index: &Arc<Index>, want: &Want<'_>, root: &Node, forced: bool) -> Option<(u32, Plan)> {
+    let fits = collation_fits(want.collation, index.collation());
+    if index.is_partial() && !implied(index, want.filter) {
+        return None;
+    }
+    let bits = index.multikey_bits();
+    let mut fields: Vec<FieldBounds> = Vec::new();
+    for (n, f) in index.fields().iter().enumerate() {
+        let multikey = bits & (1 << n.min(31)) != 0;
+        // Two fields of the same array: bounds on both would demand one element that satisfies both.
+        let shares_array = multikey
+            && index.fields()[..n].iter().zip(&fields).any(|(g, b)| !b.is_all() && g.path.first() == f.path.first());
+        let how = if multikey { Combine::One } else { Combine::Intersect };
+        let mut b = if shares_array {
+            FieldBounds(None)
+        } else {
+            bounds::of_filter(root, f.path.as_str(), index.collate(), fits, how)
+        };
+        if f.kind == FieldKind::Hashed && !b.is_all() {
+            b = if b.is_points() { hashed_points(index, n, root) } else { FieldBounds(None) };
+        }
+        fields.push(b);
+    }
+    if index.is_sparse() && !sparse_is_enough(index, &fields, root) && !forced {
+        return None;
+    }
+    let equal = fields.iter().take_while(|b| b.is_points()).count();
+    let range = fields.get(equal).is_some_and(|b| !b.is_all());
+    let order = sort_direction(index, &fields, want.sort, fits && bits == 0);
+    if equal == 0 && !range && order.is_none() && !forced {
+        return None;
+    }
+    let sorted = want.sort.is_none() || order.is_some();
+    let reverse = order.unwrap_or(false);
+    let (intervals, used) = intervals(index, &fields);
+    let score = equal as u32 * 100
+        + u32::from(range) * 40
+        + u32::from(order.is_some()) * 30
+        + u32::from(index.is_unique() && equal == index.fields().len()) * 500;
+    let access = if intervals.is_empty() {
+        Access::Nothing
+    } else {
+        Access::Index { name: index.name().to_owned(), intervals, reverse }
+    };
+    fields.iter_mut().skip(used).for_each(|b| *b = FieldBounds(None));
+    Some((score, Plan { access, sorted, index: Some(index.clone()), bounds: fields }))
+}
+
+/// A hashed field knows only equality: the hash of each value.
+fn hashed_points(index: &Index, field: usize, root: &Node) -> FieldBounds {
+    let mut found = None;
+    let path = index.fields()[field].path.as_str();
+    bounds::conjuncts(root, &mut |n| {
+        if let Node::Field { path: p, test } = n
+            && p.as_str() == path
+        {
+            let encode = |v: &Value<'_>| {
+                let mut c = Vec::new();
+                index.encode_bound(field, v, &mut c);
+                ValueRange { low: bounds::Bound::Included(c.clone()), high: bounds::Bound::Included(c) }
+            };
+            match test {
+                Test::Compare(c) if c.op == operators::filter::CompareOp::Eq => found = Some(vec![encode(&c.value.get())]),
+                Test::In(i) if i.patterns.is_empty() => {
+                    let mut all: Vec<_> = i.values.iter().map(|v| encode(&v.get())).collect();
+                    all.sort_by(|a, b| format!("{:?}", a.low).cmp(&format!("{:?}", b.low)));
+                    all.dedup();
+                    found = Some(all);
+                }
+                _ => {}
+            }
+        }
+    });
+    FieldBounds(found)
+}
+
+/// A sparse index leaves out documents without any of its fields; it is enough when the filter demands one of them to
+/// be there.
+fn sparse_is_enough(index: &Index, fields: &[FieldBounds], root: &Node) -> bool {
+    let mut null = Vec::new();
+    store::format::keys::encode(&Value::Null, None, &mut null);
+    let demanded = index.fields().iter().zip(fields).any(|(f, b)| {
+        f.kind != FieldKind::Hashed
+            && b.0.as_ref().is_some_and(|r| {
+                r.iter().all(|r| !matches!(&r.low, bounds::Bound::Included(c) if *c == null))
+            })
+    });
+    let mut exists = false;
+    bounds::conjuncts(root, &mut |n| {
+        if let Node::Field { path, test: Test::Exists } = n {
+            exists |= index.fields().iter().any(|f| f.path == *path);
+        }
+    });
+    demanded || exists
+}
+
+/// Whether the filter implies the partial filter: every condition of the latter stands in the former as it is.
+fn implied(index: &Index, filter: Option<&MatchFilter>) -> bool {
+    let Some(partial) = index.spec().field("partialFilterExpression").as_doc() else { return true };
+    let Some(filter) = filter else { return partial.is_empty() };
+    let query = filter.spec.doc();
+    partial.iter().all(|(name, v)| {
+        let Some(q) = query.get(name) else { return false };
+        if model::compare(&q, &v).is_eq() {
+            return true;
+        }
+        implies_condition(q, v)
+    })
+}
+
+/// `q` (a value or operators) implies the operators `p` on the same field.
+fn implies_condition(q: Value<'_>, p: Value<'_>) -> bool {
+    let Value::Document(p) = p else { return false };
+    p.iter().all(|(op, limit)| {
+        let single = match q {
+            Value::Document(d) if d.first().is_some_and(|(n, _)| n.starts_with('$')) => None,
+            v => Some(v),
+        };
+        let same_class = |v: &Value<'_>| model::compare::class(v) == model::compare::class(&limit);
+        match (op, single, q) {
+            ("$exists", Some(v), _) => limit.truthy() && !v.is_nullish(),
+            ("$gt", Some(v), _) => same_class(&v) && model::compare(&v, &limit).is_gt(),
+            ("$gte", Some(v), _) => same_class(&v) && model::compare(&v, &limit).is_ge(),
+            ("$lt", Some(v), _) => same_class(&v) && model::compare(&v, &limit).is_lt(),
+            ("$lte", Some(v), _) => same_class(&v) && model::compare(&v, &limit).is_le(),
+            ("$gt" | "$gte", None, Value::Document(d)) => d.iter().any(|(o, v)| {
+                same_class(&v)
+                    && match o {
+                        "$eq" | "$gt" => model::compare(&v, &limit).is_ge() && (op == "$gte" || o == "$gt" || model::compare(&v, &limit).is_gt()),
+                        "$gte" => model::compare(&v, &limit).is_gt() || (op == "$gte" && model::compare(&v, &limit).is_eq()),
+                        _ => false,
+                    }
+            }),
+            ("$exists", None, Value::Document(d)) => {
+                limit.truthy()
+                    && d.iter().any(|(o, v)| matches!(o, "$eq" | "$gt" | "$gte" | "$lt" | "$lte") && !v.is_nullish())
+            }
+            _ => false,
+        }
+    })
+}
+
+/// `Some(reverse)` when reading the index gives the wanted order.
+fn sort_direction(index: &Index, fields: &[FieldBounds], sort: Option<&SortPattern>, usable: bool) -> Option<bool> {
+    let parts = sort?.parts();
+    if !usable || index.fields().iter().any(|f| f.kind == FieldKind::Hashed) {
+        return None;
+    }
+    let mut at = 0;
+    let mut reverse = None;
+    for part in parts {
+        let SortBy::Path(path) = &part.by else { return None };
+        // Fields fixed to one value may be skipped, or named in the sort without effect.
+        while index.fields().get(at).is_some_and(|f| f.path != *path) && fields.get(at).is_some_and(FieldBounds::is_one_point) {
+            at += 1;
+        }
+        let Some(f) = index.fields().get(at).filter(|f| f.path == *path) else {
+            if index.fields().iter().zip(fields).any(|(f, b)| f.path == *path && b.is_one_point()) {
+                continue;
+            }
+            return None;
+        };
+        let backwards = (f.kind == FieldKind::Ascending) != part.ascending;
+        at += 1;
+        if fields.get(at - 1).is_some_and(FieldBounds::is_one_point) {
+            continue;
+        }
+        if *reverse.get_or_insert(backwards) != backwards {
+            return None;
+        }
+    }
+    Some(reverse.unwrap_or(false))
+}
+
+/// Intervals of encoded keys, and how many fields shaped them.
+fn intervals(index: &Index, fields: &[FieldBounds]) -> (Vec<KeyInterval>, usize) {
+    let mut prefixes: Vec<Vec<u8>> = vec![Vec::new()];
+    for (n, (f, b)) in index.fields().iter().zip(fields).enumerate() {
+        let descending = f.kind == FieldKind::Descending;
+        let ranges = match &b.0 {
+            Some(r) if r.len().saturating_mul(prefixes.len()) <= INTERVALS_MAX || n == 0 => r,
+            _ => return (close(prefixes), n),
+        };
+        if !b.is_points() {
+            let mut out = Vec::new();
+            for p in &prefixes {
+                for r in ranges {
+                    let (low, high) = bounds::directed(r, descending);
+                    out.push(KeyInterval { lower: [&p[..], &low].concat(), upper: [&p[..], &high].concat() });
+                }
+            }
+            return (merged(out), n + 1);
+        }
+        let mut next = Vec::with_capacity(prefixes.len() * ranges.len());
+        for p in &prefixes {
+            for r in ranges {
+                if let bounds::Bound::Included(c) = &r.low {
+                    let mut key = p.clone();
+                    key.extend(c.iter().map(|b| if descending { !b } else { *b }));
+                    next.push(key);
+                }
+            }
+        }
+        prefixes = next;
+    }
+    let n = fields.len();
+    (close(prefixes), n)
+}
+
+/// Every entry that begins with one of these components.
+fn close(prefixes: Vec<Vec<u8>>) -> Vec<KeyInterval> {
+    use store::format::keys::{AFTER, BEFORE};
+    let whole = |p: Vec<u8>| {
+        if p.is_empty() {
+            return KeyInterval { lower: Vec::new(), upper: vec![0xFF] };
+        }
+        KeyInterval { lower: [&p[..], &[BEFORE]].concat(), upper: [&p[..], &[AFTER]].concat() }
+    };
+    merged(prefixes.into_iter().map(whole).collect())
+}
+
+/// Ascending, overlapping ones joined.
+fn merged(mut list: Vec<KeyInterval>) -> Vec<KeyInterval> {
+    list.retain(|i| i.lower < i.upper);
+    list.sort_by(|a, b| a.lower.cmp(&b.lower));
+    let mut out: Vec<KeyInterval> = Vec::with_capacity(list.len());
+    for i in list {
+        match out.last_mut() {
+            Some(last) if i.lower <= last.upper => {
+                if i.upper > last.upper {
+                    last.upper = i.upper;
+                }
+            }
+            _ => out.push(i),
+        }
+    }
+    out
+}

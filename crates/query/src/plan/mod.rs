@@ -1,0 +1,53 @@
+//! Access paths: which documents of a collection a filter and a sort order make worth reading, and in which order they
+//! come. A plan is a promise of a superset: every document is matched again when it is read.
+//!
+//! Must not know: commands, pipelines around the read. Neighbours: `operators::filter` before, `store::scan` after.
+
+mod bounds;
+mod choose;
+mod explain;
+mod read;
+
+pub use bounds::{Bound, FieldBounds, ValueRange};
+pub use choose::{Hint, Plan, Want, choose};
+pub use explain::explain;
+pub use read::{PlanDocs, each_match};
+
+use store::KeyInterval;
+
+/// Where documents are read from.
+#[derive(Clone)]
+pub enum Access {
+    /// Nothing can match.
+    Nothing,
+    /// The whole collection in natural order.
+    Collection {
+        /// Backwards.
+        reverse: bool,
+    },
+    /// Documents by their `_id`, as encoded ids in key order.
+    Ids {
+        /// Encoded ids.
+        ids: Vec<Vec<u8>>,
+        /// Backwards.
+        reverse: bool,
+    },
+    /// A range of encoded ids in key order.
+    IdRange {
+        /// First id inside.
+        lower: Option<Vec<u8>>,
+        /// First id outside.
+        upper: Option<Vec<u8>>,
+        /// Backwards.
+        reverse: bool,
+    },
+    /// Intervals of a secondary index.
+    Index {
+        /// Its name.
+        name: String,
+        /// Intervals, ascending and apart.
+        intervals: Vec<KeyInterval>,
+        /// Backwards.
+        reverse: bool,
+    },
+}
