@@ -80,7 +80,7 @@ fn parse(scx: &mut StageCx<'_, '_>, name: &str, arg: Value<'_>) -> Result<GeoNea
                 if super::matching::uses(q, &["$text"]) {
                     bail!(code::BAD_VALUE, "$text is not allowed inside the query of {name}");
                 }
-                stage.query = Some(MatchFilter::parse(scx.cx, q)?);
+                stage.query = Some(Arc::new(MatchFilter::parse(scx.cx, q)?));
             }
             "limit" | "num" | "start" => bail!(50858, "{name} no longer supports the '{field}' parameter. Use a $limit stage"),
             _ => bail!(code::BAD_VALUE, "Unknown argument to {name}: {field}"),
@@ -121,7 +121,7 @@ struct GeoNear {
     min: Option<f64>,
     max: Option<f64>,
     multiplier: f64,
-    query: Option<MatchFilter>,
+    query: Option<Arc<MatchFilter>>,
     shown: DocBuf,
 }
 

@@ -10,24 +10,24 @@ use std::sync::{Arc, Mutex};
 
 /// One collection or view.
 #[derive(Clone, Default)]
-pub struct Coll {
-    pub docs: Vec<DocBuf>,
+pub(crate) struct Coll {
+    pub(crate) docs: Vec<DocBuf>,
     /// Name, key, unique.
-    pub indexes: Vec<(String, DocBuf, bool)>,
-    pub view: Option<(Namespace, DocBuf)>,
-    pub capped: bool,
-    pub timeseries: bool,
+    pub(crate) indexes: Vec<(String, DocBuf, bool)>,
+    pub(crate) view: Option<(Namespace, DocBuf)>,
+    pub(crate) capped: bool,
+    pub(crate) timeseries: bool,
 }
 
-pub type Colls = Arc<Mutex<BTreeMap<Namespace, Coll>>>;
+pub(crate) type Colls = Arc<Mutex<BTreeMap<Namespace, Coll>>>;
 
 #[derive(Clone, Default)]
-pub struct MemoryHost {
-    pub colls: Colls,
-    pub memory_limit_bytes: Option<usize>,
-    pub with_lookup_index: bool,
+pub(crate) struct MemoryHost {
+    pub(crate) colls: Colls,
+    pub(crate) memory_limit_bytes: Option<usize>,
+    pub(crate) with_lookup_index: bool,
     /// Temporary files asked for.
-    pub spills: Arc<AtomicUsize>,
+    pub(crate) spills: Arc<AtomicUsize>,
 }
 
 fn same(a: &Value<'_>, b: &Value<'_>) -> bool {
@@ -49,7 +49,7 @@ fn check_unique(coll: &Coll, added: Doc<'_>, replaced: Option<usize>) -> Result<
 }
 
 impl MemoryHost {
-    pub fn insert(&self, ns: &Namespace, d: DocBuf) -> Result<()> {
+    pub(crate) fn insert(&self, ns: &Namespace, d: DocBuf) -> Result<()> {
         let mut colls = self.colls.lock().unwrap();
         let coll = colls.entry(ns.clone()).or_default();
         check_unique(coll, d.doc(), None)?;

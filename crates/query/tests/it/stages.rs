@@ -12,7 +12,7 @@ fn ns() -> Namespace {
 }
 
 /// Runs `{p: [stages]}` and shows the documents; an error shows as its code.
-pub fn run(host: &MemoryHost, spec: &DocBuf) -> Vec<String> {
+pub(crate) fn run(host: &MemoryHost, spec: &DocBuf) -> Vec<String> {
     let env = Env::new(0, 1);
     let parsed = Pipeline::parse_value(&mut ParseCx::new(&env), spec.doc().field("p"), &ParseOptions::collection(ns()));
     match parsed.and_then(|p| p.run_to_end(&Rt::new(&env, host))) {
