@@ -20,7 +20,7 @@ pub(crate) static COMMANDS: &[Command] = &[Command {
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::own(cx)?;
-    let args = CountArgs::of(ns.coll(), &cx.args)?;
+    let args = CountArgs::of(cx.value().as_str().unwrap_or_default(), &cx.args)?;
     let coll = cx.service.store.collection(&ns)?;
     super::drop::check_uuid(cx, &ns, coll.as_ref().map(|c| c.uuid()))?;
     let options = coll.as_ref().map(|c| c.options());

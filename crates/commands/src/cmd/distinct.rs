@@ -22,7 +22,7 @@ pub(crate) static COMMANDS: &[Command] = &[Command {
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::own(cx)?;
-    let args = DistinctArgs::of(ns.coll(), &cx.args)?;
+    let args = DistinctArgs::of(cx.value().as_str().unwrap_or_default(), &cx.args)?;
     if args.key.contains('\0') {
         bail!(code::BAD_VALUE, "Distinct key cannot contain a null byte");
     }

@@ -65,7 +65,7 @@ fn own_namespace(cx: &Ctx<'_, '_>, name: &str, own: Value<'_>) -> Result<Namespa
     }
 }
 
-fn explain_find<'a>(cx: &mut Ctx<'a, '_>, name: &'static str, own: Value<'a>, inner: Doc<'a>, execute: bool) -> Result<Outcome> {
+fn explain_find<'a>(cx: &mut Ctx<'a, '_>, name: &'a str, own: Value<'a>, inner: Doc<'a>, execute: bool) -> Result<Outcome> {
     let ns = own_namespace(cx, name, own)?;
     let coll = cx.service.store.collection(&ns)?;
     let options = coll.as_ref().map(|c| c.options());
@@ -76,16 +76,16 @@ fn explain_find<'a>(cx: &mut Ctx<'a, '_>, name: &'static str, own: Value<'a>, in
     let find = match name {
         "find" => {
             let args = arguments(cx, name, FIND, inner)?;
-            super::find::parse(&FindArgs::of(ns.coll(), &args)?, &env, in_force.clone())?
+            super::find::parse(&FindArgs::of(own.as_str().unwrap_or_default(), &args)?, &env, in_force.clone())?
         }
         "count" => {
             let args = arguments(cx, name, COUNT, inner)?;
-            let a = CountArgs::of(ns.coll(), &args)?;
+            let a = CountArgs::of(own.as_str().unwrap_or_default(), &args)?;
             plain_find(a.query, a.hint, &env, in_force.clone())?
         }
         _ => {
             let args = arguments(cx, name, DISTINCT, inner)?;
-            let a = DistinctArgs::of(ns.coll(), &args)?;
+            let a = DistinctArgs::of(own.as_str().unwrap_or_default(), &args)?;
             plain_find(a.query, a.hint, &env, in_force.clone())?
         }
     };
@@ -190,7 +190,7 @@ fn explain_aggregate<'a>(cx: &mut Ctx<'a, '_>, own: Value<'a>, inner: Doc<'a>) -
 }
 
 /// How a write would find its documents.
-fn explain_write<'a>(cx: &mut Ctx<'a, '_>, name: &str, own: Value<'a>, inner: Doc<'a>, execute: bool) -> Result<Outcome> {
+fn explain_write<'a>(cx: &mut Ctx<'a, '_>, name: &'a str, own: Value<'a>, inner: Doc<'a>, execute: bool) -> Result<Outcome> {
     let ns = own_namespace(cx, name, own)?;
     let (list, query) = match name {
         "update" => ("updates", "q"),

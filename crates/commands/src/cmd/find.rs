@@ -31,7 +31,7 @@ const FIRST_BATCH_DOCUMENTS: i64 = 101;
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::own(cx)?;
-    let args = FindArgs::of(ns.coll(), &cx.args)?;
+    let args = FindArgs::of(cx.value().as_str().unwrap_or_default(), &cx.args)?;
     let coll = cx.service.store.collection(&ns)?;
     super::drop::check_uuid(cx, &ns, coll.as_ref().map(|c| c.uuid()))?;
     if let Some(c) = &coll
