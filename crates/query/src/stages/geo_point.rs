@@ -87,7 +87,7 @@ impl Place {
         Ok((Place::Flat(p), true))
     }
 
-    fn to(&self, p: Point) -> f64 {
+    fn point(&self, p: Point) -> f64 {
         match self {
             Place::Flat(q) => (p.x - q.x).hypot(p.y - q.y),
             Place::Sphere(q) => angle(vector(*q), vector(p)),
@@ -95,13 +95,13 @@ impl Place {
     }
 
     /// Distance to a great circle arc.
-    fn to_arc(&self, a: Point, b: Point) -> f64 {
-        let Place::Sphere(q) = self else { return self.to(a).min(self.to(b)) };
+    fn arc(&self, a: Point, b: Point) -> f64 {
+        let Place::Sphere(q) = self else { return self.point(a).min(self.point(b)) };
         let (p, a3, b3) = (vector(*q), vector(a), vector(b));
         let normal = cross(a3, b3);
         let length = dot(normal, normal).sqrt();
         let beside = dot(cross(normal, a3), p) < 0.0 || dot(cross(b3, normal), p) < 0.0;
-        if length == 0.0 || beside { self.to(a).min(self.to(b)) } else { (dot(normal, p) / length).abs().min(1.0).asin() }
+        if length == 0.0 || beside { self.point(a).min(self.point(b)) } else { (dot(normal, p) / length).abs().min(1.0).asin() }
     }
 
     /// The nearest of the places stored in a document, with its distance; `None` without any.
@@ -126,22 +126,22 @@ impl Place {
         {
             return match kind {
                 "GeometryCollection" => nearest(d.field("geometries").as_array()?.iter().map(|g| self.distance(g))),
-                kind => self.to_geometry(kind, d.field("coordinates")),
+                kind => self.geometry(kind, d.field("coordinates")),
             };
         }
-        pair(v).map(|p| self.to(p))
+        pair(v).map(|p| self.point(p))
     }
 
-    fn to_geometry(&self, kind: &str, coordinates: Value<'_>) -> Option<f64> {
-        let each = |of: &str| nearest(coordinates.as_array()?.iter().map(|c| self.to_geometry(of, c)));
+    fn geometry(&self, kind: &str, coordinates: Value<'_>) -> Option<f64> {
+        let each = |of: &str| nearest(coordinates.as_array()?.iter().map(|c| self.geometry(of, c)));
         match kind {
-            "Point" => pair(coordinates).map(|p| self.to(p)),
+            "Point" => pair(coordinates).map(|p| self.point(p)),
             "MultiPoint" => each("Point"),
             "MultiLineString" => each("LineString"),
             "MultiPolygon" => each("Polygon"),
             "LineString" => {
                 let points: Vec<Point> = coordinates.as_array()?.iter().filter_map(pair).collect();
-                nearest(points.windows(2).map(|w| Some(self.to_arc(*w.first()?, *w.last()?))))
+                nearest(points.windows(2).map(|w| Some(self.arc(*w.first()?, *w.last()?))))
             }
             "Polygon" => {
                 let rings = coordinates.as_array()?;

@@ -119,6 +119,9 @@ pub enum Kind<'s> {
     Other,
 }
 
+/// Parses a stage's argument; the name is given for messages.
+pub type ParseStage = fn(&mut StageCx<'_, '_>, &'static str, Value<'_>) -> Result<Vec<Arc<dyn Stage>>>;
+
 /// One registered stage.
 pub struct StageOp {
     /// With the dollar sign.
@@ -126,7 +129,7 @@ pub struct StageOp {
     /// Where it may stand.
     pub place: Place,
     /// Parses its argument; a stage that is shorthand for several gives several.
-    pub parse: fn(&mut StageCx<'_, '_>, &'static str, Value<'_>) -> Result<Vec<Arc<dyn Stage>>>,
+    pub parse: ParseStage,
 }
 
 /// Every stage.

@@ -36,7 +36,7 @@ struct State {
     mean_x: f64,
     mean_y: f64,
     c: f64,
-    /// Products of pairs that are not finite; they count only beside at least two finite pairs.
+    /// What is not finite; it counts only beside at least two finite pairs.
     beyond: f64,
     decimal: bool,
 }
@@ -46,7 +46,8 @@ impl State {
         self.decimal |= matches!(x, Number::Decimal(_)) || matches!(y, Number::Decimal(_));
         let (x, y) = (x.to_f64(), y.to_f64());
         if !x.is_finite() || !y.is_finite() {
-            self.beyond += x * y;
+            // Each coordinate counts by itself: infinities of both signs cancel to NaN.
+            self.beyond += if x.is_finite() { 0.0 } else { x } + if y.is_finite() { 0.0 } else { y };
             return;
         }
         self.n += 1.0;
