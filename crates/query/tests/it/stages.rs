@@ -214,3 +214,35 @@ fn a_group_past_its_budget_spills_and_keeps_its_order_inside_groups() {
     assert_eq!(run(&host, &spec), whole);
     assert!(host.spills.load(Ordering::Relaxed) > 1);
 }
+
+#[test]
+fn nearness_orders_and_limits() {
+    let env = Env::new(0, 1);
+    let host = MemoryHost::default();
+    let spec = doc! { "loc": { "$near": { "$geometry": { "type": "Point", "coordinates": [0.0, 0.0] }, "$maxDistance": 250000i32 } } };
+    let filter = query::pipeline::MatchFilter::parse(&mut ParseCx::new(&env), spec.doc()).unwrap();
+    let mut batch = query::pipeline::Batch::new();
+    let arena = model::Bump::new();
+    let rt = Rt::new(&env, &host);
+    let docs: Vec<DocBuf> = [2.0, 9.0, 1.0, 0.5].iter().map(|x| doc! { "loc": { "type": "Point", "coordinates": [*x, 0.0] } }).collect();
+    for d in docs.iter().filter(|d| filter.matches(&rt, d.doc(), &arena).unwrap()) {
+        batch.push(d.doc());
+    }
+    let mut near = query::near::NearDocs::new(Box::new(query::pipeline::Ready(batch)), std::sync::Arc::new(filter));
+    let mut found = Vec::new();
+    query::pipeline::drain(&mut near, &rt, |d, _| {
+        found.push(format!("{d:?}").split("[ ").nth(1).unwrap().split(',').next().unwrap().to_owned());
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(found, ["0.5", "1.0", "2.0"]);
+}
+
+#[test]
+fn geo_near_measures_and_needs_an_index() {
+    let host = with((0..4).map(|i| doc! { "_id": i, "loc": [i * 3, i * 4] }).collect());
+    let spec = doc! { "p": [{ "$geoNear": { "near": [0i32, 0i32], "distanceField": "d.m", "minDistance": 1i32 } }, { "$limit": 2i32 }, { "$project": { "d": 1i32 } }] };
+    assert_eq!(run(&host, &spec), ["27"]);
+    host.colls.lock().unwrap().get_mut(&ns()).unwrap().indexes.push(("loc_2d".to_owned(), doc! { "loc": "2d" }, false));
+    assert_eq!(run(&host, &spec), ["{ _id: 1, d: { m: 5.0 } }", "{ _id: 2, d: { m: 10.0 } }"]);
+}
