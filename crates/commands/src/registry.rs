@@ -72,6 +72,7 @@ impl Command {
 /// All commands, family by family.
 pub static FAMILIES: &[&[Command]] = &[
     cmd::admin::COMMANDS,
+    cmd::aggregate::COMMANDS,
     cmd::build_info::COMMANDS,
     cmd::capped::COMMANDS,
     cmd::check::COMMANDS,
@@ -80,11 +81,13 @@ pub static FAMILIES: &[&[Command]] = &[
     cmd::create::COMMANDS,
     cmd::drop::COMMANDS,
     cmd::fcv::COMMANDS,
+    cmd::find::COMMANDS,
     cmd::get_more::COMMANDS,
     cmd::hello::COMMANDS,
     cmd::indexes::COMMANDS,
     cmd::insert::COMMANDS,
     cmd::list::COMMANDS,
+    cmd::modify::COMMANDS,
     cmd::operations::COMMANDS,
     cmd::parameter::COMMANDS,
     cmd::ping::COMMANDS,
