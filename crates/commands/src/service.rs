@@ -318,7 +318,8 @@ impl Service {
         Ok(outcome)
     }
 
-    fn check<'a>(&self, request: &Request<'a>, command: &'static Command, generic: &mut Generic<'a>) -> Result<Args<'a>> {
+    /// Checks a command's arguments.
+    pub(crate) fn check<'a>(&self, request: &Request<'a>, command: &'static Command, generic: &mut Generic<'a>) -> Result<Args<'a>> {
         let standalone = self.config.replica_set.is_none();
         let mut args = Args::new(request.sequences);
         let mut generic_seen: smallvec::SmallVec<[&str; 8]> = smallvec::SmallVec::new();

@@ -88,7 +88,14 @@ fn find(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let shape = if a.projection.is_empty() {
         None
     } else {
-        let projection = Projection::parse_find(&mut ParseCx::new(&env), a.projection)?;
+        // Over a view the projection becomes a stage, with a stage's rules.
+        let view = cx.service.store.collection(&ns)?.is_some_and(|c| c.is_view());
+        let mut parse = ParseCx::new(&env);
+        let projection = if view {
+            Projection::parse_project(&mut parse, Value::Document(a.projection))?
+        } else {
+            Projection::parse_find(&mut parse, a.projection)?
+        };
         let filter = projection.needs_position().then_some(filter);
         Some(Shape { projection, filter })
     };

@@ -30,7 +30,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         )
     },
     Command {
-        value: Kind::OneOf(&[Tag::STRING, Tag::BINARY]),
+        value: Kind::Any,
         ..command(
             "listIndexes",
             "indexes of a collection",
