@@ -311,10 +311,11 @@ impl Service {
             db,
             args,
             generic,
+            ok_int: false,
             reply: DocWriter::new(reply),
         };
         let outcome = (command.run)(&mut ctx)?;
-        reply::finish(self, &mut ctx.reply);
+        reply::finish(self, ctx.ok_int, &mut ctx.reply);
         Ok(outcome)
     }
 

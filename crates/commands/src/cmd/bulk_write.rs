@@ -65,11 +65,15 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 
 fn one(cx: &Ctx<'_, '_>, env: &mut Env, a: &BulkArgs<'_>, op: &BulkOp<'_>) -> Result<Done> {
     let at = match op {
-        BulkOp::Insert(at, _) | BulkOp::Update(at, _) | BulkOp::Delete(at, _) => *at,
+        BulkOp::Insert(at, _) | BulkOp::Update(at, _) | BulkOp::Delete(at, _) | BulkOp::Refused(at, _) => *at,
     };
-    let Some(ns) = a.namespaces.get(at) else { return Ok(Done::default()) };
+    let Some((ns, uuid)) = a.namespaces.get(at) else { return Ok(Done::default()) };
+    if let Some(wanted) = uuid {
+        super::drop::match_uuid(cx.service, ns, *wanted)?;
+    }
     let collation = match op {
         BulkOp::Insert(..) => None,
+        BulkOp::Refused(_, e) => return Err(e.clone()),
         BulkOp::Update(_, u) => u.collation,
         BulkOp::Delete(_, d) => d.collation,
     };
@@ -80,12 +84,14 @@ fn one(cx: &Ctx<'_, '_>, env: &mut Env, a: &BulkArgs<'_>, op: &BulkOp<'_>) -> Re
         BulkOp::Insert(..) => OpClass::Insert,
         BulkOp::Update(..) => OpClass::Update,
         BulkOp::Delete(..) => OpClass::Delete,
+        BulkOp::Refused(..) => OpClass::Update,
     };
     cx.service.counters.add(class, 1);
     match op {
         BulkOp::Insert(_, d) => insert(cx, ns, *d, a.bypass_validation),
         BulkOp::Update(_, u) => one_update(cx.service, env, ns, u, a.bypass_validation, false),
         BulkOp::Delete(_, d) => one_delete(cx.service, env, ns, d, Doc::EMPTY, false),
+        BulkOp::Refused(_, e) => Err(e.clone()),
     }
 }
 
@@ -106,6 +112,7 @@ fn count(op: &BulkOp<'_>, done: &Done, i: usize, t: &mut Totals) -> DocBuf {
     let made = i64::from(done.upserted.is_some());
     match op {
         BulkOp::Insert(..) => t.inserted += 1,
+        BulkOp::Refused(..) => {}
         BulkOp::Delete(..) => t.deleted = t.deleted.saturating_add(int(done.matched)),
         BulkOp::Update(..) => {
             t.matched = t.matched.saturating_add(int(done.matched));

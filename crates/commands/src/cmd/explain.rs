@@ -30,6 +30,8 @@ struct Read<'a> {
     hint: Option<Hint>,
     skip: u64,
     limit: Option<u64>,
+    /// The command, when it writes.
+    write: Option<&'static str>,
 }
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
@@ -81,7 +83,8 @@ fn read_of<'a>(cx: &Ctx<'_, '_>, command: &Command, args: &Args<'a>) -> Result<R
         "delete" => (doc(first("deletes").field("q")), Doc::EMPTY, first("deletes").field("hint")),
         other => bail!(code::COMMAND_NOT_SUPPORTED, "explain is not supported for the command {other}"),
     };
-    Ok(Read { ns, filter, sort, hint: hint(some(by))?, skip: positive("skip").unwrap_or(0), limit: positive("limit").filter(|n| *n > 0) })
+    let write = matches!(command.name, "update" | "delete" | "findAndModify").then_some(command.name);
+    Ok(Read { write, ns, filter, sort, hint: hint(some(by))?, skip: positive("skip").unwrap_or(0), limit: positive("limit").filter(|n| *n > 0) })
 }
 
 fn aggregate(cx: &mut Ctx<'_, '_>, args: &Args<'_>, command: &Command, stats: bool) -> Result<()> {
@@ -163,6 +166,15 @@ fn planned(cx: &mut Ctx<'_, '_>, read: &Read<'_>, stats: bool) -> Result<()> {
     s.put("totalKeysExamined", small(if by_index { examined } else { 0 })).put("totalDocsExamined", small(examined));
     let mut stages = s.doc("executionStages");
     stages.put_all(winning.doc()).put("nReturned", small(returned)).put("docsExamined", small(examined));
+    match read.write {
+        Some("delete") => {
+            stages.put("nWouldDelete", small(returned));
+        }
+        Some(_) => {
+            stages.put("nMatched", small(returned)).put("nWouldModify", small(returned)).put("nWouldUpsert", 0i32);
+        }
+        None => {}
+    }
     drop(stages);
     s.array("allPlansExecution");
     Ok(())

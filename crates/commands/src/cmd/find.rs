@@ -200,6 +200,7 @@ fn distinct(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         Ok(())
     })?;
     found.sort_by(|x, y| model::compare_with(&x.get(), &y.get(), env.collate()));
+    cx.ok_int = cx.service.store.collection(&ns)?.is_some_and(|c| c.is_view());
     let mut values = cx.reply.array("values");
     for v in &found {
         values.push(v.get());

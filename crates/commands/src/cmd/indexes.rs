@@ -60,8 +60,12 @@ const INDEXES_MAX: usize = 64;
 /// Indexes with `_id_`, which clustered collections and time series have not.
 fn count(c: &Collection) -> usize {
     let options = c.options();
-    let own_id = !options.doc().contains("clusteredIndex") && !options.doc().contains("timeseries");
-    c.indexes().len() + usize::from(own_id)
+    let default = match options.doc().field("timeseries") {
+        // Buckets are indexed by metadata and time.
+        Value::Document(series) => series.contains("metaField"),
+        _ => !options.doc().contains("clusteredIndex"),
+    };
+    c.indexes().len() + usize::from(default)
 }
 
 fn shown(n: usize) -> i32 {

@@ -36,9 +36,11 @@ pub(crate) static COMMANDS: &[Command] = &[
 /// # Errors
 /// Those of filter, update, validator and store.
 pub(crate) fn one_update(service: &Service, env: &mut Env, ns: &Namespace, op: &UpdateOp<'_>, bypass: bool, keep: bool) -> Result<Done> {
-    let vars = env.let_vars.len();
+    let outer = env.let_vars.clone();
     if let Mods::Pipeline { constants, .. } = &op.mods {
+        // Constants hide variables of the command of the same name.
         exec::add_vars(env, *constants)?;
+        env.let_vars.rotate_left(outer.len());
     }
     let env_ref: &Env = env;
     let result = (|| {
@@ -49,7 +51,7 @@ pub(crate) fn one_update(service: &Service, env: &mut Env, ns: &Namespace, op: &
         let target = Target { coll: &coll, filter: &filter, hint: hint(op.hint)?, env: env_ref };
         update(service, &target, &changer, op, keep)
     })();
-    env.let_vars.truncate(vars);
+    env.let_vars = outer;
     result
 }
 
