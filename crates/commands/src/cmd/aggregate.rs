@@ -1,70 +1,72 @@
 //! `aggregate`.
 
-use super::find::{FIRST_BATCH, hint};
 use crate::args::Kind;
 use crate::crud::AggregateArgs;
 use crate::crud::read::AGGREGATE;
 use crate::ctx::Ctx;
 use crate::cursors::{BatchLimit, CursorInfo};
-use crate::exec::cursor::PipelineCursor;
-use crate::exec::host::StoreHost;
-use crate::exec::{self, Used};
-use crate::registry::{Command, flag};
+use crate::read::{CollationArg, QueryCursor, StoreHost, environment};
+use crate::registry::{Command, OpClass, flag};
 use crate::request::Outcome;
-use model::{Namespace, Result, Value, bail, code};
+use model::{Namespace, Result};
 use operators::expr::ParseCx;
-use query::pipeline::{ParseOptions, Pipeline, Rt};
+use query::pipeline::{ParseOptions, Pipeline, Rt, Target};
+use query::plan::Hint;
 
 pub(crate) static COMMANDS: &[Command] = &[Command {
     value: Kind::Any,
-    ..super::command("aggregate", "runs a pipeline", flag::API_V1 | flag::READ_CONCERN | flag::WRITE_CONCERN, AGGREGATE, run)
+    class: OpClass::Command,
+    ..super::command(
+        "aggregate",
+        "documents that go through a pipeline",
+        flag::API_V1 | flag::READ_CONCERN | flag::WRITE_CONCERN | flag::LONG,
+        AGGREGATE,
+        run,
+    )
 }];
 
+/// Documents of a first batch when the client names no number.
+const FIRST_BATCH_DOCUMENTS: i64 = 101;
+
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let a = AggregateArgs::of(cx.value(), &cx.args, false, cx.generic.write_concern.is_some())?;
-    let options = match a.coll {
-        Some(c) => ParseOptions::collection(Namespace::new(cx.db, c)?),
-        None => ParseOptions::database(cx.db),
+    let args = AggregateArgs::of(cx.value(), &cx.args, false, cx.generic.write_concern.is_some())?;
+    let (ns, options) = match args.coll {
+        Some(coll) => {
+            let ns = Namespace::new(cx.db, coll)?;
+            (ns.to_string(), ParseOptions::collection(ns))
+        }
+        None => (format!("{}.$cmd.aggregate", cx.db), ParseOptions::database(cx.db)),
     };
-    let ns = match a.coll {
-        Some(c) => Namespace::new(cx.db, c)?,
-        None => Namespace::new(cx.db, "$cmd.aggregate")?,
+    let coll = match &options.target {
+        Target::Collection(ns) => cx.service.store.collection(ns)?,
+        Target::Database(_) => None,
     };
-    let _used = Used::start(cx, &ns);
-    let env = exec::env(cx, a.let_vars, a.collation)?;
-    let pipeline = Pipeline::parse(&mut ParseCx::new(&env), a.pipeline, &options)?;
-    check_collation(cx, &ns, &a)?;
-    let host = StoreHost { store: cx.service.store.clone(), service: Some(cx.service), hint: hint(a.hint)? };
-    let rt = Rt { allow_disk_use: a.allow_disk_use.unwrap_or(true), ..Rt::new(&env, &host) };
-    if a.explain {
-        let plan = pipeline.explain(&rt)?;
-        cx.reply.put("explainVersion", "1").put_all(plan.doc());
-        cx.reply.put("command", cx.request.body);
-        return Ok(Outcome::Reply);
+    if let Target::Collection(ns) = &options.target {
+        super::drop::check_uuid(cx, ns, coll.as_ref().map(|c| c.uuid()))?;
     }
-    let info = CursorInfo { ns: ns.to_string(), ..cx.cursor_info() };
-    let limit = BatchLimit::of(Some(a.batch_size.unwrap_or(FIRST_BATCH)));
-    if pipeline.writes() {
-        // A writing pipeline runs to its end before the reply, with the service at hand.
-        let rest = pipeline.run_to_end(&rt)?;
-        let docs = rest.iter().map(|d| d.to_buf()).collect();
-        cx.first_batch(Box::new(crate::listing::Listing::new(docs)), info, limit, false)?;
+    let coll_options = coll.as_ref().map(|c| c.options());
+    let collation = CollationArg::of(args.collation, coll_options.as_ref().map(|o| o.doc()));
+    let env = environment(cx, &collation)?;
+    let pipeline = Pipeline::parse(&mut ParseCx::new(&env), args.pipeline, &options)?;
+    let host = StoreHost::new(
+        cx.service.arc()?,
+        collation.document().map(|d| d.to_buf()),
+        Hint::parse(args.hint.unwrap_or_default())?,
+    );
+    let allow_disk_use = args.allow_disk_use.unwrap_or(true);
+    let rt = Rt { env: &env, host: &host, vars: None, allow_disk_use };
+    if args.explain {
+        let stages = pipeline.explain(&rt)?;
+        super::explain::reply(cx, |w| {
+            w.put("explainVersion", "1").put("stages", stages.doc().as_array());
+        });
         return Ok(Outcome::Reply);
     }
     let docs = pipeline.open(&rt)?;
-    let cursor = PipelineCursor::new(docs, env, cx.service.store.clone(), None, a.allow_disk_use.unwrap_or(true));
-    cx.first_batch(Box::new(cursor), info, limit, false)?;
+    // A pipeline that writes runs to its end whatever the batch size.
+    let batch = if pipeline.writes() { None } else { Some(args.batch_size.unwrap_or(FIRST_BATCH_DOCUMENTS)) };
+    let cursor = QueryCursor::new(docs, env, host, allow_disk_use);
+    let info = CursorInfo { ns, ..cx.cursor_info() };
+    cx.first_batch(Box::new(cursor), info, BatchLimit::of(batch), false)?;
     Ok(Outcome::Reply)
-}
-
-/// A view has its own collation; another one is refused.
-fn check_collation(cx: &Ctx<'_, '_>, ns: &Namespace, a: &AggregateArgs<'_>) -> Result<()> {
-    let (Some(_), Some(wanted)) = (a.coll, a.collation) else { return Ok(()) };
-    let Some(c) = cx.service.store.collection(ns)?.filter(|c| c.is_view()) else { return Ok(()) };
-    let options = c.options();
-    let own = options.doc().field("collation");
-    if model::compare(&own, &Value::Document(wanted)).is_ne() {
-        bail!(code::OPTION_NOT_SUPPORTED_ON_VIEW, "Cannot override a view's default collation, {ns}");
-    }
-    Ok(())
 }

@@ -5,9 +5,9 @@ use crate::crud::bulk::BULK_WRITE;
 use crate::crud::{BulkArgs, BulkOp};
 use crate::ctx::Ctx;
 use crate::cursors::{BatchLimit, CursorInfo};
-use crate::exec;
 use crate::exec::write::{Done, collection};
 use crate::listing::Listing;
+use crate::read::{CollationArg, environment};
 use crate::registry::{Command, OpClass, flag};
 use crate::request::Outcome;
 use crate::write::{self, FLAGS, Validator, with_id};
@@ -34,7 +34,7 @@ fn int(n: i64) -> i32 {
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let a = BulkArgs::of(&cx.args)?;
-    let mut env = exec::env(cx, a.let_vars, None)?;
+    let mut env = environment(cx, &CollationArg::Default(None))?;
     let (mut totals, mut results, mut pos) = (Totals::default(), Vec::new(), CommitPos::default());
     for (i, op) in a.ops.iter().enumerate() {
         match one(cx, &mut env, &a, op) {
@@ -71,14 +71,8 @@ fn one(cx: &Ctx<'_, '_>, env: &mut Env, a: &BulkArgs<'_>, op: &BulkOp<'_>) -> Re
     if let Some(wanted) = uuid {
         super::drop::match_uuid(cx.service, ns, *wanted)?;
     }
-    let collation = match op {
-        BulkOp::Insert(..) => None,
-        BulkOp::Refused(_, e) => return Err(e.clone()),
-        BulkOp::Update(_, u) => u.collation,
-        BulkOp::Delete(_, d) => d.collation,
-    };
-    if let Some(c) = collation {
-        cx.service.check_collation(c)?;
+    if let BulkOp::Refused(_, e) = op {
+        return Err(e.clone());
     }
     let class = match op {
         BulkOp::Insert(..) => OpClass::Insert,

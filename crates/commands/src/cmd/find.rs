@@ -1,228 +1,211 @@
-//! `find`, `count`, `distinct`.
+//! `find`. A point lookup by `_id` goes straight from the engine's bytes into the reply.
 
-use crate::args::Kind;
-use crate::crud::read::{COUNT, DISTINCT, FIND};
-use crate::crud::{CountArgs, DistinctArgs, FindArgs};
+use crate::crud::FindArgs;
+use crate::crud::read::FIND;
 use crate::ctx::Ctx;
 use crate::cursors::{BatchLimit, CursorInfo};
-use crate::exec::cursor::{PipelineCursor, Shape};
-use crate::exec::host::StoreHost;
-use crate::exec::{self, Used};
+use crate::args::Kind;
+use crate::ddl::names;
+use crate::read::{CollationArg, QueryCursor, StoreHost, environment};
 use crate::registry::{Command, OpClass, flag};
 use crate::request::Outcome;
-use model::{Array, Doc, DocBuf, Namespace, Result, Value, bail, code};
+use model::{Array, ArrayWriter, Doc, DocBuf, Namespace, Result, Value};
 use operators::Env;
 use operators::expr::ParseCx;
-use operators::filter::Filter;
 use operators::project::Projection;
-use query::pipeline::{MatchFilter, ParseOptions, Pipeline, Rt, drain};
-use query::plan::{Hint, Want, choose, each_match};
+use query::find::Find;
+use query::pipeline::{Docs, MatchFilter, NoDocs, ParseOptions, Pipeline, Rt};
+use query::plan::Hint;
+use query::stages::sort_pattern::SortPattern;
+use std::sync::Arc;
+use store::Collection;
 
-const READS: u32 = flag::API_V1 | flag::READ_CONCERN;
+pub(crate) static COMMANDS: &[Command] = &[Command {
+    value: Kind::Collection,
+    class: OpClass::Query,
+    ..super::command("find", "documents that match a filter", flag::API_V1 | flag::READ_CONCERN, FIND, run)
+}];
 
-pub(crate) static COMMANDS: &[Command] = &[
-    Command { value: Kind::Collection, class: OpClass::Query, ..super::command("find", "documents that match a filter", READS, FIND, find) },
-    Command { value: Kind::Collection, ..super::command("count", "number of documents that match a filter", READS, COUNT, count) },
-    Command { value: Kind::Collection, ..super::command("distinct", "different values of a field", flag::READ_CONCERN, DISTINCT, distinct) },
-];
+/// Documents of a first batch when the client names no number.
+const FIRST_BATCH_DOCUMENTS: i64 = 101;
 
-/// Documents of a first batch without a wish.
-pub(crate) const FIRST_BATCH: i64 = 101;
+fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let ns = names::own(cx)?;
+    let args = FindArgs::of(cx.value().as_str().unwrap_or_default(), &cx.args)?;
+    let coll = cx.service.store.collection(&ns)?;
+    super::drop::check_uuid(cx, &ns, coll.as_ref().map(|c| c.uuid()))?;
+    if let Some(c) = &coll
+        && by_id(cx, &ns, &args, c)?
+    {
+        return Ok(Outcome::Reply);
+    }
+    let options = coll.as_ref().map(|c| c.options());
+    let collation = CollationArg::of(args.collation, options.as_ref().map(|o| o.doc()));
+    let env = environment(cx, &collation)?;
+    let in_force = collation.document().map(|d| d.to_buf());
+    let (docs, host) = open(cx, &ns, &args, coll, &env, in_force)?;
+    let cursor = QueryCursor::new(docs, env, host, args.allow_disk_use.unwrap_or(true));
+    let info = CursorInfo {
+        ns: ns.to_string(),
+        no_timeout: args.cursor.no_timeout,
+        tailable: args.cursor.tailable,
+        await_data: args.cursor.await_data,
+        ..cx.cursor_info()
+    };
+    let limit = BatchLimit::of(Some(args.batch_size.unwrap_or(FIRST_BATCH_DOCUMENTS)));
+    cx.first_batch(Box::new(cursor), info, limit, args.single_batch)?;
+    Ok(Outcome::Reply)
+}
 
-/// The stages a read amounts to.
-fn stages(filter: Doc<'_>, sort: Doc<'_>, skip: u64, limit: Option<u64>) -> DocBuf {
-    DocBuf::build(|w| {
-        let mut a = w.array("stages");
-        if !filter.is_empty() {
-            a.doc().put("$match", filter);
-        }
-        if !sort.is_empty() && !sort.contains("$natural") {
-            a.doc().put("$sort", sort);
-        }
-        if skip > 0 {
-            a.doc().put("$skip", i64::try_from(skip).unwrap_or(i64::MAX));
-        }
-        if let Some(n) = limit {
-            a.doc().put("$limit", i64::try_from(n).unwrap_or(i64::MAX));
-        }
+/// Answers `{_id: value}` without anything else at once; false when it is not such a query.
+fn by_id(cx: &mut Ctx<'_, '_>, ns: &Namespace, args: &FindArgs<'_>, c: &Arc<Collection>) -> Result<bool> {
+    let plain = !c.is_view()
+        && args.projection.is_empty()
+        && args.skip == 0
+        && args.hint.is_none()
+        && args.collation.is_none()
+        && c.id_collate().is_none()
+        && !args.return_key
+        && !args.show_record_id
+        && !args.cursor.tailable
+        && args.batch_size != Some(0)
+        && args.max.is_empty()
+        && args.min.is_empty()
+        && args.let_vars.is_empty()
+        && args.sort.is_empty();
+    let mut fields = args.filter.elements();
+    let (Some(only), None, true) = (fields.next(), fields.next(), plain) else { return Ok(false) };
+    let id = only.value();
+    let simple = match id {
+        Value::Document(d) => !d.first().is_some_and(|(n, _)| n.starts_with('$')),
+        Value::Regex(_) | Value::Array(_) | Value::Null | Value::Undefined | Value::MinKey | Value::MaxKey => false,
+        _ => true,
+    };
+    if only.name != b"_id" || !simple {
+        return Ok(false);
+    }
+    let mut cursor = cx.reply.doc("cursor");
+    let mut batch = cursor.array("firstBatch");
+    c.get_with(&id, &mut |doc| {
+        batch.push(doc);
+    })?;
+    drop(batch);
+    cursor.put("id", 0i64);
+    // No allocation for the name: it is written in two pieces.
+    let mut name = smallvec::SmallVec::<[u8; 128]>::new();
+    name.extend_from_slice(ns.db().as_bytes());
+    name.push(b'.');
+    name.extend_from_slice(ns.coll().as_bytes());
+    cursor.put("ns", std::str::from_utf8(&name).unwrap_or_default());
+    Ok(true)
+}
+
+/// The parsed find, without its collection.
+pub(crate) fn parse(args: &FindArgs<'_>, env: &Env, collation: Option<DocBuf>) -> Result<Find> {
+    let filter = MatchFilter::parse(&mut ParseCx::new(env), args.filter)?;
+    let projection = if args.projection.is_empty() {
+        None
+    } else {
+        Some(Projection::parse_find(&mut ParseCx::new(env), args.projection)?)
+    };
+    Ok(Find {
+        filter: Arc::new(filter),
+        sort: if args.sort.is_empty() { None } else { Some(SortPattern::parse(args.sort)?) },
+        skip: args.skip,
+        limit: args.limit,
+        projection,
+        hint: Hint::parse(args.hint.unwrap_or_default())?,
+        collation,
     })
 }
 
-/// `$natural` in the sort is a way of reading.
-fn natural(sort: Doc<'_>) -> Result<Option<Hint>> {
-    match sort.get("$natural").map(|v| v.as_i64_exact()) {
-        None => Ok(None),
-        Some(Some(1)) => Ok(Some(Hint::Natural { reverse: false })),
-        Some(Some(-1)) => Ok(Some(Hint::Natural { reverse: true })),
-        Some(_) => bail!(code::BAD_VALUE, "$natural sort must be 1 or -1, given {sort:?}"),
-    }
-}
-
-pub(crate) fn hint(v: Option<Value<'_>>) -> Result<Option<Hint>> {
-    v.map_or(Ok(None), Hint::parse)
-}
-
-/// A hint must name an index of the collection.
-fn pipeline(env: &Env, ns: &Namespace, stages: &DocBuf) -> Result<Pipeline> {
-    let list = stages.doc().field("stages").as_array().unwrap_or(Array::EMPTY);
-    Pipeline::parse(&mut ParseCx::new(env), list, &ParseOptions::collection(ns.clone()))
-}
-
-fn not_built(a: &FindArgs<'_>) -> Result<()> {
-    let unbuilt = [("min", !a.min.is_empty()), ("max", !a.max.is_empty()), ("returnKey", a.return_key), ("showRecordId", a.show_record_id)];
-    match unbuilt.iter().find(|(_, asked)| *asked) {
-        Some((name, _)) => bail!(code::NOT_IMPLEMENTED, "the option '{name}' of find is not built yet"),
-        None => Ok(()),
-    }
-}
-
-fn find(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let a = FindArgs::of(cx.value().as_str().unwrap_or(""), &cx.args)?;
-    let ns = Namespace::new(cx.db, a.coll)?;
-    let _used = Used::start(cx, &ns);
-    not_built(&a)?;
-    tailing(cx, &ns, &a)?;
-    let env = exec::env(cx, a.let_vars, a.collation)?;
-    // The filter is parsed first, so that its errors are those of find and not of a stage.
-    let filter = Filter::parse(&mut ParseCx::new(&env), a.filter)?;
-    let shape = if a.projection.is_empty() {
-        None
-    } else {
-        // Over a view the projection becomes a stage, with a stage's rules.
-        let view = cx.service.store.collection(&ns)?.is_some_and(|c| c.is_view());
-        let mut parse = ParseCx::new(&env);
-        let projection = if view {
-            Projection::parse_project(&mut parse, Value::Document(a.projection))?
-        } else {
-            Projection::parse_find(&mut parse, a.projection)?
-        };
-        let filter = projection.needs_position().then_some(filter);
-        Some(Shape { projection, filter })
-    };
-    let pipeline = pipeline(&env, &ns, &stages(a.filter, a.sort, a.skip, a.limit))?;
-    let by = match natural(a.sort)? {
-        Some(h) => Some(h),
-        None => hint(a.hint)?,
-    };
-    let host = StoreHost { store: cx.service.store.clone(), service: Some(cx.service), hint: by };
-    let docs = pipeline.open(&Rt::new(&env, &host))?;
-    let cursor = PipelineCursor::new(docs, env, cx.service.store.clone(), shape, a.allow_disk_use.unwrap_or(true));
-    let info = CursorInfo { ns: ns.to_string(), no_timeout: a.cursor.no_timeout, ..cx.cursor_info() };
-    let size = a.batch_size.unwrap_or(FIRST_BATCH);
-    cx.first_batch(Box::new(cursor), info, BatchLimit::of(Some(size)), a.single_batch)?;
-    Ok(Outcome::Reply)
-}
-
-fn tailing(cx: &Ctx<'_, '_>, ns: &Namespace, a: &FindArgs<'_>) -> Result<()> {
-    if !a.cursor.tailable {
-        return Ok(());
-    }
-    match cx.service.store.collection(ns)? {
-        None => Ok(()),
-        Some(c) if c.is_view() || crate::ddl::names::is_timeseries(&c) => {
-            bail!(code::INVALID_PIPELINE_OPERATOR, "tailable cursors are not supported on views and time-series collections: {ns}")
+/// The same query as a pipeline, for views.
+pub(crate) fn as_pipeline(args: &FindArgs<'_>) -> DocBuf {
+    let mut bytes = Vec::new();
+    {
+        let mut w = ArrayWriter::new(&mut bytes);
+        if !args.filter.is_empty() {
+            w.doc().put("$match", args.filter);
         }
-        Some(c) if !crate::ddl::names::is_capped(&c) => {
-            bail!(code::BAD_VALUE, "error processing query: ns={ns}: tailable cursor requested on non capped collection")
+        if !args.sort.is_empty() && !args.sort.contains("$natural") {
+            w.doc().put("$sort", args.sort);
         }
-        Some(_) => bail!(code::NOT_IMPLEMENTED, "tailable cursors are not built yet"),
+        if args.skip > 0 {
+            w.doc().put("$skip", i64::try_from(args.skip).unwrap_or(i64::MAX));
+        }
+        if let Some(n) = args.limit {
+            w.doc().put("$limit", i64::try_from(n).unwrap_or(i64::MAX));
+        }
+        if !args.projection.is_empty() {
+            w.doc().put("$project", args.projection);
+        }
     }
+    DocBuf::from_bytes(bytes).unwrap_or_default()
 }
 
-fn count(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let a = CountArgs::of(cx.value().as_str().unwrap_or(""), &cx.args)?;
-    let ns = Namespace::new(cx.db, a.coll)?;
-    let _used = Used::start(cx, &ns);
-    let env = exec::env(cx, Doc::EMPTY, a.collation)?;
-    let filter = MatchFilter::parse(&mut ParseCx::new(&env), a.query)?;
-    let by = hint(a.hint)?;
-    let all = match cx.service.store.collection(&ns)? {
-        None => 0,
+fn open(
+    cx: &Ctx<'_, '_>,
+    ns: &Namespace,
+    args: &FindArgs<'_>,
+    coll: Option<Arc<Collection>>,
+    env: &Env,
+    collation: Option<DocBuf>,
+) -> Result<(Box<dyn Docs>, StoreHost)> {
+    let host = StoreHost::new(cx.service.arc()?, collation.clone(), Hint::parse(args.hint.unwrap_or_default())?);
+    let rt = Rt { env, host: &host, vars: None, allow_disk_use: args.allow_disk_use.unwrap_or(true) };
+    // Mistakes in the query are reported whether or not there is a collection.
+    let find = Arc::new(parse(args, env, collation)?);
+    let docs: Box<dyn Docs> = match coll {
+        None => Box::new(NoDocs),
         Some(c) if c.is_view() => {
-            let pipeline = pipeline(&env, &ns, &stages(a.query, Doc::EMPTY, 0, None))?;
-            let host = StoreHost { store: cx.service.store.clone(), service: Some(cx.service), hint: by };
-            let rt = Rt::new(&env, &host);
-            let mut n = 0u64;
-            drain(pipeline.open(&rt)?.as_mut(), &rt, |_, _| {
-                n += 1;
-                Ok(())
-            })?;
-            n
+            let stages = as_pipeline(args);
+            let stages: Array<'_> = stages.doc().as_array();
+            Pipeline::parse(&mut ParseCx::new(env), stages, &ParseOptions::collection(ns.clone()))?.open(&rt)?
         }
-        Some(c) if a.query.is_empty() && by.is_none() => c.count(),
-        Some(c) => {
-            let plan = choose(&c, &Want { filter: Some(&filter), hint: by.as_ref(), ..Want::default() }, env.collate())?;
-            let enough = a.limit.map_or(u64::MAX, |l| l.saturating_add(a.skip));
-            let mut n = 0u64;
-            each_match(&c, &plan, Some(&filter), &env, &mut |_| {
-                n += 1;
-                Ok(n < enough)
-            })?;
-            n
-        }
+        Some(c) => find.open(c, &rt)?,
     };
-    let n = all.saturating_sub(a.skip).min(a.limit.unwrap_or(u64::MAX));
-    match i32::try_from(n) {
-        Ok(n) => cx.reply.put("n", n),
-        Err(_) => cx.reply.put("n", i64::try_from(n).unwrap_or(i64::MAX)),
-    };
-    Ok(Outcome::Reply)
+    Ok((docs, host))
 }
 
-fn distinct(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let a = DistinctArgs::of(cx.value().as_str().unwrap_or(""), &cx.args)?;
-    let ns = Namespace::new(cx.db, a.coll)?;
-    let _used = Used::start(cx, &ns);
-    if a.key.contains('\0') {
-        bail!(code::BAD_VALUE, "the key of distinct must not hold a null byte");
-    }
-    let env = exec::env(cx, Doc::EMPTY, a.collation)?;
-    Filter::parse(&mut ParseCx::new(&env), a.query)?;
-    let pipeline = pipeline(&env, &ns, &stages(a.query, Doc::EMPTY, 0, None))?;
-    let host = StoreHost { store: cx.service.store.clone(), service: Some(cx.service), hint: hint(a.hint)? };
-    let rt = Rt::new(&env, &host);
-    let parts: Vec<&str> = a.key.split('.').collect();
-    let mut seen = rustc_hash::FxHashSet::default();
-    let mut found: Vec<model::OwnedValue> = Vec::new();
-    let mut bytes = 0usize;
-    drain(pipeline.open(&rt)?.as_mut(), &rt, |d, _| {
-        each_value(Value::Document(d), &parts, &mut |v| {
-            let mut key = Vec::new();
-            model::compare::equality_key(&v, env.collate(), &mut key);
-            if seen.insert(key) {
-                bytes += v.payload_bytes() + 8;
-                found.push(v.to_owned_value());
+/// The plan of a find, for explain.
+///
+/// # Errors
+/// Those of the query.
+pub(crate) fn winning_plan(find: &Find, coll: Option<&Arc<Collection>>, rt: &Rt<'_>) -> Result<DocBuf> {
+    let Some(c) = coll else { return Ok(model::doc! { "isCached": false, "stage": "EOF" }) };
+    let plan = find.plan(c, rt)?;
+    let mut shown = query::plan::explain(&plan, Some(&find.filter));
+    let wrap = |inner: &DocBuf, stage: &str, fill: &dyn Fn(&mut model::DocWriter<'_>)| {
+        DocBuf::build(|w| {
+            w.put("isCached", false).put("stage", stage);
+            fill(w);
+            let mut below = w.doc("inputStage");
+            for (name, v) in inner.doc().iter().filter(|(n, _)| *n != "isCached") {
+                below.put(name, v);
+            }
+        })
+    };
+    if let (Some(sort), false) = (&find.sort, plan.sorted) {
+        let spec: Doc<'_> = sort.spec();
+        shown = wrap(&shown, "SORT", &|w| {
+            w.put("sortPattern", spec);
+            if let Some(n) = find.limit {
+                w.put("limitAmount", i64::try_from(n).unwrap_or(i64::MAX));
             }
         });
-        if bytes > model::bson::MAX_DOCUMENT_BYTES {
-            bail!(17_217, "distinct too big, 16mb cap");
-        }
-        Ok(())
-    })?;
-    found.sort_by(|x, y| model::compare_with(&x.get(), &y.get(), env.collate()));
-    cx.ok_int = cx.service.store.collection(&ns)?.is_some_and(|c| c.is_view());
-    let mut values = cx.reply.array("values");
-    for v in &found {
-        values.push(v.get());
     }
-    Ok(Outcome::Reply)
-}
-
-/// Shows the values at a path: arrays on the way and at the end are gone through.
-fn each_value<'a>(v: Value<'a>, path: &[&str], visit: &mut dyn FnMut(Value<'a>)) {
-    match (v, path.split_first()) {
-        (Value::Missing, _) => {}
-        (Value::Array(a), None) => a.iter().for_each(visit),
-        (v, None) => visit(v),
-        (Value::Document(d), Some((head, rest))) => each_value(d.field(head), rest, visit),
-        (Value::Array(a), Some((head, rest))) => {
-            if let Some(at) = head.parse().ok().and_then(|i| a.get(i)) {
-                each_value(at, rest, visit);
-            }
-            for e in a.iter().filter(|e| e.as_doc().is_some()) {
-                each_value(e, path, visit);
-            }
-        }
-        _ => {}
+    if find.skip > 0 {
+        shown = wrap(&shown, "SKIP", &|w| {
+            w.put("skipAmount", i64::try_from(find.skip).unwrap_or(i64::MAX));
+        });
     }
+    if let Some(n) = find.limit {
+        shown = wrap(&shown, "LIMIT", &|w| {
+            w.put("limitAmount", i64::try_from(n).unwrap_or(i64::MAX));
+        });
+    }
+    if find.projection.is_some() {
+        shown = wrap(&shown, "PROJECTION_DEFAULT", &|_| {});
+    }
+    Ok(shown)
 }

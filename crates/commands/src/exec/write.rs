@@ -2,6 +2,7 @@
 //! at that moment.
 
 use crate::crud::{DeleteOp, Mods, UpdateOp};
+use crate::read::StoreHost;
 use crate::service::Service;
 use crate::write::{Validator, create_implicitly, with_id};
 use model::{Array, Bump, Doc, DocBuf, Namespace, OwnedValue, Result, Value, bail, code};
@@ -14,6 +15,8 @@ use query::plan::{Hint, Plan, Want, choose, each_match};
 use std::sync::Arc;
 use store::{Change, Collection, CommitPos, Modified};
 
+/// How often an upsert is tried again when another writer inserts the same key.
+const UPSERT_TRIES: usize = 5;
 /// Keys gathered before they are worked on.
 const CHUNK_KEYS: usize = 4096;
 
@@ -22,13 +25,30 @@ pub(crate) struct Target<'t> {
     pub(crate) coll: &'t Arc<Collection>,
     pub(crate) filter: &'t MatchFilter,
     pub(crate) hint: Option<Hint>,
+    /// Collation in force as the client or the collection wrote it.
+    pub(crate) collation: Option<Doc<'t>>,
     pub(crate) env: &'t Env,
 }
 
 impl Target<'_> {
     fn plan(&self) -> Result<Plan> {
-        let want = Want { filter: Some(self.filter), hint: self.hint.as_ref(), ..Want::default() };
+        let want = Want { filter: Some(self.filter), hint: self.hint.as_ref(), collation: self.collation, ..Want::default() };
         choose(self.coll, &want, self.env.collate())
+    }
+
+    /// The key of the only document a filter of the form `{_id: value, ...}` can match; no read.
+    fn key_by_id(&self) -> Option<Vec<u8>> {
+        if self.hint.is_some() || self.collation.is_some() || self.coll.id_collate().is_some() {
+            return None;
+        }
+        let id = self.filter.filter.id_equality()?;
+        // An equality with null or an array may match other ids too.
+        if matches!(id, Value::Null | Value::Undefined | Value::Missing | Value::Array(_) | Value::Regex(_)) {
+            return None;
+        }
+        let mut key = Vec::with_capacity(24);
+        self.coll.record_key(&id, &mut key);
+        Some(key)
     }
 
     /// Keys of matching documents, at most `max`.
@@ -54,7 +74,7 @@ impl Target<'_> {
         });
         let stages = spec.doc().field("p").as_array().unwrap_or(Array::EMPTY);
         let pipeline = Pipeline::parse(&mut ParseCx::new(self.env), stages, &ParseOptions::collection(self.coll.ns().clone()))?;
-        let host = super::host::StoreHost { store: service.store.clone(), service: Some(service), hint: self.hint.clone() };
+        let host = StoreHost::new(service.arc()?, self.collation.map(|c| c.to_buf()), self.hint.clone());
         let rt = Rt::new(self.env, &host);
         let mut key = None;
         drain(pipeline.open(&rt)?.as_mut(), &rt, |d, _| {
@@ -94,14 +114,20 @@ pub(crate) fn delete(service: &Service, t: &Target<'_>, op: &DeleteOp<'_>, sort:
     let mut done = Done::default();
     let filter = &t.filter.filter;
     loop {
-        let keys = if op.multi { t.keys(CHUNK_KEYS)? } else { t.first_key(service, sort)?.into_iter().collect() };
-        let (full, none) = (keys.len() == CHUNK_KEYS, keys.is_empty());
+        let by_id = t.key_by_id();
+        let keys: Vec<Vec<u8>> = match (&by_id, op.multi) {
+            (Some(key), _) => vec![key.clone()],
+            (None, true) => t.keys(CHUNK_KEYS)?,
+            (None, false) => t.first_key(service, sort)?.into_iter().collect(),
+        };
+        let (full, none) = (keys.len() == CHUNK_KEYS, keys.is_empty() || by_id.is_some());
         let before = done.matched;
         for key in &keys {
             t.env.check_interrupt()?;
             let mut old = None;
-            let arena = Bump::new();
+            let mut arena = Bump::new();
             let m = t.coll.modify(key, &mut |doc| {
+                arena.reset();
                 if !matches(filter, doc, &arena, t.env)? {
                     return Ok(Change::Keep);
                 }
@@ -155,9 +181,8 @@ impl Changer {
     }
 
     /// The new document, or `None` when nothing changes.
-    fn apply(&self, t: &Target<'_>, doc: Doc<'_>, inserting: bool, position: Option<usize>) -> Result<Option<DocBuf>> {
-        let arena = Bump::new();
-        let cx = UpdateCx { arena: &arena, env: t.env, inserting, position };
+    fn apply(&self, t: &Target<'_>, doc: Doc<'_>, arena: &Bump, inserting: bool, position: Option<usize>) -> Result<Option<DocBuf>> {
+        let cx = UpdateCx { arena, env: t.env, inserting, position };
         match self.update.apply(doc, &cx)? {
             Applied::Unchanged => Ok(None),
             Applied::Changed(new) => {
@@ -180,32 +205,51 @@ pub(crate) fn update(service: &Service, t: &Target<'_>, changer: &Changer, op: &
     }
     let mut done = Done::default();
     loop {
-        let keys = if op.multi { t.keys(usize::MAX)? } else { t.first_key(service, op.sort)?.into_iter().collect() };
+        let by_id = t.key_by_id();
+        let keys: Vec<Vec<u8>> = match (&by_id, op.multi) {
+            (Some(key), _) => vec![key.clone()],
+            (None, true) => t.keys(usize::MAX)?,
+            (None, false) => t.first_key(service, op.sort)?.into_iter().collect(),
+        };
         for key in &keys {
             t.env.check_interrupt()?;
             change(t, changer, key, keep, &mut done)?;
         }
-        if op.multi || keys.is_empty() || done.matched > 0 {
+        if op.multi || keys.is_empty() || by_id.is_some() || done.matched > 0 {
             break;
         }
     }
-    if done.matched == 0 && op.upsert {
-        upsert(service, t, changer, &mut done)?;
+    if done.matched > 0 || !op.upsert {
+        return Ok(done);
     }
-    Ok(done)
+    for _ in 0..UPSERT_TRIES {
+        match upsert(service, t, changer, &mut done) {
+            // Somebody inserted a document with that key meanwhile: it may match now.
+            Err(e) if e.code() == code::DUPLICATE_KEY => {
+                let Some(key) = t.first_key(service, op.sort)? else { return Err(e) };
+                change(t, changer, &key, keep, &mut done)?;
+                if done.matched > 0 {
+                    return Ok(done);
+                }
+            }
+            other => return other.map(|()| done),
+        }
+    }
+    upsert(service, t, changer, &mut done).map(|()| done)
 }
 
 fn change(t: &Target<'_>, changer: &Changer, key: &[u8], keep: bool, done: &mut Done) -> Result<()> {
     let mut matched = false;
     let (mut before, mut after) = (None, None);
+    let mut arena = Bump::new();
     let m = t.coll.modify(key, &mut |doc| {
-        let arena = Bump::new();
+        arena.reset();
         let (fits, position) = t.filter.filter.matches_with_position(doc, &arena, t.env)?;
         matched = fits;
         if !fits {
             return Ok(Change::Keep);
         }
-        let new = changer.apply(t, doc, false, position)?;
+        let new = changer.apply(t, doc, &arena, false, position)?;
         if keep {
             before = Some(doc.to_buf());
             after = Some(new.clone().unwrap_or_else(|| doc.to_buf()));
@@ -226,7 +270,8 @@ fn change(t: &Target<'_>, changer: &Changer, key: &[u8], keep: bool, done: &mut 
 
 fn upsert(service: &Service, t: &Target<'_>, changer: &Changer, done: &mut Done) -> Result<()> {
     let base = upsert_base(&t.filter.filter, changer.update.is_replacement())?;
-    let new = changer.apply(t, base.doc(), true, None)?;
+    let arena = Bump::new();
+    let new = changer.apply(t, base.doc(), &arena, true, None)?;
     let new = match new {
         Some(n) => n,
         None => {

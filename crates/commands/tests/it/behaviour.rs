@@ -19,9 +19,9 @@ pub(crate) fn store() -> Arc<store::Store> {
     Arc::new(store::Store::open(engine, Arc::new(commands::Language::new(Arc::new(SystemClock::default())))).expect("an empty store"))
 }
 
-fn service() -> Service {
+fn service() -> Arc<Service> {
     let config = Config { replica_set: None, ..Config::default() };
-    Service::new(config, Arc::new(SystemClock::default()), store())
+    Service::new(config, Arc::new(SystemClock::default()), store()).shared()
 }
 
 /// Sends one command and returns its reply.

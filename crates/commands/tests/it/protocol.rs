@@ -5,8 +5,8 @@ use commands::{Config, Outcome, Request, Service, SystemClock, WaitFor};
 use model::{DocBuf, Value, doc};
 use std::sync::Arc;
 
-pub(crate) fn service() -> Service {
-    Service::new(Config::default(), Arc::new(SystemClock::default()), store())
+pub(crate) fn service() -> Arc<Service> {
+    Service::new(Config::default(), Arc::new(SystemClock::default()), store()).shared()
 }
 
 fn code(d: &DocBuf) -> i64 {
@@ -37,7 +37,7 @@ fn replica_set_replies_carry_times() {
     let r = send(&s, &mut c, "admin", doc! { "ping": 1i32 }.doc());
     let names: Vec<&str> = r.doc().iter().map(|(k, _)| k).collect();
     assert_eq!(names, ["ok", "$clusterTime", "operationTime"]);
-    let alone = Service::new(Config { replica_set: None, ..Config::default() }, Arc::new(SystemClock::default()), store());
+    let alone = Service::new(Config { replica_set: None, ..Config::default() }, Arc::new(SystemClock::default()), store()).shared();
     let mut c = alone.connect("127.0.0.1:1");
     assert_eq!(send(&alone, &mut c, "admin", doc! { "ping": 1i32 }.doc()), doc! { "ok": 1.0 });
     let r = send(&alone, &mut c, "admin", doc! { "hello": 1i32 }.doc());

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! eval "$(scripts/natives.sh)"
-//! cargo run --release -p quarry-engine-rocksdb --example floor -- [KEYS] [DIRECTORY]
+//! cargo run --release -p quarry-engine-rocksdb --example floor -- [KEYS] [DIRECTORY] [lru]
 //! ```
 //! Both sides run on one thread, on the same options and the same data, in turns, and the least disturbed of the turns
 //! counts (CPU time, so other processes matter little). "raw" is the binding crate used as its documentation suggests.
@@ -10,7 +10,7 @@
 use std::hint::black_box;
 use std::path::PathBuf;
 
-use engine_rocksdb::{Config, RocksEngine};
+use engine_rocksdb::{CacheKind, Config, RocksEngine};
 use rust_rocksdb::{ColumnFamily, DB, ReadOptions, WriteBatch, WriteOptions};
 use storage::{Batch, CursorOpts, Durability, Engine, KeyRange, RowBatch, Table};
 
@@ -24,7 +24,11 @@ fn main() {
         .next()
         .map_or_else(|| std::env::temp_dir().join("quarry-floor"), PathBuf::from);
     std::fs::remove_dir_all(&root).ok();
-    let engine = RocksEngine::open(Config::with_budget(root.join("engine"), 512 << 20)).expect("the engine opens");
+    let mut config = Config::with_budget(root.join("engine"), 512 << 20);
+    if args.next().is_some_and(|kind| kind == "lru") {
+        config.cache_kind = CacheKind::Lru;
+    }
+    let engine = RocksEngine::open(config).expect("the engine opens");
     let bench = Bench { engine: &engine, keys };
     println!(
         "{:<22} {:>9} {:>9} {:>7}   CPU us per operation, {keys} keys of {VALUE} bytes",

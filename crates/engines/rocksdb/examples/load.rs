@@ -120,10 +120,17 @@ fn write(engine: &RocksEngine, totals: &Totals, target: u64) {
         }
         batch.put(Table::Log, &[&[0, 0, 0, 9][..], &id].concat(), &value[..200]);
         let begun = Instant::now();
-        engine.admit(batch.byte_len(), WriteClass::Client);
+        let waited = engine.admit(batch.byte_len(), WriteClass::Client);
         engine.apply(&batch, Durability::Buffered).expect("a write");
         let us = begun.elapsed().as_micros() as u64;
         totals.longest_us.fetch_max(us, Ordering::Relaxed);
+        if us > 150_000 {
+            let (all, journal) = (us / 1000, figures(engine)["journal_flush_us_last"] / 1000);
+            println!(
+                "slow write: {all} ms, {} ms of it admission, last journal flush {journal} ms",
+                waited.as_millis()
+            );
+        }
         totals.over_250_ms.fetch_add(u64::from(us > 250_000), Ordering::Relaxed);
         totals.bytes.fetch_add(batch.byte_len() as u64, Ordering::Relaxed);
         totals.writes.fetch_add(1, Ordering::Relaxed);

@@ -143,6 +143,12 @@ impl Journal {
     }
 }
 
+impl Drop for Journal {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
 impl Shared {
     fn run(&self, interval: Duration) {
         loop {

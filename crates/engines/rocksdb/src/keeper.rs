@@ -110,6 +110,12 @@ impl Keeper {
     }
 }
 
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
 impl Charge {
     fn run(&self, stop: &(Mutex<bool>, Condvar)) {
         let mut controller = Controller::new();

@@ -13,12 +13,13 @@ use std::process::{Child, Command, Stdio};
 
 use client::{Addr, Case, Style};
 
-const MODELS: [&str; 5] = [
+const MODELS: [&str; 6] = [
     "threads",
     "tokio",
     "epoll-own",
     "epoll-own-try",
     "epoll-shared",
+    "product",
 ];
 const CASES: [Case; 6] = [
     Case {
@@ -117,6 +118,8 @@ fn main() {
     }
     let seconds: f64 = args.first().and_then(|a| a.parse().ok()).unwrap_or(1.5);
     let rounds: usize = args.get(1).and_then(|a| a.parse().ok()).unwrap_or(3);
+    let only = args.get(2).cloned().unwrap_or_default();
+    let wanted = |model: &str| only.is_empty() || only.split(',').any(|m| m == model);
     println!(
         "work alone: {:.2} us CPU per operation",
         work::calibrate_us()
@@ -127,10 +130,14 @@ fn main() {
     println!("|---|---|---|---|---|---|---|---|---|---|");
     for transport in ["tcp", "unix"] {
         for case in &CASES {
-            for model in MODELS {
-                let mut rows: Vec<_> = (0..rounds)
-                    .map(|_| measure(model, transport, case, seconds))
-                    .collect();
+            // Rounds outside, models inside: a change in the machine's load meets all models alike.
+            let mut all: Vec<Vec<Row>> = MODELS.iter().map(|_| Vec::new()).collect();
+            for _ in 0..rounds {
+                for (rows, model) in all.iter_mut().zip(MODELS).filter(|(_, m)| wanted(m)) {
+                    rows.push(measure(model, transport, case, seconds));
+                }
+            }
+            for (mut rows, model) in all.into_iter().zip(MODELS).filter(|(_, m)| wanted(m)) {
                 rows.sort_by(|a, b| a.cpu_us.total_cmp(&b.cpu_us));
                 let r = &rows[rows.len() / 2];
                 println!(

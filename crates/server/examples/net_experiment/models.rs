@@ -36,6 +36,9 @@ impl Listener {
 
 /// Serves until standard input closes; every line on it is answered with a [`Sample`].
 pub(crate) fn serve(model: &str, transport: &str) {
+    if model == "product" {
+        return product(transport);
+    }
     let listener = if transport == "tcp" {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         println!("tcp {}", listener.local_addr().unwrap());
@@ -58,6 +61,38 @@ pub(crate) fn serve(model: &str, transport: &str) {
         Sample::take().print();
     }
     std::process::exit(0);
+}
+
+/// The layer that was built after the decision, to see what it adds to the bare model.
+fn product(transport: &str) {
+    use server::net::{Config, Handler, Next, PeerInfo, Server, Watermark};
+    struct Burn;
+    impl Handler for Burn {
+        type Conn = ();
+        fn connect(&self, _: &PeerInfo) {}
+        fn handle(&self, (): &mut (), request: &wire::Request<'_>, reply: &mut Vec<u8>) -> Next {
+            crate::work::append_reply(request.body, reply);
+            Next::Reply
+        }
+        fn resume(&self, (): &mut (), _: &mut Vec<u8>) -> Next {
+            Next::Close
+        }
+        fn disconnect(&self, (): ()) {}
+    }
+    let config = Config {
+        port: 0,
+        drivers: WORKERS,
+        ..Config::default()
+    };
+    let server = Server::start(&config, Burn, Watermark::new()).unwrap();
+    if transport == "tcp" {
+        println!("tcp {}", server.tcp_addresses()[0]);
+    } else {
+        println!("unix {}", server.unix_path().unwrap().display());
+    }
+    for _ in std::io::stdin().lines() {
+        Sample::take().print();
+    }
 }
 
 fn threads(listener: &Listener) {

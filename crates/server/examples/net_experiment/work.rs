@@ -14,18 +14,23 @@ pub(crate) fn answer(input: &[u8], out: &mut Vec<u8>) -> usize {
             break;
         };
         let request = wire::decode(frame, &wire::DecodeOptions::default(), &mut scratch).unwrap();
-        let mut reply = [0u8; 179];
-        let digest = burn(request.body.len() as u64);
-        reply[..4].copy_from_slice(&179i32.to_le_bytes());
-        reply[4..20].copy_from_slice(b"\x05r\0\xa5\0\0\0\0________");
-        reply[12..20].copy_from_slice(&digest.to_le_bytes());
-        reply[178] = 0;
         let reserved = wire::begin_reply(out, &request.reply);
-        out.extend_from_slice(&reply);
+        append_reply(request.body, out);
         wire::finish_reply(out, reserved, &request.reply, 1, false, &mut Vec::new()).unwrap();
         used += len;
     }
     used
+}
+
+/// The work, and the document of the reply.
+pub(crate) fn append_reply(body: &[u8], out: &mut Vec<u8>) {
+    let mut reply = [0u8; 179];
+    let digest = burn(body.len() as u64);
+    reply[..4].copy_from_slice(&179i32.to_le_bytes());
+    // One binary field of 166 bytes that starts with the digest.
+    reply[4..12].copy_from_slice(b"\x05r\0\xa6\0\0\0\0");
+    reply[12..20].copy_from_slice(&digest.to_le_bytes());
+    out.extend_from_slice(&reply);
 }
 
 fn burn(seed: u64) -> u64 {
@@ -54,9 +59,10 @@ pub(crate) fn calibrate_us() -> f64 {
 
 /// A request of 100 bytes.
 pub(crate) fn request() -> Vec<u8> {
+    // One binary field of 63 bytes.
     let mut body = vec![0u8; 79];
     body[..4].copy_from_slice(&79i32.to_le_bytes());
-    body[4..14].copy_from_slice(b"\x05find\0\x3f\0\0\0");
+    body[4..15].copy_from_slice(b"\x05find\0\x3f\0\0\0\0");
     wire::MessageBuilder::new(1).body(&body).build()
 }
 
