@@ -61,6 +61,8 @@ pub struct ConnectionInfo {
     pub client: Mutex<Option<DocBuf>>,
     /// The operation running now.
     pub op: Mutex<Option<CurrentOp>>,
+    /// Buffers of the operation before, for the next one.
+    spare: Mutex<(String, Vec<u8>)>,
 }
 
 /// A running operation.
@@ -76,8 +78,8 @@ pub struct CurrentOp {
     pub command: &'static str,
     /// Its database.
     pub db: String,
-    /// The command document, when small enough to keep.
-    pub body: Option<DocBuf>,
+    /// The command document; empty when too large to keep.
+    pub body: Vec<u8>,
     /// Session.
     pub lsid: Option<[u8; 16]>,
     /// Set when the operation shall end.
@@ -300,7 +302,10 @@ impl Service {
         };
         self.counters.begin(number, command.class);
         let result = self.run(conn, request, command, reply);
-        *conn.info.op.lock() = None;
+        // The buffers go back, so that noting an operation costs two copies and no allocation.
+        if let Some(op) = conn.info.op.lock().take() {
+            *conn.info.spare.lock() = (op.db, op.body);
+        }
         self.counters.end(number, result.is_err());
         result
     }
@@ -365,13 +370,20 @@ impl Service {
     }
 
     fn note_op(&self, conn: &Connection, body: Doc<'_>, command: &'static Command, generic: &Generic<'_>) {
+        let (mut db, mut kept) = std::mem::take(&mut *conn.info.spare.lock());
+        db.clear();
+        db.push_str(generic.db);
+        kept.clear();
+        if body.len_bytes() <= OP_BODY_BYTES_MAX {
+            kept.extend_from_slice(body.as_bytes());
+        }
         let op = CurrentOp {
             opid: (self.next_op.fetch_add(1, Ordering::Relaxed) & 0x7fff_ffff) as i32,
             start_us: self.clock.monotonic_us(),
             start_ms: self.clock.now_ms(),
             command: command.name,
-            db: generic.db.to_owned(),
-            body: (body.len_bytes() <= OP_BODY_BYTES_MAX).then(|| body.to_buf()),
+            db,
+            body: kept,
             lsid: generic.lsid.map(|l| l.id),
             killed: Arc::default(),
         };

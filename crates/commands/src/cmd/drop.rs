@@ -118,6 +118,11 @@ fn rename(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     if source.is_view() || names::is_timeseries(&source) {
         bail!(code::COMMAND_NOT_SUPPORTED_ON_VIEW, "cannot rename view or time-series collection: {from}");
     }
+    if let Some(target) = cx.service.store.collection(&to)?
+        && (target.is_view() || names::is_timeseries(&target))
+    {
+        bail!(code::NAMESPACE_EXISTS, "a view or time-series collection already exists: {to}");
+    }
     cx.service.store.rename_collection(&from, &to, drop_target)?;
     for ns in [&from, &to] {
         cx.service.forget(ns, &killed(&format!("collection renamed: {ns}")));

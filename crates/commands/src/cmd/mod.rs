@@ -18,6 +18,7 @@ pub(crate) mod count;
 pub(crate) mod create;
 pub(crate) mod distinct;
 pub(crate) mod drop;
+pub(crate) mod encryption;
 pub(crate) mod explain;
 pub(crate) mod fcv;
 pub(crate) mod find;
