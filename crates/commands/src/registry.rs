@@ -116,9 +116,9 @@ pub static NOT_BUILT: &[&str] = &[
     "reapLogicalSessionCacheNow", "refreshLogicalSessionCacheNow", "removeQuerySettings", "replSetAbortPrimaryCatchUp",
     "replSetFreeze", "replSetHeartbeat", "replSetMaintenance", "replSetReconfig", "replSetResizeOplog", "replSetStepDown",
     "replSetStepDownWithForce", "replSetStepUp", "replSetSyncFrom", "replSetUpdatePosition", "revokePrivilegesFromRole",
-    "revokeRolesFromRole", "revokeRolesFromUser", "rolesInfo", "saslContinue", "saslStart", "setAllowMigrations", "setAuditConfig",
+    "revokeRolesFromRole", "revokeRolesFromUser", "saslContinue", "saslStart", "setAllowMigrations", "setAuditConfig",
     "setCommittedSnapshot", "setIndexCommitQuorum", "setQuerySettings", "setUserWriteBlockMode", "shutdown", "splitVector",
-    "updateRole", "updateSearchIndex", "updateUser", "usersInfo", "waitForFailPoint", "whatsmysni",
+    "updateRole", "updateSearchIndex", "updateUser", "waitForFailPoint", "whatsmysni",
 ];
 
 static BY_NAME: LazyLock<FxHashMap<&'static str, (usize, &'static Command)>> = LazyLock::new(|| {

@@ -9,6 +9,7 @@ use crate::generic::{self, Generic};
 use crate::registry::{self, Command, flag};
 use crate::request::{Outcome, Request};
 use crate::reply;
+use crate::sessions::Retry;
 use crate::state::State;
 use model::{Doc, DocBuf, DocWriter, MongoError, ObjectId, Result, Timestamp, Value, bail, code};
 use parking_lot::Mutex;
@@ -325,6 +326,17 @@ impl Service {
         if !command.is(flag::QUIET) {
             self.note_op(conn, request.body, command, &generic);
         }
+        let session = self.retry_of(command, &generic)?;
+        let mut retry = session.as_ref().map(|s| s.lock());
+        if let (Some(r), Some(n)) = (retry.as_deref_mut(), generic.txn_number)
+            && let Some(known) = begin_retry(r, n)?
+        {
+            let mut out = DocWriter::new(reply);
+            out.put_all(known.doc());
+            reply::finish(self, false, &mut out);
+            return Ok(Outcome::Reply);
+        }
+        let start = reply.len();
         let mut ctx = Ctx {
             service: self,
             conn,
@@ -338,8 +350,41 @@ impl Service {
             reply: DocWriter::new(reply),
         };
         let outcome = (command.run)(&mut ctx)?;
+        if let Some(r) = &mut retry {
+            // The fields so far are closed into a document of their own, kept, and written again with their end.
+            drop(ctx);
+            let fields = Doc::new(reply.get(start..).unwrap_or(&[])).unwrap_or(Doc::EMPTY).to_buf();
+            reply.truncate(start);
+            let mut out = DocWriter::new(reply);
+            out.put_all(fields.doc());
+            reply::finish(self, false, &mut out);
+            drop(out);
+            r.reply = Some(fields);
+            return Ok(outcome);
+        }
         reply::finish(self, ctx.ok_int, &mut ctx.reply);
         Ok(outcome)
+    }
+
+    /// The state a retryable write shares with its retries.
+    ///
+    /// # Errors
+    /// 20 on a standalone server, 238 inside a transaction, 72 for a number without a session.
+    fn retry_of(&self, command: &Command, generic: &Generic<'_>) -> Result<Option<Arc<Mutex<Retry>>>> {
+        if generic.txn_number.is_none() && generic.autocommit.is_none() && !generic.start_transaction {
+            return Ok(None);
+        }
+        if self.config.replica_set.is_none() {
+            bail!(code::ILLEGAL_OPERATION, "Transaction numbers are only allowed on a replica set member or mongos");
+        }
+        let Some(lsid) = generic.lsid else {
+            bail!(code::INVALID_OPTIONS, "Transaction number requires a session ID to also be specified");
+        };
+        if generic.autocommit.is_some() || generic.start_transaction {
+            bail!(code::NOT_IMPLEMENTED, "transactions of several operations are not built yet");
+        }
+        let retryable = matches!(command.name, "insert" | "update" | "delete" | "findAndModify" | "bulkWrite");
+        Ok(if retryable { self.state.sessions.retry(&lsid.id) } else { None })
     }
 
     /// Checks a command's arguments.
@@ -400,6 +445,23 @@ impl<'a> Args<'a> {
         }
         self.push_own(command.name, value);
         Ok(())
+    }
+}
+
+/// Begins the write with this number. The reply when it ran before.
+///
+/// # Errors
+/// 225 TransactionTooOld.
+fn begin_retry(r: &mut Retry, number: i64) -> Result<Option<DocBuf>> {
+    match r.txn_number {
+        Some(last) if number < last => {
+            bail!(code::TRANSACTION_TOO_OLD, "Retryable write with txnNumber {number} is prohibited on session, because a newer one with txnNumber {last} has already started")
+        }
+        Some(last) if number == last => Ok(r.reply.clone()),
+        _ => {
+            *r = Retry { txn_number: Some(number), reply: None };
+            Ok(None)
+        }
     }
 }
 
