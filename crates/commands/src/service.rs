@@ -134,6 +134,8 @@ pub struct Service {
     me: std::sync::OnceLock<std::sync::Weak<Service>>,
 }
 
+/// A write held back by `fsync` looks again after this long.
+const UNLOCK_POLL_US: u64 = 20_000;
 /// Larger command documents are not kept for `currentOp`.
 const OP_BODY_BYTES_MAX: usize = 1024;
 
@@ -326,15 +328,19 @@ impl Service {
         if !command.is(flag::QUIET) {
             self.note_op(conn, request.body, command, &generic);
         }
+        if command.is(flag::WRITE) && self.state.fsync_locks.load(Ordering::Acquire) > 0 {
+            let until_us = self.clock.monotonic_us().saturating_add(UNLOCK_POLL_US);
+            return Ok(Outcome::Wait { until_us, on: crate::request::WaitFor::Unlock });
+        }
         let session = self.retry_of(command, &generic)?;
         let mut retry = session.as_ref().map(|s| s.lock());
         if let (Some(r), Some(n)) = (retry.as_deref_mut(), generic.txn_number)
-            && let Some(known) = begin_retry(r, n)?
+            && let Some((known, outcome)) = begin_retry(r, n)?
         {
             let mut out = DocWriter::new(reply);
             out.put_all(known.doc());
             reply::finish(self, false, &mut out);
-            return Ok(Outcome::Reply);
+            return Ok(outcome);
         }
         let start = reply.len();
         let mut ctx = Ctx {
@@ -359,7 +365,7 @@ impl Service {
             out.put_all(fields.doc());
             reply::finish(self, false, &mut out);
             drop(out);
-            r.reply = Some(fields);
+            r.reply = Some((fields, outcome));
             return Ok(outcome);
         }
         reply::finish(self, ctx.ok_int, &mut ctx.reply);
@@ -452,7 +458,7 @@ impl<'a> Args<'a> {
 ///
 /// # Errors
 /// 225 TransactionTooOld.
-fn begin_retry(r: &mut Retry, number: i64) -> Result<Option<DocBuf>> {
+fn begin_retry(r: &mut Retry, number: i64) -> Result<Option<(DocBuf, Outcome)>> {
     match r.txn_number {
         Some(last) if number < last => {
             bail!(code::TRANSACTION_TOO_OLD, "Retryable write with txnNumber {number} is prohibited on session, because a newer one with txnNumber {last} has already started")

@@ -1,5 +1,6 @@
 //! Logical sessions: which exist and when each was last used. They end after thirty idle minutes.
 
+use crate::request::Outcome;
 use model::{DocBuf, MongoError, Result, code};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
@@ -17,8 +18,8 @@ const SHARDS: usize = 16;
 pub struct Retry {
     /// Number of the write, when there was one.
     pub txn_number: Option<i64>,
-    /// Fields of its reply, once it succeeded.
-    pub reply: Option<DocBuf>,
+    /// Fields of its reply and when it may be sent, once it succeeded.
+    pub reply: Option<(DocBuf, Outcome)>,
 }
 
 /// One session.

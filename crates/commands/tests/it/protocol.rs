@@ -137,3 +137,16 @@ fn cursors_over_the_protocol() {
     send(&s, &mut c, "db", doc! { "drop": "c" }.doc());
     assert_eq!(code(&send(&s, &mut c, "db", doc! { "getMore": id, "collection": "c" }.doc())), 175);
 }
+
+#[test]
+fn fsync_holds_writes_back() {
+    let s = service();
+    let mut c = s.connect("127.0.0.1:1");
+    send(&s, &mut c, "admin", doc! { "fsync": 1i32, "lock": true }.doc());
+    let write = doc! { "insert": "c", "documents": [{ "_id": 1i32 }], "$db": "db" };
+    let mut out = Vec::new();
+    let held = s.handle(&mut c, &Request::new(write.doc()), &mut out);
+    assert!(matches!(held, Outcome::Wait { on: WaitFor::Unlock, .. }) && out.is_empty());
+    send(&s, &mut c, "admin", doc! { "fsyncUnlock": 1i32 }.doc());
+    assert!(matches!(s.handle(&mut c, &Request::new(write.doc()), &mut out), Outcome::Durable(_)));
+}
