@@ -189,7 +189,7 @@ fn list(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             d.put("clustered", true);
             specs.push(d);
         }
-        _ if names::is_timeseries(&c) => {}
+        _ if names::is_timeseries(&c) => specs.extend(series_index(options.doc())),
         _ => specs.push(id_index(options.doc())),
     }
     specs.extend(c.indexes().iter().filter(|i| i.is_ready()).map(|i| i.spec().to_buf()));
@@ -199,6 +199,18 @@ fn list(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let info = CursorInfo { ns: ns.to_string(), ..cx.cursor_info() };
     cx.first_batch(Box::new(Listing::new(specs)), info, BatchLimit::of(size), false)?;
     Ok(Outcome::Reply)
+}
+
+/// The index every time-series collection with metadata has.
+fn series_index(options: Doc<'_>) -> Option<DocBuf> {
+    let series = options.field("timeseries").as_doc()?;
+    let (time, meta) = (series.field("timeField").as_str()?, series.field("metaField").as_str()?);
+    let name = format!("{meta}_1_{time}_1");
+    Some(DocBuf::build(|w| {
+        w.put("v", 2i32);
+        w.doc("key").put(meta, 1i32).put(time, 1i32);
+        w.put("name", &name);
+    }))
 }
 
 fn drop_indexes(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
