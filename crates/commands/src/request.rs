@@ -55,6 +55,8 @@ impl<'a> Request<'a> {
 /// What to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitFor {
+    /// The end of `fsync` with `lock: true`; handle the request again as if it were new.
+    Unlock,
     /// A change of the topology (see `Service::topology_changed`).
     Topology,
     /// New data in the collection a cursor tails.
