@@ -24,6 +24,8 @@ pub struct Client {
 /// A request that outlives its receive buffer.
 struct Kept {
     body: DocBuf,
+    sequences: Vec<(String, Vec<u8>)>,
+    more_to_come: bool,
     legacy_db: Option<String>,
     exhaust_allowed: bool,
     waited: bool,
@@ -38,6 +40,8 @@ impl Glue {
     fn run(&self, client: &mut Client, request: &Request<'_>, reply: &mut Vec<u8>) -> Next {
         let keep = |waited: bool| Kept {
             body: request.body.to_buf(),
+            sequences: request.sequences.iter().map(|s| (s.name.to_owned(), s.documents.to_vec())).collect(),
+            more_to_come: request.more_to_come,
             legacy_db: request.legacy_db.map(str::to_owned),
             exhaust_allowed: request.exhaust_allowed,
             waited,
@@ -90,7 +94,7 @@ impl Handler for Glue {
             sequences: sequences.get(..count).unwrap_or(&[]),
             legacy_db: request.legacy_database(),
             exhaust_allowed: request.exhaust_allowed,
-            more_to_come: request.reply.is_unwanted(),
+            more_to_come: request.reply.suppressed,
             validated: true,
             waited: false,
         };
@@ -99,7 +103,11 @@ impl Handler for Glue {
 
     fn resume(&self, client: &mut Client, reply: &mut Vec<u8>) -> Next {
         let Some(kept) = client.again.take() else { return Next::Close };
+        let sequences: Vec<Sequence<'_>> =
+            kept.sequences.iter().map(|(name, documents)| Sequence { name, documents }).collect();
         let request = Request {
+            sequences: &sequences,
+            more_to_come: kept.more_to_come,
             legacy_db: kept.legacy_db.as_deref(),
             exhaust_allowed: kept.exhaust_allowed,
             validated: true,
