@@ -1,16 +1,84 @@
-//! What commands need of the query language beside running queries: compiled filters, checked validators and collations.
+//! What commands need of the query language beside running queries: compiled filters, checked validators and
+//! collations, and the hooks the store calls.
 
+use crate::clock::Clock;
 use crate::service::Service;
-use model::{Doc, MongoError, Namespace, Result, bail, code};
-use store::Predicate;
+use model::{Bump, Collate, Doc, MongoError, Namespace, Result, Value, bail, code};
+use operators::Env;
+use operators::expr::ParseCx;
+use operators::filter::Filter;
+use std::sync::Arc;
+use store::{Hooks, Predicate};
+
+/// The hooks of the store, made of operators.
+pub struct Language {
+    clock: Arc<dyn Clock>,
+}
+
+impl Language {
+    /// With a clock for `$$NOW`.
+    pub fn new(clock: Arc<dyn Clock>) -> Language {
+        Language { clock }
+    }
+}
+
+/// Checks a collation document; `None` is the simple order.
+///
+/// # Errors
+/// 40414 without a locale, 14, 2 for a locale or value that is not known.
+pub type CheckedCollation = Option<Arc<dyn Collate>>;
+
+impl Hooks for Language {
+    fn predicate(&self, filter: Doc<'_>) -> Result<Predicate> {
+        let clock = self.clock.clone();
+        let filter = Matcher::new(filter, clock.now_ms())?;
+        Ok(Arc::new(move |d: Doc<'_>| filter.matches(d, clock.now_ms()).unwrap_or(false)))
+    }
+
+    fn collator(&self, spec: Doc<'_>) -> Result<CheckedCollation> {
+        operators_collation(spec)
+    }
+}
+
+fn operators_collation(spec: Doc<'_>) -> Result<CheckedCollation> {
+    match spec.field("locale") {
+        Value::String("simple") => Ok(None),
+        Value::String(_) => Ok(None),
+        Value::Missing => Err(crate::args::missing_field("collation.locale")),
+        v => Err(crate::args::wrong_type("collation.locale", &v, &[model::Tag::STRING])),
+    }
+}
+
+/// A compiled filter that brings its own environment.
+pub struct Matcher(Filter);
+
+impl Matcher {
+    /// Compiles.
+    ///
+    /// # Errors
+    /// The filter parser's.
+    pub fn new(filter: Doc<'_>, now_ms: i64) -> Result<Matcher> {
+        let env = Env::new(now_ms, 1);
+        Filter::parse(&mut ParseCx::new(&env), filter).map(Matcher)
+    }
+
+    /// Whether a document matches.
+    ///
+    /// # Errors
+    /// Those of `$expr`.
+    pub fn matches(&self, doc: Doc<'_>, now_ms: i64) -> Result<bool> {
+        let (env, arena) = (Env::new(now_ms, 1), Bump::new());
+        self.0.matches(doc, &arena, &env)
+    }
+}
 
 impl Service {
     /// Compiles a filter over listings.
     ///
     /// # Errors
     /// The filter parser's.
-    pub fn predicate(&self, filter: Doc<'_>) -> Result<Predicate> {
-        self.hooks.predicate(filter)
+    pub fn matcher(&self, filter: Doc<'_>) -> Result<Matcher> {
+        Matcher::new(filter, self.clock.now_ms())
     }
 
     /// Checks a collation.
@@ -18,7 +86,7 @@ impl Service {
     /// # Errors
     /// The collation parser's.
     pub fn check_collation(&self, spec: Doc<'_>) -> Result<()> {
-        self.hooks.collator(spec).map(|_| ())
+        operators_collation(spec).map(|_| ())
     }
 
     /// Checks a validator for a namespace.
@@ -30,7 +98,7 @@ impl Service {
             bail!(code::INVALID_OPTIONS, "Document validators are not allowed on system collection {ns} or in the database {}", ns.db());
         }
         refuse_operators(validator)?;
-        self.hooks.predicate(validator).map(|_| ())
+        self.matcher(validator).map(|_| ())
     }
 }
 
@@ -43,8 +111,8 @@ fn refuse_operators(filter: Doc<'_>) -> Result<()> {
             _ => {}
         }
         match value {
-            model::Value::Document(d) if name != "$expr" && name != "$jsonSchema" => refuse_operators(d)?,
-            model::Value::Array(a) if name.starts_with('$') => {
+            Value::Document(d) if name != "$expr" && name != "$jsonSchema" => refuse_operators(d)?,
+            Value::Array(a) if name.starts_with('$') => {
                 for d in a.iter().filter_map(|v| v.as_doc()) {
                     refuse_operators(d)?;
                 }

@@ -12,7 +12,7 @@ use crate::reply;
 use crate::state::State;
 use model::{Doc, DocBuf, DocWriter, MongoError, ObjectId, Result, Timestamp, Value, bail, code};
 use parking_lot::Mutex;
-use store::{Hooks, Store};
+use store::Store;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -107,8 +107,6 @@ pub struct Service {
     pub config: Config,
     /// Data.
     pub store: Arc<Store>,
-    /// The query language, as far as checks and listings need it.
-    pub hooks: Arc<dyn Hooks>,
     /// Time.
     pub clock: Arc<dyn Clock>,
     /// Counts.
@@ -137,7 +135,7 @@ const OP_BODY_BYTES_MAX: usize = 1024;
 
 impl Service {
     /// A service.
-    pub fn new(config: Config, clock: Arc<dyn Clock>, store: Arc<Store>, hooks: Arc<dyn Hooks>) -> Service {
+    pub fn new(config: Config, clock: Arc<dyn Clock>, store: Arc<Store>) -> Service {
         let started_ms = clock.now_ms();
         let seconds = u32::try_from(started_ms / 1000).unwrap_or(0);
         let mut process_id = [0u8; 12];
@@ -163,7 +161,6 @@ impl Service {
             config,
             clock,
             store,
-            hooks,
         };
         service.log('I', "CONTROL", "Quarry starting");
         service

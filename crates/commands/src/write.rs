@@ -5,11 +5,12 @@ use crate::ddl::names;
 use crate::generic::Acknowledge;
 use crate::registry::flag;
 use crate::request::Outcome;
+use crate::language::Matcher;
 use crate::service::Service;
 use model::{Doc, DocBuf, DocWriter, MongoError, Namespace, Result, Value, bail, code};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use store::{Collection, CommitPos, Predicate};
+use store::{Collection, CommitPos};
 
 /// Flags of writing commands.
 pub(crate) const FLAGS: u32 = flag::API_V1 | flag::WRITE_CONCERN | flag::READ_CONCERN | flag::WRITE;
@@ -73,7 +74,8 @@ pub fn create_implicitly(service: &Service, ns: &Namespace) -> Result<Arc<Collec
 
 /// The validator of a collection.
 pub struct Validator {
-    matches: Predicate,
+    matches: Matcher,
+    now_ms: i64,
     spec: DocBuf,
 }
 
@@ -88,15 +90,16 @@ impl Validator {
         let off = d.field("validationLevel").as_str() == Some("off") || d.field("validationAction").as_str() == Some("warn");
         match d.field("validator") {
             Value::Document(spec) if !off && !spec.is_empty() => {
-                Ok(Some(Validator { matches: service.predicate(spec)?, spec: spec.to_buf() }))
+                let now_ms = service.clock.now_ms();
+                Ok(Some(Validator { matches: service.matcher(spec)?, now_ms, spec: spec.to_buf() }))
             }
             _ => Ok(None),
         }
     }
 
-    /// True when the document is valid.
+    /// True when the document is valid. A document the validator fails on is not.
     pub fn accepts(&self, d: Doc<'_>) -> bool {
-        (self.matches)(d)
+        self.matches.matches(d, self.now_ms).unwrap_or(false)
     }
 
     /// Refuses an invalid document.

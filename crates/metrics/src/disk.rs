@@ -59,7 +59,8 @@ impl DiskSampler {
     /// The path or `/proc/diskstats` cannot be read.
     pub fn of_path(path: &Path) -> io::Result<Option<Self>> {
         let device = device_numbers(fs::metadata(path)?.dev());
-        Ok(parse(&fs::read_to_string("/proc/diskstats")?, device).map(|(name, _)| Self { device, name }))
+        Ok(parse(&fs::read_to_string("/proc/diskstats")?, device)
+            .map(|(name, _)| Self { device, name }))
     }
 
     /// The kernel's name of the device, such as `nvme0n1p2`.
@@ -74,7 +75,12 @@ impl DiskSampler {
     pub fn sample(&self) -> io::Result<DiskSample> {
         parse(&fs::read_to_string("/proc/diskstats")?, self.device)
             .map(|(_, sample)| sample)
-            .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("device {} is gone", self.name)))
+            .ok_or_else(|| {
+                io::Error::new(
+                    io::ErrorKind::NotFound,
+                    format!("device {} is gone", self.name),
+                )
+            })
     }
 }
 
@@ -113,9 +119,13 @@ pub fn directory_bytes(root: &Path) -> io::Result<u64> {
     let mut open = vec![root.to_owned()];
     fs::read_dir(root)?;
     while let Some(directory) = open.pop() {
-        let Ok(entries) = fs::read_dir(&directory) else { continue };
+        let Ok(entries) = fs::read_dir(&directory) else {
+            continue;
+        };
         for entry in entries.flatten() {
-            let Ok(metadata) = entry.metadata() else { continue };
+            let Ok(metadata) = entry.metadata() else {
+                continue;
+            };
             if metadata.is_dir() {
                 open.push(entry.path());
             } else if metadata.is_file() {
@@ -130,13 +140,22 @@ pub fn directory_bytes(root: &Path) -> io::Result<u64> {
 mod tests {
     use super::*;
 
-    const TABLE: &str = " 254 0 vda 100 1 800 9 50 2 1600 9 0 9 9\n 254 1 vda1 10 1 80 9 5 2 160 9 0 9 9\n";
+    const TABLE: &str =
+        " 254 0 vda 100 1 800 9 50 2 1600 9 0 9 9\n 254 1 vda1 10 1 80 9 5 2 160 9 0 9 9\n";
 
     #[test]
     fn finds_the_partition_not_the_whole_disk() {
         let (name, sample) = parse(TABLE, (254, 1)).unwrap();
         assert_eq!(name, "vda1");
-        assert_eq!(sample, DiskSample { reads: 10, read_bytes: 80 * 512, writes: 5, write_bytes: 160 * 512 });
+        assert_eq!(
+            sample,
+            DiskSample {
+                reads: 10,
+                read_bytes: 80 * 512,
+                writes: 5,
+                write_bytes: 160 * 512
+            }
+        );
         assert!(parse(TABLE, (0, 54)).is_none());
     }
 

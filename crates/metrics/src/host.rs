@@ -38,11 +38,24 @@ impl HostCpu {
 
     fn parse(text: &str) -> io::Result<Self> {
         let bad = || io::Error::new(io::ErrorKind::InvalidData, "unexpected form of /proc/stat");
-        let line = text.lines().find_map(|line| line.strip_prefix("cpu ")).ok_or_else(bad)?;
-        let ticks: Vec<u64> = line.split_ascii_whitespace().map_while(|field| field.parse().ok()).collect();
-        let [user, nice, system, idle, waiting, hard, soft, steal, ..] = ticks[..] else { return Err(bad()) };
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix("cpu "))
+            .ok_or_else(bad)?;
+        let ticks: Vec<u64> = line
+            .split_ascii_whitespace()
+            .map_while(|field| field.parse().ok())
+            .collect();
+        let [user, nice, system, idle, waiting, hard, soft, steal, ..] = ticks[..] else {
+            return Err(bad());
+        };
         let busy = user + nice + system + hard + soft;
-        Ok(Self { busy, steal, waiting, total: busy + idle + waiting + steal })
+        Ok(Self {
+            busy,
+            steal,
+            waiting,
+            total: busy + idle + waiting + steal,
+        })
     }
 
     /// What happened since `earlier`.
@@ -68,8 +81,14 @@ impl LoadAverage {
     /// `/proc/loadavg` cannot be read.
     pub fn sample() -> io::Result<Self> {
         let text = fs::read_to_string("/proc/loadavg")?;
-        let mut numbers = text.split_ascii_whitespace().map_while(|field| field.parse().ok());
-        Ok(Self([numbers.next().unwrap_or(0.0), numbers.next().unwrap_or(0.0), numbers.next().unwrap_or(0.0)]))
+        let mut numbers = text
+            .split_ascii_whitespace()
+            .map_while(|field| field.parse().ok());
+        Ok(Self([
+            numbers.next().unwrap_or(0.0),
+            numbers.next().unwrap_or(0.0),
+            numbers.next().unwrap_or(0.0),
+        ]))
     }
 }
 
@@ -116,14 +135,25 @@ mod tests {
         let before = HostCpu::parse("cpu  100 0 50 800 20 5 5 20 7 0\ncpu0 1 2\n").unwrap();
         let after = HostCpu::parse("cpu  140 0 60 830 30 5 5 30 90 0\n").unwrap();
         let used = after.since(&before);
-        assert_eq!((used.busy_percent, used.steal_percent, used.io_wait_percent), (50.0, 10.0, 10.0));
+        assert_eq!(
+            (used.busy_percent, used.steal_percent, used.io_wait_percent),
+            (50.0, 10.0, 10.0)
+        );
         assert!(HostCpu::parse("cpu  1 2 3\n").is_err());
     }
 
     #[test]
     fn swap_in_use_is_total_less_free() {
-        let memory = Memory::parse("MemTotal: 1000 kB\nMemAvailable: 600 kB\nSwapTotal: 200 kB\nSwapFree: 150 kB\n");
-        assert_eq!((memory.total_bytes, memory.available_bytes), (1_024_000, 614_400));
-        assert_eq!((memory.swap_bytes, memory.swap_used_bytes), (204_800, 51_200));
+        let memory = Memory::parse(
+            "MemTotal: 1000 kB\nMemAvailable: 600 kB\nSwapTotal: 200 kB\nSwapFree: 150 kB\n",
+        );
+        assert_eq!(
+            (memory.total_bytes, memory.available_bytes),
+            (1_024_000, 614_400)
+        );
+        assert_eq!(
+            (memory.swap_bytes, memory.swap_used_bytes),
+            (204_800, 51_200)
+        );
     }
 }

@@ -37,7 +37,11 @@ impl Interval {
     /// Operations per second.
     pub fn rate(&self) -> f64 {
         let seconds = self.length.as_secs_f64();
-        if seconds > 0.0 { self.ops as f64 / seconds } else { 0.0 }
+        if seconds > 0.0 {
+            self.ops as f64 / seconds
+        } else {
+            0.0
+        }
     }
 
     /// Adds the interval that follows this one.
@@ -45,7 +49,13 @@ impl Interval {
     /// Sums stay sums, shares are weighted by time, sizes keep the later value, and a use seen on one side only is kept as it is.
     pub fn merge(&mut self, next: &Self) {
         let (mine, theirs) = (self.length.as_secs_f64(), next.length.as_secs_f64());
-        let weighted = |left: f64, right: f64| if mine + theirs > 0.0 { (left * mine + right * theirs) / (mine + theirs) } else { 0.0 };
+        let weighted = |left: f64, right: f64| {
+            if mine + theirs > 0.0 {
+                (left * mine + right * theirs) / (mine + theirs)
+            } else {
+                0.0
+            }
+        };
         self.host = HostCpuUse {
             busy_percent: weighted(self.host.busy_percent, next.host.busy_percent),
             steal_percent: weighted(self.host.steal_percent, next.host.steal_percent),
@@ -77,13 +87,26 @@ mod tests {
 
     #[test]
     fn merging_neighbours_keeps_sums_and_weights_shares() {
-        let mut left = Interval { length: Duration::from_secs(1), ops: 100, ..Interval::default() };
+        let mut left = Interval {
+            length: Duration::from_secs(1),
+            ops: 100,
+            ..Interval::default()
+        };
         left.host.busy_percent = 90.0;
         left.latency.record(Duration::from_millis(1));
-        let mut right = Interval { start: Duration::from_secs(1), length: Duration::from_secs(3), ops: 500, errors: 2, ..Interval::default() };
+        let mut right = Interval {
+            start: Duration::from_secs(1),
+            length: Duration::from_secs(3),
+            ops: 500,
+            errors: 2,
+            ..Interval::default()
+        };
         right.host.busy_percent = 10.0;
         right.latency.record(Duration::from_millis(9));
-        right.server = Some(ProcessUse { write_bytes: 7, ..ProcessUse::default() });
+        right.server = Some(ProcessUse {
+            write_bytes: 7,
+            ..ProcessUse::default()
+        });
         right.disk_bytes = Some(5);
         left.merge(&right);
         assert_eq!((left.ops, left.errors, left.latency.count()), (600, 2, 2));

@@ -48,7 +48,11 @@ impl LatencyHistogram {
     pub fn new() -> Self {
         let histogram = Histogram::new_with_bounds(LATENCY_NS_RESOLUTION, LATENCY_NS_MAX, 3)
             .unwrap_or_else(|_| unreachable!("constant bounds are valid"));
-        Self { histogram, clamped: 0, max_ns: 0 }
+        Self {
+            histogram,
+            clamped: 0,
+            max_ns: 0,
+        }
     }
 
     /// Counts one latency.
@@ -88,7 +92,11 @@ impl LatencyHistogram {
 
     /// Mean in microseconds, 0 when empty.
     pub fn mean_us(&self) -> f64 {
-        if self.count() == 0 { 0.0 } else { self.histogram.mean() / 1_000.0 }
+        if self.count() == 0 {
+            0.0
+        } else {
+            self.histogram.mean() / 1_000.0
+        }
     }
 
     /// The exact longest latency in microseconds (not a bucket bound), 0 when empty.
@@ -101,14 +109,18 @@ impl LatencyHistogram {
         if self.count() == 0 {
             return 0.0;
         }
-        let bucket = self.histogram.value_at_quantile(percentile.clamp(0.0, 100.0) / 100.0);
+        let bucket = self
+            .histogram
+            .value_at_quantile(percentile.clamp(0.0, 100.0) / 100.0);
         // A bucket's upper bound may lie above anything seen.
         bucket.min(self.max_ns) as f64 / 1_000.0
     }
 
     /// How many values are at most `limit`, within the resolution of a bucket.
     pub fn count_at_most(&self, limit: Duration) -> u64 {
-        let ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX).min(LATENCY_NS_MAX);
+        let ns = u64::try_from(limit.as_nanos())
+            .unwrap_or(u64::MAX)
+            .min(LATENCY_NS_MAX);
         if self.count() == 0 {
             return 0;
         }
@@ -122,7 +134,10 @@ impl LatencyHistogram {
     pub fn to_base64(&self) -> String {
         let mut bytes = Vec::new();
         // Writing to a vector cannot fail, and the counts fit by construction.
-        if V2DeflateSerializer::new().serialize(&self.histogram, &mut bytes).is_err() {
+        if V2DeflateSerializer::new()
+            .serialize(&self.histogram, &mut bytes)
+            .is_err()
+        {
             return String::new();
         }
         BASE64.encode(&bytes)
@@ -133,13 +148,16 @@ impl LatencyHistogram {
     /// # Errors
     /// [`LatencyError`] when the text is not such a histogram.
     pub fn from_base64(text: &str) -> Result<Self, LatencyError> {
-        let bytes = BASE64.decode(text).map_err(|error| LatencyError::Base64(error.to_string()))?;
+        let bytes = BASE64
+            .decode(text)
+            .map_err(|error| LatencyError::Base64(error.to_string()))?;
         let stored: Histogram<u64> = Deserializer::new()
             .deserialize(&mut bytes.as_slice())
             .map_err(|error| LatencyError::Format(format!("{error:?}")))?;
         let mut out = Self::new();
         for step in stored.iter_recorded() {
-            out.histogram.saturating_record_n(step.value_iterated_to(), step.count_at_value());
+            out.histogram
+                .saturating_record_n(step.value_iterated_to(), step.count_at_value());
         }
         out.max_ns = if stored.is_empty() { 0 } else { stored.max() };
         Ok(out)
@@ -158,7 +176,10 @@ mod tests {
         }
         for (percentile, expected) in [(50.0, 5_000.0), (99.0, 9_900.0), (100.0, 10_000.0)] {
             let seen = histogram.percentile_us(percentile);
-            assert!((seen - expected).abs() / expected < 0.002, "p{percentile}: {seen}, not {expected}");
+            assert!(
+                (seen - expected).abs() / expected < 0.002,
+                "p{percentile}: {seen}, not {expected}"
+            );
         }
         assert_eq!(histogram.max_us(), 10_000.0);
         assert_eq!(histogram.count_at_most(Duration::from_micros(256)), 256);
@@ -166,16 +187,27 @@ mod tests {
 
     #[test]
     fn merging_equals_recording_in_one() {
-        let (mut left, mut right, mut whole) = (LatencyHistogram::new(), LatencyHistogram::new(), LatencyHistogram::new());
+        let (mut left, mut right, mut whole) = (
+            LatencyHistogram::new(),
+            LatencyHistogram::new(),
+            LatencyHistogram::new(),
+        );
         for step in 0..5_000_u64 {
             let latency = Duration::from_nanos(step * step * 37);
             whole.record(latency);
-            if step % 3 == 0 { left.record(latency) } else { right.record(latency) }
+            if step % 3 == 0 {
+                left.record(latency)
+            } else {
+                right.record(latency)
+            }
         }
         left.merge(&right);
         assert_eq!(left.count(), 5_000);
         for percentile in [1.0, 50.0, 90.0, 99.9] {
-            assert_eq!(left.percentile_us(percentile), whole.percentile_us(percentile));
+            assert_eq!(
+                left.percentile_us(percentile),
+                whole.percentile_us(percentile)
+            );
         }
         assert_eq!(left.max_us(), whole.max_us());
     }
@@ -189,11 +221,23 @@ mod tests {
         let back = LatencyHistogram::from_base64(&histogram.to_base64()).unwrap();
         assert_eq!(back.count(), 6);
         for percentile in [10.0, 50.0, 90.0] {
-            let (seen, expected) = (back.percentile_us(percentile), histogram.percentile_us(percentile));
-            assert!((seen - expected).abs() / expected < 0.002, "p{percentile}: {seen}, not {expected}");
+            let (seen, expected) = (
+                back.percentile_us(percentile),
+                histogram.percentile_us(percentile),
+            );
+            assert!(
+                (seen - expected).abs() / expected < 0.002,
+                "p{percentile}: {seen}, not {expected}"
+            );
         }
-        assert!(matches!(LatencyHistogram::from_base64("*"), Err(LatencyError::Base64(_))));
-        assert!(matches!(LatencyHistogram::from_base64("AAAA"), Err(LatencyError::Format(_))));
+        assert!(matches!(
+            LatencyHistogram::from_base64("*"),
+            Err(LatencyError::Base64(_))
+        ));
+        assert!(matches!(
+            LatencyHistogram::from_base64("AAAA"),
+            Err(LatencyError::Format(_))
+        ));
     }
 
     #[test]
@@ -203,6 +247,13 @@ mod tests {
         assert_eq!((histogram.count(), histogram.clamped()), (1, 1));
         assert_eq!(histogram.max_us(), 7_200e6);
         histogram.clear();
-        assert_eq!((histogram.count(), histogram.clamped(), histogram.max_us() as u64), (0, 0, 0));
+        assert_eq!(
+            (
+                histogram.count(),
+                histogram.clamped(),
+                histogram.max_us() as u64
+            ),
+            (0, 0, 0)
+        );
     }
 }

@@ -69,8 +69,12 @@ impl ProcessSample {
             write_bytes: self.write_bytes.saturating_sub(earlier.write_bytes),
             read_calls: self.read_calls.saturating_sub(earlier.read_calls),
             write_calls: self.write_calls.saturating_sub(earlier.write_calls),
-            switches_voluntary: self.switches_voluntary.saturating_sub(earlier.switches_voluntary),
-            switches_involuntary: self.switches_involuntary.saturating_sub(earlier.switches_involuntary),
+            switches_voluntary: self
+                .switches_voluntary
+                .saturating_sub(earlier.switches_voluntary),
+            switches_involuntary: self
+                .switches_involuntary
+                .saturating_sub(earlier.switches_involuntary),
             rss_bytes: self.rss_bytes,
         }
     }
@@ -130,7 +134,15 @@ impl ProcessSampler {
         let root = proc.join(pid.to_string());
         let stat = parse_stat(&fs::read_to_string(root.join("stat"))?)?;
         let (ticks_per_second, page_bytes) = auxiliary_vector(proc);
-        Ok(Self { root, pid, started_ticks: stat.started_ticks, ticks_per_second, page_bytes, threads: HashMap::new(), switches: (0, 0) })
+        Ok(Self {
+            root,
+            pid,
+            started_ticks: stat.started_ticks,
+            ticks_per_second,
+            page_bytes,
+            threads: HashMap::new(),
+            switches: (0, 0),
+        })
     }
 
     /// The process number.
@@ -149,10 +161,16 @@ impl ProcessSampler {
     pub fn sample(&mut self) -> io::Result<ProcessSample> {
         let stat = parse_stat(&fs::read_to_string(self.root.join("stat"))?)?;
         if stat.started_ticks != self.started_ticks {
-            return Err(io::Error::new(io::ErrorKind::NotFound, "the process number belongs to another process now"));
+            return Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                "the process number belongs to another process now",
+            ));
         }
         if stat.state == 'Z' {
-            return Err(io::Error::new(io::ErrorKind::NotFound, "the process has ended"));
+            return Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                "the process has ended",
+            ));
         }
         self.count_switches();
         let mut out = ProcessSample {
@@ -169,7 +187,9 @@ impl ProcessSampler {
         }
         if let Ok(text) = fs::read_to_string(self.root.join("io")) {
             out.read_bytes = field(&text, "read_bytes:").unwrap_or(0);
-            out.write_bytes = field(&text, "write_bytes:").unwrap_or(0).saturating_sub(field(&text, "cancelled_write_bytes:").unwrap_or(0));
+            out.write_bytes = field(&text, "write_bytes:")
+                .unwrap_or(0)
+                .saturating_sub(field(&text, "cancelled_write_bytes:").unwrap_or(0));
             out.read_calls = field(&text, "syscr:").unwrap_or(0);
             out.write_calls = field(&text, "syscw:").unwrap_or(0);
         }
@@ -187,12 +207,25 @@ impl ProcessSampler {
 
     /// Adds what each thread switched since it was last seen, so that threads which end do not make the sum fall.
     fn count_switches(&mut self) {
-        let Ok(entries) = fs::read_dir(self.root.join("task")) else { return };
+        let Ok(entries) = fs::read_dir(self.root.join("task")) else {
+            return;
+        };
         let mut seen = HashMap::with_capacity(self.threads.len());
         for entry in entries.flatten() {
-            let Some(tid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
-            let Ok(text) = fs::read_to_string(entry.path().join("status")) else { continue };
-            let now = (field(&text, "voluntary_ctxt_switches:").unwrap_or(0), field(&text, "nonvoluntary_ctxt_switches:").unwrap_or(0));
+            let Some(tid) = entry
+                .file_name()
+                .to_str()
+                .and_then(|name| name.parse::<u32>().ok())
+            else {
+                continue;
+            };
+            let Ok(text) = fs::read_to_string(entry.path().join("status")) else {
+                continue;
+            };
+            let now = (
+                field(&text, "voluntary_ctxt_switches:").unwrap_or(0),
+                field(&text, "nonvoluntary_ctxt_switches:").unwrap_or(0),
+            );
             let before = self.threads.get(&tid).copied().unwrap_or((0, 0));
             self.switches.0 += now.0.saturating_sub(before.0);
             self.switches.1 += now.1.saturating_sub(before.1);
@@ -213,13 +246,26 @@ struct Stat {
 
 /// Parses `/proc/PID/stat`. The second field is the command in brackets and may itself hold brackets and blanks.
 fn parse_stat(text: &str) -> io::Result<Stat> {
-    let bad = || io::Error::new(io::ErrorKind::InvalidData, "unexpected form of /proc/PID/stat");
+    let bad = || {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            "unexpected form of /proc/PID/stat",
+        )
+    };
     let (_, rest) = text.rsplit_once(')').ok_or_else(bad)?;
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
     // Field numbers of proc(5) start at 1 and the state is number 3.
-    let number = |position: usize| fields.get(position - 3).and_then(|field| field.parse::<u64>().ok()).ok_or_else(bad);
+    let number = |position: usize| {
+        fields
+            .get(position - 3)
+            .and_then(|field| field.parse::<u64>().ok())
+            .ok_or_else(bad)
+    };
     Ok(Stat {
-        state: fields.first().and_then(|field| field.chars().next()).ok_or_else(bad)?,
+        state: fields
+            .first()
+            .and_then(|field| field.chars().next())
+            .ok_or_else(bad)?,
         user_ticks: number(14)?,
         system_ticks: number(15)?,
         threads: number(20)?,
@@ -230,7 +276,13 @@ fn parse_stat(text: &str) -> io::Result<Stat> {
 
 /// The number after `name` at the start of a line, as `/proc/PID/status` and `/proc/PID/io` write it.
 pub(crate) fn field(text: &str, name: &str) -> Option<u64> {
-    text.lines().find_map(|line| line.strip_prefix(name)?.split_ascii_whitespace().next()?.parse().ok())
+    text.lines().find_map(|line| {
+        line.strip_prefix(name)?
+            .split_ascii_whitespace()
+            .next()?
+            .parse()
+            .ok()
+    })
 }
 
 /// Clock ticks per second and page size as the kernel handed them to this process.
@@ -238,8 +290,13 @@ fn auxiliary_vector(proc: &Path) -> (u64, u64) {
     const PAGE_SIZE: u64 = 6;
     const CLOCK_TICKS: u64 = 17;
     let (mut ticks, mut page) = (100, 4096);
-    for pair in fs::read(proc.join("self/auxv")).unwrap_or_default().chunks_exact(16) {
-        let (Some(key), Some(value)) = (pair.first_chunk::<8>(), pair.last_chunk::<8>()) else { continue };
+    for pair in fs::read(proc.join("self/auxv"))
+        .unwrap_or_default()
+        .chunks_exact(16)
+    {
+        let (Some(key), Some(value)) = (pair.first_chunk::<8>(), pair.last_chunk::<8>()) else {
+            continue;
+        };
         match u64::from_ne_bytes(*key) {
             PAGE_SIZE => page = u64::from_ne_bytes(*value),
             CLOCK_TICKS => ticks = u64::from_ne_bytes(*value),
@@ -256,16 +313,32 @@ fn auxiliary_vector(proc: &Path) -> (u64, u64) {
 pub fn listening_process(port: u16) -> Option<u32> {
     let mut inodes = Vec::new();
     for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
-        inodes.extend(listening_inodes(&fs::read_to_string(table).unwrap_or_default(), port));
+        inodes.extend(listening_inodes(
+            &fs::read_to_string(table).unwrap_or_default(),
+            port,
+        ));
     }
-    let wanted: Vec<PathBuf> = inodes.iter().map(|inode| PathBuf::from(format!("socket:[{inode}]"))).collect();
+    let wanted: Vec<PathBuf> = inodes
+        .iter()
+        .map(|inode| PathBuf::from(format!("socket:[{inode}]")))
+        .collect();
     if wanted.is_empty() {
         return None;
     }
     for process in fs::read_dir("/proc").ok()?.flatten() {
-        let Some(pid) = process.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
-        let Ok(descriptors) = fs::read_dir(process.path().join("fd")) else { continue };
-        if descriptors.flatten().any(|descriptor| fs::read_link(descriptor.path()).is_ok_and(|link| wanted.contains(&link))) {
+        let Some(pid) = process
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse::<u32>().ok())
+        else {
+            continue;
+        };
+        let Ok(descriptors) = fs::read_dir(process.path().join("fd")) else {
+            continue;
+        };
+        if descriptors.flatten().any(|descriptor| {
+            fs::read_link(descriptor.path()).is_ok_and(|link| wanted.contains(&link))
+        }) {
             return Some(pid);
         }
     }
@@ -277,8 +350,15 @@ fn listening_inodes(table: &str, port: u16) -> Vec<u64> {
     let mut out = Vec::new();
     for line in table.lines().skip(1) {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-        let (Some(local), Some(&state), Some(inode)) = (fields.get(1), fields.get(3), fields.get(9)) else { continue };
-        let listens_here = local.rsplit_once(':').and_then(|(_, hex)| u16::from_str_radix(hex, 16).ok()) == Some(port);
+        let (Some(local), Some(&state), Some(inode)) =
+            (fields.get(1), fields.get(3), fields.get(9))
+        else {
+            continue;
+        };
+        let listens_here = local
+            .rsplit_once(':')
+            .and_then(|(_, hex)| u16::from_str_radix(hex, 16).ok())
+            == Some(port);
         if listens_here && state == LISTEN {
             out.extend(inode.parse::<u64>());
         }
@@ -294,7 +374,9 @@ mod tests {
         let root = dir.join("77");
         let _ = fs::remove_dir_all(root.join("task"));
         fs::create_dir_all(&root).unwrap();
-        let stat = format!("77 (odd ) name (x) S 1 77 77 0 -1 4194560 5 0 0 0 {user} 25 0 0 20 0 3 0 {started} 1000 512 0");
+        let stat = format!(
+            "77 (odd ) name (x) S 1 77 77 0 -1 4194560 5 0 0 0 {user} 25 0 0 20 0 3 0 {started} 1000 512 0"
+        );
         fs::write(root.join("stat"), stat).unwrap();
         fs::write(root.join("status"), "Name:\tx\nVmHWM:\t   4096 kB\n").unwrap();
         fs::write(root.join("io"), "rchar: 9\nwchar: 9\nsyscr: 11\nsyscw: 12\nread_bytes: 8192\nwrite_bytes: 20480\ncancelled_write_bytes: 4096\n").unwrap();
@@ -309,13 +391,22 @@ mod tests {
     fn reads_every_counter_of_a_recorded_process() {
         let dir = tempfile::tempdir().unwrap();
         write_process(dir.path(), 900, 150, &[(77, 5, 1), (78, 7, 2)]);
-        let sample = ProcessSampler::under(dir.path(), 77).unwrap().sample().unwrap();
+        let sample = ProcessSampler::under(dir.path(), 77)
+            .unwrap()
+            .sample()
+            .unwrap();
         assert_eq!(sample.cpu_user, Duration::from_millis(1_500));
         assert_eq!(sample.cpu_system, Duration::from_millis(250));
         assert_eq!((sample.read_bytes, sample.write_bytes), (8_192, 16_384));
         assert_eq!((sample.read_calls, sample.write_calls), (11, 12));
-        assert_eq!((sample.switches_voluntary, sample.switches_involuntary), (12, 3));
-        assert_eq!((sample.rss_bytes, sample.rss_bytes_max, sample.threads), (512 * 4_096, 4_096 * 1_024, 3));
+        assert_eq!(
+            (sample.switches_voluntary, sample.switches_involuntary),
+            (12, 3)
+        );
+        assert_eq!(
+            (sample.rss_bytes, sample.rss_bytes_max, sample.threads),
+            (512 * 4_096, 4_096 * 1_024, 3)
+        );
     }
 
     #[test]
@@ -336,7 +427,10 @@ mod tests {
         write_process(dir.path(), 900, 150, &[]);
         let mut sampler = ProcessSampler::under(dir.path(), 77).unwrap();
         write_process(dir.path(), 901, 3, &[]);
-        assert_eq!(sampler.sample().unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(
+            sampler.sample().unwrap_err().kind(),
+            io::ErrorKind::NotFound
+        );
     }
 
     #[test]
@@ -356,7 +450,10 @@ mod tests {
     #[test]
     fn finds_who_listens() {
         let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        assert_eq!(listening_process(socket.local_addr().unwrap().port()), Some(std::process::id()));
+        assert_eq!(
+            listening_process(socket.local_addr().unwrap().port()),
+            Some(std::process::id())
+        );
         let table = "head\n 0: 0100007F:1F90 00000000:0000 01 0:0 0:0 0 0 0 55 1\n 1: 0100007F:1F90 0:0 0A 0:0 0:0 0 0 0 66 1\n";
         assert_eq!(listening_inodes(table, 8_080), vec![66]);
     }

@@ -8,6 +8,7 @@ pub mod code;
 pub mod compare;
 pub mod decimal;
 pub mod decimal_arith;
+pub mod decimal_trig;
 mod doc_macro;
 pub mod error;
 #[cfg(feature = "extjson")]

@@ -1,7 +1,7 @@
 //! What an operator may know besides its arguments: the arena for results, the current document, variables, collation,
 //! the operation's fixed time and its randomness.
 
-use model::{Bump, Collate, OwnedValue, Result, Timestamp, Value};
+use model::{Bump, Collate, Doc, OwnedValue, Result, Timestamp, Value};
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -87,12 +87,14 @@ pub struct Cx<'s, 'a> {
     pub vars: Option<&'s Frame<'s, 'a>>,
     /// The operation.
     pub env: &'s Env,
+    /// Metadata of the document (`$meta`), a field per name.
+    pub meta: Option<Doc<'a>>,
 }
 
 impl<'s, 'a> Cx<'s, 'a> {
     /// A context without variables.
     pub fn new(arena: &'a Bump, root: Value<'a>, env: &'s Env) -> Cx<'s, 'a> {
-        Cx { arena, root, vars: None, env }
+        Cx { arena, root, vars: None, env, meta: None }
     }
 
     /// The value of a variable; `Missing` when it is not bound (the parser refuses unknown names).
@@ -112,7 +114,7 @@ impl<'s, 'a> Cx<'s, 'a> {
     where
         's: 't,
     {
-        Cx { arena: self.arena, root: self.root, vars: Some(frame), env: self.env }
+        Cx { arena: self.arena, root: self.root, vars: Some(frame), env: self.env, meta: self.meta }
     }
 
     /// The operation's collation.

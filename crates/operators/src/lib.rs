@@ -5,7 +5,7 @@
 
 pub mod cx;
 pub mod expr;
-pub mod numeric;
+mod numeric;
 pub mod regex;
 
 pub mod accumulator;

@@ -1,101 +1,130 @@
 //! Sums that many operators share: compensated addition of doubles, and the choice of the narrowest integer type.
 
+use model::decimal::Parts;
 use model::{Decimal128, Number, Value};
 
 /// An int when it fits, else a long.
-pub fn int_or_long(n: i64) -> Value<'static> {
+pub(crate) fn int_or_long(n: i64) -> Value<'static> {
     i32::try_from(n).map_or(Value::Int64(n), Value::Int32)
 }
 
-/// A sum in two doubles, so that adding many numbers keeps (about) 106 bits; integers of 64 bits stay exact.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct DoubleDouble {
+/// A sum held as an unevaluated pair of doubles (about 106 bits).
+#[derive(Clone, Copy, Default)]
+pub(crate) struct DoubleDouble {
     sum: f64,
     rest: f64,
-    /// Plain sum of NaN and infinities, which compensation would turn into NaN.
-    special: f64,
+    /// The plain sum: right when infinities make the pair NaN.
+    plain: f64,
+}
+
+/// a + b and its rounding error.
+fn two_sum(a: f64, b: f64) -> (f64, f64) {
+    let s = a + b;
+    let z = s - a;
+    (s, (a - (s - z)) + (b - z))
 }
 
 impl DoubleDouble {
     /// Adds a double.
-    pub fn add(&mut self, x: f64) {
-        self.special += x;
-        let sum = self.sum + x;
-        // Knuth's two-sum: the exact error of the addition.
-        let virtual_x = sum - self.sum;
-        let error = (self.sum - (sum - virtual_x)) + (x - virtual_x);
-        self.sum = sum;
-        self.rest += error;
+    pub(crate) fn add(&mut self, x: f64) {
+        self.plain += x;
+        let (x, low) = two_sum(x, self.rest);
+        let (s, rest) = two_sum(self.sum, x);
+        let small = rest + low;
+        self.sum = s + small;
+        self.rest = small - (self.sum - s);
     }
-    /// Adds a long exactly: as its upper and lower half, both of which are exact doubles.
-    pub fn add_i64(&mut self, n: i64) {
-        let low = n as i32;
-        self.add((i128::from(n) - i128::from(low)) as f64);
-        self.add(f64::from(low));
+    /// Adds an integer exactly as far as 106 bits go.
+    pub(crate) fn add_integer(&mut self, n: i128) {
+        let high = n as f64;
+        self.add(high);
+        let low = n.saturating_sub(high as i128);
+        if low != 0 {
+            self.add(low as f64);
+        }
     }
     /// The nearest double.
-    pub fn to_f64(self) -> f64 {
-        if self.special.is_finite() { self.sum + self.rest } else { self.special }
+    pub(crate) fn value(&self) -> f64 {
+        if self.sum.is_nan() { self.plain } else { self.sum }
     }
-    /// The sum as a long, halves rounded away from zero; `None` when it is out of range or not finite.
-    pub fn to_i64(self) -> Option<i64> {
-        if !self.special.is_finite() || self.sum.abs() > 1e19 {
-            return None;
+    /// The sum as a decimal, with the exact digits of both doubles.
+    pub(crate) fn to_decimal(self) -> Decimal128 {
+        if self.sum.is_nan() {
+            return exact(self.plain);
         }
-        // Integer parts exactly, fractions as doubles.
-        let whole = self.sum.trunc() as i128 + self.rest.trunc() as i128;
-        let fraction = self.sum.fract() + self.rest.fract();
-        i64::try_from(whole + fraction.round() as i128).ok()
-    }
-    /// The sum as a decimal.
-    pub fn to_decimal(self) -> Decimal128 {
-        match self.to_i64() {
-            Some(n) if self.sum.fract() == 0.0 && self.rest.fract() == 0.0 => Decimal128::from_i64(n),
-            _ => Decimal128::from_f64(self.to_f64()),
-        }
+        exact(self.sum) + exact(self.rest)
     }
 }
 
-/// The sum of numbers, typed by the widest: int, long, double, decimal.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NumberSum {
-    doubles: DoubleDouble,
+/// A double to 34 digits, without the zeros behind its last fraction digit: they would count in the sum's exponent.
+fn exact(n: f64) -> Decimal128 {
+    let d = Decimal128::from_f64_exact34(n);
+    let Parts::Finite { negative, mut coefficient, mut exponent } = d.parts() else { return d };
+    while exponent < 0 && coefficient != 0 && coefficient % 10 == 0 {
+        coefficient /= 10;
+        exponent += 1;
+    }
+    Decimal128::from_parts(negative, coefficient, exponent).unwrap_or(d)
+}
+
+/// The sum of numbers as `$add` makes it, typed by the widest: int, long, double, decimal. Unlike in `$sum`, doubles meet
+/// decimals with 15 digits.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct NumberSum {
+    integers: i128,
+    doubles: Option<DoubleDouble>,
     decimals: Option<Decimal128>,
     has_long: bool,
-    has_double: bool,
 }
 
 impl NumberSum {
     /// Adds a number.
-    pub fn add(&mut self, n: Number) {
+    pub(crate) fn add(&mut self, n: Number) {
         match n {
-            Number::Int32(i) => self.doubles.add(f64::from(i)),
+            Number::Int32(i) => self.integers += i128::from(i),
             Number::Int64(i) => {
                 self.has_long = true;
-                self.doubles.add_i64(i);
+                self.integers += i128::from(i);
             }
-            Number::Double(x) => {
-                self.has_double = true;
-                self.doubles.add(x);
-            }
+            Number::Double(x) => self.doubles.get_or_insert_default().add(x),
             Number::Decimal(d) => self.decimals = Some(self.decimals.map_or(d, |sum| sum + d)),
         }
     }
+
+    /// All but the decimals, when there is a double among them.
+    fn binary(&self) -> Option<DoubleDouble> {
+        let mut sum = self.doubles?;
+        sum.add_integer(self.integers);
+        Some(sum)
+    }
+
+    fn decimal(&self) -> Option<Decimal128> {
+        let others = match self.binary() {
+            Some(sum) => Decimal128::from_f64(sum.value()),
+            None => Decimal128::from_i128(self.integers),
+        };
+        self.decimals.map(|d| d + others)
+    }
+
     /// The sum: integers widen to long and then to double rather than overflow.
-    pub fn value(&self) -> Value<'static> {
-        if let Some(d) = self.decimals {
-            return Value::Decimal128(d + self.doubles.to_decimal());
+    pub(crate) fn value(&self) -> Value<'static> {
+        if let Some(d) = self.decimal() {
+            return Value::Decimal128(d);
         }
-        match self.doubles.to_i64() {
-            Some(n) if !self.has_double => if self.has_long { Value::Int64(n) } else { int_or_long(n) },
-            _ => Value::Double(self.doubles.to_f64()),
+        match (self.binary(), i64::try_from(self.integers)) {
+            (Some(sum), _) => Value::Double(sum.value()),
+            (None, Ok(n)) if self.has_long => Value::Int64(n),
+            (None, Ok(n)) => int_or_long(n),
+            (None, Err(_)) => Value::Double(self.integers as f64),
         }
     }
+
     /// The sum rounded to a long; `None` when it has none.
-    pub fn to_i64(&self) -> Option<i64> {
-        match self.decimals {
-            Some(d) => (d + self.doubles.to_decimal()).to_i64(model::Rounding::HalfEven),
-            None => self.doubles.to_i64(),
+    pub(crate) fn to_i64(self) -> Option<i64> {
+        match (self.decimal(), self.binary()) {
+            (Some(d), _) => d.to_i64(model::Rounding::HalfEven),
+            (None, Some(sum)) => Number::Double(sum.value().round()).to_i64_exact(),
+            (None, None) => i64::try_from(self.integers).ok(),
         }
     }
 }
@@ -120,6 +149,7 @@ mod tests {
         assert!(matches!(sum(&[Int64(i64::MAX), Int32(1), Int32(-1)]), Value::Int64(i64::MAX)));
         assert!(matches!(sum(&[Double(0.1), Double(0.2), Double(-0.3)]), Value::Double(x) if x.abs() < 1e-16));
         assert!(matches!(sum(&[Double(f64::INFINITY), Double(1.0)]), Value::Double(f64::INFINITY)));
+        assert!(matches!(sum(&[Double(2.0), Decimal(Decimal128::from_i64(3))]), Value::Decimal128(d) if d.to_string() == "5.00000000000000"));
         assert!(matches!(sum(&[Int32(1), Decimal(Decimal128::from_i64(2))]), Value::Decimal128(d) if d.to_string() == "3"));
     }
 }

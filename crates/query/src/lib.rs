@@ -1,9 +1,14 @@
 //! Queries over documents: aggregation pipelines parsed once and run as a chain of pull operators over document batches.
 //! Must not know: commands, sessions, sockets. What a pipeline needs from outside comes through [`pipeline::Host`].
 
+pub mod collation;
+pub mod find;
+mod hooks;
 pub mod pipeline;
 pub mod plan;
 mod rows;
 mod spill;
 mod spool;
 pub mod stages;
+
+pub use hooks::Language;

@@ -180,6 +180,24 @@ impl Run {
         Ok(self.left > 0)
     }
 
+    /// Gives the next rows in the order they were written, when there is no other.
+    pub(crate) fn next_unordered(&mut self, out: &mut Batch) -> Result<bool> {
+        while !out.is_full() {
+            if let Some(file) = self.files.iter_mut().find(|f| !f.head.rows.is_empty()) {
+                if let Some(row) = file.head.rows.first().copied() {
+                    out.push_with_meta(file.head.doc(row), file.head.meta(row));
+                }
+                file.advance()?;
+                continue;
+            }
+            let rows = &mut self.memory;
+            let Some(row) = rows.rows.get(rows.next).copied() else { return Ok(false) };
+            out.push_with_meta(rows.doc(row), rows.meta(row));
+            rows.next += 1;
+        }
+        Ok(true)
+    }
+
     /// The source whose next row comes first; of equal ones the earliest, for stability.
     fn least(&self, pattern: &SortPattern, collate: Option<&dyn Collate>) -> Option<usize> {
         let in_memory = self.memory.rows.get(self.memory.next).map(|r| self.memory.key(*r));

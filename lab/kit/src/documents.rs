@@ -44,7 +44,10 @@ impl Purchase {
 }
 
 fn letter(bits: u64) -> char {
-    LETTERS.get((bits & 63) as usize).copied().map_or('a', char::from)
+    LETTERS
+        .get((bits & 63) as usize)
+        .copied()
+        .map_or('a', char::from)
 }
 
 /// One document of the sysbench schema; its `_id` is given by the loader, in order.
@@ -62,7 +65,11 @@ impl SysbenchRow {
     /// Draws the next document of a collection that holds `rows`.
     pub fn draw(random: &mut Stream, rows: u64) -> Self {
         let k_max = i32::try_from(rows).unwrap_or(i32::MAX).max(1);
-        Self { k: random.random_range(1..=k_max), c: digit_groups(random, 10), pad: digit_groups(random, 5) }
+        Self {
+            k: random.random_range(1..=k_max),
+            c: digit_groups(random, 10),
+            pad: digit_groups(random, 5),
+        }
     }
 }
 
@@ -91,10 +98,18 @@ mod tests {
         let mut random = stream(3, "l.i0", "insert", 0);
         let rows: Vec<Purchase> = (0..20_000).map(|_| Purchase::draw(&mut random)).collect();
         let prices: Vec<i32> = rows.iter().map(|row| row.price).collect();
-        assert_eq!((prices.iter().min(), prices.iter().max()), (Some(&0), Some(&499)));
+        assert_eq!(
+            (prices.iter().min(), prices.iter().max()),
+            (Some(&0), Some(&499))
+        );
         let lengths: Vec<usize> = rows.iter().map(|row| row.data.len()).collect();
-        assert_eq!((lengths.iter().min(), lengths.iter().max()), (Some(&10), Some(&20)));
-        assert!(rows.iter().all(|row| row.data.ends_with("aaaaa") && row.customerid < 100_000 && row.product < 10_000));
+        assert_eq!(
+            (lengths.iter().min(), lengths.iter().max()),
+            (Some(&10), Some(&20))
+        );
+        assert!(rows.iter().all(|row| row.data.ends_with("aaaaa")
+            && row.customerid < 100_000
+            && row.product < 10_000));
         assert!(rows.iter().any(|row| row.cashregisterid == 999));
     }
 
@@ -103,10 +118,16 @@ mod tests {
         let mut random = stream(4, "l.i0", "insert", 0);
         let rows: Vec<(f64, f64)> = (0..50_000)
             .map(|_| Purchase::draw(&mut random))
-            .map(|row| (f64::from(row.price) - 249.5, f64::from(row.customerid) - 49_999.5))
+            .map(|row| {
+                (
+                    f64::from(row.price) - 249.5,
+                    f64::from(row.customerid) - 49_999.5,
+                )
+            })
             .collect();
         let dot = |f: fn(&(f64, f64)) -> f64| rows.iter().map(f).sum::<f64>();
-        let correlation = dot(|row| row.0 * row.1) / (dot(|row| row.0 * row.0) * dot(|row| row.1 * row.1)).sqrt();
+        let correlation =
+            dot(|row| row.0 * row.1) / (dot(|row| row.0 * row.0) * dot(|row| row.1 * row.1)).sqrt();
         assert!(correlation.abs() < 0.02, "{correlation}");
     }
 

@@ -56,12 +56,18 @@ impl Environment {
             memory_available_bytes: memory.available_bytes,
             memory_limit_bytes: memory_limit(),
             swap_used_bytes: memory.swap_used_bytes,
-            huge_pages: read("/sys/kernel/mm/transparent_hugepage/enabled").map(|text| chosen(&text)),
+            huge_pages: read("/sys/kernel/mm/transparent_hugepage/enabled")
+                .map(|text| chosen(&text)),
             load_average: load.0.to_vec(),
             kernel: read("/proc/sys/kernel/osrelease").unwrap_or_default(),
             filesystem: filesystem(&read("/proc/self/mountinfo").unwrap_or_default(), data),
             read_ahead_kb: device.and_then(|device| read_ahead_kb(device.name())),
-            lab_profile: if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned(),
+            lab_profile: if cfg!(debug_assertions) {
+                "debug"
+            } else {
+                "release"
+            }
+            .to_owned(),
             lab_version: env!("CARGO_PKG_VERSION").to_owned(),
             driver: driver.to_owned(),
         }
@@ -81,32 +87,46 @@ pub fn now() -> String {
 
 /// The name of a run and its folder: sorts by time. Two runs begun in the same second are told apart by the process number.
 pub fn run_id(started_at: &str, workload: &str, preset: &str) -> String {
-    let time: String = started_at.chars().filter(char::is_ascii_alphanumeric).collect();
+    let time: String = started_at
+        .chars()
+        .filter(char::is_ascii_alphanumeric)
+        .collect();
     format!("{time}-{workload}-{preset}-{}", std::process::id())
 }
 
 fn read(path: &str) -> Option<String> {
-    fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+    fs::read_to_string(path)
+        .ok()
+        .map(|text| text.trim().to_owned())
 }
 
 fn cpu_model(cpuinfo: &str) -> String {
     cpuinfo
         .lines()
         .find_map(|line| line.strip_prefix("model name")?.split_once(':'))
-        .map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, model)| model.trim().to_owned())
+        .map_or_else(
+            || std::env::consts::ARCH.to_owned(),
+            |(_, model)| model.trim().to_owned(),
+        )
 }
 
 /// The word in brackets of a kernel setting such as `always [madvise] never`.
 fn chosen(text: &str) -> String {
-    text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or(text, |(word, _)| word).to_owned()
+    text.split_once('[')
+        .and_then(|(_, rest)| rest.split_once(']'))
+        .map_or(text, |(word, _)| word)
+        .to_owned()
 }
 
 fn memory_limit() -> Option<u64> {
-    ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"]
-        .iter()
-        .find_map(|path| read(path)?.parse::<u64>().ok())
-        // Version 1 of control groups writes a huge number for "none".
-        .filter(|bytes| *bytes < 1 << 60)
+    [
+        "/sys/fs/cgroup/memory.max",
+        "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+    ]
+    .iter()
+    .find_map(|path| read(path)?.parse::<u64>().ok())
+    // Version 1 of control groups writes a huge number for "none".
+    .filter(|bytes| *bytes < 1 << 60)
 }
 
 /// Partitions have no queue directory of their own; their disk's name is theirs without the number.
@@ -114,7 +134,11 @@ fn read_ahead_kb(device: &str) -> Option<u64> {
     let disk = device.trim_end_matches(|letter: char| letter.is_ascii_digit());
     [device, disk, disk.trim_end_matches('p')]
         .iter()
-        .find_map(|name| read(&format!("/sys/block/{name}/queue/read_ahead_kb"))?.parse().ok())
+        .find_map(|name| {
+            read(&format!("/sys/block/{name}/queue/read_ahead_kb"))?
+                .parse()
+                .ok()
+        })
 }
 
 /// Type and options of the mount that holds `path`: the longest mount point that is a prefix of it.
@@ -122,11 +146,19 @@ fn filesystem(mountinfo: &str, path: &Path) -> String {
     let absolute = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let mut best: Option<(usize, String)> = None;
     for line in mountinfo.lines() {
-        let Some((before, after)) = line.split_once(" - ") else { continue };
+        let Some((before, after)) = line.split_once(" - ") else {
+            continue;
+        };
         let mut fields = before.split(' ').skip(4);
-        let (Some(point), Some(options), Some(kind)) = (fields.next(), fields.next(), after.split(' ').next()) else { continue };
+        let (Some(point), Some(options), Some(kind)) =
+            (fields.next(), fields.next(), after.split(' ').next())
+        else {
+            continue;
+        };
         let length = point.len();
-        if absolute.starts_with(point) && best.as_ref().is_none_or(|(longest, _)| length >= *longest) {
+        if absolute.starts_with(point)
+            && best.as_ref().is_none_or(|(longest, _)| length >= *longest)
+        {
             best = Some((length, format!("{kind} ({options})")));
         }
     }
@@ -140,13 +172,22 @@ mod tests {
     #[test]
     fn the_longest_mount_point_wins() {
         let table = "1 0 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n2 1 0:30 / /usr rw,nosuid - xfs /dev/vdb rw\n";
-        assert_eq!(filesystem(table, Path::new("/usr/absent")), "xfs (rw,nosuid)");
-        assert_eq!(filesystem(table, Path::new("/usrlocal")), "ext4 (rw,relatime)");
+        assert_eq!(
+            filesystem(table, Path::new("/usr/absent")),
+            "xfs (rw,nosuid)"
+        );
+        assert_eq!(
+            filesystem(table, Path::new("/usrlocal")),
+            "ext4 (rw,relatime)"
+        );
     }
 
     #[test]
     fn reads_kernel_forms() {
         assert_eq!(chosen("always [madvise] never"), "madvise");
-        assert_eq!(cpu_model("processor\t: 0\nmodel name\t: Some CPU @ 2GHz\n"), "Some CPU @ 2GHz");
+        assert_eq!(
+            cpu_model("processor\t: 0\nmodel name\t: Some CPU @ 2GHz\n"),
+            "Some CPU @ 2GHz"
+        );
     }
 }

@@ -59,7 +59,10 @@ impl RunFolder {
     /// The folder cannot be made or written.
     pub fn create(out: &Path, id: &str) -> Result<Self, FolderError> {
         let path = out.join(id);
-        let failed = |path: &Path, source| FolderError::Write { path: path.to_owned(), source };
+        let failed = |path: &Path, source| FolderError::Write {
+            path: path.to_owned(),
+            source,
+        };
         fs::create_dir_all(&path).map_err(|source| failed(&path, source))?;
         let file = path.join("intervals.csv");
         let mut intervals = File::create(&file).map_err(|source| failed(&file, source))?;
@@ -76,20 +79,35 @@ impl RunFolder {
     ///
     /// # Errors
     /// The disk is full or gone.
-    pub fn push(&mut self, step: &str, interval: &Interval, cumulative_rate: f64) -> Result<(), FolderError> {
+    pub fn push(
+        &mut self,
+        step: &str,
+        interval: &Interval,
+        cumulative_rate: f64,
+    ) -> Result<(), FolderError> {
         let row = row(step, interval, cumulative_rate);
         self.intervals
             .write_all(row.as_bytes())
-            .map_err(|source| FolderError::Write { path: self.path.join("intervals.csv"), source })
+            .map_err(|source| FolderError::Write {
+                path: self.path.join("intervals.csv"),
+                source,
+            })
     }
 
     /// Reads the measured rates of a step again: begin, length, operations per second.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn for_each_rate(&self, step: &str, mut see: impl FnMut(f64, f64, f64)) -> Result<(), FolderError> {
+    pub fn for_each_rate(
+        &self,
+        step: &str,
+        mut see: impl FnMut(f64, f64, f64),
+    ) -> Result<(), FolderError> {
         let path = self.path.join("intervals.csv");
-        let failed = |source| FolderError::Read { path: path.clone(), source };
+        let failed = |source| FolderError::Read {
+            path: path.clone(),
+            source,
+        };
         for line in BufReader::new(File::open(&path).map_err(failed)?).lines() {
             let line = line.map_err(failed)?;
             let mut fields = line.split(',');
@@ -97,7 +115,9 @@ impl RunFolder {
                 continue;
             }
             let mut number = || fields.next().and_then(|field| field.parse::<f64>().ok());
-            if let (Some(start), Some(seconds), Some(_), Some(rate)) = (number(), number(), number(), number()) {
+            if let (Some(start), Some(seconds), Some(_), Some(rate)) =
+                (number(), number(), number(), number())
+            {
                 see(start, seconds, rate);
             }
         }
@@ -123,16 +143,31 @@ impl RunFolder {
 /// # Errors
 /// Not there, not a result, or of a later version.
 pub fn read_result(folder: &Path) -> Result<RunResult, FolderError> {
-    let path = if folder.is_dir() { folder.join("result.json") } else { folder.to_owned() };
-    let text = fs::read_to_string(&path).map_err(|source| FolderError::Read { path: path.clone(), source })?;
-    let wrong = |reason: String| FolderError::Format { path: path.clone(), reason };
-    let raw: serde_json::Value = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+    let path = if folder.is_dir() {
+        folder.join("result.json")
+    } else {
+        folder.to_owned()
+    };
+    let text = fs::read_to_string(&path).map_err(|source| FolderError::Read {
+        path: path.clone(),
+        source,
+    })?;
+    let wrong = |reason: String| FolderError::Format {
+        path: path.clone(),
+        reason,
+    };
+    let raw: serde_json::Value =
+        serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
     if raw.get("schema").and_then(serde_json::Value::as_str) != Some(SCHEMA) {
         return Err(wrong(format!("its schema is not {SCHEMA}")));
     }
     match raw.get("version").and_then(serde_json::Value::as_u64) {
         Some(version) if version == u64::from(VERSION) => {}
-        version => return Err(wrong(format!("its version is {version:?}, this program reads {VERSION}"))),
+        version => {
+            return Err(wrong(format!(
+                "its version is {version:?}, this program reads {VERSION}"
+            )));
+        }
     }
     serde_json::from_value(raw).map_err(|error| wrong(error.to_string()))
 }
@@ -142,7 +177,10 @@ pub fn read_result(folder: &Path) -> Result<RunResult, FolderError> {
 /// # Errors
 /// The disk is full or gone.
 pub fn write_whole(path: &Path, text: &str) -> Result<(), FolderError> {
-    let failed = |source| FolderError::Write { path: path.to_owned(), source };
+    let failed = |source| FolderError::Write {
+        path: path.to_owned(),
+        source,
+    };
     let partial = path.with_extension("partial");
     let written = File::create(&partial).and_then(|mut file| {
         file.write_all(text.as_bytes())?;
@@ -169,7 +207,10 @@ fn row(step: &str, interval: &Interval, cumulative_rate: f64) -> String {
         interval.errors.to_string(),
         format!("{:.1}", latency.mean_us()),
     ];
-    fields.extend([50.0, 95.0, 99.0, 99.9].map(|percentile| format!("{:.1}", latency.percentile_us(percentile))));
+    fields.extend(
+        [50.0, 95.0, 99.0, 99.9]
+            .map(|percentile| format!("{:.1}", latency.percentile_us(percentile))),
+    );
     fields.push(format!("{:.1}", latency.max_us()));
     match &interval.server {
         Some(server) => fields.extend([
@@ -186,12 +227,22 @@ fn row(step: &str, interval: &Interval, cumulative_rate: f64) -> String {
     }
     fields.push(interval.client.cpu().as_millis().to_string());
     match &interval.disk {
-        Some(disk) => fields.extend([disk.reads, disk.read_bytes, disk.writes, disk.write_bytes].map(|value| value.to_string())),
+        Some(disk) => fields.extend(
+            [disk.reads, disk.read_bytes, disk.writes, disk.write_bytes]
+                .map(|value| value.to_string()),
+        ),
         None => fields.extend(std::iter::repeat_n(String::new(), 4)),
     }
     let host = &interval.host;
-    fields.extend([host.busy_percent, host.steal_percent, host.io_wait_percent].map(|value| format!("{value:.1}")));
-    fields.push(interval.disk_bytes.map_or_else(String::new, |bytes| bytes.to_string()));
+    fields.extend(
+        [host.busy_percent, host.steal_percent, host.io_wait_percent]
+            .map(|value| format!("{value:.1}")),
+    );
+    fields.push(
+        interval
+            .disk_bytes
+            .map_or_else(String::new, |bytes| bytes.to_string()),
+    );
     fields.push(latency.to_base64());
     let mut out = fields.join(",");
     out.push('\n');
@@ -206,7 +257,12 @@ mod tests {
     fn every_row_has_a_field_for_each_column() {
         let columns = COLUMNS.split(',').count();
         let bare = Interval::default();
-        let full = Interval { server: Some(Default::default()), disk: Some(Default::default()), disk_bytes: Some(1), ..Interval::default() };
+        let full = Interval {
+            server: Some(Default::default()),
+            disk: Some(Default::default()),
+            disk_bytes: Some(1),
+            ..Interval::default()
+        };
         for interval in [bare, full] {
             assert_eq!(row("l.i0", &interval, 1.0).split(',').count(), columns);
         }
@@ -218,22 +274,40 @@ mod tests {
         let file = dir.path().join("file");
         fs::write(&file, "").unwrap();
         let message = RunFolder::create(&file, "run").unwrap_err().to_string();
-        assert!(message.starts_with("cannot write ") && message.contains("file/run: ") && !message.contains('\n'), "{message}");
+        assert!(
+            message.starts_with("cannot write ")
+                && message.contains("file/run: ")
+                && !message.contains('\n'),
+            "{message}"
+        );
     }
 
     #[test]
     fn a_full_disk_is_one_clear_line() {
         let intervals = File::options().write(true).open("/dev/full").unwrap();
-        let mut folder = RunFolder { path: PathBuf::from("run"), intervals };
-        let message = folder.push("l.i0", &Interval::default(), 0.0).unwrap_err().to_string();
-        assert!(message.starts_with("cannot write run/intervals.csv: No space left on device"), "{message}");
+        let mut folder = RunFolder {
+            path: PathBuf::from("run"),
+            intervals,
+        };
+        let message = folder
+            .push("l.i0", &Interval::default(), 0.0)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            message.starts_with("cannot write run/intervals.csv: No space left on device"),
+            "{message}"
+        );
     }
 
     #[test]
     fn foreign_files_are_refused_with_a_reason() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("result.json");
-        for (text, reason) in [("{}", "schema"), ("[1", "EOF"), (r#"{"schema":"quarry-lab/result","version":99}"#, "99")] {
+        for (text, reason) in [
+            ("{}", "schema"),
+            ("[1", "EOF"),
+            (r#"{"schema":"quarry-lab/result","version":99}"#, "99"),
+        ] {
             fs::write(&path, text).unwrap();
             let message = read_result(dir.path()).unwrap_err().to_string();
             assert!(message.contains(reason), "{message}");

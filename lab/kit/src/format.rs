@@ -5,7 +5,7 @@ pub fn count(value: u64) -> String {
     let digits = value.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (position, digit) in digits.chars().enumerate() {
-        if position > 0 && (digits.len() - position) % 3 == 0 {
+        if position > 0 && (digits.len() - position).is_multiple_of(3) {
             out.push(',');
         }
         out.push(digit);
@@ -29,7 +29,7 @@ pub fn number(value: f64) -> String {
         format!("{value:.2}")
     } else if size == 0.0 {
         "0".to_owned()
-    } else if value >= 0.001 || value < 0.0 {
+    } else if !(0.0..0.001).contains(&value) {
         format!("{value:.3}")
     } else {
         // Digits further out say nothing that the stored result does not say better.
@@ -46,7 +46,11 @@ pub fn axis(value: f64) -> String {
         _ if size >= 1e3 => (value / 1e3, "k"),
         _ => (value, ""),
     };
-    let mut text = if size > 0.0 && size < 0.01 { format!("{scaled:.4}") } else { format!("{scaled:.2}") };
+    let mut text = if size > 0.0 && size < 0.01 {
+        format!("{scaled:.4}")
+    } else {
+        format!("{scaled:.2}")
+    };
     if text.contains('.') {
         text.truncate(text.trim_end_matches('0').trim_end_matches('.').len());
     }
@@ -97,11 +101,34 @@ mod tests {
 
     #[test]
     fn readable_numbers() {
-        assert_eq!([count(0), count(999), count(1_000), count(1_234_567)], ["0", "999", "1,000", "1,234,567"]);
-        assert_eq!([number(1234.6), number(123.4), number(0.01234), number(0.0001)], ["1,235", "123", "0.012", "< 0.001"]);
-        assert_eq!([axis(0.0), axis(1500.0), axis(2e6), axis(0.25), axis(10.0)], ["0", "1.5k", "2M", "0.25", "10"]);
-        assert_eq!([bytes(512.0), bytes(1536.0), bytes(3.0 * 1024.0 * 1024.0)], ["512 B", "1.50 KiB", "3.00 MiB"]);
-        assert_eq!([latency_us(90.0), latency_us(1500.0), latency_us(2e6)], ["90.0 µs", "1.50 ms", "2.00 s"]);
-        assert_eq!([seconds(7.25), seconds(200.0), seconds(7_500.0)], ["7.25 s", "3 min 20 s", "2 h 05 min"]);
+        assert_eq!(
+            [count(0), count(999), count(1_000), count(1_234_567)],
+            ["0", "999", "1,000", "1,234,567"]
+        );
+        assert_eq!(
+            [
+                number(1234.6),
+                number(123.4),
+                number(0.01234),
+                number(0.0001)
+            ],
+            ["1,235", "123", "0.012", "< 0.001"]
+        );
+        assert_eq!(
+            [axis(0.0), axis(1500.0), axis(2e6), axis(0.25), axis(10.0)],
+            ["0", "1.5k", "2M", "0.25", "10"]
+        );
+        assert_eq!(
+            [bytes(512.0), bytes(1536.0), bytes(3.0 * 1024.0 * 1024.0)],
+            ["512 B", "1.50 KiB", "3.00 MiB"]
+        );
+        assert_eq!(
+            [latency_us(90.0), latency_us(1500.0), latency_us(2e6)],
+            ["90.0 µs", "1.50 ms", "2.00 s"]
+        );
+        assert_eq!(
+            [seconds(7.25), seconds(200.0), seconds(7_500.0)],
+            ["7.25 s", "3 min 20 s", "2 h 05 min"]
+        );
     }
 }

@@ -11,8 +11,8 @@ use metrics::{Interval, LatencyHistogram, ProcessUse};
 
 use crate::folder::{FolderError, RunFolder};
 use crate::result::{
-    BUCKET_BOUNDS_US, CostSummary, DeviceSummary, FinishSummary, HostSummary, LatencySummary, PERCENTILES, PERCENTILES_FAR, RateSummary,
-    Sizes, Stalls, StepResult, Stretch,
+    BUCKET_BOUNDS_US, CostSummary, DeviceSummary, FinishSummary, HostSummary, LatencySummary,
+    PERCENTILES, PERCENTILES_FAR, RateSummary, Sizes, Stalls, StepResult, Stretch,
 };
 use crate::series::Series;
 use crate::workload::Part;
@@ -66,8 +66,18 @@ pub struct StepRecorder {
 impl StepRecorder {
     /// A recorder for intervals of length `nominal`.
     pub fn new(facts: StepFacts, nominal: Duration) -> Self {
-        let warmup = Interval { warmup: true, ..Interval::default() };
-        Self { facts, nominal, total: Interval::default(), warmup, rates: Rates::new(), series: Series::default() }
+        let warmup = Interval {
+            warmup: true,
+            ..Interval::default()
+        };
+        Self {
+            facts,
+            nominal,
+            total: Interval::default(),
+            warmup,
+            rates: Rates::new(),
+            series: Series::default(),
+        }
     }
 
     /// Takes the next interval and writes its row.
@@ -90,7 +100,11 @@ impl StepRecorder {
 
     /// Operations per second since the warm-up ended.
     pub fn cumulative_rate(&self) -> f64 {
-        let so_far = if self.total.length.is_zero() { &self.warmup } else { &self.total };
+        let so_far = if self.total.length.is_zero() {
+            &self.warmup
+        } else {
+            &self.total
+        };
         so_far.rate()
     }
 
@@ -105,11 +119,26 @@ impl StepRecorder {
         errors: BTreeMap<String, u64>,
         sizes: Sizes,
     ) -> Result<StepResult, FolderError> {
-        let Self { facts, nominal, total, warmup, rates, series } = self;
+        let Self {
+            facts,
+            nominal,
+            total,
+            warmup,
+            rates,
+            series,
+        } = self;
         let mut rate = rates.summary();
         rate.average = total.rate();
-        rate.sum_of_clients = fates.iter().map(|fate| ratio(fate.ops as f64, fate.active.as_secs_f64()).unwrap_or(0.0)).sum();
-        let stalls = find_stalls(folder, &facts.name, rate.median, nominal.as_secs_f64() / 2.0)?;
+        rate.sum_of_clients = fates
+            .iter()
+            .map(|fate| ratio(fate.ops as f64, fate.active.as_secs_f64()).unwrap_or(0.0))
+            .sum();
+        let stalls = find_stalls(
+            folder,
+            &facts.name,
+            rate.median,
+            nominal.as_secs_f64() / 2.0,
+        )?;
         let seconds = total.length.as_secs_f64();
         let host = HostSummary {
             busy_percent: total.host.busy_percent,
@@ -134,7 +163,10 @@ impl StepRecorder {
             rate,
             stalls,
             latency: latency_summary(&total.latency),
-            server: total.server.as_ref().map(|used| cost(used, total.ops, seconds)),
+            server: total
+                .server
+                .as_ref()
+                .map(|used| cost(used, total.ops, seconds)),
             client: cost(&total.client, total.ops, seconds),
             device: total.disk.map(|disk| DeviceSummary {
                 name: facts.device.unwrap_or_default(),
@@ -151,7 +183,9 @@ impl StepRecorder {
 }
 
 fn ratio(above: f64, below: f64) -> Option<f64> {
-    (below > 0.0).then(|| above / below).filter(|value| value.is_finite())
+    (below > 0.0)
+        .then(|| above / below)
+        .filter(|value| value.is_finite())
 }
 
 fn cost(used: &ProcessUse, ops: u64, seconds: f64) -> CostSummary {
@@ -177,7 +211,10 @@ fn finish_summary(fates: &[ClientFate], rate: &RateSummary) -> FinishSummary {
     FinishSummary {
         skew_seconds: if skew.is_finite() { skew } else { 0.0 },
         skew_factor: ratio(rate.sum_of_clients, rate.average),
-        behind_schedule_seconds_max: fates.iter().map(|fate| fate.behind.as_secs_f64()).fold(0.0, f64::max),
+        behind_schedule_seconds_max: fates
+            .iter()
+            .map(|fate| fate.behind.as_secs_f64())
+            .fold(0.0, f64::max),
     }
 }
 
@@ -185,19 +222,27 @@ fn latency_summary(latency: &LatencyHistogram) -> LatencySummary {
     let calls = latency.count();
     // A percentile is known when at least ten calls lie beyond it.
     let known = |percentile: &f64| calls as f64 * (100.0 - percentile) / 100.0 >= 10.0;
-    let percentiles = PERCENTILES.iter().chain(PERCENTILES_FAR.iter().filter(|percentile| known(percentile)));
+    let percentiles = PERCENTILES.iter().chain(
+        PERCENTILES_FAR
+            .iter()
+            .filter(|percentile| known(percentile)),
+    );
     let mut below = 0;
     let mut bucket_percent = Vec::with_capacity(BUCKET_BOUNDS_US.len() + 1);
     for bound in BUCKET_BOUNDS_US {
         let up_to = latency.count_at_most(Duration::from_micros(bound));
-        bucket_percent.push(ratio(up_to.saturating_sub(below) as f64 * 100.0, calls as f64).unwrap_or(0.0));
+        bucket_percent
+            .push(ratio(up_to.saturating_sub(below) as f64 * 100.0, calls as f64).unwrap_or(0.0));
         below = up_to;
     }
-    bucket_percent.push(ratio(calls.saturating_sub(below) as f64 * 100.0, calls as f64).unwrap_or(0.0));
+    bucket_percent
+        .push(ratio(calls.saturating_sub(below) as f64 * 100.0, calls as f64).unwrap_or(0.0));
     LatencySummary {
         calls,
         mean_us: latency.mean_us(),
-        percentiles_us: percentiles.map(|percentile| (*percentile, latency.percentile_us(*percentile))).collect(),
+        percentiles_us: percentiles
+            .map(|percentile| (*percentile, latency.percentile_us(*percentile)))
+            .collect(),
         max_us: latency.max_us(),
         bucket_percent,
         hdr: latency.to_base64(),
@@ -219,8 +264,17 @@ struct Rates {
 impl Rates {
     fn new() -> Self {
         // Three digits up to a thousand million operations per second; constant bounds cannot fail.
-        let histogram = Histogram::new_with_bounds(1, 1_000_000_000, 3).unwrap_or_else(|_| unreachable!("constant bounds are valid"));
-        Self { histogram, count: 0, mean: 0.0, squares: 0.0, min: f64::INFINITY, max: 0.0, slope: Slope::default() }
+        let histogram = Histogram::new_with_bounds(1, 1_000_000_000, 3)
+            .unwrap_or_else(|_| unreachable!("constant bounds are valid"));
+        Self {
+            histogram,
+            count: 0,
+            mean: 0.0,
+            squares: 0.0,
+            min: f64::INFINITY,
+            max: 0.0,
+            slope: Slope::default(),
+        }
     }
 
     fn push(&mut self, rate: f64, ops_so_far: u64) {
@@ -240,8 +294,15 @@ impl Rates {
         if self.count == 0 {
             return RateSummary::default();
         }
-        let variance = if self.count > 1 { self.squares / (self.count - 1) as f64 } else { 0.0 };
-        let met_in = |percent: f64| (self.histogram.value_at_quantile(1.0 - percent / 100.0) as f64).clamp(self.min, self.max);
+        let variance = if self.count > 1 {
+            self.squares / (self.count - 1) as f64
+        } else {
+            0.0
+        };
+        let met_in = |percent: f64| {
+            (self.histogram.value_at_quantile(1.0 - percent / 100.0) as f64)
+                .clamp(self.min, self.max)
+        };
         RateSummary {
             intervals: self.count,
             variance,
@@ -252,7 +313,10 @@ impl Rates {
             met_in_95_percent: met_in(95.0),
             median: met_in(50.0),
             max: self.max,
-            slope_percent_per_doubling: self.slope.value().map(|slope| (slope.exp2() - 1.0) * 100.0),
+            slope_percent_per_doubling: self
+                .slope
+                .value()
+                .map(|slope| (slope.exp2() - 1.0) * 100.0),
             ..RateSummary::default()
         }
     }
@@ -287,8 +351,16 @@ impl Slope {
     }
 }
 
-fn find_stalls(folder: &RunFolder, step: &str, median: f64, seconds_min: f64) -> Result<Stalls, FolderError> {
-    let mut out = Stalls { threshold_percent_of_median: STALL_PERCENT, ..Stalls::default() };
+fn find_stalls(
+    folder: &RunFolder,
+    step: &str,
+    median: f64,
+    seconds_min: f64,
+) -> Result<Stalls, FolderError> {
+    let mut out = Stalls {
+        threshold_percent_of_median: STALL_PERCENT,
+        ..Stalls::default()
+    };
     let mut open: Option<Stretch> = None;
     let mut found: Vec<Stretch> = Vec::new();
     folder.for_each_rate(step, |start_s, seconds, rate| {
@@ -299,7 +371,11 @@ fn find_stalls(folder: &RunFolder, step: &str, median: f64, seconds_min: f64) ->
         out.seconds_below_50_percent += if rate < median * 0.5 { seconds } else { 0.0 };
         if rate < median * STALL_PERCENT / 100.0 || rate == 0.0 {
             out.seconds_below_10_percent += seconds;
-            open.get_or_insert(Stretch { start_s, seconds: 0.0 }).seconds += seconds;
+            open.get_or_insert(Stretch {
+                start_s,
+                seconds: 0.0,
+            })
+            .seconds += seconds;
         } else if let Some(stretch) = open.take() {
             out.count += 1;
             out.longest_seconds = out.longest_seconds.max(stretch.seconds);
@@ -330,7 +406,15 @@ mod tests {
 
     fn facts() -> StepFacts {
         let (name, device) = ("l.i0".to_owned(), None);
-        StepFacts { name, part: Part::Insert, measured: true, clients: 1, batch: 10, open_loop: false, device }
+        StepFacts {
+            name,
+            part: Part::Insert,
+            measured: true,
+            clients: 1,
+            batch: 10,
+            open_loop: false,
+            device,
+        }
     }
 
     fn run(rates: &[u64]) -> StepResult {
@@ -338,32 +422,72 @@ mod tests {
         let mut folder = RunFolder::create(dir.path(), "run").unwrap();
         let mut recorder = StepRecorder::new(facts(), Duration::from_secs(1));
         for (number, ops) in rates.iter().enumerate() {
-            let mut interval = Interval { start: Duration::from_secs(number as u64), length: Duration::from_secs(1), ops: *ops, ..Interval::default() };
-            interval.server = Some(ProcessUse { cpu_user: Duration::from_micros(30 * ops), write_bytes: 2_048 * ops, ..ProcessUse::default() });
+            let mut interval = Interval {
+                start: Duration::from_secs(number as u64),
+                length: Duration::from_secs(1),
+                ops: *ops,
+                ..Interval::default()
+            };
+            interval.server = Some(ProcessUse {
+                cpu_user: Duration::from_micros(30 * ops),
+                write_bytes: 2_048 * ops,
+                ..ProcessUse::default()
+            });
             interval.latency.record(Duration::from_millis(1));
             recorder.push(&interval, &mut folder).unwrap();
         }
-        recorder.finish(&folder, &[], BTreeMap::new(), Sizes::default()).unwrap()
+        recorder
+            .finish(&folder, &[], BTreeMap::new(), Sizes::default())
+            .unwrap()
     }
 
     #[test]
     fn rates_and_costs_of_a_known_run() {
         let result = run(&[100, 200, 300, 400]);
-        assert_eq!((result.ops, result.rate.average, result.rate.intervals), (1_000, 250.0, 4));
-        assert!((result.rate.stddev - 129.099).abs() < 0.01, "{}", result.rate.stddev);
+        assert_eq!(
+            (result.ops, result.rate.average, result.rate.intervals),
+            (1_000, 250.0, 4)
+        );
+        assert!(
+            (result.rate.stddev - 129.099).abs() < 0.01,
+            "{}",
+            result.rate.stddev
+        );
         assert_eq!((result.rate.min, result.rate.max), (100.0, 400.0));
         let server = result.server.unwrap();
-        assert_eq!((server.cpu_us_per_op, server.write_kb_per_op), (Some(30.0), Some(2.0)));
-        assert_eq!(result.device.is_none(), true);
+        assert_eq!(
+            (server.cpu_us_per_op, server.write_kb_per_op),
+            (Some(30.0), Some(2.0))
+        );
+        assert!(result.device.is_none());
     }
 
     #[test]
     fn stalls_are_found_with_their_length_and_place() {
         let result = run(&[100, 100, 0, 5, 100, 100, 40, 100, 0]);
         let stalls = result.stalls;
-        assert_eq!((stalls.seconds_without_ops, stalls.seconds_below_10_percent, stalls.seconds_below_50_percent), (2.0, 3.0, 4.0));
+        assert_eq!(
+            (
+                stalls.seconds_without_ops,
+                stalls.seconds_below_10_percent,
+                stalls.seconds_below_50_percent
+            ),
+            (2.0, 3.0, 4.0)
+        );
         assert_eq!((stalls.count, stalls.longest_seconds), (2, 2.0));
-        assert_eq!(stalls.stretches, [Stretch { start_s: 2.0, seconds: 2.0 }, Stretch { start_s: 8.0, seconds: 1.0 }]);
+        assert_eq!(
+            stalls.stretches,
+            [
+                Stretch {
+                    start_s: 2.0,
+                    seconds: 2.0
+                },
+                Stretch {
+                    start_s: 8.0,
+                    seconds: 1.0
+                }
+            ]
+        );
     }
 
     #[test]
@@ -383,11 +507,26 @@ mod tests {
         let mut folder = RunFolder::create(dir.path(), "run").unwrap();
         let mut recorder = StepRecorder::new(facts(), Duration::from_secs(1));
         for (ops, warmup) in [(9, true), (100, false), (100, false)] {
-            let interval = Interval { length: Duration::from_secs(1), ops, warmup, ..Interval::default() };
+            let interval = Interval {
+                length: Duration::from_secs(1),
+                ops,
+                warmup,
+                ..Interval::default()
+            };
             recorder.push(&interval, &mut folder).unwrap();
         }
-        let result = recorder.finish(&folder, &[], BTreeMap::new(), Sizes::default()).unwrap();
-        assert_eq!((result.ops, result.warmup_ops, result.rate.average, result.series.len()), (200, 9, 100.0, 3));
+        let result = recorder
+            .finish(&folder, &[], BTreeMap::new(), Sizes::default())
+            .unwrap();
+        assert_eq!(
+            (
+                result.ops,
+                result.warmup_ops,
+                result.rate.average,
+                result.series.len()
+            ),
+            (200, 9, 100.0, 3)
+        );
         assert_eq!(result.stalls.count, 0);
     }
 }

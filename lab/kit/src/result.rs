@@ -231,7 +231,9 @@ pub struct LatencySummary {
 }
 
 /// Upper bounds of the response time buckets: 256 µs, then four times more each, to 16 s.
-pub const BUCKET_BOUNDS_US: [u64; 9] = [256, 1_000, 4_000, 16_000, 64_000, 256_000, 1_000_000, 4_000_000, 16_000_000];
+pub const BUCKET_BOUNDS_US: [u64; 9] = [
+    256, 1_000, 4_000, 16_000, 64_000, 256_000, 1_000_000, 4_000_000, 16_000_000,
+];
 
 /// Percentiles of the table.
 pub const PERCENTILES: [f64; 9] = [1.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9];
@@ -337,6 +339,9 @@ pub struct Check {
 impl RunResult {
     /// The step that the workload is about, or else the last one.
     pub fn main_step(&self) -> Option<&StepResult> {
-        self.steps.iter().find(|step| step.measured).or_else(|| self.steps.last())
+        self.steps
+            .iter()
+            .find(|step| step.measured)
+            .or_else(|| self.steps.last())
     }
 }

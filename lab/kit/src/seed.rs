@@ -12,7 +12,13 @@ pub type Stream = ChaCha8Rng;
 /// The stream of one thread in one role in one step.
 pub fn stream(base: u64, step: &str, role: &str, thread: u32) -> Stream {
     let mut state = base;
-    for byte in step.bytes().chain([0]).chain(role.bytes()).chain([0]).chain(thread.to_le_bytes()) {
+    for byte in step
+        .bytes()
+        .chain([0])
+        .chain(role.bytes())
+        .chain([0])
+        .chain(thread.to_le_bytes())
+    {
         state = mix(state ^ u64::from(byte));
     }
     ChaCha8Rng::seed_from_u64(state)
@@ -51,6 +57,9 @@ mod tests {
 
     #[test]
     fn a_stored_seed_draws_the_same_data_for_ever() {
-        assert_eq!(stream(1, "l.i0", "insert", 0).next_u64(), 1_086_182_193_513_496_132);
+        assert_eq!(
+            stream(1, "l.i0", "insert", 0).next_u64(),
+            1_086_182_193_513_496_132
+        );
     }
 }

@@ -103,7 +103,9 @@ impl Point {
     fn merge(&mut self, next: &Self) {
         let total = self.seconds + next.seconds;
         if total > 0.0 {
-            self.host_busy_percent = (self.host_busy_percent * self.seconds + next.host_busy_percent * next.seconds) / total;
+            self.host_busy_percent = (self.host_busy_percent * self.seconds
+                + next.host_busy_percent * next.seconds)
+                / total;
         }
         self.seconds = total;
         self.ops += next.ops;
@@ -111,15 +113,37 @@ impl Point {
         self.warmup &= next.warmup;
         self.rate_min = self.rate_min.min(next.rate_min);
         self.rate_max = self.rate_max.max(next.rate_max);
-        self.server_cpu_s = sum(self.server_cpu_s, next.server_cpu_s, |left, right| left + right);
-        self.server_read_bytes = sum(self.server_read_bytes, next.server_read_bytes, u64::saturating_add);
-        self.server_write_bytes = sum(self.server_write_bytes, next.server_write_bytes, u64::saturating_add);
-        self.server_switches = sum(self.server_switches, next.server_switches, u64::saturating_add);
+        self.server_cpu_s = sum(self.server_cpu_s, next.server_cpu_s, |left, right| {
+            left + right
+        });
+        self.server_read_bytes = sum(
+            self.server_read_bytes,
+            next.server_read_bytes,
+            u64::saturating_add,
+        );
+        self.server_write_bytes = sum(
+            self.server_write_bytes,
+            next.server_write_bytes,
+            u64::saturating_add,
+        );
+        self.server_switches = sum(
+            self.server_switches,
+            next.server_switches,
+            u64::saturating_add,
+        );
         self.server_rss_bytes = sum(self.server_rss_bytes, next.server_rss_bytes, u64::max);
         self.client_cpu_s += next.client_cpu_s;
         self.disk_reads = sum(self.disk_reads, next.disk_reads, u64::saturating_add);
-        self.disk_read_bytes = sum(self.disk_read_bytes, next.disk_read_bytes, u64::saturating_add);
-        self.disk_write_bytes = sum(self.disk_write_bytes, next.disk_write_bytes, u64::saturating_add);
+        self.disk_read_bytes = sum(
+            self.disk_read_bytes,
+            next.disk_read_bytes,
+            u64::saturating_add,
+        );
+        self.disk_write_bytes = sum(
+            self.disk_write_bytes,
+            next.disk_write_bytes,
+            u64::saturating_add,
+        );
         self.directory_bytes = next.directory_bytes.or(self.directory_bytes);
         let longest = self.latency_us_max.max(next.latency_us_max);
         // Both were written by this program moments ago; should one not read back, the other still stands.
@@ -131,7 +155,11 @@ impl Point {
 
     /// Operations per second.
     pub fn rate(&self) -> f64 {
-        if self.seconds > 0.0 { self.ops as f64 / self.seconds } else { 0.0 }
+        if self.seconds > 0.0 {
+            self.ops as f64 / self.seconds
+        } else {
+            0.0
+        }
     }
 
     /// End, since the step began.
@@ -167,7 +195,12 @@ impl Default for Series {
 impl Series {
     /// At most `points_max` points (two at least).
     pub fn bounded(points_max: usize) -> Self {
-        Self { points: Vec::new(), points_max: points_max.max(2), width: 1, filled: 0 }
+        Self {
+            points: Vec::new(),
+            points_max: points_max.max(2),
+            width: 1,
+            filled: 0,
+        }
     }
 
     /// Adds the next interval. Warm-up and measured time never share a point.
@@ -242,10 +275,24 @@ mod tests {
         assert_eq!(points.iter().map(|point| point.ops).sum::<u64>(), 499_500);
         assert_eq!(points.iter().map(|point| point.calls).sum::<u64>(), 1_000);
         for pair in points.windows(2) {
-            assert!((pair[0].end_s() - pair[1].start_s).abs() < 1e-6, "a gap after {}", pair[0].start_s);
+            assert!(
+                (pair[0].end_s() - pair[1].start_s).abs() < 1e-6,
+                "a gap after {}",
+                pair[0].start_s
+            );
         }
-        assert_eq!(points.iter().filter(|point| point.warmup).map(|point| point.ops).sum::<u64>(), 10);
-        assert_eq!(points.last().map(|point| point.latency_us_max), Some(1_099.0));
+        assert_eq!(
+            points
+                .iter()
+                .filter(|point| point.warmup)
+                .map(|point| point.ops)
+                .sum::<u64>(),
+            10
+        );
+        assert_eq!(
+            points.last().map(|point| point.latency_us_max),
+            Some(1_099.0)
+        );
     }
 
     #[test]

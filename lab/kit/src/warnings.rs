@@ -16,7 +16,10 @@ pub struct Warning {
 }
 
 fn warning(code: &str, text: String) -> Warning {
-    Warning { code: code.to_owned(), text }
+    Warning {
+        code: code.to_owned(),
+        text,
+    }
 }
 
 /// What the machine's state before the run says.
@@ -28,7 +31,10 @@ pub fn of_environment(environment: &Environment) -> Vec<Warning> {
     }
     if environment.swap_used_bytes > 0 {
         let used = format::bytes(environment.swap_used_bytes as f64);
-        out.push(warning("swap-in-use", format!("Swap is in use ({used}). Stop other programs or switch swap off.")));
+        out.push(warning(
+            "swap-in-use",
+            format!("Swap is in use ({used}). Stop other programs or switch swap off."),
+        ));
     }
     let busy = environment.load_average.first().copied().unwrap_or(0.0);
     if busy > 0.25 * environment.cpus as f64 + 0.25 {
@@ -50,17 +56,27 @@ pub fn of_step(step: &StepResult, cpus: usize) -> Vec<Warning> {
     }
     let at = |text: String| format!("Step {}: {text}", step.name);
     if step.seconds < 10.0 {
-        let text = format!("it was measured for only {}. Do not quote it; use a larger preset.", format::seconds(step.seconds));
+        let text = format!(
+            "it was measured for only {}. Do not quote it; use a larger preset.",
+            format::seconds(step.seconds)
+        );
         out.push(warning("short", at(text)));
     }
     if step.host.steal_percent > 1.0 {
-        let text = format!("a hypervisor took {} % of the CPU away.", format::number(step.host.steal_percent));
+        let text = format!(
+            "a hypervisor took {} % of the CPU away.",
+            format::number(step.host.steal_percent)
+        );
         out.push(warning("cpu-stolen", at(text)));
     }
     let server_cores = step.server.as_ref().map_or(0.0, |server| server.cpu_cores);
-    let others = step.host.busy_percent / 100.0 * cpus as f64 - server_cores - step.client.cpu_cores;
+    let others =
+        step.host.busy_percent / 100.0 * cpus as f64 - server_cores - step.client.cpu_cores;
     if step.server.is_some() && others > 0.25 {
-        let text = format!("other programs used {} CPUs meanwhile. Repeat on an idle machine.", format::number(others));
+        let text = format!(
+            "other programs used {} CPUs meanwhile. Repeat on an idle machine.",
+            format::number(others)
+        );
         out.push(warning("others-busy", at(text)));
     }
     if step.host.busy_percent > 90.0 && step.client.cpu_cores > 0.33 * cpus as f64 {
@@ -74,17 +90,31 @@ pub fn of_step(step: &StepResult, cpus: usize) -> Vec<Warning> {
     if let Some(first) = step.series.iter().find(|point| !point.warmup) {
         let ratio = first.rate() / step.rate.median.max(f64::MIN_POSITIVE);
         if step.rate.intervals >= 5 && !(0.5..=2.0).contains(&ratio) {
-            let text = format!("the first interval ran at {} of the median. Use a warm-up.", format::number(ratio));
+            let text = format!(
+                "the first interval ran at {} of the median. Use a warm-up.",
+                format::number(ratio)
+            );
             out.push(warning("first-interval-outlier", at(text)));
         }
     }
     if !step.errors.is_empty() {
         let total: u64 = step.errors.values().sum();
-        out.push(warning("errors", at(format!("{} calls failed; they are not in the rate.", format::count(total)))));
+        out.push(warning(
+            "errors",
+            at(format!(
+                "{} calls failed; they are not in the rate.",
+                format::count(total)
+            )),
+        ));
     }
     if step.finish.behind_schedule_seconds_max > 1.0 {
         let behind = format::seconds(step.finish.behind_schedule_seconds_max);
-        out.push(warning("behind-schedule", at(format!("calls started up to {behind} late: the target cannot sustain this rate."))));
+        out.push(warning(
+            "behind-schedule",
+            at(format!(
+                "calls started up to {behind} late: the target cannot sustain this rate."
+            )),
+        ));
     }
     out
 }

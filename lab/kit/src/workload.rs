@@ -243,7 +243,12 @@ impl Workload {
     /// # Errors
     /// A file that cannot be parsed; a test keeps that from happening.
     pub fn all() -> Result<Vec<Self>, WorkloadError> {
-        FILES.iter().map(|text| toml::from_str(text).map_err(|error| WorkloadError::File(error.to_string()))).collect()
+        FILES
+            .iter()
+            .map(|text| {
+                toml::from_str(text).map_err(|error| WorkloadError::File(error.to_string()))
+            })
+            .collect()
     }
 
     /// The workload called `name`.
@@ -252,10 +257,17 @@ impl Workload {
     /// There is none.
     pub fn named(name: &str) -> Result<Self, WorkloadError> {
         let all = Self::all()?;
-        let known = all.iter().map(|workload| workload.name.as_str()).collect::<Vec<_>>().join(", ");
+        let known = all
+            .iter()
+            .map(|workload| workload.name.as_str())
+            .collect::<Vec<_>>()
+            .join(", ");
         all.into_iter()
             .find(|workload| workload.name == name)
-            .ok_or_else(|| WorkloadError::UnknownWorkload { given: name.to_owned(), known })
+            .ok_or_else(|| WorkloadError::UnknownWorkload {
+                given: name.to_owned(),
+                known,
+            })
     }
 
     /// The presets in order of size.
@@ -263,7 +275,12 @@ impl Workload {
         let mut out: Vec<(&str, Settings)> = self
             .preset
             .keys()
-            .filter_map(|name| Some((name.as_str(), self.settings(name, Overrides::default()).ok()?)))
+            .filter_map(|name| {
+                Some((
+                    name.as_str(),
+                    self.settings(name, Overrides::default()).ok()?,
+                ))
+            })
             .collect();
         out.sort_by_key(|(_, settings)| (settings.rows, settings.seconds));
         out
@@ -274,11 +291,14 @@ impl Workload {
     /// # Errors
     /// Unknown preset, or a value out of range.
     pub fn settings(&self, preset: &str, given: Overrides) -> Result<Settings, WorkloadError> {
-        let base = self.preset.get(preset).ok_or_else(|| WorkloadError::UnknownPreset {
-            workload: self.name.clone(),
-            given: preset.to_owned(),
-            known: self.preset.keys().cloned().collect::<Vec<_>>().join(", "),
-        })?;
+        let base = self
+            .preset
+            .get(preset)
+            .ok_or_else(|| WorkloadError::UnknownPreset {
+                workload: self.name.clone(),
+                given: preset.to_owned(),
+                known: self.preset.keys().cloned().collect::<Vec<_>>().join(", "),
+            })?;
         let merged = given.or(base).or(&self.defaults);
         let settings = Settings {
             preset: preset.to_owned(),
@@ -300,44 +320,89 @@ impl Workload {
             if (low..=high).contains(&given) {
                 return Ok(());
             }
-            Err(WorkloadError::Setting { name, given: given.to_string(), allowed: format!("{low} to {high}") })
+            Err(WorkloadError::Setting {
+                name,
+                given: given.to_string(),
+                allowed: format!("{low} to {high}"),
+            })
         };
         within("--rows", settings.rows, 1, u64::from(u32::MAX) * 1_000)?;
         within("--clients", u64::from(settings.clients), 1, 4_096)?;
         within("--batch", u64::from(settings.batch), 1, 100_000)?;
-        within("--indexes", u64::from(settings.indexes), 0, self.data.indexes.len() as u64)?;
+        within(
+            "--indexes",
+            u64::from(settings.indexes),
+            0,
+            self.data.indexes.len() as u64,
+        )?;
         if let Some(seconds) = settings.seconds {
             within("--seconds", seconds, 1, 31_536_000)?;
         }
-        if self.data.documents == DocumentKind::Sysbench && settings.placement == Placement::PerClient {
+        if self.data.documents == DocumentKind::Sysbench
+            && settings.placement == Placement::PerClient
+        {
             let given = "per-client".to_owned();
-            return Err(WorkloadError::Setting { name: "--placement", given, allowed: "shared for this workload".to_owned() });
+            return Err(WorkloadError::Setting {
+                name: "--placement",
+                given,
+                allowed: "shared for this workload".to_owned(),
+            });
         }
         match settings.rate {
-            Some(rate) if !(rate.is_finite() && rate >= 0.001) => {
-                Err(WorkloadError::Setting { name: "--rate", given: rate.to_string(), allowed: "0.001 or more per second".to_owned() })
-            }
+            Some(rate) if !(rate.is_finite() && rate >= 0.001) => Err(WorkloadError::Setting {
+                name: "--rate",
+                given: rate.to_string(),
+                allowed: "0.001 or more per second".to_owned(),
+            }),
             _ => Ok(()),
         }
     }
 
     /// In words, where the settings differ from the preset called `paper`: what keeps a result from standing beside the published one.
     pub fn changed_from_paper(&self, settings: &Settings) -> Vec<String> {
-        let Ok(paper) = self.settings("paper", Overrides::default()) else { return Vec::new() };
+        let Ok(paper) = self.settings("paper", Overrides::default()) else {
+            return Vec::new();
+        };
         let mut out = Vec::new();
         let mut note = |name: &str, here: String, there: String| {
             if here != there {
                 out.push(format!("{name} {here} (paper: {there})"));
             }
         };
-        let optional = |value: Option<u64>| value.map_or_else(|| "not limited".to_owned(), |seconds| seconds.to_string());
-        note("rows", crate::format::count(settings.rows), crate::format::count(paper.rows));
-        note("clients", settings.clients.to_string(), paper.clients.to_string());
+        let optional = |value: Option<u64>| {
+            value.map_or_else(|| "not limited".to_owned(), |seconds| seconds.to_string())
+        };
+        note(
+            "rows",
+            crate::format::count(settings.rows),
+            crate::format::count(paper.rows),
+        );
+        note(
+            "clients",
+            settings.clients.to_string(),
+            paper.clients.to_string(),
+        );
         note("batch", settings.batch.to_string(), paper.batch.to_string());
-        note("seconds", optional(settings.seconds), optional(paper.seconds));
-        note("warm-up seconds", settings.warmup_seconds.to_string(), paper.warmup_seconds.to_string());
-        note("indexes", settings.indexes.to_string(), paper.indexes.to_string());
-        note("placement", format!("{:?}", settings.placement), format!("{:?}", paper.placement));
+        note(
+            "seconds",
+            optional(settings.seconds),
+            optional(paper.seconds),
+        );
+        note(
+            "warm-up seconds",
+            settings.warmup_seconds.to_string(),
+            paper.warmup_seconds.to_string(),
+        );
+        note(
+            "indexes",
+            settings.indexes.to_string(),
+            paper.indexes.to_string(),
+        );
+        note(
+            "placement",
+            format!("{:?}", settings.placement),
+            format!("{:?}", paper.placement),
+        );
         if let Some(rate) = settings.rate {
             note("rate", format!("{rate}/s"), "not limited".to_owned());
         }
@@ -353,9 +418,23 @@ mod tests {
     fn every_file_parses_and_has_the_four_presets() {
         for workload in Workload::all().unwrap() {
             let names: Vec<&str> = workload.presets().iter().map(|(name, _)| *name).collect();
-            assert_eq!(names, ["smoke", "laptop", "server", "paper"], "{}", workload.name);
-            assert_eq!(workload.steps.iter().filter(|step| step.measured).count(), 1, "{}", workload.name);
-            let has_time = workload.settings("smoke", Overrides::default()).unwrap().seconds.is_some();
+            assert_eq!(
+                names,
+                ["smoke", "laptop", "server", "paper"],
+                "{}",
+                workload.name
+            );
+            assert_eq!(
+                workload.steps.iter().filter(|step| step.measured).count(),
+                1,
+                "{}",
+                workload.name
+            );
+            let has_time = workload
+                .settings("smoke", Overrides::default())
+                .unwrap()
+                .seconds
+                .is_some();
             let needs_time = workload.steps.iter().any(|step| step.stop == Stop::Seconds);
             assert_eq!(has_time, needs_time, "{}", workload.name);
         }
@@ -364,21 +443,67 @@ mod tests {
     #[test]
     fn the_command_line_wins_over_the_preset_and_the_preset_over_defaults() {
         let insert = Workload::named("insert").unwrap();
-        let settings = insert.settings("smoke", Overrides { clients: Some(7), ..Overrides::default() }).unwrap();
-        assert_eq!((settings.clients, settings.rows, settings.batch), (7, 100_000, 100));
+        let settings = insert
+            .settings(
+                "smoke",
+                Overrides {
+                    clients: Some(7),
+                    ..Overrides::default()
+                },
+            )
+            .unwrap();
+        assert_eq!(
+            (settings.clients, settings.rows, settings.batch),
+            (7, 100_000, 100)
+        );
         let changed = insert.changed_from_paper(&settings);
-        assert!(changed.contains(&"clients 7 (paper: 10)".to_owned()), "{changed:?}");
-        assert!(!changed.iter().any(|line| line.starts_with("batch")), "{changed:?}");
+        assert!(
+            changed.contains(&"clients 7 (paper: 10)".to_owned()),
+            "{changed:?}"
+        );
+        assert!(
+            !changed.iter().any(|line| line.starts_with("batch")),
+            "{changed:?}"
+        );
     }
 
     #[test]
     fn wrong_settings_say_what_is_allowed() {
         let insert = Workload::named("insert").unwrap();
         let message = |given| insert.settings("smoke", given).unwrap_err().to_string();
-        assert_eq!(message(Overrides { indexes: Some(4), ..Overrides::default() }), "--indexes is 4; allowed is 0 to 3");
-        assert_eq!(message(Overrides { clients: Some(0), ..Overrides::default() }), "--clients is 0; allowed is 1 to 4096");
-        assert_eq!(message(Overrides { rate: Some(f64::NAN), ..Overrides::default() }), "--rate is NaN; allowed is 0.001 or more per second");
-        assert!(Workload::named("bogus").unwrap_err().to_string().contains("insert, point"));
-        assert!(insert.settings("huge", Overrides::default()).unwrap_err().to_string().contains("laptop"));
+        assert_eq!(
+            message(Overrides {
+                indexes: Some(4),
+                ..Overrides::default()
+            }),
+            "--indexes is 4; allowed is 0 to 3"
+        );
+        assert_eq!(
+            message(Overrides {
+                clients: Some(0),
+                ..Overrides::default()
+            }),
+            "--clients is 0; allowed is 1 to 4096"
+        );
+        assert_eq!(
+            message(Overrides {
+                rate: Some(f64::NAN),
+                ..Overrides::default()
+            }),
+            "--rate is NaN; allowed is 0.001 or more per second"
+        );
+        assert!(
+            Workload::named("bogus")
+                .unwrap_err()
+                .to_string()
+                .contains("insert, point")
+        );
+        assert!(
+            insert
+                .settings("huge", Overrides::default())
+                .unwrap_err()
+                .to_string()
+                .contains("laptop")
+        );
     }
 }

@@ -142,8 +142,15 @@ pub(crate) fn list() -> Result<(), LabError> {
         println!("  {}", workload.about);
         println!("  Source: {}", workload.source);
         for (name, settings) in workload.presets() {
-            let seconds = settings.seconds.map_or_else(String::new, |seconds| format!(", {seconds} s"));
-            println!("    {name:<7} {} rows, {} clients, batch {}{seconds}", format::count(settings.rows), settings.clients, settings.batch);
+            let seconds = settings
+                .seconds
+                .map_or_else(String::new, |seconds| format!(", {seconds} s"));
+            println!(
+                "    {name:<7} {} rows, {} clients, batch {}{seconds}",
+                format::count(settings.rows),
+                settings.clients,
+                settings.batch
+            );
         }
         println!();
     }
@@ -153,7 +160,11 @@ pub(crate) fn list() -> Result<(), LabError> {
 /// Draws a page again.
 pub(crate) fn report(folder: &Path) -> Result<(), LabError> {
     let result = lab_kit::folder::read_result(folder)?;
-    let directory = if folder.is_dir() { folder } else { folder.parent().unwrap_or(Path::new(".")) };
+    let directory = if folder.is_dir() {
+        folder
+    } else {
+        folder.parent().unwrap_or(Path::new("."))
+    };
     let page = directory.join("report.html");
     lab_kit::folder::write_whole(&page, &lab_kit::report::page(&result))?;
     println!("{}", page.display());

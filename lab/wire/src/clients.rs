@@ -115,7 +115,11 @@ impl Shared {
 
     /// The counts so far.
     pub(crate) fn totals(&self) -> Totals {
-        let mut out = Totals { errors: lock(&self.errors).clone(), fates: lock(&self.fates).clone(), ..Totals::default() };
+        let mut out = Totals {
+            errors: lock(&self.errors).clone(),
+            fates: lock(&self.fates).clone(),
+            ..Totals::default()
+        };
         for window in &self.windows {
             let tally = lock(window).tally;
             out.acknowledged += tally.acknowledged;
@@ -132,7 +136,13 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Runs one client until its share, its time or the step ends.
-pub(crate) async fn run_client(shared: Arc<Shared>, number: usize, mut work: Work, limits: Limits, schedule: Option<Schedule>) {
+pub(crate) async fn run_client(
+    shared: Arc<Shared>,
+    number: usize,
+    mut work: Work,
+    limits: Limits,
+    schedule: Option<Schedule>,
+) {
     shared.start_together().await;
     let begun = Instant::now();
     let mut progress = Progress::default();
@@ -149,7 +159,10 @@ pub(crate) async fn run_client(shared: Arc<Shared>, number: usize, mut work: Wor
                     break;
                 }
                 tokio::time::sleep_until((begun + intended).into()).await;
-                progress.fate.behind = progress.fate.behind.max(begun.elapsed().saturating_sub(intended));
+                progress.fate.behind = progress
+                    .fate
+                    .behind
+                    .max(begun.elapsed().saturating_sub(intended));
                 begun + intended
             }
         };
@@ -159,10 +172,19 @@ pub(crate) async fn run_client(shared: Arc<Shared>, number: usize, mut work: Wor
         }
         let outcome = match tokio::time::timeout(limits.call_timeout, work.call(call)).await {
             Ok(outcome) => outcome,
-            Err(_) => Outcome::Lost { unknown: size, message: format!("no reply within {} s", limits.call_timeout.as_secs()) },
+            Err(_) => Outcome::Lost {
+                unknown: size,
+                message: format!("no reply within {} s", limits.call_timeout.as_secs()),
+            },
         };
         let is_measured = begun.elapsed() >= limits.warmup;
-        progress.take(&shared, (number, work.sum_of_k), outcome, start.elapsed(), is_measured);
+        progress.take(
+            &shared,
+            (number, work.sum_of_k),
+            outcome,
+            start.elapsed(),
+            is_measured,
+        );
     }
     progress.fate.active = begun.elapsed().saturating_sub(limits.warmup);
     lock(&shared.fates).push(progress.fate);
@@ -175,11 +197,24 @@ struct Progress {
 }
 
 impl Progress {
-    fn take(&mut self, shared: &Shared, (number, sum_of_k): (usize, i64), outcome: Outcome, latency: Duration, is_measured: bool) {
-        let Some(window) = shared.windows.get(number) else { return };
+    fn take(
+        &mut self,
+        shared: &Shared,
+        (number, sum_of_k): (usize, i64),
+        outcome: Outcome,
+        latency: Duration,
+        is_measured: bool,
+    ) {
+        let Some(window) = shared.windows.get(number) else {
+            return;
+        };
         let (done, unknown, failure) = match outcome {
             Outcome::Done(done) => (done, 0, None),
-            Outcome::Failed { done, kind, message } => (done, 0, Some((kind, message))),
+            Outcome::Failed {
+                done,
+                kind,
+                message,
+            } => (done, 0, Some((kind, message))),
             Outcome::Lost { unknown, message } => {
                 shared.stop(&format!("the target stopped answering: {message}"));
                 (0, unknown, Some(("no answer".to_owned(), message)))
@@ -188,8 +223,17 @@ impl Progress {
         {
             let mut window = lock(window);
             window.ops += done;
-            let Tally { acknowledged, unknown: lost, .. } = window.tally;
-            window.tally = Tally { acknowledged: acknowledged + done, unknown: lost + unknown, in_flight: 0, sum_of_k };
+            let Tally {
+                acknowledged,
+                unknown: lost,
+                ..
+            } = window.tally;
+            window.tally = Tally {
+                acknowledged: acknowledged + done,
+                unknown: lost + unknown,
+                in_flight: 0,
+                sum_of_k,
+            };
             match &failure {
                 None => window.latency.record(latency),
                 Some(_) => window.errors += 1,
@@ -204,10 +248,14 @@ impl Progress {
         };
         self.failures_in_a_row += 1;
         if self.failures_in_a_row >= FAILURES_IN_A_ROW_MAX {
-            shared.stop(&format!("{FAILURES_IN_A_ROW_MAX} calls in a row failed, the last with: {message}"));
+            shared.stop(&format!(
+                "{FAILURES_IN_A_ROW_MAX} calls in a row failed, the last with: {message}"
+            ));
         }
         let mut errors = lock(&shared.errors);
         let known = errors.len() < ERROR_KINDS_MAX || errors.contains_key(&kind);
-        *errors.entry(if known { kind } else { "other".to_owned() }).or_insert(0) += 1;
+        *errors
+            .entry(if known { kind } else { "other".to_owned() })
+            .or_insert(0) += 1;
     }
 }

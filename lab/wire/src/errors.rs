@@ -39,7 +39,9 @@ pub(crate) enum LabError {
         reason: String,
     },
     /// Data that is not ours is in the way.
-    #[error("collection {namespace} already holds {documents} documents; use --drop to delete them, or another --db")]
+    #[error(
+        "collection {namespace} already holds {documents} documents; use --drop to delete them, or another --db"
+    )]
     InTheWay {
         /// Database and collection.
         namespace: String,

@@ -57,9 +57,21 @@ impl Work {
         (rows, batch): (u64, u32),
         (client, clients): (u32, u32),
     ) -> Self {
-        let share = |number: u32| (u128::from(rows) * u128::from(number) / u128::from(clients.max(1))) as u64;
+        let share = |number: u32| {
+            (u128::from(rows) * u128::from(number) / u128::from(clients.max(1))) as u64
+        };
         let (next_id, end_id) = (share(client), share(client + 1));
-        Self { part, documents, collection, random, rows, batch: u64::from(batch), next_id, end_id, sum_of_k: 0 }
+        Self {
+            part,
+            documents,
+            collection,
+            random,
+            rows,
+            batch: u64::from(batch),
+            next_id,
+            end_id,
+            sum_of_k: 0,
+        }
     }
 
     /// Prepares the next call, so that making up documents is not part of its latency. None when the client's share is done.
@@ -100,7 +112,10 @@ impl Work {
                 DocumentKind::Sysbench => {
                     let row = SysbenchRow::draw(&mut self.random, self.rows);
                     ks.push(row.k);
-                    document.append(cstr!("_id"), i64::try_from(self.next_id).unwrap_or(i64::MAX));
+                    document.append(
+                        cstr!("_id"),
+                        i64::try_from(self.next_id).unwrap_or(i64::MAX),
+                    );
                     document.append(cstr!("k"), row.k);
                     document.append(cstr!("c"), row.c);
                     document.append(cstr!("pad"), row.pad);
@@ -117,13 +132,29 @@ impl Work {
             Call::Insert { documents, ks } => return self.insert(documents, &ks).await,
             Call::Find(id) => match self.collection.find_one(doc! { "_id": id }).await {
                 Ok(Some(found)) if found.get_i64("_id").is_ok_and(|found| found == id) => Ok(()),
-                Ok(Some(found)) => return failed("wrong document", format!("asked for _id {id}, got {found:?}")),
-                Ok(None) => return failed("document not found", format!("no document with _id {id}")),
+                Ok(Some(found)) => {
+                    return failed(
+                        "wrong document",
+                        format!("asked for _id {id}, got {found:?}"),
+                    );
+                }
+                Ok(None) => {
+                    return failed("document not found", format!("no document with _id {id}"));
+                }
                 Err(error) => Err(error),
             },
-            Call::Increment(id) => match self.collection.update_one(doc! { "_id": id }, doc! { "$inc": { "k": 1 } }).await {
+            Call::Increment(id) => match self
+                .collection
+                .update_one(doc! { "_id": id }, doc! { "$inc": { "k": 1 } })
+                .await
+            {
                 Ok(reply) if (reply.matched_count, reply.modified_count) == (1, 1) => Ok(()),
-                Ok(reply) => return failed("wrong update count", format!("_id {id}: {reply:?}, expected one matched and modified")),
+                Ok(reply) => {
+                    return failed(
+                        "wrong update count",
+                        format!("_id {id}: {reply:?}, expected one matched and modified"),
+                    );
+                }
                 Err(error) => Err(error),
             },
         };
@@ -140,7 +171,9 @@ impl Work {
             Err(error) => judge(&error, size),
         };
         let stored = match &outcome {
-            Outcome::Done(done) | Outcome::Failed { done, .. } => usize::try_from(*done).unwrap_or(usize::MAX),
+            Outcome::Done(done) | Outcome::Failed { done, .. } => {
+                usize::try_from(*done).unwrap_or(usize::MAX)
+            }
             Outcome::Lost { .. } => 0,
         };
         self.sum_of_k += ks.iter().take(stored).map(|k| i64::from(*k)).sum::<i64>();
@@ -175,23 +208,48 @@ impl Call {
 }
 
 fn failed(kind: &str, message: String) -> Outcome {
-    Outcome::Failed { done: 0, kind: kind.to_owned(), message }
+    Outcome::Failed {
+        done: 0,
+        kind: kind.to_owned(),
+        message,
+    }
 }
 
 /// Tells an answer that is an error from no answer at all.
 fn judge(error: &Error, size: u64) -> Outcome {
     let message = one_line(error);
     match error.kind.as_ref() {
-        ErrorKind::Command(inner) => Outcome::Failed { done: 0, kind: format!("{} {}", inner.code, inner.code_name), message },
-        ErrorKind::Write(_) => Outcome::Failed { done: 0, kind: "write error".to_owned(), message },
+        ErrorKind::Command(inner) => Outcome::Failed {
+            done: 0,
+            kind: format!("{} {}", inner.code, inner.code_name),
+            message,
+        },
+        ErrorKind::Write(_) => Outcome::Failed {
+            done: 0,
+            kind: "write error".to_owned(),
+            message,
+        },
         ErrorKind::InsertMany(inner) => {
-            let first = inner.write_errors.as_ref().and_then(|errors| errors.first());
+            let first = inner
+                .write_errors
+                .as_ref()
+                .and_then(|errors| errors.first());
             // The batch is ordered: what stands before the first error is stored, what follows is not.
             let done = first.map_or(size, |error| error.index as u64);
-            let kind = first.map_or_else(|| "write concern error".to_owned(), |error| format!("write error {}", error.code));
+            let kind = first.map_or_else(
+                || "write concern error".to_owned(),
+                |error| format!("write error {}", error.code),
+            );
             let message = first.map_or(message, |error| error.message.clone());
-            Outcome::Failed { done, kind, message }
+            Outcome::Failed {
+                done,
+                kind,
+                message,
+            }
         }
-        _ => Outcome::Lost { unknown: size, message },
+        _ => Outcome::Lost {
+            unknown: size,
+            message,
+        },
     }
 }

@@ -39,14 +39,33 @@ impl Progress {
             Goal::Seconds(seconds) => seconds,
         };
         let plain = !std::io::stderr().is_terminal();
-        let bar = ProgressBar::with_draw_target(Some(length), if plain { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() });
-        let counter = if matches!(goal, Goal::Ops(_)) { "{human_pos}/{human_len}" } else { "{pos}/{len} s" };
+        let bar = ProgressBar::with_draw_target(
+            Some(length),
+            if plain {
+                ProgressDrawTarget::hidden()
+            } else {
+                ProgressDrawTarget::stderr()
+            },
+        );
+        let counter = if matches!(goal, Goal::Ops(_)) {
+            "{human_pos}/{human_len}"
+        } else {
+            "{pos}/{len} s"
+        };
         let template = format!("{{prefix}} {{bar:24}} {counter}  {{msg}}  left {{eta}}");
         if let Ok(style) = ProgressStyle::with_template(&template) {
             bar.set_style(style.progress_chars("█▉▊▋▌▍▎▏ "));
         }
         bar.set_prefix(name.to_owned());
-        Self { bar, goal, name: name.to_owned(), unit, ops: 0, last_line: Instant::now(), plain }
+        Self {
+            bar,
+            goal,
+            name: name.to_owned(),
+            unit,
+            ops: 0,
+            last_line: Instant::now(),
+            plain,
+        }
     }
 
     /// After each interval.
@@ -67,7 +86,11 @@ impl Progress {
         if self.plain && self.last_line.elapsed() >= LINE_EVERY {
             self.last_line = Instant::now();
             let left = self.time_left(interval, cumulative_rate);
-            eprintln!("{}: {} s, {text}{left}", self.name, (interval.start + interval.length).as_secs());
+            eprintln!(
+                "{}: {} s, {text}{left}",
+                self.name,
+                (interval.start + interval.length).as_secs()
+            );
         }
         self.bar.set_message(text);
         self.bar.set_position(done);

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use lab_kit::folder::{FolderError, RunFolder};
 use lab_kit::recorder::StepRecorder;
-use metrics::{DiskSample, DiskSampler, HostCpu, Interval, ProcessSample, ProcessSampler, directory_bytes};
+use metrics::{
+    DiskSample, DiskSampler, HostCpu, Interval, ProcessSample, ProcessSampler, directory_bytes,
+};
 
 use crate::clients::{Shared, lock};
 use crate::progress::Progress;
@@ -40,9 +42,19 @@ impl Instruments {
         });
         let mut own = ProcessSampler::of_self()?;
         let first = own.sample()?;
-        let disk = data.as_deref().and_then(|path| DiskSampler::of_path(path).ok().flatten());
+        let disk = data
+            .as_deref()
+            .and_then(|path| DiskSampler::of_path(path).ok().flatten());
         let disk = disk.and_then(|sampler| sampler.sample().ok().map(|first| (sampler, first)));
-        Ok(Self { server, client: (own, first), disk, host: HostCpu::sample()?, directory: data, intervals: 0, server_lost: None })
+        Ok(Self {
+            server,
+            client: (own, first),
+            disk,
+            host: HostCpu::sample()?,
+            directory: data,
+            intervals: 0,
+            server_lost: None,
+        })
     }
 
     /// The device under the data directory.
@@ -115,14 +127,23 @@ pub(crate) struct Sampling {
 
 impl Sampling {
     /// Samples until `done` says that the clients have finished.
-    pub(crate) fn run(mut self, shared: &Arc<Shared>, warmup: Duration, done: &Receiver<()>) -> Self {
+    pub(crate) fn run(
+        mut self,
+        shared: &Arc<Shared>,
+        warmup: Duration,
+        done: &Receiver<()>,
+    ) -> Self {
         self.instruments.restart();
         let begun = Instant::now();
         let mut closed = Duration::ZERO;
         loop {
             // Ticks stand at whole intervals after the start, so that errors of single ticks do not add up.
-            let next = INTERVAL.mul_f64((closed.as_secs_f64() / INTERVAL.as_secs_f64()).round() + 1.0);
-            let finished = !matches!(done.recv_timeout(next.saturating_sub(begun.elapsed())), Err(RecvTimeoutError::Timeout));
+            let next =
+                INTERVAL.mul_f64((closed.as_secs_f64() / INTERVAL.as_secs_f64()).round() + 1.0);
+            let finished = !matches!(
+                done.recv_timeout(next.saturating_sub(begun.elapsed())),
+                Err(RecvTimeoutError::Timeout)
+            );
             let now = begun.elapsed();
             // The tick at the end of the warm-up may come a moment late; half an interval decides.
             let is_warmup = closed + INTERVAL / 2 < warmup;
@@ -136,7 +157,12 @@ impl Sampling {
     }
 
     fn close(&mut self, shared: &Arc<Shared>, start: Duration, end: Duration, warmup: bool) {
-        let mut interval = Interval { start, length: end.saturating_sub(start), warmup, ..Interval::default() };
+        let mut interval = Interval {
+            start,
+            length: end.saturating_sub(start),
+            warmup,
+            ..Interval::default()
+        };
         for window in &shared.windows {
             let mut window = lock(window);
             interval.ops += std::mem::take(&mut window.ops);
@@ -149,6 +175,7 @@ impl Sampling {
             shared.stop(&error.to_string());
             self.failed.get_or_insert(error);
         }
-        self.progress.show(&interval, self.recorder.cumulative_rate());
+        self.progress
+            .show(&interval, self.recorder.cumulative_rate());
     }
 }

@@ -88,7 +88,7 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             cx.service.check_collation(c)?;
         }
         if let Some(f) = spec.doc().field("partialFilterExpression").as_doc() {
-            cx.service.predicate(f)?;
+            cx.service.matcher(f)?;
         }
         let mut twice = false;
         for other in &wanted {

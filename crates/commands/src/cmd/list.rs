@@ -4,6 +4,7 @@ use super::command;
 use crate::args::{Arg, Kind, arg, check_doc};
 use crate::ctx::Ctx;
 use crate::cursors::{BatchLimit, CursorInfo};
+use crate::language::Matcher;
 use crate::listing::Listing;
 use crate::registry::{Command, flag};
 use crate::request::Outcome;
@@ -40,9 +41,13 @@ pub(crate) fn batch_size(cx: &Ctx<'_, '_>) -> Result<Option<i64>> {
     Ok(check_doc(&format!("{}.cursor", cx.command.name), TABLE, d)?.int("batchSize"))
 }
 
+fn wanted(cx: &Ctx<'_, '_>, filter: Option<&Matcher>, one: &DocBuf) -> Result<bool> {
+    filter.map_or(Ok(true), |f| f.matches(one.doc(), cx.now_ms()))
+}
+
 fn list_databases(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let name_only = cx.args.bool("nameOnly", false);
-    let matches = cx.args.doc("filter").map(|f| cx.service.predicate(f)).transpose()?;
+    let matches = cx.args.doc("filter").map(|f| cx.service.matcher(f)).transpose()?;
     let mut total = 0i64;
     let mut found = Vec::new();
     for db in cx.service.database_names()? {
@@ -53,7 +58,7 @@ fn list_databases(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                 w.put("sizeOnDisk", size.0).put("empty", size.1);
             }
         });
-        if matches.as_ref().is_none_or(|m| m(one.doc())) {
+        if wanted(cx, matches.as_ref(), &one)? {
             total = total.saturating_add(size.0);
             found.push(one);
         }
@@ -72,11 +77,11 @@ fn list_databases(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 fn list_collections(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let name_only = cx.args.bool("nameOnly", false);
     let size = batch_size(cx)?;
-    let matches = cx.args.doc("filter").map(|f| cx.service.predicate(f)).transpose()?;
+    let matches = cx.args.doc("filter").map(|f| cx.service.matcher(f)).transpose()?;
     let mut found = Vec::new();
     for e in cx.service.store.list_collections(cx.db)? {
         let one = describe(&Namespace::new(cx.db, &e.name)?, &e.row, name_only);
-        if matches.as_ref().is_none_or(|m| m(one.doc())) {
+        if wanted(cx, matches.as_ref(), &one)? {
             found.push(one);
         }
     }

@@ -133,7 +133,7 @@ fn set(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         bail!(code::BAD_VALUE, "required field indexes must be an array, given {}", cx.args.value("indexes").type_name());
     };
     check_indexes(indexes)?;
-    cx.service.predicate(filter.query.doc())?;
+    cx.service.matcher(filter.query.doc())?;
     filter.indexes = indexes.iter().map(|v| v.to_owned_value()).collect();
     let mut all = cx.service.state.plan_filters.lock();
     let list = all.entry(ns.to_string()).or_default();

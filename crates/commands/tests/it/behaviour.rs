@@ -1,7 +1,6 @@
 //! Runs recorded behaviour cases in process when `QUARRY_BEHAVIOUR` names their directory; says so when it does not.
 //! `QUARRY_AREA` narrows to areas that begin with it, `QUARRY_SHOW` prints so many failures an area.
 
-use crate::hooks::EqualityOnly;
 use crate::judge::judge;
 use commands::{Config, Outcome, Request, Service, SystemClock};
 use model::{Doc, DocBuf, extjson};
@@ -17,12 +16,12 @@ const COMPLETE: &[(&str, usize, &str)] = &[("system/diagnostic/commands/ping", 1
 /// A store in memory.
 pub(crate) fn store() -> Arc<store::Store> {
     let engine = Arc::new(storage::MemoryEngine::new());
-    Arc::new(store::Store::open(engine, Arc::new(EqualityOnly)).expect("an empty store"))
+    Arc::new(store::Store::open(engine, Arc::new(commands::Language::new(Arc::new(SystemClock::default())))).expect("an empty store"))
 }
 
 fn service() -> Service {
     let config = Config { replica_set: None, ..Config::default() };
-    Service::new(config, Arc::new(SystemClock::default()), store(), Arc::new(EqualityOnly))
+    Service::new(config, Arc::new(SystemClock::default()), store())
 }
 
 /// Sends one command and returns its reply.

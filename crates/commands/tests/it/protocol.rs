@@ -1,13 +1,12 @@
 //! Replies as clients see them: errors, handshake, sessions.
 
 use crate::behaviour::{send, store};
-use crate::hooks::EqualityOnly;
 use commands::{Config, Outcome, Request, Service, SystemClock, WaitFor};
 use model::{DocBuf, Value, doc};
 use std::sync::Arc;
 
 pub(crate) fn service() -> Service {
-    Service::new(Config::default(), Arc::new(SystemClock::default()), store(), Arc::new(EqualityOnly))
+    Service::new(Config::default(), Arc::new(SystemClock::default()), store())
 }
 
 fn code(d: &DocBuf) -> i64 {
@@ -38,7 +37,7 @@ fn replica_set_replies_carry_times() {
     let r = send(&s, &mut c, "admin", doc! { "ping": 1i32 }.doc());
     let names: Vec<&str> = r.doc().iter().map(|(k, _)| k).collect();
     assert_eq!(names, ["ok", "$clusterTime", "operationTime"]);
-    let alone = Service::new(Config { replica_set: None, ..Config::default() }, Arc::new(SystemClock::default()), store(), Arc::new(EqualityOnly));
+    let alone = Service::new(Config { replica_set: None, ..Config::default() }, Arc::new(SystemClock::default()), store());
     let mut c = alone.connect("127.0.0.1:1");
     assert_eq!(send(&alone, &mut c, "admin", doc! { "ping": 1i32 }.doc()), doc! { "ok": 1.0 });
     let r = send(&alone, &mut c, "admin", doc! { "hello": 1i32 }.doc());

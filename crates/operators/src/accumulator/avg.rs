@@ -1,6 +1,6 @@
 //! `$avg`: the mean of the numbers, a double or (once a decimal was seen) a decimal; null of none. Other types are left out.
 
-use super::numbers::Sum;
+use super::numbers::Mean;
 use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
 use crate::Cx;
 use model::{Bump, Result, Value};
@@ -9,7 +9,7 @@ pub(super) static ACCUMULATORS: &[AccumulatorOp] =
     &[AccumulatorOp { name: "$avg", parse: |cx, _, spec| AccumulatorSpec::of::<Avg>(cx, spec) }];
 
 #[derive(Default)]
-struct Avg(Sum);
+struct Avg(Mean);
 
 impl Accumulator for Avg {
     fn add(&mut self, _: &Cx<'_, '_>, value: Value<'_>) -> Result<()> {
@@ -17,7 +17,7 @@ impl Accumulator for Avg {
         Ok(())
     }
     fn finish<'a>(&self, _: &'a Bump) -> Result<Value<'a>> {
-        Ok(self.0.mean())
+        Ok(self.0.result())
     }
     fn memory_bytes(&self) -> usize {
         size_of::<Self>()

@@ -1,66 +1,8 @@
 //! The sum of numbers of mixed types as `$sum` and `$avg` make it: integers exactly, doubles in double-double precision,
 //! decimals as decimals; the widest type seen decides the type of the result.
 
-use model::decimal::Parts;
+use crate::numeric::DoubleDouble;
 use model::{Decimal128, Number, Value};
-
-/// A sum held as an unevaluated pair of doubles (about 106 bits).
-#[derive(Clone, Copy, Default)]
-pub(crate) struct DoubleDouble {
-    sum: f64,
-    rest: f64,
-    /// The plain sum: right when infinities make the pair NaN.
-    plain: f64,
-}
-
-/// a + b and its rounding error.
-fn two_sum(a: f64, b: f64) -> (f64, f64) {
-    let s = a + b;
-    let z = s - a;
-    (s, (a - (s - z)) + (b - z))
-}
-
-impl DoubleDouble {
-    /// Adds a double.
-    pub(crate) fn add(&mut self, x: f64) {
-        self.plain += x;
-        let (x, low) = two_sum(x, self.rest);
-        let (s, rest) = two_sum(self.sum, x);
-        let small = rest + low;
-        self.sum = s + small;
-        self.rest = small - (self.sum - s);
-    }
-    /// Adds an integer exactly as far as 106 bits go.
-    pub(crate) fn add_integer(&mut self, n: i128) {
-        let high = n as f64;
-        self.add(high);
-        let low = n.saturating_sub(high as i128);
-        if low != 0 {
-            self.add(low as f64);
-        }
-    }
-    /// The nearest double.
-    pub(crate) fn value(&self) -> f64 {
-        if self.sum.is_nan() { self.plain } else { self.sum }
-    }
-    fn to_decimal(self) -> Decimal128 {
-        if self.sum.is_nan() {
-            return exact(self.plain);
-        }
-        exact(self.sum) + exact(self.rest)
-    }
-}
-
-/// A double to 34 digits, without the zeros behind its last fraction digit: they would count in the sum's exponent.
-fn exact(n: f64) -> Decimal128 {
-    let d = Decimal128::from_f64_exact34(n);
-    let Parts::Finite { negative, mut coefficient, mut exponent } = d.parts() else { return d };
-    while exponent < 0 && coefficient != 0 && coefficient % 10 == 0 {
-        coefficient /= 10;
-        exponent += 1;
-    }
-    Decimal128::from_parts(negative, coefficient, exponent).unwrap_or(d)
-}
 
 /// Types seen, narrow to wide.
 #[derive(Clone, Copy, PartialEq, PartialOrd, Default)]
@@ -79,15 +21,12 @@ pub(crate) struct Sum {
     integers: i128,
     doubles: DoubleDouble,
     decimals: Option<Decimal128>,
-    /// How many numbers were added.
-    pub(crate) count: i64,
 }
 
 impl Sum {
     /// Adds a number; anything else is left out.
     pub(crate) fn add(&mut self, v: &Value<'_>) {
         let Some(n) = Number::of(v) else { return };
-        self.count += 1;
         let width = match n {
             Number::Int32(n) => {
                 self.integers += i128::from(n);
@@ -131,15 +70,33 @@ impl Sum {
             _ => i64::try_from(self.integers).map_or(Value::Double(self.integers as f64), Value::Int64),
         }
     }
+}
 
-    /// The mean, a double or a decimal; null of nothing.
-    pub(crate) fn mean(&self) -> Value<'static> {
-        if self.count == 0 {
-            return Value::Null;
+/// The running mean. Integers are added as doubles here, unlike in a sum.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Mean {
+    doubles: DoubleDouble,
+    decimals: Option<Decimal128>,
+    count: i64,
+}
+
+impl Mean {
+    /// Adds a number; anything else is left out.
+    pub(crate) fn add(&mut self, v: &Value<'_>) {
+        let Some(n) = Number::of(v) else { return };
+        self.count += 1;
+        match n {
+            Number::Decimal(n) => self.decimals = Some(self.decimals.unwrap_or(Decimal128::ZERO) + n),
+            n => self.doubles.add(n.to_f64()),
         }
-        match self.width {
-            Width::Decimal => Value::Decimal128(self.decimal() / Decimal128::from_i64(self.count)),
-            _ => Value::Double(self.binary().value() / self.count as f64),
+    }
+
+    /// A double, or a decimal when one was seen; null of nothing.
+    pub(crate) fn result(&self) -> Value<'static> {
+        match (self.count, self.decimals) {
+            (0, _) => Value::Null,
+            (n, Some(d)) => Value::Decimal128((d + self.doubles.to_decimal()) / Decimal128::from_i64(n)),
+            (n, None) => Value::Double(self.doubles.value() / n as f64),
         }
     }
 }
@@ -179,15 +136,18 @@ mod tests {
     /// Total and mean, with their types.
     fn sum(values: &[Value<'_>]) -> String {
         let mut s = Sum::default();
+        let mut m = Mean::default();
         values.iter().for_each(|v| s.add(v));
-        format!("{:?} {:?}", s.total(), s.mean())
+        values.iter().for_each(|v| m.add(v));
+        format!("{:?} {:?}", s.total(), m.result())
     }
 
     #[test]
     fn promotes_and_keeps_precision() {
         let (int, double) = (Value::Int32, Value::Double);
         let half = Value::Decimal128(Decimal128::parse("0.50").unwrap());
-        let rows: [(&[Value<'_>], &str); 8] = [
+        let rows: [(&[Value<'_>], &str); 9] = [
+            (&[Value::Int64(i64::MAX), Value::Int64(i64::MIN)], "Int64(-1) Double(0.0)"),
             (&[int(i32::MAX), int(1)], "Int64(2147483648) Double(1073741824.0)"),
             (&[Value::Int64(i64::MAX), int(1)], "Double(9.223372036854776e18) Double(4.611686018427388e18)"),
             (&[double(1e100), double(1.0), double(-1e100)], "Double(1.0) Double(0.3333333333333333)"),

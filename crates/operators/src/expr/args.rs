@@ -15,14 +15,14 @@ pub(crate) fn int32_exact(v: &Value<'_>) -> Option<i32> {
 ///
 /// # Errors
 /// 9 FailedToParse.
-pub(crate) fn check_user_variable(name: &str) -> Result<()> {
+pub fn check_user_variable(name: &str) -> Result<()> {
     if name == "CURRENT" {
         return Ok(());
     }
     let Some(first) = name.chars().next() else {
         bail!(code::FAILED_TO_PARSE, "empty variable names are not allowed");
     };
-    if !(first.is_ascii_lowercase() || !first.is_ascii()) {
+    if first.is_ascii() && !first.is_ascii_lowercase() {
         bail!(code::FAILED_TO_PARSE, "'{name}' starts with an invalid character for a user variable name");
     }
     if let Some(c) = name.chars().skip(1).find(|c| !(c.is_ascii_alphanumeric() || *c == '_' || !c.is_ascii())) {

@@ -2,34 +2,34 @@
 //!
 //! A node borrows constants from itself and makes new bytes in the arena of the context; nothing else is allocated.
 
-mod arithmetic;
-mod bitwise;
-mod boolean;
+pub(crate) mod args;
 #[cfg(test)]
 pub(crate) mod check;
 #[cfg(test)]
 pub(crate) mod table;
-mod comparison;
-mod conditional;
-pub(in crate::expr) mod date_text;
-mod parse;
-mod path;
-mod string;
-mod types;
-
-pub(crate) mod args;
 
 mod accumulator;
+mod arithmetic;
 mod array;
-//mod date;
+mod bitwise;
+mod boolean;
+mod comparison;
+mod conditional;
+mod date;
 mod misc;
 mod object;
+mod parse;
+mod path;
 mod set;
+mod string;
 mod timestamp;
+mod trigonometry;
+mod types;
 mod variable;
 
+pub use args::check_user_variable;
 pub(crate) use parse::check_path;
-pub use parse::{ParseCx, Scope, parse, parse_args, parse_constant, parse_object};
+pub use parse::{ParseCx, Scope, define_let, parse, parse_args, parse_constant, parse_object};
 pub use path::{CurrentPath, VarPath, walk};
 
 use crate::{Cx, Env};
@@ -225,20 +225,21 @@ macro_rules! expr_family {
 
 /// Every folder of operators. A new folder is one line here.
 static FAMILIES: &[&[&[Operator]]] = &[
+    accumulator::OPERATORS,
     arithmetic::OPERATORS,
+    array::OPERATORS,
     bitwise::OPERATORS,
     boolean::OPERATORS,
     comparison::OPERATORS,
     conditional::OPERATORS,
-    string::OPERATORS,
-    types::OPERATORS,
-    accumulator::OPERATORS,
-    array::OPERATORS,
-    //date::OPERATORS,
+    date::OPERATORS,
     misc::OPERATORS,
     object::OPERATORS,
     set::OPERATORS,
+    string::OPERATORS,
     timestamp::OPERATORS,
+    trigonometry::OPERATORS,
+    types::OPERATORS,
     variable::OPERATORS,
 ];
 

@@ -23,10 +23,14 @@ pub struct ParseCx<'e> {
     pub env: &'e Env,
     /// User variables in scope.
     pub scope: Scope,
+    /// Metadata (`$meta`) that documents have at this point of the pipeline.
+    pub meta: Vec<&'static str>,
     next_var: VarId,
     depth: usize,
     /// Depth of filters being parsed; [`crate::filter`] keeps it.
     pub(crate) filter_depth: usize,
+    /// Results cannot be ordered by distance here; [`crate::filter`] keeps it.
+    pub(crate) near_refused: bool,
 }
 
 /// Deepest nesting of expressions.
@@ -35,7 +39,7 @@ const MAX_DEPTH: usize = 200;
 impl<'e> ParseCx<'e> {
     /// A fresh state; the command's `let` variables are constants in it.
     pub fn new(env: &'e Env) -> ParseCx<'e> {
-        ParseCx { env, scope: Scope::default(), next_var: 1, depth: 0, filter_depth: 0 }
+        ParseCx { env, scope: Scope::default(), meta: Vec::new(), next_var: 1, depth: 0, filter_depth: 0, near_refused: false }
     }
 
     /// Brings a variable into scope and gives it its number. Restore `scope` afterwards.
@@ -82,7 +86,12 @@ fn parse_inner(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<BoxExpr> {
         Value::Document(d) => match d.first() {
             Some((name, arg)) if name.starts_with('$') => {
                 if d.count() > 1 {
-                    bail!(15983, "an expression specification must contain exactly one field, the name of the expression. Found {} fields in {d:?}", d.count());
+                    bail!(
+                        15983,
+                        "an expression specification must contain exactly one field, the name of the expression. \
+                         Found {} fields in {d:?}",
+                        d.count()
+                    );
                 }
                 let Some(op) = find(name) else {
                     bail!(code::INVALID_PIPELINE_OPERATOR, "Unrecognized expression '{name}'");
@@ -118,7 +127,7 @@ pub fn parse_object(cx: &mut ParseCx<'_>, d: Doc<'_>) -> Result<BoxExpr> {
 /// Rules for names in object literals and paths.
 fn check_field_name(name: &str) -> Result<()> {
     if name.is_empty() {
-        bail!(40353, "FieldPath must not be empty");
+        bail!(15998, "FieldPath field names may not be empty strings");
     }
     if name.starts_with('$') {
         bail!(16410, "FieldPath field names may not start with '$'. Consider using $getField or $setField");
@@ -145,9 +154,6 @@ pub(crate) fn check_path(path: &str) -> Result<FieldPath> {
         bail!(code::OVERFLOW, "FieldPath is too long");
     }
     for p in parsed.parts() {
-        if p.name.is_empty() {
-            bail!(15998, "FieldPath field names may not be empty strings.");
-        }
         check_field_name(&p.name)?;
     }
     Ok(parsed)
@@ -197,6 +203,36 @@ fn parse_path(cx: &mut ParseCx<'_>, s: &str) -> Result<BoxExpr> {
         "USER_ROLES" => with_path(Value::Array(Array::EMPTY)),
         _ => bail!(17276, "Use of undefined variable: {name}"),
     }
+}
+
+/// Gives the operation the variables of a command's `let`; each may use those before it.
+///
+/// # Errors
+/// 14 `let` is no object, 9 a name no user variable may have, 4890500 a value that depends on a document, and those of the
+/// expressions.
+pub fn define_let(env: &mut Env, spec: Value<'_>) -> Result<()> {
+    let variables = match spec {
+        Value::Missing => return Ok(()),
+        Value::Document(d) => d,
+        v => bail!(code::TYPE_MISMATCH, "'let' must be an object, found: {}", v.type_name()),
+    };
+    for (name, v) in variables.iter() {
+        super::args::check_user_variable(name)?;
+        let arena = model::Bump::new();
+        let e = parse(&mut ParseCx::new(env), v)?;
+        if reads_document(e.as_ref()) {
+            bail!(4890500, "Command let Expression does not evaluate to a constant: {name}");
+        }
+        let value = e.eval(&Cx::new(&arena, Value::Missing, env))?.to_owned_value();
+        env.let_vars.push((name.to_owned(), value));
+    }
+    Ok(())
+}
+
+fn reads_document(e: &dyn Expr) -> bool {
+    let mut found = e.field_path().is_some();
+    e.visit(&mut |child| found = found || reads_document(child));
+    found
 }
 
 fn check_variable_name_for_read(name: &str) -> Result<()> {
@@ -295,6 +331,46 @@ mod tests {
         assert_eq!(run(&doc! { "e": { "x": "$c", "y": "$none" } }, &root), r#"Document({ x: "x" })"#);
         assert_eq!(run(&doc! { "e": ["$none", 1i32] }, &root), "Array([ null, 1 ])");
         assert_eq!(run(&doc! { "e": "$$ROOT.c" }, &root), r#"String("x")"#);
+    }
+
+    #[test]
+    fn let_variables_are_constants_of_the_command() {
+        let define = |spec: model::DocBuf| {
+            let mut env = Env::new(0, 1);
+            define_let(&mut env, spec.doc().field("let")).map(|()| env)
+        };
+        let env = define(doc! { "let": { "x": 1i32, "y": { "$add": ["$$x", 1i32] } } }).ok().unwrap();
+        assert!(matches!(env.let_vars[1].1.get(), Value::Int32(2)));
+        let fails = |spec| define(spec).err().map(|e| e.code());
+        assert_eq!(fails(doc! { "let": 1i32 }), Some(14));
+        assert_eq!(fails(doc! { "let": { "ROOT": 1i32 } }), Some(9));
+        assert_eq!(fails(doc! { "let": { "x": { "$add": ["$a", 1i32] } } }), Some(4890500));
+        assert_eq!(fails(doc! {}), None);
+    }
+
+    #[test]
+    fn paths_and_object_literals_have_their_codes() {
+        let env = Env::new(0, 1);
+        let fails = |d: model::DocBuf| parse(&mut ParseCx::new(&env), d.doc().field("e")).err().map(|e| e.code());
+        assert_eq!(fails(doc! { "e": "$a." }), Some(40353));
+        assert_eq!(fails(doc! { "e": "$a..b" }), Some(15998));
+        assert_eq!(fails(doc! { "e": "$.a" }), Some(15998));
+        assert_eq!(fails(doc! { "e": "$a.$b" }), Some(16410));
+        assert_eq!(fails(doc! { "e": "$$" }), Some(9));
+        assert_eq!(fails(doc! { "e": "$$9a" }), Some(9));
+        assert_eq!(fails(doc! { "e": { "a.b": 1i32 } }), Some(16412));
+        assert_eq!(fails(doc! { "e": { "": 1i32 } }), Some(15998));
+        assert_eq!(fails(doc! { "e": { "a": 1i32, "$b": 1i32 } }), Some(16410));
+        assert_eq!(fails(doc! { "e": { "$add": [1i32], "b": 1i32 } }), Some(15983));
+        assert_eq!(fails(doc! { "e": { "a": 1i32, "a": 2i32 } }), Some(16406));
+    }
+
+    #[test]
+    fn parse_errors_come_before_failures_of_constants() {
+        let env = Env::new(0, 1);
+        let fails = |d: model::DocBuf| parse(&mut ParseCx::new(&env), d.doc().field("e")).err().map(|e| e.code());
+        assert_eq!(fails(doc! { "e": { "$add": [{ "$divide": [1i32, 0i32] }, "$a"] } }), Some(2));
+        assert_eq!(fails(doc! { "e": { "$add": [{ "$divide": [1i32, 0i32] }, { "$nope": 1i32 }] } }), Some(168));
     }
 
     #[test]

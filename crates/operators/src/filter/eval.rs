@@ -3,7 +3,7 @@
 use super::node::{Node, Test};
 use super::walk::{Leaf, walk_doc};
 use crate::Cx;
-use model::{Doc, FieldPath, Result, Value};
+use model::{Doc, FieldPath, Result, Value, code};
 use std::cell::Cell;
 use std::ops::ControlFlow;
 
@@ -39,6 +39,7 @@ pub(super) fn node<'a>(n: &'a Node, doc: Doc<'a>, cx: &Cx<'_, 'a>, position: Opt
         Node::Field { path, test } => field(path, test, doc, cx, position),
         Node::Expr(e) => Ok(e.eval(&Cx { root: Value::Document(doc), ..*cx })?.truthy()),
         Node::JsonSchema(s) => s.matches(Value::Document(doc)),
+        Node::Text(_) => Err(model::MongoError::new(code::INDEX_NOT_FOUND, "text index required for $text query")),
         Node::SampleRate(rate) => Ok(cx.env.random_f64() < *rate),
     }
 }
@@ -119,6 +120,7 @@ pub(super) fn test<'a>(t: &'a Test, v: Value<'a>, cx: &Cx<'_, 'a>, position: Opt
         }
         Test::All(tests) => super::element_matches(tests, v, cx),
         Test::Not(inner) => Ok(!test(inner, v, cx, None)?),
+        Test::Geo(g) => Ok(g.matches(&v)),
         Test::Never => Ok(false),
     }
 }

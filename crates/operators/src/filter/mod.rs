@@ -7,26 +7,30 @@ mod bitwise;
 mod comparison;
 mod element;
 mod eval;
+mod geo;
 mod json_schema;
 mod modulo;
 mod node;
 mod parse;
 mod regex;
+mod text;
 mod walk;
 
 pub use bitwise::{Bits, BitsOp};
 pub use comparison::{Compare, CompareOp, In};
 pub use element::TypeSet;
 pub use eval::Position;
+pub use geo::{Geo, Near, Region, Shape};
 pub use json_schema::Schema;
 pub use modulo::Mod;
 pub(crate) use modulo::truncate;
 pub use node::{Node, Test};
 pub use regex::Pattern;
+pub use text::Text;
 
 use crate::expr::ParseCx;
 use crate::{Cx, Env};
-use model::{Bump, Doc, Result, Value};
+use model::{Bump, Doc, FieldPath, Result, Value};
 
 /// A parsed filter.
 pub struct Filter {
@@ -39,7 +43,19 @@ impl Filter {
     /// # Errors
     /// 2 BadValue for most mistakes; 9, 14, 168 and location codes where the operators say so; 15 when nested too deep.
     pub fn parse(cx: &mut ParseCx<'_>, spec: Doc<'_>) -> Result<Filter> {
-        Ok(Filter { root: parse::document(cx, spec, parse::Place::Top)? })
+        let root = parse::document(cx, spec, parse::Place::Top)?;
+        parse::check_ordering_predicates(&root)?;
+        Ok(Filter { root })
+    }
+
+    /// Parses a filter where results cannot be ordered by distance: `$match`, array filters, `$pull`, projections.
+    ///
+    /// # Errors
+    /// As [`Filter::parse`], and 5626500 for `$near` and `$nearSphere`.
+    pub fn parse_without_near(cx: &mut ParseCx<'_>, spec: Doc<'_>) -> Result<Filter> {
+        let filter = parse::refusing_near(cx, |cx| parse::document(cx, spec, parse::Place::Top))?;
+        parse::check_ordering_predicates(&filter)?;
+        Ok(Filter { root: filter })
     }
 
     /// Parses a condition on one array element (`$pull`, array filters): operators apply to the element itself.
@@ -47,7 +63,7 @@ impl Filter {
     /// # Errors
     /// As [`Filter::parse`].
     pub(crate) fn parse_element_tests(cx: &mut ParseCx<'_>, spec: Doc<'_>) -> Result<Vec<Test>> {
-        parse::element_tests(cx, spec)
+        parse::refusing_near(cx, |cx| parse::element_tests(cx, spec))
     }
 
     /// The filter that matches everything.
@@ -99,6 +115,43 @@ impl Filter {
         &self.root
     }
 
+    /// The `$near` by whose distance the result is ordered, and its path.
+    pub fn near(&self) -> Option<(&FieldPath, &Near)> {
+        let mut found = None;
+        self.root.visit(&mut |n| {
+            if let Node::Field { path, test: Test::Geo(g) } = n
+                && let Geo::Near(near) = g.as_ref()
+            {
+                found = Some((path, near));
+            }
+        });
+        found
+    }
+
+    /// The least distance of the document's geometries from the point of `$near`, within its limits.
+    pub fn distance(&self, doc: Doc<'_>) -> Option<f64> {
+        let (path, near) = self.near()?;
+        let mut least: Option<f64> = None;
+        let _ = walk::walk_doc(doc, path.parts(), walk::Leaf::Traverse, None, &mut |v, _| {
+            if let Some(d) = near.distance(&v) {
+                least = Some(least.map_or(d, |l| l.min(d)));
+            }
+            std::ops::ControlFlow::Continue(())
+        });
+        least
+    }
+
+    /// The `$text` in the filter.
+    pub fn text(&self) -> Option<&Text> {
+        let mut found = None;
+        self.root.visit(&mut |n| {
+            if let Node::Text(t) = n {
+                found = Some(t.as_ref());
+            }
+        });
+        found
+    }
+
     /// The value `_id` must equal, when the filter demands one.
     pub fn id_equality(&self) -> Option<Value<'_>> {
         fn find(n: &Node) -> Option<Value<'_>> {
@@ -115,7 +168,7 @@ impl Filter {
 }
 
 /// Shows every value an equality at `path` compares with: elements of arrays, then the arrays; `Missing` where a document lacks the field.
-pub fn values_at<'a>(doc: Doc<'a>, path: &model::FieldPath, visit: &mut dyn FnMut(Value<'a>)) {
+pub fn values_at<'a>(doc: Doc<'a>, path: &FieldPath, visit: &mut dyn FnMut(Value<'a>)) {
     let _ = walk::walk_doc(doc, path.parts(), walk::Leaf::Traverse, None, &mut |v, _| {
         visit(v);
         std::ops::ControlFlow::Continue(())
@@ -131,3 +184,6 @@ pub(crate) fn element_matches<'a>(tests: &'a [Test], v: Value<'a>, cx: &Cx<'_, '
     }
     Ok(true)
 }
+
+#[cfg(test)]
+mod tests;

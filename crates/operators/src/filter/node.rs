@@ -4,9 +4,11 @@
 use super::bitwise::Bits;
 use super::comparison::{Compare, In};
 use super::element::TypeSet;
+use super::geo::Geo;
 use super::json_schema::Schema;
 use super::modulo::Mod;
 use super::regex::Pattern;
+use super::text::Text;
 use crate::expr::BoxExpr;
 use model::FieldPath;
 
@@ -37,6 +39,8 @@ pub enum Node {
     JsonSchema(Box<Schema>),
     /// `$sampleRate`: passes with this probability.
     SampleRate(f64),
+    /// `$text`: only an index can answer it.
+    Text(Box<Text>),
 }
 
 /// A predicate on one value.
@@ -65,6 +69,8 @@ pub enum Test {
     All(Vec<Test>),
     /// Not (only below `$elemMatch`).
     Not(Box<Test>),
+    /// `$geoWithin`, `$geoIntersects`, `$near`, `$nearSphere`.
+    Geo(Box<Geo>),
     /// Never (only below `$elemMatch`).
     Never,
 }

@@ -1,13 +1,15 @@
 //! From a filter document to nodes. Knows where each operator may stand; what an operator's operand means is said in the
-//! operator's own file. Errors: 2 for unknown operators and misplaced ones, 15 for filters nested too deep.
+//! operator's own file. Errors: 2 for unknown operators, misplaced ones and filters nested too deep; 15 for paths too long.
 
 use super::bitwise::{Bits, BitsOp};
 use super::comparison::{Compare, CompareOp, In, is_operator_document};
 use super::element::TypeSet;
+use super::geo::{Geo, LegacyDistances};
 use super::json_schema::Schema;
 use super::modulo::Mod;
 use super::node::{Node, Test};
 use super::regex::{Pattern, RegexSpec};
+use super::text::Text;
 use super::array;
 use crate::expr::{self, ParseCx};
 use model::{Doc, FieldPath, Result, Value, bail, code};
@@ -23,14 +25,21 @@ pub(super) enum Place {
 
 /// Deepest nesting of filters.
 const MAX_DEPTH: usize = 100;
+/// Longest path: no document is nested more deeply.
+const MAX_PATH_PARTS: usize = 255;
 
 /// Parses a filter on documents.
 pub(super) fn document(cx: &mut ParseCx<'_>, spec: Doc<'_>, place: Place) -> Result<Node> {
+    deeper(cx, |cx| document_inner(cx, spec, place))
+}
+
+/// Parses one level further down.
+fn deeper<T>(cx: &mut ParseCx<'_>, body: impl FnOnce(&mut ParseCx<'_>) -> Result<T>) -> Result<T> {
     if cx.filter_depth >= MAX_DEPTH {
-        bail!(code::OVERFLOW, "exceeded maximum query tree depth of {MAX_DEPTH}");
+        bail!(code::BAD_VALUE, "exceeded maximum query tree depth of {MAX_DEPTH}");
     }
     cx.filter_depth += 1;
-    let parsed = document_inner(cx, spec, place);
+    let parsed = body(cx);
     cx.filter_depth -= 1;
     parsed
 }
@@ -74,6 +83,10 @@ fn top_level(cx: &mut ParseCx<'_>, name: &str, v: Value<'_>, place: Place) -> Re
             })
         }
         "$jsonSchema" => Ok(Node::JsonSchema(Box::new(Schema::parse(v)?))),
+        "$text" => {
+            only_at_top()?;
+            Ok(Node::Text(Box::new(Text::parse(v)?)))
+        }
         "$sampleRate" => {
             let Some(rate) = v.as_f64() else { bail!(code::BAD_VALUE, "argument to $sampleRate must be a numeric type") };
             if !(0.0..=1.0).contains(&rate) {
@@ -109,6 +122,9 @@ fn list(cx: &mut ParseCx<'_>, name: &str, v: Value<'_>, place: Place) -> Result<
 
 /// One field of a filter: a value to equal, a regular expression, or operators.
 fn field(cx: &mut ParseCx<'_>, name: &str, v: Value<'_>, nodes: &mut Vec<Node>) -> Result<()> {
+    if name.bytes().filter(|b| *b == b'.').count() >= MAX_PATH_PARTS {
+        bail!(code::OVERFLOW, "FieldPath is too long: at most {MAX_PATH_PARTS} components are allowed");
+    }
     let at = |test| Node::Field { path: FieldPath::new(name), test };
     match v {
         Value::Document(d) if is_operator_document(d) => {
@@ -161,8 +177,27 @@ pub(super) fn element_tests(cx: &mut ParseCx<'_>, spec: Doc<'_>) -> Result<Vec<T
 
 fn operators(cx: &mut ParseCx<'_>, spec: Doc<'_>, path: &str, push: &mut dyn FnMut(Parsed)) -> Result<()> {
     let mut regex = RegexSpec::default();
+    let mut distances = LegacyDistances::default();
+    let is_near = |name: &str| matches!(name, "$near" | "$nearSphere" | "$geoNear");
+    let has_near = spec.iter().any(|(name, _)| is_near(name));
+    if has_near {
+        for (name, v) in spec.iter().filter(|(n, _)| matches!(*n, "$minDistance" | "$maxDistance")) {
+            distances.set(name, &v)?;
+        }
+    }
     for (name, v) in spec.iter() {
         match name {
+            "$minDistance" | "$maxDistance" if has_near => {}
+            name if is_near(name) => {
+                if cx.near_refused {
+                    bail!(5_626_500, "{name} is not allowed in this context, as the result cannot be ordered by distance");
+                }
+                let mut geo = Geo::parse(name, v)?;
+                if let Geo::Near(near) = &mut geo {
+                    near.limit(distances);
+                }
+                push(Parsed::Is(Test::Geo(Box::new(geo))));
+            }
             "$regex" => regex.set_regex(v)?,
             "$options" => regex.set_options(v)?,
             "$comment" => {}
@@ -201,15 +236,8 @@ fn operator(cx: &mut ParseCx<'_>, name: &str, v: Value<'_>, path: &str) -> Resul
         "$mod" => Ok(Parsed::Is(Test::Mod(Mod::parse(v)?))),
         "$size" => Ok(Parsed::Is(array::size(v)?)),
         "$all" => Ok(Parsed::Every(array::all(cx, v, path)?)),
-        "$elemMatch" => {
-            if cx.filter_depth >= MAX_DEPTH {
-                bail!(code::OVERFLOW, "exceeded maximum query tree depth of {MAX_DEPTH}");
-            }
-            cx.filter_depth += 1;
-            let parsed = array::elem_match(cx, v);
-            cx.filter_depth -= 1;
-            Ok(Parsed::Is(parsed?))
-        }
+        "$elemMatch" => Ok(Parsed::Is(deeper(cx, |cx| array::elem_match(cx, v))?)),
+        "$geoWithin" | "$within" | "$geoIntersects" => Ok(Parsed::Is(Test::Geo(Box::new(Geo::parse(name, v)?)))),
         "$bitsAllSet" => bits(BitsOp::AllSet),
         "$bitsAllClear" => bits(BitsOp::AllClear),
         "$bitsAnySet" => bits(BitsOp::AnySet),
@@ -225,15 +253,52 @@ fn not(cx: &mut ParseCx<'_>, v: Value<'_>, path: &str) -> Result<Parsed> {
             if d.is_empty() {
                 bail!(code::BAD_VALUE, "$not cannot be empty");
             }
-            if cx.filter_depth >= MAX_DEPTH {
-                bail!(code::OVERFLOW, "exceeded maximum query tree depth of {MAX_DEPTH}");
-            }
-            cx.filter_depth += 1;
             let mut inner = Vec::new();
-            let parsed = operators(cx, d, path, &mut |p| inner.push(p));
-            cx.filter_depth -= 1;
+            let parsed = deeper(cx, |cx| operators(cx, d, path, &mut |p| inner.push(p)));
             parsed.map(|()| Parsed::Not(inner))
         }
         _ => bail!(code::BAD_VALUE, "$not needs a regex or a document"),
+    }
+}
+
+/// Parses where `$near` is refused.
+pub(super) fn refusing_near<T>(cx: &mut ParseCx<'_>, body: impl FnOnce(&mut ParseCx<'_>) -> Result<T>) -> Result<T> {
+    let before = std::mem::replace(&mut cx.near_refused, true);
+    let parsed = body(cx);
+    cx.near_refused = before;
+    parsed
+}
+
+/// `$near` and `$text` order or need an index: one of them, not below `$or`, `$nor` or `$not`.
+///
+/// # Errors
+/// 2.
+pub(super) fn check_ordering_predicates(root: &Node) -> Result<()> {
+    let (mut near, mut text, mut misplaced) = (0, 0, false);
+    count(root, false, &mut |is_near, below_negation_or_choice| {
+        *(if is_near { &mut near } else { &mut text }) += 1;
+        misplaced |= below_negation_or_choice;
+    });
+    if near + text > 1 {
+        bail!(code::BAD_VALUE, "Too many geoNear or text expressions: at most one of them is allowed");
+    }
+    if misplaced {
+        bail!(code::BAD_VALUE, "geoNear and text expressions must not stand below $nor, $not or (geoNear) $or");
+    }
+    Ok(())
+}
+
+fn count(n: &Node, misplaced: bool, each: &mut dyn FnMut(bool, bool)) {
+    match n {
+        Node::And(v) => v.iter().for_each(|n| count(n, misplaced, each)),
+        Node::Or(v) => v.iter().for_each(|n| {
+            // `$text` below `$or` is a question of indexes, not of the filter.
+            count(n, misplaced, &mut |is_near, bad| each(is_near, bad || is_near));
+        }),
+        Node::Nor(v) => v.iter().for_each(|n| count(n, true, each)),
+        Node::Not(n) => count(n, true, each),
+        Node::Text(_) => each(false, misplaced),
+        Node::Field { test: Test::Geo(g), .. } if matches!(g.as_ref(), Geo::Near(_)) => each(true, misplaced),
+        _ => {}
     }
 }

@@ -3,11 +3,8 @@
 //! Errors: 2 (not a string, `$options` without `$regex`, embedded null, too long), 51074 and 51075 (options given twice),
 //! 51091 (does not compile), 51108 (unknown option).
 
-use model::{MongoError, Result, Value, bail, code};
-use pcre2::bytes::{Regex, RegexBuilder};
-
-/// Longest pattern in bytes.
-const MAX_PATTERN_BYTES: usize = 16_384;
+use crate::regex::{Refusal, Regex};
+use model::{Result, Value, bail, code};
 
 /// A compiled pattern.
 pub struct Pattern {
@@ -28,24 +25,11 @@ impl Pattern {
         if options.contains('\0') {
             bail!(code::BAD_VALUE, "Regular expression options string cannot contain an embedded null byte");
         }
-        if source.len() > MAX_PATTERN_BYTES {
-            bail!(51091, "Regular expression is invalid: regular expression is too large");
-        }
-        let mut builder = RegexBuilder::new();
-        builder.utf(true).jit_if_available(true);
-        for o in options.chars() {
-            match o {
-                'i' => builder.caseless(true),
-                'm' => builder.multi_line(true),
-                's' => builder.dotall(true),
-                'x' => builder.extended(true),
-                'u' => &mut builder,
-                _ => bail!(51108, "invalid flag in regex options: {o}"),
-            };
-        }
-        let compiled = builder
-            .build(source)
-            .map_err(|e| MongoError::new(51091, format!("Regular expression is invalid: {e}")))?;
+        let compiled = match Regex::new(source, options) {
+            Ok(compiled) => compiled,
+            Err(Refusal::Option(o)) => bail!(51108, "invalid flag in regex options: {o}"),
+            Err(Refusal::Pattern(why)) => bail!(51091, "Regular expression is invalid: {why}"),
+        };
         Ok(Pattern { source: source.to_owned(), options: options.to_owned(), compiled })
     }
 
@@ -81,9 +65,7 @@ impl Pattern {
     /// # Errors
     /// 51156 when the match runs into a limit.
     pub fn is_match(&self, text: &str) -> Result<bool> {
-        self.compiled
-            .is_match(text.as_bytes())
-            .map_err(|e| MongoError::new(51156, format!("Error occurred while executing the regular expression: {e}")))
+        self.compiled.is_match(text)
     }
 
     pub(super) fn matches(&self, v: &Value<'_>) -> Result<bool> {

@@ -41,6 +41,10 @@ impl Reading {
 
     /// An expression.
     pub(super) fn computed(&mut self, cx: &mut ParseCx<'_>, path: &FieldPath, v: Value<'_>) -> Result<()> {
+        // Metadata may be added in either mode and decides none.
+        if v.as_doc().is_some_and(|d| d.contains("$meta")) {
+            return self.tree.insert(path.parts(), Field::Computed(expr::parse(cx, v)?));
+        }
         if self.mode == Some(Mode::Exclusion) {
             match v {
                 Value::Document(_) => bail!(31252, "Cannot use expression other than $meta in exclusion projection"),
@@ -145,9 +149,6 @@ pub(super) fn add_fields(cx: &mut ParseCx<'_>, stage: &str, spec: Value<'_>) -> 
     let Value::Document(d) = spec else {
         bail!(40272, "{stage} specification stage must be an object, got {}", spec.type_name())
     };
-    if d.is_empty() {
-        bail!(40177, "Invalid {stage} :: caused by :: specification must have at least one field");
-    }
     let mut tree = Tree::default();
     for (name, v) in d.iter() {
         added(cx, stage, &mut tree, "", name, v, 0)?;

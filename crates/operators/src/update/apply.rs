@@ -23,26 +23,60 @@ pub(super) fn apply<'a>(
     cx: &UpdateCx<'_, 'a>,
 ) -> Result<Applied<'a>> {
     let applier = Applier { at: At { cx, root: doc }, filters };
-    Ok(match applier.document(&[root], doc, "")? {
+    Ok(match applier.document(&[root], doc, &Path::ROOT)? {
         Outcome::Set(Value::Document(d)) => Applied::Changed(d),
         _ => Applied::Unchanged,
     })
 }
 
-fn below(path: &str, name: &str) -> String {
-    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+/// Where the applier stands; spelled out only for messages.
+#[derive(Clone, Copy)]
+struct Path<'p> {
+    above: Option<&'p Path<'p>>,
+    name: Part<'p>,
+}
+
+#[derive(Clone, Copy)]
+enum Part<'p> {
+    Root,
+    Name(&'p str),
+    Index(usize),
+}
+
+impl<'p> Path<'p> {
+    const ROOT: Path<'static> = Path { above: None, name: Part::Root };
+
+    fn field(&'p self, name: &'p str) -> Path<'p> {
+        Path { above: Some(self), name: Part::Name(name) }
+    }
+    fn element(&'p self, index: usize) -> Path<'p> {
+        Path { above: Some(self), name: Part::Index(index) }
+    }
+}
+
+impl std::fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let Some(above) = self.above.filter(|a| !matches!(a.name, Part::Root)) {
+            write!(f, "{above}.")?;
+        }
+        match self.name {
+            Part::Root => Ok(()),
+            Part::Name(n) => f.write_str(n),
+            Part::Index(i) => write!(f, "{i}"),
+        }
+    }
 }
 
 impl<'a> Applier<'_, 'a> {
     /// Applies all nodes that concern one value.
-    fn value(&self, nodes: &[&'a Node], current: Value<'a>, path: &str) -> Result<Outcome<'a>> {
+    fn value(&self, nodes: &[&'a Node], current: Value<'a>, path: &Path<'_>) -> Result<Outcome<'a>> {
         if let [Node::Leaf(m)] = nodes {
             return m.apply(current, &self.at);
         }
         let mut branches: SmallVec<[&'a Branch; 2]> = SmallVec::new();
         for n in nodes {
             match n {
-                Node::Leaf(_) => return Err(conflict(path, path)),
+                Node::Leaf(_) => return Err(conflict(&path.to_string(), &path.to_string())),
                 Node::Branch(b) => branches.push(b),
             }
         }
@@ -69,7 +103,7 @@ impl<'a> Applier<'_, 'a> {
         }
     }
 
-    fn refuse_array_updates(&self, branches: &[&'a Branch], v: &Value<'a>, path: &str) -> Result<()> {
+    fn refuse_array_updates(&self, branches: &[&'a Branch], v: &Value<'a>, path: &Path<'_>) -> Result<()> {
         if !branches.iter().any(|b| b.wants_array()) {
             return Ok(());
         }
@@ -94,7 +128,7 @@ impl<'a> Applier<'_, 'a> {
         }
     }
 
-    fn document(&self, branches: &[&'a Branch], d: Doc<'a>, path: &str) -> Result<Outcome<'a>> {
+    fn document(&self, branches: &[&'a Branch], d: Doc<'a>, path: &Path<'_>) -> Result<Outcome<'a>> {
         let position = self.position(branches)?.map(|i| i.to_string());
         let mut names: SmallVec<[&str; 8]> = SmallVec::new();
         for b in branches {
@@ -114,7 +148,7 @@ impl<'a> Applier<'_, 'a> {
                 nodes.extend(b.positional.as_deref().filter(|_| position.as_deref() == Some(name)));
             }
             let current = d.field(name);
-            let outcome = self.value(&nodes, current, &below(path, name))?;
+            let outcome = self.value(&nodes, current, &path.field(name))?;
             changed |= match outcome {
                 Outcome::Keep => false,
                 Outcome::Set(_) => true,
@@ -147,7 +181,7 @@ impl<'a> Applier<'_, 'a> {
         }))))
     }
 
-    fn array(&self, branches: &[&'a Branch], a: Array<'a>, path: &str) -> Result<Outcome<'a>> {
+    fn array(&self, branches: &[&'a Branch], a: Array<'a>, path: &Path<'_>) -> Result<Outcome<'a>> {
         let position = self.position(branches)?;
         let mut items: Vec<Value<'a>> = a.iter().collect();
         let mut changed = false;
@@ -156,7 +190,7 @@ impl<'a> Applier<'_, 'a> {
             if nodes.is_empty() {
                 continue;
             }
-            match self.value(&nodes, *item, &below(path, &i.to_string()))? {
+            match self.value(&nodes, *item, &path.element(i))? {
                 Outcome::Keep => {}
                 Outcome::Set(v) => {
                     changed = true;
@@ -203,7 +237,7 @@ impl<'a> Applier<'_, 'a> {
         a: Array<'a>,
         items: &mut Vec<Value<'a>>,
         position: Option<usize>,
-        path: &str,
+        path: &Path<'_>,
     ) -> Result<bool> {
         let mut changed = false;
         let len = items.len();
@@ -214,7 +248,7 @@ impl<'a> Applier<'_, 'a> {
                 if index.is_some_and(|i| i < len) {
                     continue;
                 }
-                let Outcome::Set(v) = self.value(&[node], Value::Missing, &below(path, &name))? else { continue };
+                let Outcome::Set(v) = self.value(&[node], Value::Missing, &path.field(&name))? else { continue };
                 let Some(i) = index else { return Err(not_viable(branches, &Value::Array(a), path)) };
                 if i - len > MAX_BACKFILL {
                     bail!(
@@ -235,10 +269,10 @@ impl<'a> Applier<'_, 'a> {
     }
 }
 
-fn not_viable(branches: &[&Branch], v: &Value<'_>, path: &str) -> model::MongoError {
+fn not_viable(branches: &[&Branch], v: &Value<'_>, path: &Path<'_>) -> model::MongoError {
     let name = branches.iter().flat_map(|b| b.fields.iter()).map(|(n, _)| n.as_str()).next().unwrap_or("$");
     let shown = model::show::Shown(v);
-    let last = path.rsplit('.').next().unwrap_or(path);
+    let last = Path { above: None, ..*path };
     model::MongoError::new(
         code::PATH_NOT_VIABLE,
         format!("Cannot create field '{name}' in element {{{last}: {shown}}}"),

@@ -33,7 +33,7 @@ impl ArrayFilters {
             };
             let mut id = None;
             identifiers(d, &mut id)?;
-            let filter = Filter::parse(cx, d)?;
+            let filter = Filter::parse_without_near(cx, d)?;
             let Some(id) = id else {
                 bail!(code::FAILED_TO_PARSE, "Cannot use an expression without a top-level field name in arrayFilters")
             };

@@ -182,8 +182,8 @@ fn check_storable(old: Doc<'_>, new: Doc<'_>, inserting: bool) -> Result<()> {
     if new.len_bytes() > MAX_DOCUMENT_BYTES {
         bail!(17419, "Resulting document after update is larger than {MAX_DOCUMENT_BYTES}");
     }
-    let mut brought = new.iter().filter(|(name, _)| name.starts_with('$') && !old.contains(name));
-    if let Some((name, _)) = brought.next().filter(|_| !inserting) {
+    let mut brought = new.elements().filter(|e| e.name.first() == Some(&b'$')).map(|e| e.name_str());
+    if let Some(name) = brought.find(|name| !inserting && !old.contains(name)) {
         bail!(
             code::DOLLAR_PREFIXED_FIELD_NAME,
             "The dollar ($) prefixed field '{name}' in '{name}' is not valid for storage."
@@ -201,11 +201,8 @@ fn is_deeper_than(d: Doc<'_>, levels: usize) -> bool {
     if d.len_bytes() < levels * 8 {
         return false;
     }
-    d.iter().any(|(_, v)| match v {
-        Value::Document(d) => is_deeper_than(d, left),
-        Value::Array(a) => is_deeper_than(a.as_doc(), left),
-        _ => false,
-    })
+    let nested = |tag| matches!(tag, model::Tag::DOCUMENT | model::Tag::ARRAY);
+    d.elements().filter(|e| nested(e.tag)).any(|e| Doc::new(e.payload).is_some_and(|d| is_deeper_than(d, left)))
 }
 
 /// An operator at a path.
@@ -239,7 +236,18 @@ impl<'a> At<'_, 'a> {
     }
 }
 
-/// True when two values have the same bytes.
+/// True when two values have the same type and bytes.
 fn identical(a: &Value<'_>, b: &Value<'_>) -> bool {
-    a.tag() == b.tag() && a.to_owned_value() == b.to_owned_value()
+    match (a, b) {
+        (Value::Int32(x), Value::Int32(y)) => x == y,
+        (Value::Int64(x), Value::Int64(y)) | (Value::Date(x), Value::Date(y)) => x == y,
+        (Value::Double(x), Value::Double(y)) => x.to_bits() == y.to_bits(),
+        (Value::String(x), Value::String(y)) => x == y,
+        (Value::Document(x), Value::Document(y)) => x == y,
+        (Value::Array(x), Value::Array(y)) => x == y,
+        _ => a.tag() == b.tag() && a.to_owned_value() == b.to_owned_value(),
+    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -14,14 +14,20 @@ pub(super) enum Part {
     Filtered(String),
 }
 
+/// Longest path: no stored document is nested more deeply.
+const MAX_PARTS: usize = 255;
+
 /// Splits and checks a path.
 ///
 /// # Errors
-/// 56 empty path or component, 2 misplaced or malformed positional component. Dollar-prefixed names are looked at when the
+/// 15 too long, 56 empty path or component, 2 misplaced or malformed positional component. Dollar-prefixed names are looked at when the
 /// result is known.
 pub(super) fn parse(path: &str) -> Result<Vec<Part>> {
     if path.is_empty() {
         bail!(code::EMPTY_FIELD_NAME, "An empty update path is not valid.");
+    }
+    if path.bytes().filter(|b| *b == b'.').count() >= MAX_PARTS {
+        bail!(code::OVERFLOW, "the update path is too long: at most {MAX_PARTS} components are allowed");
     }
     let mut parts = Vec::new();
     for (i, name) in path.split('.').enumerate() {

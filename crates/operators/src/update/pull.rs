@@ -30,9 +30,9 @@ impl Pull {
             let wrapped = DocBuf::build(|w| {
                 w.put("", v);
             });
-            return Ok(Pull::Elements(Filter::parse(cx, wrapped.doc())?));
+            return Ok(Pull::Elements(Filter::parse_without_near(cx, wrapped.doc())?));
         }
-        Ok(Pull::Documents(Filter::parse(cx, v.as_doc().unwrap_or(Doc::EMPTY))?))
+        Ok(Pull::Documents(Filter::parse_without_near(cx, v.as_doc().unwrap_or(Doc::EMPTY))?))
     }
 
     fn takes<'a>(&'a self, v: Value<'a>, at: &At<'_, 'a>) -> Result<bool> {

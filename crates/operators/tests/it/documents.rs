@@ -76,6 +76,8 @@ fn documents_answer_as_recorded() {
         run += p + f;
     }
     println!("{:50} {passed:5} of {run:5} passed", "all");
+    // What fails wants the server (names of collections, text indexes) or contradicts other cases.
+    assert!(wanted.is_some() || passed * 100 >= run * 97, "{passed} of {run} recorded cases passed");
 }
 
 fn cut(s: String) -> String {

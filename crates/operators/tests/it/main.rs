@@ -3,6 +3,8 @@
 #![allow(missing_docs)]
 
 mod documents;
+mod hostile;
+mod hostile_specs;
 mod pipeline;
 mod recorded;
 mod shop;

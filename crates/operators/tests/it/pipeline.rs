@@ -1,7 +1,7 @@
 //! The few stages that recorded expression cases need: `$documents`, `$project`, `$addFields`, `$set`.
 
 use model::{Bump, Doc, DocBuf, MongoError, Result, Value};
-use operators::expr::{BoxExpr, ParseCx, parse};
+use operators::expr::{BoxExpr, ParseCx, define_let, parse};
 use operators::{Cx, Env};
 
 /// `$$NOW` of these runs.
@@ -19,10 +19,7 @@ pub(crate) fn run(command: Doc<'_>, collection: &[DocBuf]) -> Option<Result<Vec<
         return None;
     }
     let mut env = Env::new(NOW_MS, 7);
-    if let Value::Document(vars) = command.field("let") {
-        env.let_vars = vars.iter().map(|(n, v)| (n.to_owned(), v.to_owned_value())).collect();
-    }
-    Some(run_stages(&stages, collection, &env))
+    Some(define_let(&mut env, command.field("let")).and_then(|()| run_stages(&stages, collection, &env)))
 }
 
 /// Projections without dotted names and without nested specifications.
@@ -90,17 +87,19 @@ fn apply(project: bool, columns: &[(String, Column)], input: &DocBuf, env: &Env)
     let excludes = !columns.iter().any(|(n, c)| matches!(c, Column::Keep(true) if n != "_id") || matches!(c, Column::Computed(_)));
     let mut out = DocBuf::new();
     for (name, v) in doc.iter() {
-        let keep = match of(name) {
-            Some(Column::Keep(keep)) => *keep,
-            Some(Column::Computed(_)) => false,
-            None => !project || excludes || name == "_id",
+        match of(name) {
+            Some(Column::Keep(true)) => out.put(name, v),
+            // A field that is added again keeps its place; one that is projected goes to the end.
+            Some(Column::Computed(e)) if !project => out.put(name, e.eval(&cx)?),
+            None if !project || excludes || name == "_id" => out.put(name, v),
+            _ => &mut out,
         };
-        if keep {
-            out.put(name, v);
-        }
     }
     for (name, column) in columns {
         if let Column::Computed(e) = column {
+            if !project && doc.contains(name) {
+                continue;
+            }
             out.put(name, e.eval(&cx)?);
         }
     }

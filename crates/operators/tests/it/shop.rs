@@ -10,15 +10,17 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 
 /// What a command answered.
-pub enum Reply {
+pub(crate) enum Reply {
     Docs(Vec<DocBuf>),
     Fields(DocBuf),
 }
 
 /// The collections of one case.
 #[derive(Default)]
-pub struct Shop {
+pub(crate) struct Shop {
     collections: HashMap<String, Vec<DocBuf>>,
+    has_geo_index: bool,
+    has_text_index: bool,
 }
 
 fn env(command: Doc<'_>) -> Env {
@@ -39,7 +41,7 @@ fn known(command: Doc<'_>, fields: &[&str]) -> Option<()> {
 
 impl Shop {
     /// Runs a command; `None` when it is not for this harness.
-    pub fn run(&mut self, command: Doc<'_>) -> Option<Result<Reply>> {
+    pub(crate) fn run(&mut self, command: Doc<'_>) -> Option<Result<Reply>> {
         let (name, target) = command.first()?;
         let coll = target.as_str().unwrap_or("").to_owned();
         match name {
@@ -68,14 +70,21 @@ impl Shop {
                 let plain = command.field("indexes").as_array()?.iter().all(|i| {
                     i.as_doc().is_some_and(|i| {
                         i.iter().all(|(k, _)| matches!(k, "name" | "key"))
-                            && i.field("key").as_doc().is_some_and(|k| k.iter().all(|(_, v)| v.is_number()))
+                            && i.field("key").as_doc().is_some()
                     })
                 });
+                self.has_text_index |= format!("{command:?}").contains("\"text\"");
+                self.has_geo_index |= format!("{command:?}").contains("\"2d");
                 plain.then(|| Ok(Reply::Fields(doc! { "ok": 1.0 })))
             }
             "find" => {
                 known(command, &["filter", "projection", "sort", "limit", "skip", "let", "hint", "batchSize", "singleBatch"])?;
-                Some(self.find(&coll, command).map(Reply::Docs))
+                let found = self.find(&coll, command);
+                // Text indexes answer in the server only.
+                if self.has_text_index && matches!(&found, Err(e) if e.code() == 27) {
+                    return None;
+                }
+                Some(found.map(Reply::Docs))
             }
             "count" => {
                 known(command, &["query"])?;
@@ -104,6 +113,14 @@ impl Shop {
 
     fn find(&self, coll: &str, command: Doc<'_>) -> Result<Vec<DocBuf>> {
         let mut docs = self.matching(coll, command.field("filter"), command)?;
+        let env = env(command);
+        let filter = Filter::parse(&mut ParseCx::new(&env), command.field("filter").as_doc().unwrap_or(Doc::EMPTY))?;
+        if filter.near().is_some() {
+            if !self.has_geo_index {
+                return Err(MongoError::new(291, "unable to find index for $geoNear query"));
+            }
+            docs.sort_by(|a, b| filter.distance(a.doc()).partial_cmp(&filter.distance(b.doc())).unwrap_or(Ordering::Equal));
+        }
         if let Value::Document(order) = command.field("sort") {
             sort(&mut docs, order);
         }
@@ -224,6 +241,7 @@ impl Shop {
         let mut docs = self.collections.get(coll).cloned().unwrap_or_default();
         for (name, spec) in stages {
             let next = match name {
+                "$documents" => documents(spec, command),
                 "$match" => match_stage(docs, spec, command),
                 "$project" | "$addFields" | "$set" | "$unset" => project_stage(docs, name, spec, command),
                 "$limit" => Ok(docs.into_iter().take(usize::try_from(spec.as_i64_exact()?).ok()?).collect()),
@@ -245,7 +263,7 @@ impl Shop {
 fn match_stage(docs: Vec<DocBuf>, spec: Value<'_>, command: Doc<'_>) -> Result<Vec<DocBuf>> {
     let Value::Document(spec) = spec else { return Err(MongoError::new(15959, "the match filter must be an object")) };
     let env = env(command);
-    let filter = Filter::parse(&mut ParseCx::new(&env), spec)?;
+    let filter = Filter::parse_without_near(&mut ParseCx::new(&env), spec)?;
     let mut out = Vec::new();
     for d in docs {
         if filter.matches(d.doc(), &Bump::new(), &env)? {
@@ -253,6 +271,14 @@ fn match_stage(docs: Vec<DocBuf>, spec: Value<'_>, command: Doc<'_>) -> Result<V
         }
     }
     Ok(out)
+}
+
+fn documents(spec: Value<'_>, command: Doc<'_>) -> Result<Vec<DocBuf>> {
+    let env = env(command);
+    let e = operators::expr::parse(&mut ParseCx::new(&env), spec)?;
+    let arena = Bump::new();
+    let v = e.eval(&Cx::new(&arena, Value::Missing, &env))?;
+    Ok(v.as_array().into_iter().flat_map(|a| a.iter()).filter_map(|d| d.as_doc()).map(DocBuf::from_doc).collect())
 }
 
 fn project_stage(docs: Vec<DocBuf>, name: &str, spec: Value<'_>, command: Doc<'_>) -> Result<Vec<DocBuf>> {

@@ -2,6 +2,7 @@
 
 use super::{Batch, Docs, MatchFilter, Rt};
 use crate::stages::sort_pattern::SortPattern;
+use std::sync::Arc;
 use model::{Doc, DocBuf, FieldPath, Namespace, Result, Value};
 
 /// What a name stands for.
@@ -25,7 +26,7 @@ pub struct Read<'q> {
     /// The collection; never a view.
     pub ns: &'q Namespace,
     /// Documents the pipeline wants.
-    pub filter: Option<&'q MatchFilter>,
+    pub filter: Option<&'q Arc<MatchFilter>>,
     /// The order it wants them in.
     pub sort: Option<&'q SortPattern>,
     /// No more than this many are needed, after filter and sort.

@@ -15,6 +15,7 @@ pub use host::{
 };
 pub use match_filter::MatchFilter;
 pub use parse::{Inside, ParseOptions, StageCx, Target};
+pub(crate) use parse::single_field;
 pub use place::Place;
 
 use crate::stages::{Kind, Stage};
@@ -38,9 +39,20 @@ impl Pipeline {
         Pipeline { target, stages: optimize::optimize(stages) }
     }
 
+    /// The first stage alone, and the others over documents of the caller.
+    pub(crate) fn split_first(mut self) -> (Pipeline, Pipeline) {
+        let rest = self.stages.split_off(self.stages.len().min(1));
+        let rest = Pipeline { target: self.target.clone(), stages: rest };
+        (self, rest)
+    }
+
     /// The stages after optimization.
     pub fn stages(&self) -> &[Arc<dyn Stage>] {
         &self.stages
+    }
+
+    fn makes_documents(&self) -> bool {
+        self.stages.first().is_some_and(|s| s.makes_documents())
     }
 
     /// Where it reads.
@@ -58,6 +70,7 @@ impl Pipeline {
     /// # Errors
     /// Those of the host and of the stages.
     pub fn open(&self, rt: &Rt<'_>) -> Result<Box<dyn Docs>> {
+        self.stages.iter().try_for_each(|s| s.check(rt))?;
         let (source, taken) = self.open_source(rt)?;
         self.open_rest(rt, source, taken)
     }
@@ -79,7 +92,7 @@ impl Pipeline {
 
     /// The source, and how many leading stages it makes superfluous.
     fn open_source(&self, rt: &Rt<'_>) -> Result<(Box<dyn Docs>, usize)> {
-        if self.stages.first().is_some_and(|s| s.makes_documents()) {
+        if self.makes_documents() {
             return Ok((Box::new(NoDocs), 0));
         }
         let Target::Collection(ns) = &self.target else {
@@ -112,7 +125,7 @@ impl Pipeline {
                 let mut cx = operators::expr::ParseCx::new(rt.env);
                 let options = ParseOptions { inside: Inside::View, ..ParseOptions::collection(on.clone()) };
                 let below = Pipeline::parse(&mut cx, pipeline.doc().as_array(), &options)?;
-                let (docs, taken) = if below.stages.first().is_some_and(|s| s.makes_documents()) {
+                let (docs, taken) = if below.makes_documents() {
                     (Box::new(NoDocs) as Box<dyn Docs>, 0)
                 } else {
                     below.open_namespace(rt, &on, depth + 1)?
@@ -150,10 +163,11 @@ impl Pipeline {
     /// # Errors
     /// Those of the host's planner.
     pub fn explain(&self, rt: &Rt<'_>) -> Result<DocBuf> {
+        self.stages.iter().try_for_each(|s| s.check(rt))?;
         let mut out = Vec::new();
         {
             let mut w = ArrayWriter::new(&mut out);
-            if let (Target::Collection(ns), false) = (&self.target, self.stages.first().is_some_and(|s| s.makes_documents())) {
+            if let (Target::Collection(ns), false) = (&self.target, self.makes_documents()) {
                 let plan = rt.host.explain(rt, &self.offer(ns).0)?;
                 w.doc().put("$cursor", &plan);
             }

@@ -6,6 +6,9 @@ use model::{Array, Doc, MongoError, Namespace, Result, Value, bail, code};
 use operators::expr::ParseCx;
 use std::sync::Arc;
 
+/// Most stages of a pipeline.
+const MAX_STAGES: usize = 1000;
+
 /// What a pipeline reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
@@ -38,8 +41,8 @@ pub enum Inside {
     Union,
     /// A view's definition.
     View,
-    /// An input pipeline of `$rankFusion`.
-    Fusion,
+    /// An update (`whenMatched` of `$merge`).
+    Update,
 }
 
 /// What parsing must know besides the stages.
@@ -84,13 +87,6 @@ pub struct StageCx<'c, 'e> {
     pub before: &'c [Arc<dyn Stage>],
 }
 
-impl StageCx<'_, '_> {
-    /// Whether a stage before this one provides a `$meta` value.
-    pub(crate) fn provides_meta(&self, what: &str) -> bool {
-        self.before.iter().any(|s| s.provides_meta(what))
-    }
-}
-
 impl Pipeline {
     /// Parses an array of stages.
     ///
@@ -99,12 +95,24 @@ impl Pipeline {
     /// 40600-40602, 51047, 31441, 73 for positions, and the stages' own.
     pub fn parse(cx: &mut ParseCx<'_>, spec: Array<'_>, options: &ParseOptions) -> Result<Pipeline> {
         check_shape(spec, 0)?;
+        // Sub-pipelines of a facet see the metadata of the documents they share; others begin without.
+        let around = cx.meta.clone();
+        if options.inside != Inside::Facet {
+            cx.meta.clear();
+        }
+        let parsed = Pipeline::parse_stages(cx, spec, options);
+        cx.meta = around;
+        parsed
+    }
+
+    fn parse_stages(cx: &mut ParseCx<'_>, spec: Array<'_>, options: &ParseOptions) -> Result<Pipeline> {
         let mut stages: Vec<Arc<dyn Stage>> = Vec::new();
         let mut places = Vec::new();
         for item in spec.iter() {
             let (op, arg) = stage_of(item)?;
             check_inside(op.name, &op.place, options.inside)?;
             let parsed = (op.parse)(&mut StageCx { cx, options, before: &stages }, op.name, arg)?;
+            parsed.iter().for_each(|s| cx.meta.extend(s.provides_meta()));
             stages.extend(parsed);
             places.push((op.name, op.place));
         }
@@ -147,6 +155,9 @@ pub(crate) fn single_field(doc: Doc<'_>) -> Option<(&str, Value<'_>)> {
 /// Checks that every stage here and in pipelines inside has one field and a known name. MongoDB looks at all of them
 /// before it parses any.
 fn check_shape(spec: Array<'_>, depth: usize) -> Result<()> {
+    if spec.elements().nth(MAX_STAGES).is_some() {
+        bail!(7749501, "Pipeline length must be no longer than {MAX_STAGES} stages, but is {}", spec.len());
+    }
     if depth > super::MAX_DEPTH {
         bail!(code::MAX_SUB_PIPELINE_DEPTH_EXCEEDED, "Maximum number of nested sub-pipelines exceeded. Limit is {}", super::MAX_DEPTH);
     }
@@ -173,12 +184,11 @@ fn check_shape(spec: Array<'_>, depth: usize) -> Result<()> {
 
 fn check_inside(name: &str, place: &Place, inside: Inside) -> Result<()> {
     let (allowed, number, around) = match inside {
-        Inside::Top => return Ok(()),
+        Inside::Top | Inside::Update => return Ok(()),
         Inside::Facet => (place.in_facet || place.needs_database, 40600, "$facet"),
         Inside::Lookup => (place.in_lookup, 51047, "$lookup"),
         Inside::Union => (place.in_union, 31441, "$unionWith"),
         Inside::View => (!place.last, code::OPTION_NOT_SUPPORTED_ON_VIEW, "a view definition"),
-        Inside::Fusion => (!place.last, 9191103, "an input pipeline"),
     };
     if !allowed {
         bail!(number, "{name} is not allowed to be used within {around}");

@@ -138,7 +138,11 @@ impl Docs for PlanDocs {
             let want = usize::try_from(left).unwrap_or(usize::MAX).min(STEP_DOCS);
             more = self.walk.visit(&self.coll, want, &mut |row| {
                 arena.reset();
-                match matches(filter, row.doc, &arena, rt.env) {
+                let fits = match filter {
+                    Some(f) if !f.filter.is_always_true() => f.matches(rt, row.doc, &arena),
+                    _ => Ok(true),
+                };
+                match fits {
                     Ok(true) => out.push(row.doc),
                     Ok(false) => {}
                     Err(e) => failed = Some(e),

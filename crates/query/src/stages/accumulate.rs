@@ -41,9 +41,9 @@ pub(super) fn parse_field(cx: &mut ParseCx<'_>, name: &str, arg: Value<'_>) -> R
 pub(super) struct States(Vec<Box<dyn Accumulator>>);
 
 impl States {
-    /// Begins a group.
-    pub(super) fn start(fields: &[Field]) -> States {
-        States(fields.iter().map(|f| (f.spec.start)()).collect())
+    /// Begins a group; `cx.root` is its `_id`.
+    pub(super) fn start<'a>(fields: &'a [Field], cx: &Cx<'_, 'a>) -> Result<States> {
+        fields.iter().map(|f| f.spec.begin(cx)).collect::<Result<_>>().map(States)
     }
 
     /// Feeds one document; gives by how many bytes the states grew.

@@ -168,7 +168,7 @@ impl BucketAutoDocs {
         s.number += 1;
         let stage = &self.stage;
         let collate = rt.env.collate();
-        let mut states = States::start(&stage.fields);
+        let mut states = States::start(&stage.fields, &rt.cx(&self.arena, Doc::EMPTY))?;
         let add = |states: &mut States, doc: &DocBuf| {
             let arena = Bump::new();
             states.add(&stage.fields, &rt.cx(&arena, doc.doc())).map(|_| ())

@@ -51,7 +51,8 @@ impl<E: Each> Docs for EachDocs<E> {
         self.inbox.clear();
         let more = self.input.next_batch(rt, &mut self.inbox)?;
         for (doc, meta) in self.inbox.iter_meta() {
-            self.stage.each(&rt.cx(&self.arena, doc), doc, &mut Emit { out, meta })?;
+            let cx = Cx { meta, ..rt.cx(&self.arena, doc) };
+            self.stage.each(&cx, doc, &mut Emit { out, meta })?;
         }
         self.arena.reset();
         Ok(more)

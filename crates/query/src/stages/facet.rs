@@ -37,7 +37,8 @@ fn parse(scx: &mut StageCx<'_, '_>, name: &str, arg: Value<'_>) -> Result<Facet>
     Ok(Facet { facets, spec: spec.to_buf() })
 }
 
-fn check_name(name: &str) -> Result<()> {
+/// A name that can be a field of the result.
+pub(super) fn check_name(name: &str) -> Result<()> {
     if name.contains('.') {
         bail!(16412, "FieldPath field names may not contain '.': {name}");
     }

@@ -10,6 +10,7 @@ use crate::rows::memory_exceeded;
 use crate::spill::SpillFile;
 use hashbrown::HashTable;
 use model::{Bump, Doc, DocBuf, OwnedValue, Result, Value, bail, compare};
+use operators::Cx;
 use operators::expr::{self, BoxExpr, ParseCx};
 use std::hash::Hasher;
 use std::sync::Arc;
@@ -100,16 +101,23 @@ impl Table {
         let g = self.groups.get(i as usize)?;
         self.keys.get(g.key_start..g.key_end)
     }
-    fn insert(&mut self, hash: u64, key: &[u8], id: Value<'_>, fields: &[Field]) -> usize {
+    fn insert<'a>(
+        &mut self,
+        hash: u64,
+        key: &[u8],
+        id: Value<'a>,
+        fields: &'a [Field],
+        cx: &Cx<'_, 'a>,
+    ) -> Result<usize> {
+        let states = States::start(fields, &Cx { root: id, ..*cx })?;
         let key_start = self.keys.len();
         self.keys.extend_from_slice(key);
-        let states = States::start(fields);
         self.state_bytes += states.memory_bytes() + size_of::<GroupState>() + id.payload_bytes();
         let at = self.groups.len();
         self.groups.push(GroupState { hash, key_start, key_end: self.keys.len(), id: id.to_owned_value(), states });
         let groups = &self.groups;
         self.index.insert_unique(hash, at as u32, |i| groups.get(*i as usize).map_or(0, |g| g.hash));
-        at
+        Ok(at)
     }
     fn memory_bytes(&self) -> usize {
         self.keys.len() + self.state_bytes
@@ -167,8 +175,8 @@ impl GroupDocs {
             rt.env.check_interrupt()?;
             inbox.clear();
             let more = input.next_batch(rt, &mut inbox)?;
-            for doc in inbox.iter() {
-                let cx = rt.cx(&self.arena, doc);
+            for (doc, meta) in inbox.iter_meta() {
+                let cx = Cx { meta, ..rt.cx(&self.arena, doc) };
                 let id = match stage.id.eval(&cx)? {
                     Value::Missing => Value::Null,
                     v => v,
@@ -178,7 +186,7 @@ impl GroupDocs {
                 let hash = hash_bytes(&key);
                 let at = match self.table.find(hash, &key) {
                     Some(at) => at,
-                    None if self.table.memory_bytes() < budget => self.table.insert(hash, &key, id, &stage.fields),
+                    None if self.table.memory_bytes() < budget => self.table.insert(hash, &key, id, &stage.fields, &cx)?,
                     None => {
                         spill(&mut self.partitions, self.depth, hash, doc, rt, budget)?;
                         continue;

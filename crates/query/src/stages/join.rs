@@ -4,14 +4,15 @@
 //! or, when that does not fit the budget, once per batch for the values of the batch.
 
 use super::group::hash_bytes;
-use crate::pipeline::{Batch, Docs, Pipeline, Resolved, Rt, Target, drain};
+use crate::pipeline::{Batch, Pipeline, Resolved, Rt, Target, drain};
 use hashbrown::{HashMap, HashTable};
-use model::{Doc, FieldPath, Result, Value, compare};
+use model::{Doc, FieldPath, OwnedValue, Result, Value, compare};
 use operators::filter;
 
 /// What is joined.
 pub(super) struct Join {
-    pub(super) target: Target,
+    /// Gives the foreign documents.
+    pub(super) source: Pipeline,
     pub(super) local: FieldPath,
     pub(super) foreign: FieldPath,
 }
@@ -133,6 +134,14 @@ pub(super) struct Matched<'t> {
 }
 
 impl<'t> Matched<'t> {
+    fn add(&mut self, key: &[u8]) {
+        self.rows.extend_from_slice(self.table.find(key));
+    }
+    fn ordered(mut self) -> Matched<'t> {
+        self.rows.sort_unstable();
+        self.rows.dedup();
+        self
+    }
     /// In the order of the foreign side.
     pub(super) fn iter(&self) -> impl Iterator<Item = Doc<'t>> {
         self.rows.iter().map(|i| self.table.docs.doc(*i as usize))
@@ -145,26 +154,39 @@ impl JoinCache {
     /// # Errors
     /// Those of the host.
     pub(super) fn prepare(&mut self, join: &Join, batch: &Batch, rt: &Rt<'_>) -> Result<()> {
+        let mut values = Vec::new();
+        if self.state != State::Whole {
+            for doc in batch.iter() {
+                join.local_keys(doc, rt, &mut |_, v| values.push(v.to_owned_value()));
+            }
+        }
+        self.prepare_values(join, &values, rt)
+    }
+
+    /// Reads what these values need.
+    ///
+    /// # Errors
+    /// Those of the host.
+    pub(super) fn prepare_values(&mut self, join: &Join, values: &[OwnedValue], rt: &Rt<'_>) -> Result<()> {
         if self.state == State::New {
             self.state = self.begin(join, rt)?;
         }
-        if self.state == State::Whole || batch.is_empty() {
+        if self.state == State::Whole || values.is_empty() {
             return Ok(());
         }
         let mut wanted: HashMap<Box<[u8]>, ()> = HashMap::new();
-        let mut values = Vec::new();
-        for doc in batch.iter() {
-            join.local_keys(doc, rt, &mut |key, v| {
-                if wanted.insert(key.into(), ()).is_none() {
-                    values.push(v.to_owned_value());
-                }
-            });
+        let mut key = Vec::new();
+        let mut once: Vec<Value<'_>> = Vec::new();
+        for v in values {
+            key_of(v.get(), rt, &mut key);
+            if wanted.insert(key.as_slice().into(), ()).is_none() {
+                once.push(v.get());
+            }
         }
-        let values: Vec<Value<'_>> = values.iter().map(|v| v.get()).collect();
         self.table = JoinTable::default();
-        let mut docs = match (self.state, &join.target) {
-            (State::ByIndex, Target::Collection(ns)) => rt.host.look_up(rt, ns, &join.foreign, &values)?,
-            _ => open_all(join, rt)?,
+        let mut docs = match (self.state, join.source.target()) {
+            (State::ByIndex, Target::Collection(ns)) => rt.host.look_up(rt, ns, &join.foreign, &once)?,
+            _ => join.source.open(rt)?,
         };
         drain(docs.as_mut(), rt, |doc, _| {
             self.table.insert(join, doc, rt, Some(&wanted));
@@ -173,13 +195,13 @@ impl JoinCache {
     }
 
     fn begin(&mut self, join: &Join, rt: &Rt<'_>) -> Result<State> {
-        if let Target::Collection(ns) = &join.target
+        if let Target::Collection(ns) = join.source.target()
             && matches!(rt.host.resolve(ns)?, Resolved::Collection)
             && rt.host.can_look_up(ns, &join.foreign)
         {
             return Ok(State::ByIndex);
         }
-        let mut docs = open_all(join, rt)?;
+        let mut docs = join.source.open(rt)?;
         let budget = rt.host.memory_limit_bytes();
         let mut batch = Batch::new();
         loop {
@@ -201,22 +223,19 @@ impl JoinCache {
 
     /// The foreign documents equal to a local one.
     pub(super) fn matches(&self, join: &Join, doc: Doc<'_>, rt: &Rt<'_>) -> Matched<'_> {
-        let mut rows = Vec::new();
-        let mut lists = 0;
-        join.local_keys(doc, rt, &mut |key, _| {
-            let list = self.table.find(key);
-            lists += usize::from(!list.is_empty());
-            rows.extend_from_slice(list);
-        });
-        if lists > 1 {
-            rows.sort_unstable();
-            rows.dedup();
-        }
-        Matched { table: &self.table, rows }
+        let mut matched = Matched { table: &self.table, rows: Vec::new() };
+        join.local_keys(doc, rt, &mut |key, _| matched.add(key));
+        matched.ordered()
     }
-}
 
-/// Every document of the foreign side, views resolved.
-fn open_all(join: &Join, rt: &Rt<'_>) -> Result<Box<dyn Docs>> {
-    Pipeline::from_stages(join.target.clone(), Vec::new()).open(rt)
+    /// The foreign documents with any of these values.
+    pub(super) fn matches_values(&self, values: &[OwnedValue], rt: &Rt<'_>) -> Matched<'_> {
+        let mut matched = Matched { table: &self.table, rows: Vec::new() };
+        let mut key = Vec::new();
+        for v in values {
+            key_of(v.get(), rt, &mut key);
+            matched.add(&key);
+        }
+        matched.ordered()
+    }
 }

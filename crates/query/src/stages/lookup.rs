@@ -48,7 +48,12 @@ fn parse(scx: &mut StageCx<'_, '_>, name: &'static str, arg: Value<'_>) -> Resul
     let vars = f.document("let")?.unwrap_or(Doc::EMPTY);
     let options = scx.options.inner(Inside::Lookup, target.clone())?;
     let (vars, pipeline) = Let::parse(scx.cx, vars, |cx| Pipeline::parse(cx, stages.unwrap_or(Array::EMPTY), &options))?;
-    let join = by_field.map(|(local, foreign)| Join { target, local, foreign });
+    // A pipeline that makes its documents is joined on what its first stage makes.
+    let (source, pipeline) = match by_field.is_some() && own_documents {
+        true => pipeline.split_first(),
+        false => (Pipeline::from_stages(target, Vec::new()), pipeline),
+    };
+    let join = by_field.map(|(local, foreign)| Join { source, local, foreign });
     Ok(Lookup { join, vars, pipeline, as_field, correlated: is_correlated(spec), spec: spec.to_buf() })
 }
 

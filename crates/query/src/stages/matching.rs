@@ -18,7 +18,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
         if !scx.before.is_empty() && uses(spec, &["$text"]) {
             bail!(17313, "$match with $text is only allowed as the first pipeline stage");
         }
-        one(Match(MatchFilter::parse(scx.cx, spec)?))
+        one(Match(Arc::new(MatchFilter::parse(scx.cx, spec)?)))
     },
 }];
 
@@ -35,7 +35,7 @@ fn uses(spec: Doc<'_>, names: &[&str]) -> bool {
     })
 }
 
-struct Match(MatchFilter);
+struct Match(Arc<MatchFilter>);
 
 impl Stage for Match {
     fn open(self: Arc<Self>, input: Box<dyn Docs>, _: &Rt<'_>) -> Result<Box<dyn Docs>> {
@@ -47,8 +47,8 @@ impl Stage for Match {
     fn kind(&self) -> Kind<'_> {
         Kind::Match(&self.0)
     }
-    fn provides_meta(&self, what: &str) -> bool {
-        what == "textScore" && uses(self.0.spec.doc(), &["$text"])
+    fn provides_meta(&self) -> &'static [&'static str] {
+        if uses(self.0.spec.doc(), &["$text"]) { &["textScore"] } else { &[] }
     }
 }
 

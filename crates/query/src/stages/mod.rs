@@ -4,28 +4,47 @@ pub mod each;
 pub mod sort_pattern;
 
 mod accumulate;
+mod arithmetic;
 mod bucket;
 mod bucket_auto;
+mod change_stream;
+mod coll_stats;
 mod count;
+mod current_op;
+mod date_unit;
 mod documents;
 mod facet;
 mod fields;
 mod granularity;
+mod graph_lookup;
 mod group;
+mod index_stats;
 mod join;
 pub(crate) mod limit;
+mod list_cluster_catalog;
+mod list_sessions;
+mod listed;
 mod lookup;
 mod matching;
+mod merge;
+mod out;
 pub mod path;
+mod plan_cache_stats;
+mod project;
+mod query_settings;
+mod rank_fusion;
 mod redact;
 mod replace_root;
 mod sample;
+mod search;
+mod set_window_fields;
 pub(crate) mod skip;
-mod sort;
+pub(crate) mod sort;
 mod sort_by_count;
 mod union_with;
 mod unwind;
 mod variables;
+mod window;
 
 use crate::pipeline::{Docs, MatchFilter, Place, Rt, StageCx};
 use model::{DocBuf, Result, Value};
@@ -39,6 +58,14 @@ pub trait Stage: Send + Sync {
     /// # Errors
     /// The stage's own.
     fn open(self: Arc<Self>, input: Box<dyn Docs>, rt: &Rt<'_>) -> Result<Box<dyn Docs>>;
+
+    /// Checks what only the server knows, before anything runs; explain asks as well.
+    ///
+    /// # Errors
+    /// The stage's own.
+    fn check(&self, _rt: &Rt<'_>) -> Result<()> {
+        Ok(())
+    }
 
     /// The stage as explain shows it.
     fn describe(&self) -> DocBuf;
@@ -58,9 +85,9 @@ pub trait Stage: Send + Sync {
         false
     }
 
-    /// Whether documents carry this `$meta` value because of the stage.
-    fn provides_meta(&self, _what: &str) -> bool {
-        false
+    /// The `$meta` values documents carry because of the stage.
+    fn provides_meta(&self) -> &'static [&'static str] {
+        &[]
     }
 
     /// True for `$out` and `$merge`.
@@ -72,7 +99,7 @@ pub trait Stage: Send + Sync {
 /// Stages the optimizer and the planner look into.
 pub enum Kind<'s> {
     /// `$match`.
-    Match(&'s MatchFilter),
+    Match(&'s Arc<MatchFilter>),
     /// `$sort`, with the limit it took.
     Sort {
         /// The order.
@@ -102,16 +129,31 @@ pub struct StageOp {
 static STAGES: &[&[StageOp]] = &[
     bucket::STAGES,
     bucket_auto::STAGES,
+    change_stream::STAGES,
+    coll_stats::STAGES,
     count::STAGES,
+    current_op::STAGES,
     documents::STAGES,
     facet::STAGES,
+    graph_lookup::STAGES,
     group::STAGES,
+    index_stats::STAGES,
     limit::STAGES,
+    list_cluster_catalog::STAGES,
+    list_sessions::STAGES,
     lookup::STAGES,
     matching::STAGES,
+    merge::STAGES,
+    out::STAGES,
+    plan_cache_stats::STAGES,
+    project::STAGES,
+    query_settings::STAGES,
+    rank_fusion::STAGES,
     redact::STAGES,
     replace_root::STAGES,
     sample::STAGES,
+    search::STAGES,
+    set_window_fields::STAGES,
     skip::STAGES,
     sort::STAGES,
     sort_by_count::STAGES,

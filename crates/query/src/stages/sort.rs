@@ -20,7 +20,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
         for part in pattern.parts() {
             if let SortBy::Meta(what) = &part.by
                 && matches!(what.as_str(), "textScore" | "geoNearDistance")
-                && !scx.provides_meta(what)
+                && !scx.cx.meta.contains(&what.as_str())
             {
                 bail!(40218, "query requires {what} metadata, but it is not available");
             }

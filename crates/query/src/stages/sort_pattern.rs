@@ -52,8 +52,9 @@ impl SortPattern {
         if parts.is_empty() {
             bail!(15976, "$sort stage must have at least one sort key");
         }
-        if parts.len() > MAX_PARTS {
-            bail!(13103, "too many compound keys: {} given, at most {MAX_PARTS} allowed", parts.len());
+        let paths = parts.iter().filter(|p: &&SortPart| matches!(p.by, SortBy::Path(_))).count();
+        if paths > MAX_PARTS {
+            bail!(13103, "too many compound keys: {} given, at most {MAX_PARTS} allowed", paths);
         }
         Ok(SortPattern { spec: spec.to_buf(), parts })
     }

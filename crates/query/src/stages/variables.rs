@@ -9,6 +9,8 @@ use operators::{Frame, VarId};
 /// Parsed variables.
 pub(super) struct Let {
     vars: Vec<(VarId, BoxExpr)>,
+    /// Variables whose value may not be missing, in the same order.
+    must_exist: Vec<bool>,
 }
 
 impl Let {
@@ -28,8 +30,13 @@ impl Let {
         }
         cx.scoped(|cx| {
             let vars = parsed.into_iter().map(|(name, e)| (cx.define(name), e)).collect();
-            Ok((Let { vars }, inner(cx)?))
+            Ok((Let { vars, must_exist: Vec::new() }, inner(cx)?))
         })
+    }
+
+    /// Says which variables must have a value (17276 when one has none).
+    pub(super) fn must_exist(self, must_exist: Vec<bool>) -> Let {
+        Let { must_exist, ..self }
     }
 }
 
@@ -58,8 +65,12 @@ pub(super) fn with_variables<T>(
 ) -> Result<T> {
     let cx = rt.cx(arena, doc);
     let mut values = Vec::with_capacity(vars.vars.len());
-    for (id, e) in &vars.vars {
-        values.push((*id, e.eval(&cx)?));
+    for (i, (id, e)) in vars.vars.iter().enumerate() {
+        let value = e.eval(&cx)?;
+        if value.is_missing() && vars.must_exist.get(i) == Some(&true) {
+            bail!(17276, "Use of undefined variable: one of 'let' has no value for this document");
+        }
+        values.push((*id, value));
     }
     bind(&values, rt, inner)
 }

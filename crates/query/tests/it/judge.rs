@@ -30,6 +30,10 @@ fn equal(a: &Json, e: &Json) -> bool {
             _ => false,
         };
     }
+    let double = |v: &Json| v.get("$numberDouble").and_then(|_| number(v)).map(f64::to_bits);
+    if let (Some(x), Some(y)) = (double(a), double(e)) {
+        return x == y;
+    }
     match (a, e) {
         (Json::Object(x), Json::Object(y)) => {
             x.len() == y.len() && x.iter().all(|(k, v)| y.get(k).is_some_and(|w| equal(v, w)))

@@ -25,7 +25,9 @@ impl Quantity {
             Self::LatencyUs if value >= 1e6 => format!("{} s", format::axis(value / 1e6)),
             Self::LatencyUs if value >= 1e3 => format!("{} ms", format::axis(value / 1e3)),
             Self::LatencyUs => format!("{} µs", format::axis(value)),
-            Self::Bytes => format::bytes(value).replace(".00 ", " ").replace(".0 ", " "),
+            Self::Bytes => format::bytes(value)
+                .replace(".00 ", " ")
+                .replace(".0 ", " "),
         }
     }
 
@@ -41,8 +43,16 @@ impl Quantity {
     fn round_step(self, rough: f64) -> f64 {
         let base: f64 = if self == Self::Bytes { 2.0 } else { 10.0 };
         let power = base.powf(rough.max(1e-9).log(base).floor());
-        let factors: &[f64] = if self == Self::Bytes { &[1.0, 2.0] } else { &[1.0, 2.0, 5.0, 10.0] };
-        factors.iter().map(|factor| factor * power).find(|step| *step >= rough * 0.999).unwrap_or(power * base)
+        let factors: &[f64] = if self == Self::Bytes {
+            &[1.0, 2.0]
+        } else {
+            &[1.0, 2.0, 5.0, 10.0]
+        };
+        factors
+            .iter()
+            .map(|factor| factor * power)
+            .find(|step| *step >= rough * 0.999)
+            .unwrap_or(power * base)
     }
 }
 
@@ -124,7 +134,9 @@ impl Frame {
         let share = match self.scale {
             Scale::Linear => (value - low) / (high - low).max(1e-12),
             // Zero has no logarithm: it is drawn on the lower edge.
-            Scale::Logarithmic => (value.max(low).log10() - low.log10()) / (high.log10() - low.log10()).max(1e-12),
+            Scale::Logarithmic => {
+                (value.max(low).log10() - low.log10()) / (high.log10() - low.log10()).max(1e-12)
+            }
         };
         self.bottom - share.clamp(0.0, 1.0) * (self.bottom - self.top)
     }
@@ -133,11 +145,18 @@ impl Frame {
 impl Chart {
     /// The figure.
     pub(super) fn render(&self) -> String {
-        let mut out = format!("<figure{}>\n<div class=\"head\"><h3>{}</h3>", if self.half { " class=\"half\"" } else { "" }, escape(&self.title));
+        let mut out = format!(
+            "<figure{}>\n<div class=\"head\"><h3>{}</h3>",
+            if self.half { " class=\"half\"" } else { "" },
+            escape(&self.title)
+        );
         out.push_str("<span class=\"switch\" role=\"group\" aria-label=\"Vertical scale\">");
         for (scale, name) in [(Scale::Linear, "linear"), (Scale::Logarithmic, "log")] {
             let pressed = (scale == Scale::Logarithmic) == self.opens_logarithmic;
-            let _ = write!(out, "<button type=\"button\" data-scale=\"{name}\" aria-pressed=\"{pressed}\">{name}</button>");
+            let _ = write!(
+                out,
+                "<button type=\"button\" data-scale=\"{name}\" aria-pressed=\"{pressed}\">{name}</button>"
+            );
         }
         out.push_str("</span></div>\n");
         self.write_legend(&mut out);
@@ -146,21 +165,36 @@ impl Chart {
             self.write_svg(&mut out, scale);
         }
         out.push_str("</div>\n");
-        let _ = writeln!(out, "<figcaption>{}</figcaption>\n<div class=\"tip\"></div>", escape(&self.caption));
-        let _ = writeln!(out, "<script type=\"application/json\">{}</script>\n</figure>", self.readouts());
+        let _ = writeln!(
+            out,
+            "<figcaption>{}</figcaption>\n<div class=\"tip\"></div>",
+            escape(&self.caption)
+        );
+        let _ = writeln!(
+            out,
+            "<script type=\"application/json\">{}</script>\n</figure>",
+            self.readouts()
+        );
         out
     }
 
     fn write_legend(&self, out: &mut String) {
         out.push_str("<div class=\"legend\">");
         for line in &self.lines {
-            let _ = write!(out, "<span><i class=\"b{}\"></i>{}</span>", line.colour, escape(&line.name));
+            let _ = write!(
+                out,
+                "<span><i class=\"b{}\"></i>{}</span>",
+                line.colour,
+                escape(&line.name)
+            );
         }
         if self.warmup_end > self.x_range.0 {
             out.push_str("<span><i class=\"box\" style=\"background:var(--shade)\"></i>warm-up, not measured</span>");
         }
         if !self.stalls.is_empty() {
-            out.push_str("<span><i class=\"box\" style=\"background:var(--stall)\"></i>stall</span>");
+            out.push_str(
+                "<span><i class=\"box\" style=\"background:var(--stall)\"></i>stall</span>",
+            );
         }
         if self.band.is_some() {
             out.push_str("<span><i class=\"box\" style=\"background:var(--band)\"></i>slowest to fastest second within a point</span>");
@@ -169,29 +203,72 @@ impl Chart {
     }
 
     fn frame(&self, scale: Scale) -> Frame {
-        let (width, height) = if self.half { (520.0, 280.0) } else { (1060.0, 320.0) };
-        let bands = self.band.iter().flatten().flat_map(|(low, high)| [*low, *high]);
-        let seen = || self.lines.iter().flat_map(|line| line.values.iter().flatten().copied());
-        let highest = seen().chain(bands).chain(self.reference.iter().map(|(value, _)| *value)).fold(0.0, f64::max);
+        let (width, height) = if self.half {
+            (520.0, 280.0)
+        } else {
+            (1060.0, 320.0)
+        };
+        let bands = self
+            .band
+            .iter()
+            .flatten()
+            .flat_map(|(low, high)| [*low, *high]);
+        let seen = || {
+            self.lines
+                .iter()
+                .flat_map(|line| line.values.iter().flatten().copied())
+        };
+        let highest = seen()
+            .chain(bands)
+            .chain(self.reference.iter().map(|(value, _)| *value))
+            .fold(0.0, f64::max);
         let highest = if highest > 0.0 { highest } else { 1.0 };
         let y_range = match scale {
             Scale::Linear => (0.0, highest * 1.06),
             Scale::Logarithmic => {
-                let lowest = seen().filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min).min(highest);
+                let lowest = seen()
+                    .filter(|value| *value > 0.0)
+                    .fold(f64::INFINITY, f64::min)
+                    .min(highest);
                 // Whole decades, at least two, at most eight.
                 let top = 10_f64.powf((highest * 1.02).log10().ceil());
-                let bottom = 10_f64.powf(lowest.log10().floor()).min(top / 100.0).max(top / 1e8);
+                let bottom = 10_f64
+                    .powf(lowest.log10().floor())
+                    .min(top / 100.0)
+                    .max(top / 1e8);
                 (bottom, top)
             }
         };
-        let left = if self.quantity == Quantity::Bytes { 92.0 } else { 78.0 };
-        Frame { left, right: width - 16.0, top: 12.0, bottom: height - 44.0, width, height, x_range: self.x_range, y_range, scale }
+        let left = if self.quantity == Quantity::Bytes {
+            92.0
+        } else {
+            78.0
+        };
+        Frame {
+            left,
+            right: width - 16.0,
+            top: 12.0,
+            bottom: height - 44.0,
+            width,
+            height,
+            x_range: self.x_range,
+            y_range,
+            scale,
+        }
     }
 
     fn write_svg(&self, out: &mut String, scale: Scale) {
         let frame = self.frame(scale);
-        let name = if scale == Scale::Linear { "linear" } else { "log" };
-        let hidden = if (scale == Scale::Logarithmic) == self.opens_logarithmic { "" } else { " hidden" };
+        let name = if scale == Scale::Linear {
+            "linear"
+        } else {
+            "log"
+        };
+        let hidden = if (scale == Scale::Logarithmic) == self.opens_logarithmic {
+            ""
+        } else {
+            " hidden"
+        };
         let _ = writeln!(
             out,
             "<svg viewBox=\"0 0 {} {}\" data-scale=\"{name}\" role=\"img\" aria-label=\"{}, {name} scale\"{hidden}>",
@@ -202,31 +279,51 @@ impl Chart {
         self.write_marks(out, &frame);
         self.write_axes(out, &frame);
         self.write_lines(out, &frame);
-        let _ = writeln!(out, "<line class=\"cursor\" y1=\"{}\" y2=\"{}\"/>\n</svg>", frame.top, frame.bottom);
+        let _ = writeln!(
+            out,
+            "<line class=\"cursor\" y1=\"{}\" y2=\"{}\"/>\n</svg>",
+            frame.top, frame.bottom
+        );
     }
 
     fn write_marks(&self, out: &mut String, frame: &Frame) {
         let mut area = |class: &str, from: f64, to: f64, width_min: f64| {
             let (x, height) = (frame.x(from.max(self.x_range.0)), frame.bottom - frame.top);
             let width = (frame.x(to.min(self.x_range.1)) - x).max(width_min);
-            let _ = writeln!(out, "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{}\" width=\"{width:.1}\" height=\"{height}\"/>", frame.top);
+            let _ = writeln!(
+                out,
+                "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{}\" width=\"{width:.1}\" height=\"{height}\"/>",
+                frame.top
+            );
             x + width / 2.0
         };
         if self.warmup_end > self.x_range.0 {
             area("warmup", self.x_range.0, self.warmup_end, 1.0);
         }
-        let middles: Vec<f64> = self.stalls.iter().map(|(from, to)| area("stall", *from, *to, 3.0)).collect();
+        let middles: Vec<f64> = self
+            .stalls
+            .iter()
+            .map(|(from, to)| area("stall", *from, *to, 3.0))
+            .collect();
         for middle in middles {
             let y = frame.top;
             let (left, right) = (middle - 5.0, middle + 5.0);
-            let _ = writeln!(out, "<path class=\"stall-mark\" d=\"M{left:.1} {y}L{right:.1} {y}L{middle:.1} {}Z\"/>", y + 8.0);
+            let _ = writeln!(
+                out,
+                "<path class=\"stall-mark\" d=\"M{left:.1} {y}L{right:.1} {y}L{middle:.1} {}Z\"/>",
+                y + 8.0
+            );
         }
     }
 
     fn write_axes(&self, out: &mut String, frame: &Frame) {
         for value in self.y_ticks(frame) {
             let y = frame.y(value);
-            let _ = writeln!(out, "<line class=\"grid\" x1=\"{}\" x2=\"{}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>", frame.left, frame.right);
+            let _ = writeln!(
+                out,
+                "<line class=\"grid\" x1=\"{}\" x2=\"{}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>",
+                frame.left, frame.right
+            );
             let _ = writeln!(
                 out,
                 "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
@@ -237,12 +334,34 @@ impl Chart {
         }
         for (value, text) in self.x_ticks(frame) {
             let x = frame.x(value);
-            let _ = writeln!(out, "<line class=\"frame\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{}\" y2=\"{}\"/>", frame.bottom, frame.bottom + 5.0);
-            let _ = writeln!(out, "<text x=\"{x:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>", frame.bottom + 19.0, escape(&text));
+            let _ = writeln!(
+                out,
+                "<line class=\"frame\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{}\" y2=\"{}\"/>",
+                frame.bottom,
+                frame.bottom + 5.0
+            );
+            let _ = writeln!(
+                out,
+                "<text x=\"{x:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
+                frame.bottom + 19.0,
+                escape(&text)
+            );
         }
-        let _ = writeln!(out, "<line class=\"frame\" x1=\"{}\" x2=\"{}\" y1=\"{}\" y2=\"{}\"/>", frame.left, frame.right, frame.bottom, frame.bottom);
-        let (x_middle, y_middle) = ((frame.left + frame.right) / 2.0, (frame.top + frame.bottom) / 2.0);
-        let _ = writeln!(out, "<text x=\"{x_middle:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>", frame.height - 6.0, escape(&self.x_title));
+        let _ = writeln!(
+            out,
+            "<line class=\"frame\" x1=\"{}\" x2=\"{}\" y1=\"{}\" y2=\"{}\"/>",
+            frame.left, frame.right, frame.bottom, frame.bottom
+        );
+        let (x_middle, y_middle) = (
+            (frame.left + frame.right) / 2.0,
+            (frame.top + frame.bottom) / 2.0,
+        );
+        let _ = writeln!(
+            out,
+            "<text x=\"{x_middle:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
+            frame.height - 6.0,
+            escape(&self.x_title)
+        );
         let _ = writeln!(
             out,
             "<text transform=\"translate(13 {y_middle:.1}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
@@ -254,7 +373,13 @@ impl Chart {
         if let Some(band) = &self.band {
             let mut path = String::new();
             for (x, (_, high)) in self.x.iter().zip(band) {
-                let _ = write!(path, "{}{:.1} {:.1}", if path.is_empty() { 'M' } else { 'L' }, frame.x(*x), frame.y(*high));
+                let _ = write!(
+                    path,
+                    "{}{:.1} {:.1}",
+                    if path.is_empty() { 'M' } else { 'L' },
+                    frame.x(*x),
+                    frame.y(*high)
+                );
             }
             for (x, (low, _)) in self.x.iter().zip(band).rev() {
                 let _ = write!(path, "L{:.1} {:.1}", frame.x(*x), frame.y(*low));
@@ -263,7 +388,11 @@ impl Chart {
         }
         if let Some((value, _)) = &self.reference {
             let y = frame.y(*value);
-            let _ = writeln!(out, "<line class=\"reference\" x1=\"{}\" x2=\"{}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>", frame.left, frame.right);
+            let _ = writeln!(
+                out,
+                "<line class=\"reference\" x1=\"{}\" x2=\"{}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>",
+                frame.left, frame.right
+            );
         }
         for line in self.lines.iter().rev() {
             let mut path = String::new();
@@ -271,7 +400,13 @@ impl Chart {
             for (x, value) in self.x.iter().zip(&line.values) {
                 match value {
                     Some(value) => {
-                        let _ = write!(path, "{}{:.1} {:.1}", if pen_down { 'L' } else { 'M' }, frame.x(*x), frame.y(*value));
+                        let _ = write!(
+                            path,
+                            "{}{:.1} {:.1}",
+                            if pen_down { 'L' } else { 'M' },
+                            frame.x(*x),
+                            frame.y(*value)
+                        );
                         pen_down = true;
                     }
                     None => pen_down = false,
@@ -286,8 +421,17 @@ impl Chart {
         if let Some((value, name)) = &self.reference {
             let y = frame.y(*value);
             // Below the line unless that would leave the chart.
-            let label_y = if y + 18.0 < frame.bottom { y + 16.0 } else { y - 7.0 };
-            let _ = writeln!(out, "<text class=\"label\" x=\"{}\" y=\"{label_y:.1}\" text-anchor=\"end\">{}</text>", frame.right - 4.0, escape(name));
+            let label_y = if y + 18.0 < frame.bottom {
+                y + 16.0
+            } else {
+                y - 7.0
+            };
+            let _ = writeln!(
+                out,
+                "<text class=\"label\" x=\"{}\" y=\"{label_y:.1}\" text-anchor=\"end\">{}</text>",
+                frame.right - 4.0,
+                escape(name)
+            );
         }
     }
 
@@ -297,8 +441,16 @@ impl Chart {
             Scale::Linear => round_ticks(low, high, self.quantity.round_step((high - low) / 5.0)),
             Scale::Logarithmic => {
                 let (first, last) = (low.log10().round() as i32, high.log10().round() as i32);
-                let between: &[f64] = if last - first <= 2 { &[1.0, 2.0, 5.0] } else { &[1.0] };
-                let all = (first..=last).flat_map(|power| between.iter().map(move |factor| factor * 10_f64.powi(power)));
+                let between: &[f64] = if last - first <= 2 {
+                    &[1.0, 2.0, 5.0]
+                } else {
+                    &[1.0]
+                };
+                let all = (first..=last).flat_map(|power| {
+                    between
+                        .iter()
+                        .map(move |factor| factor * 10_f64.powi(power))
+                });
                 all.filter(|value| *value <= high * 1.001).collect()
             }
         }
@@ -313,7 +465,11 @@ impl Chart {
         let step = Quantity::Number.round_step((high - low) / wanted);
         let ticks = round_ticks(low, high, step);
         let fits = |value: &f64| frame.x(*value) <= frame.right + 1.0;
-        ticks.into_iter().filter(fits).map(|value| (value, format::axis(value))).collect()
+        ticks
+            .into_iter()
+            .filter(fits)
+            .map(|value| (value, format::axis(value)))
+            .collect()
     }
 
     /// What the readout shows, as JSON that cannot end the script element early.
@@ -327,14 +483,23 @@ impl Chart {
                 serde_json::json!({ "name": line.name, "text": line.values.iter().map(text).collect::<Vec<_>>() })
             })
             .collect();
-        let px: Vec<f64> = self.x.iter().map(|x| (frame.x(*x) * 10.0).round() / 10.0).collect();
-        serde_json::json!({ "px": px, "x": self.x_readout, "series": series }).to_string().replace('<', "\\u003c")
+        let px: Vec<f64> = self
+            .x
+            .iter()
+            .map(|x| (frame.x(*x) * 10.0).round() / 10.0)
+            .collect();
+        serde_json::json!({ "px": px, "x": self.x_readout, "series": series })
+            .to_string()
+            .replace('<', "\\u003c")
     }
 }
 
 fn round_ticks(low: f64, high: f64, step: f64) -> Vec<f64> {
     let first = (low / step).ceil();
-    (0..50).map(|number| (first + f64::from(number)) * step).take_while(|value| *value <= high * 1.000_001).collect()
+    (0..50)
+        .map(|number| (first + f64::from(number)) * step)
+        .take_while(|value| *value <= high * 1.000_001)
+        .collect()
 }
 
 #[cfg(test)]
@@ -353,7 +518,11 @@ mod tests {
             x_ticks: None,
             y_title: "y".to_owned(),
             quantity: Quantity::Number,
-            lines: vec![Line { name: "n".to_owned(), colour: 1, values }],
+            lines: vec![Line {
+                name: "n".to_owned(),
+                colour: 1,
+                values,
+            }],
             band: None,
             reference: None,
             warmup_end: 0.0,
@@ -371,7 +540,13 @@ mod tests {
 
     #[test]
     fn zeros_gaps_and_emptiness_give_finite_coordinates() {
-        for values in [vec![], vec![None], vec![Some(0.0)], vec![Some(0.0), None, Some(1e9)], vec![Some(5.0); 3]] {
+        for values in [
+            vec![],
+            vec![None],
+            vec![Some(0.0)],
+            vec![Some(0.0), None, Some(1e9)],
+            vec![Some(5.0); 3],
+        ] {
             let html = chart(values).render();
             assert!(!html.contains("NaN") && !html.contains("inf"), "{html}");
         }
@@ -389,7 +564,10 @@ mod tests {
 
     #[test]
     fn ticks_are_round() {
-        assert_eq!(round_ticks(0.0, 53_000.0, Quantity::Number.round_step(53_000.0 / 5.0)), [0.0, 20_000.0, 40_000.0]);
+        assert_eq!(
+            round_ticks(0.0, 53_000.0, Quantity::Number.round_step(53_000.0 / 5.0)),
+            [0.0, 20_000.0, 40_000.0]
+        );
         assert_eq!(Quantity::Bytes.tick(1_073_741_824.0), "1 GiB");
         assert_eq!(Quantity::LatencyUs.tick(2_500.0), "2.5 ms");
     }

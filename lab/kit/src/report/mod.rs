@@ -31,7 +31,11 @@ pub fn page(result: &RunResult) -> String {
         tables::write_tiles(&mut out, result, step);
         out.push_str("</div>\n");
         tables::write_warnings(&mut out, result);
-        let _ = writeln!(out, "<h2>Step {} over time</h2>\n<div class=\"charts\">", escape(&step.name));
+        let _ = writeln!(
+            out,
+            "<h2>Step {} over time</h2>\n<div class=\"charts\">",
+            escape(&step.name)
+        );
         for chart in charts::of_step(result, step) {
             out.push_str(&chart.render());
         }
@@ -53,9 +57,20 @@ pub fn page(result: &RunResult) -> String {
 
 fn write_header(out: &mut String, result: &RunResult) {
     let run = &result.run;
-    let pill = if run.complete { "<span class=\"pill good\">complete</span>" } else { "<span class=\"pill bad\">ended early</span>" };
-    let is_wrong = result.checks.iter().any(|check| check.passed == Some(false));
-    let wrong = if is_wrong { "<span class=\"pill bad\">work done wrong</span>" } else { "" };
+    let pill = if run.complete {
+        "<span class=\"pill good\">complete</span>"
+    } else {
+        "<span class=\"pill bad\">ended early</span>"
+    };
+    let is_wrong = result
+        .checks
+        .iter()
+        .any(|check| check.passed == Some(false));
+    let wrong = if is_wrong {
+        "<span class=\"pill bad\">work done wrong</span>"
+    } else {
+        ""
+    };
     let _ = writeln!(
         out,
         "<div class=\"eyebrow\">{pill}{wrong}<span>quarry-lab</span><span>workload {}, preset {}</span><span>{}</span></div>\n<h1>{}</h1>",
@@ -65,9 +80,18 @@ fn write_header(out: &mut String, result: &RunResult) {
         escape(&run.title),
     );
     if let Some(step) = result.main_step() {
-        let _ = writeln!(out, "<p class=\"verdict\">{}</p>", escape(&verdict(result, step)));
+        let _ = writeln!(
+            out,
+            "<p class=\"verdict\">{}</p>",
+            escape(&verdict(result, step))
+        );
     }
-    let _ = writeln!(out, "<p class=\"muted\">{} {}</p>", escape(&run.about), escape(&run.source));
+    let _ = writeln!(
+        out,
+        "<p class=\"muted\">{} {}</p>",
+        escape(&run.about),
+        escape(&run.source)
+    );
 }
 
 /// The run in one or two sentences.
@@ -78,14 +102,22 @@ fn verdict(result: &RunResult, step: &StepResult) -> String {
         1 => "1 secondary index".to_owned(),
         count => format!("{count} secondary indexes"),
     };
-    let how = if step.batch > 1 { format!("in batches of {}, {indexes}", step.batch) } else { indexes };
+    let how = if step.batch > 1 {
+        format!("in batches of {}, {indexes}", step.batch)
+    } else {
+        indexes
+    };
     let mut out = format!(
         "{} {} per second on average over {}, from {} {} ({how}), against {}.",
         format::number(step.rate.average),
         step.unit,
         format::seconds(step.seconds),
         step.clients,
-        if step.clients == 1 { "client" } else { "clients" },
+        if step.clients == 1 {
+            "client"
+        } else {
+            "clients"
+        },
         result.target.name(),
     );
     if let Some(reason) = &result.run.stopped_because {

@@ -31,8 +31,15 @@ pub(super) fn write_tiles(out: &mut String, result: &RunResult, step: &StepResul
 
 fn tiles(result: &RunResult, step: &StepResult) -> Vec<Tile> {
     let one = step.part.unit_one();
-    let percentile = |wanted: f64| step.latency.percentiles_us.iter().find(|(percentile, _)| *percentile == wanted).map(|(_, us)| *us);
-    let latency = |wanted: f64| percentile(wanted).map_or_else(|| "–".to_owned(), format::latency_us);
+    let percentile = |wanted: f64| {
+        step.latency
+            .percentiles_us
+            .iter()
+            .find(|(percentile, _)| *percentile == wanted)
+            .map(|(_, us)| *us)
+    };
+    let latency =
+        |wanted: f64| percentile(wanted).map_or_else(|| "–".to_owned(), format::latency_us);
     let optional = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), format::number);
     let p99 = latency(99.0);
     let (p99, p99_unit) = p99.split_once(' ').unwrap_or((&p99, ""));
@@ -41,14 +48,22 @@ fn tiles(result: &RunResult, step: &StepResult) -> Vec<Tile> {
             label: "Average throughput".to_owned(),
             value: format::number(step.rate.average),
             unit: format!("{}/s", step.unit),
-            sub: format!("median {}, lowest {}", format::number(step.rate.median), format::number(step.rate.min)),
+            sub: format!(
+                "median {}, lowest {}",
+                format::number(step.rate.median),
+                format::number(step.rate.min)
+            ),
             class: "",
         },
         Tile {
             label: "Latency of a call, p99".to_owned(),
             value: p99.to_owned(),
             unit: p99_unit.to_owned(),
-            sub: format!("median {}, longest {}", latency(50.0), format::latency_us(step.latency.max_us)),
+            sub: format!(
+                "median {}, longest {}",
+                latency(50.0),
+                format::latency_us(step.latency.max_us)
+            ),
             class: "",
         },
     ];
@@ -59,50 +74,126 @@ fn tiles(result: &RunResult, step: &StepResult) -> Vec<Tile> {
                 format::number(server.cpu_cores),
                 optional(server.switches_per_op)
             );
-            out.push(Tile { label: format!("Server CPU per {one}"), value: optional(server.cpu_us_per_op), unit: "µs".to_owned(), sub: cpu, class: "" });
+            out.push(Tile {
+                label: format!("Server CPU per {one}"),
+                value: optional(server.cpu_us_per_op),
+                unit: "µs".to_owned(),
+                sub: cpu,
+                class: "",
+            });
             let read = format!("{} KB read", optional(server.read_kb_per_op));
-            out.push(Tile { label: format!("Server writes per {one}"), value: optional(server.write_kb_per_op), unit: "KB".to_owned(), sub: read, class: "" });
+            out.push(Tile {
+                label: format!("Server writes per {one}"),
+                value: optional(server.write_kb_per_op),
+                unit: "KB".to_owned(),
+                sub: read,
+                class: "",
+            });
         }
         None => {
-            let reason = result.target.not_watched_because.clone().unwrap_or_else(|| "not seen".to_owned());
-            out.push(Tile { label: format!("Server CPU per {one}"), value: "–".to_owned(), unit: String::new(), sub: reason, class: "" });
+            let reason = result
+                .target
+                .not_watched_because
+                .clone()
+                .unwrap_or_else(|| "not seen".to_owned());
+            out.push(Tile {
+                label: format!("Server CPU per {one}"),
+                value: "–".to_owned(),
+                unit: String::new(),
+                sub: reason,
+                class: "",
+            });
         }
     }
-    let lab = format!("{} CPUs busy on the lab's side", format::number(step.client.cpu_cores));
-    out.push(Tile { label: format!("Lab CPU per {one}"), value: optional(step.client.cpu_us_per_op), unit: "µs".to_owned(), sub: lab, class: "" });
+    let lab = format!(
+        "{} CPUs busy on the lab's side",
+        format::number(step.client.cpu_cores)
+    );
+    out.push(Tile {
+        label: format!("Lab CPU per {one}"),
+        value: optional(step.client.cpu_us_per_op),
+        unit: "µs".to_owned(),
+        sub: lab,
+        class: "",
+    });
     let stalled = step.stalls.seconds_below_10_percent;
     out.push(Tile {
         label: "Stalled".to_owned(),
         value: format::number(stalled),
         unit: "s".to_owned(),
-        sub: format!("below 10 % of the median; below half: {}", format::seconds(step.stalls.seconds_below_50_percent)),
+        sub: format!(
+            "below 10 % of the median; below half: {}",
+            format::seconds(step.stalls.seconds_below_50_percent)
+        ),
         class: if stalled > 0.0 { "bad" } else { "" },
     });
     if let Some(bytes) = step.sizes.bytes_per_document {
-        let documents = step.sizes.documents.map_or_else(String::new, |count| format!("{} documents", format::count(count)));
-        out.push(Tile { label: "Stored per document".to_owned(), value: format::number(bytes), unit: "bytes".to_owned(), sub: documents, class: "" });
+        let documents = step.sizes.documents.map_or_else(String::new, |count| {
+            format!("{} documents", format::count(count))
+        });
+        out.push(Tile {
+            label: "Stored per document".to_owned(),
+            value: format::number(bytes),
+            unit: "bytes".to_owned(),
+            sub: documents,
+            class: "",
+        });
     }
     out.push(check_tile(result));
     out
 }
 
 fn check_tile(result: &RunResult) -> Tile {
-    let wrong = result.checks.iter().find(|check| check.passed == Some(false));
-    let asked = result.checks.iter().filter(|check| check.passed.is_some()).count();
+    let wrong = result
+        .checks
+        .iter()
+        .find(|check| check.passed == Some(false));
+    let asked = result
+        .checks
+        .iter()
+        .filter(|check| check.passed.is_some())
+        .count();
     let (value, sub, class) = match (wrong, asked) {
-        (Some(check), _) => ("wrong".to_owned(), format!("expected {}, found {}", check.expected, check.found), "bad"),
-        (None, 0) => ("not checked".to_owned(), "see the checks below".to_owned(), ""),
-        (None, 1) => ("right".to_owned(), "counted what was acknowledged".to_owned(), "good"),
+        (Some(check), _) => (
+            "wrong".to_owned(),
+            format!("expected {}, found {}", check.expected, check.found),
+            "bad",
+        ),
+        (None, 0) => (
+            "not checked".to_owned(),
+            "see the checks below".to_owned(),
+            "",
+        ),
+        (None, 1) => (
+            "right".to_owned(),
+            "counted what was acknowledged".to_owned(),
+            "good",
+        ),
         (None, count) => ("right".to_owned(), format!("{count} checks passed"), "good"),
     };
-    Tile { label: "Work done".to_owned(), value, unit: String::new(), sub, class }
+    Tile {
+        label: "Work done".to_owned(),
+        value,
+        unit: String::new(),
+        sub,
+        class,
+    }
 }
 
 /// Warnings and failed checks, before anyone reads a chart.
 pub(super) fn write_warnings(out: &mut String, result: &RunResult) {
-    let failed = result.checks.iter().filter(|check| check.passed == Some(false));
-    let failed: Vec<String> =
-        failed.map(|check| format!("Check failed: {}. Expected {}, found {}.", check.name, check.expected, check.found)).collect();
+    let failed = result
+        .checks
+        .iter()
+        .filter(|check| check.passed == Some(false));
+    let failed: Vec<String> = failed
+        .map(|check| {
+            format!(
+                "Check failed: {}. Expected {}, found {}.",
+                check.name, check.expected, check.found
+            )
+        })
+        .collect();
     if failed.is_empty() && result.warnings.is_empty() {
         return;
     }
@@ -118,9 +209,18 @@ pub(super) fn write_warnings(out: &mut String, result: &RunResult) {
 
 /// A card with rows of name and value.
 fn write_card(out: &mut String, title: &str, class: &str, rows: &[(String, String)]) {
-    let _ = writeln!(out, "<div class=\"card\"><h3>{}</h3><table class=\"{class}\"><tbody>", escape(title));
+    let _ = writeln!(
+        out,
+        "<div class=\"card\"><h3>{}</h3><table class=\"{class}\"><tbody>",
+        escape(title)
+    );
     for (name, value) in rows {
-        let _ = writeln!(out, "<tr><th scope=\"row\">{}</th><td>{}</td></tr>", escape(name), escape(value));
+        let _ = writeln!(
+            out,
+            "<tr><th scope=\"row\">{}</th><td>{}</td></tr>",
+            escape(name),
+            escape(value)
+        );
     }
     out.push_str("</tbody></table></div>\n");
 }
@@ -131,25 +231,58 @@ fn row(name: impl Into<String>, value: impl Into<String>) -> (String, String) {
 
 /// Percentiles, buckets, evenness and cost of one step.
 pub(super) fn write_step(out: &mut String, step: &StepResult) {
-    let _ = writeln!(out, "<h2>Step {} in numbers</h2>\n<div class=\"columns\">", escape(&step.name));
+    let _ = writeln!(
+        out,
+        "<h2>Step {} in numbers</h2>\n<div class=\"columns\">",
+        escape(&step.name)
+    );
     let latency = &step.latency;
     let mut rows = vec![row("mean", format::latency_us(latency.mean_us))];
-    rows.extend(latency.percentiles_us.iter().map(|(percentile, us)| row(format!("{percentile} %"), format::latency_us(*us))));
+    rows.extend(
+        latency
+            .percentiles_us
+            .iter()
+            .map(|(percentile, us)| row(format!("{percentile} %"), format::latency_us(*us))),
+    );
     rows.push(row("longest", format::latency_us(latency.max_us)));
     write_card(out, "Latency of a call", "right", &rows);
     write_buckets(out, step);
     write_card(out, "Evenness", "right", &evenness(step));
-    write_card(out, &format!("Cost per {}", step.part.unit_one()), "right", &costs(step));
+    write_card(
+        out,
+        &format!("Cost per {}", step.part.unit_one()),
+        "right",
+        &costs(step),
+    );
     out.push_str("</div>\n");
 }
 
 fn write_buckets(out: &mut String, step: &StepResult) {
     out.push_str("<div class=\"card\"><h3>Response times</h3><table><thead><tr><th>up to</th><th colspan=\"2\">share of calls</th></tr></thead><tbody>\n");
-    let names = BUCKET_BOUNDS_US.iter().map(|us| format::latency_us(*us as f64).replace(".00 ", " ").replace(".0 ", " "));
-    for (name, percent) in names.chain(["more".to_owned()]).zip(&step.latency.bucket_percent) {
-        let text = if *percent > 0.0 && *percent < 0.01 { "< 0.01 %".to_owned() } else { format!("{percent:.2} %") };
-        let bar = if *percent > 0.0 { format!("<div class=\"bar\" style=\"width:{percent:.2}%\"></div>") } else { String::new() };
-        let _ = writeln!(out, "<tr><th scope=\"row\">{}</th><td>{text}</td><td class=\"wide\">{bar}</td></tr>", escape(&name));
+    let names = BUCKET_BOUNDS_US.iter().map(|us| {
+        format::latency_us(*us as f64)
+            .replace(".00 ", " ")
+            .replace(".0 ", " ")
+    });
+    for (name, percent) in names
+        .chain(["more".to_owned()])
+        .zip(&step.latency.bucket_percent)
+    {
+        let text = if *percent > 0.0 && *percent < 0.01 {
+            "< 0.01 %".to_owned()
+        } else {
+            format!("{percent:.2} %")
+        };
+        let bar = if *percent > 0.0 {
+            format!("<div class=\"bar\" style=\"width:{percent:.2}%\"></div>")
+        } else {
+            String::new()
+        };
+        let _ = writeln!(
+            out,
+            "<tr><th scope=\"row\">{}</th><td>{text}</td><td class=\"wide\">{bar}</td></tr>",
+            escape(&name)
+        );
     }
     out.push_str("</tbody></table></div>\n");
 }
@@ -161,21 +294,49 @@ fn evenness(step: &StepResult) -> Vec<(String, String)> {
         row("average", per_second(rate.average)),
         row("sum of client rates", per_second(rate.sum_of_clients)),
         row("median second", per_second(rate.median)),
-        row("reached in 95 % of seconds", per_second(rate.met_in_95_percent)),
-        row("reached in 99 % of seconds", per_second(rate.met_in_99_percent)),
-        row("slowest, fastest second", format!("{}, {}", per_second(rate.min), per_second(rate.max))),
+        row(
+            "reached in 95 % of seconds",
+            per_second(rate.met_in_95_percent),
+        ),
+        row(
+            "reached in 99 % of seconds",
+            per_second(rate.met_in_99_percent),
+        ),
+        row(
+            "slowest, fastest second",
+            format!("{}, {}", per_second(rate.min), per_second(rate.max)),
+        ),
         row("standard deviation", per_second(rate.stddev)),
         row("variance", format::number(rate.variance)),
     ];
     if let Some(share) = rate.coefficient_of_variation {
-        rows.push(row("coefficient of variation", format!("{} %", format::number(share * 100.0))));
+        rows.push(row(
+            "coefficient of variation",
+            format!("{} %", format::number(share * 100.0)),
+        ));
     }
     if let Some(slope) = rate.slope_percent_per_doubling {
-        rows.push(row("change per doubling", format!("{} %", format::number(slope))));
+        rows.push(row(
+            "change per doubling",
+            format!("{} %", format::number(slope)),
+        ));
     }
-    rows.push(row("seconds without any", format::seconds(stalls.seconds_without_ops)));
-    rows.push(row("stalls, longest", format!("{}, {}", stalls.count, format::seconds(stalls.longest_seconds))));
-    rows.push(row("clients finished within", format::seconds(step.finish.skew_seconds)));
+    rows.push(row(
+        "seconds without any",
+        format::seconds(stalls.seconds_without_ops),
+    ));
+    rows.push(row(
+        "stalls, longest",
+        format!(
+            "{}, {}",
+            stalls.count,
+            format::seconds(stalls.longest_seconds)
+        ),
+    ));
+    rows.push(row(
+        "clients finished within",
+        format::seconds(step.finish.skew_seconds),
+    ));
     rows
 }
 
@@ -183,7 +344,12 @@ fn costs(step: &StepResult) -> Vec<(String, String)> {
     let mut rows = Vec::new();
     let mut push = |name: &str, value: Option<f64>, unit: &str| {
         if let Some(value) = value {
-            rows.push(row(name, format!("{} {unit}", format::number(value)).trim().to_owned()));
+            rows.push(row(
+                name,
+                format!("{} {unit}", format::number(value))
+                    .trim()
+                    .to_owned(),
+            ));
         }
     };
     if let Some(server) = &step.server {
@@ -201,16 +367,26 @@ fn costs(step: &StepResult) -> Vec<(String, String)> {
         push("device read", device.read_kb_per_op, "KB");
         push("device wrote", device.write_kb_per_op, "KB");
     }
-    push("machine CPU, old form", step.host.busy_percent_per_op_millionths, "%·10⁻⁶");
+    push(
+        "machine CPU, old form",
+        step.host.busy_percent_per_op_millionths,
+        "%·10⁻⁶",
+    );
     if let Some(server) = &step.server {
-        rows.push(row("server memory, highest", format::bytes(server.rss_bytes_max as f64)));
+        rows.push(row(
+            "server memory, highest",
+            format::bytes(server.rss_bytes_max as f64),
+        ));
     }
-    rows.push(row("machine busy, stolen, waiting", format!(
-        "{}, {}, {} %",
-        format::number(step.host.busy_percent),
-        format::number(step.host.steal_percent),
-        format::number(step.host.io_wait_percent)
-    )));
+    rows.push(row(
+        "machine busy, stolen, waiting",
+        format!(
+            "{}, {}, {} %",
+            format::number(step.host.busy_percent),
+            format::number(step.host.steal_percent),
+            format::number(step.host.io_wait_percent)
+        ),
+    ));
     rows
 }
 
@@ -223,22 +399,45 @@ pub(super) fn write_run(out: &mut String, result: &RunResult) {
         row("rows", format::count(settings.rows)),
         row("clients", settings.clients.to_string()),
         row("batch", settings.batch.to_string()),
-        row("seconds", settings.seconds.map_or_else(|| "until all rows are stored".to_owned(), |seconds| seconds.to_string())),
+        row(
+            "seconds",
+            settings.seconds.map_or_else(
+                || "until all rows are stored".to_owned(),
+                |seconds| seconds.to_string(),
+            ),
+        ),
         row("warm-up seconds", settings.warmup_seconds.to_string()),
         row("secondary indexes", settings.indexes.to_string()),
-        row("pacing", settings.rate.map_or_else(|| "closed loop".to_owned(), |rate| format!("open loop, {rate}/s"))),
+        row(
+            "pacing",
+            settings.rate.map_or_else(
+                || "closed loop".to_owned(),
+                |rate| format!("open loop, {rate}/s"),
+            ),
+        ),
         row("write concern", result.target.write_concern.clone()),
         row("seed", result.run.seed.to_string()),
     ];
     let changed = &result.changed_from_paper;
-    rows.push(row("not as in the paper preset", if changed.is_empty() { "nothing".to_owned() } else { changed.join("; ") }));
+    rows.push(row(
+        "not as in the paper preset",
+        if changed.is_empty() {
+            "nothing".to_owned()
+        } else {
+            changed.join("; ")
+        },
+    ));
     write_card(out, "Settings", "", &rows);
     write_card(out, "Server", "", &server_rows(result));
     write_card(out, "Machine", "", &machine_rows(result));
     let checks: Vec<(String, String)> = result.checks.iter().map(check_row).collect();
     write_card(out, "Checks", "", &checks);
     out.push_str("</div>\n");
-    let _ = writeln!(out, "<h2>Command</h2>\n<div class=\"card\"><pre>{}</pre></div>", escape(&result.run.command_line));
+    let _ = writeln!(
+        out,
+        "<h2>Command</h2>\n<div class=\"card\"><pre>{}</pre></div>",
+        escape(&result.run.command_line)
+    );
 }
 
 fn check_row(check: &crate::result::Check) -> (String, String) {
@@ -247,7 +446,10 @@ fn check_row(check: &crate::result::Check) -> (String, String) {
         Some(false) => "WRONG",
         None => "not checked",
     };
-    let mut text = format!("{verdict}: expected {}, found {}", check.expected, check.found);
+    let mut text = format!(
+        "{verdict}: expected {}, found {}",
+        check.expected, check.found
+    );
     if !check.remark.is_empty() {
         let _ = write!(text, " ({})", check.remark);
     }
@@ -261,11 +463,23 @@ fn write_steps(out: &mut String, result: &RunResult) {
     );
     for step in &result.steps {
         let at = |wanted: f64| {
-            let found = step.latency.percentiles_us.iter().find(|(percentile, _)| *percentile == wanted);
+            let found = step
+                .latency
+                .percentiles_us
+                .iter()
+                .find(|(percentile, _)| *percentile == wanted);
             found.map_or_else(|| "–".to_owned(), |(_, us)| format::latency_us(*us))
         };
-        let us = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| format!("{} µs", format::number(value)));
-        let stored = step.sizes.storage_bytes.map(|bytes| bytes + step.sizes.index_bytes.unwrap_or(0));
+        let us = |value: Option<f64>| {
+            value.map_or_else(
+                || "–".to_owned(),
+                |value| format!("{} µs", format::number(value)),
+            )
+        };
+        let stored = step
+            .sizes
+            .storage_bytes
+            .map(|bytes| bytes + step.sizes.index_bytes.unwrap_or(0));
         let cells = [
             format!("{} {}", format::count(step.ops), step.unit),
             format::number(step.seconds),
@@ -278,13 +492,26 @@ fn write_steps(out: &mut String, result: &RunResult) {
             stored.map_or_else(|| "–".to_owned(), |bytes| format::bytes(bytes as f64)),
             step.errors.values().sum::<u64>().to_string(),
         ];
-        let cells: String = cells.iter().map(|cell| format!("<td>{}</td>", escape(cell))).collect();
-        let _ = writeln!(out, "<tr><th scope=\"row\">{}</th>{cells}</tr>", escape(&step.name));
+        let cells: String = cells
+            .iter()
+            .map(|cell| format!("<td>{}</td>", escape(cell)))
+            .collect();
+        let _ = writeln!(
+            out,
+            "<tr><th scope=\"row\">{}</th>{cells}</tr>",
+            escape(&step.name)
+        );
     }
     out.push_str("</tbody></table>\n");
     for step in &result.steps {
         for (kind, count) in &step.errors {
-            let _ = writeln!(out, "<p class=\"muted\">Step {}: {} × {}</p>", escape(&step.name), format::count(*count), escape(kind));
+            let _ = writeln!(
+                out,
+                "<p class=\"muted\">Step {}: {} × {}</p>",
+                escape(&step.name),
+                format::count(*count),
+                escape(kind)
+            );
         }
     }
     out.push_str("</div>\n");
@@ -292,8 +519,13 @@ fn write_steps(out: &mut String, result: &RunResult) {
 
 fn server_rows(result: &RunResult) -> Vec<(String, String)> {
     let target = &result.target;
-    let mut rows = vec![row("target", target.uri.clone()), row("product", target.product.clone()), row("version", target.version.clone())];
-    let mut optional = |name: &str, value: Option<String>| rows.extend(value.map(|value| row(name, value)));
+    let mut rows = vec![
+        row("target", target.uri.clone()),
+        row("product", target.product.clone()),
+        row("version", target.version.clone()),
+    ];
+    let mut optional =
+        |name: &str, value: Option<String>| rows.extend(value.map(|value| row(name, value)));
     optional("storage engine", target.storage_engine.clone());
     optional("process", target.pid.map(|pid| pid.to_string()));
     optional("process not watched", target.not_watched_because.clone());
@@ -301,32 +533,78 @@ fn server_rows(result: &RunResult) -> Vec<(String, String)> {
     optional("device", target.device.clone());
     if let Some(step) = result.steps.last() {
         optional("documents", step.sizes.documents.map(format::count));
-        optional("BSON size", step.sizes.data_bytes.map(|bytes| format::bytes(bytes as f64)));
-        optional("records on storage", step.sizes.storage_bytes.map(|bytes| format::bytes(bytes as f64)));
-        optional("indexes on storage", step.sizes.index_bytes.map(|bytes| format::bytes(bytes as f64)));
-        optional("data directory size", step.sizes.directory_bytes.map(|bytes| format::bytes(bytes as f64)));
+        optional(
+            "BSON size",
+            step.sizes
+                .data_bytes
+                .map(|bytes| format::bytes(bytes as f64)),
+        );
+        optional(
+            "records on storage",
+            step.sizes
+                .storage_bytes
+                .map(|bytes| format::bytes(bytes as f64)),
+        );
+        optional(
+            "indexes on storage",
+            step.sizes
+                .index_bytes
+                .map(|bytes| format::bytes(bytes as f64)),
+        );
+        optional(
+            "data directory size",
+            step.sizes
+                .directory_bytes
+                .map(|bytes| format::bytes(bytes as f64)),
+        );
     }
     rows
 }
 
 fn machine_rows(result: &RunResult) -> Vec<(String, String)> {
     let machine = &result.environment;
-    let load: Vec<String> = machine.load_average.iter().map(|load| format!("{load:.2}")).collect();
+    let load: Vec<String> = machine
+        .load_average
+        .iter()
+        .map(|load| format!("{load:.2}"))
+        .collect();
     let mut rows = vec![
         row("CPU", machine.cpu_model.clone()),
         row("CPUs", machine.cpus.to_string()),
-        row("memory", format!("{}, {} available", format::bytes(machine.memory_bytes as f64), format::bytes(machine.memory_available_bytes as f64))),
+        row(
+            "memory",
+            format!(
+                "{}, {} available",
+                format::bytes(machine.memory_bytes as f64),
+                format::bytes(machine.memory_available_bytes as f64)
+            ),
+        ),
         row("swap in use", format::bytes(machine.swap_used_bytes as f64)),
         row("load before", load.join(", ")),
         row("kernel", machine.kernel.clone()),
         row("file system", machine.filesystem.clone()),
-        row("lab", format!("{} build, version {}", machine.lab_profile, machine.lab_version)),
+        row(
+            "lab",
+            format!(
+                "{} build, version {}",
+                machine.lab_profile, machine.lab_version
+            ),
+        ),
         row("driver", machine.driver.clone()),
     ];
-    let mut optional = |name: &str, value: Option<String>| rows.extend(value.map(|value| row(name, value)));
-    optional("memory limit", machine.memory_limit_bytes.map(|bytes| format::bytes(bytes as f64)));
+    let mut optional =
+        |name: &str, value: Option<String>| rows.extend(value.map(|value| row(name, value)));
+    optional(
+        "memory limit",
+        machine
+            .memory_limit_bytes
+            .map(|bytes| format::bytes(bytes as f64)),
+    );
     optional("frequency governor", machine.cpu_governor.clone());
     optional("huge pages", machine.huge_pages.clone());
-    optional("read-ahead", machine.read_ahead_kb.map(|kb| format!("{kb} KB")));
+    optional(
+        "read-ahead",
+        machine.read_ahead_kb.map(|kb| format!("{kb} KB")),
+    );
     rows
 }

@@ -65,7 +65,11 @@ impl Fake {
     /// Documents of a collection, without what differs between runs.
     pub(crate) fn documents(&self, collection: &str) -> Vec<Document> {
         let state = self.state.lock().unwrap();
-        let mut out = state.collections.get(collection).cloned().unwrap_or_default();
+        let mut out = state
+            .collections
+            .get(collection)
+            .cloned()
+            .unwrap_or_default();
         for document in &mut out {
             if document.get_object_id("_id").is_ok() {
                 document.remove("_id");
@@ -81,17 +85,31 @@ impl Fake {
 
     /// Puts a document there before the lab comes.
     pub(crate) fn store(&self, collection: &str, document: Document) {
-        self.state.lock().unwrap().collections.entry(collection.to_owned()).or_default().push(document);
+        self.state
+            .lock()
+            .unwrap()
+            .collections
+            .entry(collection.to_owned())
+            .or_default()
+            .push(document);
     }
 }
 
 fn serve(mut stream: TcpStream, state: &Mutex<State>, faults: Faults) {
     while let Some((id, code, body)) = read_message(&mut stream) {
-        let Some(command) = parse(code, &body) else { return };
-        let Some(reply) = answer(&command, &mut state.lock().unwrap(), faults) else { return };
+        let Some(command) = parse(code, &body) else {
+            return;
+        };
+        let Some(reply) = answer(&command, &mut state.lock().unwrap(), faults) else {
+            return;
+        };
         let bytes = reply.to_vec().unwrap();
         let mut out = Vec::new();
-        let head: &[u8] = if code == 2_013 { &[0, 0, 0, 0, 0] } else { &[8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0] };
+        let head: &[u8] = if code == 2_013 {
+            &[0, 0, 0, 0, 0]
+        } else {
+            &[8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0]
+        };
         let length = 16 + head.len() + bytes.len();
         for number in [length as i32, 0, id, if code == 2_013 { 2_013 } else { 1 }] {
             out.extend(number.to_le_bytes());
@@ -117,7 +135,10 @@ fn read_message(stream: &mut TcpStream) -> Option<(i32, i32, Vec<u8>)> {
 fn parse(code: i32, body: &[u8]) -> Option<Document> {
     let document_at = |at: usize| {
         let length = i32::from_le_bytes(body.get(at..at + 4)?.try_into().ok()?) as usize;
-        Some((Document::from_reader(body.get(at..at + length)?).ok()?, at + length))
+        Some((
+            Document::from_reader(body.get(at..at + length)?).ok()?,
+            at + length,
+        ))
     };
     if code == 2_004 {
         let name_end = 4 + body.get(4..)?.iter().position(|byte| *byte == 0)?;
@@ -135,7 +156,9 @@ fn parse(code: i32, body: &[u8]) -> Option<Document> {
                 at = next;
             }
             _ => {
-                let end = at + 1 + i32::from_le_bytes(body.get(at + 1..at + 5)?.try_into().ok()?) as usize;
+                let end = at
+                    + 1
+                    + i32::from_le_bytes(body.get(at + 1..at + 5)?.try_into().ok()?) as usize;
                 let name_end = at + 5 + body.get(at + 5..)?.iter().position(|byte| *byte == 0)?;
                 let name = String::from_utf8(body[at + 5..name_end].to_vec()).ok()?;
                 let mut items = Vec::new();
@@ -153,7 +176,12 @@ fn parse(code: i32, body: &[u8]) -> Option<Document> {
 }
 
 fn documents(command: &Document, key: &str) -> Vec<Document> {
-    command.get_array(key).unwrap().iter().map(|item| item.as_document().unwrap().clone()).collect()
+    command
+        .get_array(key)
+        .unwrap()
+        .iter()
+        .map(|item| item.as_document().unwrap().clone())
+        .collect()
 }
 
 fn cursor(first: Vec<Document>) -> Document {
@@ -163,7 +191,13 @@ fn cursor(first: Vec<Document>) -> Document {
 /// None: the server dies.
 fn answer(command: &Document, state: &mut State, faults: Faults) -> Option<Document> {
     let name = command.keys().next().unwrap().to_lowercase();
-    let collection = command.values().next().unwrap().as_str().unwrap_or_default().to_owned();
+    let collection = command
+        .values()
+        .next()
+        .unwrap()
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
     Some(match name.as_str() {
         "hello" | "ismaster" => doc! {
             "isWritablePrimary": true, "ismaster": true, "maxBsonObjectSize": 16_777_216, "maxMessageSizeBytes": 48_000_000,
@@ -176,28 +210,70 @@ fn answer(command: &Document, state: &mut State, faults: Faults) -> Option<Docum
             doc! { "ok": 1.0 }
         }
         "createindexes" => {
-            state.indexes.extend(documents(command, "indexes").iter().map(|index| index.get_str("name").unwrap().to_owned()));
+            state.indexes.extend(
+                documents(command, "indexes")
+                    .iter()
+                    .map(|index| index.get_str("name").unwrap().to_owned()),
+            );
             doc! { "ok": 1.0 }
         }
         "insert" => return insert(command, &collection, state, faults),
-        "count" => doc! { "n": state.collections.get(&collection).map_or(0, Vec::len) as i32, "ok": 1.0 },
+        "count" => {
+            doc! { "n": state.collections.get(&collection).map_or(0, Vec::len) as i32, "ok": 1.0 }
+        }
         "aggregate" => {
-            let stored = state.collections.get(&collection).cloned().unwrap_or_default();
-            let total: i64 = stored.iter().map(|document| i64::from(document.get_i32("k").unwrap_or(0))).sum();
-            let group = documents(command, "pipeline").iter().find_map(|stage| stage.get_document("$group").ok().cloned()).unwrap();
+            let stored = state
+                .collections
+                .get(&collection)
+                .cloned()
+                .unwrap_or_default();
+            let total: i64 = stored
+                .iter()
+                .map(|document| i64::from(document.get_i32("k").unwrap_or(0)))
+                .sum();
+            let group = documents(command, "pipeline")
+                .iter()
+                .find_map(|stage| stage.get_document("$group").ok().cloned())
+                .unwrap();
             let counts = group.get_document("n").is_ok();
-            cursor(vec![if counts { doc! { "_id": 1, "n": stored.len() as i64 } } else { doc! { "_id": null, "total": total } }])
+            cursor(vec![if counts {
+                doc! { "_id": 1, "n": stored.len() as i64 }
+            } else {
+                doc! { "_id": null, "total": total }
+            }])
         }
         "find" => {
-            let id = command.get_document("filter").unwrap().get_i64("_id").unwrap();
+            let id = command
+                .get_document("filter")
+                .unwrap()
+                .get_i64("_id")
+                .unwrap();
             let stored = &state.collections[&collection];
-            cursor(stored.iter().filter(|document| document.get_i64("_id").is_ok_and(|own| own == id)).cloned().collect())
+            cursor(
+                stored
+                    .iter()
+                    .filter(|document| document.get_i64("_id").is_ok_and(|own| own == id))
+                    .cloned()
+                    .collect(),
+            )
         }
         "update" => {
-            let id = documents(command, "updates")[0].get_document("q").unwrap().get_i64("_id").unwrap();
+            let id = documents(command, "updates")[0]
+                .get_document("q")
+                .unwrap()
+                .get_i64("_id")
+                .unwrap();
             state.updates += 1;
-            let skipped = faults.skip_update_every.is_some_and(|every| state.updates.is_multiple_of(every));
-            let found = state.collections.get_mut(&collection).unwrap().iter_mut().find(|document| document.get_i64("_id").is_ok_and(|own| own == id)).unwrap();
+            let skipped = faults
+                .skip_update_every
+                .is_some_and(|every| state.updates.is_multiple_of(every));
+            let found = state
+                .collections
+                .get_mut(&collection)
+                .unwrap()
+                .iter_mut()
+                .find(|document| document.get_i64("_id").is_ok_and(|own| own == id))
+                .unwrap();
             if !skipped {
                 let k = found.get_i32("k").unwrap();
                 found.insert("k", k + 1);
@@ -209,28 +285,50 @@ fn answer(command: &Document, state: &mut State, faults: Faults) -> Option<Docum
             doc! { "count": count, "size": count * 130, "storageSize": count * 60, "totalIndexSize": count * 20, "ok": 1.0 }
         }
         "ping" | "endsessions" => doc! { "ok": 1.0 },
-        other => doc! { "ok": 0.0, "code": 59, "codeName": "CommandNotFound", "errmsg": format!("no such command: '{other}'") },
+        other => {
+            doc! { "ok": 0.0, "code": 59, "codeName": "CommandNotFound", "errmsg": format!("no such command: '{other}'") }
+        }
     })
 }
 
-fn insert(command: &Document, collection: &str, state: &mut State, faults: Faults) -> Option<Document> {
+fn insert(
+    command: &Document,
+    collection: &str,
+    state: &mut State,
+    faults: Faults,
+) -> Option<Document> {
     state.insert_calls += 1;
-    if faults.die_after_inserts.is_some_and(|calls| state.insert_calls > calls) {
+    if faults
+        .die_after_inserts
+        .is_some_and(|calls| state.insert_calls > calls)
+    {
         state.dead = true;
         for connection in &state.connections {
             let _ = connection.shutdown(Shutdown::Both);
         }
         return None;
     }
-    if faults.refuse_after_inserts.is_some_and(|calls| state.insert_calls > calls) {
-        return Some(doc! { "ok": 0.0, "code": 14_031, "codeName": "OutOfDiskSpace", "errmsg": "no space left" });
+    if faults
+        .refuse_after_inserts
+        .is_some_and(|calls| state.insert_calls > calls)
+    {
+        return Some(
+            doc! { "ok": 0.0, "code": 14_031, "codeName": "OutOfDiskSpace", "errmsg": "no space left" },
+        );
     }
     let batch = documents(command, "documents");
     let count = batch.len();
     for document in batch {
         state.inserted += 1;
-        if !faults.lose_every.is_some_and(|every| state.inserted.is_multiple_of(every)) {
-            state.collections.entry(collection.to_owned()).or_default().push(document);
+        if !faults
+            .lose_every
+            .is_some_and(|every| state.inserted.is_multiple_of(every))
+        {
+            state
+                .collections
+                .entry(collection.to_owned())
+                .or_default()
+                .push(document);
         }
     }
     Some(doc! { "n": count as i32, "ok": 1.0 })

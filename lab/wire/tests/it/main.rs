@@ -24,12 +24,23 @@ impl Ended {
 
     fn complaint(&self) -> String {
         let text = String::from_utf8_lossy(&self.output.stderr);
-        text.lines().filter(|line| line.starts_with("quarry-lab: ")).collect::<Vec<_>>().join("\n")
+        text.lines()
+            .filter(|line| line.starts_with("quarry-lab: "))
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 
     fn folder(&self) -> PathBuf {
-        let mut folders: Vec<PathBuf> = std::fs::read_dir(self.out.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
-        assert_eq!(folders.len(), 1, "{folders:?} {}", String::from_utf8_lossy(&self.output.stderr));
+        let mut folders: Vec<PathBuf> = std::fs::read_dir(self.out.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .collect();
+        assert_eq!(
+            folders.len(),
+            1,
+            "{folders:?} {}",
+            String::from_utf8_lossy(&self.output.stderr)
+        );
         folders.remove(0)
     }
 
@@ -39,7 +50,10 @@ impl Ended {
 }
 
 fn lab(words: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_quarry-lab")).args(words).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_quarry-lab"))
+        .args(words)
+        .output()
+        .unwrap()
 }
 
 fn run(workload: &str, target: &str, more: &[&str]) -> Ended {
@@ -49,7 +63,14 @@ fn run(workload: &str, target: &str, more: &[&str]) -> Ended {
 }
 
 fn run_into(out: &Path, workload: &str, target: &str, more: &[&str]) -> Output {
-    let mut words = vec!["run", workload, "--target", target, "--out", out.to_str().unwrap()];
+    let mut words = vec![
+        "run",
+        workload,
+        "--target",
+        target,
+        "--out",
+        out.to_str().unwrap(),
+    ];
     words.extend(more);
     lab(&words)
 }

@@ -2,7 +2,7 @@
 
 use super::{ANY, each_value};
 use crate::Cx;
-use crate::accumulator::numbers::Sum;
+use crate::accumulator::numbers::Mean;
 use crate::expr::{Operator, nary};
 use model::{Result, Value};
 
@@ -10,9 +10,9 @@ pub(super) static OPERATORS: &[Operator] =
     &[Operator { name: "$avg", parse: |cx, name, spec| nary(cx, name, spec, ANY, eval) }];
 
 fn eval<'a>(_: &Cx<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
-    let mut sum = Sum::default();
-    each_value(args, |v| sum.add(&v));
-    Ok(sum.mean())
+    let mut mean = Mean::default();
+    each_value(args, |v| mean.add(&v));
+    Ok(mean.result())
 }
 
 #[cfg(test)]

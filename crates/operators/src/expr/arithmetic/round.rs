@@ -36,14 +36,15 @@ pub(super) fn rounded<'a>(name: &str, v: &[Value<'a>], rounding: Rounding) -> Re
     })
 }
 
+/// 2^63: from there on a double is no long.
+const TWO_63: f64 = 9_223_372_036_854_775_808.0;
+
 fn decimal_place(name: &str, v: &Value<'_>) -> Result<i32> {
     let Some(n) = Number::of(v) else {
         bail!(16004, "precision argument to {name} must be numeric, not {}", v.type_name());
     };
-    if let Number::Double(x) = n {
-        if !(-9.3e18..9.3e18).contains(&x) {
-            bail!(31109, "Can't coerce out of range value {} to long", model::show::Shown(v));
-        }
+    if matches!(n, Number::Double(x) if !(-TWO_63..TWO_63).contains(&x)) {
+        bail!(31109, "Can't coerce out of range value {} to long", model::show::Shown(v));
     }
     let Some(place) = n.to_i64_exact() else {
         bail!(51082, "precision argument to {name} must be a integral value, but is {}", model::show::Shown(v));

@@ -1,5 +1,6 @@
 //! `$bitAnd`, `$bitOr`, `$bitXor` of any number of ints and longs, `$bitNot` of one: int, or long when an operand is one.
-//! Null and missing give null; no operands give the neutral element. 14 other types.
+//! Null and missing give null; no operands give the neutral element. 14 other types (28765 what is no number at all
+//! in `$bitNot`).
 
 use crate::Cx;
 use crate::expr::{Operator, nary, unary};
@@ -44,7 +45,8 @@ fn not<'a>(_: &Cx<'_, 'a>, v: Value<'a>) -> Result<Value<'a>> {
         v if v.is_nullish() => Value::Null,
         Value::Int32(n) => Value::Int32(!n),
         Value::Int64(n) => Value::Int64(!n),
-        _ => bail!(code::TYPE_MISMATCH, "$bitNot only supports int and long, not {}", v.type_name()),
+        v if v.is_number() => bail!(code::TYPE_MISMATCH, "$bitNot only supports int and long, not {}", v.type_name()),
+        v => bail!(28765, "$bitNot only supports numeric types, not {}", v.type_name()),
     })
 }
 
@@ -64,6 +66,7 @@ mod tests {
             (r#"{"$bitNot": 0}"#, "int -1"),
             (r#"{"$bitNot": "$n"}"#, "null null"),
             (r#"{"$bitNot": 1.5}"#, "error 14"),
+            (r#"{"$bitNot": "$s"}"#, "error 28765"),
             (r#"{"$bitNot": [1, 2]}"#, "error 16020"),
         ]);
     }

@@ -8,9 +8,13 @@ use model::{Result, Value, bail};
 pub(super) static OPERATORS: &[Operator] = &[Operator {
     name: "$ifNull",
     parse: |cx, name, spec| {
-        let args = parse_args(cx, name, spec, 0, usize::MAX)?;
+        let mut args = parse_args(cx, name, spec, 0, usize::MAX)?;
         if args.len() < 2 {
             bail!(1257300, "$ifNull needs at least two arguments, had: {}", args.len());
+        }
+        // What follows a constant is never reached, nor may it fail.
+        if let Some(end) = args.iter().position(|e| e.constant().is_some_and(|v| !v.is_nullish())) {
+            args.truncate(end + 1);
         }
         Ok(Box::new(IfNull(args)))
     },
@@ -42,6 +46,8 @@ mod tests {
             (r#"{"$ifNull": ["$missing", "$n", "$a"]}"#, "int 5"),
             (r#"{"$ifNull": ["$n", "$missing"]}"#, "missing MISSING"),
             (r#"{"$ifNull": ["$a", {"$abs": "$s"}]}"#, "int 5"),
+            (r#"{"$ifNull": [1, {"$divide": [1, 0]}]}"#, "int 1"),
+            (r#"{"$ifNull": ["$a", {"$divide": [1, 0]}]}"#, "error 2"),
             (r#"{"$ifNull": [1]}"#, "error 1257300"),
         ]);
     }

@@ -1,6 +1,5 @@
-//! `$meta`: metadata of a document. No source of metadata exists below this room yet, so documents never have any: names
-//! that a query must first provide are refused, the others are missing. Errors: 17307 no string, 17308 unknown name, 40218
-//! metadata that is not available.
+//! `$meta`: metadata of a document, where the stage that made it gave any; missing without. `randVal` is drawn anew. Errors: 17307
+//! no string, 17308 unknown name, 40218 metadata that nothing before provides.
 
 use crate::Cx;
 use crate::expr::{BoxExpr, Expr, Operator, ParseCx};
@@ -8,25 +7,31 @@ use model::{Result, Value, bail};
 
 pub(super) static OPERATORS: &[Operator] = &[Operator { name: "$meta", parse: parse_meta }];
 
-fn parse_meta(_: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) -> Result<BoxExpr> {
+fn parse_meta(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) -> Result<BoxExpr> {
     let Value::String(which) = spec else {
         bail!(17307, "{name} only supports string arguments, found {}", spec.type_name());
     };
     match which {
         "textScore" | "geoNearDistance" | "geoNearPoint" => {
-            bail!(40218, "query requires {which} metadata, but it is not available")
+            if !cx.meta.contains(&which) {
+                bail!(40218, "query requires {which} metadata, but it is not available")
+            }
+            Ok(Box::new(Metadata(which.to_owned())))
         }
         "indexKey" | "randVal" | "recordId" | "score" | "scoreDetails" | "searchHighlights" | "searchScore"
-        | "searchScoreDetails" | "searchSequenceToken" | "sortKey" | "vectorSearchScore" => Ok(Box::new(NoMetadata)),
+        | "searchScoreDetails" | "searchSequenceToken" | "sortKey" | "vectorSearchScore" => Ok(Box::new(Metadata(which.to_owned()))),
         _ => bail!(17308, "Unsupported argument to {name}: {which}"),
     }
 }
 
-struct NoMetadata;
+struct Metadata(String);
 
-impl Expr for NoMetadata {
-    fn eval<'a>(&'a self, _: &Cx<'_, 'a>) -> Result<Value<'a>> {
-        Ok(Value::Missing)
+impl Expr for Metadata {
+    fn eval<'a>(&'a self, cx: &Cx<'_, 'a>) -> Result<Value<'a>> {
+        Ok(match self.0.as_str() {
+            "randVal" => Value::Double(cx.env.random_f64()),
+            name => cx.meta.map_or(Value::Missing, |m| m.field(name)),
+        })
     }
     fn is_volatile(&self) -> bool {
         true

@@ -53,7 +53,7 @@ fn constant_name(name: &str, field: Value<'_>) -> Result<String> {
         Value::String(s) if s.starts_with('$') => {
             bail!(4161108, "A field path reference is not allowed as the 'field' argument of {name}: '{s}'. Use a $literal for a name with a dollar sign")
         }
-        Value::Document(d) => match d.first() {
+        Value::Document(d) if !d.is_empty() => match d.first() {
             Some(("$literal" | "$const", v)) => v,
             _ => bail!(4161106, "{name} requires 'field' to evaluate to a constant, found {d:?}"),
         },
@@ -113,6 +113,7 @@ mod tests {
             ("{'$unsetField': {'field': '$x', 'input': 'y'}}", "{}", "!4161108"),
             ("{'$unsetField': {'field': ['x'], 'input': {}}}", "{}", "!4161106"),
             ("{'$unsetField': {'field': 1, 'input': {}}}", "{}", "!4161107"),
+            ("{'$unsetField': {'field': {}, 'input': {}}}", "{}", "!4161107"),
             ("{'$unsetField': {'field': 'x', 'input': {}, 'value': 1}}", "{}", "!4161101"),
             ("{'$unsetField': {'input': {}}}", "{}", "!4161102"),
             ("{'$setField': {'field': 'x', 'input': {}}}", "{}", "!4161103"),

@@ -42,7 +42,12 @@ impl<'a> Search<'a> {
 fn index(name: &str, which: &str, v: &Value<'_>) -> Result<usize> {
     let n = Number::of(v).and_then(Number::to_i64_exact).and_then(|n| i32::try_from(n).ok());
     let Some(n) = n else {
-        bail!(40096, "{name} requires an integral {which} index, found a value of type: {}, with value: {}", v.type_name(), model::show::Shown(v));
+        bail!(
+            40096,
+            "{name} requires an integral {which} index, found a value of type: {}, with value: {}",
+            v.type_name(),
+            model::show::Shown(v)
+        );
     };
     match usize::try_from(n) {
         Ok(n) => Ok(n),

@@ -48,7 +48,13 @@ impl Expr for Trim {
         let input = match self.input.eval(cx)? {
             v if v.is_nullish() => return Ok(Value::Null),
             Value::String(s) => s,
-            v => bail!(50699, "{} requires its input to be a string, got {} (of type {})", self.name, model::show::Shown(&v), v.type_name()),
+            v => bail!(
+                50699,
+                "{} requires its input to be a string, got {} (of type {})",
+                self.name,
+                model::show::Shown(&v),
+                v.type_name()
+            ),
         };
         let chars = match &self.chars {
             None => return Ok(Value::String(self.cut(input, is_blank))),
@@ -57,7 +63,13 @@ impl Expr for Trim {
         Ok(match chars {
             v if v.is_nullish() => Value::Null,
             Value::String(chars) => Value::String(self.cut(input, |c| chars.contains(c))),
-            v => bail!(50700, "{} requires 'chars' to be a string, got {} (of type {})", self.name, model::show::Shown(&v), v.type_name()),
+            v => bail!(
+                50700,
+                "{} requires 'chars' to be a string, got {} (of type {})",
+                self.name,
+                model::show::Shown(&v),
+                v.type_name()
+            ),
         })
     }
     fn visit<'e>(&'e self, each: &mut dyn FnMut(&'e dyn Expr)) {

@@ -30,7 +30,11 @@ pub(super) fn to_binary<'a>(arena: &'a Bump, v: Value<'a>, to: &Target<'_>) -> R
         Value::Double(n) => arena.alloc_slice_copy(&if to.big_endian { n.to_be_bytes() } else { n.to_le_bytes() }),
         Value::String(s) => {
             let Some(format) = to.format else {
-                bail!(4341115, "Format must be speficied when converting from string to binData; allowed are auto, base64, base64url, hex, utf8, uuid");
+                bail!(
+                    4341115,
+                    "Format must be specified when converting from string to binData; \
+                     allowed are auto, base64, base64url, hex, utf8, uuid"
+                );
             };
             match decode(s, format, to.subtype) {
                 Some(bytes) => arena.alloc_slice_copy(&bytes),

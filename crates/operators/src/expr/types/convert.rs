@@ -4,7 +4,7 @@
 //!
 //! 9 no object, an unknown field, no `input` or `to`, a `to` that is no name or number; 2 an unknown type name;
 //! 4341106 / 4341107 / 4341108 a subtype that is not integral / not a subtype / no number; 4341114 / 4341125 a format that
-//! is no string / unknown; 4341115 text to binary without a format; 9130001 / 9130002 a byte order that is no string /
+//! is no string / unknown; 4341115 text to binary or back without a format; 9130001 / 9130002 a byte order that is no string /
 //! unknown.
 
 use super::{Format, Kind, Target};
@@ -139,7 +139,7 @@ fn binary_subtype(v: &Value<'_>) -> Result<u8> {
         bail!(4341106, "In $convert, numeric 'subtype' argument is not an integer");
     };
     match u8::try_from(n) {
-        Ok(n) if n < 10 || n >= 128 => Ok(n),
+        Ok(n) if !(10..128).contains(&n) => Ok(n),
         _ => bail!(4341107, "In $convert, numeric value for 'subtype' does not correspond to a BinData type: {n}"),
     }
 }
@@ -186,6 +186,7 @@ mod tests {
             (r#"{"$convert": {"input": 1, "too": 16}}"#, "error 9"),
             (r#"{"$convert": {"input": 2147483648, "to": "int"}}"#, "error 241"),
             (r#"{"$convert": {"input": "x", "to": "binData"}}"#, "error 4341115"),
+            (r#"{"$convert": {"input": {"$binary": {"base64": "aGk=", "subType": "00"}}, "to": "string"}}"#, "error 4341115"),
             (r#"{"$convert": {"input": "68", "to": "binData", "format": "hex"}}"#, "binData BinData(0, 68)"),
             (r#"{"$convert": {"input": 1, "to": {"type": "binData", "subtype": 100}}}"#, "error 4341107"),
             (r#"{"$convert": {"input": 1, "to": "binData", "byteOrder": "big"}}"#, "binData BinData(0, 00000001)"),

@@ -62,7 +62,7 @@ fn failure(v: &Value<'_>, target: &str, why: &str) -> MongoError {
 /// Converts a value that is not null.
 ///
 /// # Errors
-/// 241 when there is no such conversion or the value does not fit; 4341115 text to binary without a format.
+/// 241 when there is no such conversion or the value does not fit; 4341115 text to binary or back without a format.
 fn convert<'a>(arena: &'a model::Bump, v: Value<'a>, to: &Target<'_>) -> Result<Value<'a>> {
     match to.kind {
         Kind::Bool => Ok(Value::Bool(v.truthy())),

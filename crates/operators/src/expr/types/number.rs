@@ -1,7 +1,7 @@
 //! Conversions to numbers, dates and booleans.
 
 use super::{Kind, Target, binary, failure, unsupported};
-use crate::expr::date_text;
+use crate::expr::date;
 use model::{Decimal128, Number, Result, Rounding, Value};
 
 /// To int, long, double, decimal or date.
@@ -61,7 +61,7 @@ fn to_date(v: &Value<'_>, to: &Target<'_>) -> Result<i64> {
             .ok_or_else(|| failure(v, to.name, "Conversion would overflow target type")),
         Value::Timestamp(t) => Ok(i64::from(t.time) * 1000),
         Value::ObjectId(id) => Ok(id.timestamp_ms()),
-        Value::String(s) => date_text::parse(s).ok_or_else(|| failure(v, to.name, "Error parsing date string")),
+        Value::String(s) => date::moment_of_text(s).map_err(|e| failure(v, to.name, e.message())),
         _ => Err(unsupported(v, to)),
     }
 }

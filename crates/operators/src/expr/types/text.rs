@@ -3,14 +3,14 @@
 use super::{Format, Target, UUID, failure, unsupported};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use crate::expr::date_text;
-use model::{Binary, Bump, Result, Value};
+use crate::expr::date;
+use model::{Binary, Bump, Result, Value, bail};
 use std::fmt::Write;
 
 /// To a string.
 ///
 /// # Errors
-/// 241 when there is no such conversion, or binary data is not what the format wants.
+/// 241 when there is no such conversion, or binary data is not what the format wants; 4341115 binary data without a format.
 pub(super) fn to_string<'a>(arena: &'a Bump, v: Value<'a>, to: &Target<'_>) -> Result<Value<'a>> {
     let text = match v {
         Value::String(_) => return Ok(v),
@@ -20,9 +20,9 @@ pub(super) fn to_string<'a>(arena: &'a Bump, v: Value<'a>, to: &Target<'_>) -> R
         Value::Double(n) => double_text(n),
         Value::Decimal128(n) => n.to_string(),
         Value::ObjectId(id) => id.to_hex(),
-        Value::Date(ms) => match date_text::iso(ms) {
-            Some(text) => text,
-            None => return Err(failure(&v, to.name, "Date is outside the years 0 to 9999")),
+        Value::Date(ms) => match date::text_of_moment(ms) {
+            Ok(text) => text,
+            Err(_) => return Err(failure(&v, to.name, "Date is outside the years 0 to 9999")),
         },
         Value::Binary(b) => binary_text(b, &v, to)?,
         _ => return Err(unsupported(&v, to)),
@@ -32,8 +32,15 @@ pub(super) fn to_string<'a>(arena: &'a Bump, v: Value<'a>, to: &Target<'_>) -> R
 
 fn binary_text(b: Binary<'_>, v: &Value<'_>, to: &Target<'_>) -> Result<String> {
     let is_uuid = b.subtype == UUID && b.bytes.len() == 16;
-    Ok(match to.format.unwrap_or(Format::Auto) {
-        Format::Auto if b.subtype == UUID && is_uuid => uuid_text(b.bytes),
+    let Some(format) = to.format else {
+        bail!(
+            4341115,
+            "Format must be specified when converting from binData to string; \
+             allowed are auto, base64, base64url, hex, utf8, uuid"
+        );
+    };
+    Ok(match format {
+        Format::Auto if is_uuid => uuid_text(b.bytes),
         Format::Uuid if is_uuid => uuid_text(b.bytes),
         Format::Uuid => return Err(failure(v, to.name, "the uuid format needs binary data of subtype 4 and 16 bytes")),
         Format::Auto | Format::Base64 => STANDARD.encode(b.bytes),

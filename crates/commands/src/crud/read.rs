@@ -1,0 +1,326 @@
+//! Arguments of `find`, `aggregate`, `count`, `distinct`.
+
+use super::{NUMBERS, doc_or_empty, hint};
+use crate::args::{Arg, Args, Kind, arg, check_doc, collection_name};
+use model::{Array, Doc, Result, Tag, Value, bail, code};
+
+/// Table of `find`.
+pub static FIND: &[Arg] = &[
+    arg("filter", Kind::Object),
+    arg("sort", Kind::Object),
+    arg("projection", Kind::Object),
+    arg("hint", Kind::Any),
+    arg("skip", Kind::AtLeast(0, code::BAD_VALUE)),
+    arg("limit", Kind::AtLeast(0, code::BAD_VALUE)),
+    arg("batchSize", Kind::AtLeast(0, code::BAD_VALUE)),
+    arg("singleBatch", Kind::Bool),
+    arg("allowDiskUse", Kind::Bool),
+    arg("collation", Kind::Object),
+    arg("let", Kind::Object),
+    arg("max", Kind::Object),
+    arg("min", Kind::Object),
+    arg("returnKey", Kind::Bool),
+    arg("showRecordId", Kind::Bool),
+    arg("tailable", Kind::Bool),
+    arg("oplogReplay", Kind::Bool),
+    arg("noCursorTimeout", Kind::Bool),
+    arg("awaitData", Kind::Bool),
+    arg("allowPartialResults", Kind::Bool),
+    arg("mirrored", Kind::Bool),
+    arg("term", Kind::OneOf(&[Tag::INT64])),
+    arg("options", Kind::Number),
+    arg("includeQueryStatsMetrics", Kind::Bool),
+    arg("querySettings", Kind::Object),
+    arg("$_requestResumeToken", Kind::Bool),
+    arg("$_requestReshardingResumeToken", Kind::Bool),
+    arg("$_resumeAfter", Kind::Object),
+    arg("$_startAt", Kind::Object),
+    arg("collectionUUID", Kind::OneOf(&[Tag::BINARY])),
+];
+
+/// How a tailing cursor behaves.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CursorOptions {
+    /// Stays open at the end of a capped collection.
+    pub tailable: bool,
+    /// Waits for data there.
+    pub await_data: bool,
+    /// Never times out.
+    pub no_timeout: bool,
+}
+
+/// Arguments of `find`.
+#[derive(Clone, Debug)]
+pub struct FindArgs<'a> {
+    /// Collection or view.
+    pub coll: &'a str,
+    /// Filter.
+    pub filter: Doc<'a>,
+    /// Order; empty is natural.
+    pub sort: Doc<'a>,
+    /// Projection; empty is everything.
+    pub projection: Doc<'a>,
+    /// Index name or key pattern.
+    pub hint: Option<Value<'a>>,
+    /// Documents left out at the start.
+    pub skip: u64,
+    /// Most documents; `None` without limit.
+    pub limit: Option<u64>,
+    /// Documents of the first batch.
+    pub batch_size: Option<i64>,
+    /// Only one batch.
+    pub single_batch: bool,
+    /// Blocking stages may use files.
+    pub allow_disk_use: Option<bool>,
+    /// Collation.
+    pub collation: Option<Doc<'a>>,
+    /// Variables.
+    pub let_vars: Doc<'a>,
+    /// Lower bound of the hinted index.
+    pub min: Doc<'a>,
+    /// Upper bound of the hinted index.
+    pub max: Doc<'a>,
+    /// Index keys instead of documents.
+    pub return_key: bool,
+    /// Adds the record id.
+    pub show_record_id: bool,
+    /// Cursor behaviour.
+    pub cursor: CursorOptions,
+}
+
+impl<'a> FindArgs<'a> {
+    /// From arguments checked against [`FIND`].
+    ///
+    /// # Errors
+    /// 9, 2 BadValue for options that exclude one another.
+    pub fn of(coll: &'a str, a: &Args<'a>) -> Result<FindArgs<'a>> {
+        let positive = |name: &'static str| a.int(name).and_then(|n| u64::try_from(n).ok());
+        let args = FindArgs {
+            coll,
+            filter: doc_or_empty(a.value("filter")),
+            sort: doc_or_empty(a.value("sort")),
+            projection: doc_or_empty(a.value("projection")),
+            hint: hint(a.value("hint"))?,
+            skip: positive("skip").unwrap_or(0),
+            limit: positive("limit").filter(|n| *n > 0),
+            batch_size: a.int("batchSize"),
+            single_batch: a.bool("singleBatch", false),
+            allow_disk_use: a.has("allowDiskUse").then(|| a.bool("allowDiskUse", true)),
+            collation: a.doc("collation"),
+            let_vars: doc_or_empty(a.value("let")),
+            min: doc_or_empty(a.value("min")),
+            max: doc_or_empty(a.value("max")),
+            return_key: a.bool("returnKey", false),
+            show_record_id: a.bool("showRecordId", false),
+            cursor: CursorOptions {
+                tailable: a.bool("tailable", false),
+                await_data: a.bool("awaitData", false),
+                no_timeout: a.bool("noCursorTimeout", false),
+            },
+        };
+        args.check()?;
+        Ok(args)
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.cursor.await_data && !self.cursor.tailable {
+            bail!(code::FAILED_TO_PARSE, "Cannot set 'awaitData' without also setting 'tailable'");
+        }
+        if self.cursor.tailable {
+            let natural_up = self.sort.count() == 1 && self.sort.field("$natural").as_i64_exact() == Some(1);
+            if !self.sort.is_empty() && !natural_up {
+                bail!(code::BAD_VALUE, "cannot use tailable option with a sort other than {{$natural: 1}}, given {:?}", self.sort);
+            }
+            if self.single_batch {
+                bail!(code::BAD_VALUE, "cannot use tailable option with the 'singleBatch' option");
+            }
+        }
+        if self.sort.contains("$natural") && self.sort.count() > 1 {
+            bail!(code::BAD_VALUE, "$natural sort cannot be set with other sort fields, given {:?}", self.sort);
+        }
+        if (!self.min.is_empty() || !self.max.is_empty()) && self.hint.is_none() {
+            bail!(51_173, "When using min()/max() a hint of which index to use must be provided");
+        }
+        Ok(())
+    }
+}
+
+/// Table of `aggregate`.
+pub static AGGREGATE: &[Arg] = &[
+    arg("pipeline", Kind::Array).required(),
+    arg("cursor", Kind::Object),
+    arg("explain", Kind::BoolLike),
+    arg("allowDiskUse", Kind::Bool),
+    arg("bypassDocumentValidation", Kind::BoolLike),
+    arg("collation", Kind::Object),
+    arg("hint", Kind::Any),
+    arg("let", Kind::Object),
+    arg("needsMerge", Kind::Bool),
+    arg("fromMongos", Kind::Bool),
+    arg("fromRouter", Kind::Bool),
+    arg("exchange", Kind::Object),
+    arg("runtimeConstants", Kind::Object),
+    arg("collectionUUID", Kind::OneOf(&[Tag::BINARY])),
+    arg("includeQueryStatsMetrics", Kind::Bool),
+    arg("querySettings", Kind::Object),
+    arg("resultsSorted", Kind::Bool),
+    arg("isMapReduceCommand", Kind::Bool),
+    arg("$_requestReshardingResumeToken", Kind::Bool),
+    arg("$_isClusterQueryWithoutShardKeyCmd", Kind::Bool),
+];
+
+/// Arguments of `aggregate`.
+#[derive(Clone, Debug)]
+pub struct AggregateArgs<'a> {
+    /// Collection or view; `None` for a pipeline over a database (`{aggregate: 1}`).
+    pub coll: Option<&'a str>,
+    /// Stages.
+    pub pipeline: Array<'a>,
+    /// Documents of the first batch.
+    pub batch_size: Option<i64>,
+    /// Explain instead of running.
+    pub explain: bool,
+    /// Blocking stages may use files.
+    pub allow_disk_use: Option<bool>,
+    /// Validators do not count.
+    pub bypass_validation: bool,
+    /// Collation.
+    pub collation: Option<Doc<'a>>,
+    /// Index name or key pattern.
+    pub hint: Option<Value<'a>>,
+    /// Variables.
+    pub let_vars: Doc<'a>,
+}
+
+impl<'a> AggregateArgs<'a> {
+    /// From the command's own value and arguments checked against [`AGGREGATE`]. With `inner` it stands inside
+    /// `explain` and needs no cursor.
+    ///
+    /// # Errors
+    /// 73 for a bad collection, 9 without `cursor`, with a hint of a bad type, and for explain with a write concern; 14, 2.
+    pub fn of(own: Value<'a>, a: &Args<'a>, inner: bool, write_concern: bool) -> Result<AggregateArgs<'a>> {
+        static CURSOR: &[Arg] = &[arg("batchSize", Kind::AtLeast(0, code::BAD_VALUE))];
+        let coll = match own {
+            v if v.is_number() => match v.as_i64_exact() {
+                Some(1) => None,
+                _ => bail!(code::FAILED_TO_PARSE, "Invalid command format: the 'aggregate' field must specify a collection name or 1"),
+            },
+            v => Some(collection_name(&v)?),
+        };
+        let explain = a.bool("explain", false);
+        let batch_size = match a.doc("cursor") {
+            Some(d) => check_doc("aggregate.cursor", CURSOR, d)?.int("batchSize"),
+            None if explain || inner => None,
+            None => bail!(code::FAILED_TO_PARSE, "The 'cursor' option is required, except for aggregate with the explain argument"),
+        };
+        if explain && write_concern {
+            bail!(code::FAILED_TO_PARSE, "Aggregation explain does not support the 'writeConcern' option");
+        }
+        Ok(AggregateArgs {
+            coll,
+            pipeline: a.array("pipeline").unwrap_or(Array::EMPTY),
+            batch_size,
+            explain,
+            allow_disk_use: a.has("allowDiskUse").then(|| a.bool("allowDiskUse", true)),
+            bypass_validation: a.bool("bypassDocumentValidation", false),
+            collation: a.doc("collation"),
+            hint: hint(a.value("hint"))?,
+            let_vars: doc_or_empty(a.value("let")),
+        })
+    }
+}
+
+/// Table of `count`.
+pub static COUNT: &[Arg] = &[
+    arg("query", Kind::Object),
+    arg("limit", Kind::OneOf(NUMBERS)),
+    arg("skip", Kind::OneOf(NUMBERS)),
+    arg("hint", Kind::Any),
+    arg("collation", Kind::Object),
+    arg("fields", Kind::Any),
+    arg("mirrored", Kind::Bool),
+    arg("encryptionInformation", Kind::Object),
+    arg("querySettings", Kind::Object),
+    arg("includeQueryStatsMetrics", Kind::Bool),
+    arg("collectionUUID", Kind::OneOf(&[Tag::BINARY])),
+];
+
+/// Arguments of `count`.
+#[derive(Clone, Debug)]
+pub struct CountArgs<'a> {
+    /// Collection or view.
+    pub coll: &'a str,
+    /// Filter.
+    pub query: Doc<'a>,
+    /// Most documents counted; a negative limit counts as its absolute value.
+    pub limit: Option<u64>,
+    /// Documents left out at the start.
+    pub skip: u64,
+    /// Index name or key pattern.
+    pub hint: Option<Value<'a>>,
+    /// Collation.
+    pub collation: Option<Doc<'a>>,
+}
+
+impl<'a> CountArgs<'a> {
+    /// From arguments checked against [`COUNT`].
+    ///
+    /// # Errors
+    /// 9, 2 for a negative skip.
+    pub fn of(coll: &'a str, a: &Args<'a>) -> Result<CountArgs<'a>> {
+        let skip = a.int("skip").unwrap_or(0);
+        let Ok(skip) = u64::try_from(skip) else {
+            bail!(code::BAD_VALUE, "BSON field 'skip' value must be >= 0, actual value '{skip}'");
+        };
+        Ok(CountArgs {
+            coll,
+            query: doc_or_empty(a.value("query")),
+            limit: a.int("limit").map(i64::unsigned_abs).filter(|n| *n > 0),
+            skip,
+            hint: hint(a.value("hint"))?,
+            collation: a.doc("collation"),
+        })
+    }
+}
+
+/// Table of `distinct`.
+pub static DISTINCT: &[Arg] = &[
+    arg("key", Kind::Str).required(),
+    arg("query", Kind::Object),
+    arg("collation", Kind::Object),
+    arg("hint", Kind::Any),
+    arg("querySettings", Kind::Object),
+    arg("includeQueryStatsMetrics", Kind::Bool),
+    arg("collectionUUID", Kind::OneOf(&[Tag::BINARY])),
+];
+
+/// Arguments of `distinct`.
+#[derive(Clone, Debug)]
+pub struct DistinctArgs<'a> {
+    /// Collection or view.
+    pub coll: &'a str,
+    /// Path.
+    pub key: &'a str,
+    /// Filter.
+    pub query: Doc<'a>,
+    /// Collation.
+    pub collation: Option<Doc<'a>>,
+    /// Index name or key pattern.
+    pub hint: Option<Value<'a>>,
+}
+
+impl<'a> DistinctArgs<'a> {
+    /// From arguments checked against [`DISTINCT`].
+    ///
+    /// # Errors
+    /// 9.
+    pub fn of(coll: &'a str, a: &Args<'a>) -> Result<DistinctArgs<'a>> {
+        Ok(DistinctArgs {
+            coll,
+            key: a.str("key").unwrap_or(""),
+            query: doc_or_empty(a.value("query")),
+            collation: a.doc("collation"),
+            hint: hint(a.value("hint"))?,
+        })
+    }
+}

@@ -1,0 +1,9 @@
+//! What all reading commands share: the operation's environment, cursors over queries, the host of pipelines.
+
+mod cursor;
+mod env;
+mod host;
+
+pub(crate) use cursor::QueryCursor;
+pub(crate) use env::{CollationArg, environment};
+pub(crate) use host::StoreHost;

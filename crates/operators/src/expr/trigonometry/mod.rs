@@ -1,0 +1,3 @@
+//! Trigonometry in radians, and the conversion from and to degrees. Doubles for ints, longs and doubles; decimals for decimals.
+
+crate::expr_family! { angle }

@@ -1,0 +1,130 @@
+//! `$geoWithin $geoIntersects $near $nearSphere`: shapes on the plane (legacy `$box $polygon $center`) and on the sphere
+//! (`$geometry`, `$centerSphere`). Values that are no geometry do not match.
+//! Errors: 2 for malformed shapes and operands, 16893-16896 for distances beside a legacy `$near`, 5626500 where ordering
+//! by distance is not possible.
+
+mod flat;
+mod near;
+mod parse;
+mod shape;
+mod sphere;
+
+pub use near::Near;
+pub(super) use near::LegacyDistances;
+pub use shape::Shape;
+
+use model::{Result, Value};
+
+/// A parsed geospatial test.
+pub enum Geo {
+    /// `$geoWithin`.
+    Within(Region),
+    /// `$geoIntersects`.
+    Intersects(Shape),
+    /// `$near` and `$nearSphere`: also orders the result, which is the planner's part.
+    Near(Near),
+}
+
+/// What something can be within.
+pub enum Region {
+    /// Two corners.
+    Box(flat::Point, flat::Point),
+    /// Corners.
+    Polygon(Vec<flat::Point>),
+    /// Centre and radius on the plane.
+    Center(flat::Point, f64),
+    /// Centre and radius in radians on the sphere.
+    CenterSphere(sphere::Point, f64),
+    /// Polygons on the sphere.
+    Geometry(Shape),
+}
+
+impl Geo {
+    /// Parses the operand of a geospatial operator.
+    ///
+    /// # Errors
+    /// 2.
+    pub(super) fn parse(name: &str, spec: Value<'_>) -> Result<Geo> {
+        match name {
+            "$geoIntersects" => parse::intersects(spec),
+            "$near" | "$nearSphere" | "$geoNear" => Near::parse(name, spec).map(Geo::Near),
+            _ => parse::within(name, spec),
+        }
+    }
+
+    pub(super) fn matches(&self, v: &Value<'_>) -> bool {
+        match self {
+            Geo::Within(region) => within(region, v),
+            Geo::Intersects(shape) => Shape::stored(v).is_some_and(|s| s.intersects(shape)),
+            Geo::Near(near) => near.distance(v).is_some(),
+        }
+    }
+}
+
+fn within(region: &Region, v: &Value<'_>) -> bool {
+    match region {
+        Region::CenterSphere(center, radius) => Shape::stored(v).is_some_and(|s| s.is_within_cap(*center, *radius)),
+        Region::Geometry(outer) => Shape::stored(v).is_some_and(|s| s.is_within(outer)),
+        planar => {
+            let Some(p) = shape::stored_flat_point(v) else { return false };
+            match planar {
+                Region::Box(a, b) => flat::in_box(p, *a, *b),
+                Region::Polygon(corners) => flat::in_polygon(p, corners),
+                Region::Center(center, radius) => flat::distance(p, *center) <= *radius,
+                _ => false,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::{DocBuf, doc};
+
+    fn hits(name: &str, spec: &DocBuf, v: &DocBuf) -> bool {
+        let Ok(geo) = Geo::parse(name, Value::Document(spec.doc())) else { panic!("{spec:?} is valid") };
+        geo.matches(&v.doc().field("v"))
+    }
+
+    fn code(name: &str, spec: &DocBuf) -> Option<i32> {
+        Geo::parse(name, spec.doc().field("s")).err().map(|e| e.code())
+    }
+
+    #[test]
+    fn plane_and_sphere() {
+        let at = |x: f64, y: f64| doc! { "v": { "type": "Point", "coordinates": [x, y] } };
+        let polygon = |side: f64| {
+            doc! { "$geometry": { "type": "Polygon", "coordinates": [[
+                [-side, -side], [side, -side], [side, side], [-side, side], [-side, -side]
+            ]] } }
+        };
+        assert!(hits("$geoWithin", &polygon(10.0), &at(9.9, 0.0)));
+        assert!(!hits("$geoWithin", &polygon(10.0), &at(10.1, 0.0)));
+        assert!(!hits("$geoWithin", &polygon(10.0), &at(180.0, 0.0)));
+        assert!(hits("$geoWithin", &doc! { "$box": [[0.0, 0.0], [5.0, 5.0]] }, &doc! { "v": [5i32, 0i32] }));
+        assert!(!hits("$geoWithin", &doc! { "$box": [[0.0, 0.0], [5.0, 5.0]] }, &doc! { "v": "x" }));
+        assert!(hits("$geoWithin", &doc! { "$centerSphere": [[0.0, 90.0], 0.05] }, &at(77.0, 89.0)));
+        assert!(hits("$geoIntersects", &polygon(10.0), &doc! { "v": { "type": "LineString", "coordinates": [
+            [-20i32, 0i32], [20i32, 0i32]
+        ] } }));
+        assert!(!hits("$geoIntersects", &polygon(10.0), &doc! { "v": { "type": "LineString", "coordinates": [
+            [-20i32, 15i32], [20i32, 15i32]
+        ] } }));
+    }
+
+    #[test]
+    fn malformed_operands() {
+        for (name, spec) in [
+            ("$geoWithin", doc! { "s": 1i32 }),
+            ("$geoWithin", doc! { "s": { "$box": [[0i32, 0i32]] } }),
+            ("$geoWithin", doc! { "s": { "$center": [[0i32, 0i32], -1i32] } }),
+            ("$geoWithin", doc! { "s": { "$geometry": { "type": "Point", "coordinates": [0i32, 0i32] } } }),
+            ("$geoIntersects", doc! { "s": { "$geometry": { "type": "Point", "coordinates": [0i32, 91i32] } } }),
+            ("$geoIntersects", doc! { "s": { "$geometry": { "type": "Polygon", "coordinates": [[[0i32, 0i32], [1i32, 1i32]]] } } }),
+            ("$near", doc! { "s": [1i32] }),
+        ] {
+            assert_eq!(code(name, &spec), Some(2), "{name} {spec:?}");
+        }
+    }
+}

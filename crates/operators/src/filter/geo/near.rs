@@ -1,0 +1,124 @@
+//! `$near`, `$nearSphere`: a point and distances. GeoJSON points measure metres on the sphere, legacy points the plane's
+//! units, and legacy points under `$nearSphere` radians.
+
+use super::shape::{Shape, flat_point, stored_flat_point};
+use super::{flat, sphere};
+use model::{Result, Value, bail, code};
+
+/// A parsed `$near`.
+pub struct Near {
+    center: Center,
+    min: f64,
+    max: f64,
+}
+
+enum Center {
+    Flat(flat::Point),
+    /// With the length of one radian.
+    Sphere(sphere::Point, f64),
+}
+
+impl Near {
+    pub(super) fn parse(name: &str, spec: Value<'_>) -> Result<Near> {
+        let legacy = |p: flat::Point| -> Result<Center> {
+            if name != "$nearSphere" {
+                return Ok(Center::Flat(p));
+            }
+            match sphere::Point::from_degrees(p.x, p.y) {
+                Some(p) => Ok(Center::Sphere(p, 1.0)),
+                None => bail!(code::BAD_VALUE, "legacy point is out of bounds for spherical query"),
+            }
+        };
+        let mut near = Near { center: Center::Flat(flat::Point { x: 0.0, y: 0.0 }), min: 0.0, max: f64::INFINITY };
+        match spec {
+            Value::Array(_) => {
+                let Some(p) = flat_point(&spec) else {
+                    bail!(code::BAD_VALUE, "{name} needs a point, not {}", model::show::Shown(&spec))
+                };
+                near.center = legacy(p)?;
+                // A third number is the greatest distance.
+                if let Some(max) = spec.as_array().and_then(|a| a.get(2)) {
+                    near.max = distance(name, &max)?;
+                }
+                Ok(near)
+            }
+            Value::Document(d) if d.contains("$geometry") => {
+                for (field, v) in d.iter() {
+                    match field {
+                        "$geometry" => {
+                            let Some(p) = Shape::any(&v)?.as_point() else {
+                                bail!(code::BAD_VALUE, "{name} requires a point, given {}", model::show::Shown(&v))
+                            };
+                            if matches!(v.as_doc().map(|d| d.field("type")), Some(Value::String(t)) if t != "Point") {
+                                bail!(code::BAD_VALUE, "{name} requires a point, given {}", model::show::Shown(&v));
+                            }
+                            near.center = Center::Sphere(p, sphere::EARTH_RADIUS_M);
+                        }
+                        "$minDistance" => near.min = distance(field, &v)?,
+                        "$maxDistance" => near.max = distance(field, &v)?,
+                        _ => bail!(code::BAD_VALUE, "invalid argument in geo near query: {field}"),
+                    }
+                }
+                Ok(near)
+            }
+            Value::Document(_) => match flat_point(&spec) {
+                Some(p) => {
+                    near.center = legacy(p)?;
+                    Ok(near)
+                }
+                None => bail!(code::BAD_VALUE, "{name} needs a point, not {}", model::show::Shown(&spec)),
+            },
+            v => bail!(code::BAD_VALUE, "near must be first in: {name} needs a point, not {}", v.type_name()),
+        }
+    }
+
+    /// Distances given beside a legacy point.
+    pub(in crate::filter) fn limit(&mut self, given: LegacyDistances) {
+        self.min = given.min.unwrap_or(self.min);
+        self.max = given.max.unwrap_or(self.max);
+    }
+
+    /// The distance of a stored geometry; `None` when it is none or out of the limits.
+    pub fn distance(&self, v: &Value<'_>) -> Option<f64> {
+        let d = match &self.center {
+            Center::Flat(p) => flat::distance(stored_flat_point(v)?, *p),
+            Center::Sphere(p, unit) => Shape::stored(v)?.angle_to(*p) * unit,
+        };
+        (self.min <= d && d <= self.max).then_some(d)
+    }
+
+    /// True when distances are measured on the sphere.
+    pub fn is_spherical(&self) -> bool {
+        matches!(self.center, Center::Sphere(..))
+    }
+}
+
+fn distance(what: &str, v: &Value<'_>) -> Result<f64> {
+    match v.as_f64() {
+        Some(d) if d >= 0.0 => Ok(d),
+        _ => bail!(code::BAD_VALUE, "{what} must be a non-negative number, not {}", model::show::Shown(v)),
+    }
+}
+
+/// `$minDistance` and `$maxDistance` beside `$near: [x, y]`.
+#[derive(Clone, Copy, Default)]
+pub(in crate::filter) struct LegacyDistances {
+    min: Option<f64>,
+    max: Option<f64>,
+}
+
+impl LegacyDistances {
+    /// # Errors
+    /// 16893 and 16895 for no number, 16894 and 16896 for a negative one.
+    pub(in crate::filter) fn set(&mut self, name: &str, v: &Value<'_>) -> Result<()> {
+        let is_min = name == "$minDistance";
+        let Some(d) = v.as_f64() else {
+            bail!(if is_min { 16893 } else { 16895 }, "{name} must be a number, not {}", v.type_name())
+        };
+        if d.is_nan() || d < 0.0 {
+            bail!(if is_min { 16894 } else { 16896 }, "{name} must be non-negative");
+        }
+        *(if is_min { &mut self.min } else { &mut self.max }) = Some(d);
+        Ok(())
+    }
+}

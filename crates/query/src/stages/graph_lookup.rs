@@ -1,0 +1,164 @@
+//! `$graphLookup: {from, startWith, connectFromField, connectToField, as, maxDepth, depthField, restrictSearchWithMatch}`: every
+//! document reachable from the start values, breadth first, each once.
+//! Errors: 40327 no object, 40100-40102 bad maxDepth, 40103 a field that is no string, 40104 unknown field, 40105 required field
+//! absent, 40185 restriction no object, 40099 past the memory budget, and those of field paths.
+
+use super::join::{Join, JoinCache, key_of, values_on_path};
+use super::path::{checked_path, write_with};
+use super::{Stage, StageOp, one};
+use crate::pipeline::{Batch, Docs, MatchFilter, Pipeline, Place, Rt, StageCx, Target};
+use hashbrown::HashSet;
+use model::{Array, ArrayWriter, Bump, Doc, DocBuf, FieldPath, Namespace, Number, OwnedValue, Result, Value, bail};
+use operators::expr::{self, BoxExpr};
+use std::sync::Arc;
+
+pub(super) static STAGES: &[StageOp] =
+    &[StageOp { name: "$graphLookup", place: Place::ANYWHERE, parse: |scx, name, arg| one(parse(scx, name, arg)?) }];
+
+fn parse(scx: &mut StageCx<'_, '_>, name: &str, arg: Value<'_>) -> Result<GraphLookup> {
+    let Value::Document(spec) = arg else {
+        bail!(40327, "the {name} stage specification must be an object, but found {}", arg.type_name());
+    };
+    let (mut from, mut start, mut connect_from, mut connect_to, mut as_field) = (None, None, None, None, None);
+    let (mut max_depth, mut depth_field, mut restrict) = (None, None, None);
+    for (field, v) in spec.iter() {
+        match field {
+            "startWith" => start = Some(expr::parse(scx.cx, v)?),
+            "maxDepth" => max_depth = Some(parse_max_depth(v)?),
+            "restrictSearchWithMatch" => {
+                let Value::Document(d) = v else {
+                    bail!(40185, "restrictSearchWithMatch argument to {name} must be an object, found {}", v.type_name());
+                };
+                restrict = Some(MatchFilter::parse(scx.cx, d)?);
+            }
+            "from" | "as" | "connectFromField" | "connectToField" | "depthField" => {
+                let Value::String(s) = v else {
+                    bail!(40103, "expected string as argument for {field}, found: {}", v.type_name());
+                };
+                match field {
+                    "from" => from = Some(Namespace::new(scx.options.target.db(), s)?),
+                    "as" => as_field = Some(checked_path(s)?),
+                    "connectFromField" => connect_from = Some(checked_path(s)?),
+                    "connectToField" => connect_to = Some(checked_path(s)?),
+                    _ => depth_field = Some(checked_path(s)?),
+                }
+            }
+            _ => bail!(40104, "Unknown argument to {name}: {field}"),
+        }
+    }
+    let (Some(from), Some(start), Some(connect_from), Some(connect_to), Some(as_field)) =
+        (from, start, connect_from, connect_to, as_field)
+    else {
+        bail!(40105, "{name} requires 'from', 'as', 'startWith', 'connectFromField', and 'connectToField' to be specified");
+    };
+    let source = Pipeline::from_stages(Target::Collection(from), Vec::new());
+    let join = Join { source, local: connect_from, foreign: connect_to };
+    Ok(GraphLookup { join, start, as_field, max_depth, depth_field, restrict, spec: spec.to_buf() })
+}
+
+fn parse_max_depth(v: Value<'_>) -> Result<u64> {
+    let Some(n) = Number::of(&v) else { bail!(40100, "maxDepth requires numeric argument, found type: {}", v.type_name()) };
+    if n.to_f64() < 0.0 {
+        bail!(40101, "maxDepth requires a nonnegative argument, found: {v:?}");
+    }
+    match v.as_i64_exact().and_then(|n| u64::try_from(n).ok()) {
+        Some(n) => Ok(n),
+        None => bail!(40102, "maxDepth could not be represented as a long long: {v:?}"),
+    }
+}
+
+struct GraphLookup {
+    join: Join,
+    start: BoxExpr,
+    as_field: FieldPath,
+    max_depth: Option<u64>,
+    depth_field: Option<FieldPath>,
+    restrict: Option<MatchFilter>,
+    spec: DocBuf,
+}
+
+impl Stage for GraphLookup {
+    fn open(self: Arc<Self>, input: Box<dyn Docs>, _: &Rt<'_>) -> Result<Box<dyn Docs>> {
+        Ok(Box::new(GraphDocs { stage: self, input, inbox: Batch::new(), cache: JoinCache::default(), arena: Bump::new() }))
+    }
+    fn describe(&self) -> DocBuf {
+        model::doc! { "$graphLookup": &self.spec }
+    }
+}
+
+struct GraphDocs {
+    stage: Arc<GraphLookup>,
+    input: Box<dyn Docs>,
+    inbox: Batch,
+    cache: JoinCache,
+    arena: Bump,
+}
+
+impl Docs for GraphDocs {
+    fn next_batch(&mut self, rt: &Rt<'_>, out: &mut Batch) -> Result<bool> {
+        self.inbox.clear();
+        let more = self.input.next_batch(rt, &mut self.inbox)?;
+        let stage = self.stage.clone();
+        for i in 0..self.inbox.len() {
+            let start = {
+                let v = stage.start.eval(&rt.cx(&self.arena, self.inbox.doc(i)))?;
+                let mut start = Vec::new();
+                values_on_path(v, &[], &mut |v| start.push(v.to_owned_value()));
+                start
+            };
+            let found = self.search(&stage, start, rt)?;
+            let list = Doc::new(&found).map_or(Array::EMPTY, Doc::as_array);
+            let (doc, meta) = (self.inbox.doc(i), self.inbox.meta(i));
+            out.build(meta, |w| write_with(w, doc, stage.as_field.parts(), Value::Array(list)));
+            self.arena.reset();
+        }
+        Ok(more)
+    }
+}
+
+impl GraphDocs {
+    /// The array of everything reachable from the values.
+    fn search(&mut self, stage: &GraphLookup, start: Vec<OwnedValue>, rt: &Rt<'_>) -> Result<Vec<u8>> {
+        let budget = rt.host.memory_limit_bytes();
+        let mut bytes = Vec::new();
+        let mut list = ArrayWriter::new(&mut bytes);
+        let mut visited: HashSet<Vec<u8>> = HashSet::new();
+        let mut asked: HashSet<Vec<u8>> = HashSet::new();
+        let (mut frontier, mut depth, mut key) = (start, 0u64, Vec::new());
+        while !frontier.is_empty() && stage.max_depth.is_none_or(|max| depth <= max) {
+            rt.env.check_interrupt()?;
+            self.cache.prepare_values(&stage.join, &frontier, rt)?;
+            let mut next = Vec::new();
+            for doc in self.cache.matches_values(&frontier, rt).iter() {
+                if let Some(filter) = &stage.restrict
+                    && !filter.matches(rt, doc, &self.arena)?
+                {
+                    continue;
+                }
+                key_of(doc.field("_id"), rt, &mut key);
+                if !visited.insert(key.clone()) {
+                    continue;
+                }
+                match &stage.depth_field {
+                    Some(f) => write_with(&mut list.doc(), doc, f.parts(), Value::Int64(depth as i64)),
+                    None => {
+                        list.push(doc);
+                    }
+                }
+                if list.len_bytes() > budget {
+                    bail!(40099, "$graphLookup reached maximum memory consumption of {budget} bytes");
+                }
+                values_on_path(Value::Document(doc), stage.join.local.parts(), &mut |v| {
+                    key_of(v, rt, &mut key);
+                    if asked.insert(key.clone()) {
+                        next.push(v.to_owned_value());
+                    }
+                });
+            }
+            frontier = next;
+            depth += 1;
+        }
+        drop(list);
+        Ok(bytes)
+    }
+}

@@ -1,0 +1,25 @@
+//! `$indexStats: {}`: one document per index. Errors: 28803 for any other argument.
+
+use super::listed::Listed;
+use super::{StageOp, one};
+use crate::pipeline::{Place, Resolved, Target};
+use model::{bail, code};
+
+pub(super) static STAGES: &[StageOp] = &[StageOp {
+    name: "$indexStats",
+    place: Place::FIRST,
+    parse: |scx, name, arg| {
+        if !arg.as_doc().is_some_and(|d| d.is_empty()) {
+            bail!(28803, "The {name} stage specification must be an empty object, not {arg:?}");
+        }
+        let Target::Collection(ns) = scx.options.target.clone() else {
+            bail!(code::INVALID_NAMESPACE, "{name} is only valid on a collection");
+        };
+        one(Listed::new(model::doc! { name: arg }, move |host| {
+            if matches!(host.resolve(&ns)?, Resolved::View { .. }) {
+                bail!(code::COMMAND_NOT_SUPPORTED_ON_VIEW, "{ns} is a view, not a collection");
+            }
+            host.index_stats(&ns)
+        }))
+    },
+}];

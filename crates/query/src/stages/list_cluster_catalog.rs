@@ -1,0 +1,25 @@
+//! `$listClusterCatalog: {shards, balancingConfiguration, tracked}`: the collections the server has.
+//! Errors: 9 no object, 14 no boolean, 40415 unknown.
+
+use super::fields::Fields;
+use super::listed::Listed;
+use super::{StageOp, one};
+use crate::pipeline::Place;
+use model::{Value, bail, code};
+
+pub(super) static STAGES: &[StageOp] = &[StageOp {
+    name: "$listClusterCatalog",
+    place: Place::DATABASE,
+    parse: |scx, name, arg| {
+        let Value::Document(spec) = arg else {
+            bail!(code::FAILED_TO_PARSE, "{name} must take a nested object but found: {arg:?}");
+        };
+        const OPTIONS: [&str; 3] = ["shards", "balancingConfiguration", "tracked"];
+        let f = Fields::new(name, spec, &OPTIONS)?;
+        for option in OPTIONS {
+            f.boolean(option)?;
+        }
+        let (db, spec) = (scx.options.target.db().to_owned(), spec.to_buf());
+        one(Listed::new(model::doc! { name: arg }, move |host| host.list("$listClusterCatalog", &db, spec.doc())))
+    },
+}];

@@ -1,0 +1,307 @@
+//! `$merge: "collection"` or `{into, on, let, whenMatched, whenNotMatched}`: writes each document into a collection.
+//! Errors: 51182 neither string nor object, 51178 bad `into`, 73 / 5786800 bad names, 31319 system collections, 31320 internal
+//! databases, 51186 / 51187 / 51134 / 31465 bad `on`, 51191 / 2 bad whenMatched, 14 / 2 bad whenNotMatched, 51181 modes that do not
+//! go together, 51199 / 51273 bad `let`, 72 stages not allowed in whenMatched; at run time 51132 / 51185 bad `on` values, 11000 for
+//! whenMatched "fail", and the host's.
+
+use super::fields::Fields;
+use super::path::{checked_path, plain_at};
+use super::variables::{Let, with_variables};
+use super::{Stage, StageOp, one};
+use crate::pipeline::{Batch, Docs, Inside, MergeWrite, NotMatched, Pipeline, Place, Ready, Rt, StageCx, drain, single_field};
+use model::{Array, Bump, Doc, DocBuf, DocWriter, FieldPath, Namespace, Result, Value, bail, code, namespace};
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+pub(super) static STAGES: &[StageOp] =
+    &[StageOp { name: "$merge", place: Place::LAST, parse: |scx, name, arg| one(parse(scx, name, arg)?) }];
+
+/// What becomes of a document that matches.
+enum Matched {
+    Replace,
+    KeepExisting,
+    Merge,
+    Fail,
+    Pipeline(Let, Pipeline),
+}
+
+struct Merge {
+    ns: Namespace,
+    on: Vec<String>,
+    on_paths: Vec<FieldPath>,
+    matched: Matched,
+    not_matched: NotMatched,
+    spec: DocBuf,
+}
+
+fn parse(scx: &mut StageCx<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<Merge> {
+    let spec = match arg {
+        Value::String(into) => model::doc! { "into": into },
+        Value::Document(d) => d.to_buf(),
+        other => bail!(51182, "{name} only supports a string or object argument, not {}", other.type_name()),
+    };
+    let spec = spec.doc();
+    let f = Fields::new(name, spec, &["into", "on", "let", "whenMatched", "whenNotMatched", "targetCollectionVersion", "allowMergeOnNullishValues"])?;
+    let ns = target(scx, f.required("into")?, matches!(arg, Value::String(_)))?;
+    let on = parse_on(f.get("on"))?;
+    let not_matched = parse_not_matched(&f)?;
+    let vars = f.document("let")?;
+    let matched = parse_matched(scx, spec, vars)?;
+    let goes = match matched {
+        Matched::KeepExisting | Matched::Fail => not_matched == NotMatched::Insert,
+        _ => true,
+    };
+    if !goes {
+        bail!(51181, "Combination of {name} modes 'whenMatched: {:?}' and 'whenNotMatched: {:?}' is not supported", f.get("whenMatched"), f.get("whenNotMatched"));
+    }
+    let on_paths = on.iter().map(|p| checked_path(p)).collect::<Result<_>>()?;
+    Ok(Merge { ns, on, on_paths, matched, not_matched, spec: model::doc! { name: arg } })
+}
+
+fn target(scx: &StageCx<'_, '_>, into: Value<'_>, short: bool) -> Result<Namespace> {
+    let own = scx.options.target.db();
+    let (db, coll) = match into {
+        Value::String(coll) => (own, coll),
+        Value::Document(d) => {
+            let f = Fields::new("into", d, &["db", "coll"])?;
+            f.required("coll")?;
+            (f.string("db")?.unwrap_or(own), f.string("coll")?.unwrap_or(""))
+        }
+        v => bail!(51178, "$merge 'into' field must be either a string or an object, but found {}", v.type_name()),
+    };
+    if coll.is_empty() && !short {
+        bail!(5786800, "$merge 'into' must name a collection, '{db}.' does not");
+    }
+    namespace::check_db(db)?;
+    if matches!(db, "admin" | "config" | "local") {
+        bail!(31320, "Cannot $merge to internal database: {db}");
+    }
+    if coll.starts_with("system.") {
+        bail!(31319, "Cannot $merge to special collection: {coll}");
+    }
+    Namespace::new(db, coll)
+}
+
+fn parse_on(v: Value<'_>) -> Result<Vec<String>> {
+    let on = match v {
+        Value::Missing => vec!["_id".to_owned()],
+        Value::String(s) => vec![s.to_owned()],
+        Value::Array(a) => {
+            let mut on: Vec<String> = Vec::new();
+            for v in a.iter() {
+                let Value::String(s) = v else {
+                    bail!(51134, "$merge 'on' array elements must be strings, but found {}", v.type_name());
+                };
+                if on.iter().any(|o| o == s) {
+                    bail!(31465, "Found a duplicate field '{s}' in $merge 'on'");
+                }
+                on.push(s.to_owned());
+            }
+            on
+        }
+        v => bail!(51186, "$merge 'on' field must be either a string or an array of strings, but found {}", v.type_name()),
+    };
+    if on.is_empty() {
+        bail!(51187, "If explicitly specifying $merge 'on', must include at least one field");
+    }
+    Ok(on)
+}
+
+fn parse_not_matched(f: &Fields<'_>) -> Result<NotMatched> {
+    Ok(match f.string("whenNotMatched")? {
+        None | Some("insert") => NotMatched::Insert,
+        Some("discard") => NotMatched::Discard,
+        Some("fail") => NotMatched::Fail,
+        Some(other) => bail!(code::BAD_VALUE, "Enumeration value '{other}' for field '$merge.whenNotMatched' is not valid. Allowed are insert, discard, fail"),
+    })
+}
+
+fn parse_matched(scx: &mut StageCx<'_, '_>, spec: Doc<'_>, vars: Option<Doc<'_>>) -> Result<Matched> {
+    let stages = match spec.field("whenMatched") {
+        Value::Missing => return no_let(vars, Matched::Merge),
+        Value::String("merge") => return no_let(vars, Matched::Merge),
+        Value::String("replace") => return no_let(vars, Matched::Replace),
+        Value::String("keepExisting") => return no_let(vars, Matched::KeepExisting),
+        Value::String("fail") => return no_let(vars, Matched::Fail),
+        Value::String(other) => bail!(code::BAD_VALUE, "Enumeration value '{other}' for field '$merge.whenMatched' is not valid. Allowed are replace, keepExisting, merge, fail and a pipeline"),
+        Value::Array(a) => a,
+        v => bail!(51191, "$merge 'whenMatched' field must be either a string or an array, but found {}", v.type_name()),
+    };
+    check_update_stages(stages)?;
+    let new = vars.map_or(Value::Missing, |v| v.field("new"));
+    if !matches!(new, Value::Missing | Value::String("$$ROOT")) {
+        bail!(51273, "'let' may not define a value for the reserved 'new' variable other than '$$ROOT'");
+    }
+    let all = DocBuf::build(|w| {
+        w.put("new", "$$ROOT");
+        for (name, v) in vars.into_iter().flat_map(|d| d.iter()).filter(|(n, _)| *n != "new") {
+            w.put(name, v);
+        }
+    });
+    let options = scx.options.inner(Inside::Update, scx.options.target.clone())?;
+    let used = |name: &str| names_variable(Value::Array(stages), name);
+    let (vars, pipeline) = Let::parse(scx.cx, all.doc(), |cx| Pipeline::parse(cx, stages, &options))?;
+    let must_exist = all.doc().iter().map(|(name, _)| used(name)).collect();
+    Ok(Matched::Pipeline(vars.must_exist(must_exist), pipeline))
+}
+
+fn no_let(vars: Option<Doc<'_>>, mode: Matched) -> Result<Matched> {
+    if vars.is_some() {
+        bail!(51199, "Cannot use 'let' variables with a 'whenMatched' mode that is no pipeline");
+    }
+    Ok(mode)
+}
+
+/// Only stages that change one document may stand in an update.
+fn check_update_stages(stages: Array<'_>) -> Result<()> {
+    const ALLOWED: &[&str] = &["$addFields", "$set", "$project", "$unset", "$replaceRoot", "$replaceWith"];
+    for v in stages.iter() {
+        if let Some((name, _)) = v.as_doc().and_then(single_field)
+            && super::find(name).is_some()
+            && !ALLOWED.contains(&name)
+        {
+            bail!(code::INVALID_OPTIONS, "{name} is not allowed to be used within an update. Allowed are {ALLOWED:?}");
+        }
+    }
+    Ok(())
+}
+
+fn names_variable(v: Value<'_>, name: &str) -> bool {
+    match v {
+        Value::String(s) => s.strip_prefix("$$").is_some_and(|s| s == name || s.strip_prefix(name).is_some_and(|r| r.starts_with('.'))),
+        Value::Document(d) => d.iter().any(|(_, v)| names_variable(v, name)),
+        Value::Array(a) => a.iter().any(|v| names_variable(v, name)),
+        _ => false,
+    }
+}
+
+impl Stage for Merge {
+    fn open(self: Arc<Self>, input: Box<dyn Docs>, _: &Rt<'_>) -> Result<Box<dyn Docs>> {
+        Ok(Box::new(MergeDocs { stage: self, input, arena: Bump::new() }))
+    }
+    fn check(&self, rt: &Rt<'_>) -> Result<()> {
+        rt.host.check_merge(&self.ns, &self.on)
+    }
+    fn describe(&self) -> DocBuf {
+        self.spec.clone()
+    }
+    fn is_writer(&self) -> bool {
+        true
+    }
+}
+
+struct MergeDocs {
+    stage: Arc<Merge>,
+    input: Box<dyn Docs>,
+    arena: Bump,
+}
+
+impl Docs for MergeDocs {
+    fn next_batch(&mut self, rt: &Rt<'_>, _: &mut Batch) -> Result<bool> {
+        let (stage, arena) = (self.stage.clone(), &mut self.arena);
+        drain(self.input.as_mut(), rt, |doc, _| {
+            stage.write(rt, arena, doc)?;
+            arena.reset();
+            Ok(())
+        })?;
+        Ok(false)
+    }
+}
+
+impl Merge {
+    fn write(&self, rt: &Rt<'_>, arena: &Bump, doc: Doc<'_>) -> Result<()> {
+        let fresh = (self.on == ["_id"] && !doc.contains("_id")).then(|| with_new_id(rt, doc));
+        let doc = fresh.as_ref().map_or(doc, |d| d.doc());
+        let mut on = Vec::with_capacity(self.on.len());
+        for (name, path) in self.on.iter().zip(&self.on_paths) {
+            let v = plain_at(doc, path);
+            if v.is_nullish() {
+                bail!(51132, "$merge write error: 'on' field '{name}' cannot be missing, null or undefined");
+            }
+            if matches!(v, Value::Array(_)) {
+                bail!(51185, "$merge write error: 'on' field '{name}' cannot be an array");
+            }
+            on.push((name.as_str(), v));
+        }
+        // Inserted by an update of single fields, a document gets its fields in the order of their names.
+        let sorted = matches!(self.matched, Matched::Merge | Matched::KeepExisting).then(|| sorted_by_name(doc));
+        let inserted = sorted.as_ref().map_or(doc, |d| d.doc());
+        let write = MergeWrite { ns: &self.ns, on: &on, doc: inserted, not_matched: self.not_matched };
+        match &self.matched {
+            Matched::KeepExisting => rt.host.merge(&write, &|_| Ok(None)),
+            Matched::Fail => rt.host.merge(&write, &|_| bail!(code::DUPLICATE_KEY, "$merge found a matching document, and whenMatched is fail")),
+            Matched::Replace => rt.host.merge(&write, &|old| Ok(Some(replaced(old, doc)))),
+            Matched::Merge => rt.host.merge(&write, &|old| Ok(Some(merged(old, inserted)))),
+            Matched::Pipeline(vars, pipeline) => with_variables(vars, rt, arena, doc, |rt| {
+                rt.host.merge(&write, &|old| {
+                    let mut one = Batch::new();
+                    one.push(old);
+                    let mut docs = pipeline.open_over(rt, Box::new(Ready(one)))?;
+                    let mut new = None;
+                    drain(docs.as_mut(), rt, |d, _| {
+                        new = Some(replaced(old, d));
+                        Ok(())
+                    })?;
+                    Ok(new)
+                })
+            }),
+        }
+    }
+}
+
+/// A document with a random identifier first.
+fn with_new_id(rt: &Rt<'_>, doc: Doc<'_>) -> DocBuf {
+    let mut id = [0u8; 12];
+    let seconds = u32::try_from(rt.env.now_ms / 1000).unwrap_or(0);
+    id[..4].copy_from_slice(&seconds.to_be_bytes());
+    id[4..].copy_from_slice(&rt.env.random_u64().to_be_bytes());
+    DocBuf::build(|w| {
+        w.put("_id", model::ObjectId(id)).put_all(doc);
+    })
+}
+
+/// The new document; it keeps the old identifier when it brings none.
+fn replaced(old: Doc<'_>, new: Doc<'_>) -> DocBuf {
+    if new.contains("_id") {
+        return new.to_buf();
+    }
+    DocBuf::build(|w| {
+        w.put("_id", old.field("_id")).put_all(new);
+    })
+}
+
+/// The old document with the fields of the new one set, those it lacks at the end.
+fn merged(old: Doc<'_>, new: Doc<'_>) -> DocBuf {
+    DocBuf::build(|w| {
+        for e in old.elements() {
+            match new.get_element(e.name_str()) {
+                Some(n) => w.put_element(&n),
+                None => w.put_element(&e),
+            };
+        }
+        for e in new.elements().filter(|e| !old.contains(e.name_str())) {
+            w.put_element(&e);
+        }
+    })
+}
+
+/// `_id`, then the other fields by name, numeric names by value.
+fn sorted_by_name(doc: Doc<'_>) -> DocBuf {
+    let mut fields: Vec<_> = doc.elements().collect();
+    fields.sort_by(|a, b| {
+        let id = |n: &[u8]| n != b"_id";
+        id(a.name).cmp(&id(b.name)).then_with(|| by_name(a.name_str(), b.name_str()))
+    });
+    DocBuf::build(|w: &mut DocWriter<'_>| {
+        for e in &fields {
+            w.put_element(e);
+        }
+    })
+}
+
+fn by_name(a: &str, b: &str) -> Ordering {
+    match (a.parse::<u64>(), b.parse::<u64>()) {
+        (Ok(x), Ok(y)) => x.cmp(&y),
+        _ => a.cmp(b),
+    }
+}

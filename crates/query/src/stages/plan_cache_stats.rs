@@ -1,0 +1,36 @@
+//! `$planCacheStats: {}`: one document per cached plan. Errors: 9 no empty object, 13111 `allHosts` no boolean, 4503200 all
+//! hosts asked of a single server, 50933 when the collection is missing.
+
+use super::listed::Listed;
+use super::{StageOp, one};
+use crate::pipeline::{Place, Resolved, Target};
+use model::{Value, bail, code};
+
+pub(super) static STAGES: &[StageOp] = &[StageOp {
+    name: "$planCacheStats",
+    place: Place::FIRST,
+    parse: |scx, name, arg| {
+        let Value::Document(spec) = arg else {
+            bail!(code::FAILED_TO_PARSE, "{name} value must be an object, found {}", arg.type_name());
+        };
+        if let Some(v) = spec.get("allHosts") {
+            match v {
+                Value::Bool(true) if spec.count() == 1 => bail!(4503200, "{name} cannot ask all hosts: this is a single server"),
+                Value::Bool(_) => {}
+                v => bail!(13111, "wrong type for field (allHosts): {} is not a boolean", v.type_name()),
+            }
+        }
+        if !spec.is_empty() {
+            bail!(code::FAILED_TO_PARSE, "{name} parameters object must be empty, found {spec:?}");
+        }
+        let Target::Collection(ns) = scx.options.target.clone() else {
+            bail!(code::INVALID_NAMESPACE, "{name} is only valid on a collection");
+        };
+        one(Listed::new(model::doc! { name: arg }, move |host| {
+            if matches!(host.resolve(&ns)?, Resolved::Missing) {
+                bail!(50933, "collection '{ns}' does not exist");
+            }
+            host.plan_cache_stats(&ns)
+        }))
+    },
+}];

@@ -1,0 +1,240 @@
+//! `$setWindowFields: {partitionBy, sortBy, output: {field: {function, window}}}`: documents come out by partition and in order,
+//! with a field per window function.
+//! Errors: 9 for no object and malformed functions, strict field codes, 14 a partition by an array, 292 a partition past the
+//! memory budget, and those of the window functions.
+
+use super::fields::Fields;
+use super::path::{checked_path, write_with};
+use super::sort_pattern::SortPattern;
+use super::window::{self, Partition, WindowCx, WindowFn};
+use super::{Stage, StageOp, one};
+use crate::pipeline::{Batch, Docs, Place, Rt, StageCx, drain};
+use crate::rows::{Rows, Run, memory_exceeded};
+use model::{Bump, Doc, DocBuf, FieldPath, OwnedValue, Result, Value, bail, code, compare_with};
+use operators::expr::{self, BoxExpr, ParseCx};
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+pub(super) static STAGES: &[StageOp] =
+    &[StageOp { name: "$setWindowFields", place: Place::ANYWHERE, parse: |scx, name, arg| one(parse(scx, name, arg)?) }];
+
+fn parse(scx: &mut StageCx<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<SetWindowFields> {
+    let Value::Document(spec) = arg else {
+        bail!(code::FAILED_TO_PARSE, "the {name} stage specification must be an object, found {}", arg.type_name());
+    };
+    let f = Fields::new(name, spec, &["partitionBy", "sortBy", "output"])?;
+    f.required("output")?;
+    let output = f.document("output")?.unwrap_or(Doc::EMPTY);
+    let by = match f.get("partitionBy") {
+        Value::Missing => None,
+        v => Some(expr::parse(scx.cx, v)?),
+    };
+    let sort = f.document("sortBy")?.map(SortPattern::parse).transpose()?;
+    let mut fields = Vec::new();
+    for (field, v) in output.iter() {
+        let Value::Document(function) = v else {
+            bail!(code::FAILED_TO_PARSE, "The field '{field}' must be an object, not {}", v.type_name());
+        };
+        fields.push((checked_path(field)?, parse_function(scx.cx, field, function, sort.as_ref())?));
+    }
+    Ok(SetWindowFields { by, sort, fields, shown: model::doc! { name: spec } })
+}
+
+/// `{$function: argument, window: {...}}`.
+fn parse_function(cx: &mut ParseCx<'_>, field: &str, spec: Doc<'_>, sort: Option<&SortPattern>) -> Result<Box<dyn WindowFn>> {
+    let (mut function, mut window) = (None, None);
+    for (name, v) in spec.iter() {
+        match (name, v) {
+            ("window", Value::Document(d)) => window = Some(d),
+            ("window", v) => bail!(code::FAILED_TO_PARSE, "'window' field must be an object, not {}", v.type_name()),
+            (n, v) if n.starts_with('$') && function.is_none() => function = Some((n, v)),
+            (n, _) => bail!(code::FAILED_TO_PARSE, "the field '{field}' must have one window function and 'window', not also '{n}'"),
+        }
+    }
+    let Some((name, arg)) = function else {
+        bail!(code::FAILED_TO_PARSE, "Expected a $-prefixed window function in the field '{field}'");
+    };
+    window::parse(&mut WindowCx { cx, sort, window }, name, arg)
+}
+
+/// Computes window functions over its input.
+pub(super) struct SetWindowFields {
+    by: Option<BoxExpr>,
+    sort: Option<SortPattern>,
+    fields: Vec<(FieldPath, Box<dyn WindowFn>)>,
+    shown: DocBuf,
+}
+
+impl SetWindowFields {
+    /// A stage made from another one.
+    pub(super) fn new(
+        by: Option<BoxExpr>,
+        sort: Option<SortPattern>,
+        fields: Vec<(FieldPath, Box<dyn WindowFn>)>,
+        shown: DocBuf,
+    ) -> SetWindowFields {
+        SetWindowFields { by, sort, fields, shown }
+    }
+
+    fn partition_of<'a>(&'a self, rt: &Rt<'a>, arena: &'a Bump, doc: Doc<'a>) -> Result<Value<'a>> {
+        let Some(by) = &self.by else { return Ok(Value::Null) };
+        match by.eval(&rt.cx(arena, doc))? {
+            Value::Missing => Ok(Value::Null),
+            Value::Array(_) => bail!(code::TYPE_MISMATCH, "An expression used to partition cannot evaluate to value of type array"),
+            v => Ok(v),
+        }
+    }
+}
+
+impl Stage for SetWindowFields {
+    fn open(self: Arc<Self>, input: Box<dyn Docs>, _: &Rt<'_>) -> Result<Box<dyn Docs>> {
+        // The order: the partition's value first, then the sort components on the document below.
+        let mut order = DocBuf::new();
+        if self.by.is_some() {
+            order.put("p", 1i32);
+        }
+        for (path, v) in self.sort.iter().flat_map(|s| s.spec().iter()) {
+            order.put(&format!("d.{path}"), v);
+        }
+        let order = (!order.doc().is_empty()).then(|| SortPattern::parse(order.doc())).transpose()?;
+        Ok(Box::new(WindowDocs {
+            stage: self,
+            input: Some(input),
+            order,
+            source: Source::default(),
+            next_partition: None,
+            ready: Batch::new(),
+            at: 0,
+            arena: Bump::new(),
+        }))
+    }
+    fn describe(&self) -> DocBuf {
+        self.shown.clone()
+    }
+}
+
+/// The wrapped documents `{p: partition, d: document}` in order.
+#[derive(Default)]
+struct Source {
+    run: Option<Run>,
+    inbox: Batch,
+    at: usize,
+    more: bool,
+}
+
+struct WindowDocs {
+    stage: Arc<SetWindowFields>,
+    input: Option<Box<dyn Docs>>,
+    order: Option<SortPattern>,
+    source: Source,
+    /// The first document of the next partition, already taken.
+    next_partition: Option<(OwnedValue, DocBuf)>,
+    ready: Batch,
+    at: usize,
+    arena: Bump,
+}
+
+impl Docs for WindowDocs {
+    fn next_batch(&mut self, rt: &Rt<'_>, out: &mut Batch) -> Result<bool> {
+        if let Some(mut input) = self.input.take() {
+            self.read(input.as_mut(), rt)?;
+        }
+        while self.at >= self.ready.len() {
+            rt.env.check_interrupt()?;
+            if !self.compute_next(rt)? {
+                return Ok(false);
+            }
+        }
+        while self.at < self.ready.len() && !out.is_full() {
+            out.push_with_meta(self.ready.doc(self.at), self.ready.meta(self.at));
+            self.at += 1;
+        }
+        Ok(true)
+    }
+}
+
+impl WindowDocs {
+    fn read(&mut self, input: &mut dyn Docs, rt: &Rt<'_>) -> Result<()> {
+        let budget = rt.host.memory_limit_bytes();
+        let (mut rows, mut run) = (Rows::default(), Run::new(usize::MAX));
+        let (stage, order, arena) = (&self.stage, self.order.as_ref(), &mut self.arena);
+        drain(input, rt, |doc, meta| {
+            let partition = stage.partition_of(rt, arena, doc)?;
+            let wrapped = model::doc! { "p": partition, "d": doc };
+            match order {
+                Some(order) => rows.push(order, wrapped.doc(), meta, rt.env)?,
+                None => rows.push_keyed(Value::Null, wrapped.doc()),
+            }
+            arena.reset();
+            if rows.len_bytes() > budget {
+                if !rt.allow_disk_use {
+                    return Err(memory_exceeded("$setWindowFields", budget));
+                }
+                if let Some(order) = order {
+                    rows.sort(order, rt.env.collate());
+                }
+                run.spill(&mut rows, rt)?;
+            }
+            Ok(())
+        })?;
+        if let Some(order) = order {
+            rows.sort(order, rt.env.collate());
+        }
+        run.finish(rows);
+        self.source = Source { run: Some(run), more: true, ..Source::default() };
+        Ok(())
+    }
+
+    /// The next wrapped document, unwrapped.
+    fn take(&mut self, rt: &Rt<'_>) -> Result<Option<(OwnedValue, DocBuf)>> {
+        let s = &mut self.source;
+        while s.at >= s.inbox.len() {
+            let Some(run) = s.run.as_mut().filter(|_| s.more) else { return Ok(None) };
+            s.inbox.clear();
+            s.at = 0;
+            s.more = match &self.order {
+                Some(order) => run.next_batch(order, rt.env.collate(), &mut s.inbox)?,
+                None => run.next_unordered(&mut s.inbox)?,
+            };
+        }
+        let wrapped = s.inbox.doc(s.at);
+        s.at += 1;
+        let doc = wrapped.field("d").as_doc().unwrap_or(Doc::EMPTY).to_buf();
+        Ok(Some((wrapped.field("p").to_owned_value(), doc)))
+    }
+
+    /// Collects one partition and computes its fields; `false` when there is none any more.
+    fn compute_next(&mut self, rt: &Rt<'_>) -> Result<bool> {
+        let budget = rt.host.memory_limit_bytes();
+        let first = match self.next_partition.take() {
+            Some(first) => Some(first),
+            None => self.take(rt)?,
+        };
+        let Some((partition, doc)) = first else { return Ok(false) };
+        let mut part = Partition { docs: Batch::new() };
+        part.docs.push(doc.doc());
+        while let Some((p, doc)) = self.take(rt)? {
+            if compare_with(&p.get(), &partition.get(), rt.env.collate()) != Ordering::Equal {
+                self.next_partition = Some((p, doc));
+                break;
+            }
+            part.docs.push(doc.doc());
+            if part.docs.len_bytes() > budget {
+                return Err(memory_exceeded("$setWindowFields", budget));
+            }
+        }
+        let stage = self.stage.clone();
+        let columns = stage.fields.iter().map(|(_, f)| f.compute(&part, rt)).collect::<Result<Vec<_>>>()?;
+        self.ready.clear();
+        self.at = 0;
+        for (i, doc) in part.docs.iter().enumerate() {
+            let mut doc = doc.to_buf();
+            for ((path, _), column) in stage.fields.iter().zip(&columns) {
+                let v = column.get(i).map_or(Value::Missing, |v| v.get());
+                doc = DocBuf::build(|w| write_with(w, doc.doc(), path.parts(), v));
+            }
+            self.ready.push(doc.doc());
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,71 @@
+//! `$minMaxScaler: {input, min, max}`: the value's place between the least and the greatest of its window, scaled to min..max
+//! (0..1 without). Errors: 10487000-family for bad arguments, 10487001 a value that is no number.
+
+use super::bounds::Bounds;
+use super::{Partition, WindowCx, WindowFn};
+use crate::pipeline::Rt;
+use crate::stages::arithmetic::{add, divide, multiply, subtract};
+use model::{Number, OwnedValue, Result, Value, bail, compare};
+use operators::expr::{self, BoxExpr};
+
+pub(super) fn parse(wcx: &mut WindowCx<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<Box<dyn WindowFn>> {
+    let Value::Document(spec) = arg else {
+        bail!(10487000, "{name} expects an object, not {}", arg.type_name());
+    };
+    let (mut input, mut min, mut max) = (None, None, None);
+    for (field, v) in spec.iter() {
+        match field {
+            "input" => input = Some(expr::parse(wcx.cx, v)?),
+            "min" | "max" => {
+                let bound = expr::parse_constant(wcx.cx, v, 10487004, "'min' and 'max'")?;
+                if Number::of(&bound.get()).is_none() {
+                    bail!(10487004, "'{field}' of {name} must be a number, not {bound:?}");
+                }
+                *(if field == "min" { &mut min } else { &mut max }) = Some(bound);
+            }
+            _ => bail!(10487002, "{name} got unexpected argument: {field}"),
+        }
+    }
+    let Some(input) = input else { bail!(10487003, "{name} requires an 'input' expression") };
+    let (min, max) = match (min, max) {
+        (Some(min), Some(max)) => (min, max),
+        (None, None) => (Value::Int32(0).to_owned_value(), Value::Int32(1).to_owned_value()),
+        _ => bail!(10487005, "{name} requires both or neither of 'min' and 'max'"),
+    };
+    if compare(&min.get(), &max.get()).is_ge() {
+        bail!(10487006, "'min' of {name} must be less than 'max': {min:?}, {max:?}");
+    }
+    Ok(Box::new(MinMaxScaler { input, min, max, bounds: wcx.bounds()? }))
+}
+
+struct MinMaxScaler {
+    input: BoxExpr,
+    min: OwnedValue,
+    max: OwnedValue,
+    bounds: Bounds,
+}
+
+impl WindowFn for MinMaxScaler {
+    fn compute(&self, part: &Partition, rt: &Rt<'_>) -> Result<Vec<OwnedValue>> {
+        let spans = self.bounds.spans(part, rt)?;
+        let values = part.values(&self.input, rt)?;
+        if let Some(v) = values.iter().find(|v| Number::of(&v.get()).is_none()) {
+            bail!(10487001, "$minMaxScaler requires numbers, but found {}", v.get().type_name());
+        }
+        let scale = subtract(self.max.get(), self.min.get(), rt.env)?;
+        let mut out = Vec::with_capacity(values.len());
+        for (v, (start, end)) in values.iter().zip(spans) {
+            let window = values.get(start..end).unwrap_or(&[]);
+            let least = window.iter().map(|v| v.get()).min_by(compare).unwrap_or(v.get());
+            let greatest = window.iter().map(|v| v.get()).max_by(compare).unwrap_or(v.get());
+            let width = subtract(greatest, least, rt.env)?;
+            if width.get().as_f64() == Some(0.0) {
+                out.push(self.min.clone());
+                continue;
+            }
+            let place = divide(subtract(v.get(), least, rt.env)?.get(), width.get(), rt.env)?;
+            out.push(add(multiply(place.get(), scale.get(), rt.env)?.get(), self.min.get(), rt.env)?);
+        }
+        Ok(out)
+    }
+}
