@@ -41,12 +41,7 @@ impl Hooks for Language {
 }
 
 fn operators_collation(spec: Doc<'_>) -> Result<CheckedCollation> {
-    match spec.field("locale") {
-        Value::String("simple") => Ok(None),
-        Value::String(_) => Ok(None),
-        Value::Missing => Err(crate::args::missing_field("collation.locale")),
-        v => Err(crate::args::wrong_type("collation.locale", &v, &[model::Tag::STRING])),
-    }
+    query::collation::collator(spec)
 }
 
 /// A compiled filter that brings its own environment.
@@ -79,6 +74,14 @@ impl Service {
     /// The filter parser's.
     pub fn matcher(&self, filter: Doc<'_>) -> Result<Matcher> {
         Matcher::new(filter, self.clock.now_ms())
+    }
+
+    /// The collator a collation describes.
+    ///
+    /// # Errors
+    /// The collation parser's.
+    pub fn collator(&self, spec: Doc<'_>) -> Result<CheckedCollation> {
+        operators_collation(spec)
     }
 
     /// Checks a collation.

@@ -18,6 +18,7 @@ pub mod language;
 pub mod listing;
 pub mod log;
 pub mod parameters;
+mod read;
 pub mod registry;
 mod reply;
 pub mod request;

@@ -128,6 +128,7 @@ pub struct Service {
     next_op: AtomicI64,
     connections: Arc<Mutex<BTreeMap<i64, Arc<ConnectionInfo>>>>,
     operation_time: AtomicU64,
+    me: std::sync::OnceLock<std::sync::Weak<Service>>,
 }
 
 /// Larger command documents are not kept for `currentOp`.
@@ -158,12 +159,29 @@ impl Service {
             next_op: AtomicI64::new(1),
             connections: Arc::default(),
             operation_time: AtomicU64::new(Timestamp { time: seconds, increment: 1 }.as_u64()),
+            me: std::sync::OnceLock::new(),
             config,
             clock,
             store,
         };
         service.log('I', "CONTROL", "Quarry starting");
         service
+    }
+
+    /// The service as cursors hold it. Commands that open cursors need the service to be shared.
+    pub fn shared(self) -> Arc<Service> {
+        let shared = Arc::new(self);
+        // The first and only setting of this cell.
+        let _ = shared.me.set(Arc::downgrade(&shared));
+        shared
+    }
+
+    /// This service, shared.
+    ///
+    /// # Errors
+    /// 1 InternalError when it was never made with [`Service::shared`].
+    pub fn arc(&self) -> Result<Arc<Service>> {
+        self.me.get().and_then(std::sync::Weak::upgrade).ok_or_else(|| MongoError::internal("the service is not shared"))
     }
 
     /// A new connection from `peer` (`host:port`).

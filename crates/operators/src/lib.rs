@@ -5,7 +5,7 @@
 
 pub mod cx;
 pub mod expr;
-mod numeric;
+pub mod numeric;
 pub mod regex;
 
 pub mod accumulator;

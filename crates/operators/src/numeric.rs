@@ -3,8 +3,8 @@
 use model::decimal::Parts;
 use model::{Decimal128, Number, Value};
 
-/// An int when it fits, else a long.
-pub(crate) fn int_or_long(n: i64) -> Value<'static> {
+/// The number as an int where it fits, else as a long.
+pub fn int_or_long(n: i64) -> Value<'static> {
     i32::try_from(n).map_or(Value::Int64(n), Value::Int32)
 }
 

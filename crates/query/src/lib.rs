@@ -3,7 +3,6 @@
 
 pub mod collation;
 pub mod find;
-mod hooks;
 pub mod pipeline;
 pub mod plan;
 mod rows;
@@ -11,4 +10,3 @@ mod spill;
 mod spool;
 pub mod stages;
 
-pub use hooks::Language;

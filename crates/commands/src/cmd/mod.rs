@@ -7,6 +7,11 @@ use crate::request::Outcome;
 use model::Result;
 
 pub(crate) mod admin;
+pub(crate) mod aggregate;
+pub(crate) mod count;
+pub(crate) mod distinct;
+pub(crate) mod explain;
+pub(crate) mod find;
 pub(crate) mod build_info;
 pub(crate) mod capped;
 pub(crate) mod check;

@@ -54,7 +54,7 @@ fn signed(n: u64) -> i64 {
 }
 
 /// A whole number as 32 bits where it fits, as MongoDB's builders write sizes.
-fn fit(n: i64) -> Value<'static> {
+pub(crate) fn fit(n: i64) -> Value<'static> {
     i32::try_from(n).map_or(Value::Int64(n), Value::Int32)
 }
 
@@ -112,6 +112,44 @@ pub(crate) fn collection_figures(c: &Collection, scale: i64, w: &mut DocWriter<'
     drop(sizes);
     w.put("scaleFactor", fit(scale));
     Ok(())
+}
+
+/// The document of `$collStats`; `spec` names the parts wanted.
+///
+/// # Errors
+/// 26 NamespaceNotFound and 166 where a part needs a collection; engine failures.
+pub(crate) fn stage(service: &crate::service::Service, ns: &Namespace, spec: Doc<'_>) -> Result<Vec<model::DocBuf>> {
+    let coll = service.store.collection(ns)?;
+    let needs = spec.contains("storageStats") || spec.contains("count");
+    let c = match (&coll, needs) {
+        (None, true) => bail!(code::NAMESPACE_NOT_FOUND, "Collection [{ns}] not found."),
+        (Some(c), true) if c.is_view() => {
+            bail!(code::COMMAND_NOT_SUPPORTED_ON_VIEW, "Namespace {ns} is a view, not a collection")
+        }
+        _ => coll.as_ref(),
+    };
+    let mut failed = Ok(());
+    let doc = model::DocBuf::build(|w| {
+        w.put("ns", ns.to_string().as_str()).put("host", &service.config.host);
+        w.put("localTime", Value::Date(service.clock.now_ms()));
+        if spec.contains("latencyStats") {
+            let mut l = w.doc("latencyStats");
+            for kind in ["reads", "writes", "commands", "transactions"] {
+                l.doc(kind).put("latency", 0i64).put("ops", 0i64).put("queryableEncryptionLatencyMicros", 0i64);
+            }
+        }
+        if let (Some(options), Some(c)) = (spec.get("storageStats"), c) {
+            let scale = options.as_doc().and_then(|d| d.field("scale").as_f64()).map_or(1, |f| f as i64);
+            failed = collection_figures(c, scale, &mut w.doc("storageStats"));
+        }
+        if let (true, Some(c)) = (spec.contains("count"), c) {
+            w.put("count", fit(signed(c.count())));
+        }
+        if spec.contains("queryExecStats") {
+            w.doc("queryExecStats").doc("collectionScans").put("total", 0i64).put("nonTailable", 0i64);
+        }
+    });
+    failed.map(|()| vec![doc])
 }
 
 fn db_stats(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {

@@ -36,10 +36,10 @@ pub(crate) fn environment(cx: &Ctx<'_, '_>, collation: &CollationArg<'_>) -> Res
         env.cluster_time = Some(cx.service.operation_time());
     }
     if let CollationArg::Given(d) = collation {
-        cx.service.hooks.collator(*d)?;
+        cx.service.collator(*d)?;
     }
     if let Some(d) = collation.document() {
-        env.collation = cx.service.hooks.collator(d)?;
+        env.collation = cx.service.collator(d)?;
     }
     let killed = cx.conn.info.op.lock().as_ref().map(|op| op.killed.clone());
     let deadline_us = u64::try_from(cx.generic.max_time_ms)
@@ -58,4 +58,14 @@ pub(crate) fn environment(cx: &Ctx<'_, '_>, collation: &CollationArg<'_>) -> Res
     }));
     expr::define_let(&mut env, cx.args.value("let"))?;
     Ok(env)
+}
+
+impl<'a> CollationArg<'a> {
+    /// What the client gave, else the collection's default.
+    pub(crate) fn of(given: Option<Doc<'a>>, options: Option<Doc<'a>>) -> CollationArg<'a> {
+        match given {
+            Some(d) if !d.is_empty() => CollationArg::Given(d),
+            _ => CollationArg::Default(options.and_then(|o| o.field("collation").as_doc())),
+        }
+    }
 }

@@ -80,6 +80,11 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The whole collection.
+    pub fn scan() -> Plan {
+        Plan::of(Access::Collection { reverse: false }, false)
+    }
+
     fn of(access: Access, sorted: bool) -> Plan {
         Plan { access, sorted, index: None, bounds: Vec::new() }
     }

@@ -1,0 +1,85 @@
+//! `count`. Without a filter it is the collection's counter, which is exact and costs no read.
+
+use crate::args::Kind;
+use crate::crud::CountArgs;
+use crate::crud::read::COUNT;
+use crate::ctx::Ctx;
+use crate::ddl::names;
+use crate::read::{CollationArg, StoreHost, environment};
+use crate::registry::{Command, flag};
+use crate::request::Outcome;
+use model::{ArrayWriter, DocBuf, Result, Value};
+use operators::expr::ParseCx;
+use query::pipeline::{MatchFilter, ParseOptions, Pipeline, Rt};
+use query::plan::{Hint, Want, choose, each_match};
+
+pub(crate) static COMMANDS: &[Command] = &[Command {
+    value: Kind::Collection,
+    ..super::command("count", "number of documents that match", flag::API_V1 | flag::READ_CONCERN, COUNT, run)
+}];
+
+fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let ns = names::own(cx)?;
+    let args = CountArgs::of(cx.value().as_str().unwrap_or_default(), &cx.args)?;
+    let coll = cx.service.store.collection(&ns)?;
+    super::drop::check_uuid(cx, &ns, coll.as_ref().map(|c| c.uuid()))?;
+    let options = coll.as_ref().map(|c| c.options());
+    let collation = CollationArg::of(args.collation, options.as_ref().map(|o| o.doc()));
+    let env = environment(cx, &collation)?;
+    let filter = MatchFilter::parse(&mut ParseCx::new(&env), args.query)?;
+    let hint = Hint::parse(args.hint.unwrap_or_default())?;
+    let want_most = args.limit.map_or(u64::MAX, |n| n.saturating_add(args.skip));
+    let mut found = 0u64;
+    match coll {
+        None => {}
+        Some(c) if c.is_view() => {
+            let stages = count_pipeline(&args);
+            let host = StoreHost::new(cx.service.arc()?, collation.document().map(|d| d.to_buf()), None);
+            let options = ParseOptions::collection(ns.clone());
+            let pipeline = Pipeline::parse(&mut ParseCx::new(&env), stages.doc().as_array(), &options)?;
+            let all = pipeline.run_to_end(&Rt::new(&env, &host))?;
+            found = all.iter().next().and_then(|d| d.field("n").as_i64_exact()).and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
+            put(cx, found);
+            return Ok(Outcome::Reply);
+        }
+        Some(c) if filter.filter.is_always_true() && hint.is_none() => found = c.count(),
+        Some(c) => {
+            let want = Want {
+                filter: Some(&filter),
+                sort: None,
+                hint: hint.as_ref(),
+                collation: collation.document(),
+            };
+            let plan = choose(&c, &want, env.collate())?;
+            each_match(&c, &plan, Some(&filter), &env, &mut |_| {
+                found += 1;
+                Ok(found < want_most)
+            })?;
+        }
+    }
+    put(cx, found.min(want_most).saturating_sub(args.skip));
+    Ok(Outcome::Reply)
+}
+
+fn put(cx: &mut Ctx<'_, '_>, n: u64) {
+    let n = i64::try_from(n).unwrap_or(i64::MAX);
+    cx.reply.put("n", i32::try_from(n).map_or(Value::Int64(n), Value::Int32));
+}
+
+fn count_pipeline(args: &CountArgs<'_>) -> DocBuf {
+    let mut bytes = Vec::new();
+    {
+        let mut w = ArrayWriter::new(&mut bytes);
+        if !args.query.is_empty() {
+            w.doc().put("$match", args.query);
+        }
+        if args.skip > 0 {
+            w.doc().put("$skip", i64::try_from(args.skip).unwrap_or(i64::MAX));
+        }
+        if let Some(n) = args.limit {
+            w.doc().put("$limit", i64::try_from(n).unwrap_or(i64::MAX));
+        }
+        w.doc().put("$count", "n");
+    }
+    DocBuf::from_bytes(bytes).unwrap_or_default()
+}

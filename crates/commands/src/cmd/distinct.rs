@@ -1,0 +1,113 @@
+//! `distinct`: the different values at a path, array elements one by one.
+
+use crate::args::Kind;
+use crate::crud::DistinctArgs;
+use crate::crud::read::DISTINCT;
+use crate::ctx::Ctx;
+use crate::ddl::names;
+use crate::read::{CollationArg, StoreHost, environment};
+use crate::registry::{Command, flag};
+use crate::request::Outcome;
+use model::path::PathPart;
+use model::{Collate, Doc, FieldPath, OwnedValue, Result, Value, bail, code};
+use operators::expr::ParseCx;
+use query::pipeline::{MatchFilter, ParseOptions, Pipeline, Rt, drain};
+use query::plan::{Hint, Want, choose, each_match};
+use rustc_hash::FxHashSet;
+
+pub(crate) static COMMANDS: &[Command] = &[Command {
+    value: Kind::Collection,
+    ..super::command("distinct", "different values of a field", flag::API_V1 | flag::READ_CONCERN, DISTINCT, run)
+}];
+
+fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let ns = names::own(cx)?;
+    let args = DistinctArgs::of(cx.value().as_str().unwrap_or_default(), &cx.args)?;
+    if args.key.contains('\0') {
+        bail!(code::BAD_VALUE, "Distinct key cannot contain a null byte");
+    }
+    let coll = cx.service.store.collection(&ns)?;
+    super::drop::check_uuid(cx, &ns, coll.as_ref().map(|c| c.uuid()))?;
+    let options = coll.as_ref().map(|c| c.options());
+    let collation = CollationArg::of(args.collation, options.as_ref().map(|o| o.doc()));
+    let env = environment(cx, &collation)?;
+    let filter = MatchFilter::parse(&mut ParseCx::new(&env), args.query)?;
+    let hint = Hint::parse(args.hint.unwrap_or_default())?;
+    let path = FieldPath::new(args.key);
+    let mut values = Values { seen: FxHashSet::default(), list: Vec::new(), bytes: 0 };
+    match coll {
+        None => {}
+        Some(c) if c.is_view() => {
+            let host = StoreHost::new(cx.service.arc()?, collation.document().map(|d| d.to_buf()), None);
+            let pipeline = model::doc! { "0": { "$match": args.query } };
+            let pipeline = Pipeline::parse(&mut ParseCx::new(&env), pipeline.doc().as_array(), &ParseOptions::collection(ns))?;
+            let rt = Rt::new(&env, &host);
+            let mut docs = pipeline.open(&rt)?;
+            drain(docs.as_mut(), &rt, |doc, _| values.collect(Value::Document(doc), path.parts(), env.collate()))?;
+        }
+        Some(c) => {
+            let want = Want { filter: Some(&filter), sort: None, hint: hint.as_ref(), collation: collation.document() };
+            let plan = choose(&c, &want, env.collate())?;
+            each_match(&c, &plan, Some(&filter), &env, &mut |row| {
+                values.collect(Value::Document(row.doc), path.parts(), env.collate())?;
+                Ok(true)
+            })?;
+        }
+    }
+    values.list.sort_by(|a, b| model::compare_with(&a.get(), &b.get(), env.collate()));
+    let mut out = cx.reply.array("values");
+    for v in &values.list {
+        out.push(v.get());
+    }
+    Ok(Outcome::Reply)
+}
+
+struct Values {
+    seen: FxHashSet<Vec<u8>>,
+    list: Vec<OwnedValue>,
+    bytes: usize,
+}
+
+impl Values {
+    /// Collects the values at a path; arrays are gone through on the way and once at the end.
+    fn collect(&mut self, v: Value<'_>, path: &[PathPart], collate: Option<&dyn Collate>) -> Result<()> {
+        let Some((head, rest)) = path.split_first() else {
+            return match v {
+                Value::Array(a) => a.iter().try_for_each(|v| self.add(v, collate)),
+                v => self.add(v, collate),
+            };
+        };
+        match v {
+            Value::Document(d) => self.collect(field(d, &head.name), rest, collate),
+            Value::Array(a) => {
+                if let Some(i) = head.index
+                    && let Some(v) = a.get(i)
+                {
+                    self.collect(v, rest, collate)?;
+                }
+                a.iter().filter(|v| matches!(v, Value::Document(_))).try_for_each(|v| self.collect(v, path, collate))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn add(&mut self, v: Value<'_>, collate: Option<&dyn Collate>) -> Result<()> {
+        if v.is_missing() {
+            return Ok(());
+        }
+        let mut key = Vec::new();
+        model::compare::equality_key(&v, collate, &mut key);
+        if self.seen.insert(key) {
+            self.bytes += v.payload_bytes() + 8;
+            if self.bytes > model::bson::MAX_DOCUMENT_BYTES {
+                bail!(17217, "distinct too big, 16mb cap");
+            }
+            self.list.push(v.to_owned_value());
+        }
+        Ok(())
+    }
+}
+
+fn field<'a>(d: Doc<'a>, name: &str) -> Value<'a> {
+    d.field(name)
+}

@@ -1,0 +1,211 @@
+//! `find`. A point lookup by `_id` goes straight from the engine's bytes into the reply.
+
+use crate::crud::FindArgs;
+use crate::crud::read::FIND;
+use crate::ctx::Ctx;
+use crate::cursors::{BatchLimit, CursorInfo};
+use crate::args::Kind;
+use crate::ddl::names;
+use crate::read::{CollationArg, QueryCursor, StoreHost, environment};
+use crate::registry::{Command, OpClass, flag};
+use crate::request::Outcome;
+use model::{Array, ArrayWriter, Doc, DocBuf, Namespace, Result, Value};
+use operators::Env;
+use operators::expr::ParseCx;
+use operators::project::Projection;
+use query::find::Find;
+use query::pipeline::{Docs, MatchFilter, NoDocs, ParseOptions, Pipeline, Rt};
+use query::plan::Hint;
+use query::stages::sort_pattern::SortPattern;
+use std::sync::Arc;
+use store::Collection;
+
+pub(crate) static COMMANDS: &[Command] = &[Command {
+    value: Kind::Collection,
+    class: OpClass::Query,
+    ..super::command("find", "documents that match a filter", flag::API_V1 | flag::READ_CONCERN, FIND, run)
+}];
+
+/// Documents of a first batch when the client names no number.
+const FIRST_BATCH_DOCUMENTS: i64 = 101;
+
+fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let ns = names::own(cx)?;
+    let args = FindArgs::of(cx.value().as_str().unwrap_or_default(), &cx.args)?;
+    let coll = cx.service.store.collection(&ns)?;
+    super::drop::check_uuid(cx, &ns, coll.as_ref().map(|c| c.uuid()))?;
+    if let Some(c) = &coll
+        && by_id(cx, &ns, &args, c)?
+    {
+        return Ok(Outcome::Reply);
+    }
+    let options = coll.as_ref().map(|c| c.options());
+    let collation = CollationArg::of(args.collation, options.as_ref().map(|o| o.doc()));
+    let env = environment(cx, &collation)?;
+    let in_force = collation.document().map(|d| d.to_buf());
+    let (docs, host) = open(cx, &ns, &args, coll, &env, in_force)?;
+    let cursor = QueryCursor::new(docs, env, host, args.allow_disk_use.unwrap_or(true));
+    let info = CursorInfo {
+        ns: ns.to_string(),
+        no_timeout: args.cursor.no_timeout,
+        tailable: args.cursor.tailable,
+        await_data: args.cursor.await_data,
+        ..cx.cursor_info()
+    };
+    let limit = BatchLimit::of(Some(args.batch_size.unwrap_or(FIRST_BATCH_DOCUMENTS)));
+    cx.first_batch(Box::new(cursor), info, limit, args.single_batch)?;
+    Ok(Outcome::Reply)
+}
+
+/// Answers `{_id: value}` without anything else at once; false when it is not such a query.
+fn by_id(cx: &mut Ctx<'_, '_>, ns: &Namespace, args: &FindArgs<'_>, c: &Arc<Collection>) -> Result<bool> {
+    let plain = !c.is_view()
+        && args.projection.is_empty()
+        && args.skip == 0
+        && args.hint.is_none()
+        && args.collation.is_none()
+        && c.id_collate().is_none()
+        && !args.return_key
+        && !args.show_record_id
+        && !args.cursor.tailable
+        && args.batch_size != Some(0)
+        && args.max.is_empty()
+        && args.min.is_empty()
+        && args.let_vars.is_empty()
+        && args.sort.is_empty();
+    let mut fields = args.filter.elements();
+    let (Some(only), None, true) = (fields.next(), fields.next(), plain) else { return Ok(false) };
+    let id = only.value();
+    let simple = match id {
+        Value::Document(d) => !d.first().is_some_and(|(n, _)| n.starts_with('$')),
+        Value::Regex(_) | Value::Array(_) | Value::Null | Value::Undefined | Value::MinKey | Value::MaxKey => false,
+        _ => true,
+    };
+    if only.name != b"_id" || !simple {
+        return Ok(false);
+    }
+    let mut cursor = cx.reply.doc("cursor");
+    let mut batch = cursor.array("firstBatch");
+    c.get_with(&id, &mut |doc| {
+        batch.push(doc);
+    })?;
+    drop(batch);
+    cursor.put("id", 0i64);
+    // No allocation for the name: it is written in two pieces.
+    let mut name = smallvec::SmallVec::<[u8; 128]>::new();
+    name.extend_from_slice(ns.db().as_bytes());
+    name.push(b'.');
+    name.extend_from_slice(ns.coll().as_bytes());
+    cursor.put("ns", std::str::from_utf8(&name).unwrap_or_default());
+    Ok(true)
+}
+
+/// The parsed find, without its collection.
+pub(crate) fn parse(args: &FindArgs<'_>, env: &Env, collation: Option<DocBuf>) -> Result<Find> {
+    let filter = MatchFilter::parse(&mut ParseCx::new(env), args.filter)?;
+    let projection = if args.projection.is_empty() {
+        None
+    } else {
+        Some(Projection::parse_find(&mut ParseCx::new(env), args.projection)?)
+    };
+    Ok(Find {
+        filter: Arc::new(filter),
+        sort: if args.sort.is_empty() { None } else { Some(SortPattern::parse(args.sort)?) },
+        skip: args.skip,
+        limit: args.limit,
+        projection,
+        hint: Hint::parse(args.hint.unwrap_or_default())?,
+        collation,
+    })
+}
+
+/// The same query as a pipeline, for views.
+pub(crate) fn as_pipeline(args: &FindArgs<'_>) -> DocBuf {
+    let mut bytes = Vec::new();
+    {
+        let mut w = ArrayWriter::new(&mut bytes);
+        if !args.filter.is_empty() {
+            w.doc().put("$match", args.filter);
+        }
+        if !args.sort.is_empty() && !args.sort.contains("$natural") {
+            w.doc().put("$sort", args.sort);
+        }
+        if args.skip > 0 {
+            w.doc().put("$skip", i64::try_from(args.skip).unwrap_or(i64::MAX));
+        }
+        if let Some(n) = args.limit {
+            w.doc().put("$limit", i64::try_from(n).unwrap_or(i64::MAX));
+        }
+        if !args.projection.is_empty() {
+            w.doc().put("$project", args.projection);
+        }
+    }
+    DocBuf::from_bytes(bytes).unwrap_or_default()
+}
+
+fn open(
+    cx: &Ctx<'_, '_>,
+    ns: &Namespace,
+    args: &FindArgs<'_>,
+    coll: Option<Arc<Collection>>,
+    env: &Env,
+    collation: Option<DocBuf>,
+) -> Result<(Box<dyn Docs>, StoreHost)> {
+    let host = StoreHost::new(cx.service.arc()?, collation.clone(), Hint::parse(args.hint.unwrap_or_default())?);
+    let rt = Rt { env, host: &host, vars: None, allow_disk_use: args.allow_disk_use.unwrap_or(true) };
+    // Mistakes in the query are reported whether or not there is a collection.
+    let find = Arc::new(parse(args, env, collation)?);
+    let docs: Box<dyn Docs> = match coll {
+        None => Box::new(NoDocs),
+        Some(c) if c.is_view() => {
+            let stages = as_pipeline(args);
+            let stages: Array<'_> = stages.doc().as_array();
+            Pipeline::parse(&mut ParseCx::new(env), stages, &ParseOptions::collection(ns.clone()))?.open(&rt)?
+        }
+        Some(c) => find.open(c, &rt)?,
+    };
+    Ok((docs, host))
+}
+
+/// The plan of a find, for explain.
+///
+/// # Errors
+/// Those of the query.
+pub(crate) fn winning_plan(find: &Find, coll: Option<&Arc<Collection>>, rt: &Rt<'_>) -> Result<DocBuf> {
+    let Some(c) = coll else { return Ok(model::doc! { "isCached": false, "stage": "EOF" }) };
+    let plan = find.plan(c, rt)?;
+    let mut shown = query::plan::explain(&plan, Some(&find.filter));
+    let wrap = |inner: &DocBuf, stage: &str, fill: &dyn Fn(&mut model::DocWriter<'_>)| {
+        DocBuf::build(|w| {
+            w.put("isCached", false).put("stage", stage);
+            fill(w);
+            let mut below = w.doc("inputStage");
+            for (name, v) in inner.doc().iter().filter(|(n, _)| *n != "isCached") {
+                below.put(name, v);
+            }
+        })
+    };
+    if let (Some(sort), false) = (&find.sort, plan.sorted) {
+        let spec: Doc<'_> = sort.spec();
+        shown = wrap(&shown, "SORT", &|w| {
+            w.put("sortPattern", spec);
+            if let Some(n) = find.limit {
+                w.put("limitAmount", i64::try_from(n).unwrap_or(i64::MAX));
+            }
+        });
+    }
+    if find.skip > 0 {
+        shown = wrap(&shown, "SKIP", &|w| {
+            w.put("skipAmount", i64::try_from(find.skip).unwrap_or(i64::MAX));
+        });
+    }
+    if let Some(n) = find.limit {
+        shown = wrap(&shown, "LIMIT", &|w| {
+            w.put("limitAmount", i64::try_from(n).unwrap_or(i64::MAX));
+        });
+    }
+    if find.projection.is_some() {
+        shown = wrap(&shown, "PROJECTION_DEFAULT", &|_| {});
+    }
+    Ok(shown)
+}
