@@ -26,6 +26,8 @@ pub struct Ctx<'a, 'w> {
     pub args: Args<'a>,
     /// Checked generic arguments.
     pub generic: Generic<'a>,
+    /// `ok` is written as a 32-bit integer, as MongoDB does in one place.
+    pub ok_int: bool,
     /// The reply; `ok` and what follows is added after the run.
     pub reply: DocWriter<'w>,
 }

@@ -11,6 +11,7 @@ pub mod ctx;
 pub mod cursors;
 pub mod crud;
 mod ddl;
+mod exec;
 pub mod figures;
 pub mod generic;
 mod host;

@@ -74,6 +74,7 @@ pub static FAMILIES: &[&[Command]] = &[
     cmd::admin::COMMANDS,
     cmd::aggregate::COMMANDS,
     cmd::build_info::COMMANDS,
+    cmd::bulk_write::COMMANDS,
     cmd::capped::COMMANDS,
     cmd::check::COMMANDS,
     cmd::cluster_parameter::COMMANDS,
@@ -82,6 +83,7 @@ pub static FAMILIES: &[&[Command]] = &[
     cmd::create::COMMANDS,
     cmd::distinct::COMMANDS,
     cmd::drop::COMMANDS,
+    cmd::encryption::COMMANDS,
     cmd::explain::COMMANDS,
     cmd::fcv::COMMANDS,
     cmd::find::COMMANDS,
@@ -90,6 +92,7 @@ pub static FAMILIES: &[&[Command]] = &[
     cmd::indexes::COMMANDS,
     cmd::insert::COMMANDS,
     cmd::list::COMMANDS,
+    cmd::modify::COMMANDS,
     cmd::operations::COMMANDS,
     cmd::parameter::COMMANDS,
     cmd::ping::COMMANDS,
@@ -102,7 +105,21 @@ pub static FAMILIES: &[&[Command]] = &[
 ];
 
 /// What MongoDB has and we have not: names only, answered by 238 NotImplemented.
-pub static NOT_BUILT: &[&str] = &[];
+pub static NOT_BUILT: &[&str] = &[
+    "abortReshardCollection", "abortTransaction", "abortUnshardCollection", "analyze", "analyzeShardKey", "appendOplogNote", "applyOps",
+    "authenticate", "cleanupStructuredEncryptionData", "clearJumboFlag",
+    "commitTransaction", "configureCollectionBalancing", "configureFailPoint", "configureQueryAnalyzer",
+    "coordinateCommitTransaction", "createRole", "createSearchIndexes", "createUser", "dropAllRolesFromDatabase",
+    "dropAllUsersFromDatabase", "dropConnections", "dropRole", "dropSearchIndex", "dropUser", "filemd5", "getAuditConfig", "getShardMap",
+    "getShardVersion", "grantPrivilegesToRole", "grantRolesToRole", "grantRolesToUser", "internalRenameIfOptionsAndIndexesMatch",
+    "listSearchIndexes", "mapReduce", "oidcListKeys", "oidcRefreshKeys", "pinHistoryReplicated", "prepareTransaction",
+    "reapLogicalSessionCacheNow", "refreshLogicalSessionCacheNow", "removeQuerySettings", "replSetAbortPrimaryCatchUp",
+    "replSetFreeze", "replSetHeartbeat", "replSetMaintenance", "replSetReconfig", "replSetResizeOplog", "replSetStepDown",
+    "replSetStepDownWithForce", "replSetStepUp", "replSetSyncFrom", "replSetUpdatePosition", "revokePrivilegesFromRole",
+    "revokeRolesFromRole", "revokeRolesFromUser", "saslContinue", "saslStart", "setAllowMigrations", "setAuditConfig",
+    "setCommittedSnapshot", "setIndexCommitQuorum", "setQuerySettings", "setUserWriteBlockMode", "shutdown", "splitVector",
+    "updateRole", "updateSearchIndex", "updateUser", "waitForFailPoint", "whatsmysni",
+];
 
 static BY_NAME: LazyLock<FxHashMap<&'static str, (usize, &'static Command)>> = LazyLock::new(|| {
     let mut map = FxHashMap::default();

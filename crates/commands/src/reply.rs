@@ -4,8 +4,12 @@ use crate::service::Service;
 use model::{DocWriter, MongoError, Timestamp};
 
 /// Appends `ok: 1` and, on a replica set, the times.
-pub(crate) fn finish(service: &Service, reply: &mut DocWriter<'_>) {
-    reply.put("ok", 1.0);
+pub(crate) fn finish(service: &Service, ok_int: bool, reply: &mut DocWriter<'_>) {
+    if ok_int {
+        reply.put("ok", 1i32);
+    } else {
+        reply.put("ok", 1.0);
+    }
     gossip(service, reply);
 }
 

@@ -39,6 +39,8 @@ pub struct Request<'a> {
     pub exhaust_allowed: bool,
     /// The client takes no reply.
     pub more_to_come: bool,
+    /// All documents were proved to be valid BSON already (see [`model::validate`]).
+    pub validated: bool,
     /// The request was answered with [`Outcome::Wait`] before and the wait is over: answer now.
     pub waited: bool,
 }
@@ -46,13 +48,15 @@ pub struct Request<'a> {
 impl<'a> Request<'a> {
     /// An ordinary request.
     pub fn new(body: Doc<'a>) -> Request<'a> {
-        Request { body, sequences: &[], legacy_db: None, exhaust_allowed: false, more_to_come: false, waited: false }
+        Request { body, sequences: &[], legacy_db: None, exhaust_allowed: false, more_to_come: false, validated: false, waited: false }
     }
 }
 
 /// What to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitFor {
+    /// The end of `fsync` with `lock: true`; handle the request again as if it were new.
+    Unlock,
     /// A change of the topology (see `Service::topology_changed`).
     Topology,
     /// New data in the collection a cursor tails.

@@ -9,6 +9,7 @@ use crate::generic::{self, Generic};
 use crate::registry::{self, Command, flag};
 use crate::request::{Outcome, Request};
 use crate::reply;
+use crate::sessions::Retry;
 use crate::state::State;
 use model::{Doc, DocBuf, DocWriter, MongoError, ObjectId, Result, Timestamp, Value, bail, code};
 use parking_lot::Mutex;
@@ -61,6 +62,8 @@ pub struct ConnectionInfo {
     pub client: Mutex<Option<DocBuf>>,
     /// The operation running now.
     pub op: Mutex<Option<CurrentOp>>,
+    /// Buffers of the operation before, for the next one.
+    spare: Mutex<(String, Vec<u8>)>,
 }
 
 /// A running operation.
@@ -76,8 +79,8 @@ pub struct CurrentOp {
     pub command: &'static str,
     /// Its database.
     pub db: String,
-    /// The command document, when small enough to keep.
-    pub body: Option<DocBuf>,
+    /// The command document; empty when too large to keep.
+    pub body: Vec<u8>,
     /// Session.
     pub lsid: Option<[u8; 16]>,
     /// Set when the operation shall end.
@@ -131,6 +134,8 @@ pub struct Service {
     me: std::sync::OnceLock<std::sync::Weak<Service>>,
 }
 
+/// A write held back by `fsync` looks again after this long.
+const UNLOCK_POLL_US: u64 = 20_000;
 /// Larger command documents are not kept for `currentOp`.
 const OP_BODY_BYTES_MAX: usize = 1024;
 
@@ -277,16 +282,8 @@ impl Service {
     }
 
     fn dispatch(&self, conn: &mut Connection, request: &Request<'_>, reply: &mut Vec<u8>) -> Result<Outcome> {
-        model::validate(request.body.as_bytes())?;
-        for s in request.sequences {
-            let mut seen = 0;
-            for doc in s.iter() {
-                model::validate(doc.as_bytes())?;
-                seen += doc.len_bytes();
-            }
-            if seen != s.documents.len() {
-                bail!(code::INVALID_BSON, "the document sequence '{}' does not hold whole documents only", s.name);
-            }
+        if !request.validated {
+            validate(request)?;
         }
         let Some((name, _)) = request.body.first() else {
             bail!(code::COMMAND_NOT_FOUND, "no such command: ''");
@@ -300,7 +297,10 @@ impl Service {
         };
         self.counters.begin(number, command.class);
         let result = self.run(conn, request, command, reply);
-        *conn.info.op.lock() = None;
+        // The buffers go back, so that noting an operation costs two copies and no allocation.
+        if let Some(op) = conn.info.op.lock().take() {
+            *conn.info.spare.lock() = (op.db, op.body);
+        }
         self.counters.end(number, result.is_err());
         result
     }
@@ -320,6 +320,21 @@ impl Service {
         if !command.is(flag::QUIET) {
             self.note_op(conn, request.body, command, &generic);
         }
+        if command.is(flag::WRITE) && self.state.fsync_locks.load(Ordering::Acquire) > 0 {
+            let until_us = self.clock.monotonic_us().saturating_add(UNLOCK_POLL_US);
+            return Ok(Outcome::Wait { until_us, on: crate::request::WaitFor::Unlock });
+        }
+        let session = self.retry_of(command, &generic)?;
+        let mut retry = session.as_ref().map(|s| s.lock());
+        if let (Some(r), Some(n)) = (retry.as_deref_mut(), generic.txn_number)
+            && let Some((known, outcome)) = begin_retry(r, n)?
+        {
+            let mut out = DocWriter::new(reply);
+            out.put_all(known.doc());
+            reply::finish(self, false, &mut out);
+            return Ok(outcome);
+        }
+        let start = reply.len();
         let mut ctx = Ctx {
             service: self,
             conn,
@@ -329,14 +344,49 @@ impl Service {
             db,
             args,
             generic,
+            ok_int: false,
             reply: DocWriter::new(reply),
         };
         let outcome = (command.run)(&mut ctx)?;
-        reply::finish(self, &mut ctx.reply);
+        if let Some(r) = &mut retry {
+            // The fields so far are closed into a document of their own, kept, and written again with their end.
+            drop(ctx);
+            let fields = Doc::new(reply.get(start..).unwrap_or(&[])).unwrap_or(Doc::EMPTY).to_buf();
+            reply.truncate(start);
+            let mut out = DocWriter::new(reply);
+            out.put_all(fields.doc());
+            reply::finish(self, false, &mut out);
+            drop(out);
+            r.reply = Some((fields, outcome));
+            return Ok(outcome);
+        }
+        reply::finish(self, ctx.ok_int, &mut ctx.reply);
         Ok(outcome)
     }
 
-    fn check<'a>(&self, request: &Request<'a>, command: &'static Command, generic: &mut Generic<'a>) -> Result<Args<'a>> {
+    /// The state a retryable write shares with its retries.
+    ///
+    /// # Errors
+    /// 20 on a standalone server, 238 inside a transaction, 72 for a number without a session.
+    fn retry_of(&self, command: &Command, generic: &Generic<'_>) -> Result<Option<Arc<Mutex<Retry>>>> {
+        if generic.txn_number.is_none() && generic.autocommit.is_none() && !generic.start_transaction {
+            return Ok(None);
+        }
+        if self.config.replica_set.is_none() {
+            bail!(code::ILLEGAL_OPERATION, "Transaction numbers are only allowed on a replica set member or mongos");
+        }
+        let Some(lsid) = generic.lsid else {
+            bail!(code::INVALID_OPTIONS, "Transaction number requires a session ID to also be specified");
+        };
+        if generic.autocommit.is_some() || generic.start_transaction {
+            bail!(code::NOT_IMPLEMENTED, "transactions of several operations are not built yet");
+        }
+        let retryable = matches!(command.name, "insert" | "update" | "delete" | "findAndModify" | "bulkWrite");
+        Ok(if retryable { self.state.sessions.retry(&lsid.id) } else { None })
+    }
+
+    /// Checks a command's arguments.
+    pub(crate) fn check<'a>(&self, request: &Request<'a>, command: &'static Command, generic: &mut Generic<'a>) -> Result<Args<'a>> {
         let standalone = self.config.replica_set.is_none();
         let mut args = Args::new(request.sequences);
         let mut generic_seen: smallvec::SmallVec<[&str; 8]> = smallvec::SmallVec::new();
@@ -363,13 +413,20 @@ impl Service {
     }
 
     fn note_op(&self, conn: &Connection, body: Doc<'_>, command: &'static Command, generic: &Generic<'_>) {
+        let (mut db, mut kept) = std::mem::take(&mut *conn.info.spare.lock());
+        db.clear();
+        db.push_str(generic.db);
+        kept.clear();
+        if body.len_bytes() <= OP_BODY_BYTES_MAX {
+            kept.extend_from_slice(body.as_bytes());
+        }
         let op = CurrentOp {
             opid: (self.next_op.fetch_add(1, Ordering::Relaxed) & 0x7fff_ffff) as i32,
             start_us: self.clock.monotonic_us(),
             start_ms: self.clock.now_ms(),
             command: command.name,
-            db: generic.db.to_owned(),
-            body: (body.len_bytes() <= OP_BODY_BYTES_MAX).then(|| body.to_buf()),
+            db,
+            body: kept,
             lsid: generic.lsid.map(|l| l.id),
             killed: Arc::default(),
         };
@@ -389,6 +446,23 @@ impl<'a> Args<'a> {
     }
 }
 
+/// Begins the write with this number. The reply when it ran before.
+///
+/// # Errors
+/// 225 TransactionTooOld.
+fn begin_retry(r: &mut Retry, number: i64) -> Result<Option<(DocBuf, Outcome)>> {
+    match r.txn_number {
+        Some(last) if number < last => {
+            bail!(code::TRANSACTION_TOO_OLD, "Retryable write with txnNumber {number} is prohibited on session, because a newer one with txnNumber {last} has already started")
+        }
+        Some(last) if number == last => Ok(r.reply.clone()),
+        _ => {
+            *r = Retry { txn_number: Some(number), reply: None };
+            Ok(None)
+        }
+    }
+}
+
 fn database<'a>(request: &Request<'a>) -> Result<&'a str> {
     let db = match request.body.field("$db") {
         Value::String(db) => db,
@@ -400,4 +474,20 @@ fn database<'a>(request: &Request<'a>) -> Result<&'a str> {
     };
     model::namespace::check_db(db)?;
     Ok(db)
+}
+
+/// Proves every document of a request to be valid BSON.
+fn validate(request: &Request<'_>) -> Result<()> {
+    model::validate(request.body.as_bytes())?;
+    for s in request.sequences {
+        let mut seen = 0;
+        for doc in s.iter() {
+            model::validate(doc.as_bytes())?;
+            seen += doc.len_bytes();
+        }
+        if seen != s.documents.len() {
+            bail!(code::INVALID_BSON, "the document sequence '{}' does not hold whole documents only", s.name);
+        }
+    }
+    Ok(())
 }

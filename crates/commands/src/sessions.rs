@@ -1,8 +1,10 @@
 //! Logical sessions: which exist and when each was last used. They end after thirty idle minutes.
 
-use model::{MongoError, Result, code};
+use crate::request::Outcome;
+use model::{DocBuf, MongoError, Result, code};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
+use std::sync::Arc;
 
 /// Idle milliseconds after which a session ends.
 pub const IDLE_MS_MAX: i64 = 30 * 60 * 1000;
@@ -10,13 +12,23 @@ pub const IDLE_MS_MAX: i64 = 30 * 60 * 1000;
 const SESSIONS_MAX: usize = 1_000_000;
 const SHARDS: usize = 16;
 
+/// What a session remembers of its last retryable write. Held while the write runs, so that a retry that overtakes it
+/// waits. In memory only: a retry across a restart of the server runs the write again.
+#[derive(Debug, Default)]
+pub struct Retry {
+    /// Number of the write, when there was one.
+    pub txn_number: Option<i64>,
+    /// Fields of its reply and when it may be sent, once it succeeded.
+    pub reply: Option<(DocBuf, Outcome)>,
+}
+
 /// One session.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Session {
     /// Last use, milliseconds since the epoch.
     pub last_use_ms: i64,
-    /// Asked to end; operations still running on it stop.
-    pub killed: bool,
+    /// Its last retryable write.
+    pub retry: Arc<Mutex<Retry>>,
 }
 
 /// The table. Sixteen shards, so that connections do not meet at one lock.
@@ -42,8 +54,12 @@ impl Sessions {
         if shard.len() >= SESSIONS_MAX / SHARDS {
             return Err(MongoError::new(code::TOO_MANY_LOGICAL_SESSIONS, "cannot add session into the cache: too many sessions"));
         }
-        shard.insert(id, Session { last_use_ms: now_ms, killed: false });
+        shard.insert(id, Session { last_use_ms: now_ms, ..Session::default() });
         Ok(())
+    }
+    /// The last retryable write of a session.
+    pub fn retry(&self, id: &[u8; 16]) -> Option<Arc<Mutex<Retry>>> {
+        self.shard(id).lock().get(id).map(|s| s.retry.clone())
     }
     /// Ends one session; true when it was there.
     pub fn end(&self, id: &[u8; 16]) -> bool {
@@ -77,7 +93,7 @@ impl Sessions {
     }
     /// All sessions.
     pub fn list(&self) -> Vec<([u8; 16], Session)> {
-        self.shards.iter().flat_map(|s| s.lock().iter().map(|(id, s)| (*id, *s)).collect::<Vec<_>>()).collect()
+        self.shards.iter().flat_map(|s| s.lock().iter().map(|(id, s)| (*id, s.clone())).collect::<Vec<_>>()).collect()
     }
 }
 

@@ -56,6 +56,30 @@ pub fn new_object_id(now_ms: i64) -> [u8; 12] {
     id
 }
 
+/// The document with an `_id`, which stands first.
+///
+/// # Errors
+/// 53, 52; 10334 when too large.
+pub fn with_id(d: Doc<'_>, now_ms: i64) -> Result<DocBuf> {
+    let id = d.field("_id");
+    check_id(&id)?;
+    if d.len_bytes() > model::bson::MAX_DOCUMENT_BYTES {
+        bail!(code::BSON_OBJECT_TOO_LARGE, "object to insert too large. size in bytes: {}", d.len_bytes());
+    }
+    if d.first().is_some_and(|(name, _)| name == "_id") {
+        return Ok(d.to_buf());
+    }
+    Ok(DocBuf::build(|w| {
+        match id {
+            Value::Missing => w.put("_id", model::ObjectId(new_object_id(now_ms))),
+            id => w.put("_id", id),
+        };
+        for (name, v) in d.iter().filter(|(n, _)| *n != "_id") {
+            w.put(name, v);
+        }
+    }))
+}
+
 /// Makes the collection a write found missing.
 ///
 /// # Errors
@@ -77,6 +101,7 @@ pub struct Validator {
     matches: Matcher,
     now_ms: i64,
     spec: DocBuf,
+    moderate: bool,
 }
 
 impl Validator {
@@ -91,10 +116,15 @@ impl Validator {
         match d.field("validator") {
             Value::Document(spec) if !off && !spec.is_empty() => {
                 let now_ms = service.clock.now_ms();
-                Ok(Some(Validator { matches: service.matcher(spec)?, now_ms, spec: spec.to_buf() }))
+                Ok(Some(Validator { matches: service.matcher(spec)?, now_ms, spec: spec.to_buf(), moderate: d.field("validationLevel").as_str() == Some("moderate") }))
             }
             _ => Ok(None),
         }
+    }
+
+    /// Documents that were invalid before may stay so.
+    pub fn moderate(&self) -> bool {
+        self.moderate
     }
 
     /// True when the document is valid. A document the validator fails on is not.

@@ -19,7 +19,7 @@ pub mod path;
 pub mod show;
 
 pub use bson::{
-    Array, ArrayWriter, Binary, Doc, DocBuf, DocWriter, Element, ObjectId, OwnedValue, Regex, Tag, Timestamp,
+    Array, ArrayWriter, Binary, Doc, DocBuf, DocWriter, Edit, Element, ObjectId, OwnedValue, Regex, Tag, Timestamp,
     Value, validate,
 };
 pub use compare::{Collate, compare, compare_with};

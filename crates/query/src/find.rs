@@ -1,5 +1,6 @@
 //! A `find`: filter, order, skip, limit and projection over one collection, as a chain of pull operators.
 
+use crate::near;
 use crate::pipeline::{Batch, Docs, MatchFilter, Rt};
 use crate::plan::{Hint, Plan, PlanDocs, Want, choose};
 use crate::rows::Run;
@@ -51,10 +52,18 @@ impl Find {
         let plan = self.plan(&coll, rt)?;
         let sorted = plan.sorted || self.sort.is_none();
         let wanted = self.limit.map(|n| n.saturating_add(self.skip));
-        let source = PlanDocs::new(coll, &plan, Some(self.filter.clone()), wanted.filter(|_| sorted));
+        let near = self.filter.filter.near().is_some();
+        if near {
+            near::check_index(&self.filter, &coll)?;
+        }
+        let source = PlanDocs::new(coll, &plan, Some(self.filter.clone()), wanted.filter(|_| sorted && !near));
+        let source: Box<dyn Docs> = match near && self.sort.is_none() {
+            true => Box::new(near::NearDocs::new(Box::new(source), self.filter.clone())),
+            false => Box::new(source),
+        };
         Ok(Box::new(FindDocs {
             find: self.clone(),
-            source: Box::new(source),
+            source,
             sort: (!sorted).then_some(None),
             skip: self.skip,
             left: self.limit.unwrap_or(u64::MAX),

@@ -3,6 +3,7 @@
 
 pub mod collation;
 pub mod find;
+pub mod near;
 pub mod pipeline;
 pub mod plan;
 mod rows;

@@ -1,5 +1,11 @@
-//! The server as a library: everything between the socket and the commands.
+//! The server as a library: configuration, the engine factory, and everything between the socket and the commands.
 //!
-//! Promises: hostile input never stops the process. Must not know: what a command means; that is a [`net::Handler`].
+//! Promises: hostile input never stops the process; a start that cannot succeed says why in one line and damages nothing.
+//! Must not know: what a command means; that is `commands`, reached through [`glue`].
 
+pub mod config;
+pub mod engines;
+pub mod glue;
+pub mod memory;
 pub mod net;
+pub mod serve;

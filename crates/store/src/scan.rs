@@ -50,7 +50,9 @@ impl Collection {
     /// A walk in natural order (insertion order while the collection is small or its ids ascend, else key order).
     pub fn scan(self: &Arc<Self>, reverse: bool) -> Scan {
         let mut scan = self.scan_keys(None, None, reverse);
-        scan.unsettled = !self.in_order.load(Ordering::Relaxed) && self.count() <= NATURAL_SORT_DOCS;
+        // A clustered collection is in the order of its ids by definition.
+        let by_arrival = !self.in_order.load(Ordering::Relaxed) && self.count() <= NATURAL_SORT_DOCS;
+        scan.unsettled = by_arrival && !self.options().doc().contains("clusteredIndex");
         scan
     }
 

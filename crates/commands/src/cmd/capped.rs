@@ -52,7 +52,7 @@ fn convert(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     for index in c.indexes().iter() {
         c.drop_index(index.name())?;
     }
-    trim(&c, size)?;
+    trim(&c, size, None)?;
     let mut new = options(size);
     let old = c.options();
     for name in ["validator", "validationLevel", "validationAction", "collation"] {
@@ -63,16 +63,43 @@ fn convert(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// Deletes the oldest documents until the rest fits.
-fn trim(c: &Arc<Collection>, size: i64) -> Result<()> {
-    let mut excess = i64::try_from(c.size_bytes()).unwrap_or(i64::MAX).saturating_sub(size);
+/// After an insert into a capped collection: the oldest documents go until the limits hold again.
+///
+/// # Errors
+/// Engine failures.
+pub(crate) fn enforce(c: &Arc<Collection>) -> Result<()> {
+    let options = c.options();
+    let d = options.doc();
+    if !d.field("capped").truthy() {
+        return Ok(());
+    }
+    let size = d.field("size").as_i64_exact().unwrap_or(i64::MAX);
+    let max = d.field("max").as_i64_exact().filter(|m| *m > 0);
+    trim(c, size, max)
+}
+
+/// Deletes the oldest documents until no more than `size` bytes and `max` documents are left.
+fn trim(c: &Arc<Collection>, size: i64, max: Option<i64>) -> Result<()> {
+    let held = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+    let mut excess = held(c.size_bytes()).saturating_sub(size);
+    let mut surplus = max.map_or(0, |m| held(c.count()).saturating_sub(m));
+    // The newest document stays, however large.
+    let mut spare = held(c.count()) - 1;
+    if excess <= 0 && surplus <= 0 {
+        return Ok(());
+    }
     let mut scan = c.scan(false);
-    while excess > 0 {
+    while spare > 0 && (excess > 0 || surplus > 0) {
         let mut victims: Vec<Vec<u8>> = Vec::new();
         let more = scan.visit(1024, &mut |row| {
+            if spare <= 0 {
+                return false;
+            }
             victims.push(row.key.to_vec());
             excess -= i64::try_from(row.doc.len_bytes()).unwrap_or(i64::MAX);
-            excess > 0
+            surplus -= 1;
+            spare -= 1;
+            excess > 0 || surplus > 0
         })?;
         for key in &victims {
             c.modify(key, &mut |_| Ok(Change::Delete))?;

@@ -197,7 +197,10 @@ fn validate_metadata(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     }
     let coll = cx.args.str("collection");
     if let Some(coll) = coll {
-        Namespace::new(db.unwrap_or("admin"), coll)?;
+        // Only the form counts; such a collection need not be possible.
+        if coll.is_empty() || coll.starts_with('.') || coll.contains('\0') {
+            bail!(code::INVALID_NAMESPACE, "Invalid collection name: '{coll}'");
+        }
     }
     let strict = api.bool("strict", false) && api.str("version") == Some("1");
     let mut found: Vec<(Namespace, String)> = Vec::new();

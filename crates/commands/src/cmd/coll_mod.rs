@@ -85,9 +85,9 @@ fn change_view(cx: &mut Ctx<'_, '_>, ns: &Namespace, c: &Collection) -> Result<O
     let options = c.options();
     let old = options.doc();
     let source = cx.args.str("viewOn").or(old.field("viewOn").as_str()).unwrap_or("");
-    view::check_source(ns.db(), source)?;
+    let on = view::check_source(ns.db(), source)?;
     let pipeline = cx.args.array("pipeline").or(old.field("pipeline").as_array()).unwrap_or(Array::EMPTY);
-    view::check_pipeline(pipeline)?;
+    view::check_pipeline(cx, &on, pipeline)?;
     let definition = DocBuf::build(|w| {
         w.put("viewOn", source);
         let mut out = w.array("pipeline");

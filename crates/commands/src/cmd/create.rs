@@ -124,9 +124,9 @@ fn check(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<DocBuf> {
 }
 
 fn view_options(cx: &Ctx<'_, '_>, ns: &Namespace, source: &str, collation: Option<Doc<'_>>) -> Result<DocBuf> {
-    view::check_source(ns.db(), source)?;
+    let on = view::check_source(ns.db(), source)?;
     let pipeline = cx.args.array("pipeline").unwrap_or(Array::EMPTY);
-    view::check_pipeline(pipeline)?;
+    view::check_pipeline(cx, &on, pipeline)?;
     let definition = DocBuf::build(|w| {
         w.put("viewOn", source);
         let mut out = w.array("pipeline");

@@ -38,6 +38,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     match coll {
         None => {}
         Some(c) if c.is_view() => {
+            cx.ok_int = true;
             let host = StoreHost::new(cx.service.arc()?, collation.document().map(|d| d.to_buf()), None);
             let pipeline = model::doc! { "0": { "$match": args.query } };
             let pipeline = Pipeline::parse(&mut ParseCx::new(&env), pipeline.doc().as_array(), &ParseOptions::collection(ns))?;

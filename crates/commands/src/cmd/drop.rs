@@ -7,7 +7,8 @@ use crate::ddl::names;
 use crate::generic;
 use crate::registry::{Command, flag};
 use crate::request::Outcome;
-use model::{MongoError, Namespace, Result, Tag, Value, bail, code};
+use crate::service::Service;
+use model::{Binary, MongoError, Namespace, Result, Tag, Value, bail, code};
 
 const WRITES: u32 = flag::WRITE_CONCERN | flag::WRITE;
 
@@ -48,12 +49,17 @@ fn killed(what: &str) -> MongoError {
 pub(crate) fn check_uuid(cx: &Ctx<'_, '_>, ns: &Namespace, there: Option<[u8; 16]>) -> Result<()> {
     let Value::Binary(_) = cx.args.value("collectionUUID") else { return Ok(()) };
     let wanted = generic::uuid(&cx.args.value("collectionUUID"))?;
-    if there == Some(wanted) {
+    if there == Some(wanted) { Ok(()) } else { match_uuid(cx.service, ns, wanted) }
+}
+
+/// Checks that a namespace has an identity.
+pub(crate) fn match_uuid(service: &Service, ns: &Namespace, wanted: [u8; 16]) -> Result<()> {
+    if service.store.collection(ns)?.is_some_and(|c| c.uuid() == wanted) {
         return Ok(());
     }
-    let owner = cx.service.store.list_collections(ns.db())?.into_iter().find(|e| e.row.uuid == wanted).map(|e| e.name);
+    let owner = service.store.list_collections(ns.db())?.into_iter().find(|e| e.row.uuid == wanted).map(|e| e.name);
     let extra = model::DocBuf::build(|w| {
-        w.put("db", ns.db()).put("collectionUUID", cx.args.value("collectionUUID")).put("expectedCollection", ns.coll());
+        w.put("db", ns.db()).put("collectionUUID", Binary { subtype: 4, bytes: &wanted }).put("expectedCollection", ns.coll());
         w.put("actualCollection", owner.as_deref().map_or(Value::Null, Value::String));
     });
     Err(MongoError::new(361, format!("Collection UUID does not match that specified for {ns}")).extra(extra))
@@ -111,6 +117,11 @@ fn rename(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     check_uuid(cx, &from, Some(source.uuid()))?;
     if source.is_view() || names::is_timeseries(&source) {
         bail!(code::COMMAND_NOT_SUPPORTED_ON_VIEW, "cannot rename view or time-series collection: {from}");
+    }
+    if let Some(target) = cx.service.store.collection(&to)?
+        && (target.is_view() || names::is_timeseries(&target))
+    {
+        bail!(code::NAMESPACE_EXISTS, "a view or time-series collection already exists: {to}");
     }
     cx.service.store.rename_collection(&from, &to, drop_target)?;
     for ns in [&from, &to] {

@@ -110,11 +110,15 @@ pub(crate) fn parse(args: &FindArgs<'_>, env: &Env, collation: Option<DocBuf>) -
     };
     Ok(Find {
         filter: Arc::new(filter),
-        sort: if args.sort.is_empty() { None } else { Some(SortPattern::parse(args.sort)?) },
+        sort: if args.sort.is_empty() || args.sort.contains("$natural") { None } else { Some(SortPattern::parse(args.sort)?) },
         skip: args.skip,
         limit: args.limit,
         projection,
-        hint: Hint::parse(args.hint.unwrap_or_default())?,
+        // A natural sort is a way of reading.
+        hint: match args.sort.get("$natural") {
+            Some(n) => Hint::parse(Value::from(&model::doc! { "$natural": n }))?,
+            None => Hint::parse(args.hint.unwrap_or_default())?,
+        },
         collation,
     })
 }

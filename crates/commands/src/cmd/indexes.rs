@@ -30,7 +30,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         )
     },
     Command {
-        value: Kind::OneOf(&[Tag::STRING, Tag::BINARY]),
+        value: Kind::Any,
         ..command(
             "listIndexes",
             "indexes of a collection",
@@ -60,8 +60,12 @@ const INDEXES_MAX: usize = 64;
 /// Indexes with `_id_`, which clustered collections and time series have not.
 fn count(c: &Collection) -> usize {
     let options = c.options();
-    let own_id = !options.doc().contains("clusteredIndex") && !options.doc().contains("timeseries");
-    c.indexes().len() + usize::from(own_id)
+    let default = match options.doc().field("timeseries") {
+        // Buckets are indexed by metadata and time.
+        Value::Document(series) => series.contains("metaField"),
+        _ => !options.doc().contains("clusteredIndex"),
+    };
+    c.indexes().len() + usize::from(default)
 }
 
 fn shown(n: usize) -> i32 {
@@ -185,7 +189,7 @@ fn list(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             d.put("clustered", true);
             specs.push(d);
         }
-        _ if names::is_timeseries(&c) => {}
+        _ if names::is_timeseries(&c) => specs.extend(series_index(options.doc())),
         _ => specs.push(id_index(options.doc())),
     }
     specs.extend(c.indexes().iter().filter(|i| i.is_ready()).map(|i| i.spec().to_buf()));
@@ -195,6 +199,18 @@ fn list(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let info = CursorInfo { ns: ns.to_string(), ..cx.cursor_info() };
     cx.first_batch(Box::new(Listing::new(specs)), info, BatchLimit::of(size), false)?;
     Ok(Outcome::Reply)
+}
+
+/// The index every time-series collection with metadata has.
+fn series_index(options: Doc<'_>) -> Option<DocBuf> {
+    let series = options.field("timeseries").as_doc()?;
+    let (time, meta) = (series.field("timeField").as_str()?, series.field("metaField").as_str()?);
+    let name = format!("{meta}_1_{time}_1");
+    Some(DocBuf::build(|w| {
+        w.put("v", 2i32);
+        w.doc("key").put(meta, 1i32).put(time, 1i32);
+        w.put("name", &name);
+    }))
 }
 
 fn drop_indexes(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {

@@ -8,6 +8,7 @@ use crate::request::Outcome;
 use crate::write;
 use model::{Doc, DocBuf, MongoError, Namespace, ObjectId, Result, Tag, Timestamp, Value, bail, code};
 use std::sync::Arc;
+use std::borrow::Cow;
 use store::Collection;
 
 static ARGS: &[Arg] = &[
@@ -37,10 +38,10 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let coll = collection(cx, &ns)?;
     let validate = if cx.args.bool("bypassDocumentValidation", false) { None } else { write::Validator::of(cx.service, &coll)? };
     let mut errors: Vec<(usize, MongoError)> = Vec::new();
-    let mut ready: Vec<(usize, DocBuf)> = Vec::with_capacity(documents.len());
+    let mut ready: Vec<(usize, Cow<'_, [u8]>)> = Vec::with_capacity(documents.len());
     for (i, d) in documents.iter().enumerate() {
         let prepared = prepare(cx, *d, i).and_then(|p| match &validate {
-            Some(v) => v.check(p.doc()).map(|()| p),
+            Some(v) => v.check(Doc::from_prefix(&p)).map(|()| p),
             None => Ok(p),
         });
         match prepared {
@@ -53,8 +54,9 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             }
         }
     }
-    let docs: Vec<Doc<'_>> = ready.iter().map(|(_, d)| d.doc()).collect();
+    let docs: Vec<Doc<'_>> = ready.iter().map(|(_, d)| Doc::from_prefix(d)).collect();
     let done = coll.insert(&docs, ordered)?;
+    super::capped::enforce(&coll)?;
     let stopped = ordered && !done.errors.is_empty();
     if stopped {
         errors.clear();
@@ -80,8 +82,8 @@ fn collection(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<Arc<Collection>> {
     write::create_implicitly(cx.service, ns)
 }
 
-/// The document as it is stored: `_id` there and first, empty timestamps filled.
-fn prepare(cx: &Ctx<'_, '_>, d: Doc<'_>, i: usize) -> Result<DocBuf> {
+/// The document as it is stored, borrowed when it is fine as it is: `_id` there and first, empty timestamps filled.
+fn prepare<'a>(cx: &Ctx<'_, '_>, d: Doc<'a>, i: usize) -> Result<Cow<'a, [u8]>> {
     if d.len_bytes() > model::bson::MAX_DOCUMENT_BYTES {
         bail!(code::BSON_OBJECT_TOO_LARGE, "object to insert too large. size in bytes: {}, max size: {}", d.len_bytes(), model::bson::MAX_DOCUMENT_BYTES);
     }
@@ -91,10 +93,10 @@ fn prepare(cx: &Ctx<'_, '_>, d: Doc<'_>, i: usize) -> Result<DocBuf> {
     let empty_time = |name: &str, v: &Value<'_>| fill && name != "_id" && matches!(v, Value::Timestamp(t) if t.as_u64() == 0);
     let first = d.first().is_some_and(|(name, _)| name == "_id");
     if first && !d.iter().any(|(n, v)| empty_time(n, &v)) {
-        return Ok(d.to_buf());
+        return Ok(Cow::Borrowed(d.as_bytes()));
     }
     let now = Timestamp { time: u32::try_from(cx.now_ms() / 1000).unwrap_or(0), increment: u32::try_from(i).unwrap_or(0).saturating_add(1) };
-    Ok(DocBuf::build(|w| {
+    Ok(Cow::Owned(DocBuf::build(|w| {
         match id {
             Value::Missing => w.put("_id", ObjectId(write::new_object_id(cx.now_ms()))),
             id => w.put("_id", id),
@@ -110,5 +112,6 @@ fn prepare(cx: &Ctx<'_, '_>, d: Doc<'_>, i: usize) -> Result<DocBuf> {
                 w.put(name, v);
             }
         }
-    }))
+    })
+    .into_bytes()))
 }

@@ -6,7 +6,7 @@ use crate::ctx::Ctx;
 use crate::registry::{Command, flag};
 use crate::request::Outcome;
 use crate::service::{ConnectionInfo, Service};
-use model::{Binary, DocBuf, Result, Tag, Value, bail, code};
+use model::{Binary, Doc, DocBuf, Result, Tag, Value, bail, code};
 use std::sync::atomic::Ordering;
 
 pub(crate) static COMMANDS: &[Command] = &[
@@ -63,15 +63,13 @@ fn describe(service: &Service, conn: &ConnectionInfo) -> DocBuf {
         w.put("secs_running", running_us / 1_000_000);
         w.put("microsecs_running", running_us);
         w.put("op", "command");
-        let coll = op.body.as_ref().and_then(|b| b.doc().first()).and_then(|(_, v)| v.as_str()).unwrap_or("$cmd");
+        let body = Doc::from_prefix(&op.body);
+        let coll = body.first().and_then(|(_, v)| v.as_str()).unwrap_or("$cmd");
         w.put("ns", format!("{}.{coll}", op.db).as_str());
-        match &op.body {
-            Some(body) => {
-                w.put("command", body);
-            }
-            None => {
-                w.doc("command").put(op.command, coll).put("$truncated", true);
-            }
+        if body.is_empty() {
+            w.doc("command").put(op.command, coll).put("$truncated", true);
+        } else {
+            w.put("command", body);
         }
         w.put("numYields", 0i32);
         w.put("waitingForLock", false);

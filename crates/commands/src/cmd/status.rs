@@ -29,6 +29,14 @@ pub(crate) static COMMANDS: &[Command] = &[
         value: Kind::OneOf(&[Tag::STRING, Tag::BOOL, Tag::INT64, Tag::INT32, Tag::DECIMAL128, Tag::DOUBLE]),
         ..command("logRotate", "starts a new log", flag::ADMIN | flag::LENIENT, &[], log_rotate)
     },
+    command("usersInfo", "users that exist", flag::LENIENT, &[], |cx| {
+        cx.reply.array("users");
+        Ok(Outcome::Reply)
+    }),
+    command("rolesInfo", "roles that users made", flag::LENIENT, &[], |cx| {
+        cx.reply.array("roles");
+        Ok(Outcome::Reply)
+    }),
     command("getDefaultRWConcern", "default read and write concern", flag::ADMIN, &[arg("inMemory", Kind::Bool)], get_default_concern),
     command(
         "setDefaultRWConcern",

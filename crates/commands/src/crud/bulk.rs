@@ -56,6 +56,8 @@ pub enum BulkOp<'a> {
     Update(usize, super::UpdateOp<'a>),
     /// Delete.
     Delete(usize, super::DeleteOp<'a>),
+    /// An operation that fails when its turn comes.
+    Refused(usize, model::MongoError),
 }
 
 /// Arguments of `bulkWrite`.
@@ -63,8 +65,8 @@ pub enum BulkOp<'a> {
 pub struct BulkArgs<'a> {
     /// Operations in order.
     pub ops: Vec<BulkOp<'a>>,
-    /// Namespaces they name by position.
-    pub namespaces: Vec<Namespace>,
+    /// Namespaces they name by position, with the identity the client expects.
+    pub namespaces: Vec<(Namespace, Option<[u8; 16]>)>,
     /// The first failure ends it.
     pub ordered: bool,
     /// The cursor lists failures only.
@@ -87,7 +89,8 @@ impl<'a> BulkArgs<'a> {
         let mut namespaces = Vec::new();
         for (i, d) in a.documents("bulkWrite", "nsInfo")?.into_iter().enumerate() {
             let info = check_doc(&format!("bulkWrite.nsInfo.{i}"), NS_INFO, d)?;
-            namespaces.push(Namespace::parse(info.str("ns").unwrap_or(""))?);
+            let uuid = if info.has("collectionUUID") { Some(crate::generic::uuid(&info.value("collectionUUID"))?) } else { None };
+            namespaces.push((Namespace::parse(info.str("ns").unwrap_or(""))?, uuid));
         }
         let mut ops = Vec::new();
         for (i, d) in a.documents("bulkWrite", "ops")?.into_iter().enumerate() {
@@ -129,6 +132,9 @@ fn operation<'a>(i: usize, d: Doc<'a>, namespaces: usize) -> Result<BulkOp<'a>> 
     let filter = doc_or_empty(a.value("filter"));
     Ok(match name {
         "insert" => BulkOp::Insert(at, doc_or_empty(a.value("document"))),
+        "update" if a.has("constants") && a.array("updateMods").is_none() => {
+            BulkOp::Refused(at, model::MongoError::new(51_198, "Constant values may only be specified for pipeline updates"))
+        }
         "update" => BulkOp::Update(
             at,
             super::UpdateOp {

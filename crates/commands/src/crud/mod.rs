@@ -22,7 +22,7 @@ pub(crate) const NUMBERS: &[Tag] = &[Tag::INT64, Tag::INT32, Tag::DECIMAL128, Ta
 /// 9 FailedToParse for another type.
 pub fn hint<'a>(v: Value<'a>) -> Result<Option<Value<'a>>> {
     match v {
-        Value::Missing | Value::Null | Value::Undefined => Ok(None),
+        Value::Missing => Ok(None),
         Value::Document(d) if d.is_empty() => Ok(None),
         Value::String(_) | Value::Document(_) => Ok(Some(v)),
         v => bail!(code::FAILED_TO_PARSE, "Hint must be a string or an object, given {}", v.type_name()),

@@ -194,11 +194,15 @@ fn check_field(field: &str) -> Result<()> {
 
 fn flags(spec: Doc<'_>) -> Result<()> {
     const BOOL_LIKE: &[Tag] = &[Tag::BOOL, Tag::INT64, Tag::INT32, Tag::DECIMAL128, Tag::DOUBLE];
-    for name in ["unique", "sparse", "hidden", "background", "prepareUnique"] {
+    for name in ["unique", "sparse", "background", "prepareUnique"] {
         let v = spec.field(name);
         if !(v.is_missing() || v.is_number() || v.as_bool().is_some()) {
             return Err(wrong_type(&format!("indexes.{name}"), &v, BOOL_LIKE));
         }
+    }
+    match spec.field("hidden") {
+        Value::Missing | Value::Bool(_) => {}
+        v => return Err(wrong_type("indexes.hidden", &v, &[Tag::BOOL])),
     }
     match spec.field("collation") {
         Value::Missing => Ok(()),

@@ -48,7 +48,7 @@ fn bucketing<'a>(args: &Args<'a>) -> Result<(Option<&'a str>, Option<i64>)> {
         bail!(code::BAD_VALUE, "Enumeration value '{g}' for field 'timeseries.granularity' is not a valid value, allowed are seconds, minutes, hours");
     }
     let (span, rounding) = (args.int("bucketMaxSpanSeconds"), args.int("bucketRoundingSeconds"));
-    for n in [span, rounding].into_iter().flatten().filter(|n| *n > SPAN_SECONDS_MAX) {
+    if let Some(n) = [span, rounding].into_iter().flatten().find(|n| *n > SPAN_SECONDS_MAX) {
         bail!(code::BAD_VALUE, "bucketMaxSpanSeconds and bucketRoundingSeconds must be <= {SPAN_SECONDS_MAX}, given {n}");
     }
     if span != rounding {

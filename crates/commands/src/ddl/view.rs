@@ -2,6 +2,9 @@
 
 use crate::args::wrong_type;
 use crate::ctx::Ctx;
+use operators::Env;
+use operators::expr::ParseCx;
+use query::pipeline::{Inside, ParseOptions, Pipeline};
 use model::{Array, Doc, MongoError, Namespace, Result, Tag, Value, bail, code};
 
 /// Longest chain of views over views.
@@ -21,11 +24,25 @@ pub(crate) fn check_source(db: &str, source: &str) -> Result<Namespace> {
     Namespace::new(db, source)
 }
 
-/// Checks the shape of a pipeline and that it may define a view. Null elements count as not given.
+/// Checks a pipeline that shall define a view on `source`. Null elements count as not given.
 ///
 /// # Errors
-/// 14, 40323 for a stage without exactly one field, 40573, 73, 167.
-pub(crate) fn check_pipeline(pipeline: Array<'_>) -> Result<()> {
+/// 14, 40323 for a stage without exactly one field, 40573, 73, 167, and those of the stages.
+pub(crate) fn check_pipeline(cx: &Ctx<'_, '_>, source: &Namespace, pipeline: Array<'_>) -> Result<()> {
+    check_stages(pipeline)?;
+    let env = Env::new(cx.now_ms(), 1);
+    let given = model::DocBuf::build(|w| {
+        let mut out = w.array("p");
+        for stage in pipeline.iter().filter(|s| s.as_doc().is_some()) {
+            out.push(stage);
+        }
+    });
+    let stages = given.doc().field("p").as_array().unwrap_or(Array::EMPTY);
+    let options = ParseOptions { inside: Inside::View, ..ParseOptions::collection(source.clone()) };
+    Pipeline::parse(&mut ParseCx::new(&env), stages, &options).map(|_| ())
+}
+
+fn check_stages(pipeline: Array<'_>) -> Result<()> {
     for (i, v) in pipeline.iter().enumerate() {
         let stage = match v {
             Value::Null | Value::Undefined => continue,

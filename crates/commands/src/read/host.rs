@@ -5,7 +5,7 @@ use crate::write;
 use model::{Doc, DocBuf, FieldPath, MongoError, Namespace, Result, Value, bail, code};
 use operators::expr::ParseCx;
 use query::pipeline::{
-    Batch, Docs, Host, MatchFilter, MergeWrite, NotMatched, OnMatch, Opened, OutTarget, OutWriter, Read, Resolved, Rt,
+    Batch, Docs, GeoIndex, Host, MatchFilter, MergeWrite, NotMatched, OnMatch, Opened, OutTarget, OutWriter, Read, Resolved, Rt,
 };
 use query::plan::{Access, PlanDocs, Want, choose, each_match};
 use std::sync::Arc;
@@ -103,6 +103,19 @@ impl Host for StoreHost {
         let want = Want { filter: Some(&filter), collation: self.collation.as_ref().map(DocBuf::doc), ..Want::default() };
         let plan = choose(&coll, &want, rt.env.collate())?;
         Ok(Box::new(PlanDocs::new(coll, &plan, Some(filter), None)))
+    }
+
+    fn geo_indexes(&self, ns: &Namespace) -> Result<Vec<(String, GeoIndex)>> {
+        let Some(coll) = self.service.store.collection(ns)? else { return Ok(Vec::new()) };
+        let indexes = coll.indexes();
+        let kinds = indexes.iter().filter(|i| i.is_ready() && !i.is_hidden()).flat_map(|i| i.key_pattern().iter());
+        Ok(kinds
+            .filter_map(|(field, v)| match v {
+                Value::String("2d") => Some((field.to_owned(), GeoIndex::Flat)),
+                Value::String("2dsphere") => Some((field.to_owned(), GeoIndex::Sphere)),
+                _ => None,
+            })
+            .collect())
     }
 
     fn begin_out(&self, target: &OutTarget) -> Result<Box<dyn OutWriter>> {

@@ -11,7 +11,27 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Areas whose every case must pass, with the number of cases excused and why.
-const COMPLETE: &[(&str, usize, &str)] = &[("system/diagnostic/commands/ping", 1, "one case aggregates")];
+const COMPLETE: &[(&str, usize, &str)] = &[
+    ("core/collections/commands/collMod", 4, "system.views, text patterns of validators"),
+    ("core/query_and_write/commands/bulkWrite", 2, "collations"),
+    ("core/query_and_write/commands/delete", 1, "collations"),
+    ("core/query_and_write/commands/findAndModify", 1, "a sort the express path of MongoDB does not look at"),
+    ("core/query_and_write/commands/insert", 0, ""),
+    ("core/query_and_write/commands/update", 0, ""),
+    ("core/sessions/commands/killAllSessions", 0, ""),
+    ("core/sessions/commands/killSessions", 0, ""),
+    ("core/sessions/commands/startSession", 0, ""),
+    ("system/administration/commands/autoCompact", 0, ""),
+    ("system/administration/commands/fsync", 0, ""),
+    ("system/administration/commands/fsyncUnlock", 0, ""),
+    ("system/administration/commands/getParameter", 0, ""),
+    ("system/administration/commands/killOp", 0, ""),
+    ("system/administration/commands/setClusterParameter", 0, ""),
+    ("system/administration/commands/setFeatureCompatibilityVersion", 0, ""),
+    ("system/diagnostic/commands/profile", 0, ""),
+    ("system/diagnostic/commands/serverStatus", 0, ""),
+    ("system/replication/commands/hello", 0, ""),
+];
 
 /// A store in memory.
 pub(crate) fn store() -> Arc<store::Store> {
@@ -19,9 +39,9 @@ pub(crate) fn store() -> Arc<store::Store> {
     Arc::new(store::Store::open(engine, Arc::new(commands::Language::new(Arc::new(SystemClock::default())))).expect("an empty store"))
 }
 
-fn service() -> Service {
+fn service() -> Arc<Service> {
     let config = Config { replica_set: None, ..Config::default() };
-    Service::new(config, Arc::new(SystemClock::default()), store())
+    Service::new(config, Arc::new(SystemClock::default()), store()).shared()
 }
 
 /// Sends one command and returns its reply.
@@ -65,7 +85,8 @@ fn run_case(case: &Json) -> Option<String> {
 }
 
 fn wanted(area: &str, only: &str) -> bool {
-    area.starts_with(only) && (area.starts_with("system/") || area.starts_with("core/") && area.contains("/commands/"))
+    // An area that is asked for runs whatever it is; otherwise only those of this room do.
+    area.starts_with(only) && (!only.is_empty() || area.starts_with("system/") || area.contains("/commands/"))
 }
 
 /// Some cases nest deeper than the reader's default limit.

@@ -5,8 +5,8 @@ use commands::{Config, Outcome, Request, Service, SystemClock, WaitFor};
 use model::{DocBuf, Value, doc};
 use std::sync::Arc;
 
-pub(crate) fn service() -> Service {
-    Service::new(Config::default(), Arc::new(SystemClock::default()), store())
+pub(crate) fn service() -> Arc<Service> {
+    Service::new(Config::default(), Arc::new(SystemClock::default()), store()).shared()
 }
 
 fn code(d: &DocBuf) -> i64 {
@@ -37,7 +37,7 @@ fn replica_set_replies_carry_times() {
     let r = send(&s, &mut c, "admin", doc! { "ping": 1i32 }.doc());
     let names: Vec<&str> = r.doc().iter().map(|(k, _)| k).collect();
     assert_eq!(names, ["ok", "$clusterTime", "operationTime"]);
-    let alone = Service::new(Config { replica_set: None, ..Config::default() }, Arc::new(SystemClock::default()), store());
+    let alone = Service::new(Config { replica_set: None, ..Config::default() }, Arc::new(SystemClock::default()), store()).shared();
     let mut c = alone.connect("127.0.0.1:1");
     assert_eq!(send(&alone, &mut c, "admin", doc! { "ping": 1i32 }.doc()), doc! { "ok": 1.0 });
     let r = send(&alone, &mut c, "admin", doc! { "hello": 1i32 }.doc());
@@ -86,4 +86,67 @@ fn malformed_bodies_are_answered() {
     let mut out = Vec::new();
     s.handle(&mut c, &Request::new(model::Doc::new(&bytes).unwrap()), &mut out);
     assert_eq!(code(&DocBuf::from_bytes(out).unwrap()), 22);
+}
+
+#[test]
+fn retried_writes_run_once() {
+    let s = service();
+    let mut c = s.connect("127.0.0.1:1");
+    let lsid = doc! { "id": model::Binary { subtype: 4, bytes: &[7; 16] } };
+    send(&s, &mut c, "db", doc! { "insert": "c", "documents": [{ "_id": 1i32, "n": 0i32 }] }.doc());
+    let mut inc = |number: i64| {
+        let u = doc! { "q": { "_id": 1i32 }, "u": { "$inc": { "n": 1i32 } } };
+        send(&s, &mut c, "db", doc! { "update": "c", "updates": [&u], "lsid": &lsid, "txnNumber": number }.doc())
+    };
+    for _ in 0..2 {
+        let r = inc(5);
+        assert_eq!(r.doc().field("nModified").as_i64_exact(), Some(1), "{r:?}");
+    }
+    assert_eq!(code(&inc(4)), 225);
+    inc(6);
+    let found = send(&s, &mut c, "db", doc! { "find": "c", "filter": {} }.doc());
+    let batch = found.doc().field("cursor").as_doc().unwrap().field("firstBatch").as_array().unwrap();
+    assert_eq!(batch.get(0).unwrap().as_doc().unwrap().field("n").as_i64_exact(), Some(2));
+    let r = send(&s, &mut c, "db", doc! { "find": "c", "lsid": &lsid, "txnNumber": 7i64, "autocommit": false, "startTransaction": true }.doc());
+    assert_eq!(code(&r), 238, "a transaction must not run as single operations");
+}
+
+#[test]
+fn cursors_over_the_protocol() {
+    let s = service();
+    let mut c = s.connect("127.0.0.1:1");
+    let docs: Vec<DocBuf> = (0..5i32).map(|i| doc! { "_id": i }).collect();
+    let insert = DocBuf::build(|w| {
+        w.put("insert", "c");
+        let mut a = w.array("documents");
+        for d in &docs {
+            a.push(d);
+        }
+    });
+    assert_eq!(send(&s, &mut c, "db", insert.doc()).doc().field("n").as_i64_exact(), Some(5));
+    let found = send(&s, &mut c, "db", doc! { "find": "c", "batchSize": 2i32 }.doc());
+    let id = found.doc().field("cursor").as_doc().unwrap().field("id");
+    assert_eq!(code(&send(&s, &mut c, "db", doc! { "getMore": id, "collection": "d" }.doc())), 13);
+    assert_eq!(code(&send(&s, &mut c, "db", doc! { "getMore": id, "collection": "c", "maxTimeMS": 5i32 }.doc())), 2);
+    let more = send(&s, &mut c, "db", doc! { "getMore": id, "collection": "c" }.doc());
+    let cursor = more.doc().field("cursor").as_doc().unwrap();
+    assert_eq!((cursor.field("nextBatch").as_array().unwrap().len(), cursor.field("id").as_i64_exact()), (3, Some(0)));
+    assert_eq!(code(&send(&s, &mut c, "db", doc! { "getMore": id, "collection": "c" }.doc())), 43);
+    let found = send(&s, &mut c, "db", doc! { "find": "c", "batchSize": 2i32 }.doc());
+    let id = found.doc().field("cursor").as_doc().unwrap().field("id");
+    send(&s, &mut c, "db", doc! { "drop": "c" }.doc());
+    assert_eq!(code(&send(&s, &mut c, "db", doc! { "getMore": id, "collection": "c" }.doc())), 175);
+}
+
+#[test]
+fn fsync_holds_writes_back() {
+    let s = service();
+    let mut c = s.connect("127.0.0.1:1");
+    send(&s, &mut c, "admin", doc! { "fsync": 1i32, "lock": true }.doc());
+    let write = doc! { "insert": "c", "documents": [{ "_id": 1i32 }], "$db": "db" };
+    let mut out = Vec::new();
+    let held = s.handle(&mut c, &Request::new(write.doc()), &mut out);
+    assert!(matches!(held, Outcome::Wait { on: WaitFor::Unlock, .. }) && out.is_empty());
+    send(&s, &mut c, "admin", doc! { "fsyncUnlock": 1i32 }.doc());
+    assert!(matches!(s.handle(&mut c, &Request::new(write.doc()), &mut out), Outcome::Durable(_)));
 }

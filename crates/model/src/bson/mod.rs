@@ -10,7 +10,7 @@ mod writer;
 pub use doc::{Array, Doc, Element, Elements};
 pub use validate::{MAX_DEPTH, validate, validate_with_limit};
 pub use value::{Binary, ObjectId, Regex, Tag, Timestamp, Value};
-pub use writer::{ArrayWriter, DocBuf, DocWriter, OwnedValue};
+pub use writer::{ArrayWriter, DocBuf, DocWriter, Edit, OwnedValue};
 pub(crate) use writer::write_payload;
 
 /// Largest document a client may store.

@@ -16,6 +16,17 @@ pub struct ArrayWriter<'b> {
     next: usize,
 }
 
+/// What becomes of a field in [`DocWriter::put_edited`].
+#[derive(Clone, Copy, Debug)]
+pub enum Edit<'v> {
+    /// It stays.
+    Keep,
+    /// It goes.
+    Drop,
+    /// It gets this value; `Missing` drops it.
+    Set(Value<'v>),
+}
+
 impl<'b> DocWriter<'b> {
     /// Starts a document at the end of `buf`.
     pub fn new(buf: &'b mut Vec<u8>) -> DocWriter<'b> {
@@ -56,6 +67,25 @@ impl<'b> DocWriter<'b> {
     pub fn put_all(&mut self, doc: Doc<'_>) -> &mut Self {
         let b = doc.as_bytes();
         self.buf.extend_from_slice(b.get(4..b.len() - 1).unwrap_or(&[]));
+        self
+    }
+    /// Appends the fields of `doc`, asking `change` about each. Runs of fields that stay are copied in one piece.
+    pub fn put_edited<'v>(&mut self, doc: Doc<'_>, mut change: impl FnMut(&Element<'_>) -> Edit<'v>) -> &mut Self {
+        let bytes = doc.as_bytes();
+        let (mut run, mut at) = (4, 4);
+        for e in doc.elements() {
+            let end = at + 2 + e.name.len() + e.payload.len();
+            let edit = change(&e);
+            if !matches!(edit, Edit::Keep) {
+                self.buf.extend_from_slice(bytes.get(run..at).unwrap_or(&[]));
+                run = end;
+                if let Edit::Set(v) = edit {
+                    self.put(e.name_str(), v);
+                }
+            }
+            at = end;
+        }
+        self.buf.extend_from_slice(bytes.get(run..at).unwrap_or(&[]));
         self
     }
     /// Starts a nested document.
@@ -277,6 +307,13 @@ impl<'a> Doc<'a> {
     pub fn build_in(arena: &'a bumpalo::Bump, fill: impl FnOnce(&mut DocWriter<'_>)) -> Doc<'a> {
         DocBuf::build(fill).doc().copy_into(arena)
     }
+
+    /// Builds a document of about `bytes` in `arena`.
+    pub fn build_sized_in(arena: &'a bumpalo::Bump, bytes: usize, fill: impl FnOnce(&mut DocWriter<'_>)) -> Doc<'a> {
+        let mut buf = Vec::with_capacity(bytes);
+        fill(&mut DocWriter::new(&mut buf));
+        Doc::new(arena.alloc_slice_copy(&buf)).unwrap_or(Doc::EMPTY)
+    }
 }
 
 impl<'a> Array<'a> {
@@ -355,5 +392,29 @@ impl DocBuf {
 impl std::fmt::Debug for DocBuf {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         std::fmt::Debug::fmt(&self.doc(), f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doc;
+
+    #[test]
+    fn edits_keep_drop_and_set() {
+        let d = doc! { "a": 1i32, "b": "two", "c": { "x": 1i32 }, "d": true };
+        let edited = DocBuf::build(|w| {
+            w.put_edited(d.doc(), |e| match e.name {
+                b"a" => Edit::Drop,
+                b"c" => Edit::Set(Value::Int64(7)),
+                b"d" => Edit::Set(Value::Missing),
+                _ => Edit::Keep,
+            });
+        });
+        assert_eq!(edited, doc! { "b": "two", "c": 7i64 });
+        let same = DocBuf::build(|w| {
+            w.put_edited(d.doc(), |_| Edit::Keep);
+        });
+        assert_eq!(same, d);
     }
 }

@@ -9,7 +9,7 @@ pub(super) static ACCUMULATORS: &[AccumulatorOp] =
     &[AccumulatorOp { name: "$avg", parse: |cx, _, spec| AccumulatorSpec::of::<Avg>(cx, spec) }];
 
 #[derive(Default)]
-struct Avg(Mean);
+struct Avg(Mean<true>);
 
 impl Accumulator for Avg {
     fn add(&mut self, _: &Cx<'_, '_>, value: Value<'_>) -> Result<()> {

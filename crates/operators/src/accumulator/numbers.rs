@@ -72,21 +72,22 @@ impl Sum {
     }
 }
 
-/// The running mean. Integers are added as doubles here, unlike in a sum.
+/// The running mean. As an expression MongoDB adds integers as doubles; as an accumulator exactly.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Mean {
+pub(crate) struct Mean<const EXACT: bool> {
     doubles: DoubleDouble,
     decimals: Option<Decimal128>,
     count: i64,
 }
 
-impl Mean {
+impl<const EXACT: bool> Mean<EXACT> {
     /// Adds a number; anything else is left out.
     pub(crate) fn add(&mut self, v: &Value<'_>) {
         let Some(n) = Number::of(v) else { return };
         self.count += 1;
         match n {
             Number::Decimal(n) => self.decimals = Some(self.decimals.unwrap_or(Decimal128::ZERO) + n),
+            Number::Int64(n) if EXACT => self.doubles.add_integer(i128::from(n)),
             n => self.doubles.add(n.to_f64()),
         }
     }
@@ -115,8 +116,11 @@ impl Deviation {
         let Some(x) = v.as_f64() else { return };
         self.count += 1;
         let delta = x - self.mean;
-        self.mean += delta / self.count as f64;
-        self.squares += delta * (x - self.mean);
+        // Equal infinities would make NaN of nothing.
+        if delta != 0.0 {
+            self.mean += delta / self.count as f64;
+            self.squares += delta * (x - self.mean);
+        }
     }
 
     /// The standard deviation of the population or of a sample; null of too few numbers.
@@ -136,10 +140,11 @@ mod tests {
     /// Total and mean, with their types.
     fn sum(values: &[Value<'_>]) -> String {
         let mut s = Sum::default();
-        let mut m = Mean::default();
+        let (mut m, mut exact) = (Mean::<false>::default(), Mean::<true>::default());
         values.iter().for_each(|v| s.add(v));
         values.iter().for_each(|v| m.add(v));
-        format!("{:?} {:?}", s.total(), m.result())
+        values.iter().for_each(|v| exact.add(v));
+        format!("{:?} {:?} {:?}", s.total(), m.result(), exact.result())
     }
 
     #[test]
@@ -147,15 +152,15 @@ mod tests {
         let (int, double) = (Value::Int32, Value::Double);
         let half = Value::Decimal128(Decimal128::parse("0.50").unwrap());
         let rows: [(&[Value<'_>], &str); 9] = [
-            (&[Value::Int64(i64::MAX), Value::Int64(i64::MIN)], "Int64(-1) Double(0.0)"),
-            (&[int(i32::MAX), int(1)], "Int64(2147483648) Double(1073741824.0)"),
-            (&[Value::Int64(i64::MAX), int(1)], "Double(9.223372036854776e18) Double(4.611686018427388e18)"),
-            (&[double(1e100), double(1.0), double(-1e100)], "Double(1.0) Double(0.3333333333333333)"),
-            (&[double(0.1); 10], "Double(1.0) Double(0.1)"),
-            (&[double(f64::INFINITY), int(1)], "Double(inf) Double(inf)"),
-            (&[Value::Null, Value::Bool(true)], "Int32(0) Null"),
-            (&[int(1), int(2)], "Int32(3) Double(1.5)"),
-            (&[half, int(1)], "Decimal128(1.50) Decimal128(0.75)"),
+            (&[Value::Int64(i64::MAX), Value::Int64(i64::MIN)], "Int64(-1) Double(0.0) Double(-0.5)"),
+            (&[int(i32::MAX), int(1)], "Int64(2147483648) Double(1073741824.0) Double(1073741824.0)"),
+            (&[Value::Int64(i64::MAX), int(1)], "Double(9.223372036854776e18) Double(4.611686018427388e18) Double(4.611686018427388e18)"),
+            (&[double(1e100), double(1.0), double(-1e100)], "Double(1.0) Double(0.3333333333333333) Double(0.3333333333333333)"),
+            (&[double(0.1); 10], "Double(1.0) Double(0.1) Double(0.1)"),
+            (&[double(f64::INFINITY), int(1)], "Double(inf) Double(inf) Double(inf)"),
+            (&[Value::Null, Value::Bool(true)], "Int32(0) Null Null"),
+            (&[int(1), int(2)], "Int32(3) Double(1.5) Double(1.5)"),
+            (&[half, int(1)], "Decimal128(1.50) Decimal128(0.75) Decimal128(0.75)"),
         ];
         for (values, want) in rows {
             assert_eq!(sum(values), want);

@@ -45,11 +45,8 @@ impl Bits {
 
     pub(super) fn matches(&self, v: &Value<'_>) -> bool {
         match v {
-            Value::Binary(b) => {
-                // The old subtype repeats its length in front.
-                let data = if b.subtype == 2 { b.bytes.get(4..).unwrap_or(&[]) } else { b.bytes };
-                self.test(|p| data.get(p as usize / 8).is_some_and(|byte| byte >> (p % 8) & 1 == 1))
-            }
+            // As stored: the inner length of the old subtype counts.
+            Value::Binary(b) => self.test(|p| b.bytes.get(p as usize / 8).is_some_and(|byte| byte >> (p % 8) & 1 == 1)),
             v => match Number::of(v).and_then(Number::to_i64_exact) {
                 Some(n) => self.test(|p| n >> p.min(63) & 1 == 1),
                 None => false,

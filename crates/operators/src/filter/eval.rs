@@ -60,9 +60,10 @@ fn field<'a>(
     cx: &Cx<'_, 'a>,
     position: Option<&Position>,
 ) -> Result<bool> {
-    let mut outcome = Ok(false);
     let leaf = if t.wants_whole_array() { Leaf::Whole } else { Leaf::Traverse };
-    let _ = walk_doc(doc, path.parts(), leaf, None, &mut |v, index| match test(t, v, cx, position) {
+    let parts = path.parts();
+    let mut outcome = Ok(false);
+    let mut see = |passed: Result<bool>, index: Option<usize>| match passed {
         Ok(false) => ControlFlow::Continue(()),
         Ok(true) => {
             if let (Some(p), Some(i)) = (position, index) {
@@ -75,7 +76,17 @@ fn field<'a>(
             outcome = Err(e);
             ControlFlow::Break(())
         }
-    });
+    };
+    let _ = match t {
+        // Decoded once, not for each element.
+        Test::Compare(c) => {
+            let (rhs, collate) = (c.value.get(), cx.collate());
+            walk_doc(doc, parts, leaf, None, &mut |v, index| {
+                see(Ok(super::comparison::matches(c.op, &v, &rhs, collate)), index)
+            })
+        }
+        t => walk_doc(doc, parts, leaf, None, &mut |v, index| see(test(t, v, cx, position), index)),
+    };
     outcome
 }
 

@@ -2,7 +2,7 @@
 
 use super::tree::{Field, Tree};
 use crate::Cx;
-use model::{Array, Doc, Result, Value};
+use model::{Array, Doc, Edit, Result, Value};
 use smallvec::SmallVec;
 
 /// Inclusion of top-level fields: one pass that ends with the last wanted field.
@@ -71,20 +71,15 @@ pub(super) fn exclude<'a>(tree: &Tree, cx: &Cx<'_, 'a>, doc: Doc<'a>) -> Doc<'a>
             _ => None,
         })
         .collect();
-    Doc::build_in(cx.arena, |w| {
-        for e in doc.elements() {
-            match tree.get(e.name) {
-                Some(Field::Named) => {}
-                Some(Field::Below(_)) => {
-                    if let Some((_, v)) = below.iter().find(|(n, _)| *n == e.name) {
-                        w.put(e.name_str(), *v);
-                    }
-                }
-                _ => {
-                    w.put_element(&e);
-                }
-            }
-        }
+    Doc::build_sized_in(cx.arena, doc.len_bytes(), |w| {
+        w.put_edited(doc, |e| match tree.get(e.name) {
+            Some(Field::Named) => Edit::Drop,
+            Some(Field::Below(_)) => match below.iter().find(|(n, _)| *n == e.name) {
+                Some((_, v)) => Edit::Set(*v),
+                None => Edit::Keep,
+            },
+            _ => Edit::Keep,
+        });
     })
 }
 
@@ -112,17 +107,11 @@ pub(super) fn compute<'a>(tree: &'a Tree, cx: &Cx<'_, 'a>, doc: Doc<'a>) -> Resu
         };
         set.push((name.as_str(), v));
     }
-    Ok(Doc::build_in(cx.arena, |w| {
-        for e in doc.elements() {
-            match set.iter().find(|(n, _)| n.as_bytes() == e.name) {
-                Some((name, v)) => {
-                    w.put(name, *v);
-                }
-                None => {
-                    w.put_element(&e);
-                }
-            }
-        }
+    Ok(Doc::build_sized_in(cx.arena, doc.len_bytes() + 64, |w| {
+        w.put_edited(doc, |e| match set.iter().find(|(n, _)| n.as_bytes() == e.name) {
+            Some((_, v)) => Edit::Set(*v),
+            None => Edit::Keep,
+        });
         for (name, v) in &set {
             if !doc.contains(name) {
                 w.put(name, *v);

@@ -4,7 +4,7 @@
 use crate::Cx;
 use crate::expr::ParseCx;
 use crate::filter::{Filter, Test, element_matches, truncate};
-use model::{Array, Doc, DocBuf, FieldPath, MongoError, Number, Result, Value, bail, code};
+use model::{Array, Doc, DocBuf, Edit, FieldPath, MongoError, Number, Result, Value, bail, code};
 
 /// A parsed `$elemMatch`.
 pub(super) struct ElemMatch {
@@ -146,13 +146,7 @@ fn edit<'a>(
         }
         _ => return Ok(doc),
     };
-    Ok(Doc::build_in(cx.arena, |w| {
-        for e in doc.elements() {
-            if e.name == part.name.as_bytes() {
-                w.put(&part.name, new);
-            } else {
-                w.put_element(&e);
-            }
-        }
+    Ok(Doc::build_sized_in(cx.arena, doc.len_bytes(), |w| {
+        w.put_edited(doc, |e| if e.name == part.name.as_bytes() { Edit::Set(new) } else { Edit::Keep });
     }))
 }

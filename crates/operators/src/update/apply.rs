@@ -3,7 +3,7 @@
 use super::array_filters::ArrayFilters;
 use super::tree::{Branch, Node, conflict};
 use super::{Applied, At, Outcome, UpdateCx};
-use model::{Array, Doc, Result, Value, bail, code};
+use model::{Array, Doc, Edit, Result, Value, bail, code};
 use smallvec::SmallVec;
 
 /// Longest run of nulls written to reach an array index.
@@ -159,18 +159,14 @@ impl<'a> Applier<'_, 'a> {
         if !changed {
             return Ok(Outcome::Keep);
         }
-        Ok(Outcome::Set(Value::Document(Doc::build_in(self.at.cx.arena, |w| {
-            for e in d.elements() {
-                match outcomes.iter().find(|(n, _)| n.as_bytes() == e.name) {
-                    Some((name, Outcome::Set(v))) => {
-                        w.put(name, *v);
-                    }
-                    Some((_, Outcome::Remove)) => {}
-                    _ => {
-                        w.put_element(&e);
-                    }
-                }
-            }
+        // The new values are few and mostly small.
+        let bytes = d.len_bytes() + 64;
+        Ok(Outcome::Set(Value::Document(Doc::build_sized_in(self.at.cx.arena, bytes, |w| {
+            w.put_edited(d, |e| match outcomes.iter().find(|(n, _)| n.as_bytes() == e.name) {
+                Some((_, Outcome::Set(v))) => Edit::Set(*v),
+                Some((_, Outcome::Remove)) => Edit::Drop,
+                _ => Edit::Keep,
+            });
             for (name, outcome) in &outcomes {
                 if let Outcome::Set(v) = outcome
                     && !d.contains(name)

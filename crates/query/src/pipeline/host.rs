@@ -43,6 +43,15 @@ pub struct Opened {
     pub sorted: bool,
 }
 
+/// Kinds of geospatial indexes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GeoIndex {
+    /// `2d`.
+    Flat,
+    /// `2dsphere`.
+    Sphere,
+}
+
 /// Where `$out` writes.
 #[derive(Clone, Debug)]
 pub struct OutTarget {
@@ -115,6 +124,12 @@ pub trait Host {
     /// # Errors
     /// Those of the store.
     fn look_up(&self, rt: &Rt<'_>, ns: &Namespace, field: &FieldPath, values: &[Value<'_>]) -> Result<Box<dyn Docs>>;
+
+    /// The geospatial indexes of a collection: the field and the kind.
+    ///
+    /// # Errors
+    /// Those of the catalog.
+    fn geo_indexes(&self, ns: &Namespace) -> Result<Vec<(String, GeoIndex)>>;
 
     /// Begins `$out`.
     ///

@@ -11,7 +11,7 @@ mod place;
 pub use batch::Batch;
 pub use docs::{Docs, NoDocs, Ready, Rt, drain};
 pub use host::{
-    Host, MergeWrite, NotMatched, OnMatch, Opened, OutTarget, OutWriter, Read, Resolved,
+    GeoIndex, Host, MergeWrite, NotMatched, OnMatch, Opened, OutTarget, OutWriter, Read, Resolved,
 };
 pub use match_filter::MatchFilter;
 pub use parse::{Inside, ParseOptions, StageCx, Target};

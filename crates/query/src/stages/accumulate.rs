@@ -50,7 +50,7 @@ impl States {
     pub(super) fn add<'a>(&mut self, fields: &'a [Field], cx: &Cx<'_, 'a>) -> Result<usize> {
         let mut grown = 0;
         for (field, state) in fields.iter().zip(&mut self.0) {
-            let value = field.spec.input.eval(cx)?;
+            let value = field.spec.group_input(cx)?;
             let before = state.memory_bytes();
             state.add(cx, value)?;
             grown += state.memory_bytes().saturating_sub(before);

@@ -4,12 +4,12 @@
 //! Errors: 15947 no document, 15955 no `_id`, 292 past the budget without disk use, and those of [`super::accumulate`].
 
 use super::accumulate::{Field, States, emit, parse_field};
-use super::{Stage, StageOp, one};
-use crate::pipeline::{Batch, Docs, Place, Rt};
+use super::{Kind, Stage, StageOp, one};
+use crate::pipeline::{Batch, Docs, Inside, Place, Rt};
 use crate::rows::memory_exceeded;
 use crate::spill::SpillFile;
 use hashbrown::HashTable;
-use model::{Bump, Doc, DocBuf, OwnedValue, Result, Value, bail, compare};
+use model::{Bump, Doc, DocBuf, MongoError, OwnedValue, Result, Value, bail, code, compare};
 use operators::Cx;
 use operators::expr::{self, BoxExpr, ParseCx};
 use std::hash::Hasher;
@@ -35,12 +35,30 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
             }
         }
         let Some(id) = id else { bail!(15955, "a group specification must include an _id") };
-        one(Group { id, fields, shown: model::doc! { "$group": arg } })
+        let in_engine = scx.options.inside == Inside::Top && scx.before.iter().all(|s| selects(s.kind()));
+        one(Group { in_engine, id, fields, shown: model::doc! { "$group": arg } })
     },
 }];
 
+/// Stages after which MongoDB hands a group to its other execution engine, whose errors have other numbers.
+fn selects(kind: Kind<'_>) -> bool {
+    matches!(kind, Kind::Match(_) | Kind::Sort { .. } | Kind::Limit(_) | Kind::Skip(_))
+}
+
+/// An error as that engine numbers it.
+fn renumbered(e: MongoError) -> MongoError {
+    let number = match e.code() {
+        code::BAD_VALUE if e.message() == "can't $divide by zero" => 4848401,
+        16610 => 4848403,
+        40400 => 5911200,
+        _ => return e,
+    };
+    MongoError::new(number, e.message())
+}
+
 /// Groups its input.
 pub(crate) struct Group {
+    in_engine: bool,
     id: BoxExpr,
     fields: Vec<Field>,
     shown: DocBuf,
@@ -50,7 +68,7 @@ impl Group {
     /// A group by an expression of ours; `shown` is what explain shows.
     pub(super) fn new(cx: &mut ParseCx<'_>, id: BoxExpr, output: Doc<'_>, shown: DocBuf) -> Result<Group> {
         let fields = output.iter().map(|(name, v)| parse_field(cx, name, v)).collect::<Result<Vec<_>>>()?;
-        Ok(Group { id, fields, shown })
+        Ok(Group { id, fields, shown, in_engine: false })
     }
 }
 
@@ -141,7 +159,8 @@ struct GroupDocs {
 impl Docs for GroupDocs {
     fn next_batch(&mut self, rt: &Rt<'_>, out: &mut Batch) -> Result<bool> {
         if let Some(mut input) = self.input.take() {
-            self.read(input.as_mut(), rt)?;
+            let read = self.read(input.as_mut(), rt);
+            if self.stage.in_engine { read.map_err(renumbered)? } else { read? }
         }
         while !out.is_full() {
             let Some(group) = self.table.groups.get(self.next) else { break };

@@ -1,8 +1,8 @@
 //! `$indexStats: {}`: one document per index. Errors: 28803 for any other argument.
 
-use super::listed::Listed;
+use super::listed::{Listed, under_views};
 use super::{StageOp, one};
-use crate::pipeline::{Place, Resolved, Target};
+use crate::pipeline::{Place, Target};
 use model::{bail, code};
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
@@ -16,10 +16,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
             bail!(code::INVALID_NAMESPACE, "{name} is only valid on a collection");
         };
         one(Listed::new(model::doc! { name: arg }, move |host| {
-            if matches!(host.resolve(&ns)?, Resolved::View { .. }) {
-                bail!(code::COMMAND_NOT_SUPPORTED_ON_VIEW, "{ns} is a view, not a collection");
-            }
-            host.index_stats(&ns)
+            host.index_stats(&under_views(host, ns.clone(), name)?)
         }))
     },
 }];

@@ -1,8 +1,8 @@
 //! Stages whose documents come ready from the host: server lists and statistics.
 
 use super::Stage;
-use crate::pipeline::{Batch, Docs, Host, Ready, Rt};
-use model::{DocBuf, Result};
+use crate::pipeline::{Batch, Docs, Host, Ready, Resolved, Rt};
+use model::{DocBuf, Namespace, Result, bail};
 use std::sync::Arc;
 
 /// Asks the host.
@@ -35,4 +35,15 @@ impl Stage for Listed {
     fn makes_documents(&self) -> bool {
         true
     }
+}
+
+/// The collection below views that add nothing; the stages of any other view come before this one (40602).
+pub(super) fn under_views(host: &dyn Host, mut ns: Namespace, stage: &str) -> Result<Namespace> {
+    while let Resolved::View { on, pipeline } = host.resolve(&ns)? {
+        if !pipeline.doc().is_empty() {
+            bail!(40602, "{stage} is only valid as the first stage in a pipeline, and {ns} is a view with stages of its own");
+        }
+        ns = on;
+    }
+    Ok(ns)
 }

@@ -23,7 +23,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
 }];
 
 /// Whether an operator of these names stands anywhere in a filter (values under `$eq` and kin excepted).
-fn uses(spec: Doc<'_>, names: &[&str]) -> bool {
+pub(super) fn uses(spec: Doc<'_>, names: &[&str]) -> bool {
     spec.iter().any(|(name, v)| {
         names.contains(&name)
             || !matches!(name, "$eq" | "$ne" | "$in" | "$nin" | "$expr" | "$literal" | "$jsonSchema")

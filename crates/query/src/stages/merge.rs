@@ -196,22 +196,33 @@ struct MergeDocs {
     arena: Bump,
 }
 
+/// Documents written at a time. An error of one does not keep the others of its batch from being written.
+const WRITE_BATCH_DOCS: usize = 1000;
+const WRITE_BATCH_BYTES: usize = 16 * 1024 * 1024;
+
 impl Docs for MergeDocs {
     fn next_batch(&mut self, rt: &Rt<'_>, _: &mut Batch) -> Result<bool> {
-        let (stage, arena) = (self.stage.clone(), &mut self.arena);
+        let (stage, mut batch) = (self.stage.clone(), Batch::new());
+        let arena = &mut self.arena;
         drain(self.input.as_mut(), rt, |doc, _| {
-            stage.write(rt, arena, doc)?;
-            arena.reset();
+            let fresh = (stage.on == ["_id"] && !doc.contains("_id")).then(|| with_new_id(rt, doc));
+            let doc = fresh.as_ref().map_or(doc, |d| d.doc());
+            stage.on_values(doc)?;
+            batch.push(doc);
+            if batch.len() >= WRITE_BATCH_DOCS || batch.len_bytes() >= WRITE_BATCH_BYTES {
+                stage.write_batch(&batch, rt, arena)?;
+                batch.clear();
+            }
             Ok(())
         })?;
+        stage.write_batch(&batch, rt, arena)?;
         Ok(false)
     }
 }
 
 impl Merge {
-    fn write(&self, rt: &Rt<'_>, arena: &Bump, doc: Doc<'_>) -> Result<()> {
-        let fresh = (self.on == ["_id"] && !doc.contains("_id")).then(|| with_new_id(rt, doc));
-        let doc = fresh.as_ref().map_or(doc, |d| d.doc());
+    /// The values documents are matched by.
+    fn on_values<'a>(&'a self, doc: Doc<'a>) -> Result<Vec<(&'a str, Value<'a>)>> {
         let mut on = Vec::with_capacity(self.on.len());
         for (name, path) in self.on.iter().zip(&self.on_paths) {
             let v = plain_at(doc, path);
@@ -223,6 +234,25 @@ impl Merge {
             }
             on.push((name.as_str(), v));
         }
+        Ok(on)
+    }
+
+    /// Writes all it can; the first error is the batch's.
+    fn write_batch(&self, batch: &Batch, rt: &Rt<'_>, arena: &mut Bump) -> Result<()> {
+        let mut first = Ok(());
+        for doc in batch.iter() {
+            rt.env.check_interrupt()?;
+            let written = self.write(rt, arena, doc);
+            arena.reset();
+            if first.is_ok() {
+                first = written;
+            }
+        }
+        first
+    }
+
+    fn write(&self, rt: &Rt<'_>, arena: &Bump, doc: Doc<'_>) -> Result<()> {
+        let on = self.on_values(doc)?;
         // Inserted by an update of single fields, a document gets its fields in the order of their names.
         let sorted = matches!(self.matched, Matched::Merge | Matched::KeepExisting).then(|| sorted_by_name(doc));
         let inserted = sorted.as_ref().map_or(doc, |d| d.doc());

@@ -12,9 +12,13 @@ mod coll_stats;
 mod count;
 mod current_op;
 mod date_unit;
+mod densify;
 mod documents;
 mod facet;
 mod fields;
+mod fill;
+mod geo_near;
+mod geo_point;
 mod granularity;
 mod graph_lookup;
 mod group;
@@ -115,6 +119,9 @@ pub enum Kind<'s> {
     Other,
 }
 
+/// Parses a stage's argument; the name is given for messages.
+pub type ParseStage = fn(&mut StageCx<'_, '_>, &'static str, Value<'_>) -> Result<Vec<Arc<dyn Stage>>>;
+
 /// One registered stage.
 pub struct StageOp {
     /// With the dollar sign.
@@ -122,7 +129,7 @@ pub struct StageOp {
     /// Where it may stand.
     pub place: Place,
     /// Parses its argument; a stage that is shorthand for several gives several.
-    pub parse: fn(&mut StageCx<'_, '_>, &'static str, Value<'_>) -> Result<Vec<Arc<dyn Stage>>>,
+    pub parse: ParseStage,
 }
 
 /// Every stage.
@@ -133,8 +140,11 @@ static STAGES: &[&[StageOp]] = &[
     coll_stats::STAGES,
     count::STAGES,
     current_op::STAGES,
+    densify::STAGES,
     documents::STAGES,
     facet::STAGES,
+    fill::STAGES,
+    geo_near::STAGES,
     graph_lookup::STAGES,
     group::STAGES,
     index_stats::STAGES,

@@ -1,7 +1,7 @@
 //! `$planCacheStats: {}`: one document per cached plan. Errors: 9 no empty object, 13111 `allHosts` no boolean, 4503200 all
 //! hosts asked of a single server, 50933 when the collection is missing.
 
-use super::listed::Listed;
+use super::listed::{Listed, under_views};
 use super::{StageOp, one};
 use crate::pipeline::{Place, Resolved, Target};
 use model::{Value, bail, code};
@@ -27,6 +27,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
             bail!(code::INVALID_NAMESPACE, "{name} is only valid on a collection");
         };
         one(Listed::new(model::doc! { name: arg }, move |host| {
+            let ns = under_views(host, ns.clone(), name)?;
             if matches!(host.resolve(&ns)?, Resolved::Missing) {
                 bail!(50933, "collection '{ns}' does not exist");
             }

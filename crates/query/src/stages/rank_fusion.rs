@@ -89,10 +89,11 @@ fn check_input(name: &str, stages: Array<'_>) -> Result<()> {
         if super::find(stage).is_none() {
             return Ok(());
         }
-        if !SELECTING.contains(&stage) {
+        let first_only = matches!(stage, "$search" | "$vectorSearch" | "$geoNear");
+        if !SELECTING.contains(&stage) || first_only && i > 0 {
             bail!(9191103, "{stage} is not allowed in an input pipeline of {name}: it changes documents. Allowed are {SELECTING:?}");
         }
-        ranked |= stage == "$sort" || i == 0 && matches!(stage, "$search" | "$vectorSearch" | "$geoNear");
+        ranked |= stage == "$sort" || first_only;
     }
     if !ranked {
         bail!(9191100, "every input pipeline of {name} must rank: it must begin with $search, $vectorSearch or $geoNear, or have a $sort");

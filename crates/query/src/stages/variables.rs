@@ -86,11 +86,13 @@ fn bind<T>(values: &[(VarId, Value<'_>)], rt: &Rt<'_>, inner: impl FnOnce(&Rt<'_
     }
 }
 
+type Inner<'i, T> = Box<dyn FnOnce(&Rt<'_>) -> Result<T> + 'i>;
+
 /// As [`bind`], with a type that does not grow at each level.
 fn bind_dyn<'i, T>(
     values: &[(VarId, Value<'_>)],
     rt: &Rt<'_>,
-    inner: Box<dyn FnOnce(&Rt<'_>) -> Result<T> + 'i>,
+    inner: Inner<'i, T>,
 ) -> Result<T> {
     match values.split_first() {
         None => inner(rt),

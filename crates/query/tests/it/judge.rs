@@ -5,7 +5,7 @@ use model::{DocBuf, MongoError};
 use serde_json::Value as Json;
 
 /// What a step gave.
-pub type Outcome = Result<DocBuf, MongoError>;
+pub(crate) type Outcome = Result<DocBuf, MongoError>;
 
 fn number(v: &Json) -> Option<f64> {
     let (key, text) = v.as_object().filter(|o| o.len() == 1)?.iter().next()?;
@@ -154,7 +154,7 @@ fn run_checks(doc: &Json, checks: &Json, prefix: &str, bad: &mut Vec<String>) {
 }
 
 /// `None` when the outcome is the expected one, else how it differs.
-pub fn judge(outcome: &Outcome, e: &Json) -> Option<String> {
+pub(crate) fn judge(outcome: &Outcome, e: &Json) -> Option<String> {
     if let Some(code) = e.get("code").and_then(int) {
         return match outcome {
             Err(err) if i64::from(err.code()) == code => None,

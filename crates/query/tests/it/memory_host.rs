@@ -2,29 +2,32 @@
 
 use model::{Doc, DocBuf, FieldPath, MongoError, Namespace, Result, Value, bail, code, doc};
 use query::pipeline::{
-    Batch, Docs, Host, MergeWrite, NotMatched, OnMatch, Opened, OutTarget, OutWriter, Read, Ready, Resolved, Rt,
+    Batch, Docs, GeoIndex, Host, MergeWrite, NotMatched, OnMatch, Opened, OutTarget, OutWriter, Read, Ready, Resolved, Rt,
 };
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// One collection or view.
 #[derive(Clone, Default)]
-pub struct Coll {
-    pub docs: Vec<DocBuf>,
+pub(crate) struct Coll {
+    pub(crate) docs: Vec<DocBuf>,
     /// Name, key, unique.
-    pub indexes: Vec<(String, DocBuf, bool)>,
-    pub view: Option<(Namespace, DocBuf)>,
-    pub capped: bool,
-    pub timeseries: bool,
+    pub(crate) indexes: Vec<(String, DocBuf, bool)>,
+    pub(crate) view: Option<(Namespace, DocBuf)>,
+    pub(crate) capped: bool,
+    pub(crate) timeseries: bool,
 }
 
-pub type Colls = Arc<Mutex<BTreeMap<Namespace, Coll>>>;
+pub(crate) type Colls = Arc<Mutex<BTreeMap<Namespace, Coll>>>;
 
 #[derive(Clone, Default)]
-pub struct MemoryHost {
-    pub colls: Colls,
-    pub memory_limit_bytes: Option<usize>,
-    pub with_lookup_index: bool,
+pub(crate) struct MemoryHost {
+    pub(crate) colls: Colls,
+    pub(crate) memory_limit_bytes: Option<usize>,
+    pub(crate) with_lookup_index: bool,
+    /// Temporary files asked for.
+    pub(crate) spills: Arc<AtomicUsize>,
 }
 
 fn same(a: &Value<'_>, b: &Value<'_>) -> bool {
@@ -46,7 +49,7 @@ fn check_unique(coll: &Coll, added: Doc<'_>, replaced: Option<usize>) -> Result<
 }
 
 impl MemoryHost {
-    pub fn insert(&self, ns: &Namespace, d: DocBuf) -> Result<()> {
+    pub(crate) fn insert(&self, ns: &Namespace, d: DocBuf) -> Result<()> {
         let mut colls = self.colls.lock().unwrap();
         let coll = colls.entry(ns.clone()).or_default();
         check_unique(coll, d.doc(), None)?;
@@ -137,6 +140,15 @@ impl Host for MemoryHost {
         }
         Ok(Box::new(Ready(out)))
     }
+    fn geo_indexes(&self, ns: &Namespace) -> Result<Vec<(String, GeoIndex)>> {
+        let indexes = self.coll(ns).unwrap_or_default().indexes;
+        let kinds = indexes.iter().flat_map(|i| i.1.doc().iter()).filter_map(|(f, v)| match v {
+            Value::String("2d") => Some((f.to_owned(), GeoIndex::Flat)),
+            Value::String("2dsphere") => Some((f.to_owned(), GeoIndex::Sphere)),
+            _ => None,
+        });
+        Ok(kinds.collect())
+    }
     fn begin_out(&self, target: &OutTarget) -> Result<Box<dyn OutWriter>> {
         let old = self.coll(&target.ns).unwrap_or_default();
         if old.view.is_some() {
@@ -192,10 +204,14 @@ impl Host for MemoryHost {
         Ok(())
     }
     fn coll_stats(&self, ns: &Namespace, spec: Doc<'_>) -> Result<Vec<DocBuf>> {
-        let n = self.coll(ns).map_or(0, |c| c.docs.len()) as i64;
+        let n = self.coll(ns).map_or(0, |c| c.docs.len());
         let mut out = doc! { "ns": ns.to_string().as_str(), "host": "memory" };
-        if spec.contains("count") {
-            out.put("count", n);
+        let asks = |part: &str| !spec.field(part).is_nullish();
+        if self.coll(ns).is_none() && ["count", "storageStats", "queryExecStats"].iter().any(|p| asks(p)) {
+            bail!(code::NAMESPACE_NOT_FOUND, "{ns} does not exist");
+        }
+        if spec.contains("count") && self.coll(ns).is_some_and(|c| c.view.is_none()) {
+            out.put("count", n as i32);
         }
         Ok(vec![out])
     }
@@ -230,6 +246,7 @@ impl Host for MemoryHost {
         self.memory_limit_bytes.unwrap_or(100 << 20)
     }
     fn spill_file(&self) -> Result<std::fs::File> {
+        self.spills.fetch_add(1, Ordering::Relaxed);
         tempfile::tempfile().map_err(|e| MongoError::new(code::FILE_STREAM_FAILED, e.to_string()))
     }
 }

@@ -10,7 +10,7 @@ pub(super) static OPERATORS: &[Operator] =
     &[Operator { name: "$avg", parse: |cx, name, spec| nary(cx, name, spec, ANY, eval) }];
 
 fn eval<'a>(_: &Cx<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
-    let mut mean = Mean::default();
+    let mut mean = Mean::<false>::default();
     each_value(args, |v| mean.add(&v));
     Ok(mean.result())
 }

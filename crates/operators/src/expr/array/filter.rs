@@ -1,7 +1,7 @@
 //! `$filter`: the elements for which `cond` is true, at most `limit`. Null for nullish input. Errors: 28646 no document,
 //! 28647 unknown argument, 28648 no `input`, 28650 no `cond`, 28651 input no array, 327391 / 327392 bad limit, 9 bad `as`.
 
-use crate::expr::args::{define_as, int32_exact, missing};
+use crate::expr::args::{check_interrupt, define_as, int32_exact, missing};
 use crate::expr::{BoxExpr, Expr, Operator, ParseCx, parse};
 use crate::{Cx, Frame, VarId};
 use model::{Array, Result, Value, bail};
@@ -45,7 +45,8 @@ impl Expr for Filter {
             Some(e) => limit_of(e.eval(cx)?)?,
         };
         let mut kept = smallvec::SmallVec::<[Value<'a>; 16]>::new();
-        for item in array.iter() {
+        for (n, item) in array.iter().enumerate() {
+            check_interrupt(cx, n)?;
             let frame = Frame { id: self.var, value: item, outer: cx.vars };
             if self.cond.eval(&cx.with(&frame))?.truthy() {
                 kept.push(item);

@@ -1,7 +1,7 @@
 //! `$map`: `in` evaluated for each element bound to `as` (default `this`). Null for nullish input; a missing result becomes
 //! null. Errors: 16878 no document, 16879 unknown argument, 16880 no `input`, 16882 no `in`, 16883 input no array, 9 bad `as`.
 
-use crate::expr::args::{define_as, missing};
+use crate::expr::args::{check_interrupt, define_as, missing};
 use crate::expr::{BoxExpr, Expr, Operator, ParseCx, parse};
 use crate::{Cx, Frame, VarId};
 use model::{Array, Result, Value, bail};
@@ -38,7 +38,8 @@ impl Expr for Map {
             v => bail!(16883, "input to $map must be an array not {}", v.type_name()),
         };
         let mut out = smallvec::SmallVec::<[Value<'a>; 16]>::new();
-        for item in array.iter() {
+        for (n, item) in array.iter().enumerate() {
+            check_interrupt(cx, n)?;
             let frame = Frame { id: self.var, value: item, outer: cx.vars };
             out.push(self.body.eval(&cx.with(&frame))?);
         }

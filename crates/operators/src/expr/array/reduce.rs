@@ -1,7 +1,7 @@
 //! `$reduce`: folds `in` over the array with `$$value` (so far) and `$$this` (element). Null for nullish input.
 //! Errors: 40075 no document, 40076 unknown argument, 40077 / 40078 / 40079 missing argument, 40080 input no array.
 
-use crate::expr::args::missing;
+use crate::expr::args::{check_interrupt, missing};
 use crate::expr::{BoxExpr, Expr, Operator, ParseCx, parse};
 use crate::{Cx, Frame, VarId};
 use model::{Result, Value, bail};
@@ -41,7 +41,8 @@ impl Expr for Reduce {
             v => bail!(40080, "$reduce requires that 'input' be an array, found: {}", v.type_name()),
         };
         let mut so_far = self.initial.eval(cx)?;
-        for item in array.iter() {
+        for (n, item) in array.iter().enumerate() {
+            check_interrupt(cx, n)?;
             let this = Frame { id: self.this, value: item, outer: cx.vars };
             let both = Frame { id: self.value, value: so_far, outer: Some(&this) };
             so_far = self.body.eval(&cx.with(&both))?;

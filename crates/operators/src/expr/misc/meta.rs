@@ -1,4 +1,4 @@
-//! `$meta`: metadata of a document, where the stage that made it gave any; missing without. `randVal` is drawn anew. Errors: 17307
+//! `$meta`: metadata of a document, where the stage that made it gave any; missing without. Errors: 17307
 //! no string, 17308 unknown name, 40218 metadata that nothing before provides.
 
 use crate::Cx;
@@ -28,10 +28,7 @@ struct Metadata(String);
 
 impl Expr for Metadata {
     fn eval<'a>(&'a self, cx: &Cx<'_, 'a>) -> Result<Value<'a>> {
-        Ok(match self.0.as_str() {
-            "randVal" => Value::Double(cx.env.random_f64()),
-            name => cx.meta.map_or(Value::Missing, |m| m.field(name)),
-        })
+        Ok(cx.meta.map_or(Value::Missing, |m| m.field(&self.0)))
     }
     fn is_volatile(&self) -> bool {
         true

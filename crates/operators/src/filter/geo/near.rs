@@ -19,6 +19,16 @@ enum Center {
 }
 
 impl Near {
+    /// Whether an index of this kind (`2d`, `2dsphere`) can answer it: GeoJSON points need the sphere, pairs on the plane the plane.
+    pub fn can_use(&self, kind: &str) -> bool {
+        match (&self.center, kind) {
+            (Center::Flat(_), "2d") | (Center::Sphere(..), "2dsphere") => true,
+            // A pair on the sphere measures in radians.
+            (Center::Sphere(_, radian), "2d") => *radian == 1.0,
+            _ => false,
+        }
+    }
+
     pub(super) fn parse(name: &str, spec: Value<'_>) -> Result<Near> {
         let legacy = |p: flat::Point| -> Result<Center> {
             if name != "$nearSphere" {

@@ -36,6 +36,8 @@ struct State {
     mean_x: f64,
     mean_y: f64,
     c: f64,
+    /// What is not finite; it counts only beside at least two finite pairs.
+    beyond: f64,
     decimal: bool,
 }
 
@@ -43,6 +45,11 @@ impl State {
     fn add(&mut self, x: Number, y: Number) {
         self.decimal |= matches!(x, Number::Decimal(_)) || matches!(y, Number::Decimal(_));
         let (x, y) = (x.to_f64(), y.to_f64());
+        if !x.is_finite() || !y.is_finite() {
+            // Each coordinate counts by itself: infinities of both signs cancel to NaN.
+            self.beyond += if x.is_finite() { 0.0 } else { x } + if y.is_finite() { 0.0 } else { y };
+            return;
+        }
         self.n += 1.0;
         let dx = x - self.mean_x;
         self.mean_x += dx / self.n;
@@ -54,7 +61,7 @@ impl State {
         if divisor <= 0.0 {
             return Value::Null;
         }
-        let v = self.c / divisor;
+        let v = if self.n > 1.0 { self.c / divisor + self.beyond } else { 0.0 };
         if self.decimal { Value::Decimal128(Decimal128::from_f64(v)) } else { Value::Double(v) }
     }
 }

@@ -1,0 +1,140 @@
+//! `bulkWrite`: inserts, updates and deletes on several collections; results come in a cursor.
+
+use super::modify::{one_delete, one_update};
+use crate::crud::bulk::BULK_WRITE;
+use crate::crud::{BulkArgs, BulkOp};
+use crate::ctx::Ctx;
+use crate::cursors::{BatchLimit, CursorInfo};
+use crate::exec::write::{Done, collection};
+use crate::listing::Listing;
+use crate::read::{CollationArg, environment};
+use crate::registry::{Command, OpClass, flag};
+use crate::request::Outcome;
+use crate::write::{self, FLAGS, Validator, with_id};
+use model::{Doc, DocBuf, MongoError, Namespace, Result};
+use operators::Env;
+use store::CommitPos;
+
+pub(crate) static COMMANDS: &[Command] =
+    &[super::command("bulkWrite", "writes to several collections", FLAGS | flag::ADMIN, BULK_WRITE, run)];
+
+#[derive(Default)]
+struct Totals {
+    errors: i32,
+    inserted: i32,
+    matched: i32,
+    modified: i32,
+    upserted: i32,
+    deleted: i32,
+}
+
+fn int(n: i64) -> i32 {
+    i32::try_from(n).unwrap_or(i32::MAX)
+}
+
+fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let a = BulkArgs::of(&cx.args)?;
+    let mut env = environment(cx, &CollationArg::Default(None))?;
+    let (mut totals, mut results, mut pos) = (Totals::default(), Vec::new(), CommitPos::default());
+    for (i, op) in a.ops.iter().enumerate() {
+        match one(cx, &mut env, &a, op) {
+            Ok(done) => {
+                pos = pos.max(done.pos);
+                let result = count(op, &done, i, &mut totals);
+                if !a.errors_only {
+                    results.push(result);
+                }
+            }
+            Err(e) => {
+                totals.errors += 1;
+                results.push(failure(op, i, &e));
+                if a.ordered {
+                    break;
+                }
+            }
+        }
+    }
+    let info = CursorInfo { ns: "admin.$cmd.bulkWrite".to_owned(), ..cx.cursor_info() };
+    cx.first_batch(Box::new(Listing::new(results)), info, BatchLimit::of(a.batch_size), false)?;
+    let t = totals;
+    let w = &mut cx.reply;
+    w.put("nErrors", t.errors).put("nInserted", t.inserted).put("nMatched", t.matched).put("nModified", t.modified);
+    w.put("nUpserted", t.upserted).put("nDeleted", t.deleted);
+    Ok(write::durability(cx, pos))
+}
+
+fn one(cx: &Ctx<'_, '_>, env: &mut Env, a: &BulkArgs<'_>, op: &BulkOp<'_>) -> Result<Done> {
+    let at = match op {
+        BulkOp::Insert(at, _) | BulkOp::Update(at, _) | BulkOp::Delete(at, _) | BulkOp::Refused(at, _) => *at,
+    };
+    let Some((ns, uuid)) = a.namespaces.get(at) else { return Ok(Done::default()) };
+    if let Some(wanted) = uuid {
+        super::drop::match_uuid(cx.service, ns, *wanted)?;
+    }
+    if let BulkOp::Refused(_, e) = op {
+        return Err(e.clone());
+    }
+    let class = match op {
+        BulkOp::Insert(..) => OpClass::Insert,
+        BulkOp::Update(..) => OpClass::Update,
+        BulkOp::Delete(..) => OpClass::Delete,
+        BulkOp::Refused(..) => OpClass::Update,
+    };
+    cx.service.counters.add(class, 1);
+    match op {
+        BulkOp::Insert(_, d) => insert(cx, ns, *d, a.bypass_validation),
+        BulkOp::Update(_, u) => one_update(cx.service, env, ns, u, a.bypass_validation, false),
+        BulkOp::Delete(_, d) => one_delete(cx.service, env, ns, d, Doc::EMPTY, false),
+        BulkOp::Refused(_, e) => Err(e.clone()),
+    }
+}
+
+fn insert(cx: &Ctx<'_, '_>, ns: &Namespace, d: Doc<'_>, bypass: bool) -> Result<Done> {
+    let d = with_id(d, cx.now_ms())?;
+    let Some(coll) = collection(cx.service, ns, true)? else { return Ok(Done::default()) };
+    if let Some(v) = Validator::of(cx.service, &coll)?.filter(|_| !bypass) {
+        v.check(d.doc())?;
+    }
+    let done = coll.insert(&[d.doc()], true)?;
+    super::capped::enforce(&coll)?;
+    match done.errors.into_iter().next() {
+        Some((_, e)) => Err(e),
+        None => Ok(Done { matched: 1, pos: done.pos, ..Done::default() }),
+    }
+}
+
+fn count(op: &BulkOp<'_>, done: &Done, i: usize, t: &mut Totals) -> DocBuf {
+    let made = i64::from(done.upserted.is_some());
+    match op {
+        BulkOp::Insert(..) => t.inserted += 1,
+        BulkOp::Refused(..) => {}
+        BulkOp::Delete(..) => t.deleted = t.deleted.saturating_add(int(done.matched)),
+        BulkOp::Update(..) => {
+            t.matched = t.matched.saturating_add(int(done.matched));
+            t.modified = t.modified.saturating_add(int(done.modified));
+            t.upserted = t.upserted.saturating_add(int(made));
+        }
+    }
+    DocBuf::build(|w| {
+        w.put("ok", 1.0).put("idx", int(i as i64)).put("n", int(done.matched + made));
+        if let BulkOp::Update(..) = op {
+            w.put("nModified", int(done.modified));
+        }
+        if let Some(id) = &done.upserted {
+            w.doc("upserted").put("_id", id.get());
+        }
+    })
+}
+
+fn failure(op: &BulkOp<'_>, i: usize, e: &MongoError) -> DocBuf {
+    DocBuf::build(|w| {
+        w.put("ok", 0.0).put("idx", int(i as i64)).put("code", e.code());
+        if let Some(extra) = e.extra_fields() {
+            w.put_all(extra.doc());
+        }
+        w.put("errmsg", e.message()).put("n", 0i32);
+        if let BulkOp::Update(..) = op {
+            w.put("nModified", 0i32);
+        }
+    })
+}

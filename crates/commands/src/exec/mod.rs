@@ -1,0 +1,4 @@
+//! Running writes: documents found by a plan, changed one by one under their locks. Neighbours: `crud` before, `query` and
+//! `store` after.
+
+pub(crate) mod write;

@@ -1,0 +1,307 @@
+//! Changing documents that match a filter: found by a plan, changed one by one under their locks, each matched again
+//! at that moment.
+
+use crate::crud::{DeleteOp, Mods, UpdateOp};
+use crate::read::StoreHost;
+use crate::service::Service;
+use crate::write::{Validator, create_implicitly, with_id};
+use model::{Array, Bump, Doc, DocBuf, Namespace, OwnedValue, Result, Value, bail, code};
+use operators::Env;
+use operators::expr::ParseCx;
+use operators::filter::Filter;
+use operators::update::{Applied, Update, UpdateCx, upsert_base};
+use query::pipeline::{MatchFilter, Pipeline, ParseOptions, Rt, drain};
+use query::plan::{Hint, Plan, Want, choose, each_match};
+use std::sync::Arc;
+use store::{Change, Collection, CommitPos, Modified};
+
+/// How often an upsert is tried again when another writer inserts the same key.
+const UPSERT_TRIES: usize = 5;
+/// Keys gathered before they are worked on.
+const CHUNK_KEYS: usize = 4096;
+
+/// Which documents a write is about.
+pub(crate) struct Target<'t> {
+    pub(crate) coll: &'t Arc<Collection>,
+    pub(crate) filter: &'t MatchFilter,
+    pub(crate) hint: Option<Hint>,
+    /// Collation in force as the client or the collection wrote it.
+    pub(crate) collation: Option<Doc<'t>>,
+    pub(crate) env: &'t Env,
+}
+
+impl Target<'_> {
+    fn plan(&self) -> Result<Plan> {
+        let want = Want { filter: Some(self.filter), hint: self.hint.as_ref(), collation: self.collation, ..Want::default() };
+        choose(self.coll, &want, self.env.collate())
+    }
+
+    /// The key of the only document a filter of the form `{_id: value, ...}` can match; no read.
+    fn key_by_id(&self) -> Option<Vec<u8>> {
+        if self.hint.is_some() || self.collation.is_some() || self.coll.id_collate().is_some() {
+            return None;
+        }
+        let id = self.filter.filter.id_equality()?;
+        // An equality with null or an array may match other ids too.
+        if matches!(id, Value::Null | Value::Undefined | Value::Missing | Value::Array(_) | Value::Regex(_)) {
+            return None;
+        }
+        let mut key = Vec::with_capacity(24);
+        self.coll.record_key(&id, &mut key);
+        Some(key)
+    }
+
+    /// Keys of matching documents, at most `max`.
+    fn keys(&self, max: usize) -> Result<Vec<Vec<u8>>> {
+        let mut keys = Vec::new();
+        each_match(self.coll, &self.plan()?, Some(self.filter), self.env, &mut |row| {
+            keys.push(row.key.to_vec());
+            Ok(keys.len() < max)
+        })?;
+        Ok(keys)
+    }
+
+    /// The key of the first matching document in an order.
+    fn first_key(&self, service: &Service, sort: Doc<'_>) -> Result<Option<Vec<u8>>> {
+        if sort.is_empty() {
+            return Ok(self.keys(1)?.pop());
+        }
+        let spec = DocBuf::build(|w| {
+            let mut a = w.array("p");
+            a.doc().put("$match", &self.filter.spec);
+            a.doc().put("$sort", sort);
+            a.doc().put("$limit", 1i64);
+        });
+        let stages = spec.doc().field("p").as_array().unwrap_or(Array::EMPTY);
+        let pipeline = Pipeline::parse(&mut ParseCx::new(self.env), stages, &ParseOptions::collection(self.coll.ns().clone()))?;
+        let host = StoreHost::new(service.arc()?, self.collation.map(|c| c.to_buf()), self.hint.clone());
+        let rt = Rt::new(self.env, &host);
+        let mut key = None;
+        drain(pipeline.open(&rt)?.as_mut(), &rt, |d, _| {
+            let mut k = Vec::new();
+            self.coll.record_key(&d.field("_id"), &mut k);
+            key = Some(k);
+            Ok(())
+        })?;
+        Ok(key)
+    }
+}
+
+/// What became of an update or delete.
+#[derive(Debug, Default)]
+pub(crate) struct Done {
+    pub(crate) matched: i64,
+    pub(crate) modified: i64,
+    pub(crate) upserted: Option<OwnedValue>,
+    pub(crate) pos: CommitPos,
+    /// The document before and after, when asked for.
+    pub(crate) before: Option<DocBuf>,
+    pub(crate) after: Option<DocBuf>,
+}
+
+fn pos_of(m: Modified) -> CommitPos {
+    match m {
+        Modified::Replaced(p) | Modified::Deleted(p) => p,
+        Modified::Absent | Modified::Kept => CommitPos::default(),
+    }
+}
+
+/// Deletes one or all matching documents.
+///
+/// # Errors
+/// Those of the filter and the store; 2 for a hint that names no index.
+pub(crate) fn delete(service: &Service, t: &Target<'_>, op: &DeleteOp<'_>, sort: Doc<'_>, keep: bool) -> Result<Done> {
+    let mut done = Done::default();
+    let filter = &t.filter.filter;
+    loop {
+        let by_id = t.key_by_id();
+        let keys: Vec<Vec<u8>> = match (&by_id, op.multi) {
+            (Some(key), _) => vec![key.clone()],
+            (None, true) => t.keys(CHUNK_KEYS)?,
+            (None, false) => t.first_key(service, sort)?.into_iter().collect(),
+        };
+        let (full, none) = (keys.len() == CHUNK_KEYS, keys.is_empty() || by_id.is_some());
+        let before = done.matched;
+        for key in &keys {
+            t.env.check_interrupt()?;
+            let mut old = None;
+            let mut arena = Bump::new();
+            let m = t.coll.modify(key, &mut |doc| {
+                arena.reset();
+                if !matches(filter, doc, &arena, t.env)? {
+                    return Ok(Change::Keep);
+                }
+                if keep {
+                    old = Some(doc.to_buf());
+                }
+                Ok(Change::Delete)
+            })?;
+            if let Modified::Deleted(pos) = m {
+                done.matched += 1;
+                done.pos = done.pos.max(pos);
+                done.before = old.or(done.before);
+            }
+        }
+        let lost_race = !op.multi && !none && done.matched == before;
+        if !(op.multi && full || lost_race) {
+            return Ok(done);
+        }
+    }
+}
+
+fn matches(filter: &Filter, doc: Doc<'_>, arena: &Bump, env: &Env) -> Result<bool> {
+    filter.matches(doc, arena, env)
+}
+
+/// A parsed change.
+pub(crate) struct Changer {
+    update: Update,
+    validator: Option<Validator>,
+}
+
+impl Changer {
+    /// # Errors
+    /// Those of the update's operators.
+    pub(crate) fn parse(env: &Env, mods: &Mods<'_>, validator: Option<Validator>) -> Result<Changer> {
+        let mut cx = ParseCx::new(env);
+        let update = match mods {
+            Mods::Update { doc, array_filters } => {
+                let filters = DocBuf::build(|w| {
+                    let mut a = w.array("f");
+                    for f in array_filters {
+                        a.push(*f);
+                    }
+                });
+                let filters = if array_filters.is_empty() { None } else { Some(filters.doc().field("f")) };
+                Update::parse(&mut cx, Value::Document(*doc), filters)?
+            }
+            Mods::Pipeline { stages, .. } => Update::parse(&mut cx, Value::Array(*stages), None)?,
+        };
+        Ok(Changer { update, validator })
+    }
+
+    /// The new document, or `None` when nothing changes.
+    fn apply(&self, t: &Target<'_>, doc: Doc<'_>, arena: &Bump, inserting: bool, position: Option<usize>) -> Result<Option<DocBuf>> {
+        let cx = UpdateCx { arena, env: t.env, inserting, position };
+        match self.update.apply(doc, &cx)? {
+            Applied::Unchanged => Ok(None),
+            Applied::Changed(new) => {
+                if let Some(v) = self.validator.as_ref().filter(|v| inserting || !v.moderate() || v.accepts(doc)) {
+                    v.check(new)?;
+                }
+                Ok(Some(new.to_buf()))
+            }
+        }
+    }
+}
+
+/// Changes one or all matching documents, or inserts one when asked and none matches.
+///
+/// # Errors
+/// Those of filter, update, validator and store; 9 for a replacement of many.
+pub(crate) fn update(service: &Service, t: &Target<'_>, changer: &Changer, op: &UpdateOp<'_>, keep: bool) -> Result<Done> {
+    if op.multi && changer.update.is_replacement() {
+        bail!(code::FAILED_TO_PARSE, "multi update is not supported for replacement-style update");
+    }
+    let mut done = Done::default();
+    loop {
+        let by_id = t.key_by_id();
+        let keys: Vec<Vec<u8>> = match (&by_id, op.multi) {
+            (Some(key), _) => vec![key.clone()],
+            (None, true) => t.keys(usize::MAX)?,
+            (None, false) => t.first_key(service, op.sort)?.into_iter().collect(),
+        };
+        for key in &keys {
+            t.env.check_interrupt()?;
+            change(t, changer, key, keep, &mut done)?;
+        }
+        if op.multi || keys.is_empty() || by_id.is_some() || done.matched > 0 {
+            break;
+        }
+    }
+    if done.matched > 0 || !op.upsert {
+        return Ok(done);
+    }
+    for _ in 0..UPSERT_TRIES {
+        match upsert(service, t, changer, &mut done) {
+            // Somebody inserted a document with that key meanwhile: it may match now.
+            Err(e) if e.code() == code::DUPLICATE_KEY => {
+                let Some(key) = t.first_key(service, op.sort)? else { return Err(e) };
+                change(t, changer, &key, keep, &mut done)?;
+                if done.matched > 0 {
+                    return Ok(done);
+                }
+            }
+            other => return other.map(|()| done),
+        }
+    }
+    upsert(service, t, changer, &mut done).map(|()| done)
+}
+
+fn change(t: &Target<'_>, changer: &Changer, key: &[u8], keep: bool, done: &mut Done) -> Result<()> {
+    let mut matched = false;
+    let (mut before, mut after) = (None, None);
+    let mut arena = Bump::new();
+    let m = t.coll.modify(key, &mut |doc| {
+        arena.reset();
+        let (fits, position) = t.filter.filter.matches_with_position(doc, &arena, t.env)?;
+        matched = fits;
+        if !fits {
+            return Ok(Change::Keep);
+        }
+        let new = changer.apply(t, doc, &arena, false, position)?;
+        if keep {
+            before = Some(doc.to_buf());
+            after = Some(new.clone().unwrap_or_else(|| doc.to_buf()));
+        }
+        Ok(new.map_or(Change::Keep, |n| Change::Replace(n.into_bytes())))
+    })?;
+    if m != Modified::Absent && matched {
+        done.matched += 1;
+        done.before = before;
+        done.after = after;
+    }
+    if matches!(m, Modified::Replaced(_)) {
+        done.modified += 1;
+        done.pos = done.pos.max(pos_of(m));
+    }
+    Ok(())
+}
+
+fn upsert(service: &Service, t: &Target<'_>, changer: &Changer, done: &mut Done) -> Result<()> {
+    let base = upsert_base(&t.filter.filter, changer.update.is_replacement())?;
+    let arena = Bump::new();
+    let new = changer.apply(t, base.doc(), &arena, true, None)?;
+    let new = match new {
+        Some(n) => n,
+        None => {
+            if let Some(v) = &changer.validator {
+                v.check(base.doc())?;
+            }
+            base
+        }
+    };
+    let new = with_id(new.doc(), service.clock.now_ms())?;
+    let inserted = t.coll.insert(&[new.doc()], true)?;
+    crate::cmd::capped::enforce(t.coll)?;
+    if let Some((_, e)) = inserted.errors.into_iter().next() {
+        return Err(e);
+    }
+    done.pos = done.pos.max(inserted.pos);
+    done.upserted = Some(new.doc().field("_id").to_owned_value());
+    done.after = Some(new);
+    Ok(())
+}
+
+/// The collection of a write: refused for views, made when missing and wanted.
+///
+/// # Errors
+/// 166, 73.
+pub(crate) fn collection(service: &Service, ns: &Namespace, make: bool) -> Result<Option<Arc<Collection>>> {
+    match service.store.collection(ns)? {
+        Some(c) if c.is_view() => bail!(code::COMMAND_NOT_SUPPORTED_ON_VIEW, "Namespace {ns} is a view, not a collection"),
+        Some(c) => Ok(Some(c)),
+        None if make => create_implicitly(service, ns).map(Some),
+        None => Ok(None),
+    }
+}

@@ -1,0 +1,228 @@
+//! Configuration: command line over configuration file over defaults. Option names are mongod's wherever it has one.
+
+use clap::Args;
+use model::DocBuf;
+use serde::Deserialize;
+use std::path::PathBuf;
+
+/// Options of `quarry serve`.
+#[derive(Args, Clone, Debug, Default)]
+pub struct ServeArgs {
+    /// Directory of the data; made when it is not there [default: ./data]
+    #[arg(long, value_name = "DIR")]
+    pub dbpath: Option<PathBuf>,
+    /// TCP port; 0 takes any free one [default: 27017]
+    #[arg(long, value_name = "N")]
+    pub port: Option<u16>,
+    /// Addresses to listen on, separated by commas [default: 127.0.0.1]
+    #[arg(long = "bind_ip", value_name = "A")]
+    pub bind_ip: Option<String>,
+    /// Also listen on the IPv6 addresses among them
+    #[arg(long)]
+    pub ipv6: bool,
+    /// Present as a standalone server instead of the primary of a one-node replica set
+    #[arg(long)]
+    pub standalone: bool,
+    /// Name of the replica set presented [default: rs0]
+    #[arg(long = "replSet", value_name = "NAME", conflicts_with = "standalone")]
+    pub repl_set: Option<String>,
+    /// Bound of resident memory, such as 512M or 4G [default: half of what this process may use]
+    #[arg(long, value_name = "SIZE")]
+    pub memory: Option<String>,
+    /// Storage engine: rocksdb or memory [default: rocksdb]
+    #[arg(long = "storageEngine", value_name = "NAME")]
+    pub storage_engine: Option<String>,
+    /// Longest time a commit stays out of the durable journal, in milliseconds (1 to 500) [default: 100]
+    #[arg(long = "journalCommitInterval", value_name = "MS")]
+    pub journal_commit_interval: Option<u64>,
+    /// YAML configuration file, as mongod's
+    #[arg(long, short = 'f', value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Folder of the unix socket [default: /tmp]
+    #[arg(long = "unixSocketPrefix", value_name = "DIR")]
+    pub unix_socket_prefix: Option<PathBuf>,
+    /// No unix socket
+    #[arg(long)]
+    pub nounixsocket: bool,
+    /// Most connections at a time [default: 65536]
+    #[arg(long = "maxConns", value_name = "N")]
+    pub max_conns: Option<u32>,
+    /// Compressors offered to clients, separated by commas [default: zstd,zlib,snappy]
+    #[arg(long = "networkMessageCompressors", value_name = "LIST")]
+    pub network_message_compressors: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, deny_unknown_fields)]
+struct File {
+    net: Net,
+    storage: Storage,
+    replication: Replication,
+    quarry: Own,
+    #[serde(rename = "systemLog")]
+    _system_log: serde_yaml_ng::Value,
+    #[serde(rename = "processManagement")]
+    _process_management: serde_yaml_ng::Value,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+struct Net {
+    port: Option<u16>,
+    bind_ip: Option<String>,
+    ipv6: bool,
+    max_incoming_connections: Option<u32>,
+    unix_domain_socket: UnixSocket,
+    compression: Compression,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+struct UnixSocket {
+    enabled: Option<bool>,
+    path_prefix: Option<PathBuf>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, deny_unknown_fields)]
+struct Compression {
+    compressors: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+struct Storage {
+    db_path: Option<PathBuf>,
+    engine: Option<String>,
+    journal: Journal,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+struct Journal {
+    commit_interval_ms: Option<u64>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+struct Replication {
+    repl_set_name: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, deny_unknown_fields)]
+struct Own {
+    memory: Option<String>,
+    standalone: bool,
+}
+
+/// What the server runs with.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct Settings {
+    pub dbpath: PathBuf,
+    pub port: u16,
+    pub bind_ip: Vec<String>,
+    pub ipv6: bool,
+    /// `None` is the standalone profile.
+    pub replica_set: Option<String>,
+    pub memory_bytes: u64,
+    pub storage_engine: String,
+    pub journal_commit_interval_ms: u64,
+    pub unix_socket_prefix: Option<PathBuf>,
+    pub connections_max: u32,
+    pub compressors: Vec<String>,
+}
+
+impl Settings {
+    /// From the command line and the file it names.
+    ///
+    /// # Errors
+    /// One line that says which option is wrong and what is allowed.
+    pub fn of(args: &ServeArgs) -> Result<Settings, String> {
+        let file = match &args.config {
+            None => File::default(),
+            Some(path) => {
+                let text = std::fs::read_to_string(path)
+                    .map_err(|e| format!("cannot read the configuration file {}: {e}", path.display()))?;
+                if text.trim().is_empty() {
+                    File::default()
+                } else {
+                    serde_yaml_ng::from_str(&text)
+                        .map_err(|e| format!("the configuration file {} is wrong: {e}", path.display()))?
+                }
+            }
+        };
+        let memory = args.memory.clone().or(file.quarry.memory);
+        let memory_bytes = match &memory {
+            Some(text) => crate::memory::parse(text)?,
+            None => crate::memory::available_bytes() / 2,
+        };
+        let interval = args.journal_commit_interval.or(file.storage.journal.commit_interval_ms).unwrap_or(100);
+        if !(1..=500).contains(&interval) {
+            return Err(format!("journalCommitInterval must be from 1 to 500 milliseconds, given {interval}"));
+        }
+        let unix = !args.nounixsocket && file.net.unix_domain_socket.enabled.unwrap_or(true);
+        let prefix = args.unix_socket_prefix.clone().or(file.net.unix_domain_socket.path_prefix);
+        let list = |text: String| -> Vec<String> {
+            text.split(',').map(|s| s.trim().to_owned()).filter(|s| !s.is_empty()).collect()
+        };
+        let compressors = args.network_message_compressors.clone().or(file.net.compression.compressors);
+        let compressors = list(compressors.unwrap_or_else(|| "zstd,zlib,snappy".to_owned()));
+        if let Some(bad) = compressors.iter().find(|c| !matches!(c.as_str(), "zstd" | "zlib" | "snappy" | "disabled")) {
+            return Err(format!("unknown compressor {bad}; zstd, zlib and snappy are known, disabled turns them off"));
+        }
+        Ok(Settings {
+            dbpath: args.dbpath.clone().or(file.storage.db_path).unwrap_or_else(|| PathBuf::from("data")),
+            port: args.port.or(file.net.port).unwrap_or(27017),
+            bind_ip: list(args.bind_ip.clone().or(file.net.bind_ip).unwrap_or_else(|| "127.0.0.1".to_owned())),
+            ipv6: args.ipv6 || file.net.ipv6,
+            replica_set: if args.standalone || file.quarry.standalone {
+                None
+            } else {
+                Some(args.repl_set.clone().or(file.replication.repl_set_name).unwrap_or_else(|| "rs0".to_owned()))
+            },
+            memory_bytes,
+            storage_engine: args.storage_engine.clone().or(file.storage.engine).unwrap_or_else(|| "rocksdb".to_owned()),
+            journal_commit_interval_ms: interval,
+            unix_socket_prefix: unix.then(|| prefix.unwrap_or_else(|| PathBuf::from("/tmp"))),
+            connections_max: args.max_conns.or(file.net.max_incoming_connections).unwrap_or(65_536),
+            compressors: if compressors.iter().any(|c| c == "disabled") { Vec::new() } else { compressors },
+        })
+    }
+
+    /// As `getCmdLineOpts` shows them.
+    pub fn parsed(&self) -> DocBuf {
+        let path = self.dbpath.display().to_string();
+        let bind = self.bind_ip.join(",");
+        let mut d = model::doc! {
+            "net": { "bindIp": bind.as_str(), "port": i32::from(self.port) },
+            "storage": { "dbPath": path.as_str(), "engine": self.storage_engine.as_str() }
+        };
+        if let Some(name) = &self.replica_set {
+            d.append(|w| {
+                w.doc("replication").put("replSet", name.as_str());
+            });
+        }
+        d
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn command_line_wins_over_file_and_unknown_keys_are_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("quarry.yaml");
+        std::fs::write(&path, "net:\n  port: 5\n  bindIp: 10.0.0.1, ::1\nstorage:\n  dbPath: /x\nquarry:\n  memory: 1G\n").unwrap();
+        let args = ServeArgs { config: Some(path.clone()), port: Some(7), ..ServeArgs::default() };
+        let s = Settings::of(&args).unwrap();
+        assert_eq!((s.port, s.memory_bytes, s.bind_ip.len()), (7, 1 << 30, 2));
+        assert_eq!(s.dbpath, PathBuf::from("/x"));
+        std::fs::write(&path, "net:\n  prot: 5\n").unwrap();
+        assert!(Settings::of(&args).unwrap_err().contains("prot"));
+        assert!(Settings::of(&ServeArgs { memory: Some("lots".into()), ..ServeArgs::default() }).is_err());
+    }
+}

@@ -1,0 +1,128 @@
+//! Between the network layer and the commands: requests in the words of the one become requests in the words of the other.
+
+use crate::net::{Class, Handler, Next, PeerInfo};
+use commands::registry::{self, flag};
+use commands::{Connection, Outcome, Request, Sequence, Service};
+use model::{Doc, DocBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use storage::{CommitPos, Engine};
+
+/// Runs requests of all connections.
+pub struct Glue {
+    service: Arc<Service>,
+    engine: Arc<dyn Engine>,
+}
+
+/// What is kept per connection.
+pub struct Client {
+    connection: Connection,
+    /// The request to be run again after a wait, or for the next reply of a stream.
+    again: Option<Kept>,
+}
+
+/// A request that outlives its receive buffer.
+struct Kept {
+    body: DocBuf,
+    sequences: Vec<(String, Vec<u8>)>,
+    more_to_come: bool,
+    legacy_db: Option<String>,
+    exhaust_allowed: bool,
+    waited: bool,
+}
+
+impl Glue {
+    /// Over a shared service.
+    pub fn new(service: Arc<Service>, engine: Arc<dyn Engine>) -> Glue {
+        Glue { service, engine }
+    }
+
+    fn run(&self, client: &mut Client, request: &Request<'_>, reply: &mut Vec<u8>) -> Next {
+        let keep = |waited: bool| Kept {
+            body: request.body.to_buf(),
+            sequences: request.sequences.iter().map(|s| (s.name.to_owned(), s.documents.to_vec())).collect(),
+            more_to_come: request.more_to_come,
+            legacy_db: request.legacy_db.map(str::to_owned),
+            exhaust_allowed: request.exhaust_allowed,
+            waited,
+        };
+        match self.service.handle(&mut client.connection, request, reply) {
+            Outcome::Reply | Outcome::NoReply => Next::Reply,
+            Outcome::Durable(pos) => {
+                let pos = CommitPos(pos);
+                if self.engine.durable_pos() >= pos {
+                    return Next::Reply;
+                }
+                self.engine.hurry(pos);
+                Next::Durable(pos.0)
+            }
+            Outcome::Exhaust => {
+                client.again = Some(keep(false));
+                Next::Stream
+            }
+            Outcome::Wait { until_us, .. } => {
+                client.again = Some(keep(true));
+                let now = self.service.clock.monotonic_us();
+                Next::Wait { until: Instant::now() + Duration::from_micros(until_us.saturating_sub(now)) }
+            }
+        }
+    }
+}
+
+impl Handler for Glue {
+    type Conn = Client;
+
+    fn connect(&self, peer: &PeerInfo) -> Client {
+        Client { connection: self.service.connect(&peer.address.to_string()), again: None }
+    }
+
+    fn class(&self, _: &Client, request: &wire::Request<'_>) -> Class {
+        match registry::find(request.command_name()) {
+            Some((_, c)) if c.is(flag::LONG) => Class::Long,
+            _ => Class::Short,
+        }
+    }
+
+    fn handle(&self, client: &mut Client, request: &wire::Request<'_>, reply: &mut Vec<u8>) -> Next {
+        let mut sequences = [Sequence { name: "", documents: &[] }; 2];
+        let count = request.sequences.len().min(2);
+        for (to, from) in sequences.iter_mut().zip(&request.sequences) {
+            *to = Sequence { name: from.name, documents: from.documents };
+        }
+        let request = Request {
+            body: Doc::from_prefix(request.body),
+            sequences: sequences.get(..count).unwrap_or(&[]),
+            legacy_db: request.legacy_database(),
+            exhaust_allowed: request.exhaust_allowed,
+            more_to_come: request.reply.suppressed,
+            validated: true,
+            waited: false,
+        };
+        self.run(client, &request, reply)
+    }
+
+    fn resume(&self, client: &mut Client, reply: &mut Vec<u8>) -> Next {
+        let Some(kept) = client.again.take() else { return Next::Close };
+        let sequences: Vec<Sequence<'_>> =
+            kept.sequences.iter().map(|(name, documents)| Sequence { name, documents }).collect();
+        let request = Request {
+            sequences: &sequences,
+            more_to_come: kept.more_to_come,
+            legacy_db: kept.legacy_db.as_deref(),
+            exhaust_allowed: kept.exhaust_allowed,
+            validated: true,
+            waited: kept.waited,
+            ..Request::new(kept.body.doc())
+        };
+        self.run(client, &request, reply)
+    }
+
+    fn disconnect(&self, client: Client) {
+        drop(client);
+    }
+
+    fn panicked(&self, command: &str, panic: &str) {
+        eprintln!("quarry: command {command:?} panicked: {panic}");
+        self.service.log('F', "COMMAND", &format!("command {command:?} panicked: {panic}"));
+    }
+}

@@ -1,0 +1,149 @@
+//! `quarry serve`: opens the engine, starts the network, waits for a signal, closes without loss.
+
+use crate::config::{ServeArgs, Settings};
+use crate::glue::Glue;
+use crate::net::{Server, Watermark};
+use crate::{engines, net};
+use commands::{Config, Language, Service, SystemClock};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use store::Store;
+
+/// Why the server did not start or ended badly.
+#[derive(Debug)]
+pub struct Failure {
+    /// One line.
+    pub message: String,
+    /// Exit code.
+    pub code: u8,
+}
+
+/// Wrong options, as clap's.
+const CODE_OPTIONS: u8 = 2;
+/// As mongod: an address cannot be bound.
+const CODE_NETWORK: u8 = 48;
+/// As mongod: the data cannot be opened.
+const CODE_DATA: u8 = 100;
+
+fn fail(code: u8) -> impl Fn(String) -> Failure {
+    move |message| Failure { message, code }
+}
+
+/// How long open requests may take to end when the server stops.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Runs until SIGTERM or SIGINT.
+///
+/// # Errors
+/// One line and an exit code.
+pub fn run(args: &ServeArgs) -> Result<(), Failure> {
+    let settings = Settings::of(args).map_err(fail(CODE_OPTIONS))?;
+    // From here on a signal is waited for, not obeyed: a start that is interrupted still closes what it opened.
+    let mut signals = signal_hook::iterator::Signals::new([signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT])
+        .map_err(|e| Failure { message: format!("cannot wait for signals: {e}"), code: CODE_OPTIONS })?;
+    if settings.storage_engine != "memory" {
+        prepare_directory(&settings.dbpath).map_err(fail(CODE_DATA))?;
+    }
+    let engine = engines::open(&settings).map_err(fail(CODE_DATA))?;
+    let clock = Arc::new(SystemClock::default());
+    let store = Store::open(engine.clone(), Arc::new(Language::new(clock.clone())))
+        .map_err(|e| Failure { message: format!("cannot open {}: {e}", settings.dbpath.display()), code: CODE_DATA })?;
+    let store = Arc::new(store);
+    let service = Service::new(service_config(&settings), clock, store.clone()).shared();
+    let watermark = Watermark::new();
+    let advance = Arc::clone(&watermark);
+    engine.on_durable(Box::new(move |pos| advance.advance(pos.0)));
+    let started = Server::start(&net_config(&settings), Glue::new(service.clone(), engine.clone()), watermark);
+    let server = match started {
+        Ok(s) => s,
+        Err(e) => {
+            let _ = store.close();
+            let listen = format!("{}:{}", settings.bind_ip.join(","), settings.port);
+            let advice = match e.kind() {
+                std::io::ErrorKind::AddrInUse => "; stop the other server or choose another --port",
+                std::io::ErrorKind::PermissionDenied => "; choose a --port above 1023",
+                _ => "",
+            };
+            return Err(Failure { message: format!("cannot listen on {listen}: {e}{advice}"), code: CODE_NETWORK });
+        }
+    };
+    announce(&settings, &server);
+    let stopping = Arc::new(AtomicBool::new(false));
+    let housekeeper = housekeeping(service.clone(), stopping.clone());
+    signals.forever().next();
+    println!("quarry: stopping");
+    stopping.store(true, Ordering::Release);
+    let clean = server.stop(GRACE);
+    if let Some(h) = housekeeper {
+        h.thread().unpark();
+        let _ = h.join();
+    }
+    store.close().map_err(|e| Failure { message: format!("closing the data failed: {e}"), code: CODE_DATA })?;
+    println!("quarry: stopped{}", if clean { "" } else { ", some requests did not end in time" });
+    Ok(())
+}
+
+/// Makes the data directory; refuses what cannot be one.
+fn prepare_directory(path: &Path) -> Result<(), String> {
+    let shown = path.display();
+    std::fs::create_dir_all(path)
+        .map_err(|e| format!("cannot make the data directory {shown}: {e}; choose another --dbpath"))?;
+    let probe = path.join(".quarry-probe");
+    std::fs::write(&probe, b"").map_err(|e| format!("cannot write into the data directory {shown}: {e}; check its owner and space"))?;
+    std::fs::remove_file(&probe).map_err(|e| format!("cannot write into the data directory {shown}: {e}"))
+}
+
+fn service_config(settings: &Settings) -> Config {
+    let host = settings.bind_ip.iter().find(|h| !matches!(h.as_str(), "0.0.0.0" | "::" | "*"));
+    let known = ["zstd", "zlib", "snappy"];
+    Config {
+        replica_set: settings.replica_set.clone(),
+        host: format!("{}:{}", host.map_or("localhost", String::as_str), settings.port),
+        argv: std::env::args().collect(),
+        parsed: settings.parsed(),
+        compressors: known.into_iter().filter(|k| settings.compressors.iter().any(|c| c == k)).collect(),
+        connections_max: settings.connections_max,
+        startup_warnings: Vec::new(),
+    }
+}
+
+fn net_config(settings: &Settings) -> net::Config {
+    net::Config {
+        bind_ip: settings.bind_ip.clone(),
+        ipv6: settings.ipv6,
+        port: settings.port,
+        unix_socket_prefix: settings.unix_socket_prefix.clone(),
+        max_connections: u64::from(settings.connections_max),
+        ..net::Config::default()
+    }
+}
+
+fn announce(settings: &Settings, server: &Server<Glue>) {
+    let addresses: Vec<String> = server.tcp_addresses().iter().map(|a| format!("mongodb://{a}")).collect();
+    println!(
+        "quarry {}: listening on {}, data in {}, memory {} MiB, {}",
+        env!("CARGO_PKG_VERSION"),
+        addresses.join(" "),
+        if settings.storage_engine == "memory" { "memory".to_owned() } else { settings.dbpath.display().to_string() },
+        settings.memory_bytes >> 20,
+        settings.replica_set.as_ref().map_or("standalone".to_owned(), |n| format!("replica set {n}")),
+    );
+    if let Some(path) = server.unix_path() {
+        println!("quarry: unix socket {}", path.display());
+    }
+}
+
+/// Ends idle cursors and sessions, once a second.
+fn housekeeping(service: Arc<Service>, stopping: Arc<AtomicBool>) -> Option<std::thread::JoinHandle<()>> {
+    std::thread::Builder::new()
+        .name("housekeeping".to_owned())
+        .spawn(move || {
+            while !stopping.load(Ordering::Acquire) {
+                service.expire();
+                std::thread::park_timeout(Duration::from_secs(1));
+            }
+        })
+        .ok()
+}
