@@ -25,7 +25,8 @@ same('explain', smoke.items.find({ _id: 1 }).explain().ok, 1);
 
 const one = smoke.items.updateOne({ _id: 7 }, { $set: { name: 'seven' }, $inc: { n: 1000 } });
 same('updateOne', [one.matchedCount, one.modifiedCount], [1, 1]);
-same('upsert', smoke.items.updateOne({ _id: 'new' }, { $set: { name: 'new' } }, { upsert: true }).upsertedId, 'new');
+const upsert = smoke.items.updateOne({ _id: 'new' }, { $set: { name: 'new' } }, { upsert: true });
+same('upsert', [upsert.upsertedCount, upsert.insertedId], [1, 'new']);
 const after = smoke.items.findOneAndUpdate({ _id: 7 }, { $inc: { n: -1000 } }, { returnDocument: 'after' });
 same('findOneAndUpdate', after, { _id: 7, n: 7, group: 7, name: 'seven' });
 same('deleteOne', smoke.items.deleteOne({ _id: 'new' }).deletedCount, 1);
