@@ -1,0 +1,58 @@
+# Everything a newcomer needs: `make serve` and `make test`. Both install what is missing first.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.PHONY: help setup build serve test tidy lint clients clients-all example bench clean
+
+PORT ?= 27017
+BIND_IP ?= 127.0.0.1
+DBPATH ?= ./data
+# More options for `make serve`, such as OPTIONS="--memory 2GB".
+OPTIONS ?=
+WORKLOAD ?= insert
+
+target := $(or $(CARGO_TARGET_DIR),target)
+# rustup puts cargo here without touching the running shell.
+export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
+# A failing command substitution inside eval would go unnoticed.
+natives := vars=$$(scripts/natives.sh) && eval "$$vars"
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
+	@echo "variables of serve: PORT=$(PORT) BIND_IP=$(BIND_IP) DBPATH=$(DBPATH) OPTIONS=$(OPTIONS)"
+
+setup: ## install what is missing: Debian packages, Rust toolchain
+	@scripts/setup.sh build
+
+build: setup ## build the server in release
+	@$(natives) && cargo build --release --locked -p quarry-server
+
+serve: build ## build and start the server
+	@mkdir -p "$(DBPATH)"
+	@exec "$(target)/release/quarry" serve --dbpath "$$(cd "$(DBPATH)" && pwd)" --port "$(PORT)" --bind_ip "$(BIND_IP)" $(OPTIONS)
+
+test: ## every test: tidy, client smokes, the Debian example, cargo test
+	@scripts/setup.sh test
+	@scripts/test.sh
+
+tidy: ## imports between rooms, file heads, sizes, links
+	@cargo run -q --locked -p xtask -- tidy
+
+lint: ## clippy, warnings are errors
+	@$(natives) && cargo clippy --workspace --all-targets --locked -- -D warnings
+
+clients: build ## smokes of pymongo, the Node.js driver and mongosh against the release build
+	@tests/clients/run.sh python node mongosh
+
+clients-all: build ## the same, and the Go and Java drivers
+	@tests/clients/run.sh python node mongosh go java
+
+example: build ## load this machine's Debian package index and check every answer
+	@examples/debian-packages/run.sh
+
+bench: build ## a short run of the lab against the release build (WORKLOAD=insert)
+	@$(natives) && cargo build --release --locked -p quarry-lab
+	@scripts/bench.sh "$(WORKLOAD)"
+
+clean: ## remove build output (the cache of natives and clients stays)
+	@cargo clean

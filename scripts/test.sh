@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Every test, in the order of how soon it tells something; `make test` installs what is missing before.
+# Ends with the results of cargo test, and their sum.
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+cd "$root"
+export CARGO_TERM_PROGRESS_WHEN=never
+
+step() {
+  local name=$1 began=$SECONDS
+  shift
+  echo "== $name"
+  "$@" || { echo "test: FAILED in step '$name' after $((SECONDS - began)) s" >&2; exit 1; }
+  echo "== $name: $((SECONDS - began)) s"
+}
+
+natives() {
+  local vars
+  vars=$(scripts/natives.sh)
+  eval "$vars"
+}
+
+cargo_tests() {
+  local log=$1
+  # Libraries, binaries and integration tests last, so that the closing lines are of tests and not of empty doc tests.
+  cargo test --locked --workspace --doc --quiet 2>&1 | tee "$log"
+  cargo test --locked --workspace --lib --bins --examples --tests --no-fail-fast -- --quiet 2>&1 | tee -a "$log"
+}
+
+# The binaries that other checkouts or later builds may replace are copied away first.
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+step natives natives
+step tidy cargo run -q --locked -p xtask -- tidy
+step "build server" cargo build --locked -p quarry-server
+cp "${CARGO_TARGET_DIR:-target}/debug/quarry" "$scratch/quarry"
+step "build tests" cargo test --locked --workspace --no-run --quiet
+QUARRY_BIN=$scratch/quarry step "client smokes" tests/clients/run.sh python node mongosh
+QUARRY_BIN=$scratch/quarry step "Debian example" examples/debian-packages/run.sh
+step "cargo test" cargo_tests "$scratch/tests.log"
+awk '/^test result:/ { binaries++; passed += $4; failed += $6; ignored += $8 }
+  END { printf "test: %d passed, %d failed, %d ignored in %d test binaries; client smokes and Debian example passed before\n",
+        passed, failed, ignored, binaries }' "$scratch/tests.log"

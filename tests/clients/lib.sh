@@ -1,0 +1,99 @@
+# Sourced by the scripts that need a server or a client: starts and stops one server, installs clients into the cache.
+# Expects: root. Gives: fail, scratch, cache, start_server, stop_server, python_with_pymongo, node_modules.
+
+fail() { echo "clients: $*" >&2; exit 1; }
+
+cache=$("$root/scripts/cache.sh")
+scratch=$(mktemp -d)
+SERVER_PID=
+
+clean_up() {
+  # A subshell inherits this trap but not the server.
+  [ "$BASHPID" = $$ ] || return 0
+  if [ -n "$SERVER_PID" ]; then kill -KILL "$SERVER_PID" 2>/dev/null || true; fi
+  rm -rf "$scratch"
+}
+trap clean_up EXIT
+
+# start_server DBPATH [OPTION...]: sets ADDRESS and SERVER_PID when the server accepts connections.
+start_server() {
+  local dbpath=$1 port waited
+  shift
+  local binary=${QUARRY_BIN:-${CARGO_TARGET_DIR:-$root/target}/release/quarry}
+  [ -x "$binary" ] || fail "no server at $binary; run make build or set QUARRY_BIN"
+  mkdir -p "$dbpath"
+  port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+  "$binary" serve --dbpath "$dbpath" --port "$port" --bind_ip 127.0.0.1 --nounixsocket "$@" </dev/null >>"$scratch/server.log" 2>&1 &
+  SERVER_PID=$!
+  for ((waited = 0; waited < 600; waited++)); do
+    if (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then
+      ADDRESS=127.0.0.1:$port
+      return
+    fi
+    if ! kill -0 "$SERVER_PID" 2>/dev/null; then
+      SERVER_PID=
+      cat "$scratch/server.log" >&2
+      fail "the server ended before it accepted connections"
+    fi
+    sleep 0.1
+  done
+  fail "the server did not accept connections on port $port within 60 s"
+}
+
+# stop_server: SIGTERM, and the status must be 0.
+stop_server() {
+  local status=0 pid=$SERVER_PID
+  kill -TERM "$pid" || fail "the server was gone before it was stopped: $(tail -n 5 "$scratch/server.log")"
+  wait "$pid" || status=$?
+  SERVER_PID=
+  [ "$status" = 0 ] || { tail -n 20 "$scratch/server.log" >&2; fail "the server ended with status $status after SIGTERM"; }
+}
+
+# install_once KIND KEY_FILE... -- COMMAND: runs the command in a new folder of the cache, once per content of the key files.
+install_once() {
+  local kind=$1 files=()
+  shift
+  while [ "$1" != -- ]; do files+=("$1"); shift; done
+  shift
+  INSTALLED=$cache/clients/$kind-$(cat "${files[@]}" | sha256sum | cut -c1-16)
+  mkdir -p "$cache/clients"
+  (
+    flock 9
+    [ -e "$INSTALLED/ready" ] && exit 0
+    echo "clients: installing $kind into $INSTALLED"
+    rm -rf "$INSTALLED" && mkdir -p "$INSTALLED"
+    cd "$INSTALLED" && "$@" && touch ready
+  ) 9>"$cache/clients/$kind.lock" </dev/null || fail "installing $kind failed"
+}
+
+install_python() { python3 -m venv venv && venv/bin/pip install -q --disable-pip-version-check -r "$root/tests/clients/python/requirements.txt"; }
+
+# python_with_pymongo: sets PYTHON.
+python_with_pymongo() {
+  command -v python3 >/dev/null || fail "no python3"
+  install_once python "$root/tests/clients/python/requirements.txt" -- install_python
+  PYTHON=$INSTALLED/venv/bin/python
+}
+
+install_node() {
+  cp "$root/tests/clients/node/"{package.json,package-lock.json,.npmrc} . && npm ci --ignore-scripts --no-progress --loglevel=error
+}
+
+# Drivers and shell need Node.js 20.19; Debian 12 has 18.
+node_is_enough() { "$1" -e 'const [a, b] = process.versions.node.split(".").map(Number); process.exit(a > 20 || (a === 20 && b >= 19) ? 0 : 1)' 2>/dev/null; }
+
+install_newer_node() { npm install --ignore-scripts --no-progress --loglevel=error --no-save --prefix . "node-linux-$1@$(cat "$root/tests/clients/node/node-version")"; }
+
+# node_modules: sets NODE and NODE_MODULES.
+node_modules() {
+  command -v npm >/dev/null || fail "no npm"
+  NODE=$(command -v node)
+  if ! node_is_enough "$NODE"; then
+    local machine=x64
+    [ "$(uname -m)" = aarch64 ] && machine=arm64
+    install_once nodejs "$root/tests/clients/node/node-version" -- install_newer_node "$machine"
+    NODE=$INSTALLED/node_modules/node-linux-$machine/bin/node
+  fi
+  install_once node "$root/tests/clients/node/package-lock.json" -- install_node
+  NODE_MODULES=$INSTALLED/node_modules
+}
