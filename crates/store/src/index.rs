@@ -33,6 +33,8 @@ pub struct Index {
     name: String,
     spec: DocBuf,
     fields: Vec<IndexField>,
+    /// Catalogued only: geospatial, text and wildcard indexes have no entries yet and no plan reads them.
+    unkeyed: bool,
     unique: bool,
     sparse: bool,
     partial: Option<Predicate>,
@@ -56,11 +58,16 @@ impl Index {
         let name = d.field("name").as_str().unwrap_or_default().to_owned();
         let key = d.field("key").as_doc().ok_or_else(|| cannot("index specification has no key".to_owned()))?;
         let mut fields = Vec::new();
+        let mut unkeyed = false;
         for (path, v) in key.iter() {
             let kind = match v {
                 Value::String("hashed") => FieldKind::Hashed,
+                Value::String("2d" | "2dsphere" | "text") => {
+                    unkeyed = true;
+                    FieldKind::Ascending
+                }
                 Value::String(other) => {
-                    return Err(cannot(format!("index type '{other}' is not supported by this server yet")));
+                    return Err(cannot(format!("index type '{other}' is not known; 2d, 2dsphere, hashed and text are")));
                 }
                 v => match v.as_f64() {
                     Some(n) if n < 0.0 => FieldKind::Descending,
@@ -69,9 +76,7 @@ impl Index {
             };
             fields.push(IndexField { path: FieldPath::new(path), kind });
         }
-        if fields.iter().any(|f| f.path.parts().iter().any(|p| p.name == "$**")) {
-            return Err(cannot("wildcard indexes are not supported by this server yet".to_owned()));
-        }
+        unkeyed |= fields.iter().any(|f| f.path.parts().iter().any(|p| p.name == "$**"));
         let partial = d.field("partialFilterExpression").as_doc().map(|f| hooks.predicate(f)).transpose()?;
         let collate = match d.field("collation").as_doc() {
             Some(c) => hooks.collator(c)?,
@@ -81,6 +86,7 @@ impl Index {
             ident,
             name,
             fields,
+            unkeyed,
             unique: d.field("unique").truthy(),
             sparse: d.field("sparse").truthy(),
             partial,
@@ -111,6 +117,11 @@ impl Index {
     /// Its fields.
     pub fn fields(&self) -> &[IndexField] {
         &self.fields
+    }
+    /// Has entries. Geospatial, text and wildcard indexes are catalogued but have none yet: queries that need their
+    /// existence find it, and read the collection.
+    pub fn is_keyed(&self) -> bool {
+        !self.unkeyed
     }
     /// No two documents share a key.
     pub fn is_unique(&self) -> bool {
@@ -169,6 +180,9 @@ impl Index {
     /// 171 when two fields are arrays at once.
     pub fn keys_of(&self, doc: Doc<'_>, set: &mut KeySet) -> Result<()> {
         set.clear();
+        if self.unkeyed {
+            return Ok(());
+        }
         if self.partial.as_ref().is_some_and(|p| !p(doc)) {
             return Ok(());
         }

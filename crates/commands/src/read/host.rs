@@ -86,6 +86,7 @@ impl Host for StoreHost {
             && (field.as_str() == "_id"
                 || c.indexes().iter().any(|i| {
                     i.is_ready()
+                        && i.is_keyed()
                         && !i.is_hidden()
                         && !i.is_partial()
                         && !i.is_sparse()

@@ -122,7 +122,7 @@ pub fn choose(coll: &Collection, want: &Want<'_>, collate: Option<&dyn Collate>)
         return Ok(p.clone());
     }
     let mut best: Option<(u32, Plan)> = by_id.map(|p| (id_score(&p), p));
-    for index in indexes.iter().filter(|i| i.is_ready() && !i.is_hidden()) {
+    for index in indexes.iter().filter(|i| i.is_ready() && i.is_keyed() && !i.is_hidden()) {
         let Some((score, plan)) = by_index(index, want, root, false) else { continue };
         if best.as_ref().is_none_or(|(s, _)| score > *s) {
             best = Some((score, plan));
@@ -166,6 +166,9 @@ fn hinted(coll: &Collection, want: &Want<'_>, root: &Node, hint: &Hint, indexes:
             "error processing query: planner returned error :: caused by :: hint provided does not correspond to an existing index: {hint:?}"
         )));
     };
+    if !index.is_keyed() {
+        return Ok(Plan::scan());
+    }
     by_index(index, want, root, true)
         .map(|(_, p)| p)
         .ok_or_else(|| MongoError::bad_value("the hinted index cannot answer this query"))
