@@ -3,6 +3,7 @@
 //!
 //! A file per operator, named after it, registered by one line in its family's `mod.rs`.
 
+pub mod collation;
 pub mod cx;
 pub mod expr;
 pub mod numeric;

@@ -1,17 +1,15 @@
-//! From a collation document to a collator.
+//! From a collation document to a collator. The rules are the operators'; here an empty document means none is given.
 
-use model::{Collate, Doc, MongoError, Result, code};
+use model::{Collate, Doc, Result};
 use std::sync::Arc;
 
-/// The collator a collation document describes; `None` for the simple order.
+/// The collator a collation document describes; `None` for the simple order and for an empty document.
 ///
 /// # Errors
-/// 40414 without a locale, 238 for a locale other than "simple".
+/// Those of [`operators::collation::collator`].
 pub fn collator(spec: Doc<'_>) -> Result<Option<Arc<dyn Collate>>> {
-    match spec.field("locale").as_str() {
-        Some("simple") => Ok(None),
-        Some(other) => Err(MongoError::new(code::NOT_IMPLEMENTED, format!("collation locale '{other}' is not supported by this server yet"))),
-        None if spec.is_empty() => Ok(None),
-        None => Err(MongoError::new(code::IDL_MISSING_FIELD, "BSON field 'collation.locale' is missing but a required field")),
+    if spec.is_empty() {
+        return Ok(None);
     }
+    operators::collation::collator(spec)
 }

@@ -8,6 +8,7 @@ use crate::ddl::{encrypted, index_spec, names, timeseries, view};
 use crate::registry::{Command, flag};
 use crate::request::Outcome;
 use model::{Array, Doc, DocBuf, Namespace, Result, Tag, Value, bail, code};
+use operators::collation;
 
 pub(crate) static ARGS: &[Arg] = &[
     arg("capped", Kind::BoolLike),
@@ -82,10 +83,8 @@ fn check(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<DocBuf> {
         index_spec::check_id_index(spec, a.doc("collation"))?;
     }
     conflicts(a, ns, images)?;
-    let collation = a.doc("collation").filter(|c| c.field("locale").as_str() != Some("simple"));
-    if let Some(c) = collation {
-        cx.service.check_collation(c)?;
-    }
+    let collation = a.doc("collation").map(|c| collation::normalize_typed(c, "create.collation")).transpose()?;
+    let collation = collation.as_ref().map(DocBuf::doc).filter(|c| c.field("locale").as_str() != Some("simple"));
     if let Some(source) = a.str("viewOn") {
         return view_options(cx, ns, source, collation);
     }

@@ -178,10 +178,15 @@ fn explain_aggregate<'a>(cx: &mut Ctx<'a, '_>, own: Value<'a>, inner: Doc<'a>) -
         Some(coll) => ParseOptions::collection(Namespace::new(cx.db, coll)?),
         None => ParseOptions::database(cx.db),
     };
-    let collation = CollationArg::of(a.collation, None);
+    let coll = match a.coll {
+        Some(coll) => cx.service.store.collection(&Namespace::new(cx.db, coll)?)?,
+        None => None,
+    };
+    let coll_options = coll.as_ref().map(|c| c.options());
+    let collation = CollationArg::of(a.collation, coll_options.as_ref().map(|o| o.doc()));
     let env = environment(cx, &collation)?;
     let pipeline = Pipeline::parse(&mut ParseCx::new(&env), a.pipeline, &options)?;
-    let host = StoreHost::new(cx.service.arc()?, None, Hint::parse(a.hint.unwrap_or_default())?);
+    let host = StoreHost::new(cx.service.arc()?, collation.document().map(|d| d.to_buf()), Hint::parse(a.hint.unwrap_or_default())?);
     let stages = pipeline.explain(&Rt::new(&env, &host))?;
     reply(cx, |w| {
         w.put("explainVersion", "1").put("stages", stages.doc().as_array());

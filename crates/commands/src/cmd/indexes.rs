@@ -88,9 +88,6 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let mut wanted: Vec<DocBuf> = Vec::new();
     for d in documents {
         let Some(spec) = index_spec::check(d, options.doc(), ignore)? else { continue };
-        if let Some(c) = spec.doc().field("collation").as_doc() {
-            cx.service.check_collation(c)?;
-        }
         if let Some(f) = spec.doc().field("partialFilterExpression").as_doc() {
             cx.service.matcher(f)?;
         }

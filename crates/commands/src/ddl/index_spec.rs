@@ -1,7 +1,8 @@
 //! Index specifications: what may stand in one, how it is completed, when two conflict.
 
 use crate::args::{show, to_i64, wrong_type};
-use model::{Doc, DocBuf, MongoError, Result, Tag, Value, bail, code, compare};
+use model::{Doc, DocBuf, MongoError, Result, Tag, Value, bail, code, compare, doc};
+use operators::collation;
 
 /// Every field an index specification may have.
 const OPTIONS: &[&str] = &[
@@ -29,7 +30,7 @@ pub(crate) fn is_id_key(key: Doc<'_>) -> bool {
 /// Checks `idIndex` of `create`.
 ///
 /// # Errors
-/// 9 without key or name, 14, 2 for another key or collation, 67, 197.
+/// 9 without key or name, 14, 2 for another key or collation, 67, 197, those of both collations.
 pub(crate) fn check_id_index(spec: Doc<'_>, collation: Option<Doc<'_>>) -> Result<()> {
     let (key, _) = key_and_name(spec)?;
     if let Some((name, _)) = spec.iter().find(|(k, _)| !ID_OPTIONS.contains(k)) {
@@ -39,10 +40,12 @@ pub(crate) fn check_id_index(spec: Doc<'_>, collation: Option<Doc<'_>>) -> Resul
     if !is_id_key(key) {
         bail!(code::BAD_VALUE, "The field 'key' for an _id index must be {{_id: 1}}, but got {key:?}");
     }
-    let locale = |d: Option<Doc<'_>>| d.and_then(|d| d.field("locale").as_str()).filter(|l| *l != "simple").map(str::to_owned);
-    let own = spec.field("collation");
-    if let Value::Document(d) = own
-        && locale(Some(d)) != locale(collation)
+    let collection = match collation {
+        Some(c) => collation::normalize_typed(c, "create.collation")?,
+        None => doc! { "locale": "simple" },
+    };
+    if let Value::Document(d) = spec.field("collation")
+        && collation::normalize(d)? != collection
     {
         bail!(code::BAD_VALUE, "'idIndex' must have the same collation as the collection");
     }
@@ -86,7 +89,7 @@ fn version(spec: Doc<'_>) -> Result<()> {
 /// has none of its own. `None`: it is `_id_`, which is always there.
 ///
 /// # Errors
-/// 9, 14, 67, 2, 197, 224, 13103, 16764, 31303, 72 on time series.
+/// 9, 14, 67, 2, 197, 224, 13103, 16764, 31303, 72 on time series, those of the collation.
 pub(crate) fn check(spec: Doc<'_>, options: Doc<'_>, ignore_unknown: bool) -> Result<Option<DocBuf>> {
     let (key, name) = key_and_name(spec)?;
     if let Some((unknown, _)) = spec.iter().find(|(k, _)| !OPTIONS.contains(k))
@@ -113,7 +116,7 @@ pub(crate) fn check(spec: Doc<'_>, options: Doc<'_>, ignore_unknown: bool) -> Re
     partial(spec)?;
     special(spec, kind)?;
     on_timeseries(spec, options, kind)?;
-    Ok(Some(complete(spec, key, name, options)))
+    complete(spec, key, name, options).map(Some)
 }
 
 /// What the special part of a key is.
@@ -379,9 +382,10 @@ fn on_timeseries(spec: Doc<'_>, options: Doc<'_>, kind: Special) -> Result<()> {
     Ok(())
 }
 
-/// The stored form.
-fn complete(spec: Doc<'_>, key: Doc<'_>, name: &str, options: Doc<'_>) -> DocBuf {
-    DocBuf::build(|w| {
+/// The stored form. The collation of the collection is complete already.
+fn complete(spec: Doc<'_>, key: Doc<'_>, name: &str, options: Doc<'_>) -> Result<DocBuf> {
+    let own = spec.field("collation").as_doc().map(collation::normalize).transpose()?;
+    Ok(DocBuf::build(|w| {
         w.put("v", spec.field("v").as_i64_exact().unwrap_or(2) as i32);
         w.put("key", key).put("name", name);
         for flag in ["unique", "sparse", "hidden"] {
@@ -392,12 +396,11 @@ fn complete(spec: Doc<'_>, key: Doc<'_>, name: &str, options: Doc<'_>) -> DocBuf
         for (k, v) in spec.iter().filter(|(k, _)| OPTIONS.contains(k) && !NORMALIZED.contains(k)) {
             w.put(k, v);
         }
-        let own = spec.field("collation").as_doc();
-        let collation = own.or(options.field("collation").as_doc()).filter(|c| c.field("locale").as_str() != Some("simple"));
+        let collation = own.as_ref().map(DocBuf::doc).or(options.field("collation").as_doc()).filter(|c| c.field("locale").as_str() != Some("simple"));
         if let Some(c) = collation {
             w.put("collation", c);
         }
-    })
+    }))
 }
 
 /// Fields that, with the key, make an index another one.

@@ -44,6 +44,15 @@ impl StoreHost {
     }
 }
 
+/// Whether a view's collation is that of the operation; absent and simple are one.
+fn same_collation(view: Option<Doc<'_>>, operation: Option<Doc<'_>>) -> bool {
+    match (view, operation) {
+        (None, None) => true,
+        (Some(v), Some(o)) => operators::collation::same(v, o),
+        _ => false,
+    }
+}
+
 impl Host for StoreHost {
     fn resolve(&self, ns: &Namespace) -> Result<Resolved> {
         let Some(c) = self.service.store.collection(ns)? else { return Ok(Resolved::Missing) };
@@ -52,6 +61,9 @@ impl Host for StoreHost {
         }
         let options = c.options();
         let d = options.doc();
+        if !same_collation(d.field("collation").as_doc(), self.collation.as_ref().map(DocBuf::doc)) {
+            bail!(code::OPTION_NOT_SUPPORTED_ON_VIEW, "Cannot override the default collation of view {ns}");
+        }
         let on = Namespace::new(ns.db(), d.field("viewOn").as_str().unwrap_or_default())?;
         let pipeline = d.field("pipeline").as_array().unwrap_or(model::Array::EMPTY);
         Ok(Resolved::View { on, pipeline: pipeline.as_doc().to_buf() })

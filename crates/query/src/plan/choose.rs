@@ -236,17 +236,9 @@ fn collation_fits(query: Option<Doc<'_>>, index: Option<Doc<'_>>) -> bool {
     let simple = |d: Option<Doc<'_>>| d.is_none_or(|d| d.field("locale").as_str() == Some("simple"));
     match (query, index) {
         (q, i) if simple(q) && simple(i) => true,
-        (Some(q), Some(i)) => model::compare::compare_docs(q, i, None).is_eq() || same_collation(q, i),
+        (Some(q), Some(i)) => operators::collation::same(q, i),
         _ => false,
     }
-}
-
-/// Every option the query names has that value in the index (which lists all of them).
-fn same_collation(q: Doc<'_>, i: Doc<'_>) -> bool {
-    q.iter().all(|(name, v)| model::compare(&v, &i.field(name)).is_eq())
-        && q.field("locale").as_str() == i.field("locale").as_str()
-        && i.iter().all(|(name, v)| name == "version" || q.get(name).is_none_or(|w| model::compare(&v, &w).is_eq()))
-        && q.count() + 1 >= i.count()
 }
 
 /// How well an index answers, and the plan with it. `None` when it must not or need not be used.
