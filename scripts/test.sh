@@ -14,17 +14,17 @@ step() {
   echo "== $name: $((SECONDS - began)) s"
 }
 
+# Steps run under `||`, where bash does not stop at a failing command: each chains its commands itself.
 natives() {
   local vars
-  vars=$(scripts/natives.sh)
-  eval "$vars"
+  vars=$(scripts/natives.sh) && eval "$vars"
 }
 
 cargo_tests() {
   local log=$1
   # Libraries, binaries and integration tests last, so that the closing lines are of tests and not of empty doc tests.
-  cargo test --locked --workspace --doc --quiet 2>&1 | tee "$log"
-  cargo test --locked --workspace --lib --bins --examples --tests --no-fail-fast -- --quiet 2>&1 | tee -a "$log"
+  cargo test --locked --workspace --doc --quiet 2>&1 | tee "$log" \
+    && cargo test --locked --workspace --lib --bins --examples --tests --no-fail-fast -- --quiet 2>&1 | tee -a "$log"
 }
 
 # The binaries that other checkouts or later builds may replace are copied away first.

@@ -10,7 +10,10 @@ SERVER_PID=
 clean_up() {
   # A subshell inherits this trap but not the server.
   [ "$BASHPID" = $$ ] || return 0
-  if [ -n "$SERVER_PID" ]; then kill -KILL "$SERVER_PID" 2>/dev/null || true; fi
+  if [ -n "$SERVER_PID" ]; then
+    kill -KILL "$SERVER_PID" 2>/dev/null || true
+    wait "$SERVER_PID" 2>/dev/null || true
+  fi
   rm -rf "$scratch"
 }
 trap clean_up EXIT

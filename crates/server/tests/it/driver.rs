@@ -126,7 +126,7 @@ async fn index(items: &Collection<Document>) {
     assert_eq!(names, ["_id_", "name_1"]);
     let error = items.insert_one(doc! { "_id": "twin", "name": "seven" }).await.unwrap_err();
     match *error.kind {
-        ErrorKind::Write(WriteFailure::WriteError(ref e)) => assert_eq!(e.code, 11000, "{e}"),
+        ErrorKind::Write(WriteFailure::WriteError(ref e)) => assert_eq!(e.code, 11000, "{e:?}"),
         ref other => panic!("expected a duplicate key, given {other:?}"),
     }
 }
