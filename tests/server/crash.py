@@ -1,0 +1,85 @@
+"""kill -9 and SIGTERM in the middle of a load, round after round on one directory. Usage: crash.py kill|term ROUNDS
+
+kill: every write is acknowledged with {j: true}; nothing acknowledged may be missing after a restart. Every third round the server is
+killed again while it recovers. (The operating system survives kill -9, so this does not show what a loss of power shows.)
+term: writes are acknowledged without {j: true}; SIGTERM ends with status 0 and nothing acknowledged is missing.
+"""
+
+import random
+import sys
+import time
+
+from harness import SEED, Scratch, check, say, verify_collection
+from load import Ledger, Load, prepare, verify_collections, verify_documents, verify_counters
+
+WORKERS = 6
+
+
+def verify(server, ledgers):
+    with server.client() as client:
+        opened = verify_documents(client, ledgers[:-2])
+        verify_collections(client, ledgers[-2])
+        verify_counters(client, ledgers[-1])
+        names = client["crash"].list_collection_names()
+        # Every collection of the fixed ones, and of the many a few.
+        some = random.sample(sorted(n for n in names if n.startswith("c-")), k=min(10, len(names) - 2))
+        counts = {name: verify_collection(client["crash"][name]) for name in ["docs", "counters", *some]}
+        return opened, counts["docs"], len(names)
+
+
+def one_round(server, ledgers, round_, how, rng):
+    client = server.client(serverSelectionTimeoutMS=500)
+    load = Load(client, ledgers, SEED, round_, journaled=how == "kill")
+    outcome = {}
+
+    def end():
+        time.sleep(rng.uniform(0.3, 2.0))
+        if how == "kill":
+            server.kill()
+        else:
+            outcome["status"], outcome["stop_s"] = server.terminate()
+
+    load.run(end)
+    client.close()
+    if how == "term":
+        check(outcome["status"] == 0, f"status {outcome['status']} after SIGTERM: {server.output()[-2000:]}")
+    return outcome.get("stop_s")
+
+
+def start(server, round_, how, rng):
+    if how == "kill" and round_ % 3 == 2:
+        server.spawn()
+        time.sleep(rng.uniform(0.0, 0.15))
+        server.kill()
+    began = time.monotonic()
+    server.start()
+    return time.monotonic() - began
+
+
+def main(how, rounds):
+    rng = random.Random(SEED)
+    random.seed(SEED)
+    ledgers = [Ledger() for _ in range(WORKERS)]
+    start_s_max = stop_s_max = 0.0
+    opened = 0
+    with Scratch() as scratch:
+        server = scratch.server("data", "--memory", "256M").start()
+        with server.client() as client:
+            prepare(client)
+        for round_ in range(rounds):
+            stop_s_max = max(stop_s_max, one_round(server, ledgers, round_, how, rng) or 0.0)
+            start_s_max = max(start_s_max, start(server, round_, how, rng))
+            unanswered, documents, collections = verify(server, ledgers)
+            opened += unanswered
+        server.stop()
+    acknowledged = sum(ledger.acknowledged for ledger in ledgers)
+    ends = "" if how == "kill" else f", longest stop {stop_s_max:.2f} s"
+    say(
+        f"crash {how}: {rounds} rounds, {acknowledged} acknowledged operations, none lost ({ledgers[-1].acknowledged} updates of many); "
+        f"{opened} documents in open operations, each before or after; {documents} documents in {collections} collections, "
+        f"validate clean, counts exact; longest start {start_s_max:.2f} s{ends}; seed {SEED}"
+    )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

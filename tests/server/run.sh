@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Runs tests of the real server binary as a child process. Usage: run.sh [NAME [ARGUMENT]...]; without a name, the ordinary ones.
+# Names: kill, term, start, disk, hostile, collections. QUARRY_BIN names the binary; without it the release build is taken.
+# QUARRY_SEED repeats a run's choices.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+. "$root/tests/clients/lib.sh"
+
+export QUARRY_BIN=${QUARRY_BIN:-${CARGO_TARGET_DIR:-$root/target}/release/quarry}
+[ -x "$QUARRY_BIN" ] || fail "no server at $QUARRY_BIN; run make build or set QUARRY_BIN"
+python_with_pymongo
+export PYTHONDONTWRITEBYTECODE=1
+
+run() {
+  local name=$1
+  shift
+  case $name in
+    kill) "$PYTHON" "$here/crash.py" kill "${1:-3}" ;;
+    term) "$PYTHON" "$here/crash.py" term "${1:-2}" ;;
+    start) "$PYTHON" "$here/bad_start.py" ;;
+    disk) "$PYTHON" "$here/full_disk.py" ;;
+    hostile) "$PYTHON" "$here/hostile.py" "${1:-10000}" ;;
+    collections) "$PYTHON" "$here/many_collections.py" "${1:-5000}" ;;
+    *) fail "no test named '$name'; there are: kill term start disk hostile collections" ;;
+  esac
+}
+
+if [ $# -gt 0 ]; then
+  run "$@"
+  exit
+fi
+for name in kill term start disk hostile collections; do
+  began=$SECONDS
+  run "$name" || fail "server test '$name' FAILED"
+  echo "server: $name passed in $((SECONDS - began)) s"
+done
