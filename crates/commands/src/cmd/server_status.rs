@@ -36,6 +36,7 @@ static SECTIONS: &[Section] = &[
     ("wiredTiger", true, wired_tiger),
     ("mem", true, memory),
     ("metrics", true, metrics),
+    ("quarry", true, engine_figures),
 ];
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
@@ -211,6 +212,15 @@ fn wired_tiger(s: &Service, w: &mut DocWriter<'_>) {
             "write": { "out": 0i32, "available": 128i32, "totalTickets": 128i32 }
         }
     );
+}
+
+/// Everything the storage engine tells of itself, under its own names.
+fn engine_figures(s: &Service, w: &mut DocWriter<'_>) {
+    w.put("version", env!("CARGO_PKG_VERSION"));
+    let mut e = w.doc("engine");
+    s.store.engine().stats(&mut |name, value| {
+        e.put(name, value);
+    });
 }
 
 fn memory(_: &Service, w: &mut DocWriter<'_>) {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use storage::WriteClass;
 
 /// No single call waits longer than this; what cannot be held back then is left to the controller's next tick.
-pub(crate) const WAIT_MAX: Duration = Duration::from_millis(200);
+pub(crate) const WAIT_MAX: Duration = Duration::from_millis(150);
 
 /// Writers may run ahead of the rate by this much before they wait, so pacing costs no sleep per small write.
 const BURST: Duration = Duration::from_millis(5);
