@@ -134,6 +134,8 @@ class Scratch:
         self.servers = []
 
     def __enter__(self):
+        # An interrupted test takes its servers along.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit("interrupted"))
         self.path = tempfile.mkdtemp(prefix="quarry-test-")
         return self
 

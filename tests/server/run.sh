@@ -21,7 +21,7 @@ run() {
     start) "$PYTHON" "$here/bad_start.py" ;;
     disk) "$PYTHON" "$here/full_disk.py" ;;
     hostile) "$PYTHON" "$here/hostile.py" "${1:-10000}" ;;
-    collections) "$PYTHON" "$here/many_collections.py" "${1:-5000}" ;;
+    collections) "$PYTHON" "$here/many_collections.py" "${1:-20000}" ;;
     *) fail "no test named '$name'; there are: kill term start disk hostile collections" ;;
   esac
 }
