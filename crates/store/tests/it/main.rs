@@ -2,6 +2,7 @@
 //! drops, renames, reopening.
 
 mod history;
+mod on_disk;
 mod schema;
 
 use model::{DocBuf, Namespace, doc};
