@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
-.PHONY: help setup build serve test tidy lint clients clients-all example bench clean
+.PHONY: help setup build serve test tidy lint clients clients-all server-tests soak-kill soak-collections example bench clean
 
 PORT ?= 27017
 BIND_IP ?= 127.0.0.1
@@ -10,6 +10,8 @@ DBPATH ?= ./data
 # More options for `make serve`, such as OPTIONS="--memory 2GB".
 OPTIONS ?=
 WORKLOAD ?= insert
+ROUNDS ?= 20
+COLLECTIONS ?= 370000
 
 target := $(or $(CARGO_TARGET_DIR),target)
 # rustup puts cargo here without touching the running shell.
@@ -46,6 +48,15 @@ clients: build ## smokes of pymongo, the Node.js driver and mongosh against the 
 
 clients-all: build ## the same, and the Go and Java drivers
 	@tests/clients/run.sh python node mongosh go java
+
+server-tests: build ## kill -9, SIGTERM, bad starts, a full disk, hostile frames, many collections against the release build
+	@tests/server/run.sh
+
+soak-kill: build ## kill -9 in the middle of a load, 20 rounds on one directory (ROUNDS=20)
+	@tests/server/run.sh kill "$(ROUNDS)"
+
+soak-collections: build ## 370,000 collections with an index each (COLLECTIONS=370000)
+	@tests/server/run.sh collections "$(COLLECTIONS)"
 
 example: build ## load this machine's Debian package index and check every answer
 	@examples/debian-packages/run.sh

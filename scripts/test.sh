@@ -37,8 +37,9 @@ step "build server" cargo build --locked -p quarry-server
 cp "${CARGO_TARGET_DIR:-target}/debug/quarry" "$scratch/quarry"
 step "build tests" cargo test --locked --workspace --no-run --quiet
 QUARRY_BIN=$scratch/quarry step "client smokes" tests/clients/run.sh python node mongosh
+QUARRY_BIN=$scratch/quarry step "server tests" tests/server/run.sh
 QUARRY_BIN=$scratch/quarry step "Debian example" examples/debian-packages/run.sh
 step "cargo test" cargo_tests "$scratch/tests.log"
 awk '/^test result:/ { binaries++; passed += $4; failed += $6; ignored += $8 }
-  END { printf "test: %d passed, %d failed, %d ignored in %d test binaries; client smokes and Debian example passed before\n",
+  END { printf "test: %d passed, %d failed, %d ignored in %d test binaries; client smokes, server tests and Debian example passed before\n",
         passed, failed, ignored, binaries }' "$scratch/tests.log"

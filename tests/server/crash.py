@@ -1,7 +1,8 @@
-"""kill -9 and SIGTERM in the middle of a load, round after round on one directory. Usage: crash.py kill|term ROUNDS
+"""kill -9, loss of power and SIGTERM in the middle of a load, round after round on one directory. Usage: crash.py kill|power|term ROUNDS
 
 kill: every write is acknowledged with {j: true}; nothing acknowledged may be missing after a restart. Every third round the server is
-killed again while it recovers. (The operating system survives kill -9, so this does not show what a loss of power shows.)
+killed again while it recovers. The operating system survives kill -9 and with it all that was written.
+power: the same, and before the restart all is cut away that no finished sync covered.
 term: writes are acknowledged without {j: true}; SIGTERM ends with status 0 and nothing acknowledged is missing.
 """
 
@@ -10,6 +11,7 @@ import sys
 import time
 
 from harness import SEED, Scratch, check, say, verify_collection
+import power
 from load import Ledger, Load, prepare, verify_collections, verify_documents, verify_counters
 
 WORKERS = 6
@@ -22,19 +24,20 @@ def verify(server, ledgers):
         verify_counters(client, ledgers[-1])
         names = client["crash"].list_collection_names()
         # Every collection of the fixed ones, and of the many a few.
-        some = random.sample(sorted(n for n in names if n.startswith("c-")), k=min(10, len(names) - 2))
+        many = sorted(n for n in names if n.startswith("c-"))
+        some = random.sample(many, k=min(10, len(many)))
         counts = {name: verify_collection(client["crash"][name]) for name in ["docs", "counters", *some]}
         return opened, counts["docs"], len(names)
 
 
 def one_round(server, ledgers, round_, how, rng):
     client = server.client(serverSelectionTimeoutMS=500)
-    load = Load(client, ledgers, SEED, round_, journaled=how == "kill")
+    load = Load(client, ledgers, SEED, round_, journaled=how != "term")
     outcome = {}
 
     def end():
         time.sleep(rng.uniform(0.3, 2.0))
-        if how == "kill":
+        if how != "term":
             server.kill()
         else:
             outcome["status"], outcome["stop_s"] = server.terminate()
@@ -47,7 +50,7 @@ def one_round(server, ledgers, round_, how, rng):
 
 
 def start(server, round_, how, rng):
-    if how == "kill" and round_ % 3 == 2:
+    if how != "term" and round_ % 3 == 2:
         server.spawn()
         time.sleep(rng.uniform(0.0, 0.15))
         server.kill()
@@ -61,19 +64,27 @@ def main(how, rounds):
     random.seed(SEED)
     ledgers = [Ledger() for _ in range(WORKERS)]
     start_s_max = stop_s_max = 0.0
-    opened = 0
+    opened = taken = 0
     with Scratch() as scratch:
-        server = scratch.server("data", "--memory", "256M").start()
+        wrap = []
+        if how == "power":
+            library = power.prepare_library(scratch.path)
+            if library is None:
+                return say("crash power: skipped, there is no C compiler")
+            wrap = power.wrap(scratch.path, library)
+        server = scratch.server("data", "--memory", "256M", wrap=wrap).start()
         with server.client() as client:
             prepare(client)
         for round_ in range(rounds):
             stop_s_max = max(stop_s_max, one_round(server, ledgers, round_, how, rng) or 0.0)
+            if how == "power":
+                taken += power.cut(scratch.path, server.dbpath)
             start_s_max = max(start_s_max, start(server, round_, how, rng))
             unanswered, documents, collections = verify(server, ledgers)
             opened += unanswered
         server.stop()
     acknowledged = sum(ledger.acknowledged for ledger in ledgers)
-    ends = "" if how == "kill" else f", longest stop {stop_s_max:.2f} s"
+    ends = {"kill": "", "power": f", {taken} bytes without a sync cut away", "term": f", longest stop {stop_s_max:.2f} s"}[how]
     say(
         f"crash {how}: {rounds} rounds, {acknowledged} acknowledged operations, none lost ({ledgers[-1].acknowledged} updates of many); "
         f"{opened} documents in open operations, each before or after; {documents} documents in {collections} collections, "

@@ -3,7 +3,8 @@
 use crate::{collection, dump, index, open};
 use model::{DocBuf, Namespace, doc};
 use std::sync::Arc;
-use storage::MemoryEngine;
+use storage::{Batch, CursorOpts, Durability, Engine, KeyRange, MemoryEngine, Read, Table};
+use store::{NoHooks, Store};
 
 fn ns(coll: &str) -> Namespace {
     Namespace::new("db", coll).unwrap()
@@ -95,4 +96,34 @@ fn idents_are_never_reused() {
             store.drop_collection(&ns(&name)).unwrap();
         }
     }
+}
+
+#[test]
+fn newer_layout_is_refused_and_left_as_it_is() {
+    let engine = Arc::new(MemoryEngine::new());
+    let store = open(&engine);
+    collection(&store, "c").insert(&[doc! { "_id": 1i32 }.doc()], true).unwrap();
+    drop(store);
+    let mut batch = Batch::new();
+    batch.put(Table::Meta, b"v", &99u32.to_be_bytes());
+    engine.apply(&batch, Durability::Journaled).unwrap();
+    let before = everything(&engine);
+    let error = Store::open(engine.clone(), Arc::new(NoHooks)).err().unwrap();
+    assert_eq!(error.code(), 12);
+    assert!(error.to_string().contains("99"), "{error}");
+    assert_eq!(everything(&engine), before);
+}
+
+/// Every row of every table.
+fn everything(engine: &MemoryEngine) -> Vec<(Table, Vec<u8>, Vec<u8>)> {
+    let mut out = Vec::new();
+    for table in Table::ALL {
+        let mut cursor = engine.cursor(table, KeyRange::ALL, CursorOpts::default()).unwrap();
+        let mut row = |key: &[u8], value: &[u8]| {
+            out.push((table, key.to_vec(), value.to_vec()));
+            true
+        };
+        while cursor.visit(100, &mut row).unwrap() {}
+    }
+    out
 }
