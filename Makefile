@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
-.PHONY: help setup build serve test tidy lint clients clients-all server-tests soak-kill soak-collections example bench clean
+.PHONY: compat help setup build serve test tidy lint clients clients-all server-tests soak-kill soak-collections example bench clean
 
 PORT ?= 27017
 BIND_IP ?= 127.0.0.1
@@ -64,6 +64,9 @@ example: build ## load this machine's Debian package index and check every answe
 bench: build ## a short run of the lab against the release build (WORKLOAD=insert)
 	@$(natives) && cargo build --release --locked -p quarry-lab
 	@scripts/bench.sh "$(WORKLOAD)"
+
+compat: ## write COMPAT.md from the registries
+	@cargo run -q --locked -p quarry-commands --example compat > COMPAT.md
 
 clean: ## remove build output (the cache of natives and clients stays)
 	@cargo clean

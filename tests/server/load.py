@@ -19,7 +19,7 @@ LOST = (AutoReconnect, ServerSelectionTimeoutError)
 COUNTERS = 40
 # Whether create, createIndexes and drop with {j: true} wait for the journal. They do not yet: a journaled write after each of them,
 # which the order of the journal makes cover it, stands in. True removes that write.
-SCHEMA_WAITS_FOR_JOURNAL = False
+SCHEMA_WAITS_FOR_JOURNAL = True
 
 
 def document(key, version, rng):

@@ -347,7 +347,11 @@ impl Service {
             ok_int: false,
             reply: DocWriter::new(reply),
         };
-        let outcome = (command.run)(&mut ctx)?;
+        let mut outcome = (command.run)(&mut ctx)?;
+        // Reading pipelines take a write concern, too, but write nothing; those that write say so themselves.
+        if outcome == Outcome::Reply && command.is(flag::WRITE_CONCERN) && command.name != "aggregate" {
+            outcome = crate::write::durability_of_all(&ctx)?;
+        }
         if let Some(r) = &mut retry {
             // The fields so far are closed into a document of their own, kept, and written again with their end.
             drop(ctx);

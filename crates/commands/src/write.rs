@@ -163,13 +163,30 @@ pub fn errors(reply: &mut DocWriter<'_>, errors: &[(usize, MongoError)]) {
     }
 }
 
-/// When the reply to a write may be sent: at once, or when the journal has it. A replica set acknowledges by majority
-/// and so with the journal unless told otherwise; a standalone server only when asked.
-pub fn durability(cx: &Ctx<'_, '_>, pos: CommitPos) -> Outcome {
+/// True when the reply to a write waits for the journal. A replica set acknowledges by majority and so with the journal
+/// unless told otherwise; a standalone server only when asked.
+fn waits_for_journal(cx: &Ctx<'_, '_>) -> bool {
     let set = cx.service.config.replica_set.is_some();
-    let journal = match &cx.generic.write_concern {
+    match &cx.generic.write_concern {
         Some(wc) => wc.journal.unwrap_or(set && wc.w == Acknowledge::Majority),
         None => set,
-    };
-    if journal { Outcome::Durable(pos.0) } else { Outcome::Reply }
+    }
+}
+
+/// When the reply to a write may be sent: at once, or when the journal has it.
+pub fn durability(cx: &Ctx<'_, '_>, pos: CommitPos) -> Outcome {
+    if waits_for_journal(cx) { Outcome::Durable(pos.0) } else { Outcome::Reply }
+}
+
+/// The same for commands that do not know the position of what they wrote (changes of the schema): everything written
+/// until now.
+///
+/// # Errors
+/// Engine failures.
+pub fn durability_of_all(cx: &Ctx<'_, '_>) -> Result<Outcome> {
+    if !waits_for_journal(cx) {
+        return Ok(Outcome::Reply);
+    }
+    let now = cx.service.store.engine().snapshot().map_err(store::error::storage)?.pos();
+    Ok(Outcome::Durable(now.0))
 }

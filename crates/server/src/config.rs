@@ -172,6 +172,10 @@ impl Settings {
         if let Some(bad) = compressors.iter().find(|c| !matches!(c.as_str(), "zstd" | "zlib" | "snappy" | "disabled")) {
             return Err(format!("unknown compressor {bad}; zstd, zlib and snappy are known, disabled turns them off"));
         }
+        let engine = args.storage_engine.clone().or(file.storage.engine).unwrap_or_else(|| "rocksdb".to_owned());
+        if !crate::engines::NAMES.contains(&engine.as_str()) {
+            return Err(format!("unknown storage engine {engine}; this build has {}", crate::engines::NAMES.join(" and ")));
+        }
         Ok(Settings {
             dbpath: args.dbpath.clone().or(file.storage.db_path).unwrap_or_else(|| PathBuf::from("data")),
             port: args.port.or(file.net.port).unwrap_or(27017),
@@ -183,7 +187,7 @@ impl Settings {
                 Some(args.repl_set.clone().or(file.replication.repl_set_name).unwrap_or_else(|| "rs0".to_owned()))
             },
             memory_bytes,
-            storage_engine: args.storage_engine.clone().or(file.storage.engine).unwrap_or_else(|| "rocksdb".to_owned()),
+            storage_engine: engine,
             journal_commit_interval_ms: interval,
             unix_socket_prefix: unix.then(|| prefix.unwrap_or_else(|| PathBuf::from("/tmp"))),
             connections_max: args.max_conns.or(file.net.max_incoming_connections).unwrap_or(65_536),

@@ -20,7 +20,7 @@ pub fn open(settings: &Settings) -> Result<Arc<dyn Engine>, String> {
                 Err(e) => Err(advice(&e, &path.display().to_string())),
             }
         }
-        "memory" | "ephemeralForTest" => Ok(Arc::new(MemoryEngine::new())),
+        "memory" => Ok(Arc::new(MemoryEngine::new())),
         other => Err(format!("unknown storage engine {other}; this build has {}", NAMES.join(" and "))),
     }
 }

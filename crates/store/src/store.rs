@@ -124,6 +124,7 @@ impl Store {
         let number = |found: bool, buf: &[u8]| buf.first_chunk::<4>().filter(|_| found).map(|b| u32::from_be_bytes(*b));
         let found = engine.get(Table::Meta, meta::FORMAT_VERSION, &mut buf).map_err(error::storage)?;
         match number(found, &buf) {
+            None if found => return Err(error::corrupt("the layout version")),
             None => {
                 let mut batch = Batch::new();
                 batch.put(Table::Meta, meta::FORMAT_VERSION, &LAYOUT_VERSION.to_be_bytes());

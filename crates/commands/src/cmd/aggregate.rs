@@ -64,9 +64,10 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     }
     let docs = pipeline.open(&rt)?;
     // A pipeline that writes runs to its end whatever the batch size.
-    let batch = if pipeline.writes() { None } else { Some(args.batch_size.unwrap_or(FIRST_BATCH_DOCUMENTS)) };
+    let writes = pipeline.writes();
+    let batch = if writes { None } else { Some(args.batch_size.unwrap_or(FIRST_BATCH_DOCUMENTS)) };
     let cursor = QueryCursor::new(docs, env, host, allow_disk_use);
     let info = CursorInfo { ns, ..cx.cursor_info() };
     cx.first_batch(Box::new(cursor), info, BatchLimit::of(batch), false)?;
-    Ok(Outcome::Reply)
+    if writes { crate::write::durability_of_all(cx) } else { Ok(Outcome::Reply) }
 }
