@@ -39,7 +39,10 @@ const GRACE: Duration = Duration::from_secs(10);
 /// # Errors
 /// One line and an exit code.
 pub fn run(args: &ServeArgs) -> Result<(), Failure> {
-    let settings = Settings::of(args).map_err(fail(CODE_OPTIONS))?;
+    let mut settings = Settings::of(args).map_err(fail(CODE_OPTIONS))?;
+    if settings.port == 0 {
+        settings.port = free_port(&settings).map_err(fail(CODE_NETWORK))?;
+    }
     // From here on a signal is waited for, not obeyed: a start that is interrupted still closes what it opened.
     let mut signals = signal_hook::iterator::Signals::new([signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT])
         .map_err(|e| Failure { message: format!("cannot wait for signals: {e}"), code: CODE_OPTIONS })?;
@@ -83,6 +86,15 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
     store.close().map_err(|e| Failure { message: format!("closing the data failed: {e}"), code: CODE_DATA })?;
     println!("quarry: stopped{}", if clean { "" } else { ", some requests did not end in time" });
     Ok(())
+}
+
+/// A port that is free now. Chosen before anything is opened, because the server tells clients its own address.
+fn free_port(settings: &Settings) -> Result<u16, String> {
+    let host = settings.bind_ip.first().map_or("127.0.0.1", String::as_str);
+    std::net::TcpListener::bind((host, 0))
+        .and_then(|l| l.local_addr())
+        .map(|a| a.port())
+        .map_err(|e| format!("cannot find a free port on {host}: {e}"))
 }
 
 /// Makes the data directory; refuses what cannot be one.
