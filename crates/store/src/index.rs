@@ -257,6 +257,8 @@ fn encode_component(kind: FieldKind, v: &Value<'_>, collate: Option<&dyn Collate
         FieldKind::Descending => keys::encode_directed(v, true, collate, out),
         FieldKind::Hashed => {
             let mut canonical = Vec::new();
+            // A missing field is found as null, as in ordered components.
+            let v = if v.is_missing() { &Value::Null } else { v };
             model::compare::equality_key(v, collate, &mut canonical);
             // FNV-1a: on disk, so it must never depend on a library's whims.
             let hash = canonical.iter().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| {

@@ -75,6 +75,8 @@ impl Collection {
         let indexes = state.indexes.as_slice();
         let own: StripeId = LockTable::stripe(key);
         let mut stripes: SmallVec<[StripeId; 8]> = SmallVec::from_slice(&[own]);
+        // While a unique index is built, two documents not yet compared may share a key, and its entry may be the other's.
+        let building = indexes.iter().any(|i| i.is_unique() && !i.is_ready());
         loop {
             let held = self.shared.locks.lock(&mut stripes);
             if !self.shared.engine.get(Table::Doc, key, &mut s.old).map_err(error::storage)? {
@@ -107,6 +109,15 @@ impl Collection {
                     _ => {}
                 }
             }
+            if building {
+                for index in indexes.iter().filter(|i| i.is_unique()) {
+                    index.keys_of(old, &mut s.old_keys)?;
+                    for k in s.old_keys.iter() {
+                        unique_entry(index, k, &mut s.entry);
+                        wanted.push(LockTable::stripe(&s.entry));
+                    }
+                }
+            }
             wanted.sort_unstable();
             wanted.dedup();
             if wanted != stripes {
@@ -122,6 +133,14 @@ impl Collection {
                 index.keys_of(old, &mut s.old_keys)?;
                 for k in s.old_keys.iter().filter(|k| new_doc.is_none() || !new_keys.contains(k)) {
                     entry_key(index, k, id, &mut s.entry);
+                    if building && index.is_unique() {
+                        let mut ours = false;
+                        let look = &mut |owner: &[u8]| ours = owner == id;
+                        self.shared.engine.get_with(Table::Idx, &s.entry, look).map_err(error::storage)?;
+                        if !ours {
+                            continue;
+                        }
+                    }
                     s.batch.delete(Table::Idx, &s.entry);
                 }
                 let Some(d) = new_doc else { continue };

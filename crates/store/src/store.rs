@@ -257,7 +257,11 @@ impl Store {
         batch.delete(Table::Meta, &meta::catalog(c.ns().db(), c.ns().coll()));
         batch.delete(Table::Meta, &meta::counter(c.ident));
         batch.delete(Table::Meta, &meta::unordered(c.ident));
-        self.shared.engine.apply(batch, Durability::Buffered).map_err(error::storage)?;
+        if let Err(e) = self.shared.engine.apply(batch, Durability::Buffered) {
+            // Nothing was dropped, so the handle stays good.
+            c.state.write().dropped = false;
+            return Err(error::storage(e));
+        }
         self.handles.write().remove(c.ns());
         if c.is_view() {
             return Ok(());

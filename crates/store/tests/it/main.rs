@@ -1,6 +1,7 @@
 //! The store over the memory engine: a random history against a model, uniqueness under races, builds during writes,
 //! drops, renames, reopening.
 
+mod builds;
 mod history;
 mod on_disk;
 mod schema;
