@@ -95,6 +95,11 @@ static FUNCTIONS: &[(&str, Parse)] = &[
     ("$shift", shift::parse),
 ];
 
+/// The names of [`FUNCTIONS`].
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    FUNCTIONS.iter().map(|(name, _)| *name)
+}
+
 /// Parses the function called `name`.
 ///
 /// # Errors
