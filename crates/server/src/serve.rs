@@ -54,7 +54,14 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
     let store = Store::open(engine.clone(), Arc::new(Language::new(clock.clone())))
         .map_err(|e| Failure { message: format!("cannot open {}: {e}", settings.dbpath.display()), code: CODE_DATA })?;
     let store = Arc::new(store);
-    let service = Service::new(service_config(&settings), clock, store.clone()).shared();
+    let service = Service::new(service_config(&settings), clock, store.clone());
+    for (name, value) in &settings.parameters {
+        if let Err(e) = service.state.parameters.set_at_startup_text(name, value) {
+            let _ = store.close();
+            return Err(Failure { message: e.message().to_owned(), code: CODE_OPTIONS });
+        }
+    }
+    let service = service.shared();
     let watermark = Watermark::new();
     let advance = Arc::clone(&watermark);
     engine.on_durable(Box::new(move |pos| advance.advance(pos.0)));
