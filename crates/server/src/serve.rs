@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use storage::Flushed;
 use store::Store;
 
 /// Why the server did not start or ended badly.
@@ -64,7 +65,10 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
     let service = service.shared();
     let watermark = Watermark::new();
     let advance = Arc::clone(&watermark);
-    engine.on_durable(Box::new(move |pos| advance.advance(pos.0)));
+    engine.on_durable(Box::new(move |flushed| match flushed {
+        Flushed::Durable(pos) => advance.advance(pos.0),
+        Flushed::Failed(pos) => advance.fail(pos.0),
+    }));
     let started = Server::start(&net_config(&settings), Glue::new(service.clone(), engine.clone()), watermark);
     let server = match started {
         Ok(s) => s,
