@@ -181,7 +181,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     STAGES.iter().flat_map(|ops| ops.iter()).map(|op| op.name)
 }
 
-/// The window functions that are no accumulators.
+/// Every window function, accumulators among them.
 pub fn window_functions() -> impl Iterator<Item = &'static str> {
     window::names()
 }
