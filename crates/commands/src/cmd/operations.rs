@@ -58,13 +58,15 @@ fn describe(service: &Service, conn: &ConnectionInfo) -> DocBuf {
         w.put("threaded", true);
         w.put("opid", op.opid);
         if let Some(id) = &op.lsid {
-            w.doc("lsid").put("id", Binary { subtype: 4, bytes: id });
+            let uid = Binary { subtype: 0, bytes: crate::generic::NO_USER };
+            w.doc("lsid").put("id", Binary { subtype: 4, bytes: id }).put("uid", uid);
         }
         w.put("secs_running", running_us / 1_000_000);
         w.put("microsecs_running", running_us);
         w.put("op", "command");
         let body = Doc::from_prefix(&op.body);
-        let coll = body.first().and_then(|(_, v)| v.as_str()).unwrap_or("$cmd");
+        let coll = body.first().and_then(|(_, v)| v.as_str());
+        let coll = coll.unwrap_or(if op.command == "aggregate" { "$cmd.aggregate" } else { "$cmd" });
         w.put("ns", format!("{}.{coll}", op.db).as_str());
         if body.is_empty() {
             w.doc("command").put(op.command, coll).put("$truncated", true);

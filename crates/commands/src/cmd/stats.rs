@@ -132,10 +132,16 @@ pub(crate) fn stage(service: &crate::service::Service, ns: &Namespace, spec: Doc
     let doc = model::DocBuf::build(|w| {
         w.put("ns", ns.to_string().as_str()).put("host", &service.config.host);
         w.put("localTime", Value::Date(service.clock.now_ms()));
-        if spec.contains("latencyStats") {
+        if let Some(options) = spec.get("latencyStats") {
+            let histograms = options.as_doc().is_some_and(|d| d.field("histograms").truthy());
             let mut l = w.doc("latencyStats");
             for kind in ["reads", "writes", "commands", "transactions"] {
-                l.doc(kind).put("latency", 0i64).put("ops", 0i64).put("queryableEncryptionLatencyMicros", 0i64);
+                let mut one = l.doc(kind);
+                if histograms {
+                    // One element for each bucket that is not empty.
+                    one.array("histogram");
+                }
+                one.put("latency", 0i64).put("ops", 0i64).put("queryableEncryptionLatencyMicros", 0i64);
             }
         }
         if let (Some(options), Some(c)) = (spec.get("storageStats"), c) {

@@ -266,7 +266,10 @@ impl Host for StoreHost {
                 .into_iter()
                 .map(|(id, s)| {
                     model::doc! {
-                        "_id": { "id": model::Binary { subtype: 4, bytes: &id } },
+                        "_id": {
+                            "id": model::Binary { subtype: 4, bytes: &id },
+                            "uid": model::Binary { subtype: 0, bytes: crate::generic::NO_USER }
+                        },
                         "lastUse": Value::Date(s.last_use_ms)
                     }
                 })

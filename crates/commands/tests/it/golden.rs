@@ -57,9 +57,14 @@ fn marker<'a>(e: &Value<'a>, name: &str) -> Option<Value<'a>> {
 /// Where `a` first differs from the expected `e`; types, field order and the sign of zero count.
 fn difference(path: &str, a: &Value<'_>, e: &Value<'_>) -> Option<String> {
     let differs = || Some(format!("at {path}: expected {}, got {}", canonical(e), canonical(a)));
-    if let Some(near) = marker(e, "$$approx") {
-        let (Value::Double(x), Some(y)) = (a, near.as_f64()) else { return differs() };
-        return if (x - y).abs() <= 1e-13 * y.abs() { None } else { differs() };
+    for (name, tolerance) in [("$$approx", 1e-13), ("$$near", 1e-6)] {
+        if let Some(near) = marker(e, name) {
+            let (Value::Double(x), Some(y)) = (a, near.as_f64()) else { return differs() };
+            return if (x - y).abs() <= tolerance * y.abs() { None } else { differs() };
+        }
+    }
+    if let Some(number) = marker(e, "$$number") {
+        return if model::Number::of(a).is_some() && compare(a, &number).is_eq() { None } else { differs() };
     }
     if let Some(kind) = marker(e, "$$type") {
         return if kind.as_str() == Some(a.type_name()) { None } else { differs() };
