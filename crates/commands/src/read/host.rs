@@ -255,7 +255,7 @@ impl Host for StoreHost {
         Ok(Vec::new())
     }
 
-    fn list(&self, stage: &str, _db: &str, spec: Doc<'_>) -> Result<Vec<DocBuf>> {
+    fn list(&self, stage: &str, db: &str, spec: Doc<'_>) -> Result<Vec<DocBuf>> {
         match stage {
             "$currentOp" => Ok(crate::cmd::operations::list(&self.service, spec.field("idleConnections").truthy())),
             "$listSessions" | "$listLocalSessions" => Ok(self
@@ -276,7 +276,8 @@ impl Host for StoreHost {
                 .collect()),
             "$listClusterCatalog" => {
                 let mut all = Vec::new();
-                for db in self.service.database_names()? {
+                let databases = if db == "admin" { self.service.database_names()? } else { vec![db.to_owned()] };
+                for db in databases {
                     for e in self.service.store.list_collections(&db)? {
                         let kind = if e.row.kind == store::catalog::Kind::View { "view" } else { "collection" };
                         all.push(model::doc! {
