@@ -178,6 +178,9 @@ impl Service {
         let shared = Arc::new(self);
         // The first and only setting of this cell.
         let _ = shared.me.set(Arc::downgrade(&shared));
+        if let Err(e) = crate::ddl::temporary::sweep(&shared) {
+            shared.log('W', "STORAGE", &format!("temporary collections of an earlier run could not be dropped: {}", e.message()));
+        }
         shared
     }
 

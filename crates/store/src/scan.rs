@@ -147,6 +147,14 @@ impl Scan {
             return Err(error::corrupt(&format!("a record of {}", self.coll.ns)));
         }
         self.done = !more;
+        self.ended(more)
+    }
+
+    /// The end of a walk counts only while the collection is there: its documents go after it is marked.
+    fn ended(&self, more: bool) -> Result<bool> {
+        if !more && self.coll.is_dropped() {
+            return Err(self.coll.gone());
+        }
         Ok(more)
     }
 
@@ -211,7 +219,7 @@ impl Scan {
             }
         }
         self.done = self.natural_at >= list.len();
-        Ok(!self.done)
+        self.ended(!self.done)
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::args::{Arg, Kind, arg};
 use crate::ctx::Ctx;
 use crate::ddl::names;
+use crate::ddl::timeseries::Series;
 use crate::registry::{Command, OpClass};
 use crate::request::Outcome;
 use crate::write;
@@ -37,12 +38,18 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     cx.service.counters.add(OpClass::Insert, i64::try_from(documents.len()).unwrap_or(0) - 1);
     let coll = collection(cx, &ns)?;
     let validate = if cx.args.bool("bypassDocumentValidation", false) { None } else { write::Validator::of(cx.service, &coll)? };
+    let series = Series::of(&coll);
     let mut errors: Vec<(usize, MongoError)> = Vec::new();
     let mut ready: Vec<(usize, Cow<'_, [u8]>)> = Vec::with_capacity(documents.len());
     for (i, d) in documents.iter().enumerate() {
-        let prepared = prepare(cx, *d, i).and_then(|p| match &validate {
-            Some(v) => v.check(Doc::from_prefix(&p)).map(|()| p),
-            None => Ok(p),
+        let prepared = prepare(cx, *d, i).and_then(|p| {
+            if let Some(s) = &series {
+                s.check_document(*d)?;
+            }
+            if let Some(v) = &validate {
+                v.check(Doc::from_prefix(&p))?;
+            }
+            Ok(p)
         });
         match prepared {
             Ok(p) => ready.push((i, p)),

@@ -5,6 +5,7 @@ use crate::crud::write::{DELETE, FIND_AND_MODIFY, UPDATE};
 use crate::crud::{DeleteOp, FindAndModifyArgs, Mods, UpdateOp, WriteArgs};
 use crate::ctx::Ctx;
 use crate::ddl::names;
+use crate::ddl::timeseries::Series;
 use crate::exec::write::{Changer, Done, Target, collection, delete, update};
 use crate::read::{CollationArg, environment};
 use crate::registry::{Command, OpClass};
@@ -62,6 +63,9 @@ pub(crate) fn one_update(service: &Service, env: &mut Env, ns: &Namespace, op: &
 fn update_with(service: &Service, env: &mut Env, ns: &Namespace, op: &UpdateOp<'_>, bypass: bool, keep: bool) -> Result<Done> {
     let coll = collection(service, ns, false)?;
     let options = coll.as_ref().map(|c| c.options());
+    if let Some(series) = coll.as_deref().and_then(Series::of) {
+        series.check_update(op)?;
+    }
     let collation = prepare(service, env, op.collation, options.as_ref().map(|o| o.doc()))?;
     let env: &Env = env;
     let filter = MatchFilter::parse(&mut ParseCx::new(env), op.filter)?;
