@@ -134,6 +134,8 @@ pub struct Service {
     me: std::sync::OnceLock<std::sync::Weak<Service>>,
 }
 
+/// How often a read is begun again.
+const READ_RETRIES: usize = 10;
 /// A write held back by `fsync` looks again after this long.
 const UNLOCK_POLL_US: u64 = 20_000;
 /// Larger command documents are not kept for `currentOp`.
@@ -269,7 +271,19 @@ impl Service {
     /// Handles one request. A reply is one document appended to `reply`.
     pub fn handle(&self, conn: &mut Connection, request: &Request<'_>, reply: &mut Vec<u8>) -> Outcome {
         let start = reply.len();
-        let outcome = match self.dispatch(conn, request, reply) {
+        let mut result = self.dispatch(conn, request, reply);
+        // Nothing has been sent yet, so a read that met a collection in the act of being replaced starts over on the new one.
+        for _ in 0..READ_RETRIES {
+            match &result {
+                Err(e) if e.code() == code::QUERY_PLAN_KILLED && only_reads(request.body) => {
+                    reply.truncate(start);
+                    self.store.wait_for_catalog();
+                    result = self.dispatch(conn, request, reply);
+                }
+                _ => break,
+            }
+        }
+        let outcome = match result {
             Ok(outcome) => outcome,
             Err(e) => {
                 reply.truncate(start);
@@ -450,6 +464,18 @@ impl<'a> Args<'a> {
         }
         self.push_own(command.name, value);
         Ok(())
+    }
+}
+
+/// True for commands that may be run twice: queries, and pipelines that write nothing.
+fn only_reads(body: Doc<'_>) -> bool {
+    match body.first() {
+        Some(("find" | "count" | "distinct", _)) => true,
+        Some(("aggregate", _)) => {
+            let stages = body.field("pipeline").as_array().unwrap_or(model::Array::EMPTY);
+            !stages.iter().filter_map(|s| s.as_doc()?.first()).any(|(name, _)| matches!(name, "$out" | "$merge"))
+        }
+        _ => false,
     }
 }
 

@@ -100,7 +100,7 @@ fn validate(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 

@@ -30,7 +30,9 @@ pub(crate) fn check_source(db: &str, source: &str) -> Result<Namespace> {
 /// 14, 40323 for a stage without exactly one field, 40573, 73, 167, and those of the stages.
 pub(crate) fn check_pipeline(cx: &Ctx<'_, '_>, source: &Namespace, pipeline: Array<'_>) -> Result<()> {
     check_stages(pipeline)?;
-    let env = Env::new(cx.now_ms(), 1);
+    let mut env = Env::new(cx.now_ms(), 1);
+    // Whether there is a cluster time is asked when the view is read.
+    env.cluster_time = Some(cx.service.operation_time());
     let given = model::DocBuf::build(|w| {
         let mut out = w.array("p");
         for stage in pipeline.iter().filter(|s| s.as_doc().is_some()) {

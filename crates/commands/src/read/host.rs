@@ -233,7 +233,10 @@ impl Host for StoreHost {
         Ok(all)
     }
 
-    fn plan_cache_stats(&self, _: &Namespace) -> Result<Vec<DocBuf>> {
+    fn plan_cache_stats(&self, ns: &Namespace) -> Result<Vec<DocBuf>> {
+        if self.service.store.collection(ns)?.is_some_and(|c| crate::ddl::names::is_timeseries(&c)) {
+            bail!(40602, "$planCacheStats is only valid as the first stage in a pipeline, and {ns} is a time-series collection, read through stages of its own");
+        }
         // Plans are chosen by rules at each read; nothing is cached.
         Ok(Vec::new())
     }

@@ -1,5 +1,7 @@
 //! Integration tests of the commands room, in process.
 
+mod aggregation;
 mod behaviour;
 mod judge;
+mod out;
 mod protocol;
