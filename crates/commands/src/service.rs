@@ -134,8 +134,8 @@ pub struct Service {
     me: std::sync::OnceLock<std::sync::Weak<Service>>,
 }
 
-/// How often a read is begun again.
-const READ_RETRIES: usize = 10;
+/// How often an operation is begun again when its collection is replaced under it.
+const REPLACED_RETRIES: usize = 10;
 /// A write held back by `fsync` looks again after this long.
 const UNLOCK_POLL_US: u64 = 20_000;
 /// Larger command documents are not kept for `currentOp`.
@@ -273,15 +273,11 @@ impl Service {
         let start = reply.len();
         let mut result = self.dispatch(conn, request, reply);
         // Nothing has been sent yet, so a read that met a collection in the act of being replaced starts over on the new one.
-        for _ in 0..READ_RETRIES {
-            match &result {
-                Err(e) if e.code() == code::QUERY_PLAN_KILLED && only_reads(request.body) => {
-                    reply.truncate(start);
-                    self.store.wait_for_catalog();
-                    result = self.dispatch(conn, request, reply);
-                }
-                _ => break,
-            }
+        if replaced(&result) && only_reads(request.body) {
+            result = self.while_replaced(|| {
+                reply.truncate(start);
+                self.dispatch(conn, request, reply)
+            });
         }
         let outcome = match result {
             Ok(outcome) => outcome,
@@ -296,6 +292,22 @@ impl Service {
             reply.truncate(start);
         }
         if silent { Outcome::NoReply } else { outcome }
+    }
+
+    /// Runs again what met a collection in the act of being replaced, once the new one is there. `f` must not have done
+    /// anything when it fails so.
+    ///
+    /// # Errors
+    /// Those of `f`.
+    pub(crate) fn while_replaced<T>(&self, mut f: impl FnMut() -> Result<T>) -> Result<T> {
+        for _ in 0..REPLACED_RETRIES {
+            self.store.wait_for_catalog();
+            let result = f();
+            if !replaced(&result) {
+                return result;
+            }
+        }
+        f()
     }
 
     fn dispatch(&self, conn: &mut Connection, request: &Request<'_>, reply: &mut Vec<u8>) -> Result<Outcome> {
@@ -465,6 +477,11 @@ impl<'a> Args<'a> {
         self.push_own(command.name, value);
         Ok(())
     }
+}
+
+/// True when an operation found its collection gone.
+pub(crate) fn replaced<T>(result: &Result<T>) -> bool {
+    result.as_ref().is_err_and(|e| e.code() == code::QUERY_PLAN_KILLED)
 }
 
 /// True for commands that may be run twice: queries, and pipelines that write nothing.

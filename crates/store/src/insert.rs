@@ -48,6 +48,11 @@ thread_local! {
 }
 
 impl Collection {
+    /// True when [`Collection::insert`] writes these in one batch: all or none then.
+    pub fn inserts_at_once(docs: &[Doc<'_>]) -> bool {
+        docs.len() <= CHUNK_DOCS && docs.iter().map(|d| d.len_bytes()).sum::<usize>() < CHUNK_BYTES
+    }
+
     /// Inserts documents that have their `_id` and are valid BSON. With `ordered` the first refusal ends it.
     ///
     /// # Errors

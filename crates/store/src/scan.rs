@@ -5,6 +5,7 @@ use crate::collection::Collection;
 use crate::error;
 use crate::format::{keys, record};
 use crate::index::Index;
+use crate::series::Series;
 use model::{Doc, Result};
 use rustc_hash::FxHashSet;
 use std::sync::Arc;
@@ -52,6 +53,7 @@ impl Collection {
         let mut scan = self.scan_keys(None, None, reverse);
         // A clustered collection is in the order of its ids by definition.
         let by_arrival = !self.in_order.load(Ordering::Relaxed) && self.count() <= NATURAL_SORT_DOCS;
+        let by_arrival = by_arrival || self.options().doc().contains("timeseries") && self.count() <= NATURAL_SORT_DOCS;
         scan.unsettled = by_arrival && !self.options().doc().contains("clusteredIndex");
         scan
     }
@@ -182,10 +184,14 @@ impl Scan {
     fn settle(&mut self) -> Result<()> {
         self.unsettled = false;
         let mut all: Vec<(u64, Vec<u8>)> = Vec::new();
+        let mut series = Series::of(self.coll.options().doc());
         self.reopen()?;
         if let Some(mut cursor) = self.cursor.take() {
             let each = &mut |key: &[u8], value: &[u8]| {
-                if let Some((h, _)) = record::read(value) {
+                if let Some((h, doc)) = record::read(value) {
+                    if let Some(s) = &mut series {
+                        s.add(h.insert_seq, doc);
+                    }
                     all.push((h.insert_seq, key.to_vec()));
                 }
                 true
@@ -193,6 +199,10 @@ impl Scan {
             while cursor.visit(1024, each).map_err(error::storage)? {}
         }
         all.sort_unstable();
+        if let Some(s) = series {
+            let place = s.places();
+            all.sort_by_key(|(seq, _)| place.get(seq).copied());
+        }
         if self.reverse {
             all.reverse();
         }

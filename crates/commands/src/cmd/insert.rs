@@ -6,6 +6,7 @@ use crate::ddl::names;
 use crate::ddl::timeseries::Series;
 use crate::registry::{Command, OpClass};
 use crate::request::Outcome;
+use crate::service::replaced;
 use crate::write;
 use model::{Doc, DocBuf, MongoError, Namespace, ObjectId, Result, Tag, Timestamp, Value, bail, code};
 use std::sync::Arc;
@@ -62,7 +63,11 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         }
     }
     let docs: Vec<Doc<'_>> = ready.iter().map(|(_, d)| Doc::from_prefix(d)).collect();
-    let done = coll.insert(&docs, ordered)?;
+    let mut done = coll.insert(&docs, ordered);
+    if replaced(&done) && Collection::inserts_at_once(&docs) {
+        done = cx.service.while_replaced(|| collection(cx, &ns)?.insert(&docs, ordered));
+    }
+    let done = done?;
     super::capped::enforce(&coll)?;
     let stopped = ordered && !done.errors.is_empty();
     if stopped {

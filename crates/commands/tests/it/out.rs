@@ -129,3 +129,26 @@ fn time_series_are_written_by_their_rules() {
     assert_eq!(code(&s, r#"{"aggregate": "t", "pipeline": [{"$merge": "t"}], "cursor": {}}"#), 166);
     assert_eq!(crate::aggregation::found(&s, r#"{"find": "t", "projection": {"at": 0}}"#), ["{ _id: 1, m: 4 }"]);
 }
+
+#[test]
+fn writers_meet_the_old_or_the_new_collection() {
+    let s = service();
+    ask(&s, r#"{"insert": "t", "documents": [{"_id": 0}]}"#);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..60 {
+                assert_eq!(code(&s, r#"{"aggregate": 1, "pipeline": [{"$documents": [{"_id": 0}]}, {"$out": "t"}], "cursor": {}}"#), 0);
+            }
+            done.store(true, Ordering::Release);
+        });
+        let mut n = 1;
+        while !done.load(Ordering::Acquire) {
+            n += 1;
+            let insert = ask(&s, &format!(r#"{{"insert": "t", "documents": [{{"_id": {n}}}]}}"#));
+            assert_eq!(insert.doc().field("n").as_i64_exact(), Some(1), "{insert:?}");
+            let update = ask(&s, r#"{"update": "t", "updates": [{"q": {"_id": 0}, "u": {"$inc": {"k": 1}}}]}"#);
+            assert_eq!(update.doc().field("n").as_i64_exact(), Some(1), "{update:?}");
+        }
+    });
+}
