@@ -202,7 +202,7 @@ impl Collection {
     /// One engine read, no copy.
     ///
     /// # Errors
-    /// 1 when the record is damaged; engine failures.
+    /// 175 when the collection is gone; 1 when the record is damaged; engine failures.
     pub fn get_with(&self, id: &Value<'_>, f: &mut dyn FnMut(Doc<'_>)) -> Result<bool> {
         let mut key = Vec::with_capacity(24);
         self.record_key(id, &mut key);
@@ -215,7 +215,15 @@ impl Collection {
                 None => sound = false,
             })
             .map_err(error::storage)?;
-        if sound { Ok(found) } else { Err(error::corrupt(&format!("a record of {}", self.ns))) }
+        self.told(found, sound)
+    }
+
+    /// What a point read found. That there is none counts only while the collection is there.
+    fn told(&self, found: bool, sound: bool) -> Result<bool> {
+        if !sound {
+            return Err(error::corrupt(&format!("a record of {}", self.ns)));
+        }
+        if !found && self.is_dropped() { Err(self.gone()) } else { Ok(found) }
     }
 
     /// Shows the document under an encoded `_id` (see [`keys::encode`]) in place; false when there is none.
@@ -233,7 +241,7 @@ impl Collection {
                 None => sound = false,
             })
             .map_err(error::storage)?;
-        if sound { Ok(found) } else { Err(error::corrupt(&format!("a record of {}", self.ns))) }
+        self.told(found, sound)
     }
 
     /// Sizes.

@@ -300,7 +300,7 @@ impl IndexScan {
                 return Err(self.coll.gone());
             }
             if self.at >= self.intervals.len() {
-                return Ok(false);
+                return self.ended();
             }
             if self.open.is_none() {
                 self.open()?;
@@ -343,7 +343,12 @@ impl IndexScan {
                 self.at += 1;
             }
         }
-        Ok(self.at < self.intervals.len())
+        if self.at < self.intervals.len() { Ok(true) } else { self.ended() }
+    }
+
+    /// See [`Scan::ended`].
+    fn ended(&self) -> Result<bool> {
+        if self.coll.is_dropped() { Err(self.coll.gone()) } else { Ok(false) }
     }
 
     /// Lets go of the engine; see [`Scan::pause`].

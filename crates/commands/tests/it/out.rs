@@ -57,7 +57,8 @@ fn a_start_drops_what_a_crash_left() {
 #[test]
 fn readers_see_the_old_or_the_new_collection() {
     let s = service();
-    ask(&s, r#"{"aggregate": 1, "pipeline": [{"$documents": [{"_id": 0, "of": 1}]}, {"$out": "t"}], "cursor": {}}"#);
+    ask(&s, r#"{"createIndexes": "t", "indexes": [{"key": {"k": 1}, "name": "k_1"}]}"#);
+    ask(&s, r#"{"insert": "t", "documents": [{"_id": 0, "of": 1, "k": 1}]}"#);
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let readers: Vec<_> = (0..2)
@@ -70,6 +71,10 @@ fn readers_see_the_old_or_the_new_collection() {
                         assert_eq!(groups.len(), 1, "{r:?}");
                         let g = groups.get(0).unwrap().as_doc().unwrap().to_buf();
                         assert_eq!(g.doc().field("_id").as_i64_exact(), g.doc().field("n").as_i64_exact(), "{r:?}");
+                        for filter in [r#"{"_id": 0}"#, r#"{"k": 1}"#] {
+                            let one = ask(&s, &format!(r#"{{"find": "t", "filter": {filter}, "limit": 1}}"#));
+                            assert_eq!(one.doc().field("cursor").as_doc().unwrap().field("firstBatch").as_array().unwrap().len(), 1, "{filter} {one:?}");
+                        }
                         reads += 1;
                     }
                     reads
@@ -78,7 +83,7 @@ fn readers_see_the_old_or_the_new_collection() {
             .collect();
         for n in 1..60 {
             let make = format!(
-                r#"{{"aggregate": 1, "pipeline": [{{"$documents": {{"$map": {{"input": {{"$range": [0, {n}]}}, "in": {{"_id": "$$this", "of": {n}}}}}}}}}, {{"$out": "t"}}], "cursor": {{}}}}"#
+                r#"{{"aggregate": 1, "pipeline": [{{"$documents": {{"$map": {{"input": {{"$range": [0, {n}]}}, "in": {{"_id": "$$this", "of": {n}, "k": 1}}}}}}}}, {{"$out": "t"}}], "cursor": {{}}}}"#
             );
             assert_eq!(code(&s, &make), 0);
         }
