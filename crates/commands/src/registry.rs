@@ -85,6 +85,7 @@ pub static FAMILIES: &[&[Command]] = &[
     cmd::drop::COMMANDS,
     cmd::encryption::COMMANDS,
     cmd::explain::COMMANDS,
+    cmd::fail_point::COMMANDS,
     cmd::fcv::COMMANDS,
     cmd::file_md5::COMMANDS,
     cmd::find::COMMANDS,
@@ -110,7 +111,7 @@ pub static FAMILIES: &[&[Command]] = &[
 pub static NOT_BUILT: &[&str] = &[
     "abortReshardCollection", "abortTransaction", "abortUnshardCollection", "analyze", "analyzeShardKey", "appendOplogNote", "applyOps",
     "authenticate", "cleanupStructuredEncryptionData", "clearJumboFlag",
-    "commitTransaction", "configureCollectionBalancing", "configureFailPoint", "configureQueryAnalyzer",
+    "commitTransaction", "configureCollectionBalancing", "configureQueryAnalyzer",
     "coordinateCommitTransaction", "createRole", "createSearchIndexes", "createUser", "dropAllRolesFromDatabase",
     "dropAllUsersFromDatabase", "dropConnections", "dropRole", "dropSearchIndex", "dropUser", "getAuditConfig", "getShardMap",
     "getShardVersion", "grantPrivilegesToRole", "grantRolesToRole", "grantRolesToUser", "internalRenameIfOptionsAndIndexesMatch",

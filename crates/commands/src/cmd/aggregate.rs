@@ -62,6 +62,9 @@ fn check_hint(hint: Option<&Hint>, pipeline: Array<'_>) -> Result<()> {
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let args = AggregateArgs::of(cx.value(), &cx.args, false, cx.generic.write_concern.is_some())?;
+    if cx.generic.api_strict {
+        crate::api::check_pipeline(args.pipeline)?;
+    }
     check_read_concern(cx, args.pipeline)?;
     let (ns, options) = match args.coll {
         Some(coll) => {
