@@ -517,7 +517,7 @@ impl<'a> Args<'a> {
 
 /// True when an operation found its collection gone.
 pub(crate) fn replaced<T>(result: &Result<T>) -> bool {
-    result.as_ref().is_err_and(|e| e.code() == code::QUERY_PLAN_KILLED)
+    result.as_ref().is_err_and(store::Collection::is_gone)
 }
 
 /// True for commands that may be run twice: queries, and pipelines that write nothing.

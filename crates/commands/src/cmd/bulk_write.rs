@@ -93,9 +93,10 @@ fn one(cx: &Ctx<'_, '_>, env: &mut Env, a: &BulkArgs<'_>, op: &BulkOp<'_>) -> Re
 fn insert(cx: &Ctx<'_, '_>, ns: &Namespace, d: Doc<'_>, bypass: bool) -> Result<Done> {
     let d = with_id(d, cx.now_ms())?;
     let Some(coll) = collection(cx.service, ns, true)? else { return Ok(Done::default()) };
-    if let Some(s) = Series::of(&coll) {
-        s.check_document(d.doc())?;
-    }
+    let d = match Series::of(&coll) {
+        Some(s) => s.arrange(d.doc())?,
+        None => d,
+    };
     if let Some(v) = Validator::of(cx.service, &coll)?.filter(|_| !bypass) {
         v.check(d.doc())?;
     }

@@ -45,7 +45,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     for (i, d) in documents.iter().enumerate() {
         let prepared = prepare(cx, *d, i).and_then(|p| {
             if let Some(s) = &series {
-                s.check_document(*d)?;
+                return s.arrange(Doc::from_prefix(&p)).map(|d| Cow::Owned(d.into_bytes()));
             }
             if let Some(v) = &validate {
                 v.check(Doc::from_prefix(&p))?;

@@ -166,7 +166,7 @@ pub(crate) fn stage(service: &crate::service::Service, ns: &Namespace, spec: Doc
 
 /// The same of `system.views`, which is made from the catalog.
 fn of_views(service: &crate::service::Service, ns: &Namespace, spec: Doc<'_>) -> Result<model::DocBuf> {
-    let views: Vec<_> = service.store.list_collections(ns.db())?.into_iter().filter(|e| e.row.kind == store::catalog::Kind::View).collect();
+    let views: Vec<_> = service.store.list_collections(ns.db())?.into_iter().filter(|e| names::is_view_row(&e.row)).collect();
     let bytes = views.iter().fold(0i64, |n, e| n.saturating_add_unsigned(e.row.options.doc().len_bytes() as u64));
     let count = signed(views.len() as u64);
     Ok(model::DocBuf::build(|w| {
@@ -198,6 +198,7 @@ fn db_stats(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         }
         let s = c.stats()?;
         collections += 1;
+        views += i64::from(names::is_timeseries(&c));
         objects += s.count;
         data = data.saturating_add(s.size_bytes);
         storage = storage.saturating_add_unsigned(s.storage_bytes);

@@ -158,11 +158,28 @@ impl Series {
     ///
     /// # Errors
     /// 2 BadValue without a time.
-    pub(crate) fn check_document(&self, d: Doc<'_>) -> Result<()> {
+    fn check_document(&self, d: Doc<'_>) -> Result<()> {
         match d.field(&self.time) {
             Value::Date(_) => Ok(()),
             v => bail!(code::BAD_VALUE, "'{}' must be present and contain a valid BSON UTC datetime value, given {}", self.time, v.type_name()),
         }
+    }
+
+    /// Checks a measurement and puts its fields in the order they are read in: time, metadata, the others.
+    ///
+    /// # Errors
+    /// 2 BadValue without a time.
+    pub(crate) fn arrange(&self, d: Doc<'_>) -> Result<DocBuf> {
+        self.check_document(d)?;
+        let first = [Some(self.time.as_str()), self.meta.as_deref()];
+        Ok(DocBuf::build(|w| {
+            for name in first.into_iter().flatten() {
+                w.put(name, d.field(name));
+            }
+            for e in d.elements().filter(|e| !first.contains(&Some(e.name_str()))) {
+                w.put_element(&e);
+            }
+        }))
     }
 
     /// Checks a statement of `update`: only the metadata of all measurements with some metadata may change.

@@ -196,7 +196,7 @@ impl Host for StoreHost {
             NotMatched::Discard => Ok(()),
             NotMatched::Fail => bail!(13113, "$merge could not find a matching document in the target collection for at least one document in the source collection"),
             NotMatched::Insert => {
-                let doc = with_id(write.doc, self.service.clock.now_ms());
+                let doc = write::with_id(write.doc, self.service.clock.now_ms())?;
                 valid(doc.doc())?;
                 match coll.insert(&[doc.doc()], true)?.errors.pop() {
                     Some((_, e)) => Err(e),
@@ -262,19 +262,4 @@ impl Host for StoreHost {
     fn spill_file(&self) -> Result<std::fs::File> {
         tempfile::tempfile().map_err(|e| MongoError::new(code::FILE_STREAM_FAILED, format!("cannot make a temporary file: {e}")))
     }
-}
-
-pub(super) fn with_id(d: Doc<'_>, now_ms: i64) -> DocBuf {
-    if d.first().is_some_and(|(n, _)| n == "_id") {
-        return d.to_buf();
-    }
-    DocBuf::build(|w| {
-        match d.field("_id") {
-            Value::Missing => w.put("_id", model::ObjectId(write::new_object_id(now_ms))),
-            id => w.put("_id", id),
-        };
-        for e in d.elements().filter(|e| e.name != b"_id") {
-            w.put_element(&e);
-        }
-    })
 }

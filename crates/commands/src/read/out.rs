@@ -1,7 +1,6 @@
 //! `$out`: a collection beside the target, put in its place in one step at the end. Readers see the old or the new one;
 //! after a failure the old one is untouched.
 
-use super::host::with_id;
 use crate::ddl::temporary::Temporary;
 use crate::ddl::{names, timeseries};
 use crate::service::Service;
@@ -87,15 +86,17 @@ fn check_existing(c: &Collection, ns: &Namespace, wanted: Option<&DocBuf>) -> Re
 impl OutWriter for Out {
     fn write(&mut self, docs: &Batch) -> Result<()> {
         let now = self.service.clock.now_ms();
-        let owned: Vec<DocBuf> = docs.iter().map(|d| with_id(d, now)).collect();
         let series = timeseries::Series::of(self.fresh.coll());
-        for d in &owned {
-            if let Some(s) = &series {
-                s.check_document(d.doc())?;
-            }
+        let mut owned: Vec<DocBuf> = Vec::with_capacity(docs.len());
+        for d in docs.iter() {
+            let d = write::with_id(d, now)?;
             if let Some(v) = &self.validator {
                 v.check(d.doc())?;
             }
+            owned.push(match &series {
+                Some(s) => s.arrange(d.doc())?,
+                None => d,
+            });
         }
         let views: Vec<Doc<'_>> = owned.iter().map(DocBuf::doc).collect();
         match self.fresh.coll().insert(&views, true)?.errors.pop() {

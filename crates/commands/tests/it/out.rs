@@ -35,6 +35,7 @@ fn a_failure_midway_changes_nothing() {
     assert_eq!(code(&s, r#"{"aggregate": "c", "pipeline": [{"$out": "t"}], "cursor": {}}"#), 11000);
     let divide = r#"{"aggregate": "c", "pipeline": [{"$set": {"v": {"$divide": [1, {"$subtract": ["$_id", 2]}]}}}, {"$out": "t"}], "cursor": {}}"#;
     assert_eq!(code(&s, divide), 2);
+    assert_eq!(code(&s, r#"{"aggregate": 1, "pipeline": [{"$documents": [{"_id": [1]}]}, {"$out": "t"}], "cursor": {}}"#), 53);
     assert_eq!(names(&ask(&s, r#"{"listCollections": 1}"#)), collections);
     assert_eq!(code(&s, r#"{"insert": "t", "documents": [{"_id": 9, "v": 1}]}"#), 11000, "the old documents are there");
 }
@@ -132,7 +133,9 @@ fn time_series_are_written_by_their_rules() {
     assert_eq!(code(&s, r#"{"update": "t", "updates": [{"q": {}, "u": {"$set": {"m": 4}}, "multi": true}]}"#), 0);
     assert_eq!(code(&s, r#"{"update": "t", "updates": [{"q": {}, "u": {"$set": {"at": 4}}, "multi": true}]}"#), 72);
     assert_eq!(code(&s, r#"{"aggregate": "t", "pipeline": [{"$merge": "t"}], "cursor": {}}"#), 166);
-    assert_eq!(crate::aggregation::found(&s, r#"{"find": "t", "projection": {"at": 0}}"#), ["{ _id: 1, m: 4 }"]);
+    ask(&s, &format!(r#"{{"insert": "t", "documents": [{{"_id": 2, "v": 1, "m": 4, "at": {at}}}]}}"#));
+    let read = ["{ at: new Date(5), m: 4, _id: 1 }", "{ at: new Date(5), m: 4, _id: 2, v: 1 }"];
+    assert_eq!(crate::aggregation::found(&s, r#"{"find": "t"}"#), read);
 }
 
 #[test]
