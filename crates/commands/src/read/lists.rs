@@ -10,7 +10,13 @@ use model::{Binary, Doc, DocBuf, Namespace, Result, Value};
 /// Those of the catalog.
 pub(super) fn list(service: &Service, stage: &str, db: &str, spec: Doc<'_>) -> Result<Vec<DocBuf>> {
     match stage {
-        "$currentOp" => Ok(cmd::operations::list(service, spec.field("idleConnections").truthy())),
+        "$currentOp" => {
+            let mut ops = cmd::operations::list(service, spec.field("idleConnections").truthy());
+            if spec.field("idleCursors").truthy() {
+                ops.extend(cmd::operations::idle_cursors(service));
+            }
+            Ok(ops)
+        }
         "$listSessions" | "$listLocalSessions" => Ok(sessions(service, spec)),
         "$listClusterCatalog" => catalog(service, db, spec.field("shards").truthy()),
         _ => Ok(Vec::new()),

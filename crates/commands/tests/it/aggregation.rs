@@ -199,6 +199,12 @@ fn a_database_pipeline_answers_for_the_server() {
     assert_eq!(current("admin", r#"{"idleConnections": 1}"#), 14);
     assert_eq!(current("admin", r#"{"nope": true}"#), 40415);
     assert_eq!(current("db", "{}"), 73);
+    ask(&s, r#"{"find": "c", "batchSize": 1}"#);
+    let idle = r#"{"aggregate": 1, "pipeline": [{"$currentOp": {"idleCursors": true}}, {"$match": {"type": "idleCursor"}}, {"$project": {"_id": 0, "ns": 1, "n": "$cursor.nDocsReturned"}}], "cursor": {}}"#;
+    let idle = batch(&ask_on(&s, "admin", idle));
+    assert_eq!(idle, [model::doc! { "ns": "db.c", "n": 1i64 }]);
+    let ops = |filter: &str| ask_on(&s, "admin", &format!(r#"{{"currentOp": 1{filter}}}"#)).doc().field("inprog").as_array().unwrap().len();
+    assert_eq!((ops(""), ops(r#", "active": true"#), ops(r#", "secs_running": {"$gt": 100}"#)), (1, 1, 0));
     for n in ["0", "2", "-1", "1.5"] {
         assert_eq!(code(&s, &format!(r#"{{"aggregate": {n}, "pipeline": [{{"$documents": []}}], "cursor": {{}}}}"#)), 2, "{n}");
     }
