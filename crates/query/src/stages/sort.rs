@@ -75,7 +75,7 @@ impl Docs for SortDocs {
             Some(run) => run,
             none => none.insert(sort_all(&self.stage.pattern, self.stage.limit, self.input.as_mut(), rt)?),
         };
-        run.next_batch(&self.stage.pattern, rt.env.collate(), out)
+        run.next_batch(out)
     }
 }
 
@@ -86,7 +86,6 @@ impl Docs for SortDocs {
 pub(crate) fn sort_all(pattern: &SortPattern, limit: Option<u64>, input: &mut dyn Docs, rt: &Rt<'_>) -> Result<Run> {
     let budget = rt.host.memory_limit_bytes();
     let keep = limit.map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX));
-    let collate = rt.env.collate();
     let mut rows = Rows::default();
     let mut run = Run::new(keep);
     // With a limit, rows are cut back whenever twice as many are there: amortized, each row is sorted log(2n) times.
@@ -94,25 +93,25 @@ pub(crate) fn sort_all(pattern: &SortPattern, limit: Option<u64>, input: &mut dy
     drain(input, rt, |doc, meta| {
         rows.push(pattern, doc, meta, rt.env)?;
         if rows.len() >= cut_at {
-            rows.sort(pattern, collate);
+            rows.sort();
             rows.truncate(keep);
         }
         if rows.len_bytes() > budget {
             if limit.is_some() {
-                rows.sort(pattern, collate);
+                rows.sort();
                 rows.truncate(keep);
             }
             if rows.len_bytes() > budget / 2 {
                 if !rt.allow_disk_use {
                     return Err(memory_exceeded("$sort", budget));
                 }
-                rows.sort(pattern, collate);
+                rows.sort();
                 run.spill(&mut rows, rt)?;
             }
         }
         Ok(())
     })?;
-    rows.sort(pattern, collate);
+    rows.sort();
     rows.truncate(keep);
     run.finish(rows);
     Ok(run)
