@@ -288,13 +288,25 @@ fn read_concern(command: &Command, value: &Value<'_>, standalone: bool) -> Resul
     if standalone && (concern.after.is_some() || args.has("afterOpTime")) {
         bail!(code::ILLEGAL_OPERATION, "Cannot specify afterClusterTime readConcern without replication enabled");
     }
-    if standalone && matches!(level, ReadLevel::Linearizable | ReadLevel::Snapshot) {
-        if concern.at.is_some() {
-            bail!(code::INVALID_OPTIONS, "readConcern.atClusterTime needs a replica set");
-        }
-        bail!(code::NOT_A_REPLICA_SET, "node needs to be a replica set member to use read concern {level:?}");
+    if standalone && concern.at.is_some() {
+        bail!(code::INVALID_OPTIONS, "readConcern.atClusterTime needs a replica set");
+    }
+    // The stages of a pipeline have their say first.
+    if command.name != "aggregate" {
+        check_level(level, standalone)?;
     }
     Ok(concern)
+}
+
+/// Checks a level against what the server is.
+///
+/// # Errors
+/// 123 NotAReplicaSet.
+pub fn check_level(level: ReadLevel, standalone: bool) -> Result<()> {
+    if standalone && matches!(level, ReadLevel::Linearizable | ReadLevel::Snapshot) {
+        bail!(code::NOT_A_REPLICA_SET, "node needs to be a replica set member to use read concern {level:?}");
+    }
+    Ok(())
 }
 
 /// Checks a write concern document.
