@@ -30,13 +30,14 @@ const FIRST_BATCH_DOCUMENTS: i64 = 101;
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let args = AggregateArgs::of(cx.value(), &cx.args, false, cx.generic.write_concern.is_some())?;
-    let (ns, options) = match args.coll {
+    let (ns, mut options) = match args.coll {
         Some(coll) => {
             let ns = Namespace::new(cx.db, coll)?;
             (ns.to_string(), ParseOptions::collection(ns))
         }
         None => (format!("{}.$cmd.aggregate", cx.db), ParseOptions::database(cx.db)),
     };
+    options.optimize = cx.service.config.optimize_pipelines;
     let coll = match &options.target {
         Target::Collection(ns) => cx.service.store.collection(ns)?,
         Target::Database(_) => None,

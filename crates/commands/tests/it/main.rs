@@ -2,4 +2,5 @@
 
 mod behaviour;
 mod judge;
+mod metamorphic;
 mod protocol;

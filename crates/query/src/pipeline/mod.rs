@@ -28,6 +28,8 @@ pub struct Pipeline {
     /// Where it reads.
     target: Target,
     stages: Vec<Arc<dyn Stage>>,
+    /// Leading stages may be offered to the host.
+    optimize: bool,
 }
 
 /// Deepest chain of views, and of pipelines inside pipelines.
@@ -36,13 +38,18 @@ const MAX_DEPTH: usize = 20;
 impl Pipeline {
     /// A pipeline of ready stages.
     pub(crate) fn from_stages(target: Target, stages: Vec<Arc<dyn Stage>>) -> Pipeline {
-        Pipeline { target, stages: optimize::optimize(stages) }
+        Pipeline { target, stages: optimize::optimize(stages), optimize: true }
+    }
+
+    /// The stages one by one, nothing left to the host but reading.
+    pub(crate) fn as_written(target: Target, stages: Vec<Arc<dyn Stage>>) -> Pipeline {
+        Pipeline { target, stages, optimize: false }
     }
 
     /// The first stage alone, and the others over documents of the caller.
     pub(crate) fn split_first(mut self) -> (Pipeline, Pipeline) {
         let rest = self.stages.split_off(self.stages.len().min(1));
-        let rest = Pipeline { target: self.target.clone(), stages: rest };
+        let rest = Pipeline { target: self.target.clone(), stages: rest, optimize: self.optimize };
         (self, rest)
     }
 
@@ -123,7 +130,8 @@ impl Pipeline {
             }
             Resolved::View { on, pipeline } => {
                 let mut cx = operators::expr::ParseCx::new(rt.env);
-                let options = ParseOptions { inside: Inside::View, ..ParseOptions::collection(on.clone()) };
+                let options =
+                    ParseOptions { inside: Inside::View, optimize: self.optimize, ..ParseOptions::collection(on.clone()) };
                 let below = Pipeline::parse(&mut cx, pipeline.doc().as_array(), &options)?;
                 let (docs, taken) = if below.makes_documents() {
                     (Box::new(NoDocs) as Box<dyn Docs>, 0)
@@ -140,6 +148,9 @@ impl Pipeline {
         let mut read = Read { ns, filter: None, sort: None, limit: None };
         let mut offered = Offered { filter_stages: 0, sort_has_limit: false };
         let mut rest = self.stages.iter();
+        if !self.optimize {
+            return (read, offered);
+        }
         let mut next = rest.next();
         if let Some(Kind::Match(filter)) = next.map(|s| s.kind()) {
             read.filter = Some(filter);
