@@ -38,7 +38,7 @@ const MAX_DEPTH: usize = 20;
 impl Pipeline {
     /// A pipeline of ready stages.
     pub(crate) fn from_stages(target: Target, stages: Vec<Arc<dyn Stage>>) -> Pipeline {
-        Pipeline { target, stages: optimize::optimize(stages), optimize: true }
+        Pipeline { target, stages, optimize: true }
     }
 
     /// The stages one by one, nothing left to the host but reading.

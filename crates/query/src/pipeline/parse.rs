@@ -120,7 +120,10 @@ impl Pipeline {
         }
         check_positions(&places, options)?;
         let target = options.target.clone();
-        Ok(if options.optimize { Pipeline::from_stages(target, stages) } else { Pipeline::as_written(target, stages) })
+        Ok(match options.optimize {
+            true => Pipeline::from_stages(target, super::optimize::optimize(stages, cx)),
+            false => Pipeline::as_written(target, stages),
+        })
     }
 
     /// Parses a value that must be an array of stages.
