@@ -240,8 +240,12 @@ fn window(g: &mut Dice, known: &mut Known) -> Json {
 fn stages(g: &mut Dice, known: &mut Known, depth: usize, out: &mut Vec<Json>) {
     match g.roll(if depth == 0 { 22 } else { 26 }) {
         0..=4 => out.push(json!({ "$match": filter(g, 2) })),
-        5 | 6 => out.push(project(g, known)),
-        7 | 8 => out.push(add_fields(g)),
+        n @ 5..=8 => {
+            out.push(if n < 7 { project(g, known) } else { add_fields(g) });
+            if g.chance(40) {
+                out.push(json!({ "$match": filter(g, 1) }));
+            }
+        }
         9 => out.push(json!({ "$unset": [g.pick(&["a", "b", "c.x", "d.x", "k"])] })),
         10..=12 => {
             let s = sort(g, known);
@@ -255,7 +259,12 @@ fn stages(g: &mut Dice, known: &mut Known, depth: usize, out: &mut Vec<Json>) {
                 out.push(json!({ "$limit": 1 + g.roll(12) }));
             }
         }
-        16 => out.push(group(g, known)),
+        16 => {
+            out.push(group(g, known));
+            if g.chance(50) {
+                out.push(json!({ "$match": { g.pick(&["_id", "_id.p", "_id.q"]): condition(g) } }));
+            }
+        }
         17 => {
             let mut u = json!({ "path": format!("${}", g.pick(&["b", "d", "k", "a"])) });
             if g.chance(40) {
