@@ -98,6 +98,7 @@ impl Collection {
             seen: dedupe.then(FxHashSet::default),
             fetch: 4,
             rows: RowBatch::new(),
+            examined: 0,
         }
     }
 }
@@ -268,6 +269,7 @@ pub struct IndexScan {
     seen: Option<FxHashSet<Vec<u8>>>,
     fetch: usize,
     rows: RowBatch,
+    examined: u64,
 }
 
 impl IndexScan {
@@ -305,6 +307,7 @@ impl IndexScan {
             let mut docs = Rows::default();
             fetch(snapshot.as_ref(), &wanted, &mut docs)?;
             for ((key, value), (entry, _)) in wanted.iter().zip(docs.iter()).zip(self.rows.iter()) {
+                self.examined += 1;
                 let last = self.last.get_or_insert_default();
                 last.clear();
                 last.extend_from_slice(entry);
@@ -353,9 +356,10 @@ impl IndexScan {
             let Some((_, cursor)) = self.open.as_mut() else { return Ok(false) };
             let unique = self.index.is_unique();
             let (mut stopped, mut damaged) = (false, false);
-            let (last, seen) = (&mut self.last, &mut self.seen);
+            let (last, seen, examined) = (&mut self.last, &mut self.seen, &mut self.examined);
             let more = cursor
                 .visit(max - shown, &mut |entry, value| {
+                    *examined += 1;
                     let last = last.get_or_insert_default();
                     last.clear();
                     last.extend_from_slice(entry);
@@ -408,6 +412,11 @@ impl IndexScan {
     /// Lets go of the engine; see [`Scan::pause`].
     pub fn pause(&mut self) {
         self.open = None;
+    }
+
+    /// Entries looked at so far.
+    pub fn keys_examined(&self) -> u64 {
+        self.examined
     }
 
     /// The index walked.

@@ -11,7 +11,7 @@ use crate::request::Outcome;
 use model::{ArrayWriter, DocBuf, Result, Value};
 use operators::expr::ParseCx;
 use query::pipeline::{MatchFilter, ParseOptions, Pipeline, Rt};
-use query::plan::{Hint, Want, choose, each_match};
+use query::plan::{Hint, Want, choose, count_matches};
 
 pub(crate) static COMMANDS: &[Command] = &[Command {
     value: Kind::Collection,
@@ -51,10 +51,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                 collation: collation.document(),
             };
             let plan = choose(&c, &want, env.collate())?;
-            each_match(&c, &plan, Some(&filter), &env, &mut |_| {
-                found += 1;
-                Ok(found < want_most)
-            })?;
+            found = count_matches(&c, &plan, Some(&filter), &env, want_most)?;
         }
     }
     put(cx, found.min(want_most).saturating_sub(args.skip));

@@ -71,13 +71,16 @@ impl Host for StoreHost {
 
     fn open(&self, rt: &Rt<'_>, read: &Read<'_>) -> Result<Opened> {
         let Some(coll) = self.service.store.collection(read.ns)? else {
-            return Ok(Opened { docs: Box::new(query::pipeline::NoDocs), filtered: false, sorted: false });
+            return Ok(Opened { docs: Box::new(query::pipeline::NoDocs), filtered: false, sorted: false, limited: false });
         };
         let plan = choose(&coll, &self.want(read), rt.env.collate())?;
         let sorted = plan.sorted && read.sort.is_some();
         let limit = read.limit.filter(|_| read.sort.is_none() || sorted);
-        let docs = PlanDocs::new(coll, &plan, read.filter.cloned(), limit);
-        Ok(Opened { docs: Box::new(docs), filtered: true, sorted })
+        let mut docs = PlanDocs::new(coll, &plan, read.filter.cloned(), limit);
+        if let Some(fields) = &read.fields {
+            docs = docs.carrying(fields.clone());
+        }
+        Ok(Opened { docs: Box::new(docs), filtered: true, sorted, limited: limit.is_some() })
     }
 
     fn can_look_up(&self, ns: &Namespace, field: &FieldPath) -> bool {

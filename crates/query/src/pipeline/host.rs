@@ -31,6 +31,9 @@ pub struct Read<'q> {
     pub sort: Option<&'q SortPattern>,
     /// No more than this many are needed, after filter and sort.
     pub limit: Option<u64>,
+    /// Besides by the filter, only these top-level fields are looked at; `None` is all of them. A host that leaves the filter
+    /// to the pipeline gives whole documents.
+    pub fields: Option<Vec<String>>,
 }
 
 /// An open read, and which offers the host took.
@@ -41,6 +44,8 @@ pub struct Opened {
     pub filtered: bool,
     /// They come in the wanted order.
     pub sorted: bool,
+    /// No more come than were wanted.
+    pub limited: bool,
 }
 
 /// Kinds of geospatial indexes.

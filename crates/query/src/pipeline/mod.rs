@@ -20,6 +20,7 @@ pub use place::Place;
 
 use crate::stages::{Kind, Stage};
 use model::{ArrayWriter, DocBuf, MongoError, Namespace, Result, bail, code};
+use operators::expr::ParseCx;
 use std::sync::Arc;
 
 /// A parsed, optimized pipeline. Cheap to clone; holds no data.
@@ -78,8 +79,10 @@ impl Pipeline {
     /// Those of the host and of the stages.
     pub fn open(&self, rt: &Rt<'_>) -> Result<Box<dyn Docs>> {
         self.stages.iter().try_for_each(|s| s.check(rt))?;
-        let (source, taken) = self.open_source(rt)?;
-        self.open_rest(rt, source, taken)
+        match self.below_views(rt)? {
+            None => self.open_whole(rt),
+            Some(whole) => whole.open_whole(rt),
+        }
     }
 
     /// Opens every stage over documents of the caller.
@@ -97,67 +100,71 @@ impl Pipeline {
         Ok(docs)
     }
 
-    /// The source, and how many leading stages it makes superfluous.
-    fn open_source(&self, rt: &Rt<'_>) -> Result<(Box<dyn Docs>, usize)> {
+    /// With the pipelines of the views it reads before its own; `None` when it reads no view. Seen as one, filters behind a view
+    /// reach the collection below it.
+    ///
+    /// # Errors
+    /// 165 ViewDepthLimitExceeded, and those of the views' stages.
+    fn below_views(&self, rt: &Rt<'_>) -> Result<Option<Pipeline>> {
+        let mut whole: Option<Pipeline> = None;
+        for _ in 0..MAX_DEPTH {
+            let top = whole.as_ref().unwrap_or(self);
+            let Target::Collection(ns) = &top.target else { return Ok(whole) };
+            if top.makes_documents() {
+                return Ok(whole);
+            }
+            let Resolved::View { on, pipeline } = rt.host.resolve(ns)? else { return Ok(whole) };
+            let mut cx = ParseCx::new(rt.env);
+            let options = ParseOptions { inside: Inside::View, optimize: false, ..ParseOptions::collection(on.clone()) };
+            let mut below = Pipeline::parse(&mut cx, pipeline.doc().as_array(), &options)?;
+            below.stages.extend(top.stages.iter().cloned());
+            if self.optimize {
+                below.stages = optimize::optimize(below.stages, &mut cx);
+            }
+            below.optimize = self.optimize;
+            whole = Some(below);
+        }
+        bail!(code::VIEW_DEPTH_LIMIT_EXCEEDED, "View depth exceeded maximum of {MAX_DEPTH} while resolving {:?}", self.target)
+    }
+
+    /// Opens source and stages, no view being left.
+    fn open_whole(&self, rt: &Rt<'_>) -> Result<Box<dyn Docs>> {
         if self.makes_documents() {
-            return Ok((Box::new(NoDocs), 0));
+            return self.open_rest(rt, Box::new(NoDocs), 0);
         }
         let Target::Collection(ns) = &self.target else {
             bail!(code::INVALID_NAMESPACE, "{{aggregate: 1}} is not valid for an empty pipeline or one whose first stage reads a collection");
         };
-        self.open_namespace(rt, ns, 0)
-    }
-
-    fn open_namespace(&self, rt: &Rt<'_>, ns: &Namespace, depth: usize) -> Result<(Box<dyn Docs>, usize)> {
-        if depth >= MAX_DEPTH {
-            bail!(code::VIEW_DEPTH_LIMIT_EXCEEDED, "View depth exceeded maximum of {MAX_DEPTH} while resolving {ns}");
+        if matches!(rt.host.resolve(ns)?, Resolved::Missing) {
+            return self.open_rest(rt, Box::new(NoDocs), 0);
         }
-        match rt.host.resolve(ns)? {
-            Resolved::Missing => Ok((Box::new(NoDocs), 0)),
-            Resolved::Collection => {
-                let (read, stages) = self.offer(ns);
-                let opened = rt.host.open(rt, &read)?;
-                let mut taken = 0;
-                if opened.filtered && read.filter.is_some() {
-                    taken += 1;
-                }
-                // The sort stage goes only when everything before it went, and it carries no limit of its own.
-                let sort_done = opened.sorted && read.sort.is_some() && taken == stages.filter_stages;
-                if sort_done && !stages.sort_has_limit {
-                    taken += 1;
-                }
-                Ok((opened.docs, taken))
-            }
-            Resolved::View { on, pipeline } => {
-                let mut cx = operators::expr::ParseCx::new(rt.env);
-                let options =
-                    ParseOptions { inside: Inside::View, optimize: self.optimize, ..ParseOptions::collection(on.clone()) };
-                let below = Pipeline::parse(&mut cx, pipeline.doc().as_array(), &options)?;
-                let (docs, taken) = if below.makes_documents() {
-                    (Box::new(NoDocs) as Box<dyn Docs>, 0)
-                } else {
-                    below.open_namespace(rt, &on, depth + 1)?
-                };
-                Ok((below.open_rest(rt, docs, taken)?, 0))
-            }
+        let (read, stages) = self.offer(ns);
+        let opened = rt.host.open(rt, &read)?;
+        let mut taken = usize::from(opened.filtered && read.filter.is_some());
+        // A sort or limit goes only when everything before it went; a sort with a limit only when both are done.
+        if taken == stages.filter_stages {
+            let sort_done = read.sort.is_some() && opened.sorted && (opened.limited || !stages.sort_has_limit);
+            let limit_done = read.sort.is_none() && read.limit.is_some() && opened.limited;
+            taken += usize::from(sort_done || limit_done);
         }
+        self.open_rest(rt, opened.docs, taken)
     }
 
     /// What the leading stages let the host do already.
     fn offer<'q>(&'q self, ns: &'q Namespace) -> (Read<'q>, Offered) {
-        let mut read = Read { ns, filter: None, sort: None, limit: None };
+        let mut read = Read { ns, filter: None, sort: None, limit: None, fields: None };
         let mut offered = Offered { filter_stages: 0, sort_has_limit: false };
-        let mut rest = self.stages.iter();
         if !self.optimize {
             return (read, offered);
         }
-        let mut next = rest.next();
-        if let Some(Kind::Match(filter)) = next.map(|s| s.kind()) {
+        let mut rest = self.stages.as_slice();
+        if let Some(Kind::Match(filter)) = rest.first().map(|s| s.kind()) {
             read.filter = Some(filter);
             offered.filter_stages = 1;
-            next = rest.next();
+            rest = rest.get(1..).unwrap_or(&[]);
         }
-        match next.map(|s| s.kind()) {
+        read.fields = optimize::needs(rest).map(|names| names.into_iter().collect());
+        match rest.first().map(|s| s.kind()) {
             Some(Kind::Sort { pattern, limit }) => {
                 read.sort = Some(pattern);
                 read.limit = limit;

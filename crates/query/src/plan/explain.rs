@@ -29,6 +29,13 @@ pub fn explain(plan: &Plan, filter: Option<&MatchFilter>) -> DocBuf {
                 w.put("keyPattern", &model::doc! { "_id": 1i32 }).put("indexName", "_id_");
                 w.put("direction", direction(*reverse));
             }
+            Access::Union { branches, .. } => {
+                w.put("stage", "OR");
+                let mut list = w.array("inputStages");
+                for b in branches {
+                    list.push(&explain(b, None));
+                }
+            }
             Access::Index { name, reverse, .. } => {
                 w.put("stage", "FETCH");
                 put_filter(w, filter);
@@ -42,7 +49,7 @@ pub fn explain(plan: &Plan, filter: Option<&MatchFilter>) -> DocBuf {
                     let mut b = scan.doc("indexBounds");
                     for (f, bounds) in i.fields().iter().zip(&plan.bounds) {
                         let mut list = b.array(f.path.as_str());
-                        match &bounds.0 {
+                        match &bounds.ranges {
                             None => {
                                 list.push("[MinKey, MaxKey]");
                             }
@@ -74,6 +81,7 @@ fn shown(r: &super::ValueRange) -> String {
     let hex = |b: &[u8]| b.iter().map(|x| format!("{x:02x}")).collect::<String>();
     let end = |b: &Bound| match b {
         Bound::Included(c) | Bound::Excluded(c) => format!("x'{}'", hex(c)),
+        Bound::Prefix(p) => hex(p),
         Bound::Class(c) => format!("class {c:#04x}"),
     };
     let open = if matches!(r.low, Bound::Excluded(_)) { "(" } else { "[" };
