@@ -86,7 +86,7 @@ fn document(g: &mut Dice, id: i32) -> Json {
 }
 
 fn index(g: &mut Dice) -> Json {
-    let fields = ["a", "b", "c", "e", "c.x", "d.x", "_id"];
+    let fields = ["a", "a", "b", "c", "e", "e", "c.x", "d.x", "_id"];
     let mut key = serde_json::Map::new();
     for _ in 0..1 + g.roll(3) {
         let f = g.pick(&fields);
@@ -120,8 +120,21 @@ fn condition(g: &mut Dice) -> Json {
     }
 }
 
+/// A condition an index is likely to answer.
+fn likely(g: &mut Dice) -> Json {
+    let field = g.pick(&["a", "a", "e", "e", "c.x", "_id", "b"]);
+    let small = |g: &mut Dice| json!(g.roll(4) as i32 - 1);
+    match g.roll(5) {
+        0 => json!({ field: { "$in": [small(g), small(g), small(g)] } }),
+        1 => json!({ field: { g.pick(&["$gt", "$lte", "$gte"]): small(g) } }),
+        2 => json!({ field: { "$regex": g.pick(&["^a", "^ab"]) } }),
+        _ => json!({ field: small(g) }),
+    }
+}
+
 fn filter(g: &mut Dice, depth: usize) -> Json {
     match g.roll(if depth == 0 { 14 } else { 18 }) {
+        14 | 15 if g.chance(70) => json!({ "$or": (0..2 + g.roll(2)).map(|_| likely(g)).collect::<Json>() }),
         14 | 15 => json!({ "$or": [filter(g, depth - 1), filter(g, depth - 1)] }),
         16 => json!({ "$and": [filter(g, depth - 1), filter(g, depth - 1)] }),
         17 => json!({ "$nor": [filter(g, depth - 1)] }),
@@ -420,7 +433,7 @@ fn questions(g: &mut Dice) -> Vec<Question> {
     let loose = Known { total: false, unique: true, loose: false };
     let total = Known { total: true, ..loose };
     for _ in 0..6 {
-        let f = filter(g, 2);
+        let f = if g.chance(50) { filter(g, 2) } else { likely(g) };
         all.push(Question { command: json!({ "count": "c", "query": f }), known: loose });
         all.push(Question { command: json!({ "distinct": "c", "key": g.pick(PATHS), "query": if g.chance(30) { json!({}) } else { f.clone() } }), known: loose });
         let mut order = Known { ..loose };
@@ -503,7 +516,7 @@ fn plans_and_rewrites_change_no_result() {
         let size = 4 + g.roll(30);
         let mut docs: Vec<Json> = (0..size).map(|i| document(&mut g, i as i32)).collect();
         let mut other: Vec<Json> = (0..g.roll(12)).map(|i| document(&mut g, i as i32)).collect();
-        let mut indexes: Vec<Json> = (0..g.roll(5)).map(|_| json!({ "spec": index(&mut g), "other": g.chance(25) })).collect();
+        let mut indexes: Vec<Json> = (0..1 + g.roll(6)).map(|_| json!({ "spec": index(&mut g), "other": g.chance(25) })).collect();
         let (mut plain, mut planned) = sides(&docs, &other, &indexes);
         for q in questions(&mut g) {
             asked += 1;
