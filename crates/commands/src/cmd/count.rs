@@ -63,7 +63,8 @@ fn put(cx: &mut Ctx<'_, '_>, n: u64) {
     cx.reply.put("n", i32::try_from(n).map_or(Value::Int64(n), Value::Int32));
 }
 
-fn count_pipeline(args: &CountArgs<'_>) -> DocBuf {
+/// The same count as a pipeline, for views.
+pub(crate) fn count_pipeline(args: &CountArgs<'_>) -> DocBuf {
     let mut bytes = Vec::new();
     {
         let mut w = ArrayWriter::new(&mut bytes);

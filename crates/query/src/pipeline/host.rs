@@ -179,11 +179,15 @@ pub trait Host {
     /// The stage's own.
     fn list(&self, stage: &str, db: &str, spec: Doc<'_>) -> Result<Vec<DocBuf>>;
 
-    /// The plan of a read, for explain.
-    ///
-    /// # Errors
-    /// Those of the planner.
-    fn explain(&self, rt: &Rt<'_>, read: &Read<'_>) -> Result<DocBuf>;
+    /// The index [`Host::look_up`] would use, for explain.
+    fn look_up_index(&self, _ns: &Namespace, _field: &FieldPath) -> Option<String> {
+        None
+    }
+
+    /// The operation's collation as the client wrote it, for explain.
+    fn collation(&self) -> Option<DocBuf> {
+        None
+    }
 
     /// Bytes one blocking stage may hold before it spills or fails.
     fn memory_limit_bytes(&self) -> usize {

@@ -19,7 +19,7 @@ pub(crate) use parse::single_field;
 pub use place::Place;
 
 use crate::stages::{Kind, Stage};
-use model::{ArrayWriter, DocBuf, MongoError, Namespace, Result, bail, code};
+use model::{Namespace, Result, bail, code};
 use operators::expr::ParseCx;
 use std::sync::Arc;
 
@@ -176,24 +176,40 @@ impl Pipeline {
         (read, offered)
     }
 
-    /// The stages as explain shows them, the source's plan first.
+    /// The pipeline as it runs: over a collection, the stages of views before its own. For explain.
     ///
     /// # Errors
-    /// Those of the host's planner.
-    pub fn explain(&self, rt: &Rt<'_>) -> Result<DocBuf> {
+    /// Those of the views' stages, and of checks that only the server can make.
+    pub fn resolved(&self, rt: &Rt<'_>) -> Result<Pipeline> {
         self.stages.iter().try_for_each(|s| s.check(rt))?;
-        let mut out = Vec::new();
-        {
-            let mut w = ArrayWriter::new(&mut out);
-            if let (Target::Collection(ns), false) = (&self.target, self.makes_documents()) {
-                let plan = rt.host.explain(rt, &self.offer(ns).0)?;
-                w.doc().put("$cursor", &plan);
-            }
-            for stage in &self.stages {
-                w.push(&stage.describe());
-            }
+        Ok(self.below_views(rt)?.unwrap_or_else(|| self.clone()))
+    }
+
+    /// The collection it reads, unless its first stage makes documents itself.
+    pub fn reads(&self) -> Option<&Namespace> {
+        match &self.target {
+            Target::Collection(ns) if !self.makes_documents() => Some(ns),
+            _ => None,
         }
-        DocBuf::from_bytes(out).ok_or_else(|| MongoError::internal("explain is a document"))
+    }
+
+    /// Opens the source and the first `n` stages of a resolved pipeline; how many stages are done then. For explain.
+    ///
+    /// # Errors
+    /// Those of the host and of the stages.
+    pub(crate) fn open_leading(&self, rt: &Rt<'_>, n: usize) -> Result<(Box<dyn Docs>, usize)> {
+        let Some(leading) = self.stages.get(..n) else { return Ok((Box::new(NoDocs), 0)) };
+        let mut docs: Box<dyn Docs> = Box::new(NoDocs);
+        if self.reads().is_some() {
+            docs = Pipeline { target: self.target.clone(), stages: leading.to_vec(), optimize: self.optimize }.open_whole(rt)?;
+        }
+        Ok((docs, n))
+    }
+
+    /// The fields the stages behind the filter look at, when these are all.
+    pub fn fields_needed(&self) -> Option<Vec<String>> {
+        let after = usize::from(matches!(self.stages.first().map(|s| s.kind()), Some(Kind::Match(_))));
+        Some(optimize::needs(self.stages.get(after..)?)?.into_iter().collect())
     }
 
     /// Runs to the end and collects the documents.

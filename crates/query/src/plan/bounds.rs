@@ -233,6 +233,12 @@ pub(super) fn directed(r: &ValueRange, descending: bool) -> (Vec<u8>, Vec<u8>) {
     (flip(&r.high, true), flip(&r.low, false))
 }
 
+/// Whether entries with this component are in the range.
+pub(super) fn contains(r: &ValueRange, component: &[u8]) -> bool {
+    let entry = [component, &[keys::END]].concat();
+    key(&r.low, true) <= entry && entry < key(&r.high, false)
+}
+
 fn key(b: &Bound, low: bool) -> Vec<u8> {
     let mut out = Vec::new();
     if low { low_bytes(b, &mut out) } else { high_bytes(b, &mut out) }

@@ -151,6 +151,22 @@ pub fn choose(coll: &Collection, want: &Want<'_>, collate: Option<&dyn Collate>)
     Ok(best.map_or_else(|| Plan::of(Access::Collection { reverse: false }, want.sort.is_none()), |(_, p)| p))
 }
 
+/// The bounded index plans that were looked at and not taken, for explain.
+pub fn alternatives(coll: &Collection, want: &Want<'_>, taken: &Plan) -> Vec<Plan> {
+    static ALL: Node = Node::AlwaysTrue;
+    let root = want.filter.map_or(&ALL, |f| f.filter.root());
+    if want.hint.is_some() || !matches!(taken.access, Access::Index { .. }) {
+        return Vec::new();
+    }
+    let others = coll.indexes();
+    let others = others.iter().filter(|i| i.is_ready() && i.is_keyed() && !i.is_hidden());
+    others
+        .filter(|i| taken.index.as_ref().is_none_or(|t| t.name() != i.name()))
+        .filter_map(|i| by_index(i, want, root, false).map(|(_, p)| p))
+        .filter(|p| p.bounds.first().is_some_and(|b| !b.is_all()))
+        .collect()
+}
+
 /// The best bounded way to the documents of one branch of a disjunction.
 pub(super) fn of_branch(coll: &Collection, want: &Want<'_>, branch: &Node, indexes: &[Arc<Index>], collate: Option<&dyn Collate>) -> Option<Plan> {
     // The partial filters of indexes are compared with whole filters; a branch has none of its own.
@@ -396,7 +412,7 @@ fn sparse_is_enough(index: &Index, fields: &[FieldBounds], root: &Node) -> bool 
     let demanded = index.fields().iter().zip(fields).any(|(f, b)| {
         f.kind != FieldKind::Hashed
             && b.ranges.as_ref().is_some_and(|r| {
-                r.iter().all(|r| !matches!(&r.low, bounds::Bound::Included(c) if *c == null))
+                r.iter().all(|r| !bounds::contains(r, &null))
             })
     });
     let mut exists = false;

@@ -5,14 +5,12 @@
 
 mod bounds;
 mod choose;
-mod explain;
 mod read;
 mod union;
 
 pub use bounds::{Bound, FieldBounds, ValueRange};
-pub use choose::{Hint, Plan, Want, choose};
-pub use explain::explain;
-pub use read::{PlanDocs, count_matches, each_match};
+pub use choose::{Hint, Plan, Want, alternatives, choose};
+pub use read::{PlanDocs, Walked, count_matches, each_match, walk_counted};
 
 use crate::stages::sort_pattern::SortPattern;
 use std::sync::Arc;

@@ -261,3 +261,64 @@ impl Docs for PlanDocs {
         Ok(more && left > 0)
     }
 }
+
+/// What a walk looked at.
+#[derive(Clone, Debug, Default)]
+pub struct Walked {
+    /// Index entries.
+    pub keys: u64,
+    /// Documents.
+    pub docs: u64,
+    /// The same of each branch of a union.
+    pub branches: Vec<Walked>,
+}
+
+/// Walks a plan, counting; `each` is shown the matches (without a document where only entries are read) and returns false to stop.
+///
+/// # Errors
+/// As [`each_match`].
+pub fn walk_counted(
+    coll: &Arc<Collection>,
+    plan: &Plan,
+    filter: Option<&MatchFilter>,
+    env: &Env,
+    entries_only: bool,
+    each: &mut dyn FnMut(Option<Doc<'_>>) -> bool,
+) -> Result<Walked> {
+    let mut walk = Walk::open(coll, plan);
+    if let (true, true, Walk::Index(walk)) = (entries_only, plan.complete, &mut walk) {
+        let mut on = true;
+        while on && walk.visit_entries(STEP_DOCS, &mut |_, _| {
+            on = each(None);
+            on
+        })? {
+            env.check_interrupt()?;
+        }
+        return Ok(Walked { keys: walk.keys_examined(), docs: 0, branches: Vec::new() });
+    }
+    let mut arena = Bump::new();
+    let (mut docs, mut failed, mut on) = (0, None, true);
+    while on {
+        env.check_interrupt()?;
+        let more = walk.visit(coll, env, STEP_DOCS, &mut |row| {
+            docs += 1;
+            arena.reset();
+            on = match matches(filter, row.doc, &arena, env) {
+                Ok(true) => each(Some(row.doc)),
+                Ok(false) => true,
+                Err(e) => {
+                    failed = Some(e);
+                    false
+                }
+            };
+            on
+        })?;
+        on &= more;
+    }
+    failed.map_or(Ok(()), Err)?;
+    let branches = match &walk {
+        Walk::Union(u) => u.keys_by_branch().into_iter().map(|keys| Walked { keys, docs: keys, branches: Vec::new() }).collect(),
+        _ => Vec::new(),
+    };
+    Ok(Walked { keys: walk.keys_examined(), docs, branches })
+}

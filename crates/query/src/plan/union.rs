@@ -182,6 +182,10 @@ impl UnionWalk {
         Ok(self.branches.iter().any(|b| b.more || !b.ahead.is_empty()))
     }
 
+    pub(super) fn keys_by_branch(&self) -> Vec<u64> {
+        self.branches.iter().map(|b| b.walk.keys_examined()).collect()
+    }
+
     pub(super) fn keys_examined(&self) -> u64 {
         self.branches.iter().map(|b| b.walk.keys_examined()).sum()
     }

@@ -239,9 +239,6 @@ impl Host for MemoryHost {
             _ => Vec::new(),
         })
     }
-    fn explain(&self, _: &Rt<'_>, read: &Read<'_>) -> Result<DocBuf> {
-        Ok(doc! { "queryPlanner": { "namespace": read.ns.to_string().as_str() } })
-    }
     fn memory_limit_bytes(&self) -> usize {
         self.memory_limit_bytes.unwrap_or(100 << 20)
     }
