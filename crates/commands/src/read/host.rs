@@ -7,7 +7,7 @@ use operators::expr::ParseCx;
 use query::pipeline::{
     Batch, Docs, GeoIndex, Host, MatchFilter, MergeWrite, NotMatched, OnMatch, Opened, OutTarget, OutWriter, Read, Resolved, Rt,
 };
-use query::plan::{PlanDocs, Want, choose, each_match};
+use query::plan::{DistinctDocs, PlanDocs, distinct_plan, Want, choose, each_match};
 use std::sync::Arc;
 use store::{Change, Collection};
 
@@ -74,6 +74,12 @@ impl Host for StoreHost {
             return Ok(Opened { docs: Box::new(query::pipeline::NoDocs), filtered: false, sorted: false, limited: false });
         };
         let plan = choose(&coll, &self.want(read), rt.env.collate())?;
+        if let Some(field) = &read.distinct
+            && let Some(plan) = distinct_plan(&coll, &self.want(read), &plan, field)
+            && let Some(docs) = DistinctDocs::open(coll.clone(), &plan)
+        {
+            return Ok(Opened { docs: Box::new(docs), filtered: true, sorted: false, limited: false });
+        }
         let sorted = plan.sorted && read.sort.is_some();
         let limit = read.limit.filter(|_| read.sort.is_none() || sorted);
         let mut docs = PlanDocs::new(coll, &plan, read.filter.cloned(), limit);

@@ -225,6 +225,10 @@ fn group(g: &mut Dice, known: &mut Known) -> Json {
         _ => json!("$a"),
     };
     let mut o = json!({ "_id": id, "n": { "$sum": 1 } });
+    if g.chance(25) {
+        *known = Known { total: false, unique: true, loose: known.loose };
+        return json!({ "$group": { "_id": o["_id"] } });
+    }
     if g.chance(60) {
         o["k"] = json!({ g.pick(&["$min", "$max", "$sum"]): format!("${}", g.pick(&["a", "b", "e", "c", "n"])) });
     }
@@ -273,6 +277,9 @@ fn stages(g: &mut Dice, known: &mut Known, depth: usize, out: &mut Vec<Json>) {
             }
         }
         16 => {
+            if out.is_empty() && g.chance(50) {
+                out.push(json!({ "$match": likely(g) }));
+            }
             out.push(group(g, known));
             if g.chance(50) {
                 out.push(json!({ "$match": { g.pick(&["_id", "_id.p", "_id.q"]): condition(g) } }));
@@ -435,7 +442,11 @@ fn questions(g: &mut Dice) -> Vec<Question> {
     for _ in 0..6 {
         let f = if g.chance(50) { filter(g, 2) } else { likely(g) };
         all.push(Question { command: json!({ "count": "c", "query": f }), known: loose });
-        all.push(Question { command: json!({ "distinct": "c", "key": g.pick(PATHS), "query": if g.chance(30) { json!({}) } else { f.clone() } }), known: loose });
+        all.push(Question { command: json!({ "distinct": "c", "key": g.pick(&["a", "e", "c.x", "b", "d.x", "_id", "k"]), "query": match g.roll(3) {
+            0 => json!({}),
+            1 => json!({ g.pick(&["a", "e", "c.x"]): condition(g) }),
+            _ => f.clone(),
+        } }), known: loose });
         let mut order = Known { ..loose };
         let sort = sort(g, &mut order)["$sort"].clone();
         let mut find = json!({ "find": "c", "filter": f, "sort": sort, "batchSize": 100_000 });

@@ -31,6 +31,8 @@ pub struct Read<'q> {
     pub sort: Option<&'q SortPattern>,
     /// No more than this many are needed, after filter and sort.
     pub limit: Option<u64>,
+    /// One document for each value at this path is enough; more do no harm.
+    pub distinct: Option<String>,
     /// Besides by the filter, only these top-level fields are looked at; `None` is all of them. A host that leaves the filter
     /// to the pipeline gives whole documents.
     pub fields: Option<Vec<String>>,

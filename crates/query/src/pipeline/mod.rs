@@ -152,7 +152,7 @@ impl Pipeline {
 
     /// What the leading stages let the host do already.
     fn offer<'q>(&'q self, ns: &'q Namespace) -> (Read<'q>, Offered) {
-        let mut read = Read { ns, filter: None, sort: None, limit: None, fields: None };
+        let mut read = Read { ns, filter: None, sort: None, limit: None, distinct: None, fields: None };
         let mut offered = Offered { filter_stages: 0, sort_has_limit: false };
         if !self.optimize {
             return (read, offered);
@@ -171,7 +171,7 @@ impl Pipeline {
                 offered.sort_has_limit = limit.is_some();
             }
             Some(Kind::Limit(n)) => read.limit = Some(n),
-            _ => {}
+            _ => read.distinct = rest.first().and_then(|s| optimize::groups_by_alone(s.as_ref())),
         }
         (read, offered)
     }

@@ -318,7 +318,7 @@ fn collation_fits(query: Option<Doc<'_>>, index: Option<Doc<'_>>) -> bool {
 }
 
 /// How well an index answers, and the plan with it. `None` when it must not or need not be used.
-fn by_index(index: &Arc<Index>, want: &Want<'_>, root: &Node, forced: bool) -> Option<(u32, Plan)> {
+pub(super) fn by_index(index: &Arc<Index>, want: &Want<'_>, root: &Node, forced: bool) -> Option<(u32, Plan)> {
     let fits = collation_fits(want.collation, index.collation());
     if index.is_partial() && !implied(index, want.filter) {
         return None;

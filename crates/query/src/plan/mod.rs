@@ -5,11 +5,13 @@
 
 mod bounds;
 mod choose;
+mod distinct;
 mod read;
 mod union;
 
 pub use bounds::{Bound, FieldBounds, ValueRange};
 pub use choose::{Hint, Plan, Want, alternatives, choose};
+pub use distinct::{DistinctDocs, DistinctWalk, distinct_plan};
 pub use read::{PlanDocs, Walked, count_matches, each_match, walk_counted};
 
 use crate::stages::sort_pattern::SortPattern;

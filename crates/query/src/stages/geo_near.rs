@@ -166,7 +166,7 @@ impl Stage for GeoNear {
     fn open(self: Arc<Self>, _: Box<dyn Docs>, rt: &Rt<'_>) -> Result<Box<dyn Docs>> {
         let ns = super::listed::under_views(rt.host, self.ns.clone(), "$geoNear")?;
         let field = self.field(rt, &ns)?;
-        let read = Read { ns: &ns, filter: self.query.as_ref(), sort: None, limit: None, fields: None };
+        let read = Read { ns: &ns, filter: self.query.as_ref(), sort: None, limit: None, distinct: None, fields: None };
         let mut opened = rt.host.open(rt, &read)?;
         let (mut found, mut all, mut arena): (Vec<(f64, usize)>, Batch, Bump) = (Vec::new(), Batch::new(), Bump::new());
         drain(opened.docs.as_mut(), rt, |doc, _| {

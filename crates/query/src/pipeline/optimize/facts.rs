@@ -88,6 +88,18 @@ pub(crate) fn needs(stages: &[std::sync::Arc<dyn Stage>]) -> Names {
     None
 }
 
+/// The path a `$group` without accumulators groups by: it looks at no more than the values there.
+pub(crate) fn groups_by_alone(stage: &dyn Stage) -> Option<String> {
+    if !matches!(stage.kind(), Kind::Other) {
+        return None;
+    }
+    let shown = stage.describe();
+    let ("$group", Value::Document(spec)) = shown.doc().first()? else { return None };
+    let ("_id", Value::String(path)) = super::super::single_field(spec)? else { return None };
+    let path = path.strip_prefix('$').filter(|p| !p.starts_with('$'))?;
+    Some(path.to_owned())
+}
+
 /// The first component of a path.
 pub(super) fn first(path: &str) -> &str {
     path.split('.').next().unwrap_or(path)

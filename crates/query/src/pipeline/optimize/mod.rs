@@ -5,7 +5,7 @@ mod facts;
 mod rules;
 mod split;
 
-pub(crate) use facts::needs;
+pub(crate) use facts::{groups_by_alone, needs};
 
 use crate::stages::Stage;
 use operators::expr::ParseCx;
