@@ -16,7 +16,7 @@ use operators::expr::ParseCx;
 use query::explain::{self, Measured, Over, Shown, Source, Subject};
 use query::find::Find;
 use query::pipeline::{MatchFilter, ParseOptions, Pipeline, Rt};
-use query::plan::{Hint, Plan, Want, alternatives, each_match};
+use query::plan::{Hint, Plan, Want, alternatives, distinct_plan, each_match};
 use query::stages::sort_pattern::SortPattern;
 use std::sync::Arc;
 use store::Collection;
@@ -114,16 +114,19 @@ impl Asked<'_> {
         Subject { find: &self.find, projection: self.projection, plan, clustered, over }
     }
 
-    /// Plans that were looked at and not taken.
-    fn rejected(&self, plan: Option<&Plan>) -> Vec<Shown> {
-        let (Some(c), Some(plan)) = (&self.coll, plan) else { return Vec::new() };
-        let want = Want {
+    fn want(&self) -> Want<'_> {
+        Want {
             filter: Some(&self.find.filter),
             sort: self.find.sort.as_ref(),
             hint: self.find.hint.as_ref(),
             collation: self.find.collation.as_ref().map(DocBuf::doc),
-        };
-        let others = alternatives(c, &want, plan);
+        }
+    }
+
+    /// Plans that were looked at and not taken.
+    fn rejected(&self, plan: Option<&Plan>) -> Vec<Shown> {
+        let (Some(c), Some(plan)) = (&self.coll, plan) else { return Vec::new() };
+        let others = alternatives(c, &self.want(), plan);
         others.iter().map(|p| explain::tree(&self.subject(Some(p), Over::Find), &Measured::default())).collect()
     }
 
@@ -152,7 +155,7 @@ fn explain_read<'a>(cx: &mut Ctx<'a, '_>, name: &'a str, own: Value<'a>, inner: 
     let host = StoreHost::new(cx.service.arc()?, in_force.clone(), None);
     let rt = Rt::new(&env, &host);
     let own = own.as_str().unwrap_or_default();
-    let mut projection = Doc::EMPTY;
+    let (mut projection, mut key) = (Doc::EMPTY, None);
     let (find, on_view) = match name {
         "find" => {
             let args = FindArgs::of(own, &arguments(cx, name, FIND, inner)?)?;
@@ -166,6 +169,7 @@ fn explain_read<'a>(cx: &mut Ctx<'a, '_>, name: &'a str, own: Value<'a>, inner: 
         }
         _ => {
             let a = DistinctArgs::of(own, &arguments(cx, name, DISTINCT, inner)?)?;
+            key = Some(a.key);
             (plain_find(a.query, a.hint, &env, in_force)?, model::doc! { "0": { "$match": a.query } })
         }
     };
@@ -175,6 +179,13 @@ fn explain_read<'a>(cx: &mut Ctx<'a, '_>, name: &'a str, own: Value<'a>, inner: 
     }
     let asked = Asked { ns, coll, find, projection };
     let plan = asked.plan(&rt)?;
+    if let (Some(c), Some(chosen), Some(key)) = (&asked.coll, &plan, key)
+        && let Some(leap) = distinct_plan(c, &asked.want(), chosen, key)
+    {
+        let measured = if level == Level::Planner { None } else { Some(explain::measure_distinct(c, &leap, rt.env)?) };
+        asked.reply(cx, Some(&leap), Over::Distinct, measured.as_ref(), level);
+        return Ok(Outcome::Reply);
+    }
     let counts = name == "count";
     // The counter answers without a look at any document.
     let by_counter = counts && asked.find.filter.filter.is_always_true() && asked.find.hint.is_none();

@@ -72,6 +72,8 @@ fn reads_show_their_plan_and_what_it_did() {
         (json!({ "count": "c", "query": { "a": 3 } }), "COUNT COUNT_SCAN", 0, 4, 0),
         (json!({ "count": "c" }), "RECORD_STORE_FAST_COUNT", 0, 0, 0),
         (json!({ "distinct": "c", "key": "b", "query": { "a": 3 } }), "FETCH IXSCAN", 4, 4, 4),
+        (json!({ "distinct": "c", "key": "a" }), "DISTINCT_SCAN", 5, 20, 5),
+        (json!({ "distinct": "c", "key": "a", "query": { "a": { "$gt": 2 } } }), "DISTINCT_SCAN", 2, 8, 2),
         (json!({ "aggregate": "c", "pipeline": [{ "$match": { "a": 3 } }, { "$limit": 2 }], "cursor": {} }), "LIMIT FETCH IXSCAN", 2, 2, 2),
     ] {
         let (plan, e) = s.plan(command.clone());

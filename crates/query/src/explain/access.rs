@@ -2,7 +2,7 @@
 
 use super::{Figures, Shown, bounds, count, filter};
 use crate::pipeline::MatchFilter;
-use crate::plan::{Access, Plan, Walked, walk_counted};
+use crate::plan::{Access, DistinctWalk, Plan, Walked, walk_counted};
 use model::{DocBuf, Result};
 use operators::Env;
 use std::sync::Arc;
@@ -187,6 +187,29 @@ pub(super) fn index_scan(plan: &Plan, keys: u64, m: &Measured) -> Shown {
         "dupsDropped": count(keys.saturating_sub(m.walked.docs).min(dups))
     };
     Shown { stage: "IXSCAN", own, figures: figures(m.walked.docs, keys, m.ms), counted, ..Shown::default() }
+}
+
+/// A leap over an index from value to value, a document read for each.
+pub(super) fn distinct_scan(plan: &Plan, m: &Measured) -> Shown {
+    let mut scan = index_scan(plan, m.walked.keys, m);
+    scan.stage = "DISTINCT_SCAN";
+    scan.own.put("isShardFiltering", false).put("isFetching", true).put("isShardFilteringDistinctScanEnabled", false);
+    scan.counted = model::doc! { "keysExamined": count(m.walked.keys), "docsExamined": count(m.walked.docs) };
+    scan
+}
+
+/// Runs such a leap, counting.
+///
+/// # Errors
+/// Those of the store.
+pub fn measure_distinct(coll: &Arc<Collection>, plan: &Plan, env: &Env) -> Result<Measured> {
+    let mut m = Measured::default();
+    let Some(mut walk) = DistinctWalk::open(coll.clone(), plan) else { return Ok(m) };
+    while walk.next(env, &mut |_| Ok(true))? {
+        m.matched += 1;
+    }
+    m.walked = Walked { keys: walk.keys_examined(), docs: walk.docs, branches: Vec::new() };
+    Ok(m)
 }
 
 /// A count over an index alone.

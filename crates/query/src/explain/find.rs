@@ -12,6 +12,8 @@ pub enum Over {
     Find,
     /// They are counted.
     Count,
+    /// One for each value of an index's first field is read.
+    Distinct,
     /// They are changed: how many would be changed, and how many inserted.
     Update {
         /// Would be modified.
@@ -42,6 +44,9 @@ pub fn tree(s: &Subject<'_>, m: &Measured) -> Shown {
     let Some(plan) = s.plan else {
         return above(s, Shown { stage: "EOF", own: model::doc! { "type": "nonExistentNamespace" }, ..Shown::default() }, m);
     };
+    if let Over::Distinct = s.over {
+        return above(s, access::distinct_scan(plan, m), m);
+    }
     if let Over::Count = s.over {
         let all = s.find.filter.filter.is_always_true() && s.find.hint.is_none();
         if all {
@@ -78,7 +83,7 @@ fn above(s: &Subject<'_>, mut shown: Shown, m: &Measured) -> Shown {
             top.counted = model::doc! { "nWouldDelete": count(m.matched) };
             return top;
         }
-        Over::Find => {}
+        Over::Find | Over::Distinct => {}
     }
     let mut returned = m.matched;
     if let (Some(sort), false) = (&find.sort, s.plan.is_some_and(|p| p.sorted)) {

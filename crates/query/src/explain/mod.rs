@@ -7,7 +7,7 @@ mod filter;
 mod find;
 mod pipeline;
 
-pub use access::{Measured, measure};
+pub use access::{Measured, measure, measure_distinct};
 pub use filter::canonical;
 pub use find::{Over, Subject, query_planner, tree};
 pub use pipeline::{Source, aggregation, plain_prefix, put_stats};
