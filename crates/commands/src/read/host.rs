@@ -74,7 +74,7 @@ impl Host for StoreHost {
             return Ok(Opened { docs: Box::new(query::pipeline::NoDocs), filtered: false, sorted: false, limited: false });
         };
         let plan = choose(&coll, &self.want(read), rt.env.collate())?;
-        if let Some(field) = &read.distinct
+        if let Some(field) = read.distinct
             && let Some(plan) = distinct_plan(&coll, &self.want(read), &plan, field)
             && let Some(docs) = DistinctDocs::open(coll.clone(), &plan)
         {
@@ -83,8 +83,8 @@ impl Host for StoreHost {
         let sorted = plan.sorted && read.sort.is_some();
         let limit = read.limit.filter(|_| read.sort.is_none() || sorted);
         let mut docs = PlanDocs::new(coll, &plan, read.filter.cloned(), limit);
-        if let Some(fields) = &read.fields {
-            docs = docs.carrying(fields.clone());
+        if let Some(fields) = read.fields {
+            docs = docs.carrying(fields.to_vec());
         }
         Ok(Opened { docs: Box::new(docs), filtered: true, sorted, limited: limit.is_some() })
     }

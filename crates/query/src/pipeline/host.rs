@@ -32,10 +32,10 @@ pub struct Read<'q> {
     /// No more than this many are needed, after filter and sort.
     pub limit: Option<u64>,
     /// One document for each value at this path is enough; more do no harm.
-    pub distinct: Option<String>,
+    pub distinct: Option<&'q str>,
     /// Besides by the filter, only these top-level fields are looked at; `None` is all of them. A host that leaves the filter
     /// to the pipeline gives whole documents.
-    pub fields: Option<Vec<String>>,
+    pub fields: Option<&'q [String]>,
 }
 
 /// An open read, and which offers the host took.

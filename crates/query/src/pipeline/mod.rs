@@ -21,7 +21,7 @@ pub use place::Place;
 use crate::stages::{Kind, Stage};
 use model::{Namespace, Result, bail, code};
 use operators::expr::ParseCx;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A parsed, optimized pipeline. Cheap to clone; holds no data.
 #[derive(Clone)]
@@ -31,6 +31,16 @@ pub struct Pipeline {
     stages: Vec<Arc<dyn Stage>>,
     /// Leading stages may be offered to the host.
     optimize: bool,
+    /// What the host is told besides, found out once: a pipeline of `$lookup` is opened for every document.
+    needs: Arc<OnceLock<Needs>>,
+}
+
+/// What the stages behind the leading filter need of documents.
+struct Needs {
+    /// Only these top-level fields.
+    fields: Option<Vec<String>>,
+    /// Only one document for each value at this path.
+    distinct: Option<String>,
 }
 
 /// Deepest chain of views, and of pipelines inside pipelines.
@@ -39,18 +49,19 @@ const MAX_DEPTH: usize = 20;
 impl Pipeline {
     /// A pipeline of ready stages.
     pub(crate) fn from_stages(target: Target, stages: Vec<Arc<dyn Stage>>) -> Pipeline {
-        Pipeline { target, stages, optimize: true }
+        Pipeline { target, stages, optimize: true, needs: Arc::default() }
     }
 
     /// The stages one by one, nothing left to the host but reading.
     pub(crate) fn as_written(target: Target, stages: Vec<Arc<dyn Stage>>) -> Pipeline {
-        Pipeline { target, stages, optimize: false }
+        Pipeline { target, stages, optimize: false, needs: Arc::default() }
     }
 
     /// The first stage alone, and the others over documents of the caller.
     pub(crate) fn split_first(mut self) -> (Pipeline, Pipeline) {
         let rest = self.stages.split_off(self.stages.len().min(1));
-        let rest = Pipeline { target: self.target.clone(), stages: rest, optimize: self.optimize };
+        let rest = Pipeline { target: self.target.clone(), stages: rest, optimize: self.optimize, needs: Arc::default() };
+        self.needs = Arc::default();
         (self, rest)
     }
 
@@ -80,8 +91,8 @@ impl Pipeline {
     pub fn open(&self, rt: &Rt<'_>) -> Result<Box<dyn Docs>> {
         self.stages.iter().try_for_each(|s| s.check(rt))?;
         match self.below_views(rt)? {
-            None => self.open_whole(rt),
-            Some(whole) => whole.open_whole(rt),
+            (None, missing) => self.open_whole(rt, missing),
+            (Some(whole), missing) => whole.open_whole(rt, missing),
         }
     }
 
@@ -100,20 +111,21 @@ impl Pipeline {
         Ok(docs)
     }
 
-    /// With the pipelines of the views it reads before its own; `None` when it reads no view. Seen as one, filters behind a view
-    /// reach the collection below it.
+    /// With the pipelines of the views it reads before its own (`None` when it reads no view), and whether there is no collection
+    /// below. Seen as one, filters behind a view reach the collection.
     ///
     /// # Errors
     /// 165 ViewDepthLimitExceeded, and those of the views' stages.
-    fn below_views(&self, rt: &Rt<'_>) -> Result<Option<Pipeline>> {
+    fn below_views(&self, rt: &Rt<'_>) -> Result<(Option<Pipeline>, bool)> {
         let mut whole: Option<Pipeline> = None;
         for _ in 0..MAX_DEPTH {
             let top = whole.as_ref().unwrap_or(self);
-            let Target::Collection(ns) = &top.target else { return Ok(whole) };
-            if top.makes_documents() {
-                return Ok(whole);
-            }
-            let Resolved::View { on, pipeline } = rt.host.resolve(ns)? else { return Ok(whole) };
+            let Some(ns) = top.reads() else { return Ok((whole, false)) };
+            let (on, pipeline) = match rt.host.resolve(ns)? {
+                Resolved::View { on, pipeline } => (on, pipeline),
+                Resolved::Collection => return Ok((whole, false)),
+                Resolved::Missing => return Ok((whole, true)),
+            };
             let mut cx = ParseCx::new(rt.env);
             let options = ParseOptions { inside: Inside::View, optimize: false, ..ParseOptions::collection(on.clone()) };
             let mut below = Pipeline::parse(&mut cx, pipeline.doc().as_array(), &options)?;
@@ -122,22 +134,20 @@ impl Pipeline {
                 below.stages = optimize::optimize(below.stages, &mut cx);
             }
             below.optimize = self.optimize;
+            below.needs = Arc::default();
             whole = Some(below);
         }
         bail!(code::VIEW_DEPTH_LIMIT_EXCEEDED, "View depth exceeded maximum of {MAX_DEPTH} while resolving {:?}", self.target)
     }
 
     /// Opens source and stages, no view being left.
-    fn open_whole(&self, rt: &Rt<'_>) -> Result<Box<dyn Docs>> {
-        if self.makes_documents() {
+    fn open_whole(&self, rt: &Rt<'_>, missing: bool) -> Result<Box<dyn Docs>> {
+        if missing || self.makes_documents() {
             return self.open_rest(rt, Box::new(NoDocs), 0);
         }
         let Target::Collection(ns) = &self.target else {
             bail!(code::INVALID_NAMESPACE, "{{aggregate: 1}} is not valid for an empty pipeline or one whose first stage reads a collection");
         };
-        if matches!(rt.host.resolve(ns)?, Resolved::Missing) {
-            return self.open_rest(rt, Box::new(NoDocs), 0);
-        }
         let (read, stages) = self.offer(ns);
         let opened = rt.host.open(rt, &read)?;
         let mut taken = usize::from(opened.filtered && read.filter.is_some());
@@ -163,7 +173,12 @@ impl Pipeline {
             offered.filter_stages = 1;
             rest = rest.get(1..).unwrap_or(&[]);
         }
-        read.fields = optimize::needs(rest).map(|names| names.into_iter().collect());
+        let needs = self.needs.get_or_init(|| Needs {
+            fields: optimize::needs(rest).map(|names| names.into_iter().collect()),
+            distinct: rest.first().and_then(|s| optimize::groups_by_alone(s.as_ref())),
+        });
+        read.fields = needs.fields.as_deref();
+        read.distinct = needs.distinct.as_deref();
         match rest.first().map(|s| s.kind()) {
             Some(Kind::Sort { pattern, limit }) => {
                 read.sort = Some(pattern);
@@ -171,7 +186,7 @@ impl Pipeline {
                 offered.sort_has_limit = limit.is_some();
             }
             Some(Kind::Limit(n)) => read.limit = Some(n),
-            _ => read.distinct = rest.first().and_then(|s| optimize::groups_by_alone(s.as_ref())),
+            _ => {}
         }
         (read, offered)
     }
@@ -182,7 +197,7 @@ impl Pipeline {
     /// Those of the views' stages, and of checks that only the server can make.
     pub fn resolved(&self, rt: &Rt<'_>) -> Result<Pipeline> {
         self.stages.iter().try_for_each(|s| s.check(rt))?;
-        Ok(self.below_views(rt)?.unwrap_or_else(|| self.clone()))
+        Ok(self.below_views(rt)?.0.unwrap_or_else(|| self.clone()))
     }
 
     /// The collection it reads, unless its first stage makes documents itself.
@@ -201,7 +216,8 @@ impl Pipeline {
         let Some(leading) = self.stages.get(..n) else { return Ok((Box::new(NoDocs), 0)) };
         let mut docs: Box<dyn Docs> = Box::new(NoDocs);
         if self.reads().is_some() {
-            docs = Pipeline { target: self.target.clone(), stages: leading.to_vec(), optimize: self.optimize }.open_whole(rt)?;
+            let (target, stages) = (self.target.clone(), leading.to_vec());
+            docs = Pipeline { target, stages, optimize: self.optimize, needs: Arc::default() }.open(rt)?;
         }
         Ok((docs, n))
     }
