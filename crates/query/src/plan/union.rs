@@ -6,11 +6,10 @@ use super::choose::{Plan, Want, intervals, of_branch, sort_direction};
 use super::read::Walk;
 use super::Access;
 use crate::stages::sort_pattern::SortPattern;
-use model::{Collate, Doc, Result, Value};
+use model::{Collate, Doc, Result};
 use operators::Env;
 use operators::filter::Node;
 use rustc_hash::FxHashSet;
-use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use store::scan::EachRow;
@@ -105,6 +104,7 @@ struct Ahead {
     key: Vec<u8>,
     header: Header,
     doc: Vec<u8>,
+    /// Its key, whose bytes compare as the order does.
     order: Vec<u8>,
 }
 
@@ -168,7 +168,7 @@ impl UnionWalk {
             for b in self.branches.iter_mut().filter(|b| b.more && b.ahead.is_empty()) {
                 b.fill(coll, env, order)?;
             }
-            let Some(next) = least(&self.branches, order, env.collate()) else { return Ok(false) };
+            let Some(next) = least(&self.branches) else { return Ok(false) };
             let Some(row) = self.branches.get_mut(next).and_then(|b| b.ahead.pop_front()) else { return Ok(false) };
             if self.seen.as_mut().is_some_and(|s| !s.insert(row.key.clone())) {
                 continue;
@@ -214,15 +214,8 @@ impl Branch {
     }
 }
 
-/// The branch whose next row comes first.
-fn least(branches: &[Branch], order: &SortPattern, collate: Option<&dyn Collate>) -> Option<usize> {
-    let mut best: Option<(usize, SmallVec<[Value<'_>; 4]>)> = None;
-    for (i, b) in branches.iter().enumerate() {
-        let Some(row) = b.ahead.front() else { continue };
-        let key: SmallVec<[Value<'_>; 4]> = Doc::new(&row.order).unwrap_or(Doc::EMPTY).iter().map(|(_, v)| v).collect();
-        if best.as_ref().is_none_or(|(_, least)| order.compare(&key, least, collate).is_lt()) {
-            best = Some((i, key));
-        }
-    }
-    best.map(|(i, _)| i)
+/// The branch whose next row comes first; of equal ones the first.
+fn least(branches: &[Branch]) -> Option<usize> {
+    let heads = branches.iter().enumerate().filter_map(|(i, b)| Some((i, &b.ahead.front()?.order)));
+    heads.min_by(|(_, a), (_, b)| a.cmp(b)).map(|(i, _)| i)
 }
