@@ -36,6 +36,8 @@ pub struct Config {
     pub connections_max: u32,
     /// Lines shown by `getLog: "startupWarnings"`.
     pub startup_warnings: Vec<String>,
+    /// Aggregations run as written when false. For tests that compare; no option sets it.
+    pub optimize_pipelines: bool,
 }
 
 impl Default for Config {
@@ -48,6 +50,7 @@ impl Default for Config {
             compressors: vec!["zstd", "zlib", "snappy"],
             connections_max: 65536,
             startup_warnings: Vec::new(),
+            optimize_pipelines: true,
         }
     }
 }

@@ -31,6 +31,9 @@ pub struct Row<'a> {
 /// Called for each row; false stops after it.
 pub type EachRow<'f> = dyn FnMut(Row<'_>) -> bool + 'f;
 
+/// Called for each entry with its components (and what follows them), and the encoded id; false stops after it.
+pub type EachEntry<'f> = dyn FnMut(&[u8], &[u8]) -> bool + 'f;
+
 /// A walk over all documents.
 pub struct Scan {
     coll: Arc<Collection>,
@@ -97,6 +100,7 @@ impl Collection {
             seen: dedupe.then(FxHashSet::default),
             fetch: 4,
             rows: RowBatch::new(),
+            examined: 0,
         }
     }
 }
@@ -283,6 +287,7 @@ pub struct IndexScan {
     seen: Option<FxHashSet<Vec<u8>>>,
     fetch: usize,
     rows: RowBatch,
+    examined: u64,
 }
 
 impl IndexScan {
@@ -320,6 +325,7 @@ impl IndexScan {
             let mut docs = Rows::default();
             fetch(snapshot.as_ref(), &wanted, &mut docs)?;
             for ((key, value), (entry, _)) in wanted.iter().zip(docs.iter()).zip(self.rows.iter()) {
+                self.examined += 1;
                 let last = self.last.get_or_insert_default();
                 last.clear();
                 last.extend_from_slice(entry);
@@ -351,9 +357,89 @@ impl IndexScan {
         if self.coll.is_dropped() { Err(self.coll.gone()) } else { Ok(false) }
     }
 
+    /// Shows up to `max` entries in index order without reading documents, one for each document.
+    ///
+    /// # Output
+    /// False when there are no more.
+    ///
+    /// # Errors
+    /// As [`Scan::visit`].
+    pub fn visit_entries(&mut self, max: usize, f: &mut EachEntry<'_>) -> Result<bool> {
+        let mut shown = 0;
+        while shown < max {
+            if self.coll.is_dropped() {
+                return Err(self.coll.gone());
+            }
+            if self.at >= self.intervals.len() {
+                return Ok(false);
+            }
+            if self.open.is_none() {
+                self.open()?;
+            }
+            let Some((_, cursor)) = self.open.as_mut() else { return Ok(false) };
+            let unique = self.index.is_unique();
+            let (mut stopped, mut damaged) = (false, false);
+            let (last, seen, examined) = (&mut self.last, &mut self.seen, &mut self.examined);
+            let more = cursor
+                .visit(max - shown, &mut |entry, value| {
+                    *examined += 1;
+                    let last = last.get_or_insert_default();
+                    last.clear();
+                    last.extend_from_slice(entry);
+                    let Some(id) = (if unique { Some(value) } else { keys::id_of_tail(entry) }) else {
+                        damaged = true;
+                        return false;
+                    };
+                    if seen.as_mut().is_some_and(|s| !s.insert(id.to_vec())) {
+                        return true;
+                    }
+                    shown += 1;
+                    stopped = !f(entry.get(4..).unwrap_or(&[]), id);
+                    !stopped
+                })
+                .map_err(error::storage)?;
+            if damaged {
+                return Err(error::corrupt(&format!("an entry of index {}", self.index.name())));
+            }
+            if stopped {
+                return Ok(true);
+            }
+            if !more {
+                self.open = None;
+                self.last = None;
+                self.at += 1;
+            }
+        }
+        Ok(self.at < self.intervals.len())
+    }
+
+    /// Goes on behind every entry of the current interval that begins with these components.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub fn skip_beyond(&mut self, components: &[u8]) -> Result<()> {
+        let Some(interval) = self.intervals.get_mut(self.at) else { return Ok(()) };
+        self.last = None;
+        self.open = None;
+        if self.reverse {
+            interval.upper = [components, &[keys::BEFORE]].concat();
+        } else {
+            interval.lower = [components, &[keys::AFTER]].concat();
+        }
+        if interval.lower >= interval.upper {
+            self.at += 1;
+        }
+        Ok(())
+    }
+
     /// Lets go of the engine; see [`Scan::pause`].
     pub fn pause(&mut self) {
         self.open = None;
+    }
+
+    /// Entries looked at so far.
+    pub fn keys_examined(&self) -> u64 {
+        self.examined
     }
 
     /// The index walked.

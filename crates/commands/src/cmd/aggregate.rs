@@ -66,13 +66,14 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         crate::api::check_pipeline(args.pipeline)?;
     }
     check_read_concern(cx, args.pipeline)?;
-    let (ns, options) = match args.coll {
+    let (ns, mut options) = match args.coll {
         Some(coll) => {
             let ns = Namespace::new(cx.db, coll)?;
             (ns.to_string(), ParseOptions::collection(ns))
         }
         None => (format!("{}.$cmd.aggregate", cx.db), ParseOptions::database(cx.db)),
     };
+    options.optimize = cx.service.config.optimize_pipelines;
     let coll = match &options.target {
         Target::Collection(ns) => cx.service.store.collection(ns)?,
         Target::Database(_) => None,
@@ -90,11 +91,8 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let allow_disk_use = args.allow_disk_use.unwrap_or(true);
     let rt = Rt { env: &env, host: &host, vars: None, allow_disk_use };
     if args.explain {
-        let stages = pipeline.explain(&rt)?;
-        super::explain::reply(cx, |w| {
-            w.put("explainVersion", "1").put("stages", stages.doc().as_array());
-        });
-        return Ok(Outcome::Reply);
+        let hint = Hint::parse(args.hint.unwrap_or_default())?;
+        return super::explain::aggregation(cx, &pipeline, hint, &rt, super::explain::Level::Planner);
     }
     let docs = pipeline.open(&rt)?;
     // A pipeline that writes runs to its end whatever the batch size.

@@ -55,7 +55,7 @@ pub(crate) fn idle_cursors(service: &Service) -> Vec<DocBuf> {
         DocBuf::build(|w| {
             w.put("type", "idleCursor").put("host", &service.config.host).put("ns", c.ns.as_str());
             if let Some(lsid) = &c.lsid {
-                w.doc("lsid").put("id", Binary { subtype: 4, bytes: lsid });
+                w.doc("lsid").put("id", Binary { subtype: 4, bytes: lsid }).put("uid", Binary { subtype: 0, bytes: generic::NO_USER });
             }
             let mut cursor = w.doc("cursor");
             cursor.put("cursorId", id).put("createdDate", Value::Date(c.opened_ms)).put("lastAccessDate", Value::Date(c.last_use_ms));
@@ -91,7 +91,7 @@ fn describe(service: &Service, conn: &ConnectionInfo) -> DocBuf {
         w.put("threaded", true);
         w.put("opid", op.opid);
         if let Some(id) = &op.lsid {
-            let uid = Binary { subtype: 0, bytes: crate::generic::NO_USER };
+            let uid = Binary { subtype: 0, bytes: generic::NO_USER };
             w.doc("lsid").put("id", Binary { subtype: 4, bytes: id }).put("uid", uid);
         }
         w.put("secs_running", running_us / 1_000_000);

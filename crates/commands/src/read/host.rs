@@ -8,7 +8,7 @@ use operators::expr::ParseCx;
 use query::pipeline::{
     Docs, GeoIndex, Host, MatchFilter, MergeWrite, NotMatched, OnMatch, Opened, OutTarget, OutWriter, Read, Resolved, Rt,
 };
-use query::plan::{Access, PlanDocs, Want, choose, each_match};
+use query::plan::{DistinctDocs, PlanDocs, distinct_plan, Want, choose, each_match};
 use std::sync::Arc;
 use store::{Change, Collection};
 
@@ -72,28 +72,51 @@ impl Host for StoreHost {
 
     fn open(&self, rt: &Rt<'_>, read: &Read<'_>) -> Result<Opened> {
         let Some(coll) = self.service.store.collection(read.ns)? else {
-            return Ok(Opened { docs: Box::new(query::pipeline::NoDocs), filtered: false, sorted: false });
+            return Ok(Opened { docs: Box::new(query::pipeline::NoDocs), filtered: false, sorted: false, limited: false });
         };
         let plan = choose(&coll, &self.want(read), rt.env.collate())?;
+        if let Some(field) = read.distinct
+            && let Some(plan) = distinct_plan(&coll, &self.want(read), &plan, field)
+            && let Some(docs) = DistinctDocs::open(coll.clone(), &plan)
+        {
+            return Ok(Opened { docs: Box::new(docs), filtered: true, sorted: false, limited: false });
+        }
         let sorted = plan.sorted && read.sort.is_some();
         let limit = read.limit.filter(|_| read.sort.is_none() || sorted);
-        let docs = PlanDocs::new(coll, &plan, read.filter.cloned(), limit);
-        Ok(Opened { docs: Box::new(docs), filtered: true, sorted })
+        let mut docs = PlanDocs::new(coll, &plan, read.filter.cloned(), limit);
+        if let Some(fields) = read.fields {
+            docs = docs.carrying(fields.to_vec());
+        }
+        Ok(Opened { docs: Box::new(docs), filtered: true, sorted, limited: limit.is_some() })
     }
 
     fn can_look_up(&self, ns: &Namespace, field: &FieldPath) -> bool {
-        let Ok(Some(c)) = self.service.store.collection(ns) else { return false };
-        !c.is_view()
-            && (field.as_str() == "_id"
-                || c.indexes().iter().any(|i| {
-                    i.is_ready()
-                        && i.is_keyed()
-                        && !i.is_hidden()
-                        && !i.is_partial()
-                        && !i.is_sparse()
-                        && i.collation().is_none()
-                        && i.fields().first().is_some_and(|f| f.path == *field)
-                }))
+        self.look_up_index(ns, field).is_some()
+    }
+
+    fn look_up_index(&self, ns: &Namespace, field: &FieldPath) -> Option<String> {
+        let c = self.service.store.collection(ns).ok()??;
+        if c.is_view() {
+            return None;
+        }
+        if field.as_str() == "_id" {
+            return Some("_id_".to_owned());
+        }
+        let indexes = c.indexes();
+        let fits = |i: &&Arc<store::Index>| {
+            i.is_ready()
+                && i.is_keyed()
+                && !i.is_hidden()
+                && !i.is_partial()
+                && !i.is_sparse()
+                && i.collation().is_none()
+                && i.fields().first().is_some_and(|f| f.path == *field)
+        };
+        indexes.iter().find(fits).map(|i| i.name().to_owned())
+    }
+
+    fn collation(&self) -> Option<DocBuf> {
+        self.collation.clone()
     }
 
     fn look_up(&self, rt: &Rt<'_>, ns: &Namespace, field: &FieldPath, values: &[Value<'_>]) -> Result<Box<dyn Docs>> {
@@ -243,20 +266,6 @@ impl Host for StoreHost {
 
     fn list(&self, stage: &str, db: &str, spec: Doc<'_>) -> Result<Vec<DocBuf>> {
         super::lists::list(&self.service, stage, db, spec)
-    }
-
-    fn explain(&self, rt: &Rt<'_>, read: &Read<'_>) -> Result<DocBuf> {
-        let Some(coll) = self.service.store.collection(read.ns)? else { return Ok(model::doc! { "stage": "EOF" }) };
-        let plan = choose(&coll, &self.want(read), rt.env.collate())?;
-        let empty = matches!(plan.access, Access::Nothing);
-        let winning = query::plan::explain(&plan, read.filter.map(Arc::as_ref));
-        Ok(model::doc! {
-            "queryPlanner": {
-                "namespace": read.ns.to_string().as_str(), "parsedQuery": read.filter.map_or(Doc::EMPTY, |f| f.spec.doc()),
-                "indexFilterSet": false, "planCacheShapeHash": Value::Missing,
-                "optimizedPipeline": !empty, "winningPlan": &winning, "rejectedPlans": []
-            }
-        })
     }
 
     fn spill_file(&self) -> Result<std::fs::File> {

@@ -2,7 +2,9 @@
 
 mod aggregation;
 mod behaviour;
+mod explain;
 mod golden;
 mod judge;
+mod metamorphic;
 mod out;
 mod protocol;

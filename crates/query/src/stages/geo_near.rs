@@ -206,7 +206,7 @@ impl Stage for GeoNear {
         let ns = super::listed::under_views(rt.host, self.ns.clone(), "$geoNear")?;
         let origin = self.origin(rt)?;
         let field = self.field(rt, &ns, origin)?;
-        let read = Read { ns: &ns, filter: self.query.as_ref(), sort: None, limit: None };
+        let read = Read { ns: &ns, filter: self.query.as_ref(), sort: None, limit: None, distinct: None, fields: None };
         let mut opened = rt.host.open(rt, &read)?;
         let (mut found, mut all, mut arena): (Vec<(f64, usize)>, Batch, Bump) = (Vec::new(), Batch::new(), Bump::new());
         drain(opened.docs.as_mut(), rt, |doc, _| {

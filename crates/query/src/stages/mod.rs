@@ -29,7 +29,7 @@ mod list_cluster_catalog;
 mod list_sessions;
 mod listed;
 mod lookup;
-mod matching;
+pub(crate) mod matching;
 mod merge;
 mod out;
 pub mod path;
