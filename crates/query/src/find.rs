@@ -25,6 +25,8 @@ pub struct Find {
     pub projection: Option<Projection>,
     /// How to read.
     pub hint: Option<Hint>,
+    /// The end of the collection is waited at.
+    pub tail: bool,
     /// Collation as the client wrote it.
     pub collation: Option<DocBuf>,
 }
@@ -49,6 +51,13 @@ impl Find {
     /// # Errors
     /// Those of the planner.
     pub fn open(self: &Arc<Self>, coll: Arc<Collection>, rt: &Rt<'_>) -> Result<Box<dyn Docs>> {
+        if self.tail {
+            // Only the collection itself has an end where new documents come in; other hints count for nothing.
+            let reverse = matches!(self.hint, Some(Hint::Natural { reverse: true }));
+            let wanted = self.limit.map(|n| n.saturating_add(self.skip));
+            let source = PlanDocs::tail(coll, reverse, Some(self.filter.clone()), wanted);
+            return Ok(self.above(Box::new(source), true));
+        }
         let plan = self.plan(&coll, rt)?;
         let sorted = plan.sorted || self.sort.is_none();
         let wanted = self.limit.map(|n| n.saturating_add(self.skip));
@@ -61,14 +70,18 @@ impl Find {
             true => Box::new(near::NearDocs::new(Box::new(source), self.filter.clone())),
             false => Box::new(source),
         };
-        Ok(Box::new(FindDocs {
+        Ok(self.above(source, sorted))
+    }
+
+    fn above(self: &Arc<Self>, source: Box<dyn Docs>, sorted: bool) -> Box<dyn Docs> {
+        Box::new(FindDocs {
             find: self.clone(),
             source,
             sort: (!sorted).then_some(None),
             skip: self.skip,
             left: self.limit.unwrap_or(u64::MAX),
             scratch: Batch::new(),
-        }))
+        })
     }
 }
 
@@ -104,6 +117,7 @@ impl Docs for FindDocs {
         }
         let mut raw = std::mem::take(&mut self.scratch);
         let projected = self.find.projection.is_some();
+        raw.want(out.wanted());
         let target = if projected { &mut raw } else { &mut *out };
         target.clear();
         let more = self.pull(rt, target)?;

@@ -250,16 +250,13 @@ impl Store {
 
     fn drop_open(&self, c: &Arc<Collection>, batch: &mut Batch) -> Result<()> {
         // Writers inside finish first, later ones are told it is gone.
-        let mut state = c.state.write();
-        state.dropped = true;
-        let indexes = state.indexes.clone();
-        drop(state);
+        let indexes = c.set_dropped(true);
         batch.delete(Table::Meta, &meta::catalog(c.ns().db(), c.ns().coll()));
         batch.delete(Table::Meta, &meta::counter(c.ident));
         batch.delete(Table::Meta, &meta::unordered(c.ident));
         if let Err(e) = self.shared.engine.apply(batch, Durability::Buffered) {
             // Nothing was dropped, so the handle stays good.
-            c.state.write().dropped = false;
+            c.set_dropped(false);
             return Err(error::storage(e));
         }
         self.handles.write().remove(c.ns());
@@ -269,6 +266,9 @@ impl Store {
         for i in indexes.iter() {
             // A multikey index may have many more entries than documents.
             self.shared.drop_ident(Table::Idx, i.ident(), if i.is_multikey() { u64::MAX } else { c.count() })?;
+        }
+        if c.is_capped() {
+            self.shared.drop_ident(Table::Idx, c.ident, c.count())?;
         }
         self.shared.drop_ident(Table::Doc, c.ident, c.count())
     }
@@ -286,10 +286,8 @@ impl Store {
         if target.is_some() && !drop_target {
             return Err(MongoError::new(code::NAMESPACE_EXISTS, "target namespace exists"));
         }
-        let mut state = c.state.write();
-        state.dropped = true;
-        let row = c.row(&state.options, &state.indexes);
-        drop(state);
+        let indexes = c.set_dropped(true);
+        let row = c.row(&c.options(), &indexes);
         self.handles.write().remove(from);
         let mut batch = Batch::new();
         batch.delete(Table::Meta, &meta::catalog(from.db(), from.coll()));
@@ -298,10 +296,7 @@ impl Store {
                 let mut gone = Batch::new();
                 batch.put(Table::Meta, &meta::catalog(to.db(), to.coll()), row.encode().as_bytes());
                 // The row of the target is replaced, not deleted; only its data has to go.
-                let mut state = t.state.write();
-                state.dropped = true;
-                let indexes = state.indexes.clone();
-                drop(state);
+                let indexes = t.set_dropped(true);
                 gone.delete(Table::Meta, &meta::counter(t.ident));
                 gone.delete(Table::Meta, &meta::unordered(t.ident));
                 batch.append(&gone);
@@ -309,6 +304,9 @@ impl Store {
                 self.handles.write().remove(to);
                 for i in indexes.iter() {
                     self.shared.drop_ident(Table::Idx, i.ident(), u64::MAX)?;
+                }
+                if t.is_capped() {
+                    self.shared.drop_ident(Table::Idx, t.ident, t.count())?;
                 }
                 if !t.is_view() {
                     self.shared.drop_ident(Table::Doc, t.ident, t.count())?;

@@ -19,7 +19,7 @@ pub(crate) static COMMANDS: &[Command] = &[Command {
     ..super::command(
         "aggregate",
         "documents that go through a pipeline",
-        flag::API_V1 | flag::READ_CONCERN | flag::WRITE_CONCERN | flag::LONG,
+        flag::API_V1 | flag::READ_CONCERN | flag::WRITE_CONCERN | flag::LONG | flag::ENDS_WITH_CLIENT,
         AGGREGATE,
         run,
     )
@@ -62,9 +62,10 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         });
         return Ok(Outcome::Reply);
     }
-    let docs = pipeline.open(&rt)?;
-    // A pipeline that writes runs to its end whatever the batch size.
+    // A pipeline that writes runs to its end whatever the batch size, and whether or not somebody waits for it.
     let writes = pipeline.writes();
+    cx.interrupt.ends_with_client(!writes);
+    let docs = pipeline.open(&rt)?;
     let batch = if writes { None } else { Some(args.batch_size.unwrap_or(FIRST_BATCH_DOCUMENTS)) };
     let cursor = QueryCursor::new(docs, env, host, allow_disk_use);
     let info = CursorInfo { ns, ..cx.cursor_info() };

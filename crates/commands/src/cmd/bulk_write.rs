@@ -96,7 +96,7 @@ fn insert(cx: &Ctx<'_, '_>, ns: &Namespace, d: Doc<'_>, bypass: bool) -> Result<
         v.check(d.doc())?;
     }
     let done = coll.insert(&[d.doc()], true)?;
-    super::capped::enforce(&coll)?;
+    super::capped::inserted(cx.service, &coll)?;
     match done.errors.into_iter().next() {
         Some((_, e)) => Err(e),
         None => Ok(Done { matched: 1, pos: done.pos, ..Done::default() }),

@@ -102,6 +102,7 @@ fn plain_find(filter: Doc<'_>, hint: Option<Value<'_>>, env: &Env, collation: Op
         limit: None,
         projection: None,
         hint: Hint::parse(hint.unwrap_or_default())?,
+        tail: false,
         collation,
     })
 }

@@ -56,7 +56,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     }
     let docs: Vec<Doc<'_>> = ready.iter().map(|(_, d)| Doc::from_prefix(d)).collect();
     let done = coll.insert(&docs, ordered)?;
-    super::capped::enforce(&coll)?;
+    super::capped::inserted(cx.service, &coll)?;
     let stopped = ordered && !done.errors.is_empty();
     if stopped {
         errors.clear();

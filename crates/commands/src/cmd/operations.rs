@@ -7,7 +7,6 @@ use crate::registry::{Command, flag};
 use crate::request::Outcome;
 use crate::service::{ConnectionInfo, Service};
 use model::{Binary, Doc, DocBuf, Result, Tag, Value, bail, code};
-use std::sync::atomic::Ordering;
 
 pub(crate) static COMMANDS: &[Command] = &[
     command(
@@ -73,7 +72,7 @@ fn describe(service: &Service, conn: &ConnectionInfo) -> DocBuf {
         }
         w.put("numYields", 0i32);
         w.put("waitingForLock", false);
-        w.put("killPending", op.killed.load(Ordering::Relaxed));
+        w.put("killPending", op.interrupt.is_killed());
     })
 }
 
@@ -91,7 +90,7 @@ fn kill_op(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let Ok(op) = i32::try_from(op) else { bail!(26_823, "invalid op : {op}, an operation number has 32 bits") };
     for conn in cx.service.connections() {
         if let Some(running) = conn.op.lock().as_ref().filter(|r| r.opid == op) {
-            running.killed.store(true, Ordering::Release);
+            running.interrupt.kill(crate::interrupt::interrupted());
         }
     }
     cx.reply.put("info", "attempting to kill op");

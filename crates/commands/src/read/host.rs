@@ -217,7 +217,7 @@ impl Host for StoreHost {
                 valid(doc.doc())?;
                 match coll.insert(&[doc.doc()], true)?.errors.pop() {
                     Some((_, e)) => Err(e),
-                    None => Ok(()),
+                    None => crate::cmd::capped::inserted(&self.service, &coll),
                 }
             }
         }

@@ -124,6 +124,13 @@ impl PlanDocs {
     }
 }
 
+impl PlanDocs {
+    /// A walk over a capped collection that goes on after its end, at later pulls, with what has come in since.
+    pub fn tail(coll: Arc<Collection>, reverse: bool, filter: Option<Arc<MatchFilter>>, limit: Option<u64>) -> PlanDocs {
+        PlanDocs { walk: Walk::Scan(coll.tail(reverse)), coll, filter, left: limit.unwrap_or(u64::MAX), target: 32 }
+    }
+}
+
 impl Docs for PlanDocs {
     fn next_batch(&mut self, rt: &Rt<'_>, out: &mut Batch) -> Result<bool> {
         if self.left == 0 {
