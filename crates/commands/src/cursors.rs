@@ -72,8 +72,8 @@ pub struct CursorInfo {
     pub tails: Option<[u8; 16]>,
     /// What is left of the `maxTimeMS` of its command, microseconds.
     pub left_us: Option<u64>,
-    /// Operation that uses it now or used it last.
-    pub opid: i32,
+    /// An operation uses it now; set in [`Cursors::list`] only.
+    pub in_use: bool,
     /// Batches returned so far.
     pub batches: i64,
     /// Documents returned so far.
@@ -279,7 +279,8 @@ impl Cursors {
 
     /// Ids and facts of all open cursors.
     pub fn list(&self) -> Vec<(i64, CursorInfo)> {
-        self.slots.lock().iter().filter(|(_, s)| !matches!(s, Slot::Dead(..))).map(|(id, s)| (*id, s.info().clone())).collect()
+        let shown = |s: &Slot| CursorInfo { in_use: matches!(s, Slot::InUse { .. }), ..s.info().clone() };
+        self.slots.lock().iter().filter(|(_, s)| !matches!(s, Slot::Dead(..))).map(|(id, s)| (*id, shown(s))).collect()
     }
 }
 

@@ -124,6 +124,19 @@ impl Interrupt {
     }
 }
 
+/// True for errors that end a whole command, also one of many writes.
+pub(crate) fn is_interruption(e: &MongoError) -> bool {
+    matches!(
+        e.code(),
+        code::MAX_TIME_MS_EXPIRED
+            | code::INTERRUPTED
+            | code::INTERRUPTED_AT_SHUTDOWN
+            | code::INTERRUPTED_DUE_TO_REPL_STATE_CHANGE
+            | code::CURSOR_KILLED
+            | code::CLIENT_DISCONNECT
+    )
+}
+
 /// 11601, as `killOp` and the end of a session cause it.
 pub(crate) fn interrupted() -> MongoError {
     MongoError::new(code::INTERRUPTED, "operation was interrupted")

@@ -3,7 +3,7 @@
 //! Promises: a document never becomes visible after one that was inserted later, so a reader at the end misses none; a reader
 //! whose place was deleted is told. Must not know: who waits for new documents.
 //!
-//! The order is kept beside the documents, which lie by `_id`: table `Idx`, key `ident insert_seq`, value the encoded id.
+//! The order is kept beside the documents, which lie by `_id`: table `Cap`, key `ident insert_seq`, value the encoded id.
 
 use crate::collection::Collection;
 use crate::error;
@@ -57,7 +57,7 @@ impl Collection {
             let mut batch = Batch::new();
             let each = &mut |key: &[u8], value: &[u8]| {
                 if let (Some((h, _)), Some(id)) = (record::read(value), key.get(4..)) {
-                    batch.put(Table::Idx, &order_key(self.ident, h.insert_seq), id);
+                    batch.put(Table::Cap, &order_key(self.ident, h.insert_seq), id);
                 }
                 true
             };
@@ -82,7 +82,7 @@ impl Collection {
         let end = end.map(|e| order_key(self.ident, e));
         let range = KeyRange { lower: &lower, upper: end.as_ref().map_or(&all[..], |e| &e[..]) };
         let opts = CursorOpts { reverse, ..CursorOpts::default() };
-        self.shared.engine.cursor(Table::Idx, range, opts).map_err(error::storage)
+        self.shared.engine.cursor(Table::Cap, range, opts).map_err(error::storage)
     }
 
     /// Deletes the oldest documents of a capped collection until no more than `bytes` and `docs` are left. The newest one
@@ -183,7 +183,7 @@ impl OrderWalk {
         let Some(last) = self.last else {
             return coll.order_cursor(coll.capped.oldest.load(Ordering::Acquire), None, self.reverse);
         };
-        if !coll.exists(Table::Idx, &order_key(coll.ident, last))? {
+        if !coll.exists(Table::Cap, &order_key(coll.ident, last))? {
             return Err(MongoError::new(
                 code::CAPPED_POSITION_LOST,
                 format!("CollectionScan died due to position in capped collection being deleted. Last seen record id: RecordId({last})"),

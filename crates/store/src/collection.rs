@@ -200,6 +200,17 @@ impl Collection {
         Ok(state)
     }
 
+    /// For readers: an error once the collection is gone, when what is found missing may be the drop's doing.
+    ///
+    /// # Errors
+    /// 175 QueryPlanKilled.
+    ///
+    /// # Cost
+    /// One load.
+    pub fn check_alive(&self) -> Result<()> {
+        if self.is_dropped() { Err(self.gone()) } else { Ok(()) }
+    }
+
     pub(crate) fn gone(&self) -> model::MongoError {
         model::MongoError::new(model::code::QUERY_PLAN_KILLED, format!("collection dropped or renamed: {}", self.ns))
     }

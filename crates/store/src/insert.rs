@@ -165,7 +165,7 @@ impl Collection {
             record::write(&mut s.value, record::Header { insert_seq: first_seq + n as u64, version: 0 }, doc.as_bytes());
             s.batch.put(Table::Doc, key, &s.value);
             if state.capped {
-                s.batch.put(Table::Idx, &capped::order_key(self.ident, first_seq + n as u64), &key[4..]);
+                s.batch.put(Table::Cap, &capped::order_key(self.ident, first_seq + n as u64), &key[4..]);
             }
             for (index, set) in indexes.iter().zip(sets) {
                 put_entries(&mut s.batch, index, set.iter(), &key[4..], &mut s.entry);

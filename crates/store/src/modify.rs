@@ -165,7 +165,7 @@ impl Collection {
                 None => {
                     s.batch.delete(Table::Doc, key);
                     if state.capped {
-                        s.batch.delete(Table::Idx, &capped::order_key(self.ident, header.insert_seq));
+                        s.batch.delete(Table::Cap, &capped::order_key(self.ident, header.insert_seq));
                     }
                     (-1, -(old.len_bytes() as i64))
                 }

@@ -128,12 +128,10 @@ impl Scan {
         if self.done {
             return Ok(false);
         }
-        if self.coll.is_dropped() {
-            return Err(self.coll.gone());
-        }
+        self.coll.check_alive()?;
         let walked = self.walk(max, f);
         // A drop does not wait for readers: what they found missing or damaged, and an end they came to, may be its doing.
-        if self.coll.is_dropped() { Err(self.coll.gone()) } else { walked }
+        self.coll.check_alive().and(walked)
     }
 
     fn walk(&mut self, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
@@ -308,15 +306,13 @@ impl IndexScan {
     /// As [`Scan::visit`].
     pub fn visit(&mut self, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
         let walked = self.walk(max, f);
-        if self.coll.is_dropped() { Err(self.coll.gone()) } else { walked }
+        self.coll.check_alive().and(walked)
     }
 
     fn walk(&mut self, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
         let mut shown = 0;
         while shown < max {
-            if self.coll.is_dropped() {
-                return Err(self.coll.gone());
-            }
+            self.coll.check_alive()?;
             if self.at >= self.intervals.len() {
                 return Ok(false);
             }

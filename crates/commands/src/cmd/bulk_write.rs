@@ -8,6 +8,7 @@ use crate::cursors::{BatchLimit, CursorInfo};
 use crate::exec::write::{Done, collection};
 use crate::listing::Listing;
 use crate::read::{CollationArg, environment};
+use crate::interrupt::is_interruption;
 use crate::registry::{Command, OpClass, flag};
 use crate::request::Outcome;
 use crate::write::{self, FLAGS, Validator, with_id};
@@ -37,6 +38,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let mut env = environment(cx, &CollationArg::Default(None))?;
     let (mut totals, mut results, mut pos) = (Totals::default(), Vec::new(), CommitPos::default());
     for (i, op) in a.ops.iter().enumerate() {
+        cx.interrupt.check()?;
         match one(cx, &mut env, &a, op) {
             Ok(done) => {
                 pos = pos.max(done.pos);
@@ -45,6 +47,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                     results.push(result);
                 }
             }
+            Err(e) if is_interruption(&e) => return Err(e),
             Err(e) => {
                 totals.errors += 1;
                 results.push(failure(op, i, &e));

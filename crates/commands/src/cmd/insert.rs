@@ -55,6 +55,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         }
     }
     let docs: Vec<Doc<'_>> = ready.iter().map(|(_, d)| Doc::from_prefix(d)).collect();
+    cx.interrupt.check()?;
     let done = coll.insert(&docs, ordered)?;
     super::capped::inserted(cx.service, &coll)?;
     let stopped = ordered && !done.errors.is_empty();

@@ -257,7 +257,11 @@ impl Host for StoreHost {
 
     fn list(&self, stage: &str, _db: &str, spec: Doc<'_>) -> Result<Vec<DocBuf>> {
         match stage {
-            "$currentOp" => Ok(crate::cmd::operations::list(&self.service, spec.field("idleConnections").truthy())),
+            "$currentOp" => Ok(crate::cmd::operations::list(
+                &self.service,
+                spec.field("idleConnections").truthy(),
+                spec.field("idleCursors").truthy(),
+            )),
             "$listSessions" | "$listLocalSessions" => Ok(self
                 .service
                 .state

@@ -55,7 +55,7 @@ impl Walk {
                         break;
                     }
                 }
-                Ok(!ids.is_empty())
+                coll.check_alive().map(|()| !ids.is_empty())
             }
         }
     }
@@ -88,7 +88,8 @@ pub fn each_match(
         let more = walk.visit(coll, STEP_DOCS, &mut |row| {
             arena.reset();
             outcome = matches(filter, row.doc, &arena, env).and_then(|m| if m { each(row) } else { Ok(true) });
-            matches!(outcome, Ok(true))
+            // The walk then says that the collection is gone.
+            matches!(outcome, Ok(true)) && !coll.is_dropped()
         })?;
         match std::mem::replace(&mut outcome, Ok(true)) {
             Err(e) => return Err(e),
@@ -143,7 +144,8 @@ impl Docs for PlanDocs {
         while more && failed.is_none() && (out.len() as u64) < target.min(left) && !out.is_full() {
             rt.env.check_interrupt()?;
             let want = usize::try_from(left).unwrap_or(usize::MAX).min(STEP_DOCS);
-            more = self.walk.visit(&self.coll, want, &mut |row| {
+            let coll = &self.coll;
+            more = self.walk.visit(coll, want, &mut |row| {
                 arena.reset();
                 let fits = match filter {
                     Some(f) if !f.filter.is_always_true() => f.matches(rt, row.doc, &arena),
@@ -154,7 +156,7 @@ impl Docs for PlanDocs {
                     Ok(false) => {}
                     Err(e) => failed = Some(e),
                 }
-                failed.is_none() && (out.len() as u64) < target.min(left) && !out.is_full()
+                failed.is_none() && (out.len() as u64) < target.min(left) && !out.is_full() && !coll.is_dropped()
             })?;
         }
         self.walk.pause();

@@ -195,6 +195,7 @@ impl GroupDocs {
             inbox.clear();
             let more = input.next_batch(rt, &mut inbox)?;
             for (doc, meta) in inbox.iter_meta() {
+                rt.env.check_interrupt()?;
                 let cx = Cx { meta, ..rt.cx(&self.arena, doc) };
                 let id = match stage.id.eval(&cx)? {
                     Value::Missing => Value::Null,
