@@ -154,6 +154,11 @@ impl Parameters {
         Parameters::find(name).and_then(|row| to_i64(&self.get(row, "").get())).unwrap_or(0)
     }
 
+    /// A parameter that is a boolean.
+    pub fn bool(&self, name: &str) -> bool {
+        Parameters::find(name).is_some_and(|row| self.get(row, "").get().truthy())
+    }
+
     /// Sets one while running and returns what it was.
     ///
     /// # Errors

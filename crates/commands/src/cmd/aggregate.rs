@@ -53,7 +53,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         collation.document().map(|d| d.to_buf()),
         Hint::parse(args.hint.unwrap_or_default())?,
     );
-    let allow_disk_use = args.allow_disk_use.unwrap_or(true);
+    let allow_disk_use = args.allow_disk_use.unwrap_or_else(|| cx.service.state.parameters.bool("allowDiskUseByDefault"));
     let rt = Rt { env: &env, host: &host, vars: None, allow_disk_use };
     if args.explain {
         let stages = pipeline.explain(&rt)?;

@@ -45,7 +45,8 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let in_force = collation.document().map(|d| d.to_buf());
     let tailed = coll.clone().filter(|_| args.cursor.tailable);
     let (docs, host) = open(cx, &ns, &args, coll, &env, in_force)?;
-    let mut cursor = QueryCursor::new(docs, env, host, args.allow_disk_use.unwrap_or(true));
+    let spill = may_spill(cx, &args);
+    let mut cursor = QueryCursor::new(docs, env, host, spill);
     let mut info = CursorInfo { ns: ns.to_string(), no_timeout: args.cursor.no_timeout, ..cx.cursor_info() };
     let mut single = args.single_batch;
     if args.cursor.tailable {
@@ -123,6 +124,10 @@ pub(crate) fn parse(args: &FindArgs<'_>, env: &Env, collation: Option<DocBuf>) -
             Some(n) => Hint::parse(Value::from(&model::doc! { "$natural": n }))?,
             None => Hint::parse(args.hint.unwrap_or_default())?,
         },
+        min: args.min.to_buf(),
+        max: args.max.to_buf(),
+        return_key: args.return_key,
+        show_record_id: args.show_record_id,
         tail: args.cursor.tailable,
         collation,
     })
@@ -174,6 +179,11 @@ pub(crate) fn as_pipeline(args: &FindArgs<'_>) -> DocBuf {
     DocBuf::from_bytes(bytes).unwrap_or_default()
 }
 
+/// Only a sort spills, so that others need not look at the parameter.
+fn may_spill(cx: &Ctx<'_, '_>, args: &FindArgs<'_>) -> bool {
+    args.allow_disk_use.unwrap_or_else(|| args.sort.is_empty() || cx.service.state.parameters.bool("allowDiskUseByDefault"))
+}
+
 fn open(
     cx: &Ctx<'_, '_>,
     ns: &Namespace,
@@ -183,7 +193,7 @@ fn open(
     collation: Option<DocBuf>,
 ) -> Result<(Box<dyn Docs>, StoreHost)> {
     let host = StoreHost::new(cx.service.arc()?, collation.clone(), Hint::parse(args.hint.unwrap_or_default())?);
-    let rt = Rt { env, host: &host, vars: None, allow_disk_use: args.allow_disk_use.unwrap_or(true) };
+    let rt = Rt { env, host: &host, vars: None, allow_disk_use: may_spill(cx, args) };
     // Mistakes in the query are reported whether or not there is a collection.
     let find = Arc::new(parse(args, env, collation)?);
     let docs: Box<dyn Docs> = match coll {

@@ -18,12 +18,14 @@ pub(crate) struct StoreHost {
     /// Collation of the operation as the client wrote it.
     collation: Option<DocBuf>,
     hint: Option<query::plan::Hint>,
+    /// Looked up when first asked for.
+    memory_limit_bytes: std::sync::OnceLock<usize>,
 }
 
 impl StoreHost {
     /// For one operation.
     pub(crate) fn new(service: Arc<Service>, collation: Option<DocBuf>, hint: Option<query::plan::Hint>) -> StoreHost {
-        StoreHost { service, collation, hint }
+        StoreHost { service, collation, hint, memory_limit_bytes: std::sync::OnceLock::new() }
     }
 
     fn want<'q>(&'q self, read: &Read<'q>) -> Want<'q> {
@@ -303,6 +305,13 @@ impl Host for StoreHost {
                 "indexFilterSet": false, "planCacheShapeHash": Value::Missing,
                 "optimizedPipeline": !empty, "winningPlan": &winning, "rejectedPlans": []
             }
+        })
+    }
+
+    fn memory_limit_bytes(&self) -> usize {
+        *self.memory_limit_bytes.get_or_init(|| {
+            let limit = self.service.state.parameters.int("internalQueryMaxBlockingSortMemoryUsageBytes");
+            usize::try_from(limit).unwrap_or(usize::MAX)
         })
     }
 

@@ -6,12 +6,16 @@
 mod bounds;
 mod choose;
 mod explain;
+mod min_max;
 mod read;
+mod row_extras;
 
 pub use bounds::{Bound, FieldBounds, ValueRange};
 pub use choose::{Hint, Plan, Want, choose};
 pub use explain::explain;
+pub use min_max::between;
 pub use read::{PlanDocs, each_match};
+pub(crate) use row_extras::{INDEX_KEY, RECORD_ID};
 
 use store::KeyInterval;
 

@@ -1,5 +1,6 @@
 //! Running a plan: documents that match, copied into batches, or shown in place.
 
+use super::row_extras::RowExtras;
 use super::{Access, Plan};
 use crate::pipeline::{Batch, Docs, MatchFilter, Rt};
 use model::{Bump, Doc, Result};
@@ -116,19 +117,23 @@ pub struct PlanDocs {
     left: u64,
     /// Documents of the first batch: few, so that a client that wants one does not wait for many.
     target: usize,
+    extras: Option<RowExtras>,
 }
 
 impl PlanDocs {
     /// Opens a plan; at most `limit` documents are given.
     pub fn new(coll: Arc<Collection>, plan: &Plan, filter: Option<Arc<MatchFilter>>, limit: Option<u64>) -> PlanDocs {
-        PlanDocs { walk: Walk::open(&coll, plan), coll, filter, left: limit.unwrap_or(u64::MAX), target: 32 }
+        PlanDocs { walk: Walk::open(&coll, plan), coll, filter, left: limit.unwrap_or(u64::MAX), target: 32, extras: None }
     }
-}
 
-impl PlanDocs {
+    /// The same, each document with its record id and index key as metadata.
+    pub fn with_extras(self, plan: &Plan) -> PlanDocs {
+        PlanDocs { extras: Some(RowExtras::of(plan)), ..self }
+    }
+
     /// A walk over a capped collection that goes on after its end, at later pulls, with what has come in since.
     pub fn tail(coll: Arc<Collection>, reverse: bool, filter: Option<Arc<MatchFilter>>, limit: Option<u64>) -> PlanDocs {
-        PlanDocs { walk: Walk::Scan(coll.tail(reverse)), coll, filter, left: limit.unwrap_or(u64::MAX), target: 32 }
+        PlanDocs { walk: Walk::Scan(coll.tail(reverse)), coll, filter, left: limit.unwrap_or(u64::MAX), target: 32, extras: None }
     }
 }
 
@@ -144,7 +149,7 @@ impl Docs for PlanDocs {
         while more && failed.is_none() && (out.len() as u64) < target.min(left) && !out.is_full() {
             rt.env.check_interrupt()?;
             let want = usize::try_from(left).unwrap_or(usize::MAX).min(STEP_DOCS);
-            let coll = &self.coll;
+            let (coll, extras) = (&self.coll, &self.extras);
             more = self.walk.visit(coll, want, &mut |row| {
                 arena.reset();
                 let fits = match filter {
@@ -152,7 +157,10 @@ impl Docs for PlanDocs {
                     _ => Ok(true),
                 };
                 match fits {
-                    Ok(true) => out.push(row.doc),
+                    Ok(true) => match extras {
+                        None => out.push(row.doc),
+                        Some(e) => out.push_with_meta(row.doc, Some(e.row(&row).doc())),
+                    },
                     Ok(false) => {}
                     Err(e) => failed = Some(e),
                 }
