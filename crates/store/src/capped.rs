@@ -73,7 +73,15 @@ impl Collection {
     pub(crate) fn complete_order(&self) -> Result<()> {
         let mut rows = RowBatch::new();
         self.order_cursor(0, None, false)?.next_batch(&mut rows, 1, 1 << 20).map_err(error::storage)?;
-        if rows.len() == 0 { self.write_order() } else { Ok(()) }
+        if rows.is_empty() { self.write_order() } else { Ok(()) }
+    }
+
+    /// Whether the order knows this record at its place.
+    pub(crate) fn has_place(&self, record_key: &[u8], seq: u64) -> Result<bool> {
+        let mut right = false;
+        let see = &mut |id: &[u8]| right = record_key.get(4..) == Some(id);
+        self.shared.engine.get_with(Table::Cap, &order_key(self.ident, seq), see).map_err(error::storage)?;
+        Ok(right)
     }
 
     /// Entries from `first` on, before `end` when there is one.

@@ -108,15 +108,16 @@ fn clone(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         bail!(code::NAMESPACE_EXISTS, "cloneCollectionAsCapped failed - destination collection {to} already exists. source collection: {from}");
     }
     let target = cx.service.store.create_collection(&to, options(size), names::new_uuid())?;
-    copy(&source, &target, size)?;
+    copy(&source, &target, size, &|| cx.interrupt.check())?;
     Ok(Outcome::Reply)
 }
 
 /// Copies the newest documents that fit.
-fn copy(from: &Arc<Collection>, to: &Collection, size: i64) -> Result<()> {
+fn copy(from: &Arc<Collection>, to: &Collection, size: i64, go_on: &dyn Fn() -> Result<()>) -> Result<()> {
     let mut excess = i64::try_from(from.size_bytes()).unwrap_or(i64::MAX).saturating_sub(size);
     let mut scan = from.scan(false);
     loop {
+        go_on()?;
         let mut batch: Vec<DocBuf> = Vec::new();
         let more = scan.visit(256, &mut |row| {
             if excess > 0 {

@@ -46,8 +46,7 @@ impl Client {
         body.put("$db", "db");
         let mut request = Request::new(body.doc());
         let mut reply = Vec::new();
-        loop {
-            let Outcome::Wait { until_us, .. } = self.service.handle(&mut self.conn, &request, &mut reply) else { break };
+        while let Outcome::Wait { until_us, .. } = self.service.handle(&mut self.conn, &request, &mut reply) {
             assert!(reply.is_empty());
             self.waits += 1;
             request.waited = true;

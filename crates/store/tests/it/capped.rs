@@ -57,6 +57,7 @@ fn order_survives_restarts_and_trimming() {
     c.record_key(&model::Value::Int64(0), &mut key);
     c.modify(&key, &mut |_| Ok(Change::Delete)).unwrap();
     assert_eq!((ids(&dump(&c, false)), entries(&engine)), (vec![9, 3, 7], 3));
+    assert!(c.validate().unwrap().errors.is_empty());
     c.trim(1, None).unwrap();
     assert_eq!(ids(&dump(&c, false)), [7], "the newest stays however small the room");
     // Above and below the size at which keys are deleted one by one.
