@@ -3,8 +3,9 @@
 use crate::args::{Args, check_value, duplicate_field, unknown_field};
 use crate::clock::Clock;
 use crate::counters::Counters;
-use crate::cursors::Cursors;
 use crate::ctx::Ctx;
+use crate::cursors::Cursors;
+use crate::failpoints::Failure;
 use crate::generic::{self, Generic};
 use crate::interrupt::{Interrupt, Link, interrupted};
 use crate::registry::{self, Command, OpClass, flag};
@@ -99,6 +100,8 @@ pub struct Connection {
     pub hello_ok: bool,
     /// Compressors both sides know, in the client's order.
     pub compressors: Vec<&'static str>,
+    /// The failure a fail point holds back until its time has come.
+    failing: Option<Failure>,
     registry: Arc<Mutex<BTreeMap<i64, Arc<ConnectionInfo>>>>,
     /// Of the operation before, for the next one.
     interrupt: Arc<Interrupt>,
@@ -230,7 +233,7 @@ impl Service {
         self.connections.lock().insert(id, Arc::clone(&info));
         let interrupt = Arc::new(Interrupt::new(Arc::clone(&self.clock), link));
         let registry = Arc::clone(&self.connections);
-        Connection { info, hello_ok: false, compressors: Vec::new(), registry, interrupt, awaits: None }
+        Connection { info, hello_ok: false, compressors: Vec::new(), failing: None, registry, interrupt, awaits: None }
     }
 
     /// All connections.
@@ -344,6 +347,8 @@ impl Service {
             true => self.counters.resume(),
             false => self.counters.begin(number, command.class),
         }
+        // A wait for a fail point is none the command asked for.
+        let request = &Request { waited: request.waited && conn.failing.is_none(), ..*request };
         let result = self.run(conn, request, command, reply);
         if matches!(result, Ok(Outcome::Wait { .. })) {
             // It goes on later and is shown until then.
@@ -376,6 +381,22 @@ impl Service {
             let until_us = self.clock.monotonic_us().saturating_add(UNLOCK_POLL_US);
             return Ok(Outcome::Wait { until_us, on: crate::request::WaitFor::Unlock });
         }
+        // A getMore that goes on after a wait was looked at when it came.
+        let failure = if conn.awaits.is_some() { None } else { self.failure(conn, request, command, &generic)? };
+        if let Some(f) = &failure {
+            if f.block_ms > 0 {
+                let until_us = self.clock.monotonic_us().saturating_add(f.block_ms as u64 * 1000);
+                conn.failing = Some(Failure { block_ms: 0, ..f.clone() });
+                return Ok(Outcome::Wait { until_us, on: crate::request::WaitFor::Time });
+            }
+            if f.close {
+                return Ok(Outcome::Close);
+            }
+            if let Some(e) = f.error(&generic) {
+                return Err(e);
+            }
+        }
+        let numbered = generic.txn_number.is_some();
         let session = self.retry_of(command, &generic)?;
         let mut retry = session.as_ref().map(|s| s.lock());
         if let (Some(r), Some(n)) = (retry.as_deref_mut(), generic.txn_number)
@@ -415,10 +436,26 @@ impl Service {
             reply::finish(self, false, &mut out);
             drop(out);
             r.reply = Some((fields, outcome));
-            return Ok(outcome);
+        } else {
+            reply::finish(self, ctx.ok_int, &mut ctx.reply);
+            drop(ctx);
         }
-        reply::finish(self, ctx.ok_int, &mut ctx.reply);
+        if let Some(f) = &failure {
+            f.finish(numbered, reply, start);
+        }
         Ok(outcome)
+    }
+
+    /// What a fail point asks for here: mostly nothing.
+    fn failure(&self, conn: &mut Connection, request: &Request<'_>, command: &Command, generic: &Generic<'_>) -> Result<Option<Failure>> {
+        if let Some(f) = conn.failing.take() {
+            return Ok(Some(f));
+        }
+        if !self.state.failpoints.armed() {
+            return Ok(None);
+        }
+        let collection = request.body.first().and_then(|(_, v)| v.as_str());
+        self.state.failpoints.at(conn, command, generic, collection)
     }
 
     /// The state a retryable write shares with its retries.

@@ -30,6 +30,9 @@ const FIRST_BATCH_DOCUMENTS: i64 = 101;
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let args = AggregateArgs::of(cx.value(), &cx.args, false, cx.generic.write_concern.is_some())?;
+    if cx.generic.api_strict {
+        crate::api::check_pipeline(args.pipeline)?;
+    }
     let (ns, options) = match args.coll {
         Some(coll) => {
             let ns = Namespace::new(cx.db, coll)?;
