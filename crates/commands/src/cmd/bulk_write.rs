@@ -9,6 +9,7 @@ use crate::cursors::{BatchLimit, CursorInfo};
 use crate::exec::write::{Done, collection};
 use crate::listing::Listing;
 use crate::read::{CollationArg, environment};
+use crate::interrupt::is_interruption;
 use crate::registry::{Command, OpClass, flag};
 use crate::request::Outcome;
 use crate::write::{self, FLAGS, Validator, with_id};
@@ -38,6 +39,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let mut env = environment(cx, &CollationArg::Default(None))?;
     let (mut totals, mut results, mut pos) = (Totals::default(), Vec::new(), CommitPos::default());
     for (i, op) in a.ops.iter().enumerate() {
+        cx.interrupt.check()?;
         match one(cx, &mut env, &a, op) {
             Ok(done) => {
                 pos = pos.max(done.pos);
@@ -46,6 +48,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                     results.push(result);
                 }
             }
+            Err(e) if is_interruption(&e) => return Err(e),
             Err(e) => {
                 totals.errors += 1;
                 results.push(failure(op, i, &e));
@@ -101,7 +104,7 @@ fn insert(cx: &Ctx<'_, '_>, ns: &Namespace, d: Doc<'_>, bypass: bool) -> Result<
         v.check(d.doc())?;
     }
     let done = coll.insert(&[d.doc()], true)?;
-    super::capped::enforce(&coll)?;
+    super::capped::inserted(cx.service, &coll)?;
     match done.errors.into_iter().next() {
         Some((_, e)) => Err(e),
         None => Ok(Done { matched: 1, pos: done.pos, ..Done::default() }),

@@ -63,12 +63,13 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         }
     }
     let docs: Vec<Doc<'_>> = ready.iter().map(|(_, d)| Doc::from_prefix(d)).collect();
+    cx.interrupt.check()?;
     let mut done = coll.insert(&docs, ordered);
     if replaced(&done) && Collection::inserts_at_once(&docs) {
         done = cx.service.while_replaced(|| collection(cx, &ns)?.insert(&docs, ordered));
     }
     let done = done?;
-    super::capped::enforce(&coll)?;
+    super::capped::inserted(cx.service, &coll)?;
     let stopped = ordered && !done.errors.is_empty();
     if stopped {
         errors.clear();

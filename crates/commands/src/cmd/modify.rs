@@ -8,6 +8,7 @@ use crate::ddl::names;
 use crate::ddl::timeseries::Series;
 use crate::exec::write::{Changer, Done, Target, collection, delete, update};
 use crate::read::{CollationArg, environment};
+use crate::interrupt::is_interruption;
 use crate::registry::{Command, OpClass};
 use crate::request::Outcome;
 use crate::service::{Service, replaced};
@@ -135,6 +136,7 @@ fn run_update(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let mut upserted: Vec<(usize, OwnedValue)> = Vec::new();
     let mut errors: Vec<(usize, MongoError)> = Vec::new();
     for (i, op) in ops.iter().enumerate() {
+        cx.interrupt.check()?;
         match one_update(cx.service, &mut env, &ns, op, a.bypass_validation, false) {
             Ok(done) => {
                 matched += done.matched;
@@ -142,6 +144,7 @@ fn run_update(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                 pos = pos.max(done.pos);
                 upserted.extend(done.upserted.map(|id| (i, id)));
             }
+            Err(e) if is_interruption(&e) => return Err(e),
             Err(e) => {
                 errors.push((i, e));
                 if a.ordered {
@@ -182,11 +185,13 @@ fn run_delete(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let (mut n, mut pos) = (0, CommitPos::default());
     let mut errors: Vec<(usize, MongoError)> = Vec::new();
     for (i, op) in ops.iter().enumerate() {
+        cx.interrupt.check()?;
         match one_delete(cx.service, &mut env, &ns, op, Doc::EMPTY, false) {
             Ok(done) => {
                 n += done.matched;
                 pos = pos.max(done.pos);
             }
+            Err(e) if is_interruption(&e) => return Err(e),
             Err(e) => {
                 errors.push((i, e));
                 if a.ordered {

@@ -294,7 +294,7 @@ fn upsert(service: &Service, t: &Target<'_>, changer: &Changer, done: &mut Done)
     };
     let new = with_id(new.doc(), service.clock.now_ms())?;
     let inserted = t.coll.insert(&[new.doc()], true)?;
-    crate::cmd::capped::enforce(t.coll)?;
+    crate::cmd::capped::inserted(service, t.coll)?;
     if let Some((_, e)) = inserted.errors.into_iter().next() {
         return Err(e);
     }

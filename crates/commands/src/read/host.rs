@@ -19,12 +19,14 @@ pub(crate) struct StoreHost {
     /// Collation of the operation as the client wrote it.
     collation: Option<DocBuf>,
     hint: Option<query::plan::Hint>,
+    /// Looked up when first asked for.
+    memory_limit_bytes: std::sync::OnceLock<usize>,
 }
 
 impl StoreHost {
     /// For one operation.
     pub(crate) fn new(service: Arc<Service>, collation: Option<DocBuf>, hint: Option<query::plan::Hint>) -> StoreHost {
-        StoreHost { service, collation, hint }
+        StoreHost { service, collation, hint, memory_limit_bytes: std::sync::OnceLock::new() }
     }
 
     fn want<'q>(&'q self, read: &Read<'q>) -> Want<'q> {
@@ -223,7 +225,7 @@ impl Host for StoreHost {
                 valid(doc.doc())?;
                 match coll.insert(&[doc.doc()], true)?.errors.pop() {
                     Some((_, e)) => Err(e),
-                    None => Ok(()),
+                    None => crate::cmd::capped::inserted(&self.service, &coll),
                 }
             }
         }
@@ -266,6 +268,13 @@ impl Host for StoreHost {
 
     fn list(&self, stage: &str, db: &str, spec: Doc<'_>) -> Result<Vec<DocBuf>> {
         super::lists::list(&self.service, stage, db, spec)
+    }
+
+    fn memory_limit_bytes(&self) -> usize {
+        *self.memory_limit_bytes.get_or_init(|| {
+            let limit = self.service.state.parameters.int("internalQueryMaxBlockingSortMemoryUsageBytes");
+            usize::try_from(limit).unwrap_or(usize::MAX)
+        })
     }
 
     fn spill_file(&self) -> Result<std::fs::File> {

@@ -3,8 +3,11 @@
 mod aggregation;
 mod behaviour;
 mod explain;
+mod find_options;
 mod golden;
+mod interrupts;
 mod judge;
 mod metamorphic;
 mod out;
 mod protocol;
+mod tails;

@@ -6,13 +6,17 @@
 mod bounds;
 mod choose;
 mod distinct;
+mod min_max;
 mod read;
+mod row_extras;
 mod union;
 
 pub use bounds::{Bound, FieldBounds, ValueRange};
 pub use choose::{Hint, Plan, Want, alternatives, choose};
 pub use distinct::{DistinctDocs, DistinctWalk, distinct_plan};
+pub use min_max::between;
 pub use read::{PlanDocs, Walked, count_matches, each_match, walk_counted};
+pub(crate) use row_extras::{INDEX_KEY, RECORD_ID};
 
 use crate::stages::sort_pattern::SortPattern;
 use std::sync::Arc;
