@@ -18,6 +18,7 @@ mod insert;
 pub mod locks;
 mod modify;
 pub mod scan;
+mod series;
 mod store;
 mod validate;
 

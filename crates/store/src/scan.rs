@@ -5,6 +5,7 @@ use crate::collection::Collection;
 use crate::error;
 use crate::format::{keys, record};
 use crate::index::Index;
+use crate::series::Series;
 use model::{Doc, Result};
 use rustc_hash::FxHashSet;
 use std::sync::Arc;
@@ -55,6 +56,7 @@ impl Collection {
         let mut scan = self.scan_keys(None, None, reverse);
         // A clustered collection is in the order of its ids by definition.
         let by_arrival = !self.in_order.load(Ordering::Relaxed) && self.count() <= NATURAL_SORT_DOCS;
+        let by_arrival = by_arrival || self.options().doc().contains("timeseries") && self.count() <= NATURAL_SORT_DOCS;
         scan.unsettled = by_arrival && !self.options().doc().contains("clusteredIndex");
         scan
     }
@@ -151,6 +153,14 @@ impl Scan {
             return Err(error::corrupt(&format!("a record of {}", self.coll.ns)));
         }
         self.done = !more;
+        self.ended(more)
+    }
+
+    /// The end of a walk counts only while the collection is there: its documents go after it is marked.
+    fn ended(&self, more: bool) -> Result<bool> {
+        if !more && self.coll.is_dropped() {
+            return Err(self.coll.gone());
+        }
         Ok(more)
     }
 
@@ -178,10 +188,14 @@ impl Scan {
     fn settle(&mut self) -> Result<()> {
         self.unsettled = false;
         let mut all: Vec<(u64, Vec<u8>)> = Vec::new();
+        let mut series = Series::of(self.coll.options().doc());
         self.reopen()?;
         if let Some(mut cursor) = self.cursor.take() {
             let each = &mut |key: &[u8], value: &[u8]| {
-                if let Some((h, _)) = record::read(value) {
+                if let Some((h, doc)) = record::read(value) {
+                    if let Some(s) = &mut series {
+                        s.add(h.insert_seq, doc);
+                    }
                     all.push((h.insert_seq, key.to_vec()));
                 }
                 true
@@ -189,6 +203,10 @@ impl Scan {
             while cursor.visit(1024, each).map_err(error::storage)? {}
         }
         all.sort_unstable();
+        if let Some(s) = series {
+            let place = s.places();
+            all.sort_by_key(|(seq, _)| place.get(seq).copied());
+        }
         if self.reverse {
             all.reverse();
         }
@@ -215,7 +233,7 @@ impl Scan {
             }
         }
         self.done = self.natural_at >= list.len();
-        Ok(!self.done)
+        self.ended(!self.done)
     }
 }
 
@@ -287,7 +305,7 @@ impl IndexScan {
                 return Err(self.coll.gone());
             }
             if self.at >= self.intervals.len() {
-                return Ok(false);
+                return self.ended();
             }
             if self.open.is_none() {
                 self.open()?;
@@ -331,7 +349,12 @@ impl IndexScan {
                 self.at += 1;
             }
         }
-        Ok(self.at < self.intervals.len())
+        if self.at < self.intervals.len() { Ok(true) } else { self.ended() }
+    }
+
+    /// See [`Scan::ended`].
+    fn ended(&self) -> Result<bool> {
+        if self.coll.is_dropped() { Err(self.coll.gone()) } else { Ok(false) }
     }
 
     /// Shows up to `max` entries in index order without reading documents, one for each document.

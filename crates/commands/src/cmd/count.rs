@@ -25,7 +25,8 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     super::drop::check_uuid(cx, &ns, coll.as_ref().map(|c| c.uuid()))?;
     let options = coll.as_ref().map(|c| c.options());
     let collation = CollationArg::of(args.collation, options.as_ref().map(|o| o.doc()));
-    let env = environment(cx, &collation)?;
+    let mut env = environment(cx, &collation)?;
+    env.has_now = false;
     let filter = MatchFilter::parse(&mut ParseCx::new(&env), args.query)?;
     let hint = Hint::parse(args.hint.unwrap_or_default())?;
     let want_most = args.limit.map_or(u64::MAX, |n| n.saturating_add(args.skip));

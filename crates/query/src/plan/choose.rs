@@ -40,6 +40,7 @@ impl Hint {
             Value::String(s) => Some(Hint::Name(s.to_owned())),
             Value::Document(d) if d.is_empty() => None,
             Value::Document(d) => match d.get("$natural") {
+                Some(_) if d.count() > 1 => return Err(MongoError::bad_value("$natural hint cannot be combined with other fields")),
                 Some(n) => match n.as_f64() {
                     Some(n) if n == 1.0 || n == -1.0 => Some(Hint::Natural { reverse: n < 0.0 }),
                     _ => return Err(MongoError::bad_value("$natural hint must be 1 or -1")),
@@ -320,7 +321,7 @@ fn collation_fits(query: Option<Doc<'_>>, index: Option<Doc<'_>>) -> bool {
 /// How well an index answers, and the plan with it. `None` when it must not or need not be used.
 pub(super) fn by_index(index: &Arc<Index>, want: &Want<'_>, root: &Node, forced: bool) -> Option<(u32, Plan)> {
     let fits = collation_fits(want.collation, index.collation());
-    if index.is_partial() && !implied(index, want.filter) {
+    if index.is_partial() && !forced && !implied(index, want.filter) {
         return None;
     }
     let bits = index.multikey_bits();

@@ -181,6 +181,11 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     STAGES.iter().flat_map(|ops| ops.iter()).map(|op| op.name)
 }
 
+/// Every window function, accumulators among them.
+pub fn window_functions() -> impl Iterator<Item = &'static str> {
+    window::names()
+}
+
 /// A parsed stage alone in its list.
 pub(crate) fn one(stage: impl Stage + 'static) -> Result<Vec<Arc<dyn Stage>>> {
     Ok(vec![Arc::new(stage)])
