@@ -1,5 +1,5 @@
 //! Access paths: which documents of a collection a filter and a sort order make worth reading, and in which order they
-//! come. A plan is a promise of a superset: every document is matched again when it is read.
+//! come. A plan is a promise of a superset; documents are matched again when they are read, unless the plan is complete.
 //!
 //! Must not know: commands, pipelines around the read. Neighbours: `operators::filter` before, `store::scan` after.
 
