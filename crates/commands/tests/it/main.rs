@@ -2,6 +2,7 @@
 
 mod aggregation;
 mod behaviour;
+mod expected;
 mod explain;
 mod find_options;
 mod golden;
