@@ -11,9 +11,9 @@ use crate::driver::Process;
 
 /// A message without checksum: header, flags, one body section.
 fn message(command: &Document) -> Vec<u8> {
-    let body = mongodb::bson::to_vec(command).unwrap();
+    let body = mongodb::bson::serialize_to_vec(command).unwrap();
     let mut out = Vec::new();
-    for n in [21 + body.len() as i32, 1, 0, 2013, 0] {
+    for n in [21 + body.len() as i32, 1, 0, 2013, 0i32] {
         out.extend_from_slice(&n.to_le_bytes());
     }
     out.push(0);
