@@ -46,7 +46,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let tailed = coll.clone().filter(|_| args.cursor.tailable);
     let (docs, host) = open(cx, &ns, &args, coll, &env, in_force)?;
     let spill = may_spill(cx, &args);
-    let mut cursor = QueryCursor::new(docs, env, host, spill);
+    let mut cursor = QueryCursor::new(docs, env, host, spill).of_find(args.limit.filter(|n| *n > 0), !args.sort.is_empty());
     let mut info = CursorInfo { ns: ns.to_string(), no_timeout: args.cursor.no_timeout, ..cx.cursor_info() };
     let mut single = args.single_batch;
     if args.cursor.tailable {

@@ -22,17 +22,26 @@ pub(crate) struct QueryCursor {
     done: bool,
     /// At the end there may be more later.
     tail: bool,
+    /// The end is seen with the last document; else only by asking once more, as in MongoDB, whose clients count on it.
+    foresees_end: bool,
+    /// Documents still to be given at most.
+    left: Option<u64>,
 }
 
 impl QueryCursor {
     /// Over an opened chain.
     pub(crate) fn new(docs: Box<dyn Docs>, env: Env, host: StoreHost, allow_disk_use: bool) -> QueryCursor {
-        QueryCursor { docs, env, host, allow_disk_use, pending: Batch::new(), at: 0, done: false, tail: false }
+        QueryCursor { docs, env, host, allow_disk_use, pending: Batch::new(), at: 0, done: false, tail: false, foresees_end: false, left: None }
     }
 
     /// The same, going on after its end with what comes in later.
     pub(crate) fn tailing(self) -> QueryCursor {
         QueryCursor { tail: true, ..self }
+    }
+
+    /// The same, giving at most so many documents in all; a sort knows its end beforehand.
+    pub(crate) fn of_find(self, limit: Option<u64>, sorts: bool) -> QueryCursor {
+        QueryCursor { left: limit, foresees_end: sorts, ..self }
     }
 
     fn fill(&mut self, limit: BatchLimit, out: &mut ArrayWriter<'_>) -> Result<Progress> {
@@ -49,9 +58,11 @@ impl QueryCursor {
                 }
                 out.push(doc);
                 self.at += 1;
+                self.left = self.left.map(|n| n.saturating_sub(1));
             }
             if self.done {
-                return Ok(Progress::Done);
+                let full = limit.documents.is_some_and(|n| out.len() >= n);
+                return Ok(if full && !self.foresees_end && self.left != Some(0) { Progress::More } else { Progress::Done });
             }
             let room = limit.documents.map_or(usize::MAX, |n| n.saturating_sub(out.len()));
             if room == 0 {
