@@ -4,6 +4,7 @@ use super::modify::{one_delete, one_update};
 use crate::crud::bulk::BULK_WRITE;
 use crate::crud::{BulkArgs, BulkOp};
 use crate::ctx::Ctx;
+use crate::ddl::timeseries::Series;
 use crate::cursors::{BatchLimit, CursorInfo};
 use crate::exec::write::{Done, collection};
 use crate::listing::Listing;
@@ -95,6 +96,10 @@ fn one(cx: &Ctx<'_, '_>, env: &mut Env, a: &BulkArgs<'_>, op: &BulkOp<'_>) -> Re
 fn insert(cx: &Ctx<'_, '_>, ns: &Namespace, d: Doc<'_>, bypass: bool) -> Result<Done> {
     let d = with_id(d, cx.now_ms())?;
     let Some(coll) = collection(cx.service, ns, true)? else { return Ok(Done::default()) };
+    let d = match Series::of(&coll) {
+        Some(s) => s.arrange(d.doc())?,
+        None => d,
+    };
     if let Some(v) = Validator::of(cx.service, &coll)?.filter(|_| !bypass) {
         v.check(d.doc())?;
     }

@@ -5,13 +5,10 @@ use crate::args::{Kind, arg, wrong_type};
 use crate::ctx::Ctx;
 use crate::cursors::CursorInfo;
 use crate::generic;
-use crate::read::{CollationArg, environment};
 use crate::registry::{Command, flag};
 use crate::request::Outcome;
 use crate::service::{ConnectionInfo, Service};
-use model::{Binary, Bump, Doc, DocBuf, DocWriter, Result, Tag, Value, bail, code};
-use operators::expr::ParseCx;
-use query::pipeline::MatchFilter;
+use model::{Binary, Doc, DocBuf, DocWriter, Result, Tag, Value, bail, code};
 
 pub(crate) static COMMANDS: &[Command] = &[
     command(
@@ -25,22 +22,20 @@ pub(crate) static COMMANDS: &[Command] = &[
 ];
 
 fn current_op(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let all = cx.args.bool("$all", false);
-    // What is no option is a condition on the operations shown.
+    let idle = cx.args.bool("$all", false);
+    // Every field that is no argument is a condition on the operations.
     let filter = DocBuf::build(|w| {
-        let own = |name: &str| name.starts_with('$') || generic::is_generic(name);
-        for (name, v) in cx.request.body.iter().skip(1).filter(|(name, _)| !own(name)) {
-            w.put(name, v);
+        for (name, v) in cx.request.body.iter().skip(1) {
+            if !cx.command.args.iter().any(|a| a.name == name) && !generic::is_generic(name) {
+                w.put(name, v);
+            }
         }
     });
-    let env = environment(cx, &CollationArg::Default(None))?;
-    let filter = MatchFilter::parse(&mut ParseCx::new(&env), filter.doc())?;
-    let ops = list(cx.service, all, all);
-    let mut arena = Bump::new();
+    let filter = cx.service.matcher(filter.doc())?;
+    let now_ms = cx.now_ms();
     let mut out = cx.reply.array("inprog");
-    for op in &ops {
-        arena.reset();
-        if filter.filter.matches(op.doc(), &arena, &env)? {
+    for op in &list(cx.service, idle, idle) {
+        if filter.matches(op.doc(), now_ms)? {
             out.push(op);
         }
     }
@@ -57,7 +52,7 @@ pub(crate) fn list(service: &Service, idle: bool, idle_cursors: bool) -> Vec<Doc
             DocBuf::build(|w| {
                 w.put("type", "idleCursor").put("host", &service.config.host).put("ns", &info.ns);
                 if let Some(id) = &info.lsid {
-                    w.doc("lsid").put("id", Binary { subtype: 4, bytes: id });
+                    w.doc("lsid").put("id", Binary { subtype: 4, bytes: id }).put("uid", Binary { subtype: 0, bytes: generic::NO_USER });
                 }
                 describe_cursor(*id, info, &mut w.doc("cursor"));
             })
@@ -110,7 +105,8 @@ fn describe(service: &Service, conn: &ConnectionInfo) -> DocBuf {
         w.put("threaded", true);
         w.put("opid", op.opid);
         if let Some(id) = &op.lsid {
-            w.doc("lsid").put("id", Binary { subtype: 4, bytes: id });
+            let uid = Binary { subtype: 0, bytes: generic::NO_USER };
+            w.doc("lsid").put("id", Binary { subtype: 4, bytes: id }).put("uid", uid);
         }
         w.put("secs_running", running_us / 1_000_000);
         w.put("microsecs_running", running_us);

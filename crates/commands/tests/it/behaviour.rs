@@ -13,7 +13,14 @@ use std::time::Duration;
 
 /// Areas whose every case must pass, with the number of cases excused and why.
 const COMPLETE: &[(&str, usize, &str)] = &[
-    ("core/collections/commands/collMod", 4, "system.views, text patterns of validators"),
+    ("core/aggregation/commands/count", 0, ""),
+    ("core/aggregation/commands/distinct", 0, ""),
+    ("core/collections/commands/collMod", 1, "a moment recorded as a number of seconds"),
+    ("core/collections/commands/listCollections", 0, ""),
+    ("core/collections/commands/validateDBMetadata", 0, ""),
+    ("core/collections/timeseries", 0, ""),
+    ("core/indexes/commands/dropIndexes", 0, ""),
+    ("core/operator/stages/merge", 0, ""),
     ("core/query_and_write/commands/bulkWrite", 2, "collations"),
     ("core/query_and_write/commands/delete", 1, "collations"),
     ("core/query_and_write/commands/findAndModify", 1, "a sort the express path of MongoDB does not look at"),
@@ -119,7 +126,7 @@ fn without_cursor_ids(reply: DocBuf, opened: &[i64]) -> DocBuf {
     })
 }
 
-fn run_case(case: &Json) -> Option<String> {
+pub(crate) fn run_case(case: &Json) -> Option<String> {
     let service = service();
     let mut conn = service.connect("127.0.0.1:50000");
     let mut replies: Vec<DocBuf> = Vec::new();
@@ -167,7 +174,8 @@ fn parse(line: &str) -> Json {
     serde::Deserialize::deserialize(&mut reader).expect("JSON")
 }
 
-fn cases(dir: &Path, only: &str) -> Vec<(String, Json)> {
+/// The cases of the areas that are wanted.
+pub(crate) fn cases(dir: &Path, wanted: impl Fn(&str) -> bool) -> Vec<(String, Json)> {
     let mut files: Vec<_> = std::fs::read_dir(dir).expect("readable").filter_map(|f| f.ok().map(|f| f.path())).collect();
     files.sort();
     let mut out = Vec::new();
@@ -177,7 +185,7 @@ fn cases(dir: &Path, only: &str) -> Vec<(String, Json)> {
         for line in text.lines() {
             // The area stands first; most lines need not be read further (some nest deeper than the reader allows).
             let area = line.split('"').nth(3).unwrap_or("").to_owned();
-            if wanted(&area, only) {
+            if wanted(&area) {
                 out.push((area, parse(line)));
             }
         }
@@ -202,7 +210,7 @@ fn run_all(dir: &str) {
     let only = std::env::var("QUARRY_AREA").unwrap_or_default();
     let show: usize = std::env::var("QUARRY_SHOW").ok().and_then(|s| s.parse().ok()).unwrap_or(0);
     let mut areas: BTreeMap<String, (usize, usize)> = BTreeMap::new();
-    for (area, case) in cases(Path::new(dir), &only) {
+    for (area, case) in cases(Path::new(dir), |area| wanted(area, &only)) {
         let why = run_case(&case);
         let slot = areas.entry(area.clone()).or_default();
         slot.1 += 1;
