@@ -9,11 +9,11 @@ use crate::generic::{self, Generic};
 use crate::registry::{self, Command, flag};
 use crate::request::{Outcome, Request};
 use crate::reply;
-use crate::sessions::Retry;
+use crate::retry::{self, Retry};
 use crate::state::State;
 use model::{Doc, DocBuf, DocWriter, MongoError, ObjectId, Result, Timestamp, Value, bail, code};
 use parking_lot::Mutex;
-use store::Store;
+use store::{SessionRecord, Store};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -234,12 +234,18 @@ impl Service {
 
     /// Ends a session with its cursors and operations.
     pub fn end_session(&self, id: &[u8; 16]) {
-        self.state.sessions.end(id);
+        let session = self.state.sessions.end(id);
         self.cursors.kill_session(id);
         for conn in self.connections() {
             if let Some(op) = conn.op.lock().as_ref().filter(|op| op.lsid.as_ref() == Some(id)) {
                 op.killed.store(true, Ordering::Release);
             }
+        }
+        // A write that runs just now holds the record; what it leaves goes with the next sweep.
+        if let Some(mut record) = session.as_ref().and_then(|s| s.record.try_lock())
+            && let Err(e) = self.store.forget_session(&mut record)
+        {
+            self.log('W', "WRITE", &format!("record of a session could not be removed: {}", e.message()));
         }
     }
 
@@ -247,8 +253,13 @@ impl Service {
     pub fn expire(&self) {
         let now = self.clock.now_ms();
         self.cursors.expire(now, self.state.parameters.int("cursorTimeoutMillis"));
-        for id in self.state.sessions.expire(now) {
+        for id in self.state.sessions.idle(now) {
             self.end_session(&id);
+        }
+        if self.state.sessions.sweep_is_due(self.started_ms, now)
+            && let Err(e) = self.store.sweep_sessions(&|id| self.state.sessions.contains(id))
+        {
+            self.log('W', "WRITE", &format!("records of sessions could not be removed: {}", e.message()));
         }
     }
 
@@ -313,6 +324,8 @@ impl Service {
         if command.is(flag::ADMIN) && db != "admin" {
             bail!(code::UNAUTHORIZED, "{} may only be run against the admin database", command.name);
         }
+        // Named first, so that they outlive everything the context borrows.
+        let (session, mut record);
         let args = self.check(request, command, &mut generic)?;
         if let Some(lsid) = generic.lsid {
             self.state.sessions.touch(lsid.id, self.clock.now_ms())?;
@@ -324,17 +337,12 @@ impl Service {
             let until_us = self.clock.monotonic_us().saturating_add(UNLOCK_POLL_US);
             return Ok(Outcome::Wait { until_us, on: crate::request::WaitFor::Unlock });
         }
-        let session = self.retry_of(command, &generic)?;
-        let mut retry = session.as_ref().map(|s| s.lock());
-        if let (Some(r), Some(n)) = (retry.as_deref_mut(), generic.txn_number)
-            && let Some((known, outcome)) = begin_retry(r, n)?
-        {
-            let mut out = DocWriter::new(reply);
-            out.put_all(known.doc());
-            reply::finish(self, false, &mut out);
-            return Ok(outcome);
-        }
-        let start = reply.len();
+        session = self.record_of(command, &generic)?;
+        record = session.as_ref().map(|s| s.lock());
+        let retry = match (&mut record, generic.txn_number) {
+            (Some(r), Some(number)) => Some(Retry::begin(&self.store, r, number)?),
+            _ => None,
+        };
         let mut ctx = Ctx {
             service: self,
             conn,
@@ -344,6 +352,7 @@ impl Service {
             db,
             args,
             generic,
+            retry,
             ok_int: false,
             reply: DocWriter::new(reply),
         };
@@ -352,27 +361,16 @@ impl Service {
         if outcome == Outcome::Reply && command.is(flag::WRITE_CONCERN) && command.name != "aggregate" {
             outcome = crate::write::durability_of_all(&ctx)?;
         }
-        if let Some(r) = &mut retry {
-            // The fields so far are closed into a document of their own, kept, and written again with their end.
-            drop(ctx);
-            let fields = Doc::new(reply.get(start..).unwrap_or(&[])).unwrap_or(Doc::EMPTY).to_buf();
-            reply.truncate(start);
-            let mut out = DocWriter::new(reply);
-            out.put_all(fields.doc());
-            reply::finish(self, false, &mut out);
-            drop(out);
-            r.reply = Some((fields, outcome));
-            return Ok(outcome);
-        }
         reply::finish(self, ctx.ok_int, &mut ctx.reply);
         Ok(outcome)
     }
 
-    /// The state a retryable write shares with its retries.
+    /// The record a retryable write shares with its retries.
     ///
     /// # Errors
-    /// 20 on a standalone server, 238 inside a transaction, 72 for a number without a session.
-    fn retry_of(&self, command: &Command, generic: &Generic<'_>) -> Result<Option<Arc<Mutex<Retry>>>> {
+    /// 20 on a standalone server, 238 inside a transaction, 72 for a number without a session, 50768 for a command that
+    /// cannot be retried.
+    fn record_of(&self, command: &Command, generic: &Generic<'_>) -> Result<Option<Arc<Mutex<SessionRecord>>>> {
         if generic.txn_number.is_none() && generic.autocommit.is_none() && !generic.start_transaction {
             return Ok(None);
         }
@@ -385,8 +383,14 @@ impl Service {
         if generic.autocommit.is_some() || generic.start_transaction {
             bail!(code::NOT_IMPLEMENTED, "transactions of several operations are not built yet");
         }
-        let retryable = matches!(command.name, "insert" | "update" | "delete" | "findAndModify" | "bulkWrite");
-        Ok(if retryable { self.state.sessions.retry(&lsid.id) } else { None })
+        if !retry::COMMANDS.contains(&command.name) {
+            bail!(
+                50_768,
+                "txnNumber may only be provided for multi-document transactions and retryable write commands. autocommit:false was not provided, and {} is not a retryable write command",
+                command.name
+            );
+        }
+        Ok(self.state.sessions.record(&lsid.id))
     }
 
     /// Checks a command's arguments.
@@ -447,23 +451,6 @@ impl<'a> Args<'a> {
         }
         self.push_own(command.name, value);
         Ok(())
-    }
-}
-
-/// Begins the write with this number. The reply when it ran before.
-///
-/// # Errors
-/// 225 TransactionTooOld.
-fn begin_retry(r: &mut Retry, number: i64) -> Result<Option<(DocBuf, Outcome)>> {
-    match r.txn_number {
-        Some(last) if number < last => {
-            bail!(code::TRANSACTION_TOO_OLD, "Retryable write with txnNumber {number} is prohibited on session, because a newer one with txnNumber {last} has already started")
-        }
-        Some(last) if number == last => Ok(r.reply.clone()),
-        _ => {
-            *r = Retry { txn_number: Some(number), reply: None };
-            Ok(None)
-        }
     }
 }
 

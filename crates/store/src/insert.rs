@@ -8,6 +8,7 @@ use crate::error;
 use crate::format::{keys, meta, record};
 use crate::index::{Index, KeySet};
 use crate::locks::{LockTable, StripeId};
+use crate::session::{Effect, Keep, Noted};
 use model::{Doc, DocBuf, MongoError, Result, Value, code};
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
@@ -54,6 +55,14 @@ impl Collection {
     /// As a whole: 175 when the collection is gone, engine failures. Per document, in [`Inserted::errors`]: 11000
     /// DuplicateKey, 171 parallel arrays.
     pub fn insert(&self, docs: &[Doc<'_>], ordered: bool) -> Result<Inserted> {
+        self.insert_noted(docs, ordered, None)
+    }
+
+    /// As [`Collection::insert`]; each document written is remembered in the session's record, in the same batch.
+    ///
+    /// # Errors
+    /// As [`Collection::insert`].
+    pub fn insert_noted(&self, docs: &[Doc<'_>], ordered: bool, mut noted: Option<&mut Noted<'_>>) -> Result<Inserted> {
         let mut done = Inserted::default();
         let mut at = 0;
         while at < docs.len() {
@@ -64,7 +73,7 @@ impl Collection {
             }
             self.shared.engine.admit(bytes, WriteClass::Client);
             let state = self.enter()?;
-            SCRATCH.with_borrow_mut(|s| self.insert_chunk(&state, s, &docs[at..end], at, ordered, &mut done))?;
+            SCRATCH.with_borrow_mut(|s| self.insert_chunk(&state, s, &docs[at..end], (at, ordered), &mut done, noted.as_deref_mut()))?;
             drop(state);
             if ordered && !done.errors.is_empty() {
                 break;
@@ -79,9 +88,9 @@ impl Collection {
         state: &State,
         s: &mut Scratch,
         docs: &[Doc<'_>],
-        base: usize,
-        ordered: bool,
+        (base, ordered): (usize, bool),
         done: &mut Inserted,
+        noted: Option<&mut Noted<'_>>,
     ) -> Result<()> {
         let indexes = state.indexes.as_slice();
         let has_unique = indexes.iter().any(|i| i.is_unique());
@@ -122,6 +131,7 @@ impl Collection {
         let mut pending_ids: FxHashSet<&[u8]> = FxHashSet::default();
         let mut pending_unique: FxHashSet<Vec<u8>> = FxHashSet::default();
         let (mut written, mut written_bytes) = (0i64, 0i64);
+        let mut positions = SmallVec::<[usize; 8]>::new();
         let mut start = 0;
         let mut refused = refused.into_iter().peekable();
         for n in 0..usable {
@@ -171,6 +181,9 @@ impl Collection {
                     }
                 }
             }
+            if noted.is_some() {
+                positions.push(n);
+            }
             written += 1;
             written_bytes += doc.len_bytes() as i64;
         }
@@ -179,7 +192,14 @@ impl Collection {
         }
         // The mark of disorder must reach the disk even when every document of this chunk was refused.
         if !s.batch.is_empty() {
-            done.pos = self.shared.engine.apply(&s.batch, Durability::Buffered).map_err(error::storage)?;
+            let apply = |b: &Batch| self.shared.engine.apply(b, Durability::Buffered).map_err(error::storage);
+            done.pos = match noted {
+                Some(to) if written > 0 => {
+                    let statement = |n: &usize| to.ids.get(base + n).map(|id| (*id, inserted(to.keep, docs[*n])));
+                    to.record.write(&mut s.batch, positions.iter().filter_map(statement), apply)?
+                }
+                _ => apply(&s.batch)?,
+            };
             self.add_counts(written, written_bytes);
             done.count += written as usize;
         }
@@ -239,6 +259,15 @@ impl Collection {
             }
         }
         Ok(None)
+    }
+}
+
+/// What is remembered of an insert.
+fn inserted(keep: Keep, doc: Doc<'_>) -> Effect {
+    match keep {
+        Keep::Fact => Effect::Inserted,
+        Keep::Id => Effect::Upserted(model::doc! { "_id": doc.field("_id") }),
+        Keep::Before | Keep::After => Effect::Made(doc.to_buf()),
     }
 }
 

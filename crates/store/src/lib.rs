@@ -18,6 +18,7 @@ mod insert;
 pub mod locks;
 mod modify;
 pub mod scan;
+mod session;
 mod store;
 mod validate;
 
@@ -28,6 +29,7 @@ pub use index::{FieldKind, Index, IndexField};
 pub use insert::Inserted;
 pub use modify::{Change, Modified};
 pub use scan::{IndexScan, KeyInterval, Row, Scan};
+pub use session::{Begun, Effect, Keep, Noted, SessionId, SessionRecord};
 pub use store::{CollectionEntry, Store};
 pub use validate::Validation;
 

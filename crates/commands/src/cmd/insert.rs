@@ -5,11 +5,12 @@ use crate::ctx::Ctx;
 use crate::ddl::names;
 use crate::registry::{Command, OpClass};
 use crate::request::Outcome;
+use crate::retry::StatementIds;
 use crate::write;
 use model::{Doc, DocBuf, MongoError, Namespace, ObjectId, Result, Tag, Timestamp, Value, bail, code};
 use std::sync::Arc;
 use std::borrow::Cow;
-use store::Collection;
+use store::{Collection, Keep};
 
 static ARGS: &[Arg] = &[
     arg("documents", Kind::Array).required(),
@@ -39,7 +40,17 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let validate = if cx.args.bool("bypassDocumentValidation", false) { None } else { write::Validator::of(cx.service, &coll)? };
     let mut errors: Vec<(usize, MongoError)> = Vec::new();
     let mut ready: Vec<(usize, Cow<'_, [u8]>)> = Vec::with_capacity(documents.len());
+    let all_ids = cx.retry.as_mut().map(|r| r.ids(&cx.args, documents.len())).transpose()?.unwrap_or_default();
+    let mut ids = StatementIds::new();
+    let mut known = 0;
     for (i, d) in documents.iter().enumerate() {
+        if let (Some(r), Some(id)) = (&mut cx.retry, all_ids.get(i)) {
+            if r.done(*id).is_some() {
+                known += 1;
+                continue;
+            }
+            ids.push(*id);
+        }
         let prepared = prepare(cx, *d, i).and_then(|p| match &validate {
             Some(v) => v.check(Doc::from_prefix(&p)).map(|()| p),
             None => Ok(p),
@@ -47,6 +58,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         match prepared {
             Ok(p) => ready.push((i, p)),
             Err(e) => {
+                ids.pop();
                 errors.push((i, e));
                 if ordered {
                     break;
@@ -55,7 +67,8 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         }
     }
     let docs: Vec<Doc<'_>> = ready.iter().map(|(_, d)| Doc::from_prefix(d)).collect();
-    let done = coll.insert(&docs, ordered)?;
+    let mut noted = cx.retry.as_mut().map(|r| r.note(&ids, Keep::Fact));
+    let done = coll.insert_noted(&docs, ordered, noted.as_mut())?;
     super::capped::enforce(&coll)?;
     let stopped = ordered && !done.errors.is_empty();
     if stopped {
@@ -64,9 +77,10 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let position = |at: usize| ready.get(at).map_or(at, |(i, _)| *i);
     errors.extend(done.errors.into_iter().map(|(at, e)| (position(at), e)));
     errors.sort_by_key(|(i, _)| *i);
-    cx.reply.put("n", i32::try_from(done.count).unwrap_or(i32::MAX));
+    cx.reply.put("n", i32::try_from(done.count + known).unwrap_or(i32::MAX));
     write::errors(&mut cx.reply, &errors);
-    Ok(write::durability(cx, done.pos))
+    let pos = done.pos.max(super::modify::retried(cx));
+    Ok(write::durability(cx, pos))
 }
 
 /// The collection, made when it is not there.

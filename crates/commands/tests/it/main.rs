@@ -3,3 +3,4 @@
 mod behaviour;
 mod judge;
 mod protocol;
+mod retries;
