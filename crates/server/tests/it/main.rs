@@ -4,5 +4,6 @@ mod client;
 mod driver;
 mod hostile;
 mod lifecycle;
+mod retry;
 mod toy;
 mod waiting;
