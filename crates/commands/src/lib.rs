@@ -3,6 +3,7 @@
 //! Promises: a request in, one reply document at the end of the caller's buffer out; no client input panics.
 //! Must not know: wire framing, sockets, engines, event loops. Before it: `server`. After it: `query`, `store`.
 
+pub mod api;
 pub mod args;
 pub mod clock;
 mod cmd;
@@ -12,6 +13,7 @@ pub mod cursors;
 pub mod crud;
 mod ddl;
 mod exec;
+pub mod failpoints;
 pub mod figures;
 pub mod generic;
 mod host;

@@ -85,6 +85,7 @@ pub static FAMILIES: &[&[Command]] = &[
     cmd::drop::COMMANDS,
     cmd::encryption::COMMANDS,
     cmd::explain::COMMANDS,
+    cmd::fail_point::COMMANDS,
     cmd::fcv::COMMANDS,
     cmd::find::COMMANDS,
     cmd::get_more::COMMANDS,
@@ -108,7 +109,7 @@ pub static FAMILIES: &[&[Command]] = &[
 pub static NOT_BUILT: &[&str] = &[
     "abortReshardCollection", "abortTransaction", "abortUnshardCollection", "analyze", "analyzeShardKey", "appendOplogNote", "applyOps",
     "authenticate", "cleanupStructuredEncryptionData", "clearJumboFlag",
-    "commitTransaction", "configureCollectionBalancing", "configureFailPoint", "configureQueryAnalyzer",
+    "commitTransaction", "configureCollectionBalancing", "configureQueryAnalyzer",
     "coordinateCommitTransaction", "createRole", "createSearchIndexes", "createUser", "dropAllRolesFromDatabase",
     "dropAllUsersFromDatabase", "dropConnections", "dropRole", "dropSearchIndex", "dropUser", "filemd5", "getAuditConfig", "getShardMap",
     "getShardVersion", "grantPrivilegesToRole", "grantRolesToRole", "grantRolesToUser", "internalRenameIfOptionsAndIndexesMatch",

@@ -3,8 +3,9 @@
 use crate::args::{Args, check_value, duplicate_field, unknown_field};
 use crate::clock::Clock;
 use crate::counters::Counters;
-use crate::cursors::Cursors;
 use crate::ctx::Ctx;
+use crate::cursors::Cursors;
+use crate::failpoints::Failure;
 use crate::generic::{self, Generic};
 use crate::registry::{self, Command, flag};
 use crate::request::{Outcome, Request};
@@ -95,6 +96,8 @@ pub struct Connection {
     pub hello_ok: bool,
     /// Compressors both sides know, in the client's order.
     pub compressors: Vec<&'static str>,
+    /// The failure a fail point holds back until its time has come.
+    failing: Option<Failure>,
     registry: Arc<Mutex<BTreeMap<i64, Arc<ConnectionInfo>>>>,
 }
 
@@ -194,7 +197,7 @@ impl Service {
         let id = self.next_connection.fetch_add(1, Ordering::Relaxed);
         let info = Arc::new(ConnectionInfo { id, peer: peer.to_owned(), ..ConnectionInfo::default() });
         self.connections.lock().insert(id, Arc::clone(&info));
-        Connection { info, hello_ok: false, compressors: Vec::new(), registry: Arc::clone(&self.connections) }
+        Connection { info, hello_ok: false, compressors: Vec::new(), failing: None, registry: Arc::clone(&self.connections) }
     }
 
     /// All connections.
@@ -307,6 +310,8 @@ impl Service {
             return Err(MongoError::new(code::COMMAND_NOT_FOUND, format!("no such command: '{name}'")));
         };
         self.counters.begin(number, command.class);
+        // A wait for a fail point is none the command asked for.
+        let request = &Request { waited: request.waited && conn.failing.is_none(), ..*request };
         let result = self.run(conn, request, command, reply);
         // The buffers go back, so that noting an operation costs two copies and no allocation.
         if let Some(op) = conn.info.op.lock().take() {
@@ -337,12 +342,28 @@ impl Service {
             let until_us = self.clock.monotonic_us().saturating_add(UNLOCK_POLL_US);
             return Ok(Outcome::Wait { until_us, on: crate::request::WaitFor::Unlock });
         }
+        let failure = self.failure(conn, request, command, &generic)?;
+        if let Some(f) = &failure {
+            if f.block_ms > 0 {
+                let until_us = self.clock.monotonic_us().saturating_add(f.block_ms as u64 * 1000);
+                conn.failing = Some(Failure { block_ms: 0, ..f.clone() });
+                return Ok(Outcome::Wait { until_us, on: crate::request::WaitFor::Time });
+            }
+            if f.close {
+                return Ok(Outcome::Close);
+            }
+            if let Some(e) = f.error(&generic) {
+                return Err(e);
+            }
+        }
+        let numbered = generic.txn_number.is_some();
         session = self.record_of(command, &generic)?;
         record = session.as_ref().map(|s| s.lock());
         let retry = match (&mut record, generic.txn_number) {
             (Some(r), Some(number)) => Some(Retry::begin(&self.store, r, number)?),
             _ => None,
         };
+        let start = reply.len();
         let mut ctx = Ctx {
             service: self,
             conn,
@@ -362,7 +383,23 @@ impl Service {
             outcome = crate::write::durability_of_all(&ctx)?;
         }
         reply::finish(self, ctx.ok_int, &mut ctx.reply);
+        drop(ctx);
+        if let Some(f) = &failure {
+            f.finish(numbered, reply, start);
+        }
         Ok(outcome)
+    }
+
+    /// What a fail point asks for here: mostly nothing.
+    fn failure(&self, conn: &mut Connection, request: &Request<'_>, command: &Command, generic: &Generic<'_>) -> Result<Option<Failure>> {
+        if let Some(f) = conn.failing.take() {
+            return Ok(Some(f));
+        }
+        if !self.state.failpoints.armed() {
+            return Ok(None);
+        }
+        let collection = request.body.first().and_then(|(_, v)| v.as_str());
+        self.state.failpoints.at(conn, command, generic, collection)
     }
 
     /// The record a retryable write shares with its retries.

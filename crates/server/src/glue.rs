@@ -48,6 +48,7 @@ impl Glue {
         };
         match self.service.handle(&mut client.connection, request, reply) {
             Outcome::Reply | Outcome::NoReply => Next::Reply,
+            Outcome::Close => Next::Close,
             Outcome::Durable(pos) => {
                 let pos = CommitPos(pos);
                 if self.engine.durable_pos() >= pos {

@@ -30,6 +30,9 @@ const FIRST_BATCH_DOCUMENTS: i64 = 101;
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let args = AggregateArgs::of(cx.value(), &cx.args, false, cx.generic.write_concern.is_some())?;
+    if cx.generic.api_strict {
+        crate::api::check_pipeline(args.pipeline)?;
+    }
     let (ns, options) = match args.coll {
         Some(coll) => {
             let ns = Namespace::new(cx.db, coll)?;
@@ -52,7 +55,8 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         cx.service.arc()?,
         collation.document().map(|d| d.to_buf()),
         Hint::parse(args.hint.unwrap_or_default())?,
-    );
+    )
+    .bypassing_validation(args.bypass_validation);
     let allow_disk_use = args.allow_disk_use.unwrap_or(true);
     let rt = Rt { env: &env, host: &host, vars: None, allow_disk_use };
     if args.explain {

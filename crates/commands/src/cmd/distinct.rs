@@ -17,7 +17,7 @@ use rustc_hash::FxHashSet;
 
 pub(crate) static COMMANDS: &[Command] = &[Command {
     value: Kind::Collection,
-    ..super::command("distinct", "different values of a field", flag::API_V1 | flag::READ_CONCERN, DISTINCT, run)
+    ..super::command("distinct", "different values of a field", flag::READ_CONCERN, DISTINCT, run)
 }];
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {

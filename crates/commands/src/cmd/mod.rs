@@ -20,6 +20,7 @@ pub(crate) mod distinct;
 pub(crate) mod drop;
 pub(crate) mod encryption;
 pub(crate) mod explain;
+pub(crate) mod fail_point;
 pub(crate) mod fcv;
 pub(crate) mod find;
 pub(crate) mod get_more;

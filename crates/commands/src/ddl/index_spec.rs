@@ -393,6 +393,10 @@ fn complete(spec: Doc<'_>, key: Doc<'_>, name: &str, options: Doc<'_>) -> Result
                 w.put(flag, true);
             }
         }
+        // Builds never block; the word is kept for those who ask what they said.
+        if let v @ (Value::Bool(_) | Value::Int32(_) | Value::Int64(_) | Value::Double(_) | Value::Decimal128(_)) = spec.field("background") {
+            w.put("background", v.truthy());
+        }
         for (k, v) in spec.iter().filter(|(k, _)| OPTIONS.contains(k) && !NORMALIZED.contains(k)) {
             w.put(k, v);
         }

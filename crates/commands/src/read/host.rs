@@ -18,12 +18,24 @@ pub(crate) struct StoreHost {
     /// Collation of the operation as the client wrote it.
     collation: Option<DocBuf>,
     hint: Option<query::plan::Hint>,
+    /// Validators do not count for what the pipeline writes.
+    bypass_validation: bool,
 }
 
 impl StoreHost {
     /// For one operation.
     pub(crate) fn new(service: Arc<Service>, collation: Option<DocBuf>, hint: Option<query::plan::Hint>) -> StoreHost {
-        StoreHost { service, collation, hint }
+        StoreHost { service, collation, hint, bypass_validation: false }
+    }
+
+    /// The same, where documents written need not be valid.
+    pub(crate) fn bypassing_validation(self, bypass: bool) -> StoreHost {
+        StoreHost { bypass_validation: bypass, ..self }
+    }
+
+    /// The validator of a collection that is written to.
+    fn validator(&self, coll: &Collection) -> Result<Option<write::Validator>> {
+        if self.bypass_validation { Ok(None) } else { write::Validator::of(&self.service, coll) }
     }
 
     fn want<'q>(&'q self, read: &Read<'q>) -> Want<'q> {
@@ -146,7 +158,7 @@ impl Host for StoreHost {
         let options = existing.as_ref().map(|c| c.options().as_ref().clone()).unwrap_or_default();
         let fresh = self.service.store.create_collection(&temporary, options, crate::ddl::names::new_uuid())?;
         let validator = match &existing {
-            Some(c) => write::Validator::of(&self.service, c)?,
+            Some(c) => self.validator(c)?,
             None => None,
         };
         if let Some(c) = &existing {
@@ -195,7 +207,7 @@ impl Host for StoreHost {
             key = Some(row.key.to_vec());
             Ok(false)
         })?;
-        let validator = write::Validator::of(&self.service, &coll)?;
+        let validator = self.validator(&coll)?;
         let valid = |d: Doc<'_>| validator.as_ref().map_or(Ok(()), |v| v.check(d));
         if let Some(key) = key {
             coll.modify(&key, &mut |old| {
