@@ -5,13 +5,17 @@ use crate::collection::{Collection, State};
 use crate::error;
 use crate::format::{meta, record};
 use crate::index::{Index, KeySet};
-use crate::insert::{duplicate_key, entry_key, mark_multikey, unique_entry};
+use crate::insert::{duplicate_key, entry_key, fits, mark_multikey, unique_entry};
 use crate::locks::{LockTable, StripeId};
 use crate::session::{Effect, Keep, Noted};
+use crate::store::Shared;
 use model::{Doc, Result};
 use smallvec::SmallVec;
 use std::cell::RefCell;
-use storage::{Batch, CommitPos, Durability, Table, WriteClass};
+use storage::{Batch, CommitPos, Durability, Table};
+
+/// What a change is taken to write before it is known; the rest is admitted with the thread's next write.
+const WRITE_BYTES: usize = 256;
 
 /// What to do with a document that was just read under its lock.
 pub enum Change {
@@ -70,7 +74,7 @@ impl Collection {
         decide: &mut dyn FnMut(Doc<'_>) -> Result<Change>,
         noted: Option<&mut Noted<'_>>,
     ) -> Result<Modified> {
-        self.shared.engine.admit(record_key.len() + 256, WriteClass::Client);
+        self.shared.admit(record_key.len() + WRITE_BYTES);
         let state = self.enter()?;
         // A nested call on this thread (there is none today) would find the buffers taken; it gets its own.
         SCRATCH.with(|cell| match cell.try_borrow_mut() {
@@ -114,6 +118,7 @@ impl Collection {
                 match new_doc {
                     Some(d) if !same_indexed_fields(index, old, d) => {
                         index.keys_of(d, keys)?;
+                        fits(index, keys, key.len(), self.shared.engine.caps().key_bytes_max)?;
                         if index.is_unique() {
                             for k in keys.iter() {
                                 unique_entry(index, k, &mut s.entry);
@@ -195,6 +200,7 @@ impl Collection {
             };
             self.add_counts(docs, bytes);
             drop(held);
+            Shared::owe(s.batch.byte_len().saturating_sub(key.len() + WRITE_BYTES));
             s.batch.shrink(1 << 20);
             return Ok(if new_doc.is_some() { Modified::Replaced(pos) } else { Modified::Deleted(pos) });
         }

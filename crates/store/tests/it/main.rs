@@ -4,6 +4,7 @@
 mod builds;
 mod history;
 mod on_disk;
+mod repairs;
 mod schema;
 
 use model::{DocBuf, Namespace, doc};
