@@ -382,6 +382,11 @@ impl Service {
         if outcome == Outcome::Reply && command.is(flag::WRITE_CONCERN) && command.name != "aggregate" {
             outcome = crate::write::durability_of_all(&ctx)?;
         }
+        if command.is(flag::WRITE)
+            && let Some(e) = crate::write::concern_error(&ctx)
+        {
+            ctx.reply.put("writeConcernError", &e);
+        }
         reply::finish(self, ctx.ok_int, &mut ctx.reply);
         drop(ctx);
         if let Some(f) = &failure {

@@ -218,6 +218,30 @@ fn waits_for_journal(cx: &Ctx<'_, '_>) -> bool {
     }
 }
 
+/// What is said of a write concern that a set of one member can never satisfy. The write itself is done.
+pub fn concern_error(cx: &Ctx<'_, '_>) -> Option<DocBuf> {
+    let wc = cx.generic.write_concern.as_ref()?;
+    let (code, message) = match &wc.w {
+        _ if cx.service.config.replica_set.is_none() => return None,
+        Acknowledge::Members(0..=1) | Acknowledge::Majority => return None,
+        Acknowledge::Members(_) | Acknowledge::Tags => (code::UNSATISFIABLE_WRITE_CONCERN, "Not enough data-bearing nodes".to_owned()),
+        Acknowledge::Mode(mode) => {
+            (code::UNKNOWN_REPL_WRITE_CONCERN, format!("No write concern mode named '{mode}' found in replica set configuration"))
+        }
+    };
+    let error = MongoError::new(code, message);
+    Some(DocBuf::build(|w| {
+        w.put("code", error.code()).put("codeName", error.code_name().as_str()).put("errmsg", error.message());
+        let mut info = w.doc("errInfo");
+        let mut given = info.doc("writeConcern");
+        given.put("w", cx.request.body.field("writeConcern").as_doc().map_or(Value::Missing, |d| d.field("w")));
+        if let Some(j) = wc.journal {
+            given.put("j", j);
+        }
+        given.put("wtimeout", wc.timeout_ms).put("provenance", "clientSupplied");
+    }))
+}
+
 /// When the reply to a write may be sent: at once, or when the journal has it.
 pub fn durability(cx: &Ctx<'_, '_>, pos: CommitPos) -> Outcome {
     if waits_for_journal(cx) { Outcome::Durable(pos.0) } else { Outcome::Reply }

@@ -143,18 +143,27 @@ impl SessionRecord {
     /// Engine failures; 1 for a damaged row.
     pub fn begin(&mut self, store: &Store, number: i64) -> Result<Begun> {
         if !self.loaded {
+            let newest = self.txn_number;
             self.load(store.engine().as_ref())?;
+            // A number whose writes all failed is not on disk, and still the newest.
+            if let Some(n) = newest.filter(|n| self.txn_number.is_none_or(|disk| disk < *n)) {
+                self.advance(n);
+            }
         }
         match self.txn_number {
             Some(last) if number < last => return Ok(Begun::Old(last)),
             Some(last) if number == last => return Ok(Begun::Again),
             _ => {}
         }
+        self.advance(number);
+        Ok(Begun::New)
+    }
+
+    fn advance(&mut self, number: i64) {
         self.stale_parts = self.stale_parts.max(self.part);
         self.txn_number = Some(number);
         self.runs.clear();
         (self.ascending, self.part, self.part_start, self.part_bytes) = (true, 0, 0, 0);
-        Ok(Begun::New)
     }
 
     /// What the statement did, if it was done.
@@ -205,6 +214,8 @@ impl SessionRecord {
                 Ok(pos)
             }
             Err(e) => {
+                // Perhaps it was applied and only the answer was lost: the next try looks at the disk.
+                self.loaded = false;
                 self.runs.truncate(before.runs);
                 if let Some(last) = self.runs.last_mut() {
                     last.count = before.last_count;

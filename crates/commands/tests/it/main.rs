@@ -4,3 +4,4 @@ mod behaviour;
 mod judge;
 mod protocol;
 mod retries;
+mod writes;

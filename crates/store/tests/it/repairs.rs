@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 use storage::observe::{Call, Fault, Faulty, Observed, Observer};
 use storage::{Caps, Engine, MemoryEngine, Read, Result, StorageError, Table, WriteClass};
-use store::{Change, Collection, NoHooks, Store};
+use store::{Begun, Change, Collection, Effect, Keep, NoHooks, Noted, SessionRecord, Store};
 
 fn insert(c: &Collection, id: i32) -> usize {
     c.insert(&[doc! { "_id": id }.doc()], true).unwrap().count
@@ -34,6 +34,24 @@ fn disorder_is_marked_again_after_a_failed_write() {
     let store = open(&memory);
     let c = store.collection(&Namespace::new("db", "c").unwrap()).unwrap().unwrap();
     assert_eq!(dump(&c, false), [doc! { "_id": 5i32 }, doc! { "_id": 2i32 }]);
+}
+
+#[test]
+fn a_write_that_failed_is_not_remembered_unless_it_was_done() {
+    let engine = Arc::new(Observed::new(Arc::new(MemoryEngine::new()), Faulty::default()));
+    let store = Store::open(engine.clone(), Arc::new(NoHooks)).unwrap();
+    let c = collection(&store, "c");
+    let mut record = SessionRecord::new([1; 16]);
+    for (number, work_is_done) in [(1, false), (2, true)] {
+        assert_eq!(record.begin(&store, number).unwrap(), Begun::New);
+        let full = StorageError::Full { context: "test".to_owned() };
+        engine.observer().plan(Some(Fault { after_calls: 0, error: full, lasting: false, work_is_done, writes_only: true }));
+        let d = doc! { "_id": number };
+        let mut noted = Noted { record: &mut record, ids: &[0], keep: Keep::Fact };
+        assert!(c.insert_noted(&[d.doc()], true, Some(&mut noted)).is_err());
+        let begun = record.begin(&store, number).unwrap();
+        assert_eq!((begun, record.find(0)), (Begun::Again, work_is_done.then_some(&Effect::Inserted)));
+    }
 }
 
 #[test]
