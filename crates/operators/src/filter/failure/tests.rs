@@ -1,3 +1,5 @@
+//! The explanations of each operator and keyword, as MongoDB documents them.
+
 use super::*;
 use model::doc;
 
