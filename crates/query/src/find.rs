@@ -93,7 +93,7 @@ impl FindDocs {
                 none.insert(sort_all(pattern, keep, self.source.as_mut(), rt)?)
             }
         };
-        run.next_batch(pattern, rt.env.collate(), out)
+        run.next_batch(out)
     }
 }
 

@@ -101,8 +101,9 @@ pub struct MergeWrite<'m> {
 /// Gives the new version of a matched document; `None` leaves it alone.
 pub type OnMatch<'m> = dyn Fn(Doc<'_>) -> Result<Option<DocBuf>> + 'm;
 
-/// What a pipeline asks of the server. Object-safe; every method may be called many times.
-pub trait Host {
+/// What a pipeline asks of the server. Object-safe; every method may be called many times, and while one
+/// thread reads another may call.
+pub trait Host: Sync {
     /// What a name stands for.
     ///
     /// # Errors

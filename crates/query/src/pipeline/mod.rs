@@ -1,5 +1,6 @@
 //! Pipelines: parsed once into stages, opened into a chain of pull operators, pulled batch by batch.
 
+mod ahead;
 mod batch;
 mod docs;
 mod host;
@@ -8,6 +9,7 @@ mod optimize;
 mod parse;
 mod place;
 
+pub(crate) use ahead::drain_ahead;
 pub use batch::Batch;
 pub use docs::{Docs, NoDocs, Ready, Rt, drain};
 pub use host::{

@@ -246,3 +246,32 @@ fn geo_near_measures_and_needs_an_index() {
     host.colls.lock().unwrap().get_mut(&ns()).unwrap().indexes.push(("loc_2d".to_owned(), doc! { "loc": "2d" }, false));
     assert_eq!(run(&host, &spec), ["{ _id: 1, d: { m: 5.0 } }", "{ _id: 2, d: { m: 10.0 } }"]);
 }
+
+/// Long inputs are read ahead by a second thread; order and errors must be those of one.
+#[test]
+fn blocking_stages_read_ahead_in_order() {
+    let host = MemoryHost::default();
+    host.insert(&ns(), doc! { "_id": 0i32 }).unwrap();
+    let stages = [doc! { "$project": { "a": { "$range": [0i32, 50_000i32] } } }, doc! { "$unwind": "$a" }];
+    let spec = |tail: &[DocBuf]| {
+        let all: Vec<DocBuf> = stages.iter().chain(tail).cloned().collect();
+        DocBuf::build(|w| {
+            let mut list = w.array("p");
+            for s in &all {
+                list.push(s);
+            }
+        })
+    };
+    let group = doc! { "$group": { "_id": { "$mod": ["$a", 3i32] }, "f": { "$first": "$a" }, "l": { "$last": "$a" }, "s": { "$sum": "$a" } } };
+    let want = [
+        "{ _id: 0, f: 0, l: 49998, s: 416658333 }",
+        "{ _id: 1, f: 1, l: 49999, s: 416675000 }",
+        "{ _id: 2, f: 2, l: 49997, s: 416641667 }",
+    ];
+    assert_eq!(run(&host, &spec(&[group.clone(), doc! { "$sort": { "_id": 1i32 } }])), want);
+    // Equal keys stay in the order they came in.
+    let sorted = [doc! { "$sort": { "_id": 1i32 } }, doc! { "$skip": 49_998i32 }];
+    assert_eq!(run(&host, &spec(&sorted)), ["{ _id: 0, a: 49998 }", "{ _id: 0, a: 49999 }"]);
+    let fails = doc! { "$addFields": { "x": { "$divide": [1i32, { "$subtract": ["$a", 30_000i32] }] } } };
+    assert_eq!(run(&host, &spec(&[fails.clone(), group.clone()])), ["2"]);
+}
