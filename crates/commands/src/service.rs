@@ -36,6 +36,8 @@ pub struct Config {
     pub connections_max: u32,
     /// Lines shown by `getLog: "startupWarnings"`.
     pub startup_warnings: Vec<String>,
+    /// Aggregations run as written when false. For tests that compare; no option sets it.
+    pub optimize_pipelines: bool,
 }
 
 impl Default for Config {
@@ -48,6 +50,7 @@ impl Default for Config {
             compressors: vec!["zstd", "zlib", "snappy"],
             connections_max: 65536,
             startup_warnings: Vec::new(),
+            optimize_pipelines: true,
         }
     }
 }
@@ -137,6 +140,8 @@ pub struct Service {
     me: std::sync::OnceLock<std::sync::Weak<Service>>,
 }
 
+/// How often an operation is begun again when its collection is replaced under it.
+const REPLACED_RETRIES: usize = 10;
 /// A write held back by `fsync` looks again after this long.
 const UNLOCK_POLL_US: u64 = 20_000;
 /// Larger command documents are not kept for `currentOp`.
@@ -181,6 +186,9 @@ impl Service {
         let shared = Arc::new(self);
         // The first and only setting of this cell.
         let _ = shared.me.set(Arc::downgrade(&shared));
+        if let Err(e) = crate::ddl::temporary::sweep(&shared) {
+            shared.log('W', "STORAGE", &format!("temporary collections of an earlier run could not be dropped: {}", e.message()));
+        }
         shared
     }
 
@@ -280,7 +288,15 @@ impl Service {
     /// Handles one request. A reply is one document appended to `reply`.
     pub fn handle(&self, conn: &mut Connection, request: &Request<'_>, reply: &mut Vec<u8>) -> Outcome {
         let start = reply.len();
-        let outcome = match self.dispatch(conn, request, reply) {
+        let mut result = self.dispatch(conn, request, reply);
+        // Nothing has been sent yet, so a read that met a collection in the act of being replaced starts over on the new one.
+        if replaced(&result) && only_reads(request.body) {
+            result = self.while_replaced(|| {
+                reply.truncate(start);
+                self.dispatch(conn, request, reply)
+            });
+        }
+        let outcome = match result {
             Ok(outcome) => outcome,
             Err(e) => {
                 reply.truncate(start);
@@ -293,6 +309,22 @@ impl Service {
             reply.truncate(start);
         }
         if silent { Outcome::NoReply } else { outcome }
+    }
+
+    /// Runs again what met a collection in the act of being replaced, once the new one is there. `f` must not have done
+    /// anything when it fails so.
+    ///
+    /// # Errors
+    /// Those of `f`.
+    pub(crate) fn while_replaced<T>(&self, mut f: impl FnMut() -> Result<T>) -> Result<T> {
+        for _ in 0..REPLACED_RETRIES {
+            self.store.wait_for_catalog();
+            let result = f();
+            if !replaced(&result) {
+                return result;
+            }
+        }
+        f()
     }
 
     fn dispatch(&self, conn: &mut Connection, request: &Request<'_>, reply: &mut Vec<u8>) -> Result<Outcome> {
@@ -493,6 +525,23 @@ impl<'a> Args<'a> {
         }
         self.push_own(command.name, value);
         Ok(())
+    }
+}
+
+/// True when an operation found its collection gone.
+pub(crate) fn replaced<T>(result: &Result<T>) -> bool {
+    result.as_ref().is_err_and(store::Collection::is_gone)
+}
+
+/// True for commands that may be run twice: queries, and pipelines that write nothing.
+fn only_reads(body: Doc<'_>) -> bool {
+    match body.first() {
+        Some(("find" | "count" | "distinct", _)) => true,
+        Some(("aggregate", _)) => {
+            let stages = body.field("pipeline").as_array().unwrap_or(model::Array::EMPTY);
+            !stages.iter().filter_map(|s| s.as_doc()?.first()).any(|(name, _)| matches!(name, "$out" | "$merge"))
+        }
+        _ => false,
     }
 }
 

@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Env {
     /// `$$NOW`, milliseconds since the epoch; the same throughout the operation.
     pub now_ms: i64,
+    /// `$$NOW` may be used; some commands have no time of their own.
+    pub has_now: bool,
     /// `$$CLUSTER_TIME`, where the server has one.
     pub cluster_time: Option<Timestamp>,
     /// The operation's collation; `None` is the simple binary order.
@@ -26,6 +28,7 @@ impl Env {
     pub fn new(now_ms: i64, seed: u64) -> Env {
         Env {
             now_ms,
+            has_now: true,
             cluster_time: None,
             collation: None,
             let_vars: Vec::new(),

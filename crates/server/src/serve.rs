@@ -129,6 +129,7 @@ fn service_config(settings: &Settings) -> Config {
         compressors: known.into_iter().filter(|k| settings.compressors.iter().any(|c| c == k)).collect(),
         connections_max: settings.connections_max,
         startup_warnings: Vec::new(),
+        optimize_pipelines: true,
     }
 }
 

@@ -58,6 +58,8 @@ pub struct CollStats {
     pub index_bytes: Vec<(String, u64)>,
 }
 
+const GONE: &str = "collection dropped or renamed";
+
 impl Collection {
     /// Opens from a catalog row. Unfinished indexes are left out; the caller removes them from the row.
     pub(crate) fn open(shared: Arc<Shared>, ns: Namespace, row: &CatalogRow) -> Result<Collection> {
@@ -179,7 +181,12 @@ impl Collection {
     }
 
     pub(crate) fn gone(&self) -> model::MongoError {
-        model::MongoError::new(model::code::QUERY_PLAN_KILLED, format!("collection dropped or renamed: {}", self.ns))
+        model::MongoError::new(model::code::QUERY_PLAN_KILLED, format!("{GONE}: {}", self.ns))
+    }
+
+    /// True for the error of a collection that went away under an operation.
+    pub fn is_gone(e: &model::MongoError) -> bool {
+        e.code() == model::code::QUERY_PLAN_KILLED && e.message().starts_with(GONE)
     }
 
     /// The key under which a document with this `_id` is stored.
@@ -203,7 +210,7 @@ impl Collection {
     /// One engine read, no copy.
     ///
     /// # Errors
-    /// 1 when the record is damaged; engine failures.
+    /// 175 when the collection is gone; 1 when the record is damaged; engine failures.
     pub fn get_with(&self, id: &Value<'_>, f: &mut dyn FnMut(Doc<'_>)) -> Result<bool> {
         let mut key = Vec::with_capacity(24);
         self.record_key(id, &mut key);
@@ -216,7 +223,15 @@ impl Collection {
                 None => sound = false,
             })
             .map_err(error::storage)?;
-        if sound { Ok(found) } else { Err(error::corrupt(&format!("a record of {}", self.ns))) }
+        self.told(found, sound)
+    }
+
+    /// What a point read found. That there is none counts only while the collection is there.
+    fn told(&self, found: bool, sound: bool) -> Result<bool> {
+        if !sound {
+            return Err(error::corrupt(&format!("a record of {}", self.ns)));
+        }
+        if !found && self.is_dropped() { Err(self.gone()) } else { Ok(found) }
     }
 
     /// Shows the document under an encoded `_id` (see [`keys::encode`]) in place; false when there is none.
@@ -234,7 +249,7 @@ impl Collection {
                 None => sound = false,
             })
             .map_err(error::storage)?;
-        if sound { Ok(found) } else { Err(error::corrupt(&format!("a record of {}", self.ns))) }
+        self.told(found, sound)
     }
 
     /// Sizes.

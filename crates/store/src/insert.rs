@@ -52,6 +52,11 @@ thread_local! {
 }
 
 impl Collection {
+    /// True when [`Collection::insert`] writes these in one batch: all or none then.
+    pub fn inserts_at_once(docs: &[Doc<'_>]) -> bool {
+        docs.len() <= CHUNK_DOCS && docs.iter().map(|d| d.len_bytes()).sum::<usize>() < CHUNK_BYTES
+    }
+
     /// Inserts documents that have their `_id` and are valid BSON. With `ordered` the first refusal ends it.
     ///
     /// # Errors
@@ -76,17 +81,18 @@ impl Collection {
             }
             self.shared.admit(bytes);
             let state = self.enter()?;
-            let taken = SCRATCH.with_borrow_mut(|s| {
-                let taken = self.insert_chunk(&state, s, &docs[at..end], (at, ordered), &mut done, noted.as_deref_mut());
-                Shared::owe(s.batch.byte_len().saturating_sub(bytes));
-                s.batch.shrink(4 << 20);
-                taken
-            })?;
-            drop(state);
-            if ordered && !done.errors.is_empty() {
-                break;
+            // All of the chunk under one state, however often large keys cut it.
+            while at < end {
+                at += SCRATCH.with_borrow_mut(|s| {
+                    let taken = self.insert_chunk(&state, s, &docs[at..end], (at, ordered), &mut done, noted.as_deref_mut());
+                    Shared::owe(s.batch.byte_len().saturating_sub(bytes));
+                    s.batch.shrink(4 << 20);
+                    taken
+                })?;
+                if ordered && !done.errors.is_empty() {
+                    return Ok(done);
+                }
             }
-            at += taken;
         }
         Ok(done)
     }
@@ -356,6 +362,14 @@ pub(crate) fn mark_multikey(batch: &mut Batch, index: &Index, bits: u32) {
 /// E11000 for `_id`.
 fn duplicate_id(c: &Collection, doc: Doc<'_>) -> MongoError {
     let id = doc.field("_id");
+    if c.options().doc().contains("clusteredIndex") {
+        // The key of a clustered collection is shown from its record id, and MongoDB cannot read these values back from one.
+        match id.as_f64() {
+            Some(n) if n.is_nan() => return MongoError::new(50819, format!("E11000 duplicate key error collection: {}: its key is NaN", c.ns())),
+            Some(n) if n.is_infinite() => return MongoError::new(50826, format!("E11000 duplicate key error collection: {}: its key is infinite", c.ns())),
+            _ => {}
+        }
+    }
     duplicate(c, "_id_", &model::doc! { "_id": 1i32 }, &DocBuf::build(|w| {
         w.put("_id", id);
     }))

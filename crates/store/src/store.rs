@@ -211,6 +211,12 @@ impl Store {
         self.open_locked(ns)
     }
 
+    /// Waits until no change of the catalog is under way. A handle found while its collection is being replaced is good
+    /// for nothing; after this the name leads to the new one.
+    pub fn wait_for_catalog(&self) {
+        drop(self.ddl.lock());
+    }
+
     fn open_locked(&self, ns: &Namespace) -> Result<Option<Arc<Collection>>> {
         if let Some(c) = self.handles.read().get(ns) {
             return Ok(Some(c.clone()));

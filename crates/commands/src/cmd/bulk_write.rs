@@ -4,6 +4,7 @@ use super::modify::{How, before, one_delete, one_update, retried};
 use crate::crud::bulk::BULK_WRITE;
 use crate::crud::{BulkArgs, BulkOp};
 use crate::ctx::Ctx;
+use crate::ddl::timeseries::Series;
 use crate::cursors::{BatchLimit, CursorInfo};
 use crate::exec::write::{Done, collection};
 use crate::listing::Listing;
@@ -106,6 +107,10 @@ fn one(cx: &mut Ctx<'_, '_>, env: &mut Env, a: &BulkArgs<'_>, op: &BulkOp<'_>, i
 fn insert(service: &Service, ns: &Namespace, d: Doc<'_>, how: How<'_>) -> Result<Done> {
     let d = with_id(d, service.clock.now_ms())?;
     let Some(coll) = collection(service, ns, true)? else { return Ok(Done::default()) };
+    let d = match Series::of(&coll) {
+        Some(s) => s.arrange(d.doc())?,
+        None => d,
+    };
     if let Some(v) = Validator::of(service, &coll)?.filter(|_| !how.bypass) {
         v.check(d.doc())?;
     }

@@ -45,6 +45,9 @@ fn convert(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     if ns.coll().starts_with("system.buckets.") {
         bail!(code::ILLEGAL_OPERATION, "Cannot convert a time-series buckets collection to capped: {ns}");
     }
+    if names::is_views(cx.service, &ns)? {
+        bail!(code::BAD_VALUE, "Cannot convert a system collection to capped: {ns}");
+    }
     let c = names::not_view(cx, &ns)?;
     if names::is_timeseries(&c) {
         bail!(code::COMMAND_NOT_SUPPORTED_ON_VIEW, "Cannot convert a time-series collection to capped: {ns}");

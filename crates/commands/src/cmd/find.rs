@@ -9,7 +9,7 @@ use crate::ddl::names;
 use crate::read::{CollationArg, QueryCursor, StoreHost, environment};
 use crate::registry::{Command, OpClass, flag};
 use crate::request::Outcome;
-use model::{Array, ArrayWriter, Doc, DocBuf, Namespace, Result, Value};
+use model::{Array, ArrayWriter, DocBuf, Namespace, Result, Value};
 use operators::Env;
 use operators::expr::ParseCx;
 use operators::project::Projection;
@@ -169,47 +169,4 @@ fn open(
         Some(c) => find.open(c, &rt)?,
     };
     Ok((docs, host))
-}
-
-/// The plan of a find, for explain.
-///
-/// # Errors
-/// Those of the query.
-pub(crate) fn winning_plan(find: &Find, coll: Option<&Arc<Collection>>, rt: &Rt<'_>) -> Result<DocBuf> {
-    let Some(c) = coll else { return Ok(model::doc! { "isCached": false, "stage": "EOF" }) };
-    let plan = find.plan(c, rt)?;
-    let mut shown = query::plan::explain(&plan, Some(&find.filter));
-    let wrap = |inner: &DocBuf, stage: &str, fill: &dyn Fn(&mut model::DocWriter<'_>)| {
-        DocBuf::build(|w| {
-            w.put("isCached", false).put("stage", stage);
-            fill(w);
-            let mut below = w.doc("inputStage");
-            for (name, v) in inner.doc().iter().filter(|(n, _)| *n != "isCached") {
-                below.put(name, v);
-            }
-        })
-    };
-    if let (Some(sort), false) = (&find.sort, plan.sorted) {
-        let spec: Doc<'_> = sort.spec();
-        shown = wrap(&shown, "SORT", &|w| {
-            w.put("sortPattern", spec);
-            if let Some(n) = find.limit {
-                w.put("limitAmount", i64::try_from(n).unwrap_or(i64::MAX));
-            }
-        });
-    }
-    if find.skip > 0 {
-        shown = wrap(&shown, "SKIP", &|w| {
-            w.put("skipAmount", i64::try_from(find.skip).unwrap_or(i64::MAX));
-        });
-    }
-    if let Some(n) = find.limit {
-        shown = wrap(&shown, "LIMIT", &|w| {
-            w.put("limitAmount", i64::try_from(n).unwrap_or(i64::MAX));
-        });
-    }
-    if find.projection.is_some() {
-        shown = wrap(&shown, "PROJECTION_DEFAULT", &|_| {});
-    }
-    Ok(shown)
 }

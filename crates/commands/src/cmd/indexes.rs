@@ -169,7 +169,7 @@ fn listed(cx: &Ctx<'_, '_>) -> Result<Namespace> {
 }
 
 fn list(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let ns = listed(cx)?;
+    let ns = names::of_buckets(cx.service, listed(cx)?)?;
     let size = batch_size(cx)?;
     let c = names::existing(cx, &ns).map_err(|_| MongoError::new(code::NAMESPACE_NOT_FOUND, format!("ns does not exist: {ns}")))?;
     if c.is_view() {
@@ -211,7 +211,7 @@ fn series_index(options: Doc<'_>) -> Option<DocBuf> {
 }
 
 fn drop_indexes(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let ns = names::own(cx)?;
+    let ns = names::of_buckets(cx.service, names::own(cx)?)?;
     let c = names::not_view(cx, &ns)?;
     let before = count(&c);
     let chosen = chosen(&c, cx.args.value("index"))?;

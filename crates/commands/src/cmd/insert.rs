@@ -3,14 +3,16 @@
 use crate::args::{Arg, Kind, arg};
 use crate::ctx::Ctx;
 use crate::ddl::names;
+use crate::ddl::timeseries::Series;
 use crate::registry::{Command, OpClass};
 use crate::request::Outcome;
 use crate::retry::StatementIds;
+use crate::service::replaced;
 use crate::write;
 use model::{Doc, DocBuf, MongoError, Namespace, ObjectId, Result, Tag, Timestamp, Value, bail, code};
 use std::sync::Arc;
 use std::borrow::Cow;
-use store::{Collection, Keep};
+use store::{Collection, Inserted, Keep};
 
 static ARGS: &[Arg] = &[
     arg("documents", Kind::Array).required(),
@@ -38,6 +40,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     cx.service.counters.add(OpClass::Insert, i64::try_from(documents.len()).unwrap_or(0) - 1);
     let coll = collection(cx, &ns)?;
     let validate = if cx.args.bool("bypassDocumentValidation", false) { None } else { write::Validator::of(cx.service, &coll)? };
+    let series = Series::of(&coll);
     let mut errors: Vec<(usize, MongoError)> = Vec::new();
     let mut ready: Vec<(usize, Cow<'_, [u8]>)> = Vec::with_capacity(documents.len());
     let all_ids = cx.retry.as_mut().map(|r| r.ids(&cx.args, documents.len())).transpose()?.unwrap_or_default();
@@ -51,9 +54,14 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             }
             ids.push(*id);
         }
-        let prepared = prepare(cx, *d, i).and_then(|p| match &validate {
-            Some(v) => v.check(Doc::from_prefix(&p)).map(|()| p),
-            None => Ok(p),
+        let prepared = prepare(cx, *d, i).and_then(|p| {
+            if let Some(s) = &series {
+                return s.arrange(Doc::from_prefix(&p)).map(|d| Cow::Owned(d.into_bytes()));
+            }
+            if let Some(v) = &validate {
+                v.check(Doc::from_prefix(&p))?;
+            }
+            Ok(p)
         });
         match prepared {
             Ok(p) => ready.push((i, p)),
@@ -67,8 +75,15 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         }
     }
     let docs: Vec<Doc<'_>> = ready.iter().map(|(_, d)| Doc::from_prefix(d)).collect();
-    let mut noted = cx.retry.as_mut().map(|r| r.note(&ids, Keep::Fact));
-    let done = coll.insert_noted(&docs, ordered, noted.as_mut())?;
+    let mut done = insert_into(cx, &coll, &docs, ordered, &ids);
+    if replaced(&done) && Collection::inserts_at_once(&docs) {
+        let service = cx.service;
+        done = service.while_replaced(|| {
+            let coll = collection(cx, &ns)?;
+            insert_into(cx, &coll, &docs, ordered, &ids)
+        });
+    }
+    let done = done?;
     super::capped::enforce(&coll)?;
     let stopped = ordered && !done.errors.is_empty();
     if stopped {
@@ -81,6 +96,11 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     write::errors(&mut cx.reply, &errors);
     let pos = done.pos.max(super::modify::retried(cx));
     Ok(write::durability(cx, pos))
+}
+
+fn insert_into(cx: &mut Ctx<'_, '_>, coll: &Collection, docs: &[Doc<'_>], ordered: bool, ids: &StatementIds) -> Result<Inserted> {
+    let mut noted = cx.retry.as_mut().map(|r| r.note(ids, Keep::Fact));
+    coll.insert_noted(docs, ordered, noted.as_mut())
 }
 
 /// The collection, made when it is not there.

@@ -5,12 +5,13 @@ use crate::crud::write::{DELETE, FIND_AND_MODIFY, UPDATE};
 use crate::crud::{DeleteOp, FindAndModifyArgs, Mods, UpdateOp, WriteArgs};
 use crate::ctx::Ctx;
 use crate::ddl::names;
+use crate::ddl::timeseries::Series;
 use crate::exec::write::{Changer, Done, Target, collection, delete, update};
 use crate::read::{CollationArg, environment};
 use crate::registry::{Command, OpClass};
 use crate::request::Outcome;
 use crate::retry::{Retry, single};
-use crate::service::Service;
+use crate::service::{Service, replaced};
 use crate::write::{self, FLAGS, Validator};
 use model::{Bump, Doc, DocBuf, MongoError, Namespace, OwnedValue, Result, Value, bail};
 use operators::expr::{ParseCx, define_let};
@@ -55,11 +56,28 @@ pub(crate) struct How<'n> {
     pub(crate) noted: Option<Noted<'n>>,
 }
 
+impl How<'_> {
+    /// The same for another attempt.
+    fn again(&mut self) -> How<'_> {
+        let noted = self.noted.as_mut().map(|n| Noted { record: &mut *n.record, ids: n.ids, keep: n.keep });
+        How { bypass: self.bypass, keep: self.keep, noted }
+    }
+}
+
 /// Runs one statement of `update`.
 ///
 /// # Errors
 /// Those of filter, update, validator and store.
-pub(crate) fn one_update(service: &Service, env: &mut Env, ns: &Namespace, op: &UpdateOp<'_>, how: How<'_>) -> Result<Done> {
+pub(crate) fn one_update(service: &Service, env: &mut Env, ns: &Namespace, op: &UpdateOp<'_>, mut how: How<'_>) -> Result<Done> {
+    let done = update_once(service, env, ns, op, how.again());
+    // A change of one document that fails has changed nothing.
+    if op.multi || !replaced(&done) {
+        return done;
+    }
+    service.while_replaced(|| update_once(service, env, ns, op, how.again()))
+}
+
+fn update_once(service: &Service, env: &mut Env, ns: &Namespace, op: &UpdateOp<'_>, how: How<'_>) -> Result<Done> {
     let Mods::Pipeline { constants, .. } = &op.mods else { return update_with(service, env, ns, op, how) };
     // Constants hide variables of the command of the same name.
     let outer = env.let_vars.clone();
@@ -74,6 +92,9 @@ pub(crate) fn one_update(service: &Service, env: &mut Env, ns: &Namespace, op: &
 fn update_with(service: &Service, env: &mut Env, ns: &Namespace, op: &UpdateOp<'_>, how: How<'_>) -> Result<Done> {
     let coll = collection(service, ns, false)?;
     let options = coll.as_ref().map(|c| c.options());
+    if let Some(series) = coll.as_deref().and_then(Series::of) {
+        series.check_update(op)?;
+    }
     let collation = prepare(service, env, op.collation, options.as_ref().map(|o| o.doc()))?;
     let env: &Env = env;
     let filter = MatchFilter::parse(&mut ParseCx::new(env), op.filter)?;
@@ -98,7 +119,15 @@ fn update_with(service: &Service, env: &mut Env, ns: &Namespace, op: &UpdateOp<'
 ///
 /// # Errors
 /// Those of filter and store.
-pub(crate) fn one_delete(service: &Service, env: &mut Env, ns: &Namespace, op: &DeleteOp<'_>, sort: Doc<'_>, how: How<'_>) -> Result<Done> {
+pub(crate) fn one_delete(service: &Service, env: &mut Env, ns: &Namespace, op: &DeleteOp<'_>, sort: Doc<'_>, mut how: How<'_>) -> Result<Done> {
+    let done = delete_once(service, env, ns, op, sort, how.again());
+    if op.multi || !replaced(&done) {
+        return done;
+    }
+    service.while_replaced(|| delete_once(service, env, ns, op, sort, how.again()))
+}
+
+fn delete_once(service: &Service, env: &mut Env, ns: &Namespace, op: &DeleteOp<'_>, sort: Doc<'_>, how: How<'_>) -> Result<Done> {
     let coll = collection(service, ns, false)?;
     let options = coll.as_ref().map(|c| c.options());
     let collation = prepare(service, env, op.collation, options.as_ref().map(|o| o.doc()))?;

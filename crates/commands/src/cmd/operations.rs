@@ -3,6 +3,8 @@
 use super::command;
 use crate::args::{Kind, arg, wrong_type};
 use crate::ctx::Ctx;
+use crate::cursors::CursorInfo;
+use crate::generic;
 use crate::registry::{Command, flag};
 use crate::request::Outcome;
 use crate::service::{ConnectionInfo, Service};
@@ -22,10 +24,21 @@ pub(crate) static COMMANDS: &[Command] = &[
 
 fn current_op(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let idle = cx.args.bool("$all", false);
-    let ops = list(cx.service, idle);
+    // Every field that is no argument is a condition on the operations.
+    let filter = DocBuf::build(|w| {
+        for (name, v) in cx.request.body.iter().skip(1) {
+            if !cx.command.args.iter().any(|a| a.name == name) && !generic::is_generic(name) {
+                w.put(name, v);
+            }
+        }
+    });
+    let filter = cx.service.matcher(filter.doc())?;
+    let now_ms = cx.now_ms();
     let mut out = cx.reply.array("inprog");
-    for op in &ops {
-        out.push(op);
+    for op in &list(cx.service, idle) {
+        if filter.matches(op.doc(), now_ms)? {
+            out.push(op);
+        }
     }
     Ok(Outcome::Reply)
 }
@@ -34,6 +47,26 @@ fn current_op(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 pub(crate) fn list(service: &Service, idle: bool) -> Vec<DocBuf> {
     let connections = service.connections();
     connections.iter().filter(|c| idle || c.op.lock().is_some()).map(|c| describe(service, c)).collect()
+}
+
+/// One document per cursor that waits for its next `getMore`.
+pub(crate) fn idle_cursors(service: &Service) -> Vec<DocBuf> {
+    let one = |(id, c): (i64, CursorInfo)| {
+        DocBuf::build(|w| {
+            w.put("type", "idleCursor").put("host", &service.config.host).put("ns", c.ns.as_str());
+            if let Some(lsid) = &c.lsid {
+                w.doc("lsid").put("id", Binary { subtype: 4, bytes: lsid }).put("uid", Binary { subtype: 0, bytes: generic::NO_USER });
+            }
+            let mut cursor = w.doc("cursor");
+            cursor.put("cursorId", id).put("createdDate", Value::Date(c.opened_ms)).put("lastAccessDate", Value::Date(c.last_use_ms));
+            cursor.put("nDocsReturned", c.documents).put("nBatchesReturned", c.batches).put("noCursorTimeout", c.no_timeout);
+            cursor.put("tailable", c.tailable).put("awaitData", c.await_data);
+            if let Some(command) = &c.command {
+                cursor.put("originatingCommand", command);
+            }
+        })
+    };
+    service.cursors.list().into_iter().map(one).collect()
 }
 
 fn describe(service: &Service, conn: &ConnectionInfo) -> DocBuf {
@@ -58,13 +91,15 @@ fn describe(service: &Service, conn: &ConnectionInfo) -> DocBuf {
         w.put("threaded", true);
         w.put("opid", op.opid);
         if let Some(id) = &op.lsid {
-            w.doc("lsid").put("id", Binary { subtype: 4, bytes: id });
+            let uid = Binary { subtype: 0, bytes: generic::NO_USER };
+            w.doc("lsid").put("id", Binary { subtype: 4, bytes: id }).put("uid", uid);
         }
         w.put("secs_running", running_us / 1_000_000);
         w.put("microsecs_running", running_us);
         w.put("op", "command");
         let body = Doc::from_prefix(&op.body);
-        let coll = body.first().and_then(|(_, v)| v.as_str()).unwrap_or("$cmd");
+        let coll = body.first().and_then(|(_, v)| v.as_str());
+        let coll = coll.unwrap_or(if op.command == "aggregate" { "$cmd.aggregate" } else { "$cmd" });
         w.put("ns", format!("{}.{coll}", op.db).as_str());
         if body.is_empty() {
             w.doc("command").put(op.command, coll).put("$truncated", true);

@@ -204,6 +204,17 @@ impl Changer {
         Ok(Changer { update, validator })
     }
 
+    /// Whether a document that matches `filter` would change.
+    ///
+    /// # Errors
+    /// Those of the update's operators.
+    pub(crate) fn would_change(&self, filter: &Filter, env: &Env, doc: Doc<'_>) -> Result<bool> {
+        let arena = Bump::new();
+        let position = filter.matches_with_position(doc, &arena, env)?.1;
+        let cx = UpdateCx { arena: &arena, env, inserting: false, position };
+        Ok(matches!(self.update.apply(doc, &cx)?, Applied::Changed(_)))
+    }
+
     /// The new document, or `None` when nothing changes.
     fn apply(&self, t: &Target<'_>, doc: Doc<'_>, arena: &Bump, inserting: bool, position: Option<usize>) -> Result<Option<DocBuf>> {
         let cx = UpdateCx { arena, env: t.env, inserting, position };

@@ -2,9 +2,12 @@
 
 use super::StoreHost;
 use crate::cursors::{BatchLimit, Cursor, Progress};
-use model::{ArrayWriter, Result};
+use model::{ArrayWriter, Result, bail, code};
 use operators::Env;
 use query::pipeline::{Batch, Docs, Rt};
+
+/// A result may be a little larger than what may be stored; stages pass on larger ones among themselves.
+const DOCUMENT_BYTES_MAX: usize = model::bson::MAX_DOCUMENT_BYTES + 16 * 1024;
 
 /// An open query.
 pub(crate) struct QueryCursor {
@@ -29,6 +32,9 @@ impl Cursor for QueryCursor {
         loop {
             while self.at < self.pending.len() {
                 let doc = self.pending.doc(self.at);
+                if doc.len_bytes() > DOCUMENT_BYTES_MAX {
+                    bail!(code::BSON_OBJECT_TOO_LARGE, "BSONObj size: {} is invalid. Size must be at most {DOCUMENT_BYTES_MAX} bytes", doc.len_bytes());
+                }
                 let full = limit.documents.is_some_and(|n| out.len() >= n);
                 let heavy = !out.is_empty() && out.len_bytes() + doc.len_bytes() > limit.bytes;
                 if full || heavy {

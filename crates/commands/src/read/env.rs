@@ -1,6 +1,7 @@
 //! The environment of one operation: its time, randomness, variables, collation and how it is interrupted.
 
 use crate::ctx::Ctx;
+use crate::registry::flag;
 use model::{Doc, MongoError, Result, code};
 use operators::Env;
 use operators::expr;
@@ -32,7 +33,8 @@ impl<'a> CollationArg<'a> {
 /// Those of the collation and of the `let` expressions.
 pub(crate) fn environment(cx: &Ctx<'_, '_>, collation: &CollationArg<'_>) -> Result<Env> {
     let mut env = Env::new(cx.now_ms(), rand::random());
-    if cx.service.config.replica_set.is_some() {
+    // Updates see a time even on a standalone server.
+    if cx.service.config.replica_set.is_some() || cx.command.is(flag::WRITE) {
         env.cluster_time = Some(cx.service.operation_time());
     }
     if let CollationArg::Given(d) = collation {

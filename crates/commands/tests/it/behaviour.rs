@@ -12,7 +12,14 @@ use std::sync::Arc;
 
 /// Areas whose every case must pass, with the number of cases excused and why.
 const COMPLETE: &[(&str, usize, &str)] = &[
-    ("core/collections/commands/collMod", 4, "system.views, text patterns of validators"),
+    ("core/aggregation/commands/count", 0, ""),
+    ("core/aggregation/commands/distinct", 0, ""),
+    ("core/collections/commands/collMod", 1, "a moment recorded as a number of seconds"),
+    ("core/collections/commands/listCollections", 0, ""),
+    ("core/collections/commands/validateDBMetadata", 0, ""),
+    ("core/collections/timeseries", 0, ""),
+    ("core/indexes/commands/dropIndexes", 0, ""),
+    ("core/operator/stages/merge", 0, ""),
     ("core/query_and_write/commands/bulkWrite", 2, "collations"),
     ("core/query_and_write/commands/delete", 1, "collations"),
     ("core/query_and_write/commands/findAndModify", 1, "a sort the express path of MongoDB does not look at"),

@@ -5,14 +5,17 @@
 
 mod bounds;
 mod choose;
-mod explain;
+mod distinct;
 mod read;
+mod union;
 
 pub use bounds::{Bound, FieldBounds, ValueRange};
-pub use choose::{Hint, Plan, Want, choose};
-pub use explain::explain;
-pub use read::{PlanDocs, each_match};
+pub use choose::{Hint, Plan, Want, alternatives, choose};
+pub use distinct::{DistinctDocs, DistinctWalk, distinct_plan};
+pub use read::{PlanDocs, Walked, count_matches, each_match, walk_counted};
 
+use crate::stages::sort_pattern::SortPattern;
+use std::sync::Arc;
 use store::KeyInterval;
 
 /// Where documents are read from.
@@ -40,6 +43,15 @@ pub enum Access {
         upper: Option<Vec<u8>>,
         /// Backwards.
         reverse: bool,
+    },
+    /// Several plans, documents that more than one gives shown once.
+    Union {
+        /// The plans.
+        branches: Vec<Plan>,
+        /// Every branch comes in this order, and so does the whole.
+        merge: Option<Arc<SortPattern>>,
+        /// No document comes from two branches.
+        disjoint: bool,
     },
     /// Intervals of a secondary index.
     Index {

@@ -168,7 +168,7 @@ fn parse_part(name: &str, v: Value<'_>) -> Result<SortPart> {
         if !KNOWN.contains(&by) {
             bail!(31138, "Illegal $meta sort: $meta: \"{by}\"");
         }
-        return Ok(SortPart { by: SortBy::Meta(by.to_owned()), ascending: by == "geoNearDistance" });
+        return Ok(SortPart { by: SortBy::Meta(by.to_owned()), ascending: false });
     }
     let Some(number) = Number::of(&v) else {
         bail!(15974, "Illegal key in $sort specification: {name}: {v:?}. Allowed are 1, -1 and {{$meta: ...}}");

@@ -247,6 +247,31 @@ fn geo_near_measures_and_needs_an_index() {
     assert_eq!(run(&host, &spec), ["{ _id: 1, d: { m: 5.0 } }", "{ _id: 2, d: { m: 10.0 } }"]);
 }
 
+#[test]
+fn stages_past_their_budget_fail_without_disk_use() {
+    let mut host = numbers(400);
+    host.memory_limit_bytes = Some(8_000);
+    let without = |spec: &DocBuf| {
+        let env = Env::new(0, 1);
+        let parsed = Pipeline::parse_value(&mut ParseCx::new(&env), spec.doc().field("p"), &ParseOptions::collection(ns())).unwrap();
+        parsed.run_to_end(&Rt { allow_disk_use: false, ..Rt::new(&env, &host) }).map(|b| b.len()).map_err(|e| e.code())
+    };
+    for spec in [
+        doc! { "p": [{ "$sort": { "k": 1i32 } }] },
+        doc! { "p": [{ "$group": { "_id": "$k", "all": { "$push": "$pad" } } }] },
+        doc! { "p": [{ "$bucketAuto": { "groupBy": "$k", "buckets": 3i32 } }] },
+        doc! { "p": [{ "$setWindowFields": { "partitionBy": "$k", "sortBy": { "k": 1i32 }, "output": { "n": { "$sum": "$k" } } } }] },
+    ] {
+        assert_eq!(without(&spec), Err(292), "{spec:?}");
+        assert_ne!(run(&host, &spec), ["292"], "on disk it goes: {spec:?}");
+    }
+    // A limit is enough for a sort to keep little.
+    assert_eq!(without(&doc! { "p": [{ "$sort": { "k": 1i32 } }, { "$limit": 5i32 }] }), Ok(5));
+    let graph = doc! { "p": [{ "$limit": 1i32 }, { "$graphLookup": {
+        "from": "c", "startWith": { "$range": [0i32, 400i32] }, "connectFromField": "none", "connectToField": "_id", "as": "r" } }] };
+    assert_eq!(run(&host, &graph), ["40099"]);
+}
+
 /// Long inputs are read ahead by a second thread; order and errors must be those of one.
 #[test]
 fn blocking_stages_read_ahead_in_order() {
