@@ -28,6 +28,8 @@ pub mod flag {
     pub const WRITE: u32 = 1 << 7;
     /// Does not appear in currentOp and does not count as an operation.
     pub const QUIET: u32 = 1 << 8;
+    /// Only reads, so that it may end when its client has gone.
+    pub const ENDS_WITH_CLIENT: u32 = 1 << 9;
 }
 
 /// Which of the operation counters a command moves.

@@ -7,17 +7,19 @@ use crate::ctx::Ctx;
 use crate::cursors::Cursors;
 use crate::failpoints::Failure;
 use crate::generic::{self, Generic};
-use crate::registry::{self, Command, flag};
+use crate::interrupt::{Interrupt, Link, interrupted};
+use crate::registry::{self, Command, OpClass, flag};
 use crate::request::{Outcome, Request};
 use crate::reply;
 use crate::retry::{self, Retry};
 use crate::state::State;
+use crate::tails::{self, Tails};
 use model::{Doc, DocBuf, DocWriter, MongoError, ObjectId, Result, Timestamp, Value, bail, code};
 use parking_lot::Mutex;
 use store::{SessionRecord, Store};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 /// What the server is told at its start.
 #[derive(Clone, Debug)]
@@ -87,8 +89,10 @@ pub struct CurrentOp {
     pub body: Vec<u8>,
     /// Session.
     pub lsid: Option<[u8; 16]>,
-    /// Set when the operation shall end.
-    pub killed: Arc<AtomicBool>,
+    /// Ends it.
+    pub interrupt: Arc<Interrupt>,
+    /// Cursor it uses.
+    pub cursor: Option<i64>,
 }
 
 /// State of one connection.
@@ -102,6 +106,28 @@ pub struct Connection {
     /// The failure a fail point holds back until its time has come.
     failing: Option<Failure>,
     registry: Arc<Mutex<BTreeMap<i64, Arc<ConnectionInfo>>>>,
+    /// Of the operation before, for the next one.
+    interrupt: Arc<Interrupt>,
+    /// What its operation waits for.
+    pub(crate) awaits: Option<Awaits>,
+}
+
+/// A wait for data in the middle of a getMore.
+pub(crate) struct Awaits {
+    /// The suspended cursor; it ends when this is dropped.
+    pub(crate) cursor: Option<i64>,
+    /// Monotonic microseconds.
+    pub(crate) until_us: u64,
+    pub(crate) _waiting: tails::Waiting,
+    pub(crate) cursors: Arc<Cursors>,
+}
+
+impl Drop for Awaits {
+    fn drop(&mut self) {
+        if let Some(id) = self.cursor {
+            self.cursors.close(id);
+        }
+    }
 }
 
 impl Drop for Connection {
@@ -121,7 +147,9 @@ pub struct Service {
     /// Counts.
     pub counters: Counters,
     /// Open cursors.
-    pub cursors: Cursors,
+    pub cursors: Arc<Cursors>,
+    /// Who waits for data in capped collections.
+    pub tails: Arc<Tails>,
     /// Parameters, sessions, profiling and the like.
     pub state: State,
     /// Start, milliseconds since the epoch.
@@ -163,7 +191,8 @@ impl Service {
             started_us: clock.monotonic_us(),
             started_ms,
             counters: Counters::new(registry::all().count()),
-            cursors: Cursors::default(),
+            cursors: Arc::default(),
+            tails: Arc::default(),
             state: State::default(),
             process_id: ObjectId(process_id),
             election_id: ObjectId(election_id),
@@ -202,10 +231,17 @@ impl Service {
 
     /// A new connection from `peer` (`host:port`).
     pub fn connect(&self, peer: &str) -> Connection {
+        self.connect_linked(peer, None)
+    }
+
+    /// A new connection whose waits end when `link` is woken, and whose reads end when it says that the client has gone.
+    pub fn connect_linked(&self, peer: &str, link: Option<Arc<dyn Link>>) -> Connection {
         let id = self.next_connection.fetch_add(1, Ordering::Relaxed);
         let info = Arc::new(ConnectionInfo { id, peer: peer.to_owned(), ..ConnectionInfo::default() });
         self.connections.lock().insert(id, Arc::clone(&info));
-        Connection { info, hello_ok: false, compressors: Vec::new(), failing: None, registry: Arc::clone(&self.connections) }
+        let interrupt = Arc::new(Interrupt::new(Arc::clone(&self.clock), link));
+        let registry = Arc::clone(&self.connections);
+        Connection { info, hello_ok: false, compressors: Vec::new(), failing: None, registry, interrupt, awaits: None }
     }
 
     /// All connections.
@@ -246,17 +282,26 @@ impl Service {
     /// Ends a session with its cursors and operations.
     pub fn end_session(&self, id: &[u8; 16]) {
         let session = self.state.sessions.end(id);
-        self.cursors.kill_session(id);
         for conn in self.connections() {
             if let Some(op) = conn.op.lock().as_ref().filter(|op| op.lsid.as_ref() == Some(id)) {
-                op.killed.store(true, Ordering::Release);
+                op.interrupt.kill(interrupted());
             }
         }
+        self.cursors.kill_session(id);
         // A write that runs just now holds the record; what it leaves goes with the next sweep.
         if let Some(mut record) = session.as_ref().and_then(|s| s.record.try_lock())
             && let Err(e) = self.store.forget_session(&mut record)
         {
             self.log('W', "WRITE", &format!("record of a session could not be removed: {}", e.message()));
+        }
+    }
+
+    /// Ends all running operations: the server stops.
+    pub fn interrupt_all(&self) {
+        for conn in self.connections() {
+            if let Some(op) = conn.op.lock().as_ref() {
+                op.interrupt.kill(MongoError::new(code::INTERRUPTED_AT_SHUTDOWN, "interrupted at shutdown"));
+            }
         }
     }
 
@@ -341,10 +386,19 @@ impl Service {
             }
             return Err(MongoError::new(code::COMMAND_NOT_FOUND, format!("no such command: '{name}'")));
         };
-        self.counters.begin(number, command.class);
+        match request.waited {
+            true => self.counters.resume(),
+            false => self.counters.begin(number, command.class),
+        }
         // A wait for a fail point is none the command asked for.
         let request = &Request { waited: request.waited && conn.failing.is_none(), ..*request };
         let result = self.run(conn, request, command, reply);
+        if matches!(result, Ok(Outcome::Wait { .. })) {
+            // It goes on later and is shown until then.
+            self.counters.end(number, false);
+            return result;
+        }
+        conn.awaits = None;
         // The buffers go back, so that noting an operation costs two copies and no allocation.
         if let Some(op) = conn.info.op.lock().take() {
             *conn.info.spare.lock() = (op.db, op.body);
@@ -367,14 +421,13 @@ impl Service {
         if let Some(lsid) = generic.lsid {
             self.state.sessions.touch(lsid.id, self.clock.now_ms())?;
         }
-        if !command.is(flag::QUIET) {
-            self.note_op(conn, request.body, command, &generic);
-        }
+        let interrupt = self.begin_op(conn, request, command, &generic);
         if command.is(flag::WRITE) && self.state.fsync_locks.load(Ordering::Acquire) > 0 {
             let until_us = self.clock.monotonic_us().saturating_add(UNLOCK_POLL_US);
             return Ok(Outcome::Wait { until_us, on: crate::request::WaitFor::Unlock });
         }
-        let failure = self.failure(conn, request, command, &generic)?;
+        // A getMore that goes on after a wait was looked at when it came.
+        let failure = if conn.awaits.is_some() { None } else { self.failure(conn, request, command, &generic)? };
         if let Some(f) = &failure {
             if f.block_ms > 0 {
                 let until_us = self.clock.monotonic_us().saturating_add(f.block_ms as u64 * 1000);
@@ -399,6 +452,7 @@ impl Service {
         let mut ctx = Ctx {
             service: self,
             conn,
+            interrupt,
             request,
             command,
             invoked,
@@ -494,7 +548,26 @@ impl Service {
         Ok(args)
     }
 
-    fn note_op(&self, conn: &Connection, body: Doc<'_>, command: &'static Command, generic: &Generic<'_>) {
+    /// Begins an operation, or goes on with the one that waited.
+    fn begin_op(&self, conn: &mut Connection, request: &Request<'_>, command: &'static Command, generic: &Generic<'_>) -> Arc<Interrupt> {
+        if request.waited
+            && let Some(op) = conn.info.op.lock().as_ref()
+        {
+            return Arc::clone(&op.interrupt);
+        }
+        let interrupt = Interrupt::renew(&mut conn.interrupt);
+        // There it says how long to wait for data; the budget is that of the command that opened the cursor.
+        if generic.max_time_ms > 0 && command.class != OpClass::GetMore {
+            interrupt.allow_us(u64::try_from(generic.max_time_ms).unwrap_or(0).saturating_mul(1000));
+        }
+        interrupt.ends_with_client(command.is(flag::ENDS_WITH_CLIENT));
+        if !command.is(flag::QUIET) {
+            self.note_op(conn, request.body, command, generic, &interrupt);
+        }
+        interrupt
+    }
+
+    fn note_op(&self, conn: &Connection, body: Doc<'_>, command: &'static Command, generic: &Generic<'_>, interrupt: &Arc<Interrupt>) {
         let (mut db, mut kept) = std::mem::take(&mut *conn.info.spare.lock());
         db.clear();
         db.push_str(generic.db);
@@ -510,7 +583,8 @@ impl Service {
             db,
             body: kept,
             lsid: generic.lsid.map(|l| l.id),
-            killed: Arc::default(),
+            interrupt: Arc::clone(interrupt),
+            cursor: None,
         };
         *conn.info.op.lock() = Some(op);
     }

@@ -89,6 +89,7 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
     signals.forever().next();
     println!("quarry: stopping");
     stopping.store(true, Ordering::Release);
+    service.interrupt_all();
     let clean = server.stop(GRACE);
     if let Some(h) = housekeeper {
         h.thread().unpark();

@@ -1,6 +1,7 @@
 //! An open collection: its options and indexes, the order of its ids, its counters, and single reads.
 //! Writes are in `insert` and `modify`, walks in `scan`.
 
+use crate::capped;
 use crate::catalog::{CatalogRow, IndexRow, Kind};
 use crate::error;
 use crate::format::{keys, meta, record};
@@ -27,6 +28,9 @@ pub struct Collection {
     pub(crate) id_collate: Option<Arc<dyn Collate>>,
     /// Ids arrived in key order so far, so key order is natural order.
     pub(crate) in_order: AtomicBool,
+    pub(crate) capped: capped::Guards,
+    /// `State::dropped` for readers, who take no lock.
+    gone: AtomicBool,
 }
 
 /// What a change of the catalog row changes.
@@ -34,6 +38,8 @@ pub(crate) struct State {
     pub(crate) options: Arc<DocBuf>,
     pub(crate) indexes: Arc<Vec<Arc<Index>>>,
     pub(crate) dropped: bool,
+    /// The options say `capped`.
+    pub(crate) capped: bool,
 }
 
 /// Bookkeeping of insertion order.
@@ -94,16 +100,22 @@ impl Collection {
                 options: Arc::new(row.options.clone()),
                 indexes: Arc::new(indexes),
                 dropped: false,
+                capped: capped::is_capped(row.options.doc()),
             }),
             order: Mutex::new(Order { max_key: Vec::new(), next_seq, reserved }),
             docs: AtomicI64::new(counts[0]),
             bytes: AtomicI64::new(counts[1]),
             id_collate,
             in_order: AtomicBool::new(in_order),
+            capped: capped::Guards::default(),
+            gone: AtomicBool::new(false),
             shared,
         };
         if counts[0] > 0 {
             c.load_last()?;
+            if capped::is_capped(row.options.doc()) {
+                c.complete_order()?;
+            }
         }
         Ok(c)
     }
@@ -161,7 +173,18 @@ impl Collection {
     }
     /// True once the collection was dropped or renamed; whoever reads must stop.
     pub fn is_dropped(&self) -> bool {
-        self.state.read().dropped
+        self.gone.load(Ordering::Acquire)
+    }
+    /// True when the oldest documents go as new ones come.
+    pub fn is_capped(&self) -> bool {
+        self.state.read().capped
+    }
+    /// Says that the collection is gone (or, when dropping failed, that it is not). Writers inside finish first.
+    pub(crate) fn set_dropped(&self, dropped: bool) -> Arc<Vec<Arc<Index>>> {
+        let mut state = self.state.write();
+        state.dropped = dropped;
+        self.gone.store(dropped, Ordering::Release);
+        state.indexes.clone()
     }
     pub(crate) fn add_counts(&self, docs: i64, bytes: i64) {
         self.docs.fetch_add(docs, Ordering::AcqRel);
@@ -178,6 +201,17 @@ impl Collection {
             return Err(self.gone());
         }
         Ok(state)
+    }
+
+    /// For readers: an error once the collection is gone, when what is found missing may be the drop's doing.
+    ///
+    /// # Errors
+    /// 175 QueryPlanKilled.
+    ///
+    /// # Cost
+    /// One load.
+    pub fn check_alive(&self) -> Result<()> {
+        if self.is_dropped() { Err(self.gone()) } else { Ok(()) }
     }
 
     pub(crate) fn gone(&self) -> model::MongoError {

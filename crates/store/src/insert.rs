@@ -3,6 +3,7 @@
 //! An id above every id of the collection is certainly new, so loads in id order never read. Other ids cost one probe
 //! of the engine's filter. Entries of non-unique indexes are put without a read.
 
+use crate::capped;
 use crate::collection::{Collection, State};
 use crate::error;
 use crate::format::{keys, meta, record};
@@ -152,6 +153,8 @@ impl Collection {
             }
         }
         let _held = self.shared.locks.lock(&mut stripes);
+        // One insert at a time, so that documents of a capped collection are seen in the order of their numbers.
+        let _in_order = state.capped.then(|| self.capped.inserting.lock());
         let (first_seq, fresh) = self.allocate(s, usable)?;
         let mut pending_ids: FxHashSet<&[u8]> = FxHashSet::default();
         let mut pending_unique: FxHashSet<Vec<u8>> = FxHashSet::default();
@@ -196,6 +199,9 @@ impl Collection {
             s.value.clear();
             record::write(&mut s.value, record::Header { insert_seq: first_seq + n as u64, version: 0 }, doc.as_bytes());
             s.batch.put(Table::Doc, key, &s.value);
+            if state.capped {
+                s.batch.put(Table::Cap, &capped::order_key(self.ident, first_seq + n as u64), &key[4..]);
+            }
             for (index, set) in indexes.iter().zip(sets) {
                 put_entries(&mut s.batch, index, set.iter(), &key[4..], &mut s.entry);
                 mark_multikey(&mut s.batch, index, set.multikey);

@@ -7,6 +7,7 @@
 //!
 //! Way of a write: `Collection::{insert, modify}` -> `locks` -> `format::{keys, record}` -> `storage::Batch` -> engine.
 
+mod capped;
 pub mod catalog;
 pub mod collection;
 pub mod error;

@@ -1,6 +1,7 @@
 //! Walks: over the documents of a collection in natural or key order, and over intervals of an index with the documents
 //! behind the entries. A walk keeps only a position between calls (`pause`), so a parked cursor pins nothing.
 
+use crate::capped::OrderWalk;
 use crate::collection::Collection;
 use crate::error;
 use crate::format::{keys, record};
@@ -47,6 +48,10 @@ pub struct Scan {
     natural_at: usize,
     /// Natural order was asked for and not yet settled.
     unsettled: bool,
+    /// Natural order of a capped collection.
+    order: Option<OrderWalk>,
+    /// The end is not the end: what comes in later is shown by later calls.
+    tail: bool,
     done: bool,
 }
 
@@ -54,11 +59,20 @@ impl Collection {
     /// A walk in natural order (insertion order while the collection is small or its ids ascend, else key order).
     pub fn scan(self: &Arc<Self>, reverse: bool) -> Scan {
         let mut scan = self.scan_keys(None, None, reverse);
+        if self.is_capped() {
+            scan.order = Some(OrderWalk::new(reverse));
+            return scan;
+        }
         // A clustered collection is in the order of its ids by definition.
         let by_arrival = !self.in_order.load(Ordering::Relaxed) && self.count() <= NATURAL_SORT_DOCS;
         let by_arrival = by_arrival || self.options().doc().contains("timeseries") && self.count() <= NATURAL_SORT_DOCS;
         scan.unsettled = by_arrival && !self.options().doc().contains("clusteredIndex");
         scan
+    }
+
+    /// A walk over a capped collection in insertion order that goes on, after its end, with what has come since.
+    pub fn tail(self: &Arc<Self>, reverse: bool) -> Scan {
+        Scan { tail: true, ..self.scan(reverse) }
     }
 
     /// A walk in key (`_id`) order between two encoded `_id` bounds (lower included, upper excluded).
@@ -78,6 +92,8 @@ impl Collection {
             natural: None,
             natural_at: 0,
             unsettled: false,
+            order: None,
+            tail: false,
             done: false,
         }
     }
@@ -112,13 +128,23 @@ impl Scan {
     /// False when there are no more.
     ///
     /// # Errors
-    /// 175 when the collection is gone; 1 for a damaged record; engine failures.
+    /// 175 when the collection is gone; 136 when it is capped and the walk's place was deleted; 1 for a damaged record;
+    /// engine failures.
     pub fn visit(&mut self, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
         if self.done {
             return Ok(false);
         }
-        if self.coll.is_dropped() {
-            return Err(self.coll.gone());
+        self.coll.check_alive()?;
+        let walked = self.walk(max, f);
+        // A drop does not wait for readers: what they found missing or damaged, and an end they came to, may be its doing.
+        self.coll.check_alive().and(walked)
+    }
+
+    fn walk(&mut self, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
+        if let Some(order) = &mut self.order {
+            let more = order.visit(&self.coll, max, f)?;
+            self.done = !more && !self.tail;
+            return Ok(more);
         }
         if self.unsettled {
             self.settle()?;
@@ -167,6 +193,9 @@ impl Scan {
     /// Lets go of the engine; the walk goes on later from its position, at the state of then.
     pub fn pause(&mut self) {
         self.cursor = None;
+        if let Some(order) = &mut self.order {
+            order.pause();
+        }
     }
 
     fn reopen(&mut self) -> Result<()> {
@@ -239,18 +268,18 @@ impl Scan {
 
 /// Values fetched for a list of keys, in one buffer.
 #[derive(Default)]
-struct Rows {
+pub(crate) struct Rows {
     bytes: Vec<u8>,
     ends: Vec<Option<(usize, usize)>>,
 }
 
 impl Rows {
-    fn iter(&self) -> impl Iterator<Item = Option<&[u8]>> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Option<&[u8]>> {
         self.ends.iter().map(|e| e.and_then(|(a, b)| self.bytes.get(a..b)))
     }
 }
 
-fn fetch(from: &(impl Read + ?Sized), keys: &[&[u8]], rows: &mut Rows) -> Result<()> {
+pub(crate) fn fetch(from: &(impl Read + ?Sized), keys: &[&[u8]], rows: &mut Rows) -> Result<()> {
     rows.bytes.clear();
     rows.ends.clear();
     from.multi_get(Table::Doc, keys, &mut |_, value| {
@@ -299,11 +328,14 @@ impl IndexScan {
     /// # Errors
     /// As [`Scan::visit`].
     pub fn visit(&mut self, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
+        let walked = self.walk(max, f);
+        self.coll.check_alive().and(walked)
+    }
+
+    fn walk(&mut self, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
         let mut shown = 0;
         while shown < max {
-            if self.coll.is_dropped() {
-                return Err(self.coll.gone());
-            }
+            self.coll.check_alive()?;
             if self.at >= self.intervals.len() {
                 return self.ended();
             }

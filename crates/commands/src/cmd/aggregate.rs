@@ -20,7 +20,7 @@ pub(crate) static COMMANDS: &[Command] = &[Command {
     ..super::command(
         "aggregate",
         "documents that go through a pipeline",
-        flag::API_V1 | flag::READ_CONCERN | flag::WRITE_CONCERN | flag::LONG,
+        flag::API_V1 | flag::READ_CONCERN | flag::WRITE_CONCERN | flag::LONG | flag::ENDS_WITH_CLIENT,
         AGGREGATE,
         run,
     )
@@ -89,15 +89,16 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     check_hint(hint.as_ref(), args.pipeline)?;
     let host = StoreHost::new(cx.service.arc()?, collation.document().map(|d| d.to_buf()), hint)
         .bypassing_validation(args.bypass_validation);
-    let allow_disk_use = args.allow_disk_use.unwrap_or(true);
+    let allow_disk_use = args.allow_disk_use.unwrap_or_else(|| cx.service.state.parameters.bool("allowDiskUseByDefault"));
     let rt = Rt { env: &env, host: &host, vars: None, allow_disk_use };
     if args.explain {
         let hint = Hint::parse(args.hint.unwrap_or_default())?;
         return super::explain::aggregation(cx, &pipeline, hint, &rt, super::explain::Level::Planner);
     }
-    let docs = pipeline.open(&rt)?;
-    // A pipeline that writes runs to its end whatever the batch size.
+    // A pipeline that writes runs to its end whatever the batch size, and whether or not somebody waits for it.
     let writes = pipeline.writes();
+    cx.interrupt.ends_with_client(!writes);
+    let docs = pipeline.open(&rt)?;
     let batch = if writes { None } else { Some(args.batch_size.unwrap_or(FIRST_BATCH_DOCUMENTS)) };
     let cursor = QueryCursor::new(docs, env, host, allow_disk_use);
     let info = CursorInfo { ns, ..cx.cursor_info() };

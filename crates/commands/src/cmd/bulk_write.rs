@@ -9,6 +9,7 @@ use crate::cursors::{BatchLimit, CursorInfo};
 use crate::exec::write::{Done, collection};
 use crate::listing::Listing;
 use crate::read::{CollationArg, environment};
+use crate::interrupt::is_interruption;
 use crate::registry::{Command, OpClass, flag};
 use crate::service::Service;
 use crate::request::Outcome;
@@ -41,6 +42,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let (mut totals, mut results, mut pos) = (Totals::default(), Vec::new(), CommitPos::default());
     let ids = cx.retry.as_mut().map(|r| r.ids(&cx.args, a.ops.len())).transpose()?.unwrap_or_default();
     for (i, op) in a.ops.iter().enumerate() {
+        cx.interrupt.check()?;
         match one(cx, &mut env, &a, op, ids.get(i..=i).unwrap_or_default()) {
             Ok(done) => {
                 pos = pos.max(done.pos);
@@ -49,6 +51,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                     results.push(result);
                 }
             }
+            Err(e) if is_interruption(&e) => return Err(e),
             Err(e) => {
                 totals.errors += 1;
                 results.push(failure(op, i, &e));
@@ -116,7 +119,7 @@ fn insert(service: &Service, ns: &Namespace, d: Doc<'_>, how: How<'_>) -> Result
     }
     let mut noted = how.noted;
     let done = coll.insert_noted(&[d.doc()], true, noted.as_mut())?;
-    super::capped::enforce(&coll)?;
+    super::capped::inserted(service, &coll)?;
     match done.errors.into_iter().next() {
         Some((_, e)) => Err(e),
         None => Ok(Done { matched: 1, pos: done.pos, ..Done::default() }),

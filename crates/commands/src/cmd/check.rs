@@ -59,7 +59,7 @@ fn validate(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     if c.is_view() {
         bail!(code::COMMAND_NOT_SUPPORTED_ON_VIEW, "Cannot validate a view");
     }
-    let v = c.validate()?;
+    let v = c.validate_while(&|| cx.interrupt.check())?;
     let ok = v.errors.is_empty();
     let options = c.options();
     let own_id = !options.doc().contains("clusteredIndex");
@@ -131,7 +131,7 @@ fn db_hash(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     }
     let mut sums = Vec::new();
     for (name, c) in &found {
-        sums.push((name.as_str(), hash(c)?, c.uuid()));
+        sums.push((name.as_str(), hash(c, &|| cx.interrupt.check())?, c.uuid()));
     }
     let views = Namespace::new(cx.db, "system.views")?;
     if chosen.as_ref().is_none_or(|l| l.contains(&"system.views")) && names::is_views(cx.service, &views)? {
@@ -175,13 +175,15 @@ fn views_sum(cx: &Ctx<'_, '_>) -> Result<(&'static str, String, [u8; 16])> {
 }
 
 /// MD5 over the documents in order of `_id`.
-fn hash(c: &Arc<Collection>) -> Result<String> {
+fn hash(c: &Arc<Collection>, go_on: &dyn Fn() -> Result<()>) -> Result<String> {
     let mut md5 = Md5::new();
     let mut scan = c.scan_keys(None, None, false);
     while scan.visit(1024, &mut |row| {
         md5.update(row.doc.as_bytes());
         true
-    })? {}
+    })? {
+        go_on()?;
+    }
     Ok(hex(&md5.finalize()))
 }
 

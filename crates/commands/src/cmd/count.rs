@@ -15,7 +15,7 @@ use query::plan::{Hint, Want, choose, count_matches};
 
 pub(crate) static COMMANDS: &[Command] = &[Command {
     value: Kind::Collection,
-    ..super::command("count", "number of documents that match", flag::API_V1 | flag::READ_CONCERN, COUNT, run)
+    ..super::command("count", "number of documents that match", flag::API_V1 | flag::READ_CONCERN | flag::ENDS_WITH_CLIENT, COUNT, run)
 }];
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {

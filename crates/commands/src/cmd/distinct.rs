@@ -17,7 +17,7 @@ use rustc_hash::FxHashSet;
 
 pub(crate) static COMMANDS: &[Command] = &[Command {
     value: Kind::Collection,
-    ..super::command("distinct", "different values of a field", flag::READ_CONCERN, DISTINCT, run)
+    ..super::command("distinct", "different values of a field", flag::READ_CONCERN | flag::ENDS_WITH_CLIENT, DISTINCT, run)
 }];
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {

@@ -207,6 +207,11 @@ fn plain_find(filter: Doc<'_>, hint: Option<Value<'_>>, env: &Env, collation: Op
         limit: None,
         projection: None,
         hint: Hint::parse(hint.unwrap_or_default())?,
+        min: DocBuf::new(),
+        max: DocBuf::new(),
+        return_key: false,
+        show_record_id: false,
+        tail: false,
         collation,
     })
 }

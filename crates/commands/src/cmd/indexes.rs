@@ -113,7 +113,7 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         bail!(code::CANNOT_CREATE_INDEX, "add index fails, too many indexes for {ns}: {before} there, {} wanted, {INDEXES_MAX} allowed", missing.len());
     }
     let none = missing.is_empty();
-    build(&c, missing)?;
+    build(&c, missing, &|| cx.interrupt.check())?;
     cx.reply.put("numIndexesBefore", shown(before)).put("numIndexesAfter", shown(count(&c)));
     cx.reply.put("createdCollectionAutomatically", created);
     if none {
@@ -138,11 +138,11 @@ fn missing(c: &Collection, wanted: Vec<DocBuf>) -> Result<Vec<DocBuf>> {
 }
 
 /// All or none.
-fn build(c: &Arc<Collection>, specs: Vec<DocBuf>) -> Result<()> {
+fn build(c: &Arc<Collection>, specs: Vec<DocBuf>, go_on: &dyn Fn() -> Result<()>) -> Result<()> {
     let mut built: Vec<String> = Vec::new();
     for spec in specs {
         let name = spec.doc().field("name").as_str().unwrap_or("").to_owned();
-        if let Err(e) = c.create_index(spec) {
+        if let Err(e) = c.create_index_while(spec, go_on) {
             for name in built {
                 c.drop_index(&name)?;
             }

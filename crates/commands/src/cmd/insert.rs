@@ -75,6 +75,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         }
     }
     let docs: Vec<Doc<'_>> = ready.iter().map(|(_, d)| Doc::from_prefix(d)).collect();
+    cx.interrupt.check()?;
     let mut done = insert_into(cx, &coll, &docs, ordered, &ids);
     if replaced(&done) && Collection::inserts_at_once(&docs) {
         let service = cx.service;
@@ -84,7 +85,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         });
     }
     let done = done?;
-    super::capped::enforce(&coll)?;
+    super::capped::inserted(cx.service, &coll)?;
     let stopped = ordered && !done.errors.is_empty();
     if stopped {
         errors.clear();

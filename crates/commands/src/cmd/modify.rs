@@ -8,6 +8,7 @@ use crate::ddl::names;
 use crate::ddl::timeseries::Series;
 use crate::exec::write::{Changer, Done, Target, collection, delete, update};
 use crate::read::{CollationArg, environment};
+use crate::interrupt::is_interruption;
 use crate::registry::{Command, OpClass};
 use crate::request::Outcome;
 use crate::retry::{Retry, single};
@@ -156,6 +157,7 @@ fn run_update(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let mut errors: Vec<(usize, MongoError)> = Vec::new();
     let ids = cx.retry.as_mut().map(|r| r.ids(&cx.args, ops.len())).transpose()?.unwrap_or_default();
     for (i, op) in ops.iter().enumerate() {
+        cx.interrupt.check()?;
         let id = ids.get(i..=i).unwrap_or_default();
         let result = single(&cx.retry, op.multi, "multi=true").and_then(|()| match before(&mut cx.retry, id) {
             Some(Effect::Deleted | Effect::Removed(_)) => Err(MongoError::new(
@@ -175,6 +177,7 @@ fn run_update(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                 pos = pos.max(done.pos);
                 upserted.extend(done.upserted.map(|id| (i, id)));
             }
+            Err(e) if is_interruption(&e) => return Err(e),
             Err(e) => {
                 errors.push((i, e));
                 if a.ordered {
@@ -229,6 +232,7 @@ fn run_delete(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let mut errors: Vec<(usize, MongoError)> = Vec::new();
     let ids = cx.retry.as_mut().map(|r| r.ids(&cx.args, ops.len())).transpose()?.unwrap_or_default();
     for (i, op) in ops.iter().enumerate() {
+        cx.interrupt.check()?;
         let id = ids.get(i..=i).unwrap_or_default();
         let result = single(&cx.retry, op.multi, "limit=0").and_then(|()| match before(&mut cx.retry, id) {
             Some(effect) => Ok(Done::before(effect)),
@@ -242,6 +246,7 @@ fn run_delete(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                 n += done.matched;
                 pos = pos.max(done.pos);
             }
+            Err(e) if is_interruption(&e) => return Err(e),
             Err(e) => {
                 errors.push((i, e));
                 if a.ordered {

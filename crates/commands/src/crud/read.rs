@@ -141,6 +141,9 @@ impl<'a> FindArgs<'a> {
         if (!self.min.is_empty() || !self.max.is_empty()) && self.hint.is_none() {
             bail!(51_173, "When using min()/max() a hint of which index to use must be provided");
         }
+        if !self.min.is_empty() && !self.max.is_empty() && !self.min.iter().map(|(n, _)| n).eq(self.max.iter().map(|(n, _)| n)) {
+            bail!(51_176, "min and max must have the same field names");
+        }
         Ok(())
     }
 }

@@ -334,7 +334,7 @@ fn upsert(service: &Service, t: &Target<'_>, changer: &Changer, done: &mut Done,
     let new = with_id(new.doc(), service.clock.now_ms())?;
     let mut noted = noted.map(|n| Noted { record: &mut *n.record, ids: n.ids, keep: if n.keep == Keep::Fact { Keep::Id } else { n.keep } });
     let inserted = t.coll.insert_noted(&[new.doc()], true, noted.as_mut())?;
-    crate::cmd::capped::enforce(t.coll)?;
+    crate::cmd::capped::inserted(service, t.coll)?;
     if let Some((_, e)) = inserted.errors.into_iter().next() {
         return Err(e);
     }

@@ -2,9 +2,11 @@
 
 use super::StoreHost;
 use crate::cursors::{BatchLimit, Cursor, Progress};
+use crate::interrupt::Interrupt;
 use model::{ArrayWriter, Result, bail, code};
 use operators::Env;
 use query::pipeline::{Batch, Docs, Rt};
+use std::sync::Arc;
 
 /// A result may be a little larger than what may be stored; stages pass on larger ones among themselves.
 const DOCUMENT_BYTES_MAX: usize = model::bson::MAX_DOCUMENT_BYTES + 16 * 1024;
@@ -18,17 +20,22 @@ pub(crate) struct QueryCursor {
     pending: Batch,
     at: usize,
     done: bool,
+    /// At the end there may be more later.
+    tail: bool,
 }
 
 impl QueryCursor {
     /// Over an opened chain.
     pub(crate) fn new(docs: Box<dyn Docs>, env: Env, host: StoreHost, allow_disk_use: bool) -> QueryCursor {
-        QueryCursor { docs, env, host, allow_disk_use, pending: Batch::new(), at: 0, done: false }
+        QueryCursor { docs, env, host, allow_disk_use, pending: Batch::new(), at: 0, done: false, tail: false }
     }
-}
 
-impl Cursor for QueryCursor {
-    fn next_batch(&mut self, limit: BatchLimit, out: &mut ArrayWriter<'_>) -> Result<Progress> {
+    /// The same, going on after its end with what comes in later.
+    pub(crate) fn tailing(self) -> QueryCursor {
+        QueryCursor { tail: true, ..self }
+    }
+
+    fn fill(&mut self, limit: BatchLimit, out: &mut ArrayWriter<'_>) -> Result<Progress> {
         loop {
             while self.at < self.pending.len() {
                 let doc = self.pending.doc(self.at);
@@ -46,13 +53,32 @@ impl Cursor for QueryCursor {
             if self.done {
                 return Ok(Progress::Done);
             }
-            if limit.documents.is_some_and(|n| out.len() >= n) {
+            let room = limit.documents.map_or(usize::MAX, |n| n.saturating_sub(out.len()));
+            if room == 0 {
                 return Ok(Progress::More);
             }
             self.pending.clear();
+            // What is read ahead is not seen again when it changes, so no more is read than the client wants.
+            self.pending.want(room);
             self.at = 0;
+            self.env.check_interrupt()?;
             let rt = Rt { env: &self.env, host: &self.host, vars: None, allow_disk_use: self.allow_disk_use };
-            self.done = !self.docs.next_batch(&rt, &mut self.pending)?;
+            let more = self.docs.next_batch(&rt, &mut self.pending)?;
+            self.done = !more && !self.tail;
+            if !more && self.tail && self.pending.is_empty() {
+                return Ok(Progress::Idle);
+            }
         }
+    }
+}
+
+impl Cursor for QueryCursor {
+    fn next_batch(&mut self, limit: BatchLimit, op: &Arc<Interrupt>, out: &mut ArrayWriter<'_>) -> Result<Progress> {
+        let op = Arc::clone(op);
+        self.env.interrupt = Some(Box::new(move || op.check()));
+        let progress = self.fill(limit, out);
+        // A parked cursor belongs to no operation.
+        self.env.interrupt = None;
+        progress
     }
 }

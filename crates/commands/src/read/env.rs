@@ -2,11 +2,10 @@
 
 use crate::ctx::Ctx;
 use crate::registry::flag;
-use model::{Doc, MongoError, Result, code};
+use model::{Doc, Result};
 use operators::Env;
 use operators::expr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Where an operation's collation comes from.
 pub(crate) enum CollationArg<'a> {
@@ -43,21 +42,8 @@ pub(crate) fn environment(cx: &Ctx<'_, '_>, collation: &CollationArg<'_>) -> Res
     if let Some(d) = collation.document() {
         env.collation = cx.service.collator(d)?;
     }
-    let killed = cx.conn.info.op.lock().as_ref().map(|op| op.killed.clone());
-    let deadline_us = u64::try_from(cx.generic.max_time_ms)
-        .ok()
-        .filter(|ms| *ms > 0)
-        .map(|ms| cx.service.clock.monotonic_us().saturating_add(ms.saturating_mul(1000)));
-    let clock = Arc::clone(&cx.service.clock);
-    env.interrupt = Some(Box::new(move || {
-        if killed.as_ref().is_some_and(|k| k.load(Ordering::Acquire)) {
-            return Err(MongoError::new(code::INTERRUPTED, "operation was interrupted"));
-        }
-        if deadline_us.is_some_and(|d| clock.monotonic_us() >= d) {
-            return Err(MongoError::new(code::MAX_TIME_MS_EXPIRED, "operation exceeded time limit"));
-        }
-        Ok(())
-    }));
+    let interrupt = Arc::clone(&cx.interrupt);
+    env.interrupt = Some(Box::new(move || interrupt.check()));
     expr::define_let(&mut env, cx.args.value("let"))?;
     Ok(env)
 }

@@ -21,12 +21,14 @@ pub(crate) struct StoreHost {
     hint: Option<query::plan::Hint>,
     /// Validators do not count for what the pipeline writes.
     bypass_validation: bool,
+    /// Looked up when first asked for.
+    memory_limit_bytes: std::sync::OnceLock<usize>,
 }
 
 impl StoreHost {
     /// For one operation.
     pub(crate) fn new(service: Arc<Service>, collation: Option<DocBuf>, hint: Option<query::plan::Hint>) -> StoreHost {
-        StoreHost { service, collation, hint, bypass_validation: false }
+        StoreHost { service, collation, hint, bypass_validation: false, memory_limit_bytes: std::sync::OnceLock::new() }
     }
 
     /// The same, where documents written need not be valid.
@@ -235,7 +237,7 @@ impl Host for StoreHost {
                 valid(doc.doc())?;
                 match coll.insert(&[doc.doc()], true)?.errors.pop() {
                     Some((_, e)) => Err(e),
-                    None => Ok(()),
+                    None => crate::cmd::capped::inserted(&self.service, &coll),
                 }
             }
         }
@@ -278,6 +280,13 @@ impl Host for StoreHost {
 
     fn list(&self, stage: &str, db: &str, spec: Doc<'_>) -> Result<Vec<DocBuf>> {
         super::lists::list(&self.service, stage, db, spec)
+    }
+
+    fn memory_limit_bytes(&self) -> usize {
+        *self.memory_limit_bytes.get_or_init(|| {
+            let limit = self.service.state.parameters.int("internalQueryMaxBlockingSortMemoryUsageBytes");
+            usize::try_from(limit).unwrap_or(usize::MAX)
+        })
     }
 
     fn spill_file(&self) -> Result<std::fs::File> {

@@ -11,11 +11,7 @@ use model::{Binary, Doc, DocBuf, Namespace, Result, Value};
 pub(super) fn list(service: &Service, stage: &str, db: &str, spec: Doc<'_>) -> Result<Vec<DocBuf>> {
     match stage {
         "$currentOp" => {
-            let mut ops = cmd::operations::list(service, spec.field("idleConnections").truthy());
-            if spec.field("idleCursors").truthy() {
-                ops.extend(cmd::operations::idle_cursors(service));
-            }
-            Ok(ops)
+            Ok(cmd::operations::list(service, spec.field("idleConnections").truthy(), spec.field("idleCursors").truthy()))
         }
         "$listSessions" | "$listLocalSessions" => Ok(sessions(service, spec)),
         "$listClusterCatalog" => catalog(service, db, spec.field("shards").truthy()),

@@ -3,10 +3,13 @@
 mod aggregation;
 mod behaviour;
 mod explain;
+mod find_options;
 mod golden;
+mod interrupts;
 mod judge;
 mod metamorphic;
 mod out;
 mod protocol;
 mod retries;
+mod tails;
 mod writes;

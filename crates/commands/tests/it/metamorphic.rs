@@ -199,6 +199,8 @@ fn project(g: &mut Dice, known: &mut Known) -> Json {
             true => json!(1),
             false => json!(0),
         };
+        // The nested way to write a path.
+        let v = if v.is_number() && matches!(p, "c" | "d") && g.chance(25) { json!({ "x": v }) } else { v };
         o.insert(p.to_owned(), v);
     }
     if g.chance(15) {

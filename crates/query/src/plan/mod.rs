@@ -1,18 +1,22 @@
 //! Access paths: which documents of a collection a filter and a sort order make worth reading, and in which order they
-//! come. A plan is a promise of a superset: every document is matched again when it is read.
+//! come. A plan is a promise of a superset; documents are matched again when they are read, unless the plan is complete.
 //!
 //! Must not know: commands, pipelines around the read. Neighbours: `operators::filter` before, `store::scan` after.
 
 mod bounds;
 mod choose;
 mod distinct;
+mod min_max;
 mod read;
+mod row_extras;
 mod union;
 
 pub use bounds::{Bound, FieldBounds, ValueRange};
 pub use choose::{Hint, Plan, Want, alternatives, choose};
 pub use distinct::{DistinctDocs, DistinctWalk, distinct_plan};
+pub use min_max::between;
 pub use read::{PlanDocs, Walked, count_matches, each_match, walk_counted};
+pub(crate) use row_extras::{INDEX_KEY, RECORD_ID};
 
 use crate::stages::sort_pattern::SortPattern;
 use std::sync::Arc;

@@ -1,5 +1,6 @@
 //! Running a plan: documents that match, copied into batches, or shown in place.
 
+use super::row_extras::RowExtras;
 use super::union::UnionWalk;
 use super::{Access, Plan};
 use crate::pipeline::{Batch, Docs, MatchFilter, Rt};
@@ -61,7 +62,7 @@ impl Walk {
                         break;
                     }
                 }
-                Ok(!ids.is_empty())
+                coll.check_alive().map(|()| !ids.is_empty())
             }
         }
     }
@@ -105,7 +106,8 @@ pub fn each_match(
         let more = walk.visit(coll, env, STEP_DOCS, &mut |row| {
             arena.reset();
             outcome = matches(filter, row.doc, &arena, env).and_then(|m| if m { each(row) } else { Ok(true) });
-            matches!(outcome, Ok(true))
+            // The walk then says that the collection is gone.
+            matches!(outcome, Ok(true)) && !coll.is_dropped()
         })?;
         match std::mem::replace(&mut outcome, Ok(true)) {
             Err(e) => return Err(e),
@@ -190,13 +192,15 @@ pub struct PlanDocs {
     carry: Carry,
     /// Documents of the first batch: few, so that a client that wants one does not wait for many.
     target: usize,
+    extras: Option<RowExtras>,
 }
 
 impl PlanDocs {
     /// Opens a plan; at most `limit` documents are given.
     pub fn new(coll: Arc<Collection>, plan: &Plan, filter: Option<Arc<MatchFilter>>, limit: Option<u64>) -> PlanDocs {
         let filter = filter.filter(|f| !plan.complete && !f.filter.is_always_true());
-        PlanDocs { walk: Walk::open(&coll, plan), coll, filter, left: limit.unwrap_or(u64::MAX), carry: Carry::Whole, target: 32 }
+        let (walk, left) = (Walk::open(&coll, plan), limit.unwrap_or(u64::MAX));
+        PlanDocs { walk, coll, filter, left, carry: Carry::Whole, target: 32, extras: None }
     }
 
     /// Only these top-level fields are needed of each document. With none at all, documents behind index entries are not read.
@@ -205,6 +209,18 @@ impl PlanDocs {
         let entries = fields.is_empty() && self.filter.is_none() && matches!(self.walk, Walk::Index(_));
         self.carry = if entries { Carry::Entries } else { Carry::Fields(fields) };
         self
+    }
+
+    /// The same, each document with its record id and index key as metadata.
+    #[must_use]
+    pub fn with_extras(self, plan: &Plan) -> PlanDocs {
+        PlanDocs { extras: Some(RowExtras::of(plan)), ..self }
+    }
+
+    /// A walk over a capped collection that goes on after its end, at later pulls, with what has come in since.
+    pub fn tail(coll: Arc<Collection>, reverse: bool, filter: Option<Arc<MatchFilter>>, limit: Option<u64>) -> PlanDocs {
+        let (walk, left) = (Walk::Scan(coll.tail(reverse)), limit.unwrap_or(u64::MAX));
+        PlanDocs { walk, coll, filter, left, carry: Carry::Whole, target: 32, extras: None }
     }
 
     fn next_entries(&mut self, rt: &Rt<'_>, out: &mut Batch) -> Result<bool> {
@@ -237,18 +253,22 @@ impl Docs for PlanDocs {
         while more && failed.is_none() && (out.len() as u64) < target.min(left) && !out.is_full() {
             rt.env.check_interrupt()?;
             let want = usize::try_from(left).unwrap_or(usize::MAX).min(STEP_DOCS);
-            more = self.walk.visit(&self.coll, rt.env, want, &mut |row| {
+            let (coll, extras) = (&self.coll, &self.extras);
+            more = self.walk.visit(coll, rt.env, want, &mut |row| {
                 arena.reset();
                 let fits = match filter {
                     Some(f) => f.matches(rt, row.doc, &arena),
                     None => Ok(true),
                 };
                 match fits {
-                    Ok(true) => carry.push(row.doc, out),
+                    Ok(true) => match extras {
+                        None => carry.push(row.doc, out),
+                        Some(e) => out.push_with_meta(row.doc, Some(e.row(&row).doc())),
+                    },
                     Ok(false) => {}
                     Err(e) => failed = Some(e),
                 }
-                failed.is_none() && (out.len() as u64) < target.min(left) && !out.is_full()
+                failed.is_none() && (out.len() as u64) < target.min(left) && !out.is_full() && !coll.is_dropped()
             })?;
         }
         self.walk.pause();

@@ -194,6 +194,7 @@ impl GroupDocs {
             rt,
             self,
             |me, doc, meta| {
+                rt.env.check_interrupt()?;
                 let cx = Cx { meta, ..rt.cx(&me.arena, doc) };
                 let id = match stage.id.eval(&cx)? {
                     Value::Missing => Value::Null,

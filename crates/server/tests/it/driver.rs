@@ -15,7 +15,7 @@ const DATABASE: &str = "smoke_rust";
 /// A server on a free port; killed when a test fails before it was stopped.
 pub(crate) struct Process {
     child: Child,
-    address: String,
+    pub(crate) address: String,
 }
 
 impl Process {
@@ -43,7 +43,7 @@ impl Process {
         &self.address
     }
 
-    async fn client(&self, options: &str) -> Client {
+    pub(crate) async fn client(&self, options: &str) -> Client {
         Client::with_uri_str(format!("mongodb://{}/?serverSelectionTimeoutMS=30000&{options}", self.address)).await.unwrap()
     }
 

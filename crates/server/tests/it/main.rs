@@ -5,5 +5,6 @@ mod driver;
 mod hostile;
 mod lifecycle;
 mod retry;
+mod tailing;
 mod toy;
 mod waiting;

@@ -176,12 +176,27 @@ fn keeps_or_drops(v: Value<'_>) -> bool {
     }
 }
 
+/// Whether there are leaves that drop a field, and others.
+fn leaves(v: Value<'_>, drops: &mut bool, others: &mut bool) {
+    match v {
+        Value::Document(d) if !d.first().is_some_and(|(n, _)| n.starts_with('$')) => d.iter().for_each(|(_, v)| leaves(v, drops, others)),
+        v if (v.is_number() || v.as_bool().is_some()) && !v.truthy() => *drops = true,
+        _ => *others = true,
+    }
+}
+
 fn project(spec: Doc<'_>) -> Facts {
     let plain = |v: Value<'_>| !matches!(v, Value::Document(_)) && keeps_or_drops(v);
-    let excludes = spec.iter().all(|(n, v)| n == "_id" || plain(v) && !v.truthy())
-        && spec.iter().any(|(n, v)| n != "_id" || plain(v) && !v.truthy());
-    if excludes {
-        let dropped = spec.iter().filter(|(_, v)| !v.truthy()).map(|(n, _)| first(n).to_owned()).collect();
+    let (mut drops, mut others) = (false, false);
+    for (_, v) in spec.iter().filter(|(n, _)| *n != "_id") {
+        leaves(v, &mut drops, &mut others);
+    }
+    if drops && others {
+        // Refused by the parser, but for an `_id` below; nothing is claimed about it.
+        return Facts::unknown();
+    }
+    if drops || !others && spec.get("_id").is_some_and(|v| plain(v) && !v.truthy()) {
+        let dropped = spec.iter().filter(|(n, v)| *n != "_id" || !v.truthy()).map(|(n, _)| first(n).to_owned()).collect();
         let id_computed = spec.get("_id").is_some_and(|v| !plain(v));
         return match id_computed {
             true => Facts::unknown(),
