@@ -20,6 +20,7 @@ pub mod locks;
 mod modify;
 pub mod scan;
 mod series;
+mod session;
 mod store;
 mod validate;
 
@@ -30,6 +31,7 @@ pub use index::{FieldKind, Index, IndexField};
 pub use insert::Inserted;
 pub use modify::{Change, Modified};
 pub use scan::{EachEntry, IndexScan, KeyInterval, Row, Scan};
+pub use session::{Begun, Effect, Keep, Noted, SessionId, SessionRecord};
 pub use store::{CollectionEntry, Store};
 pub use validate::Validation;
 

@@ -87,7 +87,8 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let pipeline = Pipeline::parse(&mut ParseCx::new(&env), args.pipeline, &options)?;
     let hint = Hint::parse(args.hint.unwrap_or_default())?;
     check_hint(hint.as_ref(), args.pipeline)?;
-    let host = StoreHost::new(cx.service.arc()?, collation.document().map(|d| d.to_buf()), hint);
+    let host = StoreHost::new(cx.service.arc()?, collation.document().map(|d| d.to_buf()), hint)
+        .bypassing_validation(args.bypass_validation);
     let allow_disk_use = args.allow_disk_use.unwrap_or_else(|| cx.service.state.parameters.bool("allowDiskUseByDefault"));
     let rt = Rt { env: &env, host: &host, vars: None, allow_disk_use };
     if args.explain {

@@ -19,6 +19,8 @@ pub(crate) struct StoreHost {
     /// Collation of the operation as the client wrote it.
     collation: Option<DocBuf>,
     hint: Option<query::plan::Hint>,
+    /// Validators do not count for what the pipeline writes.
+    bypass_validation: bool,
     /// Looked up when first asked for.
     memory_limit_bytes: std::sync::OnceLock<usize>,
 }
@@ -26,7 +28,17 @@ pub(crate) struct StoreHost {
 impl StoreHost {
     /// For one operation.
     pub(crate) fn new(service: Arc<Service>, collation: Option<DocBuf>, hint: Option<query::plan::Hint>) -> StoreHost {
-        StoreHost { service, collation, hint, memory_limit_bytes: std::sync::OnceLock::new() }
+        StoreHost { service, collation, hint, bypass_validation: false, memory_limit_bytes: std::sync::OnceLock::new() }
+    }
+
+    /// The same, where documents written need not be valid.
+    pub(crate) fn bypassing_validation(self, bypass: bool) -> StoreHost {
+        StoreHost { bypass_validation: bypass, ..self }
+    }
+
+    /// The validator of a collection that is written to.
+    fn validator(&self, coll: &Collection) -> Result<Option<write::Validator>> {
+        if self.bypass_validation { Ok(None) } else { write::Validator::of(&self.service, coll) }
     }
 
     fn want<'q>(&'q self, read: &Read<'q>) -> Want<'q> {
@@ -158,7 +170,7 @@ impl Host for StoreHost {
     }
 
     fn begin_out(&self, target: &OutTarget) -> Result<Box<dyn OutWriter>> {
-        Ok(Box::new(Out::begin(&self.service, target)?))
+        Ok(Box::new(Out::begin(&self.service, target, self.bypass_validation)?))
     }
 
     fn check_merge(&self, ns: &Namespace, on: &[String]) -> Result<()> {
@@ -199,7 +211,7 @@ impl Host for StoreHost {
             key = Some(row.key.to_vec());
             Ok(false)
         })?;
-        let validator = write::Validator::of(&self.service, &coll)?;
+        let validator = self.validator(&coll)?;
         let valid = |d: Doc<'_>| validator.as_ref().map_or(Ok(()), |v| v.check(d));
         if let Some(key) = key {
             coll.modify(&key, &mut |old| {
