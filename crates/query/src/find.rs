@@ -164,7 +164,7 @@ impl Docs for FindDocs {
                     }
                     None => doc,
                 };
-                if self.find.show_record_id {
+                if self.find.show_record_id && !self.find.return_key {
                     out.build(None, |w| {
                         w.put_all(shown).put("$recordId", extra(RECORD_ID));
                     });

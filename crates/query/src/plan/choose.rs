@@ -1,6 +1,7 @@
 //! Choosing one access path by rules: the longest equality prefix wins, then a range, then a useful order.
 
 use super::{Access, union};
+use super::partial::implied;
 use super::bounds::{self, Combine, FieldBounds, ValueRange};
 use crate::pipeline::MatchFilter;
 use crate::stages::sort_pattern::{SortBy, SortPattern};
@@ -423,52 +424,6 @@ fn sparse_is_enough(index: &Index, fields: &[FieldBounds], root: &Node) -> bool 
         }
     });
     demanded || exists
-}
-
-/// Whether the filter implies the partial filter: every condition of the latter stands in the former as it is.
-fn implied(index: &Index, filter: Option<&MatchFilter>) -> bool {
-    let Some(partial) = index.spec().field("partialFilterExpression").as_doc() else { return true };
-    let Some(filter) = filter else { return partial.is_empty() };
-    let query = filter.spec.doc();
-    partial.iter().all(|(name, v)| {
-        let Some(q) = query.get(name) else { return false };
-        if model::compare(&q, &v).is_eq() {
-            return true;
-        }
-        implies_condition(q, v)
-    })
-}
-
-/// `q` (a value or operators) implies the operators `p` on the same field.
-fn implies_condition(q: Value<'_>, p: Value<'_>) -> bool {
-    let Value::Document(p) = p else { return false };
-    p.iter().all(|(op, limit)| {
-        let single = match q {
-            Value::Document(d) if d.first().is_some_and(|(n, _)| n.starts_with('$')) => None,
-            v => Some(v),
-        };
-        let same_class = |v: &Value<'_>| model::compare::class(v) == model::compare::class(&limit);
-        match (op, single, q) {
-            ("$exists", Some(v), _) => limit.truthy() && !v.is_nullish(),
-            ("$gt", Some(v), _) => same_class(&v) && model::compare(&v, &limit).is_gt(),
-            ("$gte", Some(v), _) => same_class(&v) && model::compare(&v, &limit).is_ge(),
-            ("$lt", Some(v), _) => same_class(&v) && model::compare(&v, &limit).is_lt(),
-            ("$lte", Some(v), _) => same_class(&v) && model::compare(&v, &limit).is_le(),
-            ("$gt" | "$gte", None, Value::Document(d)) => d.iter().any(|(o, v)| {
-                same_class(&v)
-                    && match o {
-                        "$eq" | "$gt" => model::compare(&v, &limit).is_ge() && (op == "$gte" || o == "$gt" || model::compare(&v, &limit).is_gt()),
-                        "$gte" => model::compare(&v, &limit).is_gt() || (op == "$gte" && model::compare(&v, &limit).is_eq()),
-                        _ => false,
-                    }
-            }),
-            ("$exists", None, Value::Document(d)) => {
-                limit.truthy()
-                    && d.iter().any(|(o, v)| matches!(o, "$eq" | "$gt" | "$gte" | "$lt" | "$lte") && !v.is_nullish())
-            }
-            _ => false,
-        }
-    })
 }
 
 /// `Some(reverse)` when reading the index gives the wanted order.
