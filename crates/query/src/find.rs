@@ -41,7 +41,7 @@ impl Find {
             hint: self.hint.as_ref(),
             collation: self.collation.as_ref().map(DocBuf::doc),
         };
-        choose(coll, &want, rt.env.collate())
+        choose(coll, &want)
     }
 
     /// Opens the chain.

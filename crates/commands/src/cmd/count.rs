@@ -50,7 +50,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                 hint: hint.as_ref(),
                 collation: collation.document(),
             };
-            let plan = choose(&c, &want, env.collate())?;
+            let plan = choose(&c, &want)?;
             each_match(&c, &plan, Some(&filter), &env, &mut |_| {
                 found += 1;
                 Ok(found < want_most)

@@ -48,7 +48,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         }
         Some(c) => {
             let want = Want { filter: Some(&filter), sort: None, hint: hint.as_ref(), collation: collation.document() };
-            let plan = choose(&c, &want, env.collate())?;
+            let plan = choose(&c, &want)?;
             each_match(&c, &plan, Some(&filter), &env, &mut |row| {
                 values.collect(Value::Document(row.doc), path.parts(), env.collate())?;
                 Ok(true)

@@ -73,7 +73,7 @@ impl Host for StoreHost {
         let Some(coll) = self.service.store.collection(read.ns)? else {
             return Ok(Opened { docs: Box::new(query::pipeline::NoDocs), filtered: false, sorted: false });
         };
-        let plan = choose(&coll, &self.want(read), rt.env.collate())?;
+        let plan = choose(&coll, &self.want(read))?;
         let sorted = plan.sorted && read.sort.is_some();
         let limit = read.limit.filter(|_| read.sort.is_none() || sorted);
         let docs = PlanDocs::new(coll, &plan, read.filter.cloned(), limit);
@@ -114,7 +114,7 @@ impl Host for StoreHost {
             return Ok(Box::new(PlanDocs::new(coll, &plan, None, None)));
         }
         let want = Want { filter: Some(&filter), collation: self.collation.as_ref().map(DocBuf::doc), ..Want::default() };
-        let plan = choose(&coll, &want, rt.env.collate())?;
+        let plan = choose(&coll, &want)?;
         Ok(Box::new(PlanDocs::new(coll, &plan, Some(filter), None)))
     }
 
@@ -189,7 +189,7 @@ impl Host for StoreHost {
             }
         });
         let filter = MatchFilter::parse(&mut ParseCx::new(&env), spec.doc())?;
-        let plan = choose(&coll, &Want { filter: Some(&filter), ..Want::default() }, None)?;
+        let plan = choose(&coll, &Want { filter: Some(&filter), ..Want::default() })?;
         let mut key = None;
         each_match(&coll, &plan, Some(&filter), &env, &mut |row| {
             key = Some(row.key.to_vec());
@@ -290,7 +290,7 @@ impl Host for StoreHost {
 
     fn explain(&self, rt: &Rt<'_>, read: &Read<'_>) -> Result<DocBuf> {
         let Some(coll) = self.service.store.collection(read.ns)? else { return Ok(model::doc! { "stage": "EOF" }) };
-        let plan = choose(&coll, &self.want(read), rt.env.collate())?;
+        let plan = choose(&coll, &self.want(read))?;
         let empty = matches!(plan.access, Access::Nothing);
         let winning = query::plan::explain(&plan, read.filter.map(Arc::as_ref));
         Ok(model::doc! {

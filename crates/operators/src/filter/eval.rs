@@ -7,6 +7,9 @@ use model::{Doc, FieldPath, Result, Value, code};
 use std::cell::Cell;
 use std::ops::ControlFlow;
 
+/// From here on a predicate on a document is work worth counting.
+const LARGE_BYTES: usize = 1 << 14;
+
 /// Records the array index a match went through.
 #[derive(Default)]
 pub struct Position(Cell<Option<usize>>);
@@ -60,6 +63,9 @@ fn field<'a>(
     cx: &Cx<'_, 'a>,
     position: Option<&Position>,
 ) -> Result<bool> {
+    if doc.len_bytes() > LARGE_BYTES {
+        cx.env.work(doc.len_bytes() / 64)?;
+    }
     let leaf = if t.wants_whole_array() { Leaf::Whole } else { Leaf::Traverse };
     let parts = path.parts();
     let mut outcome = Ok(false);

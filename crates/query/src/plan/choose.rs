@@ -94,7 +94,7 @@ impl Plan {
 ///
 /// # Errors
 /// 2 BadValue for a hint that names no index.
-pub fn choose(coll: &Collection, want: &Want<'_>, collate: Option<&dyn Collate>) -> Result<Plan> {
+pub fn choose(coll: &Collection, want: &Want<'_>) -> Result<Plan> {
     static ALL: Node = Node::AlwaysTrue;
     let root = want.filter.map_or(&ALL, |f| f.filter.root());
     let mut impossible = false;
@@ -114,7 +114,7 @@ pub fn choose(coll: &Collection, want: &Want<'_>, collate: Option<&dyn Collate>)
     if let Some(reverse) = natural {
         return Ok(Plan::of(Access::Collection { reverse }, true));
     }
-    let by_id = by_id(coll, want, root, collate);
+    let by_id = by_id(coll, want, root);
     // One document by its id: nothing can be better.
     if let Some(p) = &by_id
         && matches!(&p.access, Access::Ids { ids, .. } if ids.len() <= 1)
@@ -147,13 +147,9 @@ fn hinted(coll: &Collection, want: &Want<'_>, root: &Node, hint: &Hint, indexes:
         Hint::Natural { .. } => false,
     };
     if is_id {
-        let collate = coll.id_collate();
-        return Ok(by_id(coll, want, root, collate).unwrap_or_else(|| {
-            let reverse = id_sort(want.sort).unwrap_or(false);
-            Plan::of(
-                Access::IdRange { lower: None, upper: None, reverse },
-                want.sort.is_none() || id_sort(want.sort).is_some(),
-            )
+        return Ok(by_id(coll, want, root).unwrap_or_else(|| {
+            // Had it given the wanted order, there would be a plan.
+            Plan::of(Access::IdRange { lower: None, upper: None, reverse: false }, want.sort.is_none())
         }));
     }
     let found = indexes.iter().filter(|i| i.is_ready()).find(|i| match hint {
@@ -198,10 +194,10 @@ fn id_score(p: &Plan) -> u32 {
 }
 
 /// Reading by `_id`: points, a range, or its order.
-fn by_id(coll: &Collection, want: &Want<'_>, root: &Node, collate: Option<&dyn Collate>) -> Option<Plan> {
+fn by_id(coll: &Collection, want: &Want<'_>, root: &Node) -> Option<Plan> {
     let fits = collation_fits(want.collation, coll.options().doc().field("collation").as_doc());
     let b = bounds::of_filter(root, "_id", coll.id_collate(), fits, Combine::Intersect);
-    let order = id_sort(want.sort).filter(|_| fits || collate.is_none());
+    let order = id_sort(want.sort).filter(|_| fits);
     let sorted = want.sort.is_none() || order.is_some();
     let reverse = order.unwrap_or(false);
     match b.0 {
@@ -247,7 +243,7 @@ fn collation_fits(query: Option<Doc<'_>>, index: Option<Doc<'_>>) -> bool {
 /// How well an index answers, and the plan with it. `None` when it must not or need not be used.
 fn by_index(index: &Arc<Index>, want: &Want<'_>, root: &Node, forced: bool) -> Option<(u32, Plan)> {
     let fits = collation_fits(want.collation, index.collation());
-    if index.is_partial() && !implied(index, want.filter) {
+    if index.is_partial() && !implied(index, want.filter, fits) {
         return None;
     }
     let bits = index.multikey_bits();
@@ -324,12 +320,14 @@ fn hashed_points(index: &Index, field: usize, root: &Node) -> FieldBounds {
 /// A sparse index leaves out documents without any of its fields; it is enough when the filter demands one of them to
 /// be there.
 fn sparse_is_enough(index: &Index, fields: &[FieldBounds], root: &Node) -> bool {
+    // An entry of null: its component, and something that lies between what may come before and after it.
     let mut null = Vec::new();
     store::format::keys::encode(&Value::Null, None, &mut null);
+    null.push(store::format::keys::BEFORE + 1);
     let demanded = index.fields().iter().zip(fields).any(|(f, b)| {
         f.kind != FieldKind::Hashed
             && b.0.as_ref().is_some_and(|r| {
-                r.iter().all(|r| !matches!(&r.low, bounds::Bound::Included(c) if *c == null))
+                r.iter().map(|r| bounds::directed(r, false)).all(|(low, high)| null < low || null >= high)
             })
     });
     let mut exists = false;
@@ -341,50 +339,75 @@ fn sparse_is_enough(index: &Index, fields: &[FieldBounds], root: &Node) -> bool 
     demanded || exists
 }
 
-/// Whether the filter implies the partial filter: every condition of the latter stands in the former as it is.
-fn implied(index: &Index, filter: Option<&MatchFilter>) -> bool {
+/// Whether the filter implies the partial filter: every condition of the latter stands in the former, as it is or
+/// narrower. Strings say nothing of each other when the collations differ.
+fn implied(index: &Index, filter: Option<&MatchFilter>, collation_fits: bool) -> bool {
     let Some(partial) = index.spec().field("partialFilterExpression").as_doc() else { return true };
     let Some(filter) = filter else { return partial.is_empty() };
     let query = filter.spec.doc();
-    partial.iter().all(|(name, v)| {
-        let Some(q) = query.get(name) else { return false };
-        if model::compare(&q, &v).is_eq() {
-            return true;
+    partial.iter().all(|(name, p)| {
+        if !collation_fits && holds_text(&p) {
+            return false;
         }
-        implies_condition(q, v)
+        let Some(q) = query.get(name) else { return false };
+        model::compare(&q, &p).is_eq() || implies_condition(q, p, index.collate())
     })
 }
 
+/// Whether a collation bears on a condition; names of types are no text.
+fn holds_text(v: &Value<'_>) -> bool {
+    match v {
+        Value::String(_) | Value::Symbol(_) => true,
+        Value::Document(d) => d.iter().any(|(name, v)| name != "$type" && holds_text(&v)),
+        Value::Array(a) => a.iter().any(|v| holds_text(&v)),
+        _ => false,
+    }
+}
+
+fn is_operators(d: Doc<'_>) -> bool {
+    d.first().is_some_and(|(n, _)| n.starts_with('$'))
+}
+
 /// `q` (a value or operators) implies the operators `p` on the same field.
-fn implies_condition(q: Value<'_>, p: Value<'_>) -> bool {
-    let Value::Document(p) = p else { return false };
-    p.iter().all(|(op, limit)| {
-        let single = match q {
-            Value::Document(d) if d.first().is_some_and(|(n, _)| n.starts_with('$')) => None,
-            v => Some(v),
-        };
-        let same_class = |v: &Value<'_>| model::compare::class(v) == model::compare::class(&limit);
-        match (op, single, q) {
-            ("$exists", Some(v), _) => limit.truthy() && !v.is_nullish(),
-            ("$gt", Some(v), _) => same_class(&v) && model::compare(&v, &limit).is_gt(),
-            ("$gte", Some(v), _) => same_class(&v) && model::compare(&v, &limit).is_ge(),
-            ("$lt", Some(v), _) => same_class(&v) && model::compare(&v, &limit).is_lt(),
-            ("$lte", Some(v), _) => same_class(&v) && model::compare(&v, &limit).is_le(),
-            ("$gt" | "$gte", None, Value::Document(d)) => d.iter().any(|(o, v)| {
-                same_class(&v)
-                    && match o {
-                        "$eq" | "$gt" => model::compare(&v, &limit).is_ge() && (op == "$gte" || o == "$gt" || model::compare(&v, &limit).is_gt()),
-                        "$gte" => model::compare(&v, &limit).is_gt() || (op == "$gte" && model::compare(&v, &limit).is_eq()),
-                        _ => false,
-                    }
-            }),
-            ("$exists", None, Value::Document(d)) => {
-                limit.truthy()
-                    && d.iter().any(|(o, v)| matches!(o, "$eq" | "$gt" | "$gte" | "$lt" | "$lte") && !v.is_nullish())
-            }
-            _ => false,
-        }
-    })
+fn implies_condition(q: Value<'_>, p: Value<'_>, collate: Option<&dyn Collate>) -> bool {
+    let Some(p) = p.as_doc().filter(|p| is_operators(*p)) else { return false };
+    let equals = doc_of_equality(q);
+    let q = match (&equals, q) {
+        (Some(e), _) => e.doc(),
+        (None, Value::Document(d)) => d,
+        _ => return false,
+    };
+    p.iter().all(|(wanted, limit)| q.iter().any(|(have, v)| narrower(have, &v, wanted, &limit, collate)))
+}
+
+/// `{$eq: v}` for a plain value.
+fn doc_of_equality(q: Value<'_>) -> Option<model::DocBuf> {
+    let plain = !matches!(q, Value::Document(d) if is_operators(d)) && !matches!(q, Value::Regex(_));
+    plain.then(|| model::doc! { "$eq": q })
+}
+
+/// A value that passes `have: v` passes `wanted: limit`.
+fn narrower(have: &str, v: &Value<'_>, wanted: &str, limit: &Value<'_>, collate: Option<&dyn Collate>) -> bool {
+    let compares = matches!(have, "$eq" | "$gt" | "$gte" | "$lt" | "$lte");
+    if wanted == "$exists" {
+        // What is missing lies between the two keys, too.
+        let spans_types = have != "$eq" && matches!(v, Value::MinKey | Value::MaxKey);
+        return limit.truthy() && compares && !v.is_nullish() && !spans_types;
+    }
+    // NaN stands beside the order of numbers.
+    let nan = |v: &Value<'_>| v.as_f64().is_some_and(f64::is_nan);
+    if !compares || model::compare::class(v) != model::compare::class(limit) || nan(v) || nan(limit) {
+        return false;
+    }
+    let order = model::compare::compare_with(v, limit, collate);
+    match (wanted, have) {
+        ("$gt", "$gt") | ("$gte", "$gt" | "$gte" | "$eq") => order.is_ge(),
+        ("$gt", "$gte" | "$eq") => order.is_gt(),
+        ("$lt", "$lt") | ("$lte", "$lt" | "$lte" | "$eq") => order.is_le(),
+        ("$lt", "$lte" | "$eq") => order.is_lt(),
+        ("$eq", "$eq") => order.is_eq(),
+        _ => false,
+    }
 }
 
 /// `Some(reverse)` when reading the index gives the wanted order.

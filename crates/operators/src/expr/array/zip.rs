@@ -3,6 +3,7 @@
 //! defaults without useLongestLength / of another length, 34468 input no array.
 
 use crate::Cx;
+use crate::cx::bytes_of;
 use crate::expr::{BoxExpr, Expr, Operator, ParseCx, parse};
 use model::{Array, Result, Value, bail};
 
@@ -62,6 +63,9 @@ impl Expr for Zip {
         let defaults = self.defaults.iter().map(|e| e.eval(cx)).collect::<Result<Vec<_>>>()?;
         let lengths = inputs.iter().map(Vec::len);
         let rows = if self.longest { lengths.max() } else { lengths.min() }.unwrap_or(0);
+        let cells = rows.saturating_mul(inputs.len()).saturating_mul(16);
+        let elements = inputs.iter().flatten().map(bytes_of).sum::<usize>();
+        cx.spend(cells.saturating_add(elements))?;
         Ok(Value::Array(Array::build_in(cx.arena, |w| {
             for row in 0..rows {
                 let mut out = w.array();
