@@ -86,7 +86,8 @@ def cases():
     yield "depth: array x 5000", find({"a": raw(5000, 4)}), {2, 15}, 2
     yield "depth: $jsonSchema x 60", find({"$jsonSchema": schema(60)}), {OK}, 2
     yield "depth: $jsonSchema x 95", find({"$jsonSchema": schema(95)}), {OK, 15}, 2
-    yield "depth: $let x 60", expr(let(60)), {OK}, 2
+    yield "depth: $let x 40", expr(let(40)), {OK}, 2
+    yield "depth: $let x 60", expr(let(60)), {15}, 2
     yield "depth: $let x 1000 stages deep", aggregate(*[{"$set": {"v": let(40)}} for _ in range(500)], {"$limit": 1}), {OK}, 10
     yield "depth: $cond x 90", expr(chain("$abs", "$n", 90, False)), {OK, 2, 15, 16020}, 2
     yield "size: $or of 100,000", find({"$or": many}), {OK}, 20

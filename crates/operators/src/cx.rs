@@ -9,6 +9,8 @@ use std::sync::Arc;
 const WORK_BETWEEN_CHECKS: usize = 1 << 14;
 /// Most bytes of one value made on the way; MongoDB's limit for `$map`, `$filter`, `$reduce` and `$range`.
 const VALUE_BYTES_MAX: usize = 100 << 20;
+/// Bytes of a list of the values of an array for each byte of the array: an element takes eight at least.
+pub(crate) const VALUE_BYTES_PER_BYTE: usize = 5;
 /// Most bytes of everything made for one document.
 const EVALUATION_BYTES_MAX: usize = 256 << 20;
 

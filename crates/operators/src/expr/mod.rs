@@ -29,6 +29,7 @@ mod variable;
 
 pub use args::check_user_variable;
 pub(crate) use parse::check_path;
+pub(crate) use set::Members;
 pub use parse::{ParseCx, Scope, define_let, parse, parse_args, parse_constant, parse_object};
 pub use path::{CurrentPath, VarPath, walk};
 

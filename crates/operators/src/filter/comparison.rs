@@ -87,6 +87,10 @@ pub struct In {
     pub patterns: Vec<Pattern>,
     /// Null is among the values.
     pub has_null: bool,
+    /// The values, when all are integers: most lists are of one type, and its comparison is short.
+    integers: Option<Vec<i64>>,
+    /// All values are strings in the order of their bytes.
+    strings: bool,
 }
 
 impl In {
@@ -96,30 +100,40 @@ impl In {
     /// 2 for anything else than an array, for nested operators and undefined; those of regular expressions.
     pub(super) fn parse(name: &str, spec: Value<'_>, collate: Option<&dyn Collate>) -> Result<In> {
         let Value::Array(items) = spec else { bail!(code::BAD_VALUE, "{name} needs an array") };
-        let mut parsed = In { values: Vec::new(), patterns: Vec::new(), has_null: false };
+        let (mut values, mut patterns) = (Vec::new(), Vec::new());
         for v in items.iter() {
             match v {
                 Value::Document(d) if is_operator_document(d) => {
                     bail!(code::BAD_VALUE, "cannot nest $ under {name}")
                 }
                 Value::Undefined => bail!(code::BAD_VALUE, "InMatchExpression equality cannot be undefined"),
-                Value::Regex(r) => parsed.patterns.push(Pattern::new(r.pattern, r.options)?),
-                v => {
-                    parsed.has_null |= matches!(v, Value::Null);
-                    parsed.values.push(v.to_owned_value());
-                }
+                Value::Regex(r) => patterns.push(Pattern::new(r.pattern, r.options)?),
+                v => values.push(v.to_owned_value()),
             }
         }
-        parsed.values.sort_by(|a, b| compare_with(&a.get(), &b.get(), collate));
-        parsed.values.dedup_by(|a, b| compare_with(&a.get(), &b.get(), collate) == Ordering::Equal);
-        Ok(parsed)
+        Ok(In::of(values, patterns, collate))
+    }
+
+    /// From operands that may stand in `$in`.
+    pub(super) fn of(mut values: Vec<OwnedValue>, patterns: Vec<Pattern>, collate: Option<&dyn Collate>) -> In {
+        values.sort_by(|a, b| compare_with(&a.get(), &b.get(), collate));
+        values.dedup_by(|a, b| compare_with(&a.get(), &b.get(), collate) == Ordering::Equal);
+        let has_null = values.iter().any(|v| matches!(v.get(), Value::Null));
+        let integers = values.iter().map(|v| match v.get() {
+            Value::Int32(n) => Some(i64::from(n)),
+            Value::Int64(n) => Some(n),
+            _ => None,
+        });
+        let integers = integers.collect::<Option<Vec<i64>>>();
+        let strings = collate.is_none() && values.iter().all(|v| matches!(v.get(), Value::String(_)));
+        In { values, patterns, has_null, integers, strings }
     }
 
     pub(super) fn matches(&self, v: &Value<'_>, collate: Option<&dyn Collate>) -> Result<bool> {
         if v.is_missing() {
             return Ok(self.has_null);
         }
-        if self.values.binary_search_by(|x| compare_with(&x.get(), v, collate)).is_ok() {
+        if self.holds(v, collate) {
             return Ok(true);
         }
         for p in &self.patterns {
@@ -128,6 +142,24 @@ impl In {
             }
         }
         Ok(false)
+    }
+}
+
+impl In {
+    fn holds(&self, v: &Value<'_>, collate: Option<&dyn Collate>) -> bool {
+        match (v, &self.integers) {
+            (Value::Int32(n), Some(list)) => list.binary_search(&i64::from(*n)).is_ok(),
+            (Value::Int64(n), Some(list)) => list.binary_search(n).is_ok(),
+            (Value::Double(_) | Value::Decimal128(_), Some(_)) => self.found(v, collate),
+            (_, Some(_)) => false,
+            (Value::String(_) | Value::Symbol(_), None) => self.found(v, collate),
+            (_, None) if self.strings => false,
+            _ => self.found(v, collate),
+        }
+    }
+
+    fn found(&self, v: &Value<'_>, collate: Option<&dyn Collate>) -> bool {
+        self.values.binary_search_by(|x| compare_with(&x.get(), v, collate)).is_ok()
     }
 }
 

@@ -3,6 +3,7 @@
 
 use crate::expr::args::{define_as, missing};
 use crate::expr::{BoxExpr, Expr, Operator, ParseCx, parse};
+use crate::cx::VALUE_BYTES_PER_BYTE;
 use crate::{Cx, Frame, VarId};
 use model::{Result, Value, bail};
 
@@ -38,6 +39,7 @@ impl Expr for Map {
             v => bail!(16883, "input to $map must be an array not {}", v.type_name()),
         };
         let mut out = smallvec::SmallVec::<[Value<'a>; 16]>::new();
+        cx.spend(array.as_bytes().len().saturating_mul(VALUE_BYTES_PER_BYTE))?;
         for item in array.iter() {
             cx.spend(0)?;
             let frame = Frame { id: self.var, value: item, outer: cx.vars };
