@@ -111,7 +111,7 @@ def cases():
     yield "regex: pattern of 32,764 bytes", find({"s": Regex("x" * 32_764)}), {OK, 51091}, 2
     yield "regex: nested repeats", find({"s": Regex("((((x{1,100}){1,100}){1,100}){1,100})")}), {OK, 51091, 51156}, 5
     yield "regex: deep groups", find({"s": Regex("(" * 3000 + "x" + ")" * 3000)}), {OK, 51091}, 5
-    yield "regex: $regexFindAll on 10 MB", aggregate_big({"$size": {"$regexFindAll": {"input": "$s", "regex": "x"}}}), {OK} | TOO_LARGE, 30
+    yield "regex: $regexFindAll on 10 MB", aggregate_big({"$size": {"$regexFindAll": {"input": "$s", "regex": "x"}}}), {51151}, 10
     yield "expression: $range of 2^31", expr({"$size": {"$range": [0, 2_147_483_647]}}), {146}, 2
     yield "expression: $concat doubles", expr(doubling(40)), TOO_LARGE, 5
     yield "expression: $concatArrays doubles", expr({"$reduce": {"input": {"$range": [0, 40]}, "initialValue": [1], "in": {"$concatArrays": ["$$value", "$$value"]}}}), TOO_LARGE, 10
@@ -127,7 +127,7 @@ def cases():
     yield "stages: 1,000", aggregate(*[{"$set": {"a": 1}}] * 999, {"$limit": 1}), {OK}, 10
     yield "stages: $facet x 200", aggregate({"$facet": {f"f{n}": [{"$match": {"a": n}}] for n in range(200)}}), {OK}, 20
     yield "stages: $facet keeps all", {"aggregate": "wide", "pipeline": [{"$facet": {f"f{n}": [] for n in range(40)}}], "cursor": {}}, {17419, 10334, 146, 4031700, 40600}, 30
-    yield "stages: $group keeps all", {"aggregate": "wide", "pipeline": [{"$group": {"_id": None, "all": {"$push": "$$ROOT"}}}], "cursor": {}, "allowDiskUse": False}, {146, 10334, 17419, 17280}, 30
+    yield "stages: $group keeps all", {"aggregate": "wide", "pipeline": [{"$group": {"_id": None, "all": {"$push": "$$ROOT"}}}], "cursor": {}, "allowDiskUse": False}, {292}, 30
     yield "stages: $unwind of a million", {"aggregate": "long", "pipeline": [{"$unwind": "$a"}, {"$group": {"_id": None, "n": {"$sum": "$a"}}}], "cursor": {}}, {OK}, 10
     yield "stages: $lookup without end", aggregate({"$lookup": {"from": "c", "pipeline": [{"$lookup": {"from": "c", "pipeline": [], "as": "y"}}], "as": "x"}}, maxTimeMS=1000), {50} | TOO_LARGE | {4568}, 5
     yield "shape: projection of 5,000 paths", find({}, projection={f"p{n}.q.r": 1 for n in range(5000)}), {OK}, 10
@@ -138,12 +138,12 @@ def cases():
     yield "shape: $set of 100,000 nested", update({"$set": {f"g.f{n}.x": n for n in range(100_000)}}), {OK}, 20
     yield "shape: $push of a million", update({"$push": {"t": {"$each": million}}}), {OK, 10334, 17419}, 20
     yield "shape: $addToSet of 100,000", update({"$addToSet": {"set": {"$each": million[:100_000]}}}), {OK}, 20
-    yield "shape: position beyond all", update({"$set": {"t.1500001": 1}}), {2}, 2
-    yield "shape: 10,000 array filters", update({"$set": {"t.$[e]": 1}}, [{f"e{n}": 1} for n in range(10_000)]), {9}, 5
+    yield "shape: position beyond all", update({"$set": {"t.1500001": 1}}), {2, 17419}, 2
+    yield "shape: 10,000 array filters", update({"$set": {"t.$[e]": 1}}, [{f"e{n}": 1} for n in range(10_000)]), {2, 9}, 5
     yield "shape: array filters on a million", {"update": "long", "updates": [{"q": {}, "u": {"$set": {"a.$[e]": 5}}, "arrayFilters": [{"e": {"$lt": 10}}]}]}, {OK}, 10
     yield "long array: position in the middle", {"find": "long", "filter": {"a.500000": 7}}, {OK}, 5
     yield "long array: $elemMatch", {"find": "long", "filter": {"a": {"$elemMatch": {"$gt": 5, "$lt": 5}}}}, {OK}, 5
-    yield "long array: paths through it", {"find": "long", "filter": {"$or": [{f"a.{n}": -5} for n in range(1000)]}}, {OK, 50}, 20
+    yield "long array: paths through it", {"find": "long", "filter": {"$or": [{f"a.{n}": -5} for n in range(100)]}}, {OK}, 20
     yield "long array: $setUnion", {"aggregate": "long", "pipeline": [{"$project": {"n": {"$size": {"$setUnion": ["$a", "$a"]}}}}], "cursor": {}}, {OK}, 10
     yield "long array: uniqueItems", {"find": "long", "filter": {"$jsonSchema": {"properties": {"a": {"uniqueItems": True}}}}}, {OK}, 10
     for name, one in [

@@ -142,7 +142,7 @@ fn finish(
 /// Runs the read and counts.
 fn executed(find: &Find, c: &Arc<Collection>, rt: &Rt<'_>, cx: &Ctx<'_, '_>) -> Result<DocBuf> {
     let start = cx.service.clock.monotonic_us();
-    let plan = find.plan(c, rt)?;
+    let plan = find.plan(c)?;
     let (mut examined, mut matched) = (0i64, 0i64);
     let most = find.limit.map_or(i64::MAX, |n| i64::try_from(n.saturating_add(find.skip)).unwrap_or(i64::MAX));
     let arena = std::cell::RefCell::new(model::Bump::new());

@@ -177,7 +177,7 @@ fn open(
 /// Those of the query.
 pub(crate) fn winning_plan(find: &Find, coll: Option<&Arc<Collection>>, rt: &Rt<'_>) -> Result<DocBuf> {
     let Some(c) = coll else { return Ok(model::doc! { "isCached": false, "stage": "EOF" }) };
-    let plan = find.plan(c, rt)?;
+    let plan = find.plan(c)?;
     let mut shown = query::plan::explain(&plan, Some(&find.filter));
     let wrap = |inner: &DocBuf, stage: &str, fill: &dyn Fn(&mut model::DocWriter<'_>)| {
         DocBuf::build(|w| {

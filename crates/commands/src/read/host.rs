@@ -69,7 +69,7 @@ impl Host for StoreHost {
         Ok(Resolved::View { on, pipeline: pipeline.as_doc().to_buf() })
     }
 
-    fn open(&self, rt: &Rt<'_>, read: &Read<'_>) -> Result<Opened> {
+    fn open(&self, _: &Rt<'_>, read: &Read<'_>) -> Result<Opened> {
         let Some(coll) = self.service.store.collection(read.ns)? else {
             return Ok(Opened { docs: Box::new(query::pipeline::NoDocs), filtered: false, sorted: false });
         };
@@ -288,7 +288,7 @@ impl Host for StoreHost {
         }
     }
 
-    fn explain(&self, rt: &Rt<'_>, read: &Read<'_>) -> Result<DocBuf> {
+    fn explain(&self, _: &Rt<'_>, read: &Read<'_>) -> Result<DocBuf> {
         let Some(coll) = self.service.store.collection(read.ns)? else { return Ok(model::doc! { "stage": "EOF" }) };
         let plan = choose(&coll, &self.want(read))?;
         let empty = matches!(plan.access, Access::Nothing);

@@ -4,7 +4,7 @@
 //! operators nested in `$in`.
 
 use super::regex::Pattern;
-use model::{Collate, Number, OwnedValue, Result, Value, bail, code, compare_with};
+use model::{Collate, Element, Number, OwnedValue, Result, Tag, Value, bail, code, compare_with};
 use std::cmp::Ordering;
 
 /// Which comparison.
@@ -24,6 +24,41 @@ pub struct Compare {
     pub op: CompareOp,
     /// The constant.
     pub value: OwnedValue,
+    quick: Quick,
+}
+
+/// The constant in a form that is compared with stored bytes before anything is decoded.
+enum Quick {
+    Int(i64),
+    /// Not NaN.
+    Double(f64),
+    Text(Box<[u8]>),
+    None,
+}
+
+impl Quick {
+    fn of(v: &Value<'_>) -> Quick {
+        match v {
+            Value::Int32(n) => Quick::Int(i64::from(*n)),
+            Value::Int64(n) => Quick::Int(*n),
+            Value::Double(n) if !n.is_nan() => Quick::Double(*n),
+            Value::String(s) => Quick::Text(s.as_bytes().into()),
+            _ => Quick::None,
+        }
+    }
+
+    /// How a stored value stands to the constant, when both are of one simple type.
+    #[inline]
+    fn order(&self, e: &Element<'_>, simple: bool) -> Option<Ordering> {
+        match (self, e.tag) {
+            (Quick::Int(b), Tag::INT32) => Some(i64::from(i32::from_le_bytes(*e.payload.first_chunk()?)).cmp(b)),
+            (Quick::Int(b), Tag::INT64) => Some(i64::from_le_bytes(*e.payload.first_chunk()?).cmp(b)),
+            (Quick::Double(b), Tag::DOUBLE) => f64::from_le_bytes(*e.payload.first_chunk()?).partial_cmp(b),
+            (Quick::Double(b), Tag::INT32) => f64::from(i32::from_le_bytes(*e.payload.first_chunk()?)).partial_cmp(b),
+            (Quick::Text(b), Tag::STRING) if simple => Some(e.payload.get(4..e.payload.len().checked_sub(1)?)?.cmp(b)),
+            _ => None,
+        }
+    }
 }
 
 impl Compare {
@@ -38,7 +73,16 @@ impl Compare {
         if op != CompareOp::Eq && matches!(value, Value::Regex(_)) {
             bail!(code::BAD_VALUE, "Can't have RegEx as arg to predicate over field '{path}'.");
         }
-        Ok(Compare { op, value: value.to_owned_value() })
+        Ok(Compare { op, value: value.to_owned_value(), quick: Quick::of(&value) })
+    }
+
+    /// One stored element that is no array.
+    #[inline]
+    pub(super) fn matches_element(&self, e: &Element<'_>, collate: Option<&dyn Collate>) -> bool {
+        match self.quick.order(e, collate.is_none()) {
+            Some(order) => holds(self.op, order),
+            None => self.matches(&e.value(), collate),
+        }
     }
 
     pub(super) fn matches(&self, v: &Value<'_>, collate: Option<&dyn Collate>) -> bool {

@@ -139,16 +139,16 @@ fn equalities_joined(nodes: Vec<Node>, collate: Option<&dyn Collate>) -> Vec<Nod
     let mut places: FxHashMap<String, usize> = FxHashMap::default();
     let mut joined: Vec<(usize, Vec<OwnedValue>)> = Vec::new();
     for n in nodes {
-        let Node::Field { path, test: Test::Compare(Compare { op: CompareOp::Eq, value }) } = n else {
+        let Node::Field { path, test: Test::Compare(Compare { op: CompareOp::Eq, value, .. }) } = &n else {
             out.push(n);
             continue;
         };
         match places.get(path.as_str()) {
-            Some(at) => joined[*at].1.push(value),
+            Some(at) => joined[*at].1.push(value.clone()),
             None => {
                 places.insert(path.as_str().to_owned(), joined.len());
                 joined.push((out.len(), vec![value.clone()]));
-                out.push(Node::Field { path, test: Test::Compare(Compare { op: CompareOp::Eq, value }) });
+                out.push(n);
             }
         }
     }

@@ -21,6 +21,9 @@ fn split<'a>(cx: &Cx<'_, 'a>, v: &[Value<'a>]) -> Result<Value<'a>> {
         Value::String(s) => *s,
         v => bail!(40086, "$split requires an expression that evaluates to a string as a second argument, found: {}", v.type_name()),
     };
+    // The list of the parts and the array made of it.
+    let count = text.matches(separator).count() + 1;
+    cx.spend(text.len().saturating_add(count.saturating_mul(56)))?;
     let parts: Vec<Value<'_>> = text.split(separator).map(Value::String).collect();
     cx.array(&parts)
 }
