@@ -34,7 +34,7 @@ impl Find {
     ///
     /// # Errors
     /// 2 for a hint that names no index.
-    PLAN -> Result<Plan> {
+    pub fn plan(&self, coll: &Collection) -> Result<Plan> {
         let want = Want {
             filter: Some(&self.filter),
             sort: self.sort.as_ref(),
@@ -48,7 +48,7 @@ impl Find {
     ///
     /// # Errors
     /// Those of the planner.
-    pub fn open(self: &Arc<Self>, coll: Arc<Collection>, rt: &Rt<'_>) -> Result<Box<dyn Docs>> {
+    pub fn open(self: &Arc<Self>, coll: Arc<Collection>) -> Result<Box<dyn Docs>> {
         let plan = self.plan(&coll)?;
         let sorted = plan.sorted || self.sort.is_none();
         let wanted = self.limit.map(|n| n.saturating_add(self.skip));

@@ -166,7 +166,7 @@ fn open(
             let stages: Array<'_> = stages.doc().as_array();
             Pipeline::parse(&mut ParseCx::new(env), stages, &ParseOptions::collection(ns.clone()))?.open(&rt)?
         }
-        Some(c) => find.open(c, &rt)?,
+        Some(c) => find.open(c)?,
     };
     Ok((docs, host))
 }

@@ -5,6 +5,7 @@
 
 use super::regex::Pattern;
 use model::{Collate, Element, Number, OwnedValue, Result, Tag, Value, bail, code, compare_with};
+use rustc_hash::FxHashSet;
 use std::cmp::Ordering;
 
 /// Which comparison.
@@ -133,8 +134,8 @@ pub struct In {
     pub has_null: bool,
     /// The values, when all are integers: most lists are of one type, and its comparison is short.
     integers: Option<Vec<i64>>,
-    /// All values are strings in the order of their bytes.
-    strings: bool,
+    /// The values, when all are strings and only equal bytes are equal.
+    texts: Option<FxHashSet<Box<str>>>,
 }
 
 impl In {
@@ -169,8 +170,9 @@ impl In {
             _ => None,
         });
         let integers = integers.collect::<Option<Vec<i64>>>();
-        let strings = collate.is_none() && values.iter().all(|v| matches!(v.get(), Value::String(_)));
-        In { values, patterns, has_null, integers, strings }
+        let texts = values.iter().map(|v| v.get().as_str().filter(|_| collate.is_none()).map(Box::from));
+        let texts = texts.collect::<Option<FxHashSet<Box<str>>>>();
+        In { values, patterns, has_null, integers, texts }
     }
 
     pub(super) fn matches(&self, v: &Value<'_>, collate: Option<&dyn Collate>) -> Result<bool> {
@@ -191,18 +193,12 @@ impl In {
 
 impl In {
     fn holds(&self, v: &Value<'_>, collate: Option<&dyn Collate>) -> bool {
-        match (v, &self.integers) {
-            (Value::Int32(n), Some(list)) => list.binary_search(&i64::from(*n)).is_ok(),
-            (Value::Int64(n), Some(list)) => list.binary_search(n).is_ok(),
-            (Value::Double(_) | Value::Decimal128(_), Some(_)) => self.found(v, collate),
-            (_, Some(_)) => false,
-            (Value::String(_) | Value::Symbol(_), None) => self.found(v, collate),
-            (_, None) if self.strings => false,
-            _ => self.found(v, collate),
+        match (v, &self.integers, &self.texts) {
+            (Value::Int32(n), Some(list), _) => return list.binary_search(&i64::from(*n)).is_ok(),
+            (Value::Int64(n), Some(list), _) => return list.binary_search(n).is_ok(),
+            (Value::String(s) | Value::Symbol(s), _, Some(set)) => return set.contains(*s),
+            _ => {}
         }
-    }
-
-    fn found(&self, v: &Value<'_>, collate: Option<&dyn Collate>) -> bool {
         self.values.binary_search_by(|x| compare_with(&x.get(), v, collate)).is_ok()
     }
 }
