@@ -56,8 +56,12 @@ impl Matcher {
     pub fn new(filter: Doc<'_>, collate: CheckedCollation, now_ms: i64) -> Result<Matcher> {
         let mut env = Env::new(now_ms, 1);
         env.collation = collate;
-        let filter = Filter::parse(&mut ParseCx::new(&env), filter)?;
-        Ok(Matcher(filter, env.collation))
+        Matcher::in_env(filter, &env)
+    }
+
+    fn in_env(filter: Doc<'_>, env: &Env) -> Result<Matcher> {
+        let filter = Filter::parse(&mut ParseCx::new(env), filter)?;
+        Ok(Matcher(filter, env.collation.clone()))
     }
 
     /// Whether a document matches.
@@ -72,7 +76,17 @@ impl Matcher {
 }
 
 impl Service {
-    /// Compiles a filter over listings.
+    /// Compiles a filter over listings, which have no `$$NOW`.
+    ///
+    /// # Errors
+    /// The filter parser's.
+    pub fn listing_matcher(&self, filter: Doc<'_>) -> Result<Matcher> {
+        let mut env = Env::new(self.clock.now_ms(), 1);
+        env.has_now = false;
+        Matcher::in_env(filter, &env)
+    }
+
+    /// Compiles a filter.
     ///
     /// # Errors
     /// The filter parser's.

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use store::{Collection, CommitPos};
 
 /// Flags of writing commands.
-pub(crate) const FLAGS: u32 = flag::API_V1 | flag::WRITE_CONCERN | flag::READ_CONCERN | flag::WRITE;
+pub(crate) const FLAGS: u32 = flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE;
 
 /// Checks the number of operations of a batch.
 ///

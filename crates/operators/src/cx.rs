@@ -2,8 +2,8 @@
 //! the operation's fixed time and its randomness.
 
 use model::{Array, Bump, Collate, Doc, OwnedValue, Result, Timestamp, Value, bail, code};
-use std::cell::Cell;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Units of work between two looks at the interrupt: some tenths of a millisecond.
 const WORK_BETWEEN_CHECKS: usize = 1 << 14;
@@ -18,6 +18,8 @@ const EVALUATION_BYTES_MAX: usize = 256 << 20;
 pub struct Env {
     /// `$$NOW`, milliseconds since the epoch; the same throughout the operation.
     pub now_ms: i64,
+    /// `$$NOW` may be used; some commands have no time of their own.
+    pub has_now: bool,
     /// `$$CLUSTER_TIME`, where the server has one.
     pub cluster_time: Option<Timestamp>,
     /// The operation's collation; `None` is the simple binary order.
@@ -25,11 +27,11 @@ pub struct Env {
     /// Values of the command's `let`, by name.
     pub let_vars: Vec<(String, OwnedValue)>,
     /// Seed of the operation's randomness, advanced by each draw.
-    random_state: Cell<u64>,
+    random_state: AtomicU64,
     /// Work done since the interrupt was last asked; see [`Env::work`].
-    work: Cell<usize>,
+    work: AtomicUsize,
     /// Asked now and then by loops that may run long; an error ends the operation (maxTimeMS, killOp).
-    pub interrupt: Option<Box<dyn Fn() -> Result<()> + Send>>,
+    pub interrupt: Option<Box<dyn Fn() -> Result<()> + Send + Sync>>,
 }
 
 impl Env {
@@ -37,11 +39,12 @@ impl Env {
     pub fn new(now_ms: i64, seed: u64) -> Env {
         Env {
             now_ms,
+            has_now: true,
             cluster_time: None,
             collation: None,
             let_vars: Vec::new(),
-            random_state: Cell::new(seed | 1),
-            work: Cell::new(0),
+            random_state: AtomicU64::new(seed | 1),
+            work: AtomicUsize::new(0),
             interrupt: None,
         }
     }
@@ -53,8 +56,8 @@ impl Env {
 
     /// Uniform 64 bits (splitmix64: statistical quality is enough for `$rand` and `$sample`).
     pub fn random_u64(&self) -> u64 {
-        let state = self.random_state.get().wrapping_add(0x9E37_79B9_7F4A_7C15);
-        self.random_state.set(state);
+        const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+        let state = self.random_state.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
         let mut z = state;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -81,12 +84,13 @@ impl Env {
     /// Those of the interrupt.
     #[inline]
     pub fn work(&self, units: usize) -> Result<()> {
-        let done = self.work.get().saturating_add(units);
+        // A lost update between threads only moves the next look.
+        let done = self.work.load(Ordering::Relaxed).saturating_add(units);
         if done < WORK_BETWEEN_CHECKS {
-            self.work.set(done);
+            self.work.store(done, Ordering::Relaxed);
             return Ok(());
         }
-        self.work.set(0);
+        self.work.store(0, Ordering::Relaxed);
         self.check_interrupt()
     }
 }
@@ -200,7 +204,6 @@ fn too_large(bytes: usize, all: usize) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[test]
     fn memory_is_bounded_and_the_interrupt_is_asked() {

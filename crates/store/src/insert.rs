@@ -3,6 +3,7 @@
 //! An id above every id of the collection is certainly new, so loads in id order never read. Other ids cost one probe
 //! of the engine's filter. Entries of non-unique indexes are put without a read.
 
+use crate::capped;
 use crate::collection::{Collection, State};
 use crate::error;
 use crate::format::{keys, meta, record};
@@ -48,6 +49,11 @@ thread_local! {
 }
 
 impl Collection {
+    /// True when [`Collection::insert`] writes these in one batch: all or none then.
+    pub fn inserts_at_once(docs: &[Doc<'_>]) -> bool {
+        docs.len() <= CHUNK_DOCS && docs.iter().map(|d| d.len_bytes()).sum::<usize>() < CHUNK_BYTES
+    }
+
     /// Inserts documents that have their `_id` and are valid BSON. With `ordered` the first refusal ends it.
     ///
     /// # Errors
@@ -118,6 +124,8 @@ impl Collection {
             }
         }
         let _held = self.shared.locks.lock(&mut stripes);
+        // One insert at a time, so that documents of a capped collection are seen in the order of their numbers.
+        let _in_order = state.capped.then(|| self.capped.inserting.lock());
         let (first_seq, fresh) = self.allocate(s, usable);
         let mut pending_ids: FxHashSet<&[u8]> = FxHashSet::default();
         let mut pending_unique: FxHashSet<Vec<u8>> = FxHashSet::default();
@@ -161,6 +169,9 @@ impl Collection {
             s.value.clear();
             record::write(&mut s.value, record::Header { insert_seq: first_seq + n as u64, version: 0 }, doc.as_bytes());
             s.batch.put(Table::Doc, key, &s.value);
+            if state.capped {
+                s.batch.put(Table::Cap, &capped::order_key(self.ident, first_seq + n as u64), &key[4..]);
+            }
             for (index, set) in indexes.iter().zip(sets) {
                 put_entries(&mut s.batch, index, set.iter(), &key[4..], &mut s.entry);
                 mark_multikey(&mut s.batch, index, set.multikey);
@@ -285,6 +296,14 @@ pub(crate) fn mark_multikey(batch: &mut Batch, index: &Index, bits: u32) {
 /// E11000 for `_id`.
 fn duplicate_id(c: &Collection, doc: Doc<'_>) -> MongoError {
     let id = doc.field("_id");
+    if c.options().doc().contains("clusteredIndex") {
+        // The key of a clustered collection is shown from its record id, and MongoDB cannot read these values back from one.
+        match id.as_f64() {
+            Some(n) if n.is_nan() => return MongoError::new(50819, format!("E11000 duplicate key error collection: {}: its key is NaN", c.ns())),
+            Some(n) if n.is_infinite() => return MongoError::new(50826, format!("E11000 duplicate key error collection: {}: its key is infinite", c.ns())),
+            _ => {}
+        }
+    }
     duplicate(c, "_id_", &model::doc! { "_id": 1i32 }, &DocBuf::build(|w| {
         w.put("_id", id);
     }))

@@ -1,6 +1,7 @@
 //! Changing or deleting one stored document: lock, read the latest, decide, write, unlock, all in one place, so that a
 //! hot document costs one lock hold of a few microseconds per writer.
 
+use crate::capped;
 use crate::collection::{Collection, State};
 use crate::error;
 use crate::format::{meta, record};
@@ -163,6 +164,9 @@ impl Collection {
                 }
                 None => {
                     s.batch.delete(Table::Doc, key);
+                    if state.capped {
+                        s.batch.delete(Table::Cap, &capped::order_key(self.ident, header.insert_seq));
+                    }
                     (-1, -(old.len_bytes() as i64))
                 }
             };

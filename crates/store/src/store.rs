@@ -103,10 +103,12 @@ impl Shared {
             self.engine.apply(&batch, Durability::Buffered).map_err(error::storage)?;
             return Ok(());
         }
-        batch.put(Table::Meta, &meta::dropped(ident), &[table.index() as u8]);
-        self.engine.apply(&batch, Durability::Buffered).map_err(error::storage)?;
         let mut dropped = self.dropped.lock();
         dropped.push((table, ident));
+        // A capped collection lies in two tables under one ident.
+        let tables: Vec<u8> = dropped.iter().filter(|(_, i)| *i == ident).map(|(t, _)| t.index() as u8).collect();
+        batch.put(Table::Meta, &meta::dropped(ident), &tables);
+        self.engine.apply(&batch, Durability::Buffered).map_err(error::storage)?;
         let set: IdentSet = dropped.iter().filter(|(t, _)| *t == table).map(|(_, i)| *i).collect();
         self.engine.set_dropped(table, Arc::new(set));
         drop(dropped);
@@ -177,6 +179,12 @@ impl Store {
         }
         let _ddl = self.ddl.lock();
         self.open_locked(ns)
+    }
+
+    /// Waits until no change of the catalog is under way. A handle found while its collection is being replaced is good
+    /// for nothing; after this the name leads to the new one.
+    pub fn wait_for_catalog(&self) {
+        drop(self.ddl.lock());
     }
 
     fn open_locked(&self, ns: &Namespace) -> Result<Option<Arc<Collection>>> {
@@ -250,16 +258,13 @@ impl Store {
 
     fn drop_open(&self, c: &Arc<Collection>, batch: &mut Batch) -> Result<()> {
         // Writers inside finish first, later ones are told it is gone.
-        let mut state = c.state.write();
-        state.dropped = true;
-        let indexes = state.indexes.clone();
-        drop(state);
+        let indexes = c.set_dropped(true);
         batch.delete(Table::Meta, &meta::catalog(c.ns().db(), c.ns().coll()));
         batch.delete(Table::Meta, &meta::counter(c.ident));
         batch.delete(Table::Meta, &meta::unordered(c.ident));
         if let Err(e) = self.shared.engine.apply(batch, Durability::Buffered) {
             // Nothing was dropped, so the handle stays good.
-            c.state.write().dropped = false;
+            c.set_dropped(false);
             return Err(error::storage(e));
         }
         self.handles.write().remove(c.ns());
@@ -269,6 +274,9 @@ impl Store {
         for i in indexes.iter() {
             // A multikey index may have many more entries than documents.
             self.shared.drop_ident(Table::Idx, i.ident(), if i.is_multikey() { u64::MAX } else { c.count() })?;
+        }
+        if c.is_capped() {
+            self.shared.drop_ident(Table::Cap, c.ident, c.count())?;
         }
         self.shared.drop_ident(Table::Doc, c.ident, c.count())
     }
@@ -286,10 +294,8 @@ impl Store {
         if target.is_some() && !drop_target {
             return Err(MongoError::new(code::NAMESPACE_EXISTS, "target namespace exists"));
         }
-        let mut state = c.state.write();
-        state.dropped = true;
-        let row = c.row(&state.options, &state.indexes);
-        drop(state);
+        let indexes = c.set_dropped(true);
+        let row = c.row(&c.options(), &indexes);
         self.handles.write().remove(from);
         let mut batch = Batch::new();
         batch.delete(Table::Meta, &meta::catalog(from.db(), from.coll()));
@@ -298,10 +304,7 @@ impl Store {
                 let mut gone = Batch::new();
                 batch.put(Table::Meta, &meta::catalog(to.db(), to.coll()), row.encode().as_bytes());
                 // The row of the target is replaced, not deleted; only its data has to go.
-                let mut state = t.state.write();
-                state.dropped = true;
-                let indexes = state.indexes.clone();
-                drop(state);
+                let indexes = t.set_dropped(true);
                 gone.delete(Table::Meta, &meta::counter(t.ident));
                 gone.delete(Table::Meta, &meta::unordered(t.ident));
                 batch.append(&gone);
@@ -309,6 +312,9 @@ impl Store {
                 self.handles.write().remove(to);
                 for i in indexes.iter() {
                     self.shared.drop_ident(Table::Idx, i.ident(), u64::MAX)?;
+                }
+                if t.is_capped() {
+                    self.shared.drop_ident(Table::Cap, t.ident, t.count())?;
                 }
                 if !t.is_view() {
                     self.shared.drop_ident(Table::Doc, t.ident, t.count())?;
@@ -426,27 +432,30 @@ impl Shared {
         while cursor
             .visit(1024, &mut |key, value| {
                 let ident = key.get(1..5).and_then(|k| k.first_chunk::<4>()).map(|k| u32::from_be_bytes(*k));
-                let table = value.first().and_then(|t| Table::from_number(*t));
-                records.extend(table.zip(ident));
+                if let Some(ident) = ident {
+                    records.push((ident, value.iter().filter_map(|t| Table::from_number(*t)).collect::<Vec<_>>()));
+                }
                 true
             })
             .map_err(error::storage)?
         {}
         let mut forget = Batch::new();
         let opts = CursorOpts { keys_only: true, limit_hint: 1, ..CursorOpts::default() };
-        for (table, ident) in records {
+        for (ident, tables) in records {
             let (lower, upper) = (ident.to_be_bytes(), (ident + 1).to_be_bytes());
             let range = KeyRange { lower: &lower, upper: &upper };
             let mut any = false;
-            let mut cursor = self.engine.cursor(table, range, opts).map_err(error::storage)?;
-            cursor
-                .visit(1, &mut |_, _| {
-                    any = true;
-                    false
-                })
-                .map_err(error::storage)?;
+            for table in &tables {
+                let mut cursor = self.engine.cursor(*table, range, opts).map_err(error::storage)?;
+                cursor
+                    .visit(1, &mut |_, _| {
+                        any = true;
+                        false
+                    })
+                    .map_err(error::storage)?;
+            }
             if any {
-                self.dropped.lock().push((table, ident));
+                self.dropped.lock().extend(tables.into_iter().map(|t| (t, ident)));
             } else {
                 forget.delete(Table::Meta, &meta::dropped(ident));
             }
@@ -454,7 +463,7 @@ impl Shared {
         if !forget.is_empty() {
             self.engine.apply(&forget, Durability::Buffered).map_err(error::storage)?;
         }
-        for table in [Table::Doc, Table::Idx] {
+        for table in [Table::Doc, Table::Idx, Table::Cap] {
             let dropped = self.dropped.lock();
             let set: IdentSet = dropped.iter().filter(|(t, _)| *t == table).map(|(_, i)| *i).collect();
             self.engine.set_dropped(table, Arc::new(set));

@@ -4,10 +4,12 @@ use super::modify::{one_delete, one_update};
 use crate::crud::bulk::BULK_WRITE;
 use crate::crud::{BulkArgs, BulkOp};
 use crate::ctx::Ctx;
+use crate::ddl::timeseries::Series;
 use crate::cursors::{BatchLimit, CursorInfo};
 use crate::exec::write::{Done, collection};
 use crate::listing::Listing;
 use crate::read::{CollationArg, environment};
+use crate::interrupt::is_interruption;
 use crate::registry::{Command, OpClass, flag};
 use crate::request::Outcome;
 use crate::write::{self, FLAGS, Validator, with_id};
@@ -37,6 +39,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let mut env = environment(cx, &CollationArg::Default(None))?;
     let (mut totals, mut results, mut pos) = (Totals::default(), Vec::new(), CommitPos::default());
     for (i, op) in a.ops.iter().enumerate() {
+        cx.interrupt.check()?;
         match one(cx, &mut env, &a, op) {
             Ok(done) => {
                 pos = pos.max(done.pos);
@@ -45,6 +48,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                     results.push(result);
                 }
             }
+            Err(e) if is_interruption(&e) => return Err(e),
             Err(e) => {
                 totals.errors += 1;
                 results.push(failure(op, i, &e));
@@ -92,11 +96,15 @@ fn one(cx: &Ctx<'_, '_>, env: &mut Env, a: &BulkArgs<'_>, op: &BulkOp<'_>) -> Re
 fn insert(cx: &Ctx<'_, '_>, ns: &Namespace, d: Doc<'_>, bypass: bool) -> Result<Done> {
     let d = with_id(d, cx.now_ms())?;
     let Some(coll) = collection(cx.service, ns, true)? else { return Ok(Done::default()) };
+    let d = match Series::of(&coll) {
+        Some(s) => s.arrange(d.doc())?,
+        None => d,
+    };
     if let Some(v) = Validator::of(cx.service, &coll)?.filter(|_| !bypass) {
         v.check(d.doc())?;
     }
     let done = coll.insert(&[d.doc()], true)?;
-    super::capped::enforce(&coll)?;
+    super::capped::inserted(cx.service, &coll)?;
     match done.errors.into_iter().next() {
         Some((_, e)) => Err(e),
         None => Ok(Done { matched: 1, pos: done.pos, ..Done::default() }),

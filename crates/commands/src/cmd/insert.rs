@@ -3,8 +3,10 @@
 use crate::args::{Arg, Kind, arg};
 use crate::ctx::Ctx;
 use crate::ddl::names;
+use crate::ddl::timeseries::Series;
 use crate::registry::{Command, OpClass};
 use crate::request::Outcome;
+use crate::service::replaced;
 use crate::write;
 use model::{Doc, DocBuf, MongoError, Namespace, ObjectId, Result, Tag, Timestamp, Value, bail, code};
 use std::sync::Arc;
@@ -37,12 +39,18 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     cx.service.counters.add(OpClass::Insert, i64::try_from(documents.len()).unwrap_or(0) - 1);
     let coll = collection(cx, &ns)?;
     let validate = if cx.args.bool("bypassDocumentValidation", false) { None } else { write::Validator::of(cx.service, &coll)? };
+    let series = Series::of(&coll);
     let mut errors: Vec<(usize, MongoError)> = Vec::new();
     let mut ready: Vec<(usize, Cow<'_, [u8]>)> = Vec::with_capacity(documents.len());
     for (i, d) in documents.iter().enumerate() {
-        let prepared = prepare(cx, *d, i).and_then(|p| match &validate {
-            Some(v) => v.check(Doc::from_prefix(&p)).map(|()| p),
-            None => Ok(p),
+        let prepared = prepare(cx, *d, i).and_then(|p| {
+            if let Some(s) = &series {
+                return s.arrange(Doc::from_prefix(&p)).map(|d| Cow::Owned(d.into_bytes()));
+            }
+            if let Some(v) = &validate {
+                v.check(Doc::from_prefix(&p))?;
+            }
+            Ok(p)
         });
         match prepared {
             Ok(p) => ready.push((i, p)),
@@ -55,8 +63,13 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         }
     }
     let docs: Vec<Doc<'_>> = ready.iter().map(|(_, d)| Doc::from_prefix(d)).collect();
-    let done = coll.insert(&docs, ordered)?;
-    super::capped::enforce(&coll)?;
+    cx.interrupt.check()?;
+    let mut done = coll.insert(&docs, ordered);
+    if replaced(&done) && Collection::inserts_at_once(&docs) {
+        done = cx.service.while_replaced(|| collection(cx, &ns)?.insert(&docs, ordered));
+    }
+    let done = done?;
+    super::capped::inserted(cx.service, &coll)?;
     let stopped = ordered && !done.errors.is_empty();
     if stopped {
         errors.clear();

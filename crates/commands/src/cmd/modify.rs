@@ -5,11 +5,13 @@ use crate::crud::write::{DELETE, FIND_AND_MODIFY, UPDATE};
 use crate::crud::{DeleteOp, FindAndModifyArgs, Mods, UpdateOp, WriteArgs};
 use crate::ctx::Ctx;
 use crate::ddl::names;
+use crate::ddl::timeseries::Series;
 use crate::exec::write::{Changer, Done, Target, collection, delete, update};
 use crate::read::{CollationArg, environment};
+use crate::interrupt::is_interruption;
 use crate::registry::{Command, OpClass};
 use crate::request::Outcome;
-use crate::service::Service;
+use crate::service::{Service, replaced};
 use crate::write::{self, FLAGS, Validator};
 use model::{Bump, Doc, DocBuf, MongoError, Namespace, OwnedValue, Result, Value};
 use operators::expr::{ParseCx, define_let};
@@ -48,6 +50,15 @@ fn prepare<'a>(service: &Service, env: &mut Env, given: Option<Doc<'a>>, options
 /// # Errors
 /// Those of filter, update, validator and store.
 pub(crate) fn one_update(service: &Service, env: &mut Env, ns: &Namespace, op: &UpdateOp<'_>, bypass: bool, keep: bool) -> Result<Done> {
+    let done = update_once(service, env, ns, op, bypass, keep);
+    // A change of one document that fails has changed nothing.
+    if op.multi || !replaced(&done) {
+        return done;
+    }
+    service.while_replaced(|| update_once(service, env, ns, op, bypass, keep))
+}
+
+fn update_once(service: &Service, env: &mut Env, ns: &Namespace, op: &UpdateOp<'_>, bypass: bool, keep: bool) -> Result<Done> {
     let Mods::Pipeline { constants, .. } = &op.mods else { return update_with(service, env, ns, op, bypass, keep) };
     // Constants hide variables of the command of the same name.
     let outer = env.let_vars.clone();
@@ -62,6 +73,9 @@ pub(crate) fn one_update(service: &Service, env: &mut Env, ns: &Namespace, op: &
 fn update_with(service: &Service, env: &mut Env, ns: &Namespace, op: &UpdateOp<'_>, bypass: bool, keep: bool) -> Result<Done> {
     let coll = collection(service, ns, false)?;
     let options = coll.as_ref().map(|c| c.options());
+    if let Some(series) = coll.as_deref().and_then(Series::of) {
+        series.check_update(op)?;
+    }
     let collation = prepare(service, env, op.collation, options.as_ref().map(|o| o.doc()))?;
     let env: &Env = env;
     let filter = MatchFilter::parse(&mut ParseCx::new(env), op.filter)?;
@@ -87,6 +101,14 @@ fn update_with(service: &Service, env: &mut Env, ns: &Namespace, op: &UpdateOp<'
 /// # Errors
 /// Those of filter and store.
 pub(crate) fn one_delete(service: &Service, env: &mut Env, ns: &Namespace, op: &DeleteOp<'_>, sort: Doc<'_>, keep: bool) -> Result<Done> {
+    let done = delete_once(service, env, ns, op, sort, keep);
+    if op.multi || !replaced(&done) {
+        return done;
+    }
+    service.while_replaced(|| delete_once(service, env, ns, op, sort, keep))
+}
+
+fn delete_once(service: &Service, env: &mut Env, ns: &Namespace, op: &DeleteOp<'_>, sort: Doc<'_>, keep: bool) -> Result<Done> {
     let coll = collection(service, ns, false)?;
     let options = coll.as_ref().map(|c| c.options());
     let collation = prepare(service, env, op.collation, options.as_ref().map(|o| o.doc()))?;
@@ -114,6 +136,7 @@ fn run_update(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let mut upserted: Vec<(usize, OwnedValue)> = Vec::new();
     let mut errors: Vec<(usize, MongoError)> = Vec::new();
     for (i, op) in ops.iter().enumerate() {
+        cx.interrupt.check()?;
         match one_update(cx.service, &mut env, &ns, op, a.bypass_validation, false) {
             Ok(done) => {
                 matched += done.matched;
@@ -121,6 +144,7 @@ fn run_update(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                 pos = pos.max(done.pos);
                 upserted.extend(done.upserted.map(|id| (i, id)));
             }
+            Err(e) if is_interruption(&e) => return Err(e),
             Err(e) => {
                 errors.push((i, e));
                 if a.ordered {
@@ -161,11 +185,13 @@ fn run_delete(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let (mut n, mut pos) = (0, CommitPos::default());
     let mut errors: Vec<(usize, MongoError)> = Vec::new();
     for (i, op) in ops.iter().enumerate() {
+        cx.interrupt.check()?;
         match one_delete(cx.service, &mut env, &ns, op, Doc::EMPTY, false) {
             Ok(done) => {
                 n += done.matched;
                 pos = pos.max(done.pos);
             }
+            Err(e) if is_interruption(&e) => return Err(e),
             Err(e) => {
                 errors.push((i, e));
                 if a.ordered {

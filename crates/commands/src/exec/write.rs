@@ -180,6 +180,17 @@ impl Changer {
         Ok(Changer { update, validator })
     }
 
+    /// Whether a document that matches `filter` would change.
+    ///
+    /// # Errors
+    /// Those of the update's operators.
+    pub(crate) fn would_change(&self, filter: &Filter, env: &Env, doc: Doc<'_>) -> Result<bool> {
+        let arena = Bump::new();
+        let position = filter.matches_with_position(doc, &arena, env)?.1;
+        let cx = UpdateCx { arena: &arena, env, inserting: false, position };
+        Ok(matches!(self.update.apply(doc, &cx)?, Applied::Changed(_)))
+    }
+
     /// The new document, or `None` when nothing changes.
     fn apply(&self, t: &Target<'_>, doc: Doc<'_>, arena: &Bump, inserting: bool, position: Option<usize>) -> Result<Option<DocBuf>> {
         let cx = UpdateCx { arena, env: t.env, inserting, position };
@@ -283,7 +294,7 @@ fn upsert(service: &Service, t: &Target<'_>, changer: &Changer, done: &mut Done)
     };
     let new = with_id(new.doc(), service.clock.now_ms())?;
     let inserted = t.coll.insert(&[new.doc()], true)?;
-    crate::cmd::capped::enforce(t.coll)?;
+    crate::cmd::capped::inserted(service, t.coll)?;
     if let Some((_, e)) = inserted.errors.into_iter().next() {
         return Err(e);
     }

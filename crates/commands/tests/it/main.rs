@@ -1,5 +1,14 @@
 //! Integration tests of the commands room, in process.
 
+mod aggregation;
 mod behaviour;
+mod expected;
+mod explain;
+mod find_options;
+mod golden;
+mod interrupts;
 mod judge;
+mod metamorphic;
+mod out;
 mod protocol;
+mod tails;

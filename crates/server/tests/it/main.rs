@@ -4,5 +4,6 @@ mod client;
 mod driver;
 mod hostile;
 mod lifecycle;
+mod tailing;
 mod toy;
 mod waiting;

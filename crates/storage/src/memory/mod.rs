@@ -12,7 +12,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::batch::{Batch, BatchOp};
 use crate::engine::{
-    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, Read, Snapshot, StatSink, Verified,
+    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, Flushed, Read, Snapshot, StatSink, Verified,
 };
 use crate::error::{Result, StorageError};
 use crate::keys::{IdentSet, KeyRange, Table};
@@ -140,7 +140,7 @@ impl Engine for MemoryEngine {
         self.check_sizes(batch)?;
         let pos = CommitPos(self.shared.state.write().apply(batch));
         for hook in self.hooks.lock().iter() {
-            hook(pos);
+            hook(Flushed::Durable(pos));
         }
         Ok(pos)
     }

@@ -33,7 +33,7 @@ pub fn counter(ident: u32) -> [u8; 5] {
     tagged(b'n', ident)
 }
 
-/// `d ident` -> table number of keys that are dropped but may still lie on disk.
+/// `d ident` -> numbers of the tables whose keys are dropped but may still lie on disk.
 pub fn dropped(ident: u32) -> [u8; 5] {
     tagged(b'd', ident)
 }

@@ -2,6 +2,7 @@
 //! drops, renames, reopening.
 
 mod builds;
+mod capped;
 mod history;
 mod on_disk;
 mod schema;

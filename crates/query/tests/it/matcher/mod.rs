@@ -161,8 +161,8 @@ fn trouble(case: &Case, seen: &mut Seen) -> Option<String> {
     expected.retain(|n| kept.contains(n));
     let sort = case.sort.as_ref().and_then(|s| SortPattern::parse(s.buf().doc()).ok());
     let mut hints = vec![None, Some(Hint::Natural { reverse: false }), Some(Hint::Name("_id_".to_owned()))];
-    // A sparse index may be forced on a query it cannot answer; that is the client's wish.
-    hints.extend(coll.indexes().iter().filter(|i| !i.is_sparse()).map(|i| Some(Hint::Name(i.name().to_owned()))));
+    // A sparse or partial index may be forced on a query it cannot answer; that is the client's wish.
+    hints.extend(coll.indexes().iter().filter(|i| !i.is_sparse() && !i.is_partial()).map(|i| Some(Hint::Name(i.name().to_owned()))));
     for hint in &hints {
         let want = Want {
             filter: Some(&f),
@@ -171,7 +171,7 @@ fn trouble(case: &Case, seen: &mut Seen) -> Option<String> {
             collation: collation.as_ref().map(DocBuf::doc),
         };
         let Ok(plan) = choose(&coll, &want) else { continue };
-        seen.by_index += u64::from(matches!(plan.access, Access::Index { .. }));
+        seen.by_index += u64::from(matches!(plan.access, Access::Index { .. } | Access::Union { .. }));
         let mut found = Vec::new();
         let run = each_match(&coll, &plan, Some(&f), &env, &mut |row| {
             found.push(row.doc.to_buf());
@@ -198,7 +198,7 @@ fn trouble(case: &Case, seen: &mut Seen) -> Option<String> {
         if let Some((bytes, n)) = by_bytes.iter().find(|(_, n)| **n != 0) {
             let d = Doc::new(bytes).unwrap_or(Doc::EMPTY);
             let what = if *n > 0 { "is found though it must not" } else { "is not found" };
-            return Some(format!("hint {hint:?}: {d:?} {what}; plan {:?}", access(&plan.access)));
+            return Some(format!("hint {hint:?}: {d:?} {what}; plan {}, complete: {}", access(&plan.access), plan.complete));
         }
     }
     None
@@ -210,6 +210,10 @@ fn access(a: &Access) -> String {
         Access::Collection { .. } => "collection".to_owned(),
         Access::Ids { ids, .. } => format!("ids {ids:02x?}"),
         Access::IdRange { lower, upper, .. } => format!("ids from {lower:02x?} to {upper:02x?}"),
+        Access::Union { branches, merge, .. } => {
+            let all: Vec<String> = branches.iter().map(|b| access(&b.access)).collect();
+            format!("union (merged: {}) of {}", merge.is_some(), all.join("; "))
+        }
         Access::Index { name, intervals, .. } => format!("index {name} {intervals:02x?}"),
     }
 }
