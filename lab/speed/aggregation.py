@@ -5,7 +5,7 @@
 
 Needs pymongo, a release build of `quarry` (QUARRY_BIN) and of the example `scan_group` (SCAN_GROUP_BIN); PostgreSQL is left out, and said
 so, where its programs are missing. All sides run on the same documents, one after the other, warm; the best of the rounds
-counts. CPU is that of the server's processes. Results are compared before any time is printed.
+counts (for PostgreSQL with its usual parallel workers, and once more without). CPU is that of the server's processes. Results are compared before any time is printed.
 """
 import argparse
 import json
@@ -215,6 +215,9 @@ def main():
                 if len(lines) != len(group[2]) or abs(check - theirs) > 1e-6 * abs(check):
                     sys.exit(f"results differ: {check} and PostgreSQL's {theirs}")
                 note("match half, group 1000", "PostgreSQL jsonb", *pg[:2], beside=group[0])
+                alone = "SET max_parallel_workers_per_gather = 0; "
+                pg = best(args.rounds, postgres.pids, lambda: postgres.sql(alone + SQL))
+                note("match half, group 1000", "PostgreSQL, one process", *pg[:2], beside=group[0])
                 pg = best(2, postgres.pids, lambda: postgres.sql(SQL_SORT))
                 note("sort of all", "PostgreSQL jsonb", *pg[:2], beside=sort[0])
                 join = (
