@@ -43,7 +43,7 @@ pub(super) fn node<'a>(n: &'a Node, doc: Doc<'a>, cx: &Cx<'_, 'a>, position: Opt
             Ok(e.eval(&Cx { root: Value::Document(doc), ..*cx })?.truthy())
         }
         Node::JsonSchema(s) => s.matches(Value::Document(doc)),
-        Node::Text(_) => Err(model::MongoError::new(code::INDEX_NOT_FOUND, "text index required for $text query")),
+        Node::Text(t) => t.matches(doc),
         Node::SampleRate(rate) => Ok(cx.env.random_f64() < *rate),
     }
 }
