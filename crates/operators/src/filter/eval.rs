@@ -3,7 +3,7 @@
 use super::node::{Node, Test};
 use super::walk::{Leaf, walk_doc};
 use crate::Cx;
-use model::{Doc, FieldPath, Result, Value, code};
+use model::{Doc, FieldPath, Result, Value};
 use std::cell::Cell;
 use std::ops::ControlFlow;
 

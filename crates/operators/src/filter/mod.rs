@@ -159,16 +159,20 @@ impl Filter {
 
     /// The value `_id` must equal, when the filter demands one.
     pub fn id_equality(&self) -> Option<Value<'_>> {
-        fn find(n: &Node) -> Option<Value<'_>> {
-            match n {
-                Node::Field { path, test: Test::Compare(c) } if c.op == CompareOp::Eq && path.as_str() == "_id" => {
-                    Some(c.value.get())
-                }
-                Node::And(v) => v.iter().find_map(find),
-                _ => None,
-            }
-        }
-        find(&self.root)
+        equality(&self.root, "_id")
+    }
+
+    /// The value a field must equal, when the filter demands one.
+    pub fn equality(&self, path: &FieldPath) -> Option<Value<'_>> {
+        equality(&self.root, path.as_str())
+    }
+}
+
+fn equality<'n>(n: &'n Node, field: &str) -> Option<Value<'n>> {
+    match n {
+        Node::Field { path, test: Test::Compare(c) } if c.op == CompareOp::Eq && path.as_str() == field => Some(c.value.get()),
+        Node::And(v) => v.iter().find_map(|n| equality(n, field)),
+        _ => None,
     }
 }
 

@@ -26,12 +26,12 @@ impl Text {
         let Value::Document(d) = spec else { bail!(code::BAD_VALUE, "$text expects an object, not {}", spec.type_name()) };
         let string = |name: &str, v: Value<'_>| match v {
             Value::String(s) => Ok(s.to_owned()),
-            v => Err(model::MongoError::type_mismatch(format!("{name} must be a string, not {}", v.type_name()))),
+            v => Err(MongoError::type_mismatch(format!("{name} must be a string, not {}", v.type_name()))),
         };
         let boolean = |name: &str| match d.field(name) {
             Value::Missing => Ok(false),
             Value::Bool(b) => Ok(b),
-            v => Err(model::MongoError::type_mismatch(format!("{name} must be a boolean, not {}", v.type_name()))),
+            v => Err(MongoError::type_mismatch(format!("{name} must be a boolean, not {}", v.type_name()))),
         };
         let search = match d.field("$search") {
             Value::Missing => bail!(code::NO_SUCH_KEY, "Missing expected field \"$search\""),

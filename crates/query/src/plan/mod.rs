@@ -9,6 +9,7 @@ mod distinct;
 mod min_max;
 mod read;
 mod row_extras;
+mod text;
 mod union;
 
 pub use bounds::{Bound, FieldBounds, ValueRange};
@@ -65,5 +66,10 @@ pub enum Access {
         intervals: Vec<KeyInterval>,
         /// Backwards.
         reverse: bool,
+    },
+    /// Terms of a text index; documents come with what they are worth.
+    Text {
+        /// The entries of each term.
+        terms: Vec<KeyInterval>,
     },
 }
