@@ -6,6 +6,7 @@ use crate::generic::Generic;
 use crate::interrupt::Interrupt;
 use crate::registry::Command;
 use crate::request::Request;
+use crate::retry::Retry;
 use crate::service::{Connection, Service};
 use model::{DocWriter, Result};
 use std::sync::Arc;
@@ -30,6 +31,8 @@ pub struct Ctx<'a, 'w> {
     pub args: Args<'a>,
     /// Checked generic arguments.
     pub generic: Generic<'a>,
+    /// The session's record, for a write that carries a transaction number.
+    pub retry: Option<Retry<'a>>,
     /// `ok` is written as a 32-bit integer, as MongoDB does in one place.
     pub ok_int: bool,
     /// The reply; `ok` and what follows is added after the run.

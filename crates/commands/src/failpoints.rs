@@ -109,15 +109,26 @@ impl FailPoints {
         self.points.lock().get(name).map(|p| p.hits)
     }
 
+    /// Ends an operation that has a time limit.
+    ///
+    /// # Errors
+    /// 50 MaxTimeMSExpired by `maxTimeAlwaysTimeOut`.
+    pub fn time_out(&self) -> Result<()> {
+        if self.armed() && self.points.lock().get_mut("maxTimeAlwaysTimeOut").is_some_and(Point::hit) {
+            bail!(code::MAX_TIME_MS_EXPIRED, "operation exceeded time limit");
+        }
+        Ok(())
+    }
+
     /// What shall fail at this command.
     ///
     /// # Errors
     /// 50 MaxTimeMSExpired by `maxTimeAlwaysTimeOut`, 28616 by `failGetMoreAfterCursorCheckout`.
     pub fn at(&self, conn: &Connection, command: &Command, generic: &Generic<'_>, ns: Option<&str>) -> Result<Option<Failure>> {
-        let mut points = self.points.lock();
-        if generic.max_time_ms > 0 && points.get_mut("maxTimeAlwaysTimeOut").is_some_and(Point::hit) {
-            bail!(code::MAX_TIME_MS_EXPIRED, "operation exceeded time limit");
+        if generic.max_time_ms > 0 && command.name != "getMore" {
+            self.time_out()?;
         }
+        let mut points = self.points.lock();
         if command.name == "getMore"
             && let Some(p) = points.get_mut("failGetMoreAfterCursorCheckout")
             && p.hit()

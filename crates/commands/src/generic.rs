@@ -39,8 +39,10 @@ pub enum Acknowledge {
     Members(i32),
     /// `"majority"`.
     Majority,
-    /// A named mode or tags.
+    /// A named mode.
     Mode(String),
+    /// So many members with each of these tags.
+    Tags,
 }
 
 /// A checked write concern.
@@ -359,7 +361,8 @@ fn acknowledge(value: &Value<'_>, standalone: bool) -> Result<Acknowledge> {
         Value::Document(tags) if tags.is_empty() => bail!(code::FAILED_TO_PARSE, "tagged write concern requires tags"),
         Value::Document(tags) => match tags.iter().find(|(_, v)| !v.is_number()) {
             Some((tag, v)) => bail!(code::FAILED_TO_PARSE, "tags must be a single level document with only number values, {tag} is {}", v.type_name()),
-            None => Ok(Acknowledge::Members(1)),
+            None if standalone => Ok(Acknowledge::Members(1)),
+            None => Ok(Acknowledge::Tags),
         },
         v => bail!(code::FAILED_TO_PARSE, "w has to be a number, string, or object, given {}", v.type_name()),
     }

@@ -26,6 +26,7 @@ mod read;
 pub mod registry;
 mod reply;
 pub mod request;
+pub mod retry;
 pub mod service;
 pub mod sessions;
 pub mod state;

@@ -11,12 +11,12 @@ use crate::interrupt::{Interrupt, Link, interrupted};
 use crate::registry::{self, Command, OpClass, flag};
 use crate::request::{Outcome, Request};
 use crate::reply;
-use crate::sessions::Retry;
+use crate::retry::{self, Retry};
 use crate::state::State;
 use crate::tails::{self, Tails};
 use model::{Doc, DocBuf, DocWriter, MongoError, ObjectId, Result, Timestamp, Value, bail, code};
 use parking_lot::Mutex;
-use store::Store;
+use store::{SessionRecord, Store};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -281,13 +281,19 @@ impl Service {
 
     /// Ends a session with its cursors and operations.
     pub fn end_session(&self, id: &[u8; 16]) {
-        self.state.sessions.end(id);
+        let session = self.state.sessions.end(id);
         for conn in self.connections() {
             if let Some(op) = conn.op.lock().as_ref().filter(|op| op.lsid.as_ref() == Some(id)) {
                 op.interrupt.kill(interrupted());
             }
         }
         self.cursors.kill_session(id);
+        // A write that runs just now holds the record; what it leaves goes with the next sweep.
+        if let Some(mut record) = session.as_ref().and_then(|s| s.record.try_lock())
+            && let Err(e) = self.store.forget_session(&mut record)
+        {
+            self.log('W', "WRITE", &format!("record of a session could not be removed: {}", e.message()));
+        }
     }
 
     /// Ends all running operations: the server stops.
@@ -303,8 +309,13 @@ impl Service {
     pub fn expire(&self) {
         let now = self.clock.now_ms();
         self.cursors.expire(now, self.state.parameters.int("cursorTimeoutMillis"));
-        for id in self.state.sessions.expire(now) {
+        for id in self.state.sessions.idle(now) {
             self.end_session(&id);
+        }
+        if self.state.sessions.sweep_is_due(self.started_ms, now)
+            && let Err(e) = self.store.sweep_sessions(&|id| self.state.sessions.contains(id))
+        {
+            self.log('W', "WRITE", &format!("records of sessions could not be removed: {}", e.message()));
         }
     }
 
@@ -404,6 +415,8 @@ impl Service {
         if command.is(flag::ADMIN) && db != "admin" {
             bail!(code::UNAUTHORIZED, "{} may only be run against the admin database", command.name);
         }
+        // Named first, so that they outlive everything the context borrows.
+        let (session, mut record);
         let args = self.check(request, command, &mut generic)?;
         if let Some(lsid) = generic.lsid {
             self.state.sessions.touch(lsid.id, self.clock.now_ms())?;
@@ -429,16 +442,12 @@ impl Service {
             }
         }
         let numbered = generic.txn_number.is_some();
-        let session = self.retry_of(command, &generic)?;
-        let mut retry = session.as_ref().map(|s| s.lock());
-        if let (Some(r), Some(n)) = (retry.as_deref_mut(), generic.txn_number)
-            && let Some((known, outcome)) = begin_retry(r, n)?
-        {
-            let mut out = DocWriter::new(reply);
-            out.put_all(known.doc());
-            reply::finish(self, false, &mut out);
-            return Ok(outcome);
-        }
+        session = self.record_of(command, &generic)?;
+        record = session.as_ref().map(|s| s.lock());
+        let retry = match (&mut record, generic.txn_number) {
+            (Some(r), Some(number)) => Some(Retry::begin(&self.store, r, number)?),
+            _ => None,
+        };
         let start = reply.len();
         let mut ctx = Ctx {
             service: self,
@@ -450,6 +459,7 @@ impl Service {
             db,
             args,
             generic,
+            retry,
             ok_int: false,
             reply: DocWriter::new(reply),
         };
@@ -458,20 +468,13 @@ impl Service {
         if outcome == Outcome::Reply && command.is(flag::WRITE_CONCERN) && command.name != "aggregate" {
             outcome = crate::write::durability_of_all(&ctx)?;
         }
-        if let Some(r) = &mut retry {
-            // The fields so far are closed into a document of their own, kept, and written again with their end.
-            drop(ctx);
-            let fields = Doc::new(reply.get(start..).unwrap_or(&[])).unwrap_or(Doc::EMPTY).to_buf();
-            reply.truncate(start);
-            let mut out = DocWriter::new(reply);
-            out.put_all(fields.doc());
-            reply::finish(self, false, &mut out);
-            drop(out);
-            r.reply = Some((fields, outcome));
-        } else {
-            reply::finish(self, ctx.ok_int, &mut ctx.reply);
-            drop(ctx);
+        if command.is(flag::WRITE)
+            && let Some(e) = crate::write::concern_error(&ctx)
+        {
+            ctx.reply.put("writeConcernError", &e);
         }
+        reply::finish(self, ctx.ok_int, &mut ctx.reply);
+        drop(ctx);
         if let Some(f) = &failure {
             f.finish(numbered, reply, start);
         }
@@ -490,11 +493,12 @@ impl Service {
         self.state.failpoints.at(conn, command, generic, collection)
     }
 
-    /// The state a retryable write shares with its retries.
+    /// The record a retryable write shares with its retries.
     ///
     /// # Errors
-    /// 20 on a standalone server, 238 inside a transaction, 72 for a number without a session.
-    fn retry_of(&self, command: &Command, generic: &Generic<'_>) -> Result<Option<Arc<Mutex<Retry>>>> {
+    /// 20 on a standalone server, 238 inside a transaction, 72 for a number without a session, 50768 for a command that
+    /// cannot be retried.
+    fn record_of(&self, command: &Command, generic: &Generic<'_>) -> Result<Option<Arc<Mutex<SessionRecord>>>> {
         if generic.txn_number.is_none() && generic.autocommit.is_none() && !generic.start_transaction {
             return Ok(None);
         }
@@ -507,8 +511,14 @@ impl Service {
         if generic.autocommit.is_some() || generic.start_transaction {
             bail!(code::NOT_IMPLEMENTED, "transactions of several operations are not built yet");
         }
-        let retryable = matches!(command.name, "insert" | "update" | "delete" | "findAndModify" | "bulkWrite");
-        Ok(if retryable { self.state.sessions.retry(&lsid.id) } else { None })
+        if !retry::COMMANDS.contains(&command.name) {
+            bail!(
+                50_768,
+                "txnNumber may only be provided for multi-document transactions and retryable write commands. autocommit:false was not provided, and {} is not a retryable write command",
+                command.name
+            );
+        }
+        Ok(self.state.sessions.record(&lsid.id))
     }
 
     /// Checks a command's arguments.
@@ -606,23 +616,6 @@ fn only_reads(body: Doc<'_>) -> bool {
             !stages.iter().filter_map(|s| s.as_doc()?.first()).any(|(name, _)| matches!(name, "$out" | "$merge"))
         }
         _ => false,
-    }
-}
-
-/// Begins the write with this number. The reply when it ran before.
-///
-/// # Errors
-/// 225 TransactionTooOld.
-fn begin_retry(r: &mut Retry, number: i64) -> Result<Option<(DocBuf, Outcome)>> {
-    match r.txn_number {
-        Some(last) if number < last => {
-            bail!(code::TRANSACTION_TOO_OLD, "Retryable write with txnNumber {number} is prohibited on session, because a newer one with txnNumber {last} has already started")
-        }
-        Some(last) if number == last => Ok(r.reply.clone()),
-        _ => {
-            *r = Retry { txn_number: Some(number), reply: None };
-            Ok(None)
-        }
     }
 }
 

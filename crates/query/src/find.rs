@@ -45,9 +45,10 @@ impl Find {
     ///
     /// # Errors
     /// 2 for a hint that names no index.
-    pub fn plan(&self, coll: &Collection, rt: &Rt<'_>) -> Result<Plan> {
-        let has_text = self.filter.filter.text().is_some();
-        if !has_text && !self.min.doc().is_empty() || !has_text && !self.max.doc().is_empty() {
+    pub fn plan(&self, coll: &Collection) -> Result<Plan> {
+        let bounded = !self.min.doc().is_empty() || !self.max.doc().is_empty();
+        // With a `$text` the planner says why not.
+        if bounded && self.filter.filter.text().is_none() {
             let plan = plan::between(coll, self.hint.as_ref(), self.min.doc(), self.max.doc())?;
             return Ok(Plan { sorted: self.sort.is_none(), ..plan });
         }
@@ -57,14 +58,14 @@ impl Find {
             hint: self.hint.as_ref(),
             collation: self.collation.as_ref().map(DocBuf::doc),
         };
-        choose(coll, &want, rt.env.collate())
+        choose(coll, &want)
     }
 
     /// Opens the chain.
     ///
     /// # Errors
     /// Those of the planner.
-    pub fn open(self: &Arc<Self>, coll: Arc<Collection>, rt: &Rt<'_>) -> Result<Box<dyn Docs>> {
+    pub fn open(self: &Arc<Self>, coll: Arc<Collection>) -> Result<Box<dyn Docs>> {
         if self.tail {
             if self.filter.filter.text().is_some() {
                 bail!(code::BAD_VALUE, "error processing query: text and tailable cursor not allowed in same query");
@@ -78,7 +79,7 @@ impl Find {
             }
             return Ok(self.above(Box::new(source), true));
         }
-        let plan = self.plan(&coll, rt)?;
+        let plan = self.plan(&coll)?;
         let sorted = plan.sorted || self.sort.is_none();
         let wanted = self.limit.map(|n| n.saturating_add(self.skip));
         let near = self.filter.filter.near().is_some();
@@ -168,7 +169,7 @@ impl Docs for FindDocs {
                     }
                     None => doc,
                 };
-                if self.find.show_record_id {
+                if self.find.show_record_id && !self.find.return_key {
                     out.build(None, |w| {
                         w.put_all(shown).put("$recordId", extra(RECORD_ID));
                     });

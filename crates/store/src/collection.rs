@@ -84,6 +84,7 @@ impl Collection {
         if let (false, Some(b)) = (in_order, buf.first_chunk::<8>()) {
             reserved = u64::from_be_bytes(*b);
         }
+        let next_seq = shared.evicted.lock().get(&row.ident).copied().unwrap_or(0).max(reserved + 1);
         let mut indexes = Vec::new();
         for i in row.indexes.iter().filter(|i| i.ready) {
             let found = engine.get(Table::Meta, &meta::multikey(i.ident), &mut buf).map_err(error::storage)?;
@@ -101,7 +102,7 @@ impl Collection {
                 dropped: false,
                 capped: capped::is_capped(row.options.doc()),
             }),
-            order: Mutex::new(Order { max_key: Vec::new(), next_seq: reserved + 1, reserved }),
+            order: Mutex::new(Order { max_key: Vec::new(), next_seq, reserved }),
             docs: AtomicI64::new(counts[0]),
             bytes: AtomicI64::new(counts[1]),
             id_collate,

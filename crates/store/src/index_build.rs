@@ -6,7 +6,7 @@ use crate::collection::Collection;
 use crate::error;
 use crate::format::{meta, record};
 use crate::index::{Index, KeySet};
-use crate::insert::{duplicate_key, mark_multikey, put_entries, unique_entry};
+use crate::insert::{duplicate_key, fits, mark_multikey, put_entries, unique_entry};
 use crate::locks::{LockTable, StripeId};
 use model::{DocBuf, Result};
 use smallvec::SmallVec;
@@ -57,7 +57,7 @@ impl Collection {
 
     fn remove_index(&self, index: &Arc<Index>) -> Result<()> {
         self.replace_indexes(|list| list.retain(|i| i.ident() != index.ident()))?;
-        self.shared.drop_ident(Table::Idx, index.ident(), self.count().saturating_mul(2))
+        self.shared.drop_index_keys(index, self.count())
     }
 
     /// Replaces the specification of an index (collMod: hidden, expireAfterSeconds, ...).
@@ -156,6 +156,7 @@ impl Collection {
             }
             let Some((_, doc)) = record::read(value) else { return Err(error::corrupt("a record")) };
             index.keys_of(doc, set)?;
+            fits(index, set, key.len(), engine.caps().key_bytes_max)?;
             if index.is_unique() {
                 let mut wanted = stripes.clone();
                 for k in set.iter() {

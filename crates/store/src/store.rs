@@ -6,14 +6,16 @@ use crate::collection::Collection;
 use crate::error;
 use crate::format::{LAYOUT_VERSION, meta};
 use crate::hooks::Hooks;
+use crate::index::Index;
 use crate::index_build;
 use crate::locks::LockTable;
 use model::{DocBuf, MongoError, Namespace, Result, code};
 use parking_lot::{Mutex, RwLock};
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use storage::{Batch, CommitPos, CursorOpts, Durability, Engine, IdentSet, KeyRange, Table};
+use storage::{Batch, CommitPos, CursorOpts, Durability, Engine, IdentSet, KeyRange, Table, WriteClass};
 
 /// Open collections kept for reuse.
 const HANDLES_MAX: usize = 10_000;
@@ -21,6 +23,10 @@ const HANDLES_MAX: usize = 10_000;
 const IDENT_BLOCK: u32 = 1024;
 /// Fewer keys than this are deleted one by one when a collection or index is dropped: leaves no debt.
 const SMALL_DROP_KEYS: u64 = 1000;
+
+thread_local! {
+    static OWED: Cell<usize> = const { Cell::new(0) };
+}
 
 /// What all collections share.
 pub(crate) struct Shared {
@@ -30,6 +36,9 @@ pub(crate) struct Shared {
     versions: AtomicU64,
     idents: Mutex<Idents>,
     dropped: Mutex<Vec<(Table, u32)>>,
+    /// Next sequence number of collections that were open and are not: a number is given once even when the document
+    /// that had it was the last one and is gone.
+    pub(crate) evicted: Mutex<HashMap<u32, u64>>,
 }
 
 struct Idents {
@@ -81,6 +90,28 @@ impl Shared {
         let mut batch = Batch::new();
         batch.put(Table::Meta, &meta::catalog(ns.db(), ns.coll()), row.encode().as_bytes());
         self.engine.apply(&batch, Durability::Buffered).map_err(error::storage)
+    }
+
+    /// Waits until the engine wants another `bytes`, and what writes of this thread turned out to be larger than said.
+    pub(crate) fn admit(&self, bytes: usize) {
+        self.engine.admit(bytes + OWED.take(), WriteClass::Client);
+    }
+
+    /// The handle of a collection goes while the collection stays.
+    fn remember_sequence(&self, c: &Collection) {
+        self.evicted.lock().insert(c.ident, c.order.lock().next_seq);
+    }
+
+    /// A write was larger by this than what was admitted for it: nobody can wait under locks, so the thread's next write
+    /// does.
+    pub(crate) fn owe(bytes: usize) {
+        OWED.set(OWED.get().saturating_add(bytes));
+    }
+
+    /// Gets rid of the entries of an index over so many documents.
+    pub(crate) fn drop_index_keys(&self, index: &Index, docs: u64) -> Result<()> {
+        // A multikey index may have many more entries than documents.
+        self.drop_ident(Table::Idx, index.ident(), if index.is_multikey() { u64::MAX } else { docs })
     }
 
     /// Gets rid of the keys of an ident that no catalog row names any more.
@@ -147,6 +178,7 @@ impl Store {
             versions: AtomicU64::new(0),
             idents: Mutex::new(Idents { next: mark, mark }),
             dropped: Mutex::new(Vec::new()),
+            evicted: Mutex::new(HashMap::new()),
             engine,
         };
         shared.reload_dropped()?;
@@ -211,6 +243,9 @@ impl Store {
             let mut budget = HANDLES_MAX / 10;
             handles.retain(|_, h| {
                 let drop_it = budget > 0 && Arc::strong_count(h) == 1;
+                if drop_it {
+                    self.shared.remember_sequence(h);
+                }
                 budget -= usize::from(drop_it);
                 !drop_it
             });
@@ -268,12 +303,12 @@ impl Store {
             return Err(error::storage(e));
         }
         self.handles.write().remove(c.ns());
+        self.shared.evicted.lock().remove(&c.ident);
         if c.is_view() {
             return Ok(());
         }
         for i in indexes.iter() {
-            // A multikey index may have many more entries than documents.
-            self.shared.drop_ident(Table::Idx, i.ident(), if i.is_multikey() { u64::MAX } else { c.count() })?;
+            self.shared.drop_index_keys(i, c.count())?;
         }
         if c.is_capped() {
             self.shared.drop_ident(Table::Cap, c.ident, c.count())?;
@@ -297,6 +332,7 @@ impl Store {
         let indexes = c.set_dropped(true);
         let row = c.row(&c.options(), &indexes);
         self.handles.write().remove(from);
+        self.shared.remember_sequence(&c);
         let mut batch = Batch::new();
         batch.delete(Table::Meta, &meta::catalog(from.db(), from.coll()));
         match target {
@@ -311,7 +347,7 @@ impl Store {
                 self.shared.engine.apply(&batch, Durability::Buffered).map_err(error::storage)?;
                 self.handles.write().remove(to);
                 for i in indexes.iter() {
-                    self.shared.drop_ident(Table::Idx, i.ident(), u64::MAX)?;
+                    self.shared.drop_index_keys(i, t.count())?;
                 }
                 if t.is_capped() {
                     self.shared.drop_ident(Table::Cap, t.ident, t.count())?;

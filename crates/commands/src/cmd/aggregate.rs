@@ -87,7 +87,8 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let pipeline = Pipeline::parse(&mut ParseCx::new(&env), args.pipeline, &options)?;
     let hint = Hint::parse(args.hint.unwrap_or_default())?;
     check_hint(hint.as_ref(), args.pipeline)?;
-    let host = StoreHost::new(cx.service.arc()?, collation.document().map(|d| d.to_buf()), hint);
+    let host = StoreHost::new(cx.service.arc()?, collation.document().map(|d| d.to_buf()), hint)
+        .bypassing_validation(args.bypass_validation);
     let allow_disk_use = args.allow_disk_use.unwrap_or_else(|| cx.service.state.parameters.bool("allowDiskUseByDefault"));
     let rt = Rt { env: &env, host: &host, vars: None, allow_disk_use };
     if args.explain {
@@ -102,5 +103,11 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let cursor = QueryCursor::new(docs, env, host, allow_disk_use);
     let info = CursorInfo { ns, ..cx.cursor_info() };
     cx.first_batch(Box::new(cursor), info, BatchLimit::of(batch), false)?;
-    if writes { crate::write::durability_of_all(cx) } else { Ok(Outcome::Reply) }
+    if !writes {
+        return Ok(Outcome::Reply);
+    }
+    if let Some(e) = crate::write::concern_error(cx) {
+        cx.reply.put("writeConcernError", &e);
+    }
+    crate::write::durability_of_all(cx)
 }

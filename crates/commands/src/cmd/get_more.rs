@@ -121,8 +121,13 @@ fn begin(cx: &mut Ctx<'_, '_>, id: i64, ns: &str) -> Result<Used> {
         cx.service.cursors.park(id, cursor, info);
         bail!(code::BAD_VALUE, "cannot set maxTimeMS on getMore command for a non-awaitData cursor");
     }
-    if let Some(left) = info.left_us {
+    // A wait for data has its own time.
+    if let (Some(left), false) = (info.left_us, info.await_data) {
         cx.interrupt.allow_us(left);
+        if let Err(e) = cx.service.state.failpoints.time_out() {
+            cx.service.cursors.close(id);
+            return Err(e);
+        }
     }
     cx.uses_cursor(id);
     let wait_ms = if timed { cx.generic.max_time_ms } else { AWAIT_MS_DEFAULT };

@@ -19,6 +19,8 @@ pub(crate) struct StoreHost {
     /// Collation of the operation as the client wrote it.
     collation: Option<DocBuf>,
     hint: Option<query::plan::Hint>,
+    /// Validators do not count for what the pipeline writes.
+    bypass_validation: bool,
     /// Looked up when first asked for.
     memory_limit_bytes: std::sync::OnceLock<usize>,
 }
@@ -26,7 +28,17 @@ pub(crate) struct StoreHost {
 impl StoreHost {
     /// For one operation.
     pub(crate) fn new(service: Arc<Service>, collation: Option<DocBuf>, hint: Option<query::plan::Hint>) -> StoreHost {
-        StoreHost { service, collation, hint, memory_limit_bytes: std::sync::OnceLock::new() }
+        StoreHost { service, collation, hint, bypass_validation: false, memory_limit_bytes: std::sync::OnceLock::new() }
+    }
+
+    /// The same, where documents written need not be valid.
+    pub(crate) fn bypassing_validation(self, bypass: bool) -> StoreHost {
+        StoreHost { bypass_validation: bypass, ..self }
+    }
+
+    /// The validator of a collection that is written to.
+    fn validator(&self, coll: &Collection) -> Result<Option<write::Validator>> {
+        if self.bypass_validation { Ok(None) } else { write::Validator::of(&self.service, coll) }
     }
 
     fn want<'q>(&'q self, read: &Read<'q>) -> Want<'q> {
@@ -72,11 +84,11 @@ impl Host for StoreHost {
         Ok(Resolved::View { on, pipeline: pipeline.as_doc().to_buf() })
     }
 
-    fn open(&self, rt: &Rt<'_>, read: &Read<'_>) -> Result<Opened> {
+    fn open(&self, _: &Rt<'_>, read: &Read<'_>) -> Result<Opened> {
         let Some(coll) = self.service.store.collection(read.ns)? else {
             return Ok(Opened { docs: Box::new(query::pipeline::NoDocs), filtered: false, sorted: false, limited: false });
         };
-        let plan = choose(&coll, &self.want(read), rt.env.collate())?;
+        let plan = choose(&coll, &self.want(read))?;
         if let Some(field) = read.distinct
             && let Some(plan) = distinct_plan(&coll, &self.want(read), &plan, field)
             && let Some(docs) = DistinctDocs::open(coll.clone(), &plan)
@@ -140,7 +152,7 @@ impl Host for StoreHost {
             return Ok(Box::new(PlanDocs::new(coll, &plan, None, None)));
         }
         let want = Want { filter: Some(&filter), collation: self.collation.as_ref().map(DocBuf::doc), ..Want::default() };
-        let plan = choose(&coll, &want, rt.env.collate())?;
+        let plan = choose(&coll, &want)?;
         Ok(Box::new(PlanDocs::new(coll, &plan, Some(filter), None)))
     }
 
@@ -158,7 +170,7 @@ impl Host for StoreHost {
     }
 
     fn begin_out(&self, target: &OutTarget) -> Result<Box<dyn OutWriter>> {
-        Ok(Box::new(Out::begin(&self.service, target)?))
+        Ok(Box::new(Out::begin(&self.service, target, self.bypass_validation)?))
     }
 
     fn check_merge(&self, ns: &Namespace, on: &[String]) -> Result<()> {
@@ -193,13 +205,13 @@ impl Host for StoreHost {
             }
         });
         let filter = MatchFilter::parse(&mut ParseCx::new(&env), spec.doc())?;
-        let plan = choose(&coll, &Want { filter: Some(&filter), ..Want::default() }, None)?;
+        let plan = choose(&coll, &Want { filter: Some(&filter), ..Want::default() })?;
         let mut key = None;
         each_match(&coll, &plan, Some(&filter), &env, &mut |row| {
             key = Some(row.key.to_vec());
             Ok(false)
         })?;
-        let validator = write::Validator::of(&self.service, &coll)?;
+        let validator = self.validator(&coll)?;
         let valid = |d: Doc<'_>| validator.as_ref().map_or(Ok(()), |v| v.check(d));
         if let Some(key) = key {
             coll.modify(&key, &mut |old| {

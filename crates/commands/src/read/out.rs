@@ -39,7 +39,7 @@ impl Out {
     ///
     /// # Errors
     /// 166 on a view, 17152 on a capped collection, 7268700 / 7406103 for time-series options that do not fit, 73, 2, 72.
-    pub(super) fn begin(service: &Arc<Service>, target: &OutTarget) -> Result<Out> {
+    pub(super) fn begin(service: &Arc<Service>, target: &OutTarget, bypass_validation: bool) -> Result<Out> {
         let existing = service.store.collection(&target.ns)?;
         let wanted = target.timeseries.as_ref().map(|t| timeseries::create(t.doc())).transpose()?;
         if let Some(c) = &existing {
@@ -57,8 +57,8 @@ impl Out {
             fresh.coll().create_index(spec.clone())?;
         }
         let validator = match &existing {
-            Some(c) => write::Validator::of(service, c)?,
-            None => None,
+            Some(c) if !bypass_validation => write::Validator::of(service, c)?,
+            _ => None,
         };
         Ok(Out { service: service.clone(), target: target.ns.clone(), before, fresh, validator })
     }

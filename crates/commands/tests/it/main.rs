@@ -11,4 +11,6 @@ mod judge;
 mod metamorphic;
 mod out;
 mod protocol;
+mod retries;
 mod tails;
+mod writes;

@@ -7,6 +7,7 @@ mod bounds;
 mod choose;
 mod distinct;
 mod min_max;
+mod partial;
 mod read;
 mod row_extras;
 mod text;

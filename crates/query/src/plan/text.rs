@@ -2,9 +2,10 @@
 //! before the text.
 
 use super::bounds::{self, Bound, Combine};
-use super::choose::{Plan, Want, implied, of_branch};
+use super::choose::{Plan, Want, of_branch};
+use super::partial::implied;
 use super::Access;
-use model::{Collate, MongoError, Result, bail, code};
+use model::{MongoError, Result, bail, code};
 use operators::filter::{Node, Text};
 use operators::text::TextMatcher;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use store::{Collection, FieldKind, Index};
 ///
 /// # Errors
 /// 27 without a text index, 2 with a hint or an order by `$natural`, 291 when the index cannot be used for this filter.
-pub(super) fn plan(coll: &Collection, want: &Want<'_>, root: &Node, text: &Text, indexes: &[Arc<Index>], collate: Option<&dyn Collate>) -> Result<Plan> {
+pub(super) fn plan(coll: &Collection, want: &Want<'_>, root: &Node, text: &Text, indexes: &[Arc<Index>]) -> Result<Plan> {
     if want.hint.is_some() {
         bail!(code::BAD_VALUE, "error processing query: planner returned error :: caused by :: text and hint (or $natural) not allowed in same query");
     }
@@ -27,7 +28,7 @@ pub(super) fn plan(coll: &Collection, want: &Want<'_>, root: &Node, text: &Text,
     bounds::conjuncts(root, &mut |n| on_top |= matches!(n, Node::Text(_)));
     let planned = match on_top {
         true => by_terms(index, want, root, &matcher),
-        false => by_branches(coll, want, root, index, &matcher, indexes, collate),
+        false => by_branches(coll, want, root, index, &matcher, indexes),
     };
     planned.ok_or_else(|| {
         MongoError::new(
@@ -40,7 +41,7 @@ pub(super) fn plan(coll: &Collection, want: &Want<'_>, root: &Node, text: &Text,
 
 /// The terms of a conjunction; `None` when a field before the text is not fixed to one value, or the partial filter not implied.
 fn by_terms(index: &Arc<Index>, want: &Want<'_>, root: &Node, matcher: &TextMatcher) -> Option<Plan> {
-    if index.is_partial() && !implied(index, want.filter) {
+    if index.is_partial() && !implied(index, want.filter, want.collation.is_none()) {
         return None;
     }
     let at = index.text()?.at;
@@ -76,7 +77,6 @@ fn by_branches(
     index: &Arc<Index>,
     matcher: &TextMatcher,
     indexes: &[Arc<Index>],
-    collate: Option<&dyn Collate>,
 ) -> Option<Plan> {
     let mut found = None;
     bounds::conjuncts(root, &mut |n| {
@@ -92,7 +92,7 @@ fn by_branches(
         bounds::conjuncts(n, &mut |n| has_text |= matches!(n, Node::Text(_)));
         branches.push(match has_text {
             true => by_terms(index, &Want { filter: None, sort: None, ..*want }, n, matcher)?,
-            false => of_branch(coll, &Want { sort: None, ..*want }, n, indexes, collate)?,
+            false => of_branch(coll, &Want { sort: None, ..*want }, n, indexes)?,
         });
     }
     Some(Plan {

@@ -39,6 +39,10 @@ impl Process {
         process
     }
 
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
     pub(crate) async fn client(&self, options: &str) -> Client {
         Client::with_uri_str(format!("mongodb://{}/?serverSelectionTimeoutMS=30000&{options}", self.address)).await.unwrap()
     }

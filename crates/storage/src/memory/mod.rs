@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 
-use crate::batch::{Batch, BatchOp};
+use crate::batch::Batch;
 use crate::engine::{
     Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, Flushed, Read, Snapshot, StatSink, Verified,
 };
@@ -67,7 +67,7 @@ impl MemoryEngine {
             caps: Caps {
                 name: "memory",
                 persistent: false,
-                key_bytes_max: 1 << 16,
+                key_bytes_max: 64 << 20,
                 value_bytes_max: 1 << 30,
                 batch_bytes_max: 1 << 30,
                 delete_range: true,
@@ -88,16 +88,11 @@ impl MemoryEngine {
                 max: self.caps.batch_bytes_max,
             });
         }
-        for op in batch.iter() {
-            let (BatchOp::Put { key, .. } | BatchOp::Delete { key, .. } | BatchOp::Add { key, .. }) = op else {
-                continue;
-            };
-            if key.len() > self.caps.key_bytes_max {
-                return Err(StorageError::KeyTooLong {
-                    len: key.len(),
-                    max: self.caps.key_bytes_max,
-                });
-            }
+        if batch.longest_key_bytes() > self.caps.key_bytes_max {
+            return Err(StorageError::KeyTooLong {
+                len: batch.longest_key_bytes(),
+                max: self.caps.key_bytes_max,
+            });
         }
         Ok(())
     }
