@@ -91,15 +91,15 @@ impl TermsScan {
     /// False when there are no more.
     ///
     /// # Errors
-    /// 175 when the collection is gone; 1 for damage; engine failures.
+    /// 175 when the collection is gone; 1 for damage; engine failures; those of `go_on`, which is asked while entries are read.
     ///
     /// # Cost
     /// All entries of the terms are read at first; each document's id is in memory until it is shown.
-    pub fn visit(&mut self, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
+    pub fn visit(&mut self, max: usize, go_on: &dyn Fn() -> Result<()>, f: &mut EachRow<'_>) -> Result<bool> {
         self.coll.check_alive()?;
         let mut left = match self.left.take() {
             Some(left) => left,
-            None => self.gather()?,
+            None => self.gather(go_on)?,
         };
         let shown = self.show(&mut left, max, f);
         let more = !left.is_empty();
@@ -107,15 +107,16 @@ impl TermsScan {
         self.coll.check_alive().and(shown).map(|()| more)
     }
 
-    fn gather(&mut self) -> Result<Vec<(Vec<u8>, f64)>> {
+    fn gather(&mut self, go_on: &dyn Fn() -> Result<()>) -> Result<Vec<(Vec<u8>, f64)>> {
         let mut scores: FxHashMap<Vec<u8>, f64> = FxHashMap::default();
         for interval in std::mem::take(&mut self.intervals) {
+            go_on()?;
             let mut scan = self.coll.scan_index(&self.index, vec![interval.clone()], false);
             while scan.visit_entries(1024, &mut |components, id| {
                 *scores.entry(id.to_vec()).or_insert(0.0) += score_of(&interval, components);
                 true
             })? {
-                self.coll.check_alive()?;
+                go_on()?;
             }
             self.examined += scan.keys_examined();
         }
@@ -156,5 +157,81 @@ impl TermsScan {
     /// Index entries looked at so far.
     pub fn keys_examined(&self) -> u64 {
         self.examined
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hooks::{Hooks, Predicate};
+    use crate::index::KeySet;
+    use model::{Collate, Doc, MongoError, doc};
+
+    /// Words at spaces, each worth its length.
+    struct Words;
+
+    impl Terms for Words {
+        fn each(&self, doc: Doc<'_>, show: &mut dyn FnMut(&str, f64)) -> Result<()> {
+            doc.field("a").as_str().unwrap_or_default().split(' ').filter(|w| !w.is_empty()).for_each(|w| show(w, w.len() as f64));
+            Ok(())
+        }
+        fn same(&self, _: Doc<'_>, _: Doc<'_>) -> bool {
+            false
+        }
+    }
+
+    struct WordHooks;
+
+    impl Hooks for WordHooks {
+        fn predicate(&self, _: Doc<'_>, _: Option<Doc<'_>>) -> Result<Predicate> {
+            Err(MongoError::internal("not asked"))
+        }
+        fn collator(&self, _: Doc<'_>) -> Result<Option<Arc<dyn Collate>>> {
+            Ok(None)
+        }
+        fn terms(&self, _: Doc<'_>) -> Result<Arc<dyn Terms>> {
+            Ok(Arc::new(Words))
+        }
+    }
+
+    fn index() -> Index {
+        let spec = doc! { "key": { "p": -1i32, "_fts": "text", "_ftsx": 1i32, "s": 1i32 }, "name": "t" };
+        Index::open(1, spec, true, 0, &WordHooks).unwrap()
+    }
+
+    #[test]
+    fn an_entry_is_the_fields_before_the_term_its_score_and_the_fields_behind() {
+        let (index, mut set) = (index(), KeySet::default());
+        index.keys_of(doc! { "p": false, "a": "ab tea", "s": true }.doc(), &mut set).unwrap();
+        // The example of docs/on-disk.md.
+        let ab = [&[!0x78][..], b"\x50ab\0", &[0x40, 0, 0, 0, 0, 0, 0, 0], &[0x79]].concat();
+        assert_eq!((set.iter().next(), set.len(), set.multikey), (Some(ab.as_slice()), 2, 2));
+        let interval = index.term_interval(&[!0x78], "tea");
+        let found: Vec<_> = set.iter().filter(|k| *k >= interval.lower.as_slice() && *k < interval.upper.as_slice()).collect();
+        assert_eq!((found.len(), score_of(&interval, found[0])), (1, 3.0));
+    }
+
+    #[test]
+    fn nothing_to_say_is_no_entry_and_arrays_beside_the_text_are_refused() {
+        let (index, mut set) = (index(), KeySet::default());
+        index.keys_of(doc! { "p": 1i32 }.doc(), &mut set).unwrap();
+        assert!(set.is_empty());
+        let e = index.keys_of(doc! { "a": "x", "s": [1i32] }.doc(), &mut set).unwrap_err();
+        assert_eq!(e.code(), 201);
+    }
+
+    #[test]
+    fn long_terms_are_cut_and_told_apart() {
+        let encoded = |t: &str| {
+            let mut out = Vec::new();
+            encode_term(t, &mut out);
+            out
+        };
+        let (x, y) = ("é".repeat(40) + "x", "é".repeat(40) + "y");
+        assert!(encoded(&x) != encoded(&y) && encoded(&x).len() == 82);
+        assert_eq!(encoded(&"a".repeat(64)).len(), 66);
+        // What a document could hold to look like a cut term is cut itself.
+        let shown = String::from_utf8(encoded(&x)[1..81].to_vec()).unwrap();
+        assert_ne!(encoded(&shown), encoded(&x));
     }
 }

@@ -63,7 +63,10 @@ pub(super) fn node<'a>(n: &'a Node, doc: Doc<'a>, cx: &Cx<'_, 'a>, position: Opt
             Ok(e.eval(&Cx { root: Value::Document(doc), ..*cx })?.truthy())
         }
         Node::JsonSchema(s) => s.matches(Value::Document(doc)),
-        Node::Text(t) => t.matches(doc),
+        Node::Text(t) => {
+            cx.env.check_interrupt()?;
+            t.matches(doc)
+        }
         Node::SampleRate(rate) => Ok(cx.env.random_f64() < *rate),
     }
 }

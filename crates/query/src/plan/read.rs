@@ -59,7 +59,7 @@ impl Walk {
             Walk::Scan(s) => s.visit(max, f),
             Walk::Index(i) => i.visit(max, f),
             Walk::Union(u) => u.visit(coll, env, max, f),
-            Walk::Terms(t) => t.visit(max, f),
+            Walk::Terms(t) => t.visit(max, &|| env.check_interrupt(), f),
             Walk::Ids(ids) => {
                 for _ in 0..max {
                     let Some(id) = ids.pop() else { return Ok(false) };
