@@ -5,6 +5,7 @@
 mod complaints;
 mod fake;
 mod runs;
+mod smoke;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
