@@ -306,7 +306,7 @@ impl Target for SqlTarget {
     }
 
     async fn create_extra_table(&self, number: u32) -> Result<(), TargetError> {
-        let name = format!("extra{number}");
+        let name = format!("quarry_lab_extra{number}");
         let engine = self
             .engine
             .as_ref()

@@ -315,7 +315,14 @@ impl<T: Target> Run<'_, T> {
     fn keep(&self, step: &Step, effect: &lab_kit::work::Effect, is_whole: bool) {
         let part = step.work.part;
         if part == Part::Insert && is_whole {
-            self.shape.stored(effect.inserted.min(self.quota(step)));
+            let quota = self.quota(step);
+            self.shape.stored(quota);
+            // Time ended it: the numbers of rows that were not stored are given away all the same.
+            if effect.inserted < quota {
+                self.shape
+                    .sparse
+                    .store(true, std::sync::atomic::Ordering::Relaxed);
+            }
         } else if part == Part::FillRandom {
             self.shape.stored_at_random();
         }

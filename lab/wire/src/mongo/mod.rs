@@ -195,9 +195,11 @@ impl Target for MongoTarget {
     }
 
     async fn create_extra_table(&self, number: u32) -> Result<(), TargetError> {
-        let name = format!("extra{number}");
+        // Nobody else's collection has such a name, so what an earlier run left may go.
+        let name = format!("quarry_lab_extra{number}");
         let table = self.database.collection::<Document>(&name);
         let refused = |error: Error| self.refused(format!("table {name}"), &error);
+        table.drop().await.map_err(refused)?;
         table
             .create_index(IndexModel::builder().keys(doc! { "n": 1 }).build())
             .await

@@ -4,6 +4,7 @@
 
 mod complaints;
 mod fake;
+mod interrupted;
 mod runs;
 mod smoke;
 
