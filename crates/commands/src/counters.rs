@@ -80,6 +80,10 @@ impl Counters {
             c.total.fetch_add(1, Relaxed);
         }
     }
+    /// An operation goes on after a wait.
+    pub(crate) fn resume(&self) {
+        self.active.fetch_add(1, Relaxed);
+    }
     pub(crate) fn end(&self, command: usize, failed: bool) {
         self.active.fetch_sub(1, Relaxed);
         if failed {

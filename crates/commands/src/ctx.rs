@@ -3,10 +3,13 @@
 use crate::args::Args;
 use crate::cursors::{BatchLimit, Cursor, CursorInfo, write_first_batch};
 use crate::generic::Generic;
+use crate::interrupt::Interrupt;
 use crate::registry::Command;
 use crate::request::Request;
+use crate::retry::Retry;
 use crate::service::{Connection, Service};
 use model::{DocWriter, Result};
+use std::sync::Arc;
 
 /// Context of one run.
 pub struct Ctx<'a, 'w> {
@@ -14,6 +17,8 @@ pub struct Ctx<'a, 'w> {
     pub service: &'a Service,
     /// The connection asking.
     pub conn: &'a mut Connection,
+    /// How the operation is ended from outside.
+    pub interrupt: Arc<Interrupt>,
     /// The request as it came.
     pub request: &'a Request<'a>,
     /// The command.
@@ -26,6 +31,8 @@ pub struct Ctx<'a, 'w> {
     pub args: Args<'a>,
     /// Checked generic arguments.
     pub generic: Generic<'a>,
+    /// The session's record, for a write that carries a transaction number.
+    pub retry: Option<Retry<'a>>,
     /// `ok` is written as a 32-bit integer, as MongoDB does in one place.
     pub ok_int: bool,
     /// The reply; `ok` and what follows is added after the run.
@@ -36,6 +43,12 @@ impl<'a> Ctx<'a, '_> {
     /// The command's own value.
     pub fn value(&self) -> model::Value<'a> {
         self.args.value(self.command.name)
+    }
+    /// Notes, for `currentOp`, that this operation uses a cursor.
+    pub fn uses_cursor(&self, id: i64) {
+        if let Some(op) = self.conn.info.op.lock().as_mut() {
+            op.cursor = Some(id);
+        }
     }
     /// Facts for a cursor this request opens; the namespace is the caller's to fill in.
     pub fn cursor_info(&self) -> CursorInfo {
@@ -54,7 +67,7 @@ impl<'a> Ctx<'a, '_> {
     /// # Errors
     /// Those of the query.
     pub fn first_batch(&mut self, cursor: Box<dyn Cursor>, info: CursorInfo, limit: BatchLimit, single: bool) -> Result<i64> {
-        write_first_batch(&self.service.cursors, cursor, info, limit, single, &mut self.reply)
+        write_first_batch(&self.service.cursors, cursor, info, limit, single, &self.interrupt, &mut self.reply)
     }
     /// Wall clock, milliseconds since the epoch.
     pub fn now_ms(&self) -> i64 {

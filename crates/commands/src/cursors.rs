@@ -1,11 +1,13 @@
 //! Open cursors between batches: who owns them, how long they may idle, how they end.
 //!
-//! Promises: ids are random and positive, one operation at a time uses a cursor, a killed cursor is dropped at once or
-//! when its operation returns it. Must not know: what produces the documents.
+//! Promises: ids are random and positive, one operation at a time uses a cursor, a killed cursor is dropped at once or,
+//! when an operation uses it, takes the operation with it. Must not know: what produces the documents.
 
 use model::{ArrayWriter, DocBuf, DocWriter, MongoError, Result, bail, code};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
+use crate::interrupt::Interrupt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 /// Bounds of one batch.
@@ -37,11 +39,11 @@ pub enum Progress {
 
 /// A source of documents that stands still between batches.
 pub trait Cursor: Send {
-    /// Appends documents until the limit or the end.
+    /// Appends documents until the limit or the end, on behalf of `op`.
     ///
     /// # Errors
     /// Those of the query; the cursor is then closed.
-    fn next_batch(&mut self, limit: BatchLimit, out: &mut ArrayWriter<'_>) -> Result<Progress>;
+    fn next_batch(&mut self, limit: BatchLimit, op: &Arc<Interrupt>, out: &mut ArrayWriter<'_>) -> Result<Progress>;
 
     /// Fields beside the batch, such as `postBatchResumeToken`.
     fn write_extra(&self, _cursor: &mut DocWriter<'_>) {}
@@ -66,6 +68,12 @@ pub struct CursorInfo {
     pub tailable: bool,
     /// Waits for data.
     pub await_data: bool,
+    /// The collection it tails.
+    pub tails: Option<[u8; 16]>,
+    /// What is left of the `maxTimeMS` of its command, microseconds.
+    pub left_us: Option<u64>,
+    /// An operation uses it now; set in [`Cursors::list`] only.
+    pub in_use: bool,
     /// Batches returned so far.
     pub batches: i64,
     /// Documents returned so far.
@@ -76,7 +84,8 @@ pub struct CursorInfo {
 
 enum Slot {
     Parked(Box<dyn Cursor>, CursorInfo),
-    InUse { info: CursorInfo, killed: bool },
+    /// The cursor itself is here only while its operation waits for data.
+    InUse { info: CursorInfo, op: Arc<Interrupt>, waiting: Option<Box<dyn Cursor>>, killed: bool },
     /// Ended from outside; the next getMore learns why.
     Dead(CursorInfo, MongoError),
 }
@@ -116,6 +125,11 @@ fn not_found(id: i64) -> MongoError {
     MongoError::new(code::CURSOR_NOT_FOUND, format!("cursor id {id} not found"))
 }
 
+/// 237, as an operation learns that its cursor was killed.
+fn killed_error() -> MongoError {
+    MongoError::new(code::CURSOR_KILLED, "operation was interrupted because its cursor was killed")
+}
+
 impl Cursors {
     /// Parks a new cursor and returns its id.
     pub fn open(&self, cursor: Box<dyn Cursor>, info: CursorInfo) -> i64 {
@@ -136,7 +150,7 @@ impl Cursors {
     /// # Errors
     /// 43 CursorNotFound, 13 for another namespace, 12051 CursorInUse, 50737/50738 for another session, the reason of
     /// its end when it was ended from outside.
-    pub fn take(&self, id: i64, ns: &str, lsid: Option<[u8; 16]>) -> Result<(Box<dyn Cursor>, CursorInfo)> {
+    pub fn take(&self, id: i64, ns: &str, lsid: Option<[u8; 16]>, op: &Arc<Interrupt>) -> Result<(Box<dyn Cursor>, CursorInfo)> {
         let mut slots = self.slots.lock();
         let slot = slots.get_mut(&id).ok_or_else(|| not_found(id))?;
         check_owner(id, slot.info(), ns, lsid)?;
@@ -144,13 +158,32 @@ impl Cursors {
             bail!(code::CURSOR_IN_USE, "cursor id {id} is already in use");
         }
         let info = slot.info().clone();
-        match std::mem::replace(slot, Slot::InUse { info: info.clone(), killed: false }) {
+        let used = Slot::InUse { info: info.clone(), op: Arc::clone(op), waiting: None, killed: false };
+        match std::mem::replace(slot, used) {
             Slot::Parked(cursor, _) => Ok((cursor, info)),
             Slot::Dead(_, why) => {
                 slots.remove(&id);
                 Err(why)
             }
             Slot::InUse { .. } => Err(not_found(id)),
+        }
+    }
+
+    /// Leaves a taken cursor here while its operation waits for data. To others it is still in use.
+    pub fn suspend(&self, id: i64, cursor: Box<dyn Cursor>) {
+        if let Some(Slot::InUse { waiting, .. }) = self.slots.lock().get_mut(&id) {
+            *waiting = Some(cursor);
+        }
+    }
+
+    /// Takes a suspended cursor again.
+    ///
+    /// # Errors
+    /// 43 CursorNotFound.
+    pub fn resume(&self, id: i64) -> Result<(Box<dyn Cursor>, CursorInfo)> {
+        match self.slots.lock().get_mut(&id) {
+            Some(Slot::InUse { info, waiting, .. }) => Ok((waiting.take().ok_or_else(|| not_found(id))?, info.clone())),
+            _ => Err(not_found(id)),
         }
     }
 
@@ -175,13 +208,13 @@ impl Cursors {
         self.slots.lock().remove(&id);
     }
 
-    /// Kills a cursor; true when it was there.
+    /// Kills a cursor, and the operation that uses it; true when it was there.
     pub fn kill(&self, id: i64) -> bool {
         let mut slots = self.slots.lock();
         match slots.get_mut(&id) {
-            Some(Slot::InUse { killed, .. }) => {
-                *killed = true;
-                true
+            Some(Slot::InUse { killed, op, .. }) => {
+                op.kill(killed_error());
+                !std::mem::replace(killed, true)
             }
             Some(Slot::Parked(..)) => slots.remove(&id).is_some(),
             Some(Slot::Dead(..)) => {
@@ -218,7 +251,10 @@ impl Cursors {
             }
             ended += 1;
             match (&mut *slot, why) {
-                (Slot::InUse { killed, .. }, _) => *killed = true,
+                (Slot::InUse { killed, op, .. }, why) => {
+                    op.kill(why.cloned().unwrap_or_else(killed_error));
+                    *killed = true;
+                }
                 (Slot::Parked(_, info), Some(why)) => *slot = Slot::Dead(info.clone(), why.clone()),
                 (Slot::Dead(..), Some(_)) => {}
                 (Slot::Parked(..) | Slot::Dead(..), None) => return false,
@@ -243,7 +279,8 @@ impl Cursors {
 
     /// Ids and facts of all open cursors.
     pub fn list(&self) -> Vec<(i64, CursorInfo)> {
-        self.slots.lock().iter().filter(|(_, s)| !matches!(s, Slot::Dead(..))).map(|(id, s)| (*id, s.info().clone())).collect()
+        let shown = |s: &Slot| CursorInfo { in_use: matches!(s, Slot::InUse { .. }), ..s.info().clone() };
+        self.slots.lock().iter().filter(|(_, s)| !matches!(s, Slot::Dead(..))).map(|(id, s)| (*id, shown(s))).collect()
     }
 }
 
@@ -269,18 +306,19 @@ pub fn write_first_batch(
     mut info: CursorInfo,
     limit: BatchLimit,
     single: bool,
+    op: &Arc<Interrupt>,
     reply: &mut DocWriter<'_>,
 ) -> Result<i64> {
     let mut out = reply.doc("cursor");
     let mut batch = out.array("firstBatch");
-    let progress = if limit.documents == Some(0) { Progress::More } else { cursor.next_batch(limit, &mut batch)? };
+    let progress = if limit.documents == Some(0) { Progress::More } else { cursor.next_batch(limit, op, &mut batch)? };
+    info.left_us = op.left_us();
     info.documents = i64::try_from(batch.len()).unwrap_or(i64::MAX);
     info.batches = 1;
     drop(batch);
     cursor.write_extra(&mut out);
     let open = match progress {
-        Progress::More => !single,
-        Progress::Idle => info.tailable && !single,
+        Progress::More | Progress::Idle => !single,
         Progress::Done => false,
     };
     let ns = info.ns.clone();
@@ -296,8 +334,12 @@ mod tests {
 
     struct Numbers(i32, i32);
 
+    fn op() -> Arc<Interrupt> {
+        Arc::new(Interrupt::new(Arc::new(crate::clock::SystemClock::default()), None))
+    }
+
     impl Cursor for Numbers {
-        fn next_batch(&mut self, limit: BatchLimit, out: &mut ArrayWriter<'_>) -> Result<Progress> {
+        fn next_batch(&mut self, limit: BatchLimit, _: &Arc<Interrupt>, out: &mut ArrayWriter<'_>) -> Result<Progress> {
             while limit.documents.is_none_or(|n| out.len() < n) {
                 if self.0 == self.1 {
                     return Ok(Progress::Done);
@@ -318,15 +360,15 @@ mod tests {
         let t = Cursors::default();
         let mut id = 0;
         let reply = DocBuf::build(|w| {
-            id = write_first_batch(&t, Box::new(Numbers(0, 3)), info(None), BatchLimit::of(Some(2)), false, w).unwrap();
+            id = write_first_batch(&t, Box::new(Numbers(0, 3)), info(None), BatchLimit::of(Some(2)), false, &op(), w).unwrap();
         });
         let cursor = reply.doc().field("cursor").as_doc().unwrap();
         assert!(matches!(cursor.field("id"), Value::Int64(n) if n == id && n > 0));
         assert_eq!(cursor.field("firstBatch").as_array().unwrap().len(), 2);
-        let (mut c, i) = t.take(id, "db.c", None).unwrap();
-        assert_eq!(t.take(id, "db.c", None).err().unwrap().code(), code::CURSOR_IN_USE);
+        let (mut c, i) = t.take(id, "db.c", None, &op()).unwrap();
+        assert_eq!(t.take(id, "db.c", None, &op()).err().unwrap().code(), code::CURSOR_IN_USE);
         let mut buf = Vec::new();
-        assert_eq!(c.next_batch(BatchLimit::of(None), &mut ArrayWriter::new(&mut buf)).unwrap(), Progress::Done);
+        assert_eq!(c.next_batch(BatchLimit::of(None), &op(), &mut ArrayWriter::new(&mut buf)).unwrap(), Progress::Done);
         assert!(t.park(id, c, i) && t.kill(id) && !t.kill(id));
     }
 
@@ -334,11 +376,11 @@ mod tests {
     fn owners_are_checked() {
         let t = Cursors::default();
         let id = t.open(Box::new(Numbers(0, 1)), info(Some([1; 16])));
-        let code_of = |ns: &str, s: Option<[u8; 16]>| t.take(id, ns, s).err().map(|e| e.code());
+        let code_of = |ns: &str, s: Option<[u8; 16]>| t.take(id, ns, s, &op()).err().map(|e| e.code());
         assert_eq!(code_of("db.d", Some([1; 16])), Some(13));
         assert_eq!(code_of("db.c", Some([2; 16])), Some(50_738));
         assert_eq!(code_of("db.c", None), Some(50_737));
-        assert_eq!(t.take(7, "db.c", None).err().map(|e| e.code()), Some(43));
+        assert_eq!(t.take(7, "db.c", None, &op()).err().map(|e| e.code()), Some(43));
         t.kill_session(&[1; 16]);
         assert_eq!(code_of("db.c", Some([1; 16])), Some(43));
     }
@@ -348,14 +390,14 @@ mod tests {
         let t = Cursors::default();
         let id = t.open(Box::new(Numbers(0, 1)), info(None));
         t.invalidate("db", Some("c"), &MongoError::new(code::QUERY_PLAN_KILLED, "collection dropped"));
-        assert_eq!(t.take(id, "db.c", None).err().map(|e| e.code()), Some(code::QUERY_PLAN_KILLED));
-        assert_eq!(t.take(id, "db.c", None).err().map(|e| e.code()), Some(code::CURSOR_NOT_FOUND));
+        assert_eq!(t.take(id, "db.c", None, &op()).err().map(|e| e.code()), Some(code::QUERY_PLAN_KILLED));
+        assert_eq!(t.take(id, "db.c", None, &op()).err().map(|e| e.code()), Some(code::CURSOR_NOT_FOUND));
         t.open(Box::new(Numbers(0, 1)), info(None));
         t.open(Box::new(Numbers(0, 1)), CursorInfo { no_timeout: true, ..info(None) });
         t.expire(1000, 1000);
         assert_eq!((t.counts().open, t.counts().timed_out, t.counts().no_timeout), (1, 1, 1));
         let used = t.open(Box::new(Numbers(0, 1)), info(None));
-        let (c, i) = t.take(used, "db.c", None).unwrap();
+        let (c, i) = t.take(used, "db.c", None, &op()).unwrap();
         assert!(t.kill(used) && !t.park(used, c, i), "killed while in use");
     }
 }

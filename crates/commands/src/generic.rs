@@ -39,8 +39,10 @@ pub enum Acknowledge {
     Members(i32),
     /// `"majority"`.
     Majority,
-    /// A named mode or tags.
+    /// A named mode.
     Mode(String),
+    /// So many members with each of these tags.
+    Tags,
 }
 
 /// A checked write concern.
@@ -197,6 +199,12 @@ fn lsid(value: &Value<'_>) -> Result<Lsid> {
     uuid(&args.value("id")).map(|id| Lsid { id })
 }
 
+/// What sessions carry in place of a user where nobody logs in: the SHA-256 of nothing.
+pub const NO_USER: &[u8; 32] = &[
+    0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9, 0x24, 0x27, 0xae, 0x41, 0xe4, 0x64, 0x9b,
+    0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55,
+];
+
 /// A UUID of subtype 4.
 ///
 /// # Errors
@@ -282,13 +290,25 @@ fn read_concern(command: &Command, value: &Value<'_>, standalone: bool) -> Resul
     if standalone && (concern.after.is_some() || args.has("afterOpTime")) {
         bail!(code::ILLEGAL_OPERATION, "Cannot specify afterClusterTime readConcern without replication enabled");
     }
-    if standalone && matches!(level, ReadLevel::Linearizable | ReadLevel::Snapshot) {
-        if concern.at.is_some() {
-            bail!(code::INVALID_OPTIONS, "readConcern.atClusterTime needs a replica set");
-        }
-        bail!(code::NOT_A_REPLICA_SET, "node needs to be a replica set member to use read concern {level:?}");
+    if standalone && concern.at.is_some() {
+        bail!(code::INVALID_OPTIONS, "readConcern.atClusterTime needs a replica set");
+    }
+    // The stages of a pipeline have their say first.
+    if command.name != "aggregate" {
+        check_level(level, standalone)?;
     }
     Ok(concern)
+}
+
+/// Checks a level against what the server is.
+///
+/// # Errors
+/// 123 NotAReplicaSet.
+pub fn check_level(level: ReadLevel, standalone: bool) -> Result<()> {
+    if standalone && matches!(level, ReadLevel::Linearizable | ReadLevel::Snapshot) {
+        bail!(code::NOT_A_REPLICA_SET, "node needs to be a replica set member to use read concern {level:?}");
+    }
+    Ok(())
 }
 
 /// Checks a write concern document.
@@ -341,7 +361,8 @@ fn acknowledge(value: &Value<'_>, standalone: bool) -> Result<Acknowledge> {
         Value::Document(tags) if tags.is_empty() => bail!(code::FAILED_TO_PARSE, "tagged write concern requires tags"),
         Value::Document(tags) => match tags.iter().find(|(_, v)| !v.is_number()) {
             Some((tag, v)) => bail!(code::FAILED_TO_PARSE, "tags must be a single level document with only number values, {tag} is {}", v.type_name()),
-            None => Ok(Acknowledge::Members(1)),
+            None if standalone => Ok(Acknowledge::Members(1)),
+            None => Ok(Acknowledge::Tags),
         },
         v => bail!(code::FAILED_TO_PARSE, "w has to be a number, string, or object, given {}", v.type_name()),
     }

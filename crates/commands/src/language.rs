@@ -53,8 +53,11 @@ impl Matcher {
     /// # Errors
     /// The filter parser's.
     pub fn new(filter: Doc<'_>, now_ms: i64) -> Result<Matcher> {
-        let env = Env::new(now_ms, 1);
-        Filter::parse(&mut ParseCx::new(&env), filter).map(Matcher)
+        Matcher::in_env(filter, &Env::new(now_ms, 1))
+    }
+
+    fn in_env(filter: Doc<'_>, env: &Env) -> Result<Matcher> {
+        Filter::parse(&mut ParseCx::new(env), filter).map(Matcher)
     }
 
     /// Whether a document matches.
@@ -68,7 +71,17 @@ impl Matcher {
 }
 
 impl Service {
-    /// Compiles a filter over listings.
+    /// Compiles a filter over listings, which have no `$$NOW`.
+    ///
+    /// # Errors
+    /// The filter parser's.
+    pub fn listing_matcher(&self, filter: Doc<'_>) -> Result<Matcher> {
+        let mut env = Env::new(self.clock.now_ms(), 1);
+        env.has_now = false;
+        Matcher::in_env(filter, &env)
+    }
+
+    /// Compiles a filter.
     ///
     /// # Errors
     /// The filter parser's.

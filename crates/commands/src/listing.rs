@@ -1,6 +1,8 @@
 //! A cursor over documents that are all there already, for listings.
 
 use crate::cursors::{BatchLimit, Cursor, Progress};
+use crate::interrupt::Interrupt;
+use std::sync::Arc;
 use model::{ArrayWriter, DocBuf, Result};
 
 /// Documents not yet handed out.
@@ -16,7 +18,7 @@ impl Listing {
 }
 
 impl Cursor for Listing {
-    fn next_batch(&mut self, limit: BatchLimit, out: &mut ArrayWriter<'_>) -> Result<Progress> {
+    fn next_batch(&mut self, limit: BatchLimit, _: &Arc<Interrupt>, out: &mut ArrayWriter<'_>) -> Result<Progress> {
         while let Some(next) = self.rest.as_slice().first() {
             let full = limit.documents.is_some_and(|n| out.len() >= n);
             let heavy = !out.is_empty() && out.len_bytes() + next.as_bytes().len() > limit.bytes;

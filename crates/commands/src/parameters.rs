@@ -149,6 +149,11 @@ impl Parameters {
         }
     }
 
+    /// A parameter that is true or false.
+    pub fn bool(&self, name: &str) -> bool {
+        Parameters::find(name).is_some_and(|row| self.get(row, "").get().truthy())
+    }
+
     /// A numeric parameter.
     pub fn int(&self, name: &str) -> i64 {
         Parameters::find(name).and_then(|row| to_i64(&self.get(row, "").get())).unwrap_or(0)
@@ -177,6 +182,23 @@ impl Parameters {
             Some(row) if matches!(row.set_at, SetAt::Both | SetAt::Startup) => self.put(row, value).map(|_| ()),
             _ => bail!(code::BAD_VALUE, "unknown or unsettable server parameter '{name}'"),
         }
+    }
+
+    /// Sets one at the start from what a command line or a configuration file says: `1`, `true`, `0.5`, or words.
+    ///
+    /// # Errors
+    /// As [`Parameters::set_at_startup`].
+    pub fn set_at_startup_text(&self, name: &str, text: &str) -> Result<()> {
+        let value = match text {
+            "true" => Value::Bool(true),
+            "false" => Value::Bool(false),
+            _ => match (text.parse::<i64>(), text.parse::<f64>()) {
+                (Ok(n), _) => Value::Int64(n),
+                (_, Ok(d)) => Value::Double(d),
+                _ => Value::String(text),
+            },
+        };
+        self.set_at_startup(name, value)
     }
 
     fn put(&self, row: &'static Parameter, value: Value<'_>) -> Result<OwnedValue> {

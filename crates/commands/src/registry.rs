@@ -28,6 +28,8 @@ pub mod flag {
     pub const WRITE: u32 = 1 << 7;
     /// Does not appear in currentOp and does not count as an operation.
     pub const QUIET: u32 = 1 << 8;
+    /// Only reads, so that it may end when its client has gone.
+    pub const ENDS_WITH_CLIENT: u32 = 1 << 9;
 }
 
 /// Which of the operation counters a command moves.
@@ -85,13 +87,16 @@ pub static FAMILIES: &[&[Command]] = &[
     cmd::drop::COMMANDS,
     cmd::encryption::COMMANDS,
     cmd::explain::COMMANDS,
+    cmd::fail_point::COMMANDS,
     cmd::fcv::COMMANDS,
+    cmd::file_md5::COMMANDS,
     cmd::find::COMMANDS,
     cmd::get_more::COMMANDS,
     cmd::hello::COMMANDS,
     cmd::indexes::COMMANDS,
     cmd::insert::COMMANDS,
     cmd::list::COMMANDS,
+    cmd::map_reduce::COMMANDS,
     cmd::modify::COMMANDS,
     cmd::operations::COMMANDS,
     cmd::parameter::COMMANDS,
@@ -108,11 +113,11 @@ pub static FAMILIES: &[&[Command]] = &[
 pub static NOT_BUILT: &[&str] = &[
     "abortReshardCollection", "abortTransaction", "abortUnshardCollection", "analyze", "analyzeShardKey", "appendOplogNote", "applyOps",
     "authenticate", "cleanupStructuredEncryptionData", "clearJumboFlag",
-    "commitTransaction", "configureCollectionBalancing", "configureFailPoint", "configureQueryAnalyzer",
+    "commitTransaction", "configureCollectionBalancing", "configureQueryAnalyzer",
     "coordinateCommitTransaction", "createRole", "createSearchIndexes", "createUser", "dropAllRolesFromDatabase",
-    "dropAllUsersFromDatabase", "dropConnections", "dropRole", "dropSearchIndex", "dropUser", "filemd5", "getAuditConfig", "getShardMap",
+    "dropAllUsersFromDatabase", "dropConnections", "dropRole", "dropSearchIndex", "dropUser", "getAuditConfig", "getShardMap",
     "getShardVersion", "grantPrivilegesToRole", "grantRolesToRole", "grantRolesToUser", "internalRenameIfOptionsAndIndexesMatch",
-    "listSearchIndexes", "mapReduce", "oidcListKeys", "oidcRefreshKeys", "pinHistoryReplicated", "prepareTransaction",
+    "listSearchIndexes", "oidcListKeys", "oidcRefreshKeys", "pinHistoryReplicated", "prepareTransaction",
     "reapLogicalSessionCacheNow", "refreshLogicalSessionCacheNow", "removeQuerySettings", "replSetAbortPrimaryCatchUp",
     "replSetFreeze", "replSetHeartbeat", "replSetMaintenance", "replSetReconfig", "replSetResizeOplog", "replSetStepDown",
     "replSetStepDownWithForce", "replSetStepUp", "replSetSyncFrom", "replSetUpdatePosition", "revokePrivilegesFromRole",

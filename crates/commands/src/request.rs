@@ -57,6 +57,8 @@ impl<'a> Request<'a> {
 pub enum WaitFor {
     /// The end of `fsync` with `lock: true`; handle the request again as if it were new.
     Unlock,
+    /// Nothing but the time.
+    Time,
     /// A change of the topology (see `Service::topology_changed`).
     Topology,
     /// New data in the collection a cursor tails.
@@ -82,6 +84,8 @@ pub enum Outcome {
         /// What ends the wait earlier.
         on: WaitFor,
     },
+    /// Nothing was written; end the connection.
+    Close,
     /// Nothing was written and nothing may be sent.
     NoReply,
 }

@@ -3,20 +3,23 @@
 use crate::args::{Args, check_value, duplicate_field, unknown_field};
 use crate::clock::Clock;
 use crate::counters::Counters;
-use crate::cursors::Cursors;
 use crate::ctx::Ctx;
+use crate::cursors::Cursors;
+use crate::failpoints::Failure;
 use crate::generic::{self, Generic};
-use crate::registry::{self, Command, flag};
+use crate::interrupt::{Interrupt, Link, interrupted};
+use crate::registry::{self, Command, OpClass, flag};
 use crate::request::{Outcome, Request};
 use crate::reply;
-use crate::sessions::Retry;
+use crate::retry::{self, Retry};
 use crate::state::State;
+use crate::tails::{self, Tails};
 use model::{Doc, DocBuf, DocWriter, MongoError, ObjectId, Result, Timestamp, Value, bail, code};
 use parking_lot::Mutex;
-use store::Store;
+use store::{SessionRecord, Store};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 /// What the server is told at its start.
 #[derive(Clone, Debug)]
@@ -35,6 +38,8 @@ pub struct Config {
     pub connections_max: u32,
     /// Lines shown by `getLog: "startupWarnings"`.
     pub startup_warnings: Vec<String>,
+    /// Aggregations run as written when false. For tests that compare; no option sets it.
+    pub optimize_pipelines: bool,
 }
 
 impl Default for Config {
@@ -47,6 +52,7 @@ impl Default for Config {
             compressors: vec!["zstd", "zlib", "snappy"],
             connections_max: 65536,
             startup_warnings: Vec::new(),
+            optimize_pipelines: true,
         }
     }
 }
@@ -83,8 +89,10 @@ pub struct CurrentOp {
     pub body: Vec<u8>,
     /// Session.
     pub lsid: Option<[u8; 16]>,
-    /// Set when the operation shall end.
-    pub killed: Arc<AtomicBool>,
+    /// Ends it.
+    pub interrupt: Arc<Interrupt>,
+    /// Cursor it uses.
+    pub cursor: Option<i64>,
 }
 
 /// State of one connection.
@@ -95,7 +103,31 @@ pub struct Connection {
     pub hello_ok: bool,
     /// Compressors both sides know, in the client's order.
     pub compressors: Vec<&'static str>,
+    /// The failure a fail point holds back until its time has come.
+    failing: Option<Failure>,
     registry: Arc<Mutex<BTreeMap<i64, Arc<ConnectionInfo>>>>,
+    /// Of the operation before, for the next one.
+    interrupt: Arc<Interrupt>,
+    /// What its operation waits for.
+    pub(crate) awaits: Option<Awaits>,
+}
+
+/// A wait for data in the middle of a getMore.
+pub(crate) struct Awaits {
+    /// The suspended cursor; it ends when this is dropped.
+    pub(crate) cursor: Option<i64>,
+    /// Monotonic microseconds.
+    pub(crate) until_us: u64,
+    pub(crate) _waiting: tails::Waiting,
+    pub(crate) cursors: Arc<Cursors>,
+}
+
+impl Drop for Awaits {
+    fn drop(&mut self) {
+        if let Some(id) = self.cursor {
+            self.cursors.close(id);
+        }
+    }
 }
 
 impl Drop for Connection {
@@ -115,7 +147,9 @@ pub struct Service {
     /// Counts.
     pub counters: Counters,
     /// Open cursors.
-    pub cursors: Cursors,
+    pub cursors: Arc<Cursors>,
+    /// Who waits for data in capped collections.
+    pub tails: Arc<Tails>,
     /// Parameters, sessions, profiling and the like.
     pub state: State,
     /// Start, milliseconds since the epoch.
@@ -134,6 +168,8 @@ pub struct Service {
     me: std::sync::OnceLock<std::sync::Weak<Service>>,
 }
 
+/// How often an operation is begun again when its collection is replaced under it.
+const REPLACED_RETRIES: usize = 10;
 /// A write held back by `fsync` looks again after this long.
 const UNLOCK_POLL_US: u64 = 20_000;
 /// Larger command documents are not kept for `currentOp`.
@@ -155,7 +191,8 @@ impl Service {
             started_us: clock.monotonic_us(),
             started_ms,
             counters: Counters::new(registry::all().count()),
-            cursors: Cursors::default(),
+            cursors: Arc::default(),
+            tails: Arc::default(),
             state: State::default(),
             process_id: ObjectId(process_id),
             election_id: ObjectId(election_id),
@@ -178,6 +215,9 @@ impl Service {
         let shared = Arc::new(self);
         // The first and only setting of this cell.
         let _ = shared.me.set(Arc::downgrade(&shared));
+        if let Err(e) = crate::ddl::temporary::sweep(&shared) {
+            shared.log('W', "STORAGE", &format!("temporary collections of an earlier run could not be dropped: {}", e.message()));
+        }
         shared
     }
 
@@ -191,10 +231,17 @@ impl Service {
 
     /// A new connection from `peer` (`host:port`).
     pub fn connect(&self, peer: &str) -> Connection {
+        self.connect_linked(peer, None)
+    }
+
+    /// A new connection whose waits end when `link` is woken, and whose reads end when it says that the client has gone.
+    pub fn connect_linked(&self, peer: &str, link: Option<Arc<dyn Link>>) -> Connection {
         let id = self.next_connection.fetch_add(1, Ordering::Relaxed);
         let info = Arc::new(ConnectionInfo { id, peer: peer.to_owned(), ..ConnectionInfo::default() });
         self.connections.lock().insert(id, Arc::clone(&info));
-        Connection { info, hello_ok: false, compressors: Vec::new(), registry: Arc::clone(&self.connections) }
+        let interrupt = Arc::new(Interrupt::new(Arc::clone(&self.clock), link));
+        let registry = Arc::clone(&self.connections);
+        Connection { info, hello_ok: false, compressors: Vec::new(), failing: None, registry, interrupt, awaits: None }
     }
 
     /// All connections.
@@ -234,11 +281,26 @@ impl Service {
 
     /// Ends a session with its cursors and operations.
     pub fn end_session(&self, id: &[u8; 16]) {
-        self.state.sessions.end(id);
-        self.cursors.kill_session(id);
+        let session = self.state.sessions.end(id);
         for conn in self.connections() {
             if let Some(op) = conn.op.lock().as_ref().filter(|op| op.lsid.as_ref() == Some(id)) {
-                op.killed.store(true, Ordering::Release);
+                op.interrupt.kill(interrupted());
+            }
+        }
+        self.cursors.kill_session(id);
+        // A write that runs just now holds the record; what it leaves goes with the next sweep.
+        if let Some(mut record) = session.as_ref().and_then(|s| s.record.try_lock())
+            && let Err(e) = self.store.forget_session(&mut record)
+        {
+            self.log('W', "WRITE", &format!("record of a session could not be removed: {}", e.message()));
+        }
+    }
+
+    /// Ends all running operations: the server stops.
+    pub fn interrupt_all(&self) {
+        for conn in self.connections() {
+            if let Some(op) = conn.op.lock().as_ref() {
+                op.interrupt.kill(MongoError::new(code::INTERRUPTED_AT_SHUTDOWN, "interrupted at shutdown"));
             }
         }
     }
@@ -247,8 +309,13 @@ impl Service {
     pub fn expire(&self) {
         let now = self.clock.now_ms();
         self.cursors.expire(now, self.state.parameters.int("cursorTimeoutMillis"));
-        for id in self.state.sessions.expire(now) {
+        for id in self.state.sessions.idle(now) {
             self.end_session(&id);
+        }
+        if self.state.sessions.sweep_is_due(self.started_ms, now)
+            && let Err(e) = self.store.sweep_sessions(&|id| self.state.sessions.contains(id))
+        {
+            self.log('W', "WRITE", &format!("records of sessions could not be removed: {}", e.message()));
         }
     }
 
@@ -266,7 +333,15 @@ impl Service {
     /// Handles one request. A reply is one document appended to `reply`.
     pub fn handle(&self, conn: &mut Connection, request: &Request<'_>, reply: &mut Vec<u8>) -> Outcome {
         let start = reply.len();
-        let outcome = match self.dispatch(conn, request, reply) {
+        let mut result = self.dispatch(conn, request, reply);
+        // Nothing has been sent yet, so a read that met a collection in the act of being replaced starts over on the new one.
+        if replaced(&result) && only_reads(request.body) {
+            result = self.while_replaced(|| {
+                reply.truncate(start);
+                self.dispatch(conn, request, reply)
+            });
+        }
+        let outcome = match result {
             Ok(outcome) => outcome,
             Err(e) => {
                 reply.truncate(start);
@@ -279,6 +354,22 @@ impl Service {
             reply.truncate(start);
         }
         if silent { Outcome::NoReply } else { outcome }
+    }
+
+    /// Runs again what met a collection in the act of being replaced, once the new one is there. `f` must not have done
+    /// anything when it fails so.
+    ///
+    /// # Errors
+    /// Those of `f`.
+    pub(crate) fn while_replaced<T>(&self, mut f: impl FnMut() -> Result<T>) -> Result<T> {
+        for _ in 0..REPLACED_RETRIES {
+            self.store.wait_for_catalog();
+            let result = f();
+            if !replaced(&result) {
+                return result;
+            }
+        }
+        f()
     }
 
     fn dispatch(&self, conn: &mut Connection, request: &Request<'_>, reply: &mut Vec<u8>) -> Result<Outcome> {
@@ -295,8 +386,19 @@ impl Service {
             }
             return Err(MongoError::new(code::COMMAND_NOT_FOUND, format!("no such command: '{name}'")));
         };
-        self.counters.begin(number, command.class);
+        match request.waited {
+            true => self.counters.resume(),
+            false => self.counters.begin(number, command.class),
+        }
+        // A wait for a fail point is none the command asked for.
+        let request = &Request { waited: request.waited && conn.failing.is_none(), ..*request };
         let result = self.run(conn, request, command, reply);
+        if matches!(result, Ok(Outcome::Wait { .. })) {
+            // It goes on later and is shown until then.
+            self.counters.end(number, false);
+            return result;
+        }
+        conn.awaits = None;
         // The buffers go back, so that noting an operation costs two copies and no allocation.
         if let Some(op) = conn.info.op.lock().take() {
             *conn.info.spare.lock() = (op.db, op.body);
@@ -313,37 +415,51 @@ impl Service {
         if command.is(flag::ADMIN) && db != "admin" {
             bail!(code::UNAUTHORIZED, "{} may only be run against the admin database", command.name);
         }
+        // Named first, so that they outlive everything the context borrows.
+        let (session, mut record);
         let args = self.check(request, command, &mut generic)?;
         if let Some(lsid) = generic.lsid {
             self.state.sessions.touch(lsid.id, self.clock.now_ms())?;
         }
-        if !command.is(flag::QUIET) {
-            self.note_op(conn, request.body, command, &generic);
-        }
+        let interrupt = self.begin_op(conn, request, command, &generic);
         if command.is(flag::WRITE) && self.state.fsync_locks.load(Ordering::Acquire) > 0 {
             let until_us = self.clock.monotonic_us().saturating_add(UNLOCK_POLL_US);
             return Ok(Outcome::Wait { until_us, on: crate::request::WaitFor::Unlock });
         }
-        let session = self.retry_of(command, &generic)?;
-        let mut retry = session.as_ref().map(|s| s.lock());
-        if let (Some(r), Some(n)) = (retry.as_deref_mut(), generic.txn_number)
-            && let Some((known, outcome)) = begin_retry(r, n)?
-        {
-            let mut out = DocWriter::new(reply);
-            out.put_all(known.doc());
-            reply::finish(self, false, &mut out);
-            return Ok(outcome);
+        // A getMore that goes on after a wait was looked at when it came.
+        let failure = if conn.awaits.is_some() { None } else { self.failure(conn, request, command, &generic)? };
+        if let Some(f) = &failure {
+            if f.block_ms > 0 {
+                let until_us = self.clock.monotonic_us().saturating_add(f.block_ms as u64 * 1000);
+                conn.failing = Some(Failure { block_ms: 0, ..f.clone() });
+                return Ok(Outcome::Wait { until_us, on: crate::request::WaitFor::Time });
+            }
+            if f.close {
+                return Ok(Outcome::Close);
+            }
+            if let Some(e) = f.error(&generic) {
+                return Err(e);
+            }
         }
+        let numbered = generic.txn_number.is_some();
+        session = self.record_of(command, &generic)?;
+        record = session.as_ref().map(|s| s.lock());
+        let retry = match (&mut record, generic.txn_number) {
+            (Some(r), Some(number)) => Some(Retry::begin(&self.store, r, number)?),
+            _ => None,
+        };
         let start = reply.len();
         let mut ctx = Ctx {
             service: self,
             conn,
+            interrupt,
             request,
             command,
             invoked,
             db,
             args,
             generic,
+            retry,
             ok_int: false,
             reply: DocWriter::new(reply),
         };
@@ -352,27 +468,37 @@ impl Service {
         if outcome == Outcome::Reply && command.is(flag::WRITE_CONCERN) && command.name != "aggregate" {
             outcome = crate::write::durability_of_all(&ctx)?;
         }
-        if let Some(r) = &mut retry {
-            // The fields so far are closed into a document of their own, kept, and written again with their end.
-            drop(ctx);
-            let fields = Doc::new(reply.get(start..).unwrap_or(&[])).unwrap_or(Doc::EMPTY).to_buf();
-            reply.truncate(start);
-            let mut out = DocWriter::new(reply);
-            out.put_all(fields.doc());
-            reply::finish(self, false, &mut out);
-            drop(out);
-            r.reply = Some((fields, outcome));
-            return Ok(outcome);
+        if command.is(flag::WRITE)
+            && let Some(e) = crate::write::concern_error(&ctx)
+        {
+            ctx.reply.put("writeConcernError", &e);
         }
         reply::finish(self, ctx.ok_int, &mut ctx.reply);
+        drop(ctx);
+        if let Some(f) = &failure {
+            f.finish(numbered, reply, start);
+        }
         Ok(outcome)
     }
 
-    /// The state a retryable write shares with its retries.
+    /// What a fail point asks for here: mostly nothing.
+    fn failure(&self, conn: &mut Connection, request: &Request<'_>, command: &Command, generic: &Generic<'_>) -> Result<Option<Failure>> {
+        if let Some(f) = conn.failing.take() {
+            return Ok(Some(f));
+        }
+        if !self.state.failpoints.armed() {
+            return Ok(None);
+        }
+        let collection = request.body.first().and_then(|(_, v)| v.as_str());
+        self.state.failpoints.at(conn, command, generic, collection)
+    }
+
+    /// The record a retryable write shares with its retries.
     ///
     /// # Errors
-    /// 20 on a standalone server, 238 inside a transaction, 72 for a number without a session.
-    fn retry_of(&self, command: &Command, generic: &Generic<'_>) -> Result<Option<Arc<Mutex<Retry>>>> {
+    /// 20 on a standalone server, 238 inside a transaction, 72 for a number without a session, 50768 for a command that
+    /// cannot be retried.
+    fn record_of(&self, command: &Command, generic: &Generic<'_>) -> Result<Option<Arc<Mutex<SessionRecord>>>> {
         if generic.txn_number.is_none() && generic.autocommit.is_none() && !generic.start_transaction {
             return Ok(None);
         }
@@ -385,8 +511,14 @@ impl Service {
         if generic.autocommit.is_some() || generic.start_transaction {
             bail!(code::NOT_IMPLEMENTED, "transactions of several operations are not built yet");
         }
-        let retryable = matches!(command.name, "insert" | "update" | "delete" | "findAndModify" | "bulkWrite");
-        Ok(if retryable { self.state.sessions.retry(&lsid.id) } else { None })
+        if !retry::COMMANDS.contains(&command.name) {
+            bail!(
+                50_768,
+                "txnNumber may only be provided for multi-document transactions and retryable write commands. autocommit:false was not provided, and {} is not a retryable write command",
+                command.name
+            );
+        }
+        Ok(self.state.sessions.record(&lsid.id))
     }
 
     /// Checks a command's arguments.
@@ -416,7 +548,26 @@ impl Service {
         Ok(args)
     }
 
-    fn note_op(&self, conn: &Connection, body: Doc<'_>, command: &'static Command, generic: &Generic<'_>) {
+    /// Begins an operation, or goes on with the one that waited.
+    fn begin_op(&self, conn: &mut Connection, request: &Request<'_>, command: &'static Command, generic: &Generic<'_>) -> Arc<Interrupt> {
+        if request.waited
+            && let Some(op) = conn.info.op.lock().as_ref()
+        {
+            return Arc::clone(&op.interrupt);
+        }
+        let interrupt = Interrupt::renew(&mut conn.interrupt);
+        // There it says how long to wait for data; the budget is that of the command that opened the cursor.
+        if generic.max_time_ms > 0 && command.class != OpClass::GetMore {
+            interrupt.allow_us(u64::try_from(generic.max_time_ms).unwrap_or(0).saturating_mul(1000));
+        }
+        interrupt.ends_with_client(command.is(flag::ENDS_WITH_CLIENT));
+        if !command.is(flag::QUIET) {
+            self.note_op(conn, request.body, command, generic, &interrupt);
+        }
+        interrupt
+    }
+
+    fn note_op(&self, conn: &Connection, body: Doc<'_>, command: &'static Command, generic: &Generic<'_>, interrupt: &Arc<Interrupt>) {
         let (mut db, mut kept) = std::mem::take(&mut *conn.info.spare.lock());
         db.clear();
         db.push_str(generic.db);
@@ -432,7 +583,8 @@ impl Service {
             db,
             body: kept,
             lsid: generic.lsid.map(|l| l.id),
-            killed: Arc::default(),
+            interrupt: Arc::clone(interrupt),
+            cursor: None,
         };
         *conn.info.op.lock() = Some(op);
     }
@@ -450,20 +602,20 @@ impl<'a> Args<'a> {
     }
 }
 
-/// Begins the write with this number. The reply when it ran before.
-///
-/// # Errors
-/// 225 TransactionTooOld.
-fn begin_retry(r: &mut Retry, number: i64) -> Result<Option<(DocBuf, Outcome)>> {
-    match r.txn_number {
-        Some(last) if number < last => {
-            bail!(code::TRANSACTION_TOO_OLD, "Retryable write with txnNumber {number} is prohibited on session, because a newer one with txnNumber {last} has already started")
+/// True when an operation found its collection gone.
+pub(crate) fn replaced<T>(result: &Result<T>) -> bool {
+    result.as_ref().is_err_and(store::Collection::is_gone)
+}
+
+/// True for commands that may be run twice: queries, and pipelines that write nothing.
+fn only_reads(body: Doc<'_>) -> bool {
+    match body.first() {
+        Some(("find" | "count" | "distinct", _)) => true,
+        Some(("aggregate", _)) => {
+            let stages = body.field("pipeline").as_array().unwrap_or(model::Array::EMPTY);
+            !stages.iter().filter_map(|s| s.as_doc()?.first()).any(|(name, _)| matches!(name, "$out" | "$merge"))
         }
-        Some(last) if number == last => Ok(r.reply.clone()),
-        _ => {
-            *r = Retry { txn_number: Some(number), reply: None };
-            Ok(None)
-        }
+        _ => false,
     }
 }
 

@@ -1,10 +1,11 @@
 //! Logical sessions: which exist and when each was last used. They end after thirty idle minutes.
 
-use crate::request::Outcome;
-use model::{DocBuf, MongoError, Result, code};
+use model::{MongoError, Result, code};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use store::{SessionId, SessionRecord};
 
 /// Idle milliseconds after which a session ends.
 pub const IDLE_MS_MAX: i64 = 30 * 60 * 1000;
@@ -12,29 +13,21 @@ pub const IDLE_MS_MAX: i64 = 30 * 60 * 1000;
 const SESSIONS_MAX: usize = 1_000_000;
 const SHARDS: usize = 16;
 
-/// What a session remembers of its last retryable write. Held while the write runs, so that a retry that overtakes it
-/// waits. In memory only: a retry across a restart of the server runs the write again.
-#[derive(Debug, Default)]
-pub struct Retry {
-    /// Number of the write, when there was one.
-    pub txn_number: Option<i64>,
-    /// Fields of its reply and when it may be sent, once it succeeded.
-    pub reply: Option<(DocBuf, Outcome)>,
-}
-
 /// One session.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Session {
     /// Last use, milliseconds since the epoch.
     pub last_use_ms: i64,
-    /// Its last retryable write.
-    pub retry: Arc<Mutex<Retry>>,
+    /// What its retryable writes have done. Held while one runs, so that a retry that overtakes it waits.
+    pub record: Arc<Mutex<SessionRecord>>,
 }
 
 /// The table. Sixteen shards, so that connections do not meet at one lock.
 #[derive(Default)]
 pub struct Sessions {
-    shards: [Mutex<FxHashMap<[u8; 16], Session>>; SHARDS],
+    shards: [Mutex<FxHashMap<SessionId, Session>>; SHARDS],
+    /// When records of dead sessions were last looked for; 0 before the first time.
+    swept_ms: AtomicI64,
 }
 
 impl Sessions {
@@ -54,34 +47,36 @@ impl Sessions {
         if shard.len() >= SESSIONS_MAX / SHARDS {
             return Err(MongoError::new(code::TOO_MANY_LOGICAL_SESSIONS, "cannot add session into the cache: too many sessions"));
         }
-        shard.insert(id, Session { last_use_ms: now_ms, ..Session::default() });
+        shard.insert(id, Session { last_use_ms: now_ms, record: Arc::new(Mutex::new(SessionRecord::new(id))) });
         Ok(())
     }
-    /// The last retryable write of a session.
-    pub fn retry(&self, id: &[u8; 16]) -> Option<Arc<Mutex<Retry>>> {
-        self.shard(id).lock().get(id).map(|s| s.retry.clone())
+    /// The record of a session's retryable writes.
+    pub fn record(&self, id: &SessionId) -> Option<Arc<Mutex<SessionRecord>>> {
+        self.shard(id).lock().get(id).map(|s| s.record.clone())
     }
-    /// Ends one session; true when it was there.
-    pub fn end(&self, id: &[u8; 16]) -> bool {
-        self.shard(id).lock().remove(id).is_some()
+    /// True for a session that exists.
+    pub fn contains(&self, id: &SessionId) -> bool {
+        self.shard(id).lock().contains_key(id)
     }
-    /// Ends all and returns their ids.
-    pub fn end_all(&self) -> Vec<[u8; 16]> {
-        self.shards.iter().flat_map(|s| s.lock().drain().map(|(id, _)| id).collect::<Vec<_>>()).collect()
+    /// Ends one session and returns it when it was there.
+    pub fn end(&self, id: &SessionId) -> Option<Session> {
+        self.shard(id).lock().remove(id)
     }
-    /// Ends sessions idle too long and returns their ids, for the caller to end their cursors and transactions.
-    pub fn expire(&self, now_ms: i64) -> Vec<[u8; 16]> {
-        let mut ended = Vec::new();
-        for shard in &self.shards {
-            shard.lock().retain(|id, s| {
-                let alive = now_ms - s.last_use_ms < IDLE_MS_MAX;
-                if !alive {
-                    ended.push(*id);
-                }
-                alive
-            });
+    /// Ids of sessions idle too long, for the caller to end them.
+    pub fn idle(&self, now_ms: i64) -> Vec<SessionId> {
+        let old = |s: &Session| now_ms.saturating_sub(s.last_use_ms) >= IDLE_MS_MAX;
+        let of = |m: &FxHashMap<SessionId, Session>| m.iter().filter(|(_, s)| old(s)).map(|(id, _)| *id).collect::<Vec<_>>();
+        self.shards.iter().flat_map(|s| of(&s.lock())).collect()
+    }
+    /// True once in the time a session may idle, beginning that long after the start: sessions of a run before that
+    /// nobody has used since are dead then.
+    pub fn sweep_is_due(&self, started_ms: i64, now_ms: i64) -> bool {
+        let last = self.swept_ms.load(Ordering::Relaxed).max(started_ms);
+        let due = now_ms.saturating_sub(last) >= IDLE_MS_MAX;
+        if due {
+            self.swept_ms.store(now_ms, Ordering::Relaxed);
         }
-        ended
+        due
     }
     /// Number of sessions.
     pub fn len(&self) -> usize {
@@ -107,7 +102,8 @@ mod tests {
         t.touch([1; 16], 0).unwrap();
         t.touch([2; 16], 0).unwrap();
         t.touch([2; 16], IDLE_MS_MAX).unwrap();
-        assert_eq!(t.expire(IDLE_MS_MAX), vec![[1; 16]]);
-        assert!(t.len() == 1 && t.end(&[2; 16]) && !t.end(&[2; 16]));
+        assert_eq!(t.idle(IDLE_MS_MAX), vec![[1; 16]]);
+        assert!(t.len() == 2 && t.end(&[2; 16]).is_some() && t.end(&[2; 16]).is_none());
+        assert!(!t.sweep_is_due(5, IDLE_MS_MAX) && t.sweep_is_due(5, IDLE_MS_MAX + 5) && !t.sweep_is_due(5, IDLE_MS_MAX + 6));
     }
 }

@@ -57,6 +57,8 @@ pub struct State {
     pub parameters: Parameters,
     /// Logical sessions.
     pub sessions: Sessions,
+    /// Failures asked for by a client that tests itself.
+    pub failpoints: crate::failpoints::FailPoints,
     /// Last log lines.
     pub log: LogLines,
     /// Feature compatibility version.
@@ -84,6 +86,7 @@ impl Default for State {
         State {
             parameters: Parameters::default(),
             sessions: Sessions::default(),
+            failpoints: crate::failpoints::FailPoints::default(),
             log: LogLines::default(),
             fcv: Mutex::new(crate::cmd::FCV.to_owned()),
             profile: Mutex::default(),

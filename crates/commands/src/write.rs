@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use store::{Collection, CommitPos};
 
 /// Flags of writing commands.
-pub(crate) const FLAGS: u32 = flag::API_V1 | flag::WRITE_CONCERN | flag::READ_CONCERN | flag::WRITE;
+pub(crate) const FLAGS: u32 = flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE;
 
 /// Checks the number of operations of a batch.
 ///
@@ -96,28 +96,53 @@ pub fn create_implicitly(service: &Service, ns: &Namespace) -> Result<Arc<Collec
     }
 }
 
+/// Larger explanations are left out.
+const DETAILS_BYTES_MAX: usize = 1 << 20;
+/// Explanations of all failures of one reply together.
+const EXTRA_BYTES_MAX: usize = 8 << 20;
+
+/// What happens to a document that fails validation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Action {
+    Refuse,
+    Log,
+    RefuseAndLog,
+}
+
 /// The validator of a collection.
 pub struct Validator {
     matches: Matcher,
     now_ms: i64,
     spec: DocBuf,
     moderate: bool,
+    action: Action,
+    ns: Namespace,
+    service: Arc<Service>,
 }
 
 impl Validator {
-    /// The validator that refuses documents, if the collection has one that does.
+    /// The validator in force, if there is one.
     ///
     /// # Errors
     /// Those of the filter parser.
     pub fn of(service: &Service, coll: &Collection) -> Result<Option<Validator>> {
         let options = coll.options();
         let d = options.doc();
-        let off = d.field("validationLevel").as_str() == Some("off") || d.field("validationAction").as_str() == Some("warn");
+        let level = d.field("validationLevel").as_str();
         match d.field("validator") {
-            Value::Document(spec) if !off && !spec.is_empty() => {
-                let now_ms = service.clock.now_ms();
-                Ok(Some(Validator { matches: service.matcher(spec)?, now_ms, spec: spec.to_buf(), moderate: d.field("validationLevel").as_str() == Some("moderate") }))
-            }
+            Value::Document(spec) if level != Some("off") && !spec.is_empty() => Ok(Some(Validator {
+                matches: service.matcher(spec)?,
+                now_ms: service.clock.now_ms(),
+                spec: spec.to_buf(),
+                moderate: level == Some("moderate"),
+                action: match d.field("validationAction").as_str() {
+                    Some("warn") => Action::Log,
+                    Some("errorAndLog") => Action::RefuseAndLog,
+                    _ => Action::Refuse,
+                },
+                ns: coll.ns().clone(),
+                service: service.arc()?,
+            })),
             _ => Ok(None),
         }
     }
@@ -132,7 +157,7 @@ impl Validator {
         self.matches.matches(d, self.now_ms).unwrap_or(false)
     }
 
-    /// Refuses an invalid document.
+    /// Refuses an invalid document, or logs it, as the collection says.
     ///
     /// # Errors
     /// 121 DocumentValidationFailure with `errInfo`.
@@ -140,10 +165,28 @@ impl Validator {
         if self.accepts(d) {
             return Ok(());
         }
-        let extra = model::doc! {
-            "errInfo": { "failingDocumentId": d.field("_id"), "details": { "operatorName": "validator", "specifiedAs": &self.spec, "reason": "the document does not match" } }
-        };
+        let details = self.details(d);
+        if self.action != Action::Refuse {
+            let line = format!("Document would fail validation: namespace {} document _id {:?} errInfo {details:?}", self.ns, d.field("_id"));
+            self.service.log('W', "STORAGE", &line);
+        }
+        if self.action == Action::Log {
+            return Ok(());
+        }
+        let extra = model::doc! { "errInfo": { "failingDocumentId": d.field("_id"), "details": &details } };
         Err(MongoError::new(code::DOCUMENT_VALIDATION_FAILURE, "Document failed validation").extra(extra))
+    }
+
+    /// Why the document fails. Values of many megabytes are not sent back.
+    fn details(&self, d: Doc<'_>) -> DocBuf {
+        let env = operators::Env::new(self.now_ms, 1);
+        match operators::filter::explain_failure(self.spec.doc(), d, &env) {
+            Some(found) if found.as_bytes().len() <= DETAILS_BYTES_MAX => found,
+            found => DocBuf::build(|w| {
+                w.put("operatorName", found.as_ref().map_or(Value::Missing, |f| f.doc().field("operatorName")));
+                w.put("reason", "the document does not match the validator").put("truncated", true);
+            }),
+        }
     }
 }
 
@@ -153,10 +196,12 @@ pub fn errors(reply: &mut DocWriter<'_>, errors: &[(usize, MongoError)]) {
         return;
     }
     let mut list = reply.array("writeErrors");
+    let mut left = EXTRA_BYTES_MAX;
     for (index, e) in errors {
         let mut one = list.doc();
         one.put("index", i32::try_from(*index).unwrap_or(i32::MAX)).put("code", e.code());
-        if let Some(extra) = e.extra_fields() {
+        if let Some(extra) = e.extra_fields().filter(|x| x.as_bytes().len() <= left) {
+            left -= extra.as_bytes().len();
             one.put_all(extra.doc());
         }
         one.put("errmsg", e.message());
@@ -171,6 +216,30 @@ fn waits_for_journal(cx: &Ctx<'_, '_>) -> bool {
         Some(wc) => wc.journal.unwrap_or(set && wc.w == Acknowledge::Majority),
         None => set,
     }
+}
+
+/// What is said of a write concern that a set of one member can never satisfy. The write itself is done.
+pub fn concern_error(cx: &Ctx<'_, '_>) -> Option<DocBuf> {
+    let wc = cx.generic.write_concern.as_ref()?;
+    let (code, message) = match &wc.w {
+        _ if cx.service.config.replica_set.is_none() => return None,
+        Acknowledge::Members(0..=1) | Acknowledge::Majority => return None,
+        Acknowledge::Members(_) | Acknowledge::Tags => (code::UNSATISFIABLE_WRITE_CONCERN, "Not enough data-bearing nodes".to_owned()),
+        Acknowledge::Mode(mode) => {
+            (code::UNKNOWN_REPL_WRITE_CONCERN, format!("No write concern mode named '{mode}' found in replica set configuration"))
+        }
+    };
+    let error = MongoError::new(code, message);
+    Some(DocBuf::build(|w| {
+        w.put("code", error.code()).put("codeName", error.code_name().as_str()).put("errmsg", error.message());
+        let mut info = w.doc("errInfo");
+        let mut given = info.doc("writeConcern");
+        given.put("w", cx.request.body.field("writeConcern").as_doc().map_or(Value::Missing, |d| d.field("w")));
+        if let Some(j) = wc.journal {
+            given.put("j", j);
+        }
+        given.put("wtimeout", wc.timeout_ms).put("provenance", "clientSupplied");
+    }))
 }
 
 /// When the reply to a write may be sent: at once, or when the journal has it.

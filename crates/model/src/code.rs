@@ -171,6 +171,7 @@ codes! {
     API_VERSION_ERROR = 322 "APIVersionError";
     API_STRICT_ERROR = 323 "APIStrictError";
     API_DEPRECATION_ERROR = 324 "APIDeprecationError";
+    CLIENT_DISCONNECT = 279 "ClientDisconnect";
     CHANGE_STREAM_FATAL_ERROR = 280 "ChangeStreamFatalError";
     CHANGE_STREAM_HISTORY_LOST = 286 "ChangeStreamHistoryLost";
     QUERY_EXCEEDED_MEMORY_LIMIT_NO_DISK_USE_ALLOWED = 292 "QueryExceededMemoryLimitNoDiskUseAllowed";

@@ -379,24 +379,19 @@ impl Decimal128 {
         }
         self.odd(atanh)
     }
-    /// From degrees to radians.
+    /// From degrees to radians: times π/180 rounded to 34 digits, as MongoDB's last digits show.
     pub fn to_radians(self) -> Decimal128 {
-        if !self.is_finite() || self.is_zero() {
-            return self;
-        }
-        let mut m = Math::<20>::new();
-        let (half_turn, product) = (m.int(180), m.mul(&self.to_wide(), &pi()));
-        Decimal128::from_wide(&m.div(&product, &half_turn))
+        self.scaled("0.01745329251994329576923690768488613")
     }
-    /// From radians to degrees.
+    /// From radians to degrees: times 180/π rounded to 34 digits.
     pub fn to_degrees(self) -> Decimal128 {
-        if !self.is_finite() || self.is_zero() {
-            return self;
+        self.scaled("57.29577951308232087679815481410517")
+    }
+    fn scaled(self, factor: &str) -> Decimal128 {
+        match Decimal128::parse(factor) {
+            Some(f) if self.is_finite() && !self.is_zero() => self * f,
+            _ => self,
         }
-        let mut m = Math::<20>::new();
-        let half_turn = m.int(180);
-        let product = m.mul(&self.to_wide(), &half_turn);
-        Decimal128::from_wide(&m.div(&product, &pi()))
     }
 }
 

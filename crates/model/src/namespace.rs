@@ -37,6 +37,20 @@ impl Namespace {
         }
         Ok(Namespace { db: db.to_owned(), coll: coll.to_owned() })
     }
+    /// A name to read from: however long, there is simply no such collection then.
+    ///
+    /// # Errors
+    /// 73 InvalidNamespace.
+    pub fn to_read(db: &str, coll: &str) -> Result<Namespace> {
+        if db.len() + 1 + coll.len() <= MAX_NAMESPACE_BYTES {
+            return Namespace::new(db, coll);
+        }
+        Namespace::new(db, "x")?;
+        if coll.starts_with('.') || coll.contains('\0') {
+            return Err(MongoError::new(code::INVALID_NAMESPACE, format!("Invalid namespace specified '{db}.{coll}'")));
+        }
+        Ok(Namespace { db: db.to_owned(), coll: coll.to_owned() })
+    }
     /// Splits `db.collection` at the first dot.
     ///
     /// # Errors
@@ -94,6 +108,8 @@ mod tests {
         for (db, coll) in [("", "a"), ("a.b", "c"), ("a b", "c"), ("db", ""), ("db", ".a"), ("db", "a\0b")] {
             assert_eq!(Namespace::new(db, coll).unwrap_err().code(), code::INVALID_NAMESPACE, "{db:?} {coll:?}");
         }
+        assert!(Namespace::to_read("db", &"x".repeat(260)).is_ok());
+        assert!(Namespace::to_read("db", &"\0".repeat(260)).is_err() && Namespace::to_read("", "a").is_err());
         assert_eq!(Namespace::new("db", &"x".repeat(260)).unwrap_err().code(), code::INVALID_NAMESPACE);
     }
 }

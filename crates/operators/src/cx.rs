@@ -2,13 +2,15 @@
 //! the operation's fixed time and its randomness.
 
 use model::{Bump, Collate, Doc, OwnedValue, Result, Timestamp, Value};
-use std::cell::Cell;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What is fixed for one operation (one command).
 pub struct Env {
     /// `$$NOW`, milliseconds since the epoch; the same throughout the operation.
     pub now_ms: i64,
+    /// `$$NOW` may be used; some commands have no time of their own.
+    pub has_now: bool,
     /// `$$CLUSTER_TIME`, where the server has one.
     pub cluster_time: Option<Timestamp>,
     /// The operation's collation; `None` is the simple binary order.
@@ -16,9 +18,9 @@ pub struct Env {
     /// Values of the command's `let`, by name.
     pub let_vars: Vec<(String, OwnedValue)>,
     /// Seed of the operation's randomness, advanced by each draw.
-    random_state: Cell<u64>,
+    random_state: AtomicU64,
     /// Asked now and then by loops that may run long; an error ends the operation (maxTimeMS, killOp).
-    pub interrupt: Option<Box<dyn Fn() -> Result<()> + Send>>,
+    pub interrupt: Option<Box<dyn Fn() -> Result<()> + Send + Sync>>,
 }
 
 impl Env {
@@ -26,10 +28,11 @@ impl Env {
     pub fn new(now_ms: i64, seed: u64) -> Env {
         Env {
             now_ms,
+            has_now: true,
             cluster_time: None,
             collation: None,
             let_vars: Vec::new(),
-            random_state: Cell::new(seed | 1),
+            random_state: AtomicU64::new(seed | 1),
             interrupt: None,
         }
     }
@@ -41,8 +44,8 @@ impl Env {
 
     /// Uniform 64 bits (splitmix64: statistical quality is enough for `$rand` and `$sample`).
     pub fn random_u64(&self) -> u64 {
-        let state = self.random_state.get().wrapping_add(0x9E37_79B9_7F4A_7C15);
-        self.random_state.set(state);
+        const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+        let state = self.random_state.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
         let mut z = state;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

@@ -2,11 +2,12 @@
 
 use crate::near;
 use crate::pipeline::{Batch, Docs, MatchFilter, Rt};
-use crate::plan::{Hint, Plan, PlanDocs, Want, choose};
+use crate::plan::{self, Hint, INDEX_KEY, Plan, PlanDocs, RECORD_ID, Want, choose};
 use crate::rows::Run;
 use crate::stages::sort::sort_all;
 use crate::stages::sort_pattern::SortPattern;
-use model::{Bump, DocBuf, Result};
+use model::{Bump, Doc, DocBuf, Result, Value};
+use operators::Cx;
 use operators::project::Projection;
 use std::sync::Arc;
 use store::Collection;
@@ -25,6 +26,16 @@ pub struct Find {
     pub projection: Option<Projection>,
     /// How to read.
     pub hint: Option<Hint>,
+    /// Bounds of the hinted index; an empty document is none.
+    pub min: DocBuf,
+    /// The upper bound, which is outside.
+    pub max: DocBuf,
+    /// Index keys instead of documents.
+    pub return_key: bool,
+    /// Documents with their record id.
+    pub show_record_id: bool,
+    /// The end of the collection is waited at.
+    pub tail: bool,
     /// Collation as the client wrote it.
     pub collation: Option<DocBuf>,
 }
@@ -35,6 +46,10 @@ impl Find {
     /// # Errors
     /// 2 for a hint that names no index.
     pub fn plan(&self, coll: &Collection, rt: &Rt<'_>) -> Result<Plan> {
+        if !self.min.doc().is_empty() || !self.max.doc().is_empty() {
+            let plan = plan::between(coll, self.hint.as_ref(), self.min.doc(), self.max.doc())?;
+            return Ok(Plan { sorted: self.sort.is_none(), ..plan });
+        }
         let want = Want {
             filter: Some(&self.filter),
             sort: self.sort.as_ref(),
@@ -49,6 +64,16 @@ impl Find {
     /// # Errors
     /// Those of the planner.
     pub fn open(self: &Arc<Self>, coll: Arc<Collection>, rt: &Rt<'_>) -> Result<Box<dyn Docs>> {
+        if self.tail {
+            // Only the collection itself has an end where new documents come in; other hints count for nothing.
+            let reverse = matches!(self.hint, Some(Hint::Natural { reverse: true }));
+            let wanted = self.limit.map(|n| n.saturating_add(self.skip));
+            let mut source = PlanDocs::tail(coll, reverse, Some(self.filter.clone()), wanted);
+            if self.tells_more() {
+                source = source.with_extras(&Plan::scan());
+            }
+            return Ok(self.above(Box::new(source), true));
+        }
         let plan = self.plan(&coll, rt)?;
         let sorted = plan.sorted || self.sort.is_none();
         let wanted = self.limit.map(|n| n.saturating_add(self.skip));
@@ -57,18 +82,27 @@ impl Find {
             near::check_index(&self.filter, &coll)?;
         }
         let source = PlanDocs::new(coll, &plan, Some(self.filter.clone()), wanted.filter(|_| sorted && !near));
+        let source = if self.tells_more() { source.with_extras(&plan) } else { source };
         let source: Box<dyn Docs> = match near && self.sort.is_none() {
             true => Box::new(near::NearDocs::new(Box::new(source), self.filter.clone())),
             false => Box::new(source),
         };
-        Ok(Box::new(FindDocs {
+        Ok(self.above(source, sorted))
+    }
+
+    fn tells_more(&self) -> bool {
+        self.return_key || self.show_record_id
+    }
+
+    fn above(self: &Arc<Self>, source: Box<dyn Docs>, sorted: bool) -> Box<dyn Docs> {
+        Box::new(FindDocs {
             find: self.clone(),
             source,
             sort: (!sorted).then_some(None),
             skip: self.skip,
             left: self.limit.unwrap_or(u64::MAX),
             scratch: Batch::new(),
-        }))
+        })
     }
 }
 
@@ -93,7 +127,7 @@ impl FindDocs {
                 none.insert(sort_all(pattern, keep, self.source.as_mut(), rt)?)
             }
         };
-        run.next_batch(pattern, rt.env.collate(), out)
+        run.next_batch(out)
     }
 }
 
@@ -103,7 +137,8 @@ impl Docs for FindDocs {
             return Ok(false);
         }
         let mut raw = std::mem::take(&mut self.scratch);
-        let projected = self.find.projection.is_some();
+        let projected = self.find.projection.is_some() || self.find.tells_more();
+        raw.want(out.wanted());
         let target = if projected { &mut raw } else { &mut *out };
         target.clear();
         let more = self.pull(rt, target)?;
@@ -112,16 +147,30 @@ impl Docs for FindDocs {
         self.skip -= skipped as u64;
         target.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
         self.left -= target.len() as u64;
-        if let Some(p) = &self.find.projection {
+        if projected {
             let mut arena = Bump::new();
-            for doc in raw.iter() {
+            for (doc, meta) in raw.iter_meta() {
                 arena.reset();
-                let cx = rt.cx(&arena, doc);
-                let position = match p.needs_position() {
-                    true => self.find.filter.filter.matches_with_position(doc, &arena, rt.env)?.1,
-                    false => None,
+                let extra = |name: &str| meta.map_or(Value::Missing, |m| m.field(name));
+                let shown = match &self.find.projection {
+                    _ if self.find.return_key => extra(INDEX_KEY).as_doc().unwrap_or(Doc::EMPTY),
+                    Some(p) => {
+                        let cx = Cx { meta, ..rt.cx(&arena, doc) };
+                        let position = match p.needs_position() {
+                            true => self.find.filter.filter.matches_with_position(doc, &arena, rt.env)?.1,
+                            false => None,
+                        };
+                        p.apply_at(&cx, doc, position)?
+                    }
+                    None => doc,
                 };
-                out.push(p.apply_at(&cx, doc, position)?);
+                if self.find.show_record_id && !self.find.return_key {
+                    out.build(None, |w| {
+                        w.put_all(shown).put("$recordId", extra(RECORD_ID));
+                    });
+                } else {
+                    out.push(shown);
+                }
             }
         }
         self.scratch = raw;

@@ -2,6 +2,7 @@
 //! Must not know: commands, sessions, sockets. What a pipeline needs from outside comes through [`pipeline::Host`].
 
 pub mod collation;
+pub mod explain;
 pub mod find;
 pub mod near;
 pub mod pipeline;

@@ -50,6 +50,9 @@ pub struct ServeArgs {
     /// Compressors offered to clients, separated by commas [default: zstd,zlib,snappy]
     #[arg(long = "networkMessageCompressors", value_name = "LIST")]
     pub network_message_compressors: Option<String>,
+    /// Server parameter, such as enableTestCommands=1; may be given several times
+    #[arg(long = "setParameter", value_name = "NAME=VALUE")]
+    pub set_parameter: Vec<String>,
 }
 
 #[derive(Deserialize, Default)]
@@ -59,6 +62,8 @@ struct File {
     storage: Storage,
     replication: Replication,
     quarry: Own,
+    #[serde(rename = "setParameter")]
+    set_parameter: std::collections::BTreeMap<String, serde_yaml_ng::Value>,
     #[serde(rename = "systemLog")]
     _system_log: serde_yaml_ng::Value,
     #[serde(rename = "processManagement")]
@@ -132,6 +137,8 @@ pub struct Settings {
     pub unix_socket_prefix: Option<PathBuf>,
     pub connections_max: u32,
     pub compressors: Vec<String>,
+    /// Server parameters, name and value as they were written.
+    pub parameters: Vec<(String, String)>,
 }
 
 impl Settings {
@@ -176,7 +183,19 @@ impl Settings {
         if !crate::engines::NAMES.contains(&engine.as_str()) {
             return Err(format!("unknown storage engine {engine}; this build has {}", crate::engines::NAMES.join(" and ")));
         }
+        let mut parameters = Vec::new();
+        for (name, value) in &file.set_parameter {
+            let text = serde_yaml_ng::to_string(value).map_err(|e| format!("setParameter {name} is wrong: {e}"))?;
+            parameters.push((name.clone(), text.trim().to_owned()));
+        }
+        for given in &args.set_parameter {
+            let Some((name, value)) = given.split_once('=') else {
+                return Err(format!("setParameter takes NAME=VALUE, given {given}"));
+            };
+            parameters.push((name.to_owned(), value.to_owned()));
+        }
         Ok(Settings {
+            parameters,
             dbpath: args.dbpath.clone().or(file.storage.db_path).unwrap_or_else(|| PathBuf::from("data")),
             port: args.port.or(file.net.port).unwrap_or(27017),
             bind_ip: list(args.bind_ip.clone().or(file.net.bind_ip).unwrap_or_else(|| "127.0.0.1".to_owned())),

@@ -1,8 +1,8 @@
 //! Between the network layer and the commands: requests in the words of the one become requests in the words of the other.
 
-use crate::net::{Class, Handler, Next, PeerInfo};
+use crate::net::{Class, ConnHandle, Handler, Next, PeerInfo};
 use commands::registry::{self, flag};
-use commands::{Connection, Outcome, Request, Sequence, Service};
+use commands::{Connection, Link, Outcome, Request, Sequence, Service};
 use model::{Doc, DocBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -31,6 +31,18 @@ struct Kept {
     waited: bool,
 }
 
+/// A socket as operations know it.
+struct Socket(ConnHandle);
+
+impl Link for Socket {
+    fn wake(&self) {
+        self.0.wake();
+    }
+    fn is_gone(&self) -> bool {
+        self.0.is_hung_up()
+    }
+}
+
 impl Glue {
     /// Over a shared service.
     pub fn new(service: Arc<Service>, engine: Arc<dyn Engine>) -> Glue {
@@ -48,6 +60,7 @@ impl Glue {
         };
         match self.service.handle(&mut client.connection, request, reply) {
             Outcome::Reply | Outcome::NoReply => Next::Reply,
+            Outcome::Close => Next::Close,
             Outcome::Durable(pos) => {
                 let pos = CommitPos(pos);
                 if self.engine.durable_pos() >= pos {
@@ -73,7 +86,8 @@ impl Handler for Glue {
     type Conn = Client;
 
     fn connect(&self, peer: &PeerInfo) -> Client {
-        Client { connection: self.service.connect(&peer.address.to_string()), again: None }
+        let link: Arc<dyn Link> = Arc::new(Socket(peer.handle.clone()));
+        Client { connection: self.service.connect_linked(&peer.address.to_string(), Some(link)), again: None }
     }
 
     fn class(&self, _: &Client, request: &wire::Request<'_>) -> Class {

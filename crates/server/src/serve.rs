@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use storage::Flushed;
 use store::Store;
 
 /// Why the server did not start or ended badly.
@@ -54,10 +55,20 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
     let store = Store::open(engine.clone(), Arc::new(Language::new(clock.clone())))
         .map_err(|e| Failure { message: format!("cannot open {}: {e}", settings.dbpath.display()), code: CODE_DATA })?;
     let store = Arc::new(store);
-    let service = Service::new(service_config(&settings), clock, store.clone()).shared();
+    let service = Service::new(service_config(&settings), clock, store.clone());
+    for (name, value) in &settings.parameters {
+        if let Err(e) = service.state.parameters.set_at_startup_text(name, value) {
+            let _ = store.close();
+            return Err(Failure { message: e.message().to_owned(), code: CODE_OPTIONS });
+        }
+    }
+    let service = service.shared();
     let watermark = Watermark::new();
     let advance = Arc::clone(&watermark);
-    engine.on_durable(Box::new(move |pos| advance.advance(pos.0)));
+    engine.on_durable(Box::new(move |flushed| match flushed {
+        Flushed::Durable(pos) => advance.advance(pos.0),
+        Flushed::Failed(pos) => advance.fail(pos.0),
+    }));
     let started = Server::start(&net_config(&settings), Glue::new(service.clone(), engine.clone()), watermark);
     let server = match started {
         Ok(s) => s,
@@ -78,6 +89,7 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
     signals.forever().next();
     println!("quarry: stopping");
     stopping.store(true, Ordering::Release);
+    service.interrupt_all();
     let clean = server.stop(GRACE);
     if let Some(h) = housekeeper {
         h.thread().unpark();
@@ -118,6 +130,7 @@ fn service_config(settings: &Settings) -> Config {
         compressors: known.into_iter().filter(|k| settings.compressors.iter().any(|c| c == k)).collect(),
         connections_max: settings.connections_max,
         startup_warnings: Vec::new(),
+        optimize_pipelines: true,
     }
 }
 

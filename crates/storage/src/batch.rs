@@ -47,6 +47,7 @@ pub fn counter_add(left: [i64; 2], right: [i64; 2]) -> [i64; 2] {
 pub struct Batch {
     bytes: Vec<u8>,
     count: u32,
+    longest_key: usize,
 }
 
 /// A place in a batch to fall back to, for undoing one statement.
@@ -54,6 +55,7 @@ pub struct Batch {
 pub struct BatchMark {
     len: usize,
     count: u32,
+    longest_key: usize,
 }
 
 /// One operation of a batch.
@@ -114,6 +116,7 @@ impl Batch {
         Self {
             bytes: buffer,
             count: 0,
+            longest_key: 0,
         }
     }
 
@@ -122,6 +125,7 @@ impl Batch {
         self.rollback_to(BatchMark {
             len: HEADER_BYTES,
             count: 0,
+            longest_key: 0,
         });
     }
 
@@ -161,6 +165,7 @@ impl Batch {
     pub fn append(&mut self, other: &Self) {
         self.bytes
             .extend_from_slice(other.bytes.get(HEADER_BYTES..).unwrap_or_default());
+        self.longest_key = self.longest_key.max(other.longest_key);
         self.set_count(self.count.saturating_add(other.count));
     }
 
@@ -172,6 +177,11 @@ impl Batch {
     /// No operations.
     pub fn is_empty(&self) -> bool {
         self.count == 0
+    }
+
+    /// Bytes of its longest key, for engines to compare with `Caps::key_bytes_max` without a walk.
+    pub fn longest_key_bytes(&self) -> usize {
+        self.longest_key
     }
 
     /// Bytes of the whole buffer: what a journal would have to write.
@@ -189,6 +199,7 @@ impl Batch {
         BatchMark {
             len: self.bytes.len(),
             count: self.count,
+            longest_key: self.longest_key,
         }
     }
 
@@ -196,6 +207,7 @@ impl Batch {
     pub fn rollback_to(&mut self, mark: BatchMark) {
         if mark.len <= self.bytes.len() {
             self.bytes.truncate(mark.len);
+            self.longest_key = mark.longest_key;
             self.set_count(mark.count);
         }
     }
@@ -210,6 +222,7 @@ impl Batch {
     fn push(&mut self, code: u8, table: Table, key: &[u8], value: Option<&[u8]>) {
         // Twenty bytes cover the two codes and both lengths; one reservation instead of up to six.
         self.bytes.reserve(20 + key.len() + value.map_or(0, <[u8]>::len));
+        self.longest_key = self.longest_key.max(key.len());
         self.bytes.extend_from_slice(&[code, table as u8]);
         push_sized(&mut self.bytes, key);
         if let Some(value) = value {

@@ -18,8 +18,17 @@ use crate::rows::RowBatch;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct CommitPos(pub u64);
 
-/// Called after each journal flush with the position up to which everything is durable. Must not block.
-pub type DurableHook = Box<dyn Fn(CommitPos) + Send + Sync>;
+/// How a journal flush ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flushed {
+    /// Everything up to here is durable.
+    Durable(CommitPos),
+    /// It failed: commits up to here that were not durable before may or may not survive.
+    Failed(CommitPos),
+}
+
+/// Called after each journal flush. Must not block.
+pub type DurableHook = Box<dyn Fn(Flushed) + Send + Sync>;
 
 /// Receives one named figure at a time, e.g. `doc.l0_files`; bytes end in `_bytes`, times in `_us`.
 pub type StatSink<'a> = dyn FnMut(&str, i64) + 'a;

@@ -19,7 +19,7 @@ mod rows;
 
 pub use batch::{Batch, BatchIter, BatchMark, BatchOp, COUNTER_BYTES, counter_add, counter_decode, counter_encode};
 pub use engine::{
-    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, Read, Snapshot, StatSink, Verified,
+    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, Flushed, Read, Snapshot, StatSink, Verified,
     WriteClass,
 };
 pub use error::{Cause, Result, StorageError};

@@ -1,6 +1,7 @@
 //! An open collection: its options and indexes, the order of its ids, its counters, and single reads.
 //! Writes are in `insert` and `modify`, walks in `scan`.
 
+use crate::capped;
 use crate::catalog::{CatalogRow, IndexRow, Kind};
 use crate::error;
 use crate::format::{keys, meta, record};
@@ -27,6 +28,9 @@ pub struct Collection {
     pub(crate) id_collate: Option<Arc<dyn Collate>>,
     /// Ids arrived in key order so far, so key order is natural order.
     pub(crate) in_order: AtomicBool,
+    pub(crate) capped: capped::Guards,
+    /// `State::dropped` for readers, who take no lock.
+    gone: AtomicBool,
 }
 
 /// What a change of the catalog row changes.
@@ -34,6 +38,8 @@ pub(crate) struct State {
     pub(crate) options: Arc<DocBuf>,
     pub(crate) indexes: Arc<Vec<Arc<Index>>>,
     pub(crate) dropped: bool,
+    /// The options say `capped`.
+    pub(crate) capped: bool,
 }
 
 /// Bookkeeping of insertion order.
@@ -58,6 +64,8 @@ pub struct CollStats {
     pub index_bytes: Vec<(String, u64)>,
 }
 
+const GONE: &str = "collection dropped or renamed";
+
 impl Collection {
     /// Opens from a catalog row. Unfinished indexes are left out; the caller removes them from the row.
     pub(crate) fn open(shared: Arc<Shared>, ns: Namespace, row: &CatalogRow) -> Result<Collection> {
@@ -76,6 +84,7 @@ impl Collection {
         if let (false, Some(b)) = (in_order, buf.first_chunk::<8>()) {
             reserved = u64::from_be_bytes(*b);
         }
+        let next_seq = shared.evicted.lock().get(&row.ident).copied().unwrap_or(0).max(reserved + 1);
         let mut indexes = Vec::new();
         for i in row.indexes.iter().filter(|i| i.ready) {
             let found = engine.get(Table::Meta, &meta::multikey(i.ident), &mut buf).map_err(error::storage)?;
@@ -91,16 +100,22 @@ impl Collection {
                 options: Arc::new(row.options.clone()),
                 indexes: Arc::new(indexes),
                 dropped: false,
+                capped: capped::is_capped(row.options.doc()),
             }),
-            order: Mutex::new(Order { max_key: Vec::new(), next_seq: reserved + 1, reserved }),
+            order: Mutex::new(Order { max_key: Vec::new(), next_seq, reserved }),
             docs: AtomicI64::new(counts[0]),
             bytes: AtomicI64::new(counts[1]),
             id_collate,
             in_order: AtomicBool::new(in_order),
+            capped: capped::Guards::default(),
+            gone: AtomicBool::new(false),
             shared,
         };
         if counts[0] > 0 {
             c.load_last()?;
+            if capped::is_capped(row.options.doc()) {
+                c.complete_order()?;
+            }
         }
         Ok(c)
     }
@@ -158,7 +173,18 @@ impl Collection {
     }
     /// True once the collection was dropped or renamed; whoever reads must stop.
     pub fn is_dropped(&self) -> bool {
-        self.state.read().dropped
+        self.gone.load(Ordering::Acquire)
+    }
+    /// True when the oldest documents go as new ones come.
+    pub fn is_capped(&self) -> bool {
+        self.state.read().capped
+    }
+    /// Says that the collection is gone (or, when dropping failed, that it is not). Writers inside finish first.
+    pub(crate) fn set_dropped(&self, dropped: bool) -> Arc<Vec<Arc<Index>>> {
+        let mut state = self.state.write();
+        state.dropped = dropped;
+        self.gone.store(dropped, Ordering::Release);
+        state.indexes.clone()
     }
     pub(crate) fn add_counts(&self, docs: i64, bytes: i64) {
         self.docs.fetch_add(docs, Ordering::AcqRel);
@@ -177,8 +203,24 @@ impl Collection {
         Ok(state)
     }
 
+    /// For readers: an error once the collection is gone, when what is found missing may be the drop's doing.
+    ///
+    /// # Errors
+    /// 175 QueryPlanKilled.
+    ///
+    /// # Cost
+    /// One load.
+    pub fn check_alive(&self) -> Result<()> {
+        if self.is_dropped() { Err(self.gone()) } else { Ok(()) }
+    }
+
     pub(crate) fn gone(&self) -> model::MongoError {
-        model::MongoError::new(model::code::QUERY_PLAN_KILLED, format!("collection dropped or renamed: {}", self.ns))
+        model::MongoError::new(model::code::QUERY_PLAN_KILLED, format!("{GONE}: {}", self.ns))
+    }
+
+    /// True for the error of a collection that went away under an operation.
+    pub fn is_gone(e: &model::MongoError) -> bool {
+        e.code() == model::code::QUERY_PLAN_KILLED && e.message().starts_with(GONE)
     }
 
     /// The key under which a document with this `_id` is stored.
@@ -202,7 +244,7 @@ impl Collection {
     /// One engine read, no copy.
     ///
     /// # Errors
-    /// 1 when the record is damaged; engine failures.
+    /// 175 when the collection is gone; 1 when the record is damaged; engine failures.
     pub fn get_with(&self, id: &Value<'_>, f: &mut dyn FnMut(Doc<'_>)) -> Result<bool> {
         let mut key = Vec::with_capacity(24);
         self.record_key(id, &mut key);
@@ -215,7 +257,15 @@ impl Collection {
                 None => sound = false,
             })
             .map_err(error::storage)?;
-        if sound { Ok(found) } else { Err(error::corrupt(&format!("a record of {}", self.ns))) }
+        self.told(found, sound)
+    }
+
+    /// What a point read found. That there is none counts only while the collection is there.
+    fn told(&self, found: bool, sound: bool) -> Result<bool> {
+        if !sound {
+            return Err(error::corrupt(&format!("a record of {}", self.ns)));
+        }
+        if !found && self.is_dropped() { Err(self.gone()) } else { Ok(found) }
     }
 
     /// Shows the document under an encoded `_id` (see [`keys::encode`]) in place; false when there is none.
@@ -233,7 +283,7 @@ impl Collection {
                 None => sound = false,
             })
             .map_err(error::storage)?;
-        if sound { Ok(found) } else { Err(error::corrupt(&format!("a record of {}", self.ns))) }
+        self.told(found, sound)
     }
 
     /// Sizes.

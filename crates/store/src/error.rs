@@ -23,6 +23,11 @@ pub fn storage(e: StorageError) -> MongoError {
     MongoError::new(code, e.to_string())
 }
 
+/// An index entry longer than the engine takes. MongoDB has no such limit; this one is at megabytes.
+pub fn key_too_long(index: &str, bytes: usize, bytes_max: usize) -> MongoError {
+    MongoError::new(17_280, format!("the entry of index {index} has {bytes} bytes, at most {bytes_max} are allowed"))
+}
+
 /// A stored row that cannot be read.
 pub fn corrupt(what: &str) -> MongoError {
     MongoError::internal(format!("stored data is corrupt: {what}"))

@@ -7,6 +7,11 @@ use model::{Array, Collate, Doc, DocBuf, FieldPath, MongoError, Result, Value, c
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+/// Bytes of all keys one document may have in an index.
+const KEYS_BYTES_MAX: usize = 64 << 20;
+/// CannotBuildIndexKeys.
+const CANNOT_BUILD_INDEX_KEYS: i32 = 201;
+
 /// How a field's value becomes a component.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FieldKind {
@@ -177,7 +182,7 @@ impl Index {
     /// Fills `set` with the encoded keys of `doc`, sorted and distinct.
     ///
     /// # Errors
-    /// 171 when two fields are arrays at once.
+    /// 171 when two fields are arrays at once, 201 when the keys together are too large.
     pub fn keys_of(&self, doc: Doc<'_>, set: &mut KeySet) -> Result<()> {
         set.clear();
         if self.unkeyed {
@@ -225,6 +230,12 @@ impl Index {
                 }
             }
             set.end(start);
+            if set.bytes.len() > KEYS_BYTES_MAX {
+                return Err(MongoError::new(CANNOT_BUILD_INDEX_KEYS, format!(
+                    "index key generation exceeded the memory limit: the keys of one document in index {} have more than {KEYS_BYTES_MAX} bytes",
+                    self.name
+                )));
+            }
             return Ok(());
         };
         if self.fields.iter().any(|f| f.kind == FieldKind::Hashed) {
@@ -335,6 +346,10 @@ impl KeySet {
     /// The keys, ascending.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.ranges.iter().map(|r| &self.bytes[r.0 as usize..r.1 as usize])
+    }
+    /// Bytes of all keys.
+    pub fn byte_len(&self) -> usize {
+        self.bytes.len()
     }
     /// Number of keys.
     pub fn len(&self) -> usize {

@@ -1,11 +1,12 @@
 //! Building an index while the collection is in use: it is registered first, so that writers maintain it; then the
 //! documents that were there before are walked in small steps under their locks; then readers may use it.
 
+use crate::capped;
 use crate::collection::Collection;
 use crate::error;
 use crate::format::{meta, record};
 use crate::index::{Index, KeySet};
-use crate::insert::{duplicate_key, mark_multikey, put_entries, unique_entry};
+use crate::insert::{duplicate_key, fits, mark_multikey, put_entries, unique_entry};
 use crate::locks::{LockTable, StripeId};
 use model::{DocBuf, Result};
 use smallvec::SmallVec;
@@ -21,10 +22,18 @@ impl Collection {
     /// 11000 when documents share a unique key, 171 parallel arrays, 67 for a key that cannot be indexed; nothing of
     /// the index remains then.
     pub fn create_index(&self, spec: DocBuf) -> Result<()> {
+        self.create_index_while(spec, &|| Ok(()))
+    }
+
+    /// [`Collection::create_index`], asking `go_on` every few documents.
+    ///
+    /// # Errors
+    /// Those of [`Collection::create_index`] and of `go_on`; nothing of the index remains then.
+    pub fn create_index_while(&self, spec: DocBuf, go_on: &dyn Fn() -> Result<()>) -> Result<()> {
         let ident = self.shared.new_ident()?;
         let index = Arc::new(Index::open(ident, spec, false, 0, self.shared.hooks.as_ref())?);
         self.replace_indexes(|list| list.push(index.clone()))?;
-        match self.fill(&index) {
+        match self.fill(&index, go_on) {
             Ok(()) => {
                 index.set_ready();
                 self.replace_indexes(|_| {})
@@ -48,7 +57,7 @@ impl Collection {
 
     fn remove_index(&self, index: &Arc<Index>) -> Result<()> {
         self.replace_indexes(|list| list.retain(|i| i.ident() != index.ident()))?;
-        self.shared.drop_ident(Table::Idx, index.ident(), self.count().saturating_mul(2))
+        self.shared.drop_index_keys(index, self.count())
     }
 
     /// Replaces the specification of an index (collMod: hidden, expireAfterSeconds, ...).
@@ -78,8 +87,13 @@ impl Collection {
         if state.dropped {
             return Err(self.gone());
         }
+        let capped = capped::is_capped(options.doc());
+        if capped && !state.capped {
+            self.write_order()?;
+        }
         self.shared.write_row(&self.ns, &self.row(&options, &state.indexes))?;
         state.options = Arc::new(options);
+        state.capped = capped;
         Ok(())
     }
 
@@ -96,12 +110,13 @@ impl Collection {
         Ok(())
     }
 
-    fn fill(&self, index: &Index) -> Result<()> {
+    fn fill(&self, index: &Index, go_on: &dyn Fn() -> Result<()>) -> Result<()> {
         let engine = &self.shared.engine;
         let (mut lower, upper) = (self.key_bounds().0.to_vec(), self.key_bounds().1);
         let (mut rows, mut batch) = (RowBatch::new(), Batch::new());
         let (mut set, mut entry, mut value) = (KeySet::default(), Vec::new(), Vec::new());
         loop {
+            go_on()?;
             // The walk only names candidates; each is read again under its lock.
             let opts = CursorOpts { keys_only: true, fill_cache: false, ..CursorOpts::default() };
             let range = KeyRange { lower: &lower, upper: &upper };
@@ -141,6 +156,7 @@ impl Collection {
             }
             let Some((_, doc)) = record::read(value) else { return Err(error::corrupt("a record")) };
             index.keys_of(doc, set)?;
+            fits(index, set, key.len(), engine.caps().key_bytes_max)?;
             if index.is_unique() {
                 let mut wanted = stripes.clone();
                 for k in set.iter() {

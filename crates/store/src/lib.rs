@@ -7,6 +7,7 @@
 //!
 //! Way of a write: `Collection::{insert, modify}` -> `locks` -> `format::{keys, record}` -> `storage::Batch` -> engine.
 
+mod capped;
 pub mod catalog;
 pub mod collection;
 pub mod error;
@@ -18,6 +19,8 @@ mod insert;
 pub mod locks;
 mod modify;
 pub mod scan;
+mod series;
+mod session;
 mod store;
 mod validate;
 
@@ -27,7 +30,8 @@ pub use hooks::{Hooks, NoHooks, Predicate};
 pub use index::{FieldKind, Index, IndexField};
 pub use insert::Inserted;
 pub use modify::{Change, Modified};
-pub use scan::{IndexScan, KeyInterval, Row, Scan};
+pub use scan::{EachEntry, IndexScan, KeyInterval, Row, Scan};
+pub use session::{Begun, Effect, Keep, Noted, SessionId, SessionRecord};
 pub use store::{CollectionEntry, Store};
 pub use validate::Validation;
 

@@ -1,16 +1,22 @@
 //! Changing or deleting one stored document: lock, read the latest, decide, write, unlock, all in one place, so that a
 //! hot document costs one lock hold of a few microseconds per writer.
 
+use crate::capped;
 use crate::collection::{Collection, State};
 use crate::error;
 use crate::format::{meta, record};
 use crate::index::{Index, KeySet};
-use crate::insert::{duplicate_key, entry_key, mark_multikey, unique_entry};
+use crate::insert::{duplicate_key, entry_key, fits, mark_multikey, unique_entry};
 use crate::locks::{LockTable, StripeId};
+use crate::session::{Effect, Keep, Noted};
+use crate::store::Shared;
 use model::{Doc, Result};
 use smallvec::SmallVec;
 use std::cell::RefCell;
-use storage::{Batch, CommitPos, Durability, Table, WriteClass};
+use storage::{Batch, CommitPos, Durability, Table};
+
+/// What a change is taken to write before it is known; the rest is admitted with the thread's next write.
+const WRITE_BYTES: usize = 256;
 
 /// What to do with a document that was just read under its lock.
 pub enum Change {
@@ -56,12 +62,25 @@ impl Collection {
     /// # Errors
     /// What `decide` returns; 11000 DuplicateKey; 171 parallel arrays; 175 when the collection is gone; engine failures.
     pub fn modify(&self, record_key: &[u8], decide: &mut dyn FnMut(Doc<'_>) -> Result<Change>) -> Result<Modified> {
-        self.shared.engine.admit(record_key.len() + 256, WriteClass::Client);
+        self.modify_noted(record_key, decide, None)
+    }
+
+    /// As [`Collection::modify`]; a change is remembered in the session's record, in the same batch.
+    ///
+    /// # Errors
+    /// As [`Collection::modify`].
+    pub fn modify_noted(
+        &self,
+        record_key: &[u8],
+        decide: &mut dyn FnMut(Doc<'_>) -> Result<Change>,
+        noted: Option<&mut Noted<'_>>,
+    ) -> Result<Modified> {
+        self.shared.admit(record_key.len() + WRITE_BYTES);
         let state = self.enter()?;
         // A nested call on this thread (there is none today) would find the buffers taken; it gets its own.
         SCRATCH.with(|cell| match cell.try_borrow_mut() {
-            Ok(mut s) => self.modify_with(&state, &mut s, record_key, decide),
-            Err(_) => self.modify_with(&state, &mut Scratch::default(), record_key, decide),
+            Ok(mut s) => self.modify_with(&state, &mut s, record_key, decide, noted),
+            Err(_) => self.modify_with(&state, &mut Scratch::default(), record_key, decide, noted),
         })
     }
 
@@ -71,6 +90,7 @@ impl Collection {
         s: &mut Scratch,
         key: &[u8],
         decide: &mut dyn FnMut(Doc<'_>) -> Result<Change>,
+        noted: Option<&mut Noted<'_>>,
     ) -> Result<Modified> {
         let indexes = state.indexes.as_slice();
         let own: StripeId = LockTable::stripe(key);
@@ -99,6 +119,7 @@ impl Collection {
                 match new_doc {
                     Some(d) if !same_indexed_fields(index, old, d) => {
                         index.keys_of(d, keys)?;
+                        fits(index, keys, key.len(), self.shared.engine.caps().key_bytes_max)?;
                         if index.is_unique() {
                             for k in keys.iter() {
                                 unique_entry(index, k, &mut s.entry);
@@ -163,18 +184,41 @@ impl Collection {
                 }
                 None => {
                     s.batch.delete(Table::Doc, key);
+                    if state.capped {
+                        s.batch.delete(Table::Cap, &capped::order_key(self.ident, header.insert_seq));
+                    }
                     (-1, -(old.len_bytes() as i64))
                 }
             };
             if docs != 0 || bytes != 0 {
                 s.batch.add(Table::Meta, &meta::counter(self.ident), [docs, bytes]);
             }
-            let pos = self.shared.engine.apply(&s.batch, Durability::Buffered).map_err(error::storage)?;
+            let apply = |b: &Batch| self.shared.engine.apply(b, Durability::Buffered).map_err(error::storage);
+            let pos = match noted {
+                Some(to) => {
+                    let effect = changed(to.keep, old, new_doc);
+                    let statement = to.ids.first().map(|id| (*id, effect));
+                    to.record.write(&mut s.batch, statement.into_iter(), apply)?
+                }
+                None => apply(&s.batch)?,
+            };
             self.add_counts(docs, bytes);
             drop(held);
+            Shared::owe(s.batch.byte_len().saturating_sub(key.len() + WRITE_BYTES));
             s.batch.shrink(1 << 20);
             return Ok(if new_doc.is_some() { Modified::Replaced(pos) } else { Modified::Deleted(pos) });
         }
+    }
+}
+
+/// What is remembered of a change.
+fn changed(keep: Keep, old: Doc<'_>, new: Option<Doc<'_>>) -> Effect {
+    match (keep, new) {
+        (Keep::Fact | Keep::Id, Some(_)) => Effect::Updated,
+        (Keep::Fact | Keep::Id, None) => Effect::Deleted,
+        (Keep::Before, Some(_)) => Effect::UpdatedBefore(old.to_buf()),
+        (Keep::After, Some(d)) => Effect::UpdatedAfter(d.to_buf()),
+        (Keep::Before | Keep::After, None) => Effect::Removed(old.to_buf()),
     }
 }
 

@@ -1,10 +1,12 @@
 //! Walks: over the documents of a collection in natural or key order, and over intervals of an index with the documents
 //! behind the entries. A walk keeps only a position between calls (`pause`), so a parked cursor pins nothing.
 
+use crate::capped::OrderWalk;
 use crate::collection::Collection;
 use crate::error;
 use crate::format::{keys, record};
 use crate::index::Index;
+use crate::series::Series;
 use model::{Doc, Result};
 use rustc_hash::FxHashSet;
 use std::sync::Arc;
@@ -30,6 +32,9 @@ pub struct Row<'a> {
 /// Called for each row; false stops after it.
 pub type EachRow<'f> = dyn FnMut(Row<'_>) -> bool + 'f;
 
+/// Called for each entry with its components (and what follows them), and the encoded id; false stops after it.
+pub type EachEntry<'f> = dyn FnMut(&[u8], &[u8]) -> bool + 'f;
+
 /// A walk over all documents.
 pub struct Scan {
     coll: Arc<Collection>,
@@ -43,6 +48,10 @@ pub struct Scan {
     natural_at: usize,
     /// Natural order was asked for and not yet settled.
     unsettled: bool,
+    /// Natural order of a capped collection.
+    order: Option<OrderWalk>,
+    /// The end is not the end: what comes in later is shown by later calls.
+    tail: bool,
     done: bool,
 }
 
@@ -50,10 +59,20 @@ impl Collection {
     /// A walk in natural order (insertion order while the collection is small or its ids ascend, else key order).
     pub fn scan(self: &Arc<Self>, reverse: bool) -> Scan {
         let mut scan = self.scan_keys(None, None, reverse);
+        if self.is_capped() {
+            scan.order = Some(OrderWalk::new(reverse));
+            return scan;
+        }
         // A clustered collection is in the order of its ids by definition.
         let by_arrival = !self.in_order.load(Ordering::Relaxed) && self.count() <= NATURAL_SORT_DOCS;
+        let by_arrival = by_arrival || self.options().doc().contains("timeseries") && self.count() <= NATURAL_SORT_DOCS;
         scan.unsettled = by_arrival && !self.options().doc().contains("clusteredIndex");
         scan
+    }
+
+    /// A walk over a capped collection in insertion order that goes on, after its end, with what has come since.
+    pub fn tail(self: &Arc<Self>, reverse: bool) -> Scan {
+        Scan { tail: true, ..self.scan(reverse) }
     }
 
     /// A walk in key (`_id`) order between two encoded `_id` bounds (lower included, upper excluded).
@@ -73,6 +92,8 @@ impl Collection {
             natural: None,
             natural_at: 0,
             unsettled: false,
+            order: None,
+            tail: false,
             done: false,
         }
     }
@@ -95,6 +116,7 @@ impl Collection {
             seen: dedupe.then(FxHashSet::default),
             fetch: 4,
             rows: RowBatch::new(),
+            examined: 0,
         }
     }
 }
@@ -106,13 +128,23 @@ impl Scan {
     /// False when there are no more.
     ///
     /// # Errors
-    /// 175 when the collection is gone; 1 for a damaged record; engine failures.
+    /// 175 when the collection is gone; 136 when it is capped and the walk's place was deleted; 1 for a damaged record;
+    /// engine failures.
     pub fn visit(&mut self, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
         if self.done {
             return Ok(false);
         }
-        if self.coll.is_dropped() {
-            return Err(self.coll.gone());
+        self.coll.check_alive()?;
+        let walked = self.walk(max, f);
+        // A drop does not wait for readers: what they found missing or damaged, and an end they came to, may be its doing.
+        self.coll.check_alive().and(walked)
+    }
+
+    fn walk(&mut self, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
+        if let Some(order) = &mut self.order {
+            let more = order.visit(&self.coll, max, f)?;
+            self.done = !more && !self.tail;
+            return Ok(more);
         }
         if self.unsettled {
             self.settle()?;
@@ -147,12 +179,23 @@ impl Scan {
             return Err(error::corrupt(&format!("a record of {}", self.coll.ns)));
         }
         self.done = !more;
+        self.ended(more)
+    }
+
+    /// The end of a walk counts only while the collection is there: its documents go after it is marked.
+    fn ended(&self, more: bool) -> Result<bool> {
+        if !more && self.coll.is_dropped() {
+            return Err(self.coll.gone());
+        }
         Ok(more)
     }
 
     /// Lets go of the engine; the walk goes on later from its position, at the state of then.
     pub fn pause(&mut self) {
         self.cursor = None;
+        if let Some(order) = &mut self.order {
+            order.pause();
+        }
     }
 
     fn reopen(&mut self) -> Result<()> {
@@ -174,10 +217,14 @@ impl Scan {
     fn settle(&mut self) -> Result<()> {
         self.unsettled = false;
         let mut all: Vec<(u64, Vec<u8>)> = Vec::new();
+        let mut series = Series::of(self.coll.options().doc());
         self.reopen()?;
         if let Some(mut cursor) = self.cursor.take() {
             let each = &mut |key: &[u8], value: &[u8]| {
-                if let Some((h, _)) = record::read(value) {
+                if let Some((h, doc)) = record::read(value) {
+                    if let Some(s) = &mut series {
+                        s.add(h.insert_seq, doc);
+                    }
                     all.push((h.insert_seq, key.to_vec()));
                 }
                 true
@@ -185,6 +232,10 @@ impl Scan {
             while cursor.visit(1024, each).map_err(error::storage)? {}
         }
         all.sort_unstable();
+        if let Some(s) = series {
+            let place = s.places();
+            all.sort_by_key(|(seq, _)| place.get(seq).copied());
+        }
         if self.reverse {
             all.reverse();
         }
@@ -211,24 +262,24 @@ impl Scan {
             }
         }
         self.done = self.natural_at >= list.len();
-        Ok(!self.done)
+        self.ended(!self.done)
     }
 }
 
 /// Values fetched for a list of keys, in one buffer.
 #[derive(Default)]
-struct Rows {
+pub(crate) struct Rows {
     bytes: Vec<u8>,
     ends: Vec<Option<(usize, usize)>>,
 }
 
 impl Rows {
-    fn iter(&self) -> impl Iterator<Item = Option<&[u8]>> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Option<&[u8]>> {
         self.ends.iter().map(|e| e.and_then(|(a, b)| self.bytes.get(a..b)))
     }
 }
 
-fn fetch(from: &(impl Read + ?Sized), keys: &[&[u8]], rows: &mut Rows) -> Result<()> {
+pub(crate) fn fetch(from: &(impl Read + ?Sized), keys: &[&[u8]], rows: &mut Rows) -> Result<()> {
     rows.bytes.clear();
     rows.ends.clear();
     from.multi_get(Table::Doc, keys, &mut |_, value| {
@@ -265,6 +316,7 @@ pub struct IndexScan {
     seen: Option<FxHashSet<Vec<u8>>>,
     fetch: usize,
     rows: RowBatch,
+    examined: u64,
 }
 
 impl IndexScan {
@@ -276,13 +328,16 @@ impl IndexScan {
     /// # Errors
     /// As [`Scan::visit`].
     pub fn visit(&mut self, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
+        let walked = self.walk(max, f);
+        self.coll.check_alive().and(walked)
+    }
+
+    fn walk(&mut self, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
         let mut shown = 0;
         while shown < max {
-            if self.coll.is_dropped() {
-                return Err(self.coll.gone());
-            }
+            self.coll.check_alive()?;
             if self.at >= self.intervals.len() {
-                return Ok(false);
+                return self.ended();
             }
             if self.open.is_none() {
                 self.open()?;
@@ -302,6 +357,7 @@ impl IndexScan {
             let mut docs = Rows::default();
             fetch(snapshot.as_ref(), &wanted, &mut docs)?;
             for ((key, value), (entry, _)) in wanted.iter().zip(docs.iter()).zip(self.rows.iter()) {
+                self.examined += 1;
                 let last = self.last.get_or_insert_default();
                 last.clear();
                 last.extend_from_slice(entry);
@@ -325,12 +381,97 @@ impl IndexScan {
                 self.at += 1;
             }
         }
+        if self.at < self.intervals.len() { Ok(true) } else { self.ended() }
+    }
+
+    /// See [`Scan::ended`].
+    fn ended(&self) -> Result<bool> {
+        if self.coll.is_dropped() { Err(self.coll.gone()) } else { Ok(false) }
+    }
+
+    /// Shows up to `max` entries in index order without reading documents, one for each document.
+    ///
+    /// # Output
+    /// False when there are no more.
+    ///
+    /// # Errors
+    /// As [`Scan::visit`].
+    pub fn visit_entries(&mut self, max: usize, f: &mut EachEntry<'_>) -> Result<bool> {
+        let mut shown = 0;
+        while shown < max {
+            if self.coll.is_dropped() {
+                return Err(self.coll.gone());
+            }
+            if self.at >= self.intervals.len() {
+                return Ok(false);
+            }
+            if self.open.is_none() {
+                self.open()?;
+            }
+            let Some((_, cursor)) = self.open.as_mut() else { return Ok(false) };
+            let unique = self.index.is_unique();
+            let (mut stopped, mut damaged) = (false, false);
+            let (last, seen, examined) = (&mut self.last, &mut self.seen, &mut self.examined);
+            let more = cursor
+                .visit(max - shown, &mut |entry, value| {
+                    *examined += 1;
+                    let last = last.get_or_insert_default();
+                    last.clear();
+                    last.extend_from_slice(entry);
+                    let Some(id) = (if unique { Some(value) } else { keys::id_of_tail(entry) }) else {
+                        damaged = true;
+                        return false;
+                    };
+                    if seen.as_mut().is_some_and(|s| !s.insert(id.to_vec())) {
+                        return true;
+                    }
+                    shown += 1;
+                    stopped = !f(entry.get(4..).unwrap_or(&[]), id);
+                    !stopped
+                })
+                .map_err(error::storage)?;
+            if damaged {
+                return Err(error::corrupt(&format!("an entry of index {}", self.index.name())));
+            }
+            if stopped {
+                return Ok(true);
+            }
+            if !more {
+                self.open = None;
+                self.last = None;
+                self.at += 1;
+            }
+        }
         Ok(self.at < self.intervals.len())
+    }
+
+    /// Goes on behind every entry of the current interval that begins with these components.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub fn skip_beyond(&mut self, components: &[u8]) -> Result<()> {
+        let Some(interval) = self.intervals.get_mut(self.at) else { return Ok(()) };
+        self.last = None;
+        self.open = None;
+        if self.reverse {
+            interval.upper = [components, &[keys::BEFORE]].concat();
+        } else {
+            interval.lower = [components, &[keys::AFTER]].concat();
+        }
+        if interval.lower >= interval.upper {
+            self.at += 1;
+        }
+        Ok(())
     }
 
     /// Lets go of the engine; see [`Scan::pause`].
     pub fn pause(&mut self) {
         self.open = None;
+    }
+
+    /// Entries looked at so far.
+    pub fn keys_examined(&self) -> u64 {
+        self.examined
     }
 
     /// The index walked.

@@ -6,14 +6,16 @@ use crate::collection::Collection;
 use crate::error;
 use crate::format::{LAYOUT_VERSION, meta};
 use crate::hooks::Hooks;
+use crate::index::Index;
 use crate::index_build;
 use crate::locks::LockTable;
 use model::{DocBuf, MongoError, Namespace, Result, code};
 use parking_lot::{Mutex, RwLock};
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use storage::{Batch, CommitPos, CursorOpts, Durability, Engine, IdentSet, KeyRange, Table};
+use storage::{Batch, CommitPos, CursorOpts, Durability, Engine, IdentSet, KeyRange, Table, WriteClass};
 
 /// Open collections kept for reuse.
 const HANDLES_MAX: usize = 10_000;
@@ -21,6 +23,10 @@ const HANDLES_MAX: usize = 10_000;
 const IDENT_BLOCK: u32 = 1024;
 /// Fewer keys than this are deleted one by one when a collection or index is dropped: leaves no debt.
 const SMALL_DROP_KEYS: u64 = 1000;
+
+thread_local! {
+    static OWED: Cell<usize> = const { Cell::new(0) };
+}
 
 /// What all collections share.
 pub(crate) struct Shared {
@@ -30,6 +36,9 @@ pub(crate) struct Shared {
     versions: AtomicU64,
     idents: Mutex<Idents>,
     dropped: Mutex<Vec<(Table, u32)>>,
+    /// Next sequence number of collections that were open and are not: a number is given once even when the document
+    /// that had it was the last one and is gone.
+    pub(crate) evicted: Mutex<HashMap<u32, u64>>,
 }
 
 struct Idents {
@@ -83,6 +92,28 @@ impl Shared {
         self.engine.apply(&batch, Durability::Buffered).map_err(error::storage)
     }
 
+    /// Waits until the engine wants another `bytes`, and what writes of this thread turned out to be larger than said.
+    pub(crate) fn admit(&self, bytes: usize) {
+        self.engine.admit(bytes + OWED.take(), WriteClass::Client);
+    }
+
+    /// The handle of a collection goes while the collection stays.
+    fn remember_sequence(&self, c: &Collection) {
+        self.evicted.lock().insert(c.ident, c.order.lock().next_seq);
+    }
+
+    /// A write was larger by this than what was admitted for it: nobody can wait under locks, so the thread's next write
+    /// does.
+    pub(crate) fn owe(bytes: usize) {
+        OWED.set(OWED.get().saturating_add(bytes));
+    }
+
+    /// Gets rid of the entries of an index over so many documents.
+    pub(crate) fn drop_index_keys(&self, index: &Index, docs: u64) -> Result<()> {
+        // A multikey index may have many more entries than documents.
+        self.drop_ident(Table::Idx, index.ident(), if index.is_multikey() { u64::MAX } else { docs })
+    }
+
     /// Gets rid of the keys of an ident that no catalog row names any more.
     pub(crate) fn drop_ident(&self, table: Table, ident: u32, keys_about: u64) -> Result<()> {
         let (lower, upper) = (ident.to_be_bytes(), (ident + 1).to_be_bytes());
@@ -103,10 +134,12 @@ impl Shared {
             self.engine.apply(&batch, Durability::Buffered).map_err(error::storage)?;
             return Ok(());
         }
-        batch.put(Table::Meta, &meta::dropped(ident), &[table.index() as u8]);
-        self.engine.apply(&batch, Durability::Buffered).map_err(error::storage)?;
         let mut dropped = self.dropped.lock();
         dropped.push((table, ident));
+        // A capped collection lies in two tables under one ident.
+        let tables: Vec<u8> = dropped.iter().filter(|(_, i)| *i == ident).map(|(t, _)| t.index() as u8).collect();
+        batch.put(Table::Meta, &meta::dropped(ident), &tables);
+        self.engine.apply(&batch, Durability::Buffered).map_err(error::storage)?;
         let set: IdentSet = dropped.iter().filter(|(t, _)| *t == table).map(|(_, i)| *i).collect();
         self.engine.set_dropped(table, Arc::new(set));
         drop(dropped);
@@ -145,6 +178,7 @@ impl Store {
             versions: AtomicU64::new(0),
             idents: Mutex::new(Idents { next: mark, mark }),
             dropped: Mutex::new(Vec::new()),
+            evicted: Mutex::new(HashMap::new()),
             engine,
         };
         shared.reload_dropped()?;
@@ -179,6 +213,12 @@ impl Store {
         self.open_locked(ns)
     }
 
+    /// Waits until no change of the catalog is under way. A handle found while its collection is being replaced is good
+    /// for nothing; after this the name leads to the new one.
+    pub fn wait_for_catalog(&self) {
+        drop(self.ddl.lock());
+    }
+
     fn open_locked(&self, ns: &Namespace) -> Result<Option<Arc<Collection>>> {
         if let Some(c) = self.handles.read().get(ns) {
             return Ok(Some(c.clone()));
@@ -203,6 +243,9 @@ impl Store {
             let mut budget = HANDLES_MAX / 10;
             handles.retain(|_, h| {
                 let drop_it = budget > 0 && Arc::strong_count(h) == 1;
+                if drop_it {
+                    self.shared.remember_sequence(h);
+                }
                 budget -= usize::from(drop_it);
                 !drop_it
             });
@@ -250,25 +293,25 @@ impl Store {
 
     fn drop_open(&self, c: &Arc<Collection>, batch: &mut Batch) -> Result<()> {
         // Writers inside finish first, later ones are told it is gone.
-        let mut state = c.state.write();
-        state.dropped = true;
-        let indexes = state.indexes.clone();
-        drop(state);
+        let indexes = c.set_dropped(true);
         batch.delete(Table::Meta, &meta::catalog(c.ns().db(), c.ns().coll()));
         batch.delete(Table::Meta, &meta::counter(c.ident));
         batch.delete(Table::Meta, &meta::unordered(c.ident));
         if let Err(e) = self.shared.engine.apply(batch, Durability::Buffered) {
             // Nothing was dropped, so the handle stays good.
-            c.state.write().dropped = false;
+            c.set_dropped(false);
             return Err(error::storage(e));
         }
         self.handles.write().remove(c.ns());
+        self.shared.evicted.lock().remove(&c.ident);
         if c.is_view() {
             return Ok(());
         }
         for i in indexes.iter() {
-            // A multikey index may have many more entries than documents.
-            self.shared.drop_ident(Table::Idx, i.ident(), if i.is_multikey() { u64::MAX } else { c.count() })?;
+            self.shared.drop_index_keys(i, c.count())?;
+        }
+        if c.is_capped() {
+            self.shared.drop_ident(Table::Cap, c.ident, c.count())?;
         }
         self.shared.drop_ident(Table::Doc, c.ident, c.count())
     }
@@ -286,11 +329,10 @@ impl Store {
         if target.is_some() && !drop_target {
             return Err(MongoError::new(code::NAMESPACE_EXISTS, "target namespace exists"));
         }
-        let mut state = c.state.write();
-        state.dropped = true;
-        let row = c.row(&state.options, &state.indexes);
-        drop(state);
+        let indexes = c.set_dropped(true);
+        let row = c.row(&c.options(), &indexes);
         self.handles.write().remove(from);
+        self.shared.remember_sequence(&c);
         let mut batch = Batch::new();
         batch.delete(Table::Meta, &meta::catalog(from.db(), from.coll()));
         match target {
@@ -298,17 +340,17 @@ impl Store {
                 let mut gone = Batch::new();
                 batch.put(Table::Meta, &meta::catalog(to.db(), to.coll()), row.encode().as_bytes());
                 // The row of the target is replaced, not deleted; only its data has to go.
-                let mut state = t.state.write();
-                state.dropped = true;
-                let indexes = state.indexes.clone();
-                drop(state);
+                let indexes = t.set_dropped(true);
                 gone.delete(Table::Meta, &meta::counter(t.ident));
                 gone.delete(Table::Meta, &meta::unordered(t.ident));
                 batch.append(&gone);
                 self.shared.engine.apply(&batch, Durability::Buffered).map_err(error::storage)?;
                 self.handles.write().remove(to);
                 for i in indexes.iter() {
-                    self.shared.drop_ident(Table::Idx, i.ident(), u64::MAX)?;
+                    self.shared.drop_index_keys(i, t.count())?;
+                }
+                if t.is_capped() {
+                    self.shared.drop_ident(Table::Cap, t.ident, t.count())?;
                 }
                 if !t.is_view() {
                     self.shared.drop_ident(Table::Doc, t.ident, t.count())?;
@@ -426,27 +468,30 @@ impl Shared {
         while cursor
             .visit(1024, &mut |key, value| {
                 let ident = key.get(1..5).and_then(|k| k.first_chunk::<4>()).map(|k| u32::from_be_bytes(*k));
-                let table = value.first().and_then(|t| Table::from_number(*t));
-                records.extend(table.zip(ident));
+                if let Some(ident) = ident {
+                    records.push((ident, value.iter().filter_map(|t| Table::from_number(*t)).collect::<Vec<_>>()));
+                }
                 true
             })
             .map_err(error::storage)?
         {}
         let mut forget = Batch::new();
         let opts = CursorOpts { keys_only: true, limit_hint: 1, ..CursorOpts::default() };
-        for (table, ident) in records {
+        for (ident, tables) in records {
             let (lower, upper) = (ident.to_be_bytes(), (ident + 1).to_be_bytes());
             let range = KeyRange { lower: &lower, upper: &upper };
             let mut any = false;
-            let mut cursor = self.engine.cursor(table, range, opts).map_err(error::storage)?;
-            cursor
-                .visit(1, &mut |_, _| {
-                    any = true;
-                    false
-                })
-                .map_err(error::storage)?;
+            for table in &tables {
+                let mut cursor = self.engine.cursor(*table, range, opts).map_err(error::storage)?;
+                cursor
+                    .visit(1, &mut |_, _| {
+                        any = true;
+                        false
+                    })
+                    .map_err(error::storage)?;
+            }
             if any {
-                self.dropped.lock().push((table, ident));
+                self.dropped.lock().extend(tables.into_iter().map(|t| (t, ident)));
             } else {
                 forget.delete(Table::Meta, &meta::dropped(ident));
             }
@@ -454,7 +499,7 @@ impl Shared {
         if !forget.is_empty() {
             self.engine.apply(&forget, Durability::Buffered).map_err(error::storage)?;
         }
-        for table in [Table::Doc, Table::Idx] {
+        for table in [Table::Doc, Table::Idx, Table::Cap] {
             let dropped = self.dropped.lock();
             let set: IdentSet = dropped.iter().filter(|(t, _)| *t == table).map(|(_, i)| *i).collect();
             self.engine.set_dropped(table, Arc::new(set));

@@ -27,6 +27,14 @@ impl Collection {
     /// # Errors
     /// Engine failures; findings are in the result.
     pub fn validate(&self) -> Result<Validation> {
+        self.validate_while(&|| Ok(()))
+    }
+
+    /// [`Collection::validate`], asking `go_on` now and then.
+    ///
+    /// # Errors
+    /// Those of `go_on` and engine failures.
+    pub fn validate_while(&self, go_on: &dyn Fn() -> Result<()>) -> Result<Validation> {
         let state = self.state.write();
         if state.dropped {
             return Err(self.gone());
@@ -40,6 +48,7 @@ impl Collection {
         let opts = CursorOpts { fill_cache: false, ..CursorOpts::default() };
         let (mut set, mut entry, mut id_key) = (KeySet::default(), Vec::new(), Vec::new());
         loop {
+            go_on()?;
             let range = KeyRange { lower: &after, upper: &upper };
             let mut cursor = engine.cursor(Table::Doc, range, opts).map_err(error::storage)?;
             let more = cursor.next_batch(&mut rows, 1024, 4 << 20).map_err(error::storage)?;
@@ -47,7 +56,7 @@ impl Collection {
                 after.clear();
                 after.extend_from_slice(key);
                 after.push(0);
-                let Some((_, doc)) = record::read(value) else {
+                let Some((header, doc)) = record::read(value) else {
                     v.errors.push(format!("record {key:02x?} is damaged"));
                     continue;
                 };
@@ -55,6 +64,9 @@ impl Collection {
                 v.bytes += doc.len_bytes() as u64;
                 if let Err(e) = model::validate(doc.as_bytes()) {
                     v.errors.push(format!("document at {key:02x?}: {e}"));
+                }
+                if state.capped && !self.has_place(key, header.insert_seq)? {
+                    v.errors.push(format!("the order of a capped collection lacks _id {:?}", doc.field("_id")));
                 }
                 self.record_key(&doc.field("_id"), &mut id_key);
                 if id_key != key {

@@ -3,6 +3,8 @@
 //! An engine stores bytes in key order. Rows, tables and secondary indexes over it are [`crate::kv`]'s business.
 //! Must not know: rows, workloads, any engine.
 
+pub mod contract;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -85,7 +87,11 @@ impl EngineOptions {
                         "none" => Durability::None,
                         "lazy" => Durability::Lazy,
                         "sync" => Durability::Sync,
-                        _ => return Err(format!("durability is '{value}'; allowed is none, lazy or sync")),
+                        _ => {
+                            return Err(format!(
+                                "durability is '{value}'; allowed is none, lazy or sync"
+                            ));
+                        }
                     }
                 }
                 _ => out.parameters.push((name.to_owned(), value.to_owned())),
@@ -96,7 +102,10 @@ impl EngineOptions {
 
     /// The value of a parameter of the engine's own, removed from the list.
     pub fn take(&mut self, name: &str) -> Option<String> {
-        let at = self.parameters.iter().position(|(known, _)| known == name)?;
+        let at = self
+            .parameters
+            .iter()
+            .position(|(known, _)| known == name)?;
         Some(self.parameters.remove(at).1)
     }
 
@@ -127,7 +136,11 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
         "K" | "KB" | "KIB" => 1 << 10,
         "M" | "MB" | "MIB" => 1 << 20,
         "G" | "GB" | "GIB" => 1 << 30,
-        _ => return Err(format!("'{text}' has the unknown unit '{unit}'; allowed is K, M or G")),
+        _ => {
+            return Err(format!(
+                "'{text}' has the unknown unit '{unit}'; allowed is K, M or G"
+            ));
+        }
     };
     digits
         .parse::<u64>()
@@ -198,15 +211,33 @@ mod tests {
 
     #[test]
     fn addresses_of_engines() {
-        let mut options = EngineOptions::parse("/data/x?cache=2M&style=universal&durability=none").unwrap();
+        let mut options =
+            EngineOptions::parse("/data/x?cache=2M&style=universal&durability=none").unwrap();
         assert_eq!(
-            (options.path.to_str(), options.cache_bytes, options.durability),
+            (
+                options.path.to_str(),
+                options.cache_bytes,
+                options.durability
+            ),
             (Some("/data/x"), 2 << 20, Durability::None)
         );
-        assert!(options.nothing_left("").unwrap_err().to_string().contains("'style'"));
+        assert!(
+            options
+                .nothing_left("")
+                .unwrap_err()
+                .to_string()
+                .contains("'style'")
+        );
         assert_eq!(options.take("style").as_deref(), Some("universal"));
         assert!(options.nothing_left("").is_ok());
-        for wrong in ["", "?cache=1", "x?cache=1X", "x?cache", "x?durability=much", "x?cache=99999999999G"] {
+        for wrong in [
+            "",
+            "?cache=1",
+            "x?cache=1X",
+            "x?cache",
+            "x?durability=much",
+            "x?cache=99999999999G",
+        ] {
             assert!(EngineOptions::parse(wrong).is_err(), "{wrong}");
         }
     }

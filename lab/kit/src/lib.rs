@@ -14,6 +14,7 @@ pub mod kv;
 pub mod pacing;
 pub mod recorder;
 pub mod report;
+pub mod rest;
 pub mod result;
 pub mod row;
 pub mod seed;

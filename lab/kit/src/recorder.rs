@@ -12,7 +12,8 @@ use metrics::{Interval, LatencyHistogram, ProcessUse};
 use crate::folder::{FolderError, RunFolder};
 use crate::result::{
     BUCKET_BOUNDS_US, CostSummary, DeviceSummary, FinishSummary, HostSummary, LatencySummary,
-    PERCENTILES, PERCENTILES_FAR, RateSummary, RoleResult, Sizes, Stalls, StepMore, StepResult, Stretch,
+    PERCENTILES, PERCENTILES_FAR, RateSummary, RoleResult, Sizes, Stalls, StepMore, StepResult,
+    Stretch,
 };
 use crate::series::Series;
 use crate::workload::Part;
@@ -203,7 +204,7 @@ impl StepRecorder {
         });
         RoleResult {
             unit: facts.part.unit().to_owned(),
-            part: facts.name,
+            part: facts.name.rsplit(':').next().unwrap_or_default().to_owned(),
             clients: facts.clients,
             batch: facts.batch,
             ops: total.ops,
@@ -223,8 +224,14 @@ pub fn amplification(step: &mut StepResult, user_bytes: u64) {
     let bytes = user_bytes as f64;
     let written = |kb_per_op: Option<f64>| ratio(kb_per_op? * step.ops as f64 * 1_024.0, bytes);
     step.more.user_bytes = user_bytes;
-    step.more.write_amplification = step.server.as_ref().and_then(|server| written(server.write_kb_per_op));
-    step.more.device_write_amplification = step.device.as_ref().and_then(|device| written(device.write_kb_per_op));
+    step.more.write_amplification = step
+        .server
+        .as_ref()
+        .and_then(|server| written(server.write_kb_per_op));
+    step.more.device_write_amplification = step
+        .device
+        .as_ref()
+        .and_then(|device| written(device.write_kb_per_op));
 }
 
 fn ratio(above: f64, below: f64) -> Option<f64> {

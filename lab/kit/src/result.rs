@@ -202,7 +202,7 @@ pub struct StepMore {
     pub rows_returned: u64,
     /// The same per second.
     pub rows_per_second: f64,
-    /// Bytes of documents that were written, without any overhead of the target; warm-up included.
+    /// Bytes of documents that were written in the measured time, without any overhead of the target.
     pub user_bytes: u64,
     /// Bytes that the server sent towards storage, by those.
     pub write_amplification: Option<f64>,

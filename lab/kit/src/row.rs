@@ -280,7 +280,11 @@ fn hashed_key(number: u64) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_z";
     let mut state = mix(number);
     // The sum of eight bytes is close enough to a normal distribution.
-    let sum: u64 = state.to_le_bytes().iter().map(|byte| u64::from(*byte)).sum();
+    let sum: u64 = state
+        .to_le_bytes()
+        .iter()
+        .map(|byte| u64::from(*byte))
+        .sum();
     let length = (32 + (sum as i64 - 1_020) / 104).clamp(26, 38) as usize;
     let tail = format!("_{number:x}");
     let mut out = String::with_capacity(length + tail.len());
@@ -358,7 +362,10 @@ mod tests {
             .collect();
         let mean = lengths.iter().sum::<usize>() as f64 / lengths.len() as f64;
         assert!((31.5..32.5).contains(&mean), "{mean}");
-        assert_eq!(DocumentKind::Numbered.key(42).to_string(), "0000000000000042");
+        assert_eq!(
+            DocumentKind::Numbered.key(42).to_string(),
+            "0000000000000042"
+        );
     }
 
     #[test]

@@ -189,7 +189,7 @@ impl Outcome {
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum TargetError {
     /// The address is not one.
-    #[error("--target '{given}' is not usable: {reason}")]
+    #[error("--target '{given}' is not a usable address: {reason}")]
     Address {
         /// As given, password removed.
         given: String,
@@ -260,6 +260,9 @@ pub trait Target: Send + Sync + 'static {
     /// # Errors
     /// Data of others is in the way, or the target refuses.
     fn prepare(&self) -> impl Future<Output = Result<(), TargetError>> + Send;
+
+    /// Takes up the secondary indexes of an interrupted run.
+    fn attach(&self, indexes: &[Index]);
 
     /// Makes secondary indexes on every table.
     ///

@@ -8,7 +8,8 @@ use crate::cursors::{BatchLimit, CursorInfo};
 use crate::read::{CollationArg, QueryCursor, StoreHost, environment};
 use crate::registry::{Command, OpClass, flag};
 use crate::request::Outcome;
-use model::{Namespace, Result};
+use crate::generic::{self, ReadLevel};
+use model::{Array, Namespace, Result, bail, code};
 use operators::expr::ParseCx;
 use query::pipeline::{ParseOptions, Pipeline, Rt, Target};
 use query::plan::Hint;
@@ -19,7 +20,7 @@ pub(crate) static COMMANDS: &[Command] = &[Command {
     ..super::command(
         "aggregate",
         "documents that go through a pipeline",
-        flag::API_V1 | flag::READ_CONCERN | flag::WRITE_CONCERN | flag::LONG,
+        flag::API_V1 | flag::READ_CONCERN | flag::WRITE_CONCERN | flag::LONG | flag::ENDS_WITH_CLIENT,
         AGGREGATE,
         run,
     )
@@ -28,15 +29,51 @@ pub(crate) static COMMANDS: &[Command] = &[Command {
 /// Documents of a first batch when the client names no number.
 const FIRST_BATCH_DOCUMENTS: i64 = 101;
 
+/// Checks the read concern against the stages, then against the server.
+///
+/// # Errors
+/// 72 InvalidOptions, 123 NotAReplicaSet.
+fn check_read_concern(cx: &Ctx<'_, '_>, pipeline: Array<'_>) -> Result<()> {
+    let level = cx.generic.read_concern.map_or(ReadLevel::Local, |c| c.level);
+    for (name, _) in pipeline.iter().filter_map(|s| s.as_doc()?.first()) {
+        let fits = match name {
+            "$currentOp" | "$listLocalSessions" | "$planCacheStats" | "$listClusterCatalog" => level == ReadLevel::Local,
+            "$out" | "$merge" => level != ReadLevel::Linearizable,
+            _ => true,
+        };
+        if !fits {
+            bail!(code::INVALID_OPTIONS, "Aggregation stage {name} does not support read concern level {level:?}");
+        }
+    }
+    generic::check_level(level, cx.service.config.replica_set.is_none())
+}
+
+/// `$geoNear` reads by its geospatial index and no other way.
+///
+/// # Errors
+/// 2 BadValue.
+fn check_hint(hint: Option<&Hint>, pipeline: Array<'_>) -> Result<()> {
+    let near = pipeline.get(0).and_then(|s| s.as_doc()).is_some_and(|d| d.contains("$geoNear"));
+    if near && matches!(hint, Some(Hint::Natural { .. })) {
+        bail!(code::BAD_VALUE, "$geoNear needs a geospatial index, a hint of $natural does not allow any");
+    }
+    Ok(())
+}
+
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let args = AggregateArgs::of(cx.value(), &cx.args, false, cx.generic.write_concern.is_some())?;
-    let (ns, options) = match args.coll {
+    if cx.generic.api_strict {
+        crate::api::check_pipeline(args.pipeline)?;
+    }
+    check_read_concern(cx, args.pipeline)?;
+    let (ns, mut options) = match args.coll {
         Some(coll) => {
             let ns = Namespace::new(cx.db, coll)?;
             (ns.to_string(), ParseOptions::collection(ns))
         }
         None => (format!("{}.$cmd.aggregate", cx.db), ParseOptions::database(cx.db)),
     };
+    options.optimize = cx.service.config.optimize_pipelines;
     let coll = match &options.target {
         Target::Collection(ns) => cx.service.store.collection(ns)?,
         Target::Database(_) => None,
@@ -48,23 +85,20 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let collation = CollationArg::of(args.collation, coll_options.as_ref().map(|o| o.doc()));
     let env = environment(cx, &collation)?;
     let pipeline = Pipeline::parse(&mut ParseCx::new(&env), args.pipeline, &options)?;
-    let host = StoreHost::new(
-        cx.service.arc()?,
-        collation.document().map(|d| d.to_buf()),
-        Hint::parse(args.hint.unwrap_or_default())?,
-    );
-    let allow_disk_use = args.allow_disk_use.unwrap_or(true);
+    let hint = Hint::parse(args.hint.unwrap_or_default())?;
+    check_hint(hint.as_ref(), args.pipeline)?;
+    let host = StoreHost::new(cx.service.arc()?, collation.document().map(|d| d.to_buf()), hint)
+        .bypassing_validation(args.bypass_validation);
+    let allow_disk_use = args.allow_disk_use.unwrap_or_else(|| cx.service.state.parameters.bool("allowDiskUseByDefault"));
     let rt = Rt { env: &env, host: &host, vars: None, allow_disk_use };
     if args.explain {
-        let stages = pipeline.explain(&rt)?;
-        super::explain::reply(cx, |w| {
-            w.put("explainVersion", "1").put("stages", stages.doc().as_array());
-        });
-        return Ok(Outcome::Reply);
+        let hint = Hint::parse(args.hint.unwrap_or_default())?;
+        return super::explain::aggregation(cx, &pipeline, hint, &rt, super::explain::Level::Planner);
     }
-    let docs = pipeline.open(&rt)?;
-    // A pipeline that writes runs to its end whatever the batch size.
+    // A pipeline that writes runs to its end whatever the batch size, and whether or not somebody waits for it.
     let writes = pipeline.writes();
+    cx.interrupt.ends_with_client(!writes);
+    let docs = pipeline.open(&rt)?;
     let batch = if writes { None } else { Some(args.batch_size.unwrap_or(FIRST_BATCH_DOCUMENTS)) };
     let cursor = QueryCursor::new(docs, env, host, allow_disk_use);
     let info = CursorInfo { ns, ..cx.cursor_info() };

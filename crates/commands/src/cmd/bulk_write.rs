@@ -1,19 +1,23 @@
 //! `bulkWrite`: inserts, updates and deletes on several collections; results come in a cursor.
 
-use super::modify::{one_delete, one_update};
+use super::modify::{How, before, one_delete, one_update, retried};
 use crate::crud::bulk::BULK_WRITE;
 use crate::crud::{BulkArgs, BulkOp};
 use crate::ctx::Ctx;
+use crate::ddl::timeseries::Series;
 use crate::cursors::{BatchLimit, CursorInfo};
 use crate::exec::write::{Done, collection};
 use crate::listing::Listing;
 use crate::read::{CollationArg, environment};
+use crate::interrupt::is_interruption;
 use crate::registry::{Command, OpClass, flag};
+use crate::service::Service;
 use crate::request::Outcome;
+use crate::retry::single;
 use crate::write::{self, FLAGS, Validator, with_id};
-use model::{Doc, DocBuf, MongoError, Namespace, Result};
+use model::{Doc, DocBuf, MongoError, Namespace, Result, bail};
 use operators::Env;
-use store::CommitPos;
+use store::{CommitPos, Effect, Keep};
 
 pub(crate) static COMMANDS: &[Command] =
     &[super::command("bulkWrite", "writes to several collections", FLAGS | flag::ADMIN, BULK_WRITE, run)];
@@ -36,8 +40,10 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let a = BulkArgs::of(&cx.args)?;
     let mut env = environment(cx, &CollationArg::Default(None))?;
     let (mut totals, mut results, mut pos) = (Totals::default(), Vec::new(), CommitPos::default());
+    let ids = cx.retry.as_mut().map(|r| r.ids(&cx.args, a.ops.len())).transpose()?.unwrap_or_default();
     for (i, op) in a.ops.iter().enumerate() {
-        match one(cx, &mut env, &a, op) {
+        cx.interrupt.check()?;
+        match one(cx, &mut env, &a, op, ids.get(i..=i).unwrap_or_default()) {
             Ok(done) => {
                 pos = pos.max(done.pos);
                 let result = count(op, &done, i, &mut totals);
@@ -45,6 +51,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                     results.push(result);
                 }
             }
+            Err(e) if is_interruption(&e) => return Err(e),
             Err(e) => {
                 totals.errors += 1;
                 results.push(failure(op, i, &e));
@@ -60,10 +67,11 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let w = &mut cx.reply;
     w.put("nErrors", t.errors).put("nInserted", t.inserted).put("nMatched", t.matched).put("nModified", t.modified);
     w.put("nUpserted", t.upserted).put("nDeleted", t.deleted);
+    let pos = pos.max(retried(cx));
     Ok(write::durability(cx, pos))
 }
 
-fn one(cx: &Ctx<'_, '_>, env: &mut Env, a: &BulkArgs<'_>, op: &BulkOp<'_>) -> Result<Done> {
+fn one(cx: &mut Ctx<'_, '_>, env: &mut Env, a: &BulkArgs<'_>, op: &BulkOp<'_>, id: &[i32]) -> Result<Done> {
     let at = match op {
         BulkOp::Insert(at, _) | BulkOp::Update(at, _) | BulkOp::Delete(at, _) | BulkOp::Refused(at, _) => *at,
     };
@@ -81,22 +89,37 @@ fn one(cx: &Ctx<'_, '_>, env: &mut Env, a: &BulkArgs<'_>, op: &BulkOp<'_>) -> Re
         BulkOp::Refused(..) => OpClass::Update,
     };
     cx.service.counters.add(class, 1);
+    let multi = matches!(op, BulkOp::Update(_, u) if u.multi) || matches!(op, BulkOp::Delete(_, d) if d.multi);
+    single(&cx.retry, multi, "multi=true")?;
+    match (before(&mut cx.retry, id), op) {
+        (Some(Effect::Deleted | Effect::Removed(_)), BulkOp::Update(..)) => {
+            bail!(40_638, "update retry request is not compatible with previous write in the transaction of type: delete")
+        }
+        (Some(effect), _) => return Ok(Done::before(effect)),
+        (None, _) => {}
+    }
+    let how = How { bypass: a.bypass_validation, keep: false, noted: cx.retry.as_mut().map(|r| r.note(id, Keep::Fact)) };
     match op {
-        BulkOp::Insert(_, d) => insert(cx, ns, *d, a.bypass_validation),
-        BulkOp::Update(_, u) => one_update(cx.service, env, ns, u, a.bypass_validation, false),
-        BulkOp::Delete(_, d) => one_delete(cx.service, env, ns, d, Doc::EMPTY, false),
+        BulkOp::Insert(_, d) => insert(cx.service, ns, *d, how),
+        BulkOp::Update(_, u) => one_update(cx.service, env, ns, u, how),
+        BulkOp::Delete(_, d) => one_delete(cx.service, env, ns, d, Doc::EMPTY, how),
         BulkOp::Refused(_, e) => Err(e.clone()),
     }
 }
 
-fn insert(cx: &Ctx<'_, '_>, ns: &Namespace, d: Doc<'_>, bypass: bool) -> Result<Done> {
-    let d = with_id(d, cx.now_ms())?;
-    let Some(coll) = collection(cx.service, ns, true)? else { return Ok(Done::default()) };
-    if let Some(v) = Validator::of(cx.service, &coll)?.filter(|_| !bypass) {
+fn insert(service: &Service, ns: &Namespace, d: Doc<'_>, how: How<'_>) -> Result<Done> {
+    let d = with_id(d, service.clock.now_ms())?;
+    let Some(coll) = collection(service, ns, true)? else { return Ok(Done::default()) };
+    let d = match Series::of(&coll) {
+        Some(s) => s.arrange(d.doc())?,
+        None => d,
+    };
+    if let Some(v) = Validator::of(service, &coll)?.filter(|_| !how.bypass) {
         v.check(d.doc())?;
     }
-    let done = coll.insert(&[d.doc()], true)?;
-    super::capped::enforce(&coll)?;
+    let mut noted = how.noted;
+    let done = coll.insert_noted(&[d.doc()], true, noted.as_mut())?;
+    super::capped::inserted(service, &coll)?;
     match done.errors.into_iter().next() {
         Some((_, e)) => Err(e),
         None => Ok(Done { matched: 1, pos: done.pos, ..Done::default() }),

@@ -6,9 +6,10 @@ use crate::ctx::Ctx;
 use crate::ddl::names;
 use crate::registry::{Command, flag};
 use crate::request::Outcome;
+use crate::service::Service;
 use model::{Doc, DocBuf, MongoError, Namespace, Result, bail, code};
 use std::sync::Arc;
-use store::{Change, Collection};
+use store::Collection;
 
 pub(crate) static COMMANDS: &[Command] = &[
     Command {
@@ -45,6 +46,9 @@ fn convert(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     if ns.coll().starts_with("system.buckets.") {
         bail!(code::ILLEGAL_OPERATION, "Cannot convert a time-series buckets collection to capped: {ns}");
     }
+    if names::is_views(cx.service, &ns)? {
+        bail!(code::BAD_VALUE, "Cannot convert a system collection to capped: {ns}");
+    }
     let c = names::not_view(cx, &ns)?;
     if names::is_timeseries(&c) {
         bail!(code::COMMAND_NOT_SUPPORTED_ON_VIEW, "Cannot convert a time-series collection to capped: {ns}");
@@ -52,63 +56,30 @@ fn convert(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     for index in c.indexes().iter() {
         c.drop_index(index.name())?;
     }
-    trim(&c, size, None)?;
     let mut new = options(size);
     let old = c.options();
     for name in ["validator", "validationLevel", "validationAction", "collation"] {
         new.put(name, old.doc().field(name));
     }
     c.set_options(new)?;
+    c.trim(u64::try_from(size).unwrap_or(u64::MAX), None)?;
     cx.service.forget(&ns, &MongoError::new(code::QUERY_PLAN_KILLED, format!("collection converted to capped: {ns}")));
     Ok(Outcome::Reply)
 }
 
-/// After an insert into a capped collection: the oldest documents go until the limits hold again.
+/// After an insert: readers at the end of a capped collection are told, and the oldest documents go until the limits hold
+/// again.
 ///
 /// # Errors
 /// Engine failures.
-pub(crate) fn enforce(c: &Arc<Collection>) -> Result<()> {
+pub(crate) fn inserted(service: &Service, c: &Collection) -> Result<()> {
+    if !c.is_capped() {
+        return Ok(());
+    }
+    service.tails.inserted(c.uuid());
     let options = c.options();
-    let d = options.doc();
-    if !d.field("capped").truthy() {
-        return Ok(());
-    }
-    let size = d.field("size").as_i64_exact().unwrap_or(i64::MAX);
-    let max = d.field("max").as_i64_exact().filter(|m| *m > 0);
-    trim(c, size, max)
-}
-
-/// Deletes the oldest documents until no more than `size` bytes and `max` documents are left.
-fn trim(c: &Arc<Collection>, size: i64, max: Option<i64>) -> Result<()> {
-    let held = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
-    let mut excess = held(c.size_bytes()).saturating_sub(size);
-    let mut surplus = max.map_or(0, |m| held(c.count()).saturating_sub(m));
-    // The newest document stays, however large.
-    let mut spare = held(c.count()) - 1;
-    if excess <= 0 && surplus <= 0 {
-        return Ok(());
-    }
-    let mut scan = c.scan(false);
-    while spare > 0 && (excess > 0 || surplus > 0) {
-        let mut victims: Vec<Vec<u8>> = Vec::new();
-        let more = scan.visit(1024, &mut |row| {
-            if spare <= 0 {
-                return false;
-            }
-            victims.push(row.key.to_vec());
-            excess -= i64::try_from(row.doc.len_bytes()).unwrap_or(i64::MAX);
-            surplus -= 1;
-            spare -= 1;
-            excess > 0 || surplus > 0
-        })?;
-        for key in &victims {
-            c.modify(key, &mut |_| Ok(Change::Delete))?;
-        }
-        if !more {
-            break;
-        }
-    }
-    Ok(())
+    let limit = |name: &str| options.doc().field(name).as_i64_exact().and_then(|n| u64::try_from(n).ok()).filter(|n| *n > 0);
+    c.trim(limit("size").unwrap_or(u64::MAX), limit("max"))
 }
 
 fn clone(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
@@ -140,15 +111,16 @@ fn clone(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         bail!(code::NAMESPACE_EXISTS, "cloneCollectionAsCapped failed - destination collection {to} already exists. source collection: {from}");
     }
     let target = cx.service.store.create_collection(&to, options(size), names::new_uuid())?;
-    copy(&source, &target, size)?;
+    copy(&source, &target, size, &|| cx.interrupt.check())?;
     Ok(Outcome::Reply)
 }
 
 /// Copies the newest documents that fit.
-fn copy(from: &Arc<Collection>, to: &Collection, size: i64) -> Result<()> {
+fn copy(from: &Arc<Collection>, to: &Collection, size: i64, go_on: &dyn Fn() -> Result<()>) -> Result<()> {
     let mut excess = i64::try_from(from.size_bytes()).unwrap_or(i64::MAX).saturating_sub(size);
     let mut scan = from.scan(false);
     loop {
+        go_on()?;
         let mut batch: Vec<DocBuf> = Vec::new();
         let more = scan.visit(256, &mut |row| {
             if excess > 0 {

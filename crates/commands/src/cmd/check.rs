@@ -59,7 +59,7 @@ fn validate(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     if c.is_view() {
         bail!(code::COMMAND_NOT_SUPPORTED_ON_VIEW, "Cannot validate a view");
     }
-    let v = c.validate()?;
+    let v = c.validate_while(&|| cx.interrupt.check())?;
     let ok = v.errors.is_empty();
     let options = c.options();
     let own_id = !options.doc().contains("clusteredIndex");
@@ -100,7 +100,7 @@ fn validate(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
@@ -125,19 +125,24 @@ fn db_hash(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             continue;
         }
         if let Some(c) = cx.service.store.collection(&Namespace::new(cx.db, &e.name)?)?.filter(|c| !c.is_view()) {
-            found.push((e.name, c));
+            let name = if names::is_timeseries(&c) { format!("system.buckets.{}", e.name) } else { e.name };
+            found.push((name, c));
         }
     }
-    let mut whole = Md5::new();
     let mut sums = Vec::new();
     for (name, c) in &found {
-        let sum = hash(c)?;
-        whole.update(sum.as_bytes());
-        sums.push((name, sum));
+        sums.push((name.as_str(), hash(c, &|| cx.interrupt.check())?, c.uuid()));
     }
+    let views = Namespace::new(cx.db, "system.views")?;
+    if chosen.as_ref().is_none_or(|l| l.contains(&"system.views")) && names::is_views(cx.service, &views)? {
+        sums.push(views_sum(cx)?);
+    }
+    sums.sort();
+    let mut whole = Md5::new();
+    sums.iter().for_each(|(_, sum, _)| whole.update(sum.as_bytes()));
     cx.reply.put("host", &cx.service.config.host);
     let mut out = cx.reply.doc("collections");
-    for (name, sum) in &sums {
+    for (name, sum, _) in &sums {
         out.put(name, sum);
     }
     drop(out);
@@ -147,8 +152,8 @@ fn db_hash(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     }
     drop(capped);
     let mut uuids = cx.reply.doc("uuids");
-    for (name, c) in &found {
-        uuids.put(name, Binary { subtype: 4, bytes: &c.uuid() });
+    for (name, _, uuid) in &sums {
+        uuids.put(name, Binary { subtype: 4, bytes: uuid });
     }
     drop(uuids);
     let millis = i32::try_from((cx.service.clock.monotonic_us() - start_us) / 1000).unwrap_or(i32::MAX);
@@ -156,14 +161,29 @@ fn db_hash(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
+/// Name, checksum and identity of `system.views`. Its identity is that of its content: nothing else is kept of it.
+fn views_sum(cx: &Ctx<'_, '_>) -> Result<(&'static str, String, [u8; 16])> {
+    let mut md5 = Md5::new();
+    for e in cx.service.store.list_collections(cx.db)? {
+        if names::is_view_row(&e.row) {
+            md5.update(e.name.as_bytes());
+            md5.update(e.row.options.doc().as_bytes());
+        }
+    }
+    let sum = md5.finalize();
+    Ok(("system.views", hex(&sum), sum.into()))
+}
+
 /// MD5 over the documents in order of `_id`.
-fn hash(c: &Arc<Collection>) -> Result<String> {
+fn hash(c: &Arc<Collection>, go_on: &dyn Fn() -> Result<()>) -> Result<String> {
     let mut md5 = Md5::new();
     let mut scan = c.scan_keys(None, None, false);
     while scan.visit(1024, &mut |row| {
         md5.update(row.doc.as_bytes());
         true
-    })? {}
+    })? {
+        go_on()?;
+    }
     Ok(hex(&md5.finalize()))
 }
 
@@ -189,7 +209,7 @@ fn api_errors(c: &Collection) -> Vec<String> {
 }
 
 fn validate_metadata(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    static TABLE: &[Arg] = &[arg("version", Kind::Str).required(), arg("strict", Kind::Bool), arg("deprecationErrors", Kind::Bool)];
+    static TABLE: &[Arg] = &[arg("version", Kind::Str).required(), arg("strict", Kind::Bool).strict_null(), arg("deprecationErrors", Kind::Bool).strict_null()];
     let api = check_doc("validateDBMetadata.apiParameters", TABLE, cx.args.doc("apiParameters").unwrap_or(Doc::EMPTY))?;
     let db = cx.args.str("db");
     if let Some(db) = db {

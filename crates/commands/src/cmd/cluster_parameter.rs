@@ -26,6 +26,7 @@ static PARAMETERS: &[Parameter] = &[
     Parameter { name: "changeStreamOptions", default: || doc! { "preAndPostImages": { "expireAfterSeconds": "off" } }, check: stream_options },
     Parameter { name: "changeStreams", default: || doc! { "expireAfterSeconds": 3600i64 }, check: streams },
     Parameter { name: "defaultMaxTimeMS", default: || doc! { "readOperations": 0i64 }, check: max_time },
+    Parameter { name: "fleDisableSubstringPreviewParameterLimits", default: || doc! { "enabled": false }, check: pause },
     Parameter { name: "pauseMigrationsDuringMultiUpdates", default: || doc! { "enabled": false }, check: pause },
 ];
 

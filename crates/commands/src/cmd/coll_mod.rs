@@ -49,6 +49,9 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     validation_words(&cx.args)?;
     let index = cx.args.doc("index").map(|d| check_doc("collMod.index", INDEX, d)).transpose()?;
     let images = pre_images(&cx.args)?;
+    if names::is_views(cx.service, &ns)? {
+        bail!(code::INVALID_OPTIONS, "collMod is not allowed on {ns}");
+    }
     let c = names::existing(cx, &ns)?;
     super::drop::check_uuid(cx, &ns, Some(c.uuid()))?;
     if c.is_view() {

@@ -11,11 +11,11 @@ use crate::request::Outcome;
 use model::{ArrayWriter, DocBuf, Result, Value};
 use operators::expr::ParseCx;
 use query::pipeline::{MatchFilter, ParseOptions, Pipeline, Rt};
-use query::plan::{Hint, Want, choose, each_match};
+use query::plan::{Hint, Want, choose, count_matches};
 
 pub(crate) static COMMANDS: &[Command] = &[Command {
     value: Kind::Collection,
-    ..super::command("count", "number of documents that match", flag::API_V1 | flag::READ_CONCERN, COUNT, run)
+    ..super::command("count", "number of documents that match", flag::API_V1 | flag::READ_CONCERN | flag::ENDS_WITH_CLIENT, COUNT, run)
 }];
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
@@ -25,7 +25,8 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     super::drop::check_uuid(cx, &ns, coll.as_ref().map(|c| c.uuid()))?;
     let options = coll.as_ref().map(|c| c.options());
     let collation = CollationArg::of(args.collation, options.as_ref().map(|o| o.doc()));
-    let env = environment(cx, &collation)?;
+    let mut env = environment(cx, &collation)?;
+    env.has_now = false;
     let filter = MatchFilter::parse(&mut ParseCx::new(&env), args.query)?;
     let hint = Hint::parse(args.hint.unwrap_or_default())?;
     let want_most = args.limit.map_or(u64::MAX, |n| n.saturating_add(args.skip));
@@ -51,10 +52,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                 collation: collation.document(),
             };
             let plan = choose(&c, &want, env.collate())?;
-            each_match(&c, &plan, Some(&filter), &env, &mut |_| {
-                found += 1;
-                Ok(found < want_most)
-            })?;
+            found = count_matches(&c, &plan, Some(&filter), &env, want_most)?;
         }
     }
     put(cx, found.min(want_most).saturating_sub(args.skip));
@@ -66,7 +64,8 @@ fn put(cx: &mut Ctx<'_, '_>, n: u64) {
     cx.reply.put("n", i32::try_from(n).map_or(Value::Int64(n), Value::Int32));
 }
 
-fn count_pipeline(args: &CountArgs<'_>) -> DocBuf {
+/// The same count as a pipeline, for views.
+pub(crate) fn count_pipeline(args: &CountArgs<'_>) -> DocBuf {
     let mut bytes = Vec::new();
     {
         let mut w = ArrayWriter::new(&mut bytes);

@@ -12,12 +12,12 @@ use model::path::PathPart;
 use model::{Collate, Doc, FieldPath, OwnedValue, Result, Value, bail, code};
 use operators::expr::ParseCx;
 use query::pipeline::{MatchFilter, ParseOptions, Pipeline, Rt, drain};
-use query::plan::{Hint, Want, choose, each_match};
+use query::plan::{DistinctWalk, Hint, Want, choose, distinct_plan, each_match};
 use rustc_hash::FxHashSet;
 
 pub(crate) static COMMANDS: &[Command] = &[Command {
     value: Kind::Collection,
-    ..super::command("distinct", "different values of a field", flag::API_V1 | flag::READ_CONCERN, DISTINCT, run)
+    ..super::command("distinct", "different values of a field", flag::READ_CONCERN | flag::ENDS_WITH_CLIENT, DISTINCT, run)
 }];
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
@@ -30,7 +30,8 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     super::drop::check_uuid(cx, &ns, coll.as_ref().map(|c| c.uuid()))?;
     let options = coll.as_ref().map(|c| c.options());
     let collation = CollationArg::of(args.collation, options.as_ref().map(|o| o.doc()));
-    let env = environment(cx, &collation)?;
+    let mut env = environment(cx, &collation)?;
+    env.has_now = false;
     let filter = MatchFilter::parse(&mut ParseCx::new(&env), args.query)?;
     let hint = Hint::parse(args.hint.unwrap_or_default())?;
     let path = FieldPath::new(args.key);
@@ -49,10 +50,20 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         Some(c) => {
             let want = Want { filter: Some(&filter), sort: None, hint: hint.as_ref(), collation: collation.document() };
             let plan = choose(&c, &want, env.collate())?;
-            each_match(&c, &plan, Some(&filter), &env, &mut |row| {
-                values.collect(Value::Document(row.doc), path.parts(), env.collate())?;
-                Ok(true)
-            })?;
+            let leaping = distinct_plan(&c, &want, &plan, args.key).and_then(|p| DistinctWalk::open(c.clone(), &p));
+            if let Some(mut walk) = leaping {
+                // A document without the field stands beside those with null: it has no value to give.
+                while walk.next(&env, &mut |doc| {
+                    let before = values.list.len();
+                    values.collect(Value::Document(doc), path.parts(), env.collate())?;
+                    Ok(values.list.len() > before)
+                })? {}
+            } else {
+                each_match(&c, &plan, Some(&filter), &env, &mut |row| {
+                    values.collect(Value::Document(row.doc), path.parts(), env.collate())?;
+                    Ok(true)
+                })?;
+            }
         }
     }
     values.list.sort_by(|a, b| model::compare_with(&a.get(), &b.get(), env.collate()));

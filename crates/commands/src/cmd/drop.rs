@@ -32,7 +32,7 @@ pub(crate) static COMMANDS: &[Command] = &[
             flag::ADMIN | WRITES,
             &[
                 arg("to", Kind::Str).required(),
-                arg("dropTarget", Kind::OneOf(&[Tag::BOOL, Tag::BINARY])),
+                arg("dropTarget", Kind::OneOf(&[Tag::BOOL, Tag::BINARY])).strict_null(),
                 arg("stayTemp", Kind::BoolLike),
                 arg("collectionUUID", Kind::OneOf(&[Tag::BINARY])),
             ],

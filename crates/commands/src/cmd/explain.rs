@@ -1,18 +1,23 @@
-//! `explain` of find, aggregate, count and distinct: the plan that would run, and with execution statistics what it does.
+//! `explain` of find, aggregate, count, distinct, update, delete and findAndModify: the plan that would run, and with execution
+//! statistics what it does. Nothing is changed by explaining.
 
 use crate::args::{Args, Kind, arg, missing_field, wrong_type};
 use crate::crud::read::{AGGREGATE, COUNT, DISTINCT, FIND};
-use crate::crud::{AggregateArgs, CountArgs, DistinctArgs, FindArgs};
+use crate::crud::write::FIND_AND_MODIFY;
+use crate::crud::{AggregateArgs, CountArgs, DeleteOp, DistinctArgs, FindAndModifyArgs, FindArgs, Mods, UpdateOp};
 use crate::ctx::Ctx;
+use crate::exec::write::Changer;
 use crate::read::{CollationArg, StoreHost, environment};
 use crate::registry::{Command, flag};
 use crate::request::Outcome;
 use model::{Doc, DocBuf, DocWriter, Namespace, Result, Tag, Value, bail, code};
 use operators::Env;
 use operators::expr::ParseCx;
+use query::explain::{self, Measured, Over, Shown, Source, Subject};
 use query::find::Find;
 use query::pipeline::{MatchFilter, ParseOptions, Pipeline, Rt};
-use query::plan::{Hint, each_match};
+use query::plan::{Hint, Plan, Want, alternatives, distinct_plan, each_match};
+use query::stages::sort_pattern::SortPattern;
 use std::sync::Arc;
 use store::Collection;
 
@@ -21,11 +26,24 @@ pub(crate) static COMMANDS: &[Command] = &[Command {
     ..super::command("explain", "how a command would run", flag::API_V1 | flag::READ_CONCERN, &[arg("verbosity", Kind::Str)], run)
 }];
 
+/// How much is told.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Level {
+    /// The plan.
+    Planner,
+    /// What it did.
+    Stats,
+    /// What each plan did.
+    All,
+}
+
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let verbosity = cx.args.str("verbosity").unwrap_or("allPlansExecution");
-    if !matches!(verbosity, "queryPlanner" | "executionStats" | "allPlansExecution") {
-        bail!(code::BAD_VALUE, "Enumeration value '{verbosity}' for field 'explain.verbosity' is not a valid value.");
-    }
+    let level = match cx.args.str("verbosity").unwrap_or("allPlansExecution") {
+        "queryPlanner" => Level::Planner,
+        "executionStats" => Level::Stats,
+        "allPlansExecution" => Level::All,
+        other => bail!(code::BAD_VALUE, "Enumeration value '{other}' for field 'explain.verbosity' is not a valid value."),
+    };
     let inner = cx.value().as_doc().unwrap_or(Doc::EMPTY);
     let Some((name, own)) = inner.first() else { bail!(code::COMMAND_NOT_FOUND, "Explain failed due to unknown command: ") };
     if let Some(db) = inner.field("$db").as_str()
@@ -33,11 +51,10 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     {
         bail!(code::INVALID_NAMESPACE, "Mismatched $db in explain command. Expected {} but got {db}", cx.db);
     }
-    let execute = verbosity != "queryPlanner";
     match name {
-        "find" | "count" | "distinct" => explain_find(cx, name, own, inner, execute),
-        "aggregate" => explain_aggregate(cx, own, inner),
-        "update" | "delete" | "findAndModify" | "findandmodify" => explain_write(cx, name, own, inner, execute),
+        "find" | "count" | "distinct" => explain_read(cx, name, own, inner, level),
+        "aggregate" => explain_aggregate(cx, own, inner, level),
+        "update" | "delete" | "findAndModify" | "findandmodify" => explain_write(cx, name, own, inner, level),
         _ => bail!(code::COMMAND_NOT_FOUND, "Explain failed due to unknown command: {name}"),
     }
 }
@@ -65,33 +82,121 @@ fn own_namespace(cx: &Ctx<'_, '_>, name: &str, own: Value<'_>) -> Result<Namespa
     }
 }
 
-fn explain_find<'a>(cx: &mut Ctx<'a, '_>, name: &'a str, own: Value<'a>, inner: Doc<'a>, execute: bool) -> Result<Outcome> {
+/// What is explained, and of which collection.
+struct Asked<'a> {
+    ns: Namespace,
+    coll: Option<Arc<Collection>>,
+    find: Find,
+    projection: Doc<'a>,
+}
+
+impl Asked<'_> {
+    fn plan(&self, rt: &Rt<'_>) -> Result<Option<Plan>> {
+        self.coll.as_ref().map(|c| self.find.plan(c, rt)).transpose()
+    }
+
+    fn measure(&self, plan: Option<&Plan>, rt: &Rt<'_>, cx: &Ctx<'_, '_>, most: u64, entries: bool) -> Result<Measured> {
+        let (Some(c), Some(plan)) = (&self.coll, plan) else { return Ok(Measured::default()) };
+        let start = cx.service.clock.monotonic_us();
+        let mut m = explain::measure(c, plan, Some(&self.find.filter), rt.env, most, entries)?;
+        m.ms = (cx.service.clock.monotonic_us() - start) / 1000;
+        Ok(m)
+    }
+
+    /// Matches after which nobody would look further.
+    fn most(&self, plan: Option<&Plan>) -> u64 {
+        let blocked = self.find.sort.is_some() && !plan.is_some_and(|p| p.sorted);
+        self.find.limit.filter(|_| !blocked).map_or(u64::MAX, |n| n.saturating_add(self.find.skip))
+    }
+
+    fn subject<'s>(&'s self, plan: Option<&'s Plan>, over: Over) -> Subject<'s> {
+        let clustered = self.coll.as_ref().is_some_and(|c| c.options().doc().contains("clusteredIndex"));
+        Subject { find: &self.find, projection: self.projection, plan, clustered, over }
+    }
+
+    fn want(&self) -> Want<'_> {
+        Want {
+            filter: Some(&self.find.filter),
+            sort: self.find.sort.as_ref(),
+            hint: self.find.hint.as_ref(),
+            collation: self.find.collation.as_ref().map(DocBuf::doc),
+        }
+    }
+
+    /// Plans that were looked at and not taken.
+    fn rejected(&self, plan: Option<&Plan>) -> Vec<Shown> {
+        let (Some(c), Some(plan)) = (&self.coll, plan) else { return Vec::new() };
+        let others = alternatives(c, &self.want(), plan);
+        others.iter().map(|p| explain::tree(&self.subject(Some(p), Over::Find), &Measured::default())).collect()
+    }
+
+    /// Answers with the plan alone.
+    fn reply(&self, cx: &mut Ctx<'_, '_>, plan: Option<&Plan>, over: Over, measured: Option<&Measured>, level: Level) {
+        let subject = self.subject(plan, over);
+        let rejected = self.rejected(plan);
+        let name = self.ns.to_string();
+        reply(cx, |w| {
+            w.put("explainVersion", "1");
+            explain::query_planner(&mut w.doc("queryPlanner"), &name, &subject, &rejected);
+            if let Some(m) = measured {
+                explain::put_stats(&mut w.doc("executionStats"), &explain::tree(&subject, m), m, level == Level::All);
+            }
+        });
+    }
+}
+
+fn explain_read<'a>(cx: &mut Ctx<'a, '_>, name: &'a str, own: Value<'a>, inner: Doc<'a>, level: Level) -> Result<Outcome> {
     let ns = own_namespace(cx, name, own)?;
     let coll = cx.service.store.collection(&ns)?;
     let options = coll.as_ref().map(|c| c.options());
-    let given = inner.field("collation").as_doc();
-    let collation = CollationArg::of(given, options.as_ref().map(|o| o.doc()));
+    let collation = CollationArg::of(inner.field("collation").as_doc(), options.as_ref().map(|o| o.doc()));
     let env = environment(cx, &collation)?;
     let in_force = collation.document().map(|d| d.to_buf());
-    let find = match name {
+    let host = StoreHost::new(cx.service.arc()?, in_force.clone(), None);
+    let rt = Rt::new(&env, &host);
+    let own = own.as_str().unwrap_or_default();
+    let (mut projection, mut key) = (Doc::EMPTY, None);
+    let (find, on_view) = match name {
         "find" => {
-            let args = arguments(cx, name, FIND, inner)?;
-            super::find::parse(&FindArgs::of(own.as_str().unwrap_or_default(), &args)?, &env, in_force.clone())?
+            let args = FindArgs::of(own, &arguments(cx, name, FIND, inner)?)?;
+            projection = args.projection;
+            (super::find::parse(&args, &env, in_force)?, super::find::as_pipeline(&args))
         }
         "count" => {
-            let args = arguments(cx, name, COUNT, inner)?;
-            let a = CountArgs::of(own.as_str().unwrap_or_default(), &args)?;
-            plain_find(a.query, a.hint, &env, in_force.clone())?
+            let a = CountArgs::of(own, &arguments(cx, name, COUNT, inner)?)?;
+            let find = Find { skip: a.skip, limit: a.limit, ..plain_find(a.query, a.hint, &env, in_force)? };
+            (find, super::count::count_pipeline(&a))
         }
         _ => {
-            let args = arguments(cx, name, DISTINCT, inner)?;
-            let a = DistinctArgs::of(own.as_str().unwrap_or_default(), &args)?;
-            plain_find(a.query, a.hint, &env, in_force.clone())?
+            let a = DistinctArgs::of(own, &arguments(cx, name, DISTINCT, inner)?)?;
+            key = Some(a.key);
+            (plain_find(a.query, a.hint, &env, in_force)?, model::doc! { "0": { "$match": a.query } })
         }
     };
-    let host = StoreHost::new(cx.service.arc()?, in_force, None);
-    let rt = Rt::new(&env, &host);
-    finish(cx, &ns, &find, coll, &rt, execute)
+    if coll.as_ref().is_some_and(|c| c.is_view()) {
+        let pipeline = Pipeline::parse(&mut ParseCx::new(&env), on_view.doc().as_array(), &ParseOptions::collection(ns))?;
+        return aggregation(cx, &pipeline, None, &rt, level);
+    }
+    let asked = Asked { ns, coll, find, projection };
+    let plan = asked.plan(&rt)?;
+    if let (Some(c), Some(chosen), Some(key)) = (&asked.coll, &plan, key)
+        && let Some(leap) = distinct_plan(c, &asked.want(), chosen, key)
+    {
+        let measured = if level == Level::Planner { None } else { Some(explain::measure_distinct(c, &leap, rt.env)?) };
+        asked.reply(cx, Some(&leap), Over::Distinct, measured.as_ref(), level);
+        return Ok(Outcome::Reply);
+    }
+    let counts = name == "count";
+    // The counter answers without a look at any document.
+    let by_counter = counts && asked.find.filter.filter.is_always_true() && asked.find.hint.is_none();
+    let measured = match level {
+        Level::Planner => None,
+        _ if by_counter => Some(Measured { matched: asked.coll.as_ref().map_or(0, |c| c.count()), ..Measured::default() }),
+        _ => Some(asked.measure(plan.as_ref(), &rt, cx, asked.most(plan.as_ref()), counts)?),
+    };
+    let over = if counts { Over::Count } else { Over::Find };
+    asked.reply(cx, plan.as_ref(), over, measured.as_ref(), level);
+    Ok(Outcome::Reply)
 }
 
 fn plain_find(filter: Doc<'_>, hint: Option<Value<'_>>, env: &Env, collation: Option<DocBuf>) -> Result<Find> {
@@ -102,76 +207,16 @@ fn plain_find(filter: Doc<'_>, hint: Option<Value<'_>>, env: &Env, collation: Op
         limit: None,
         projection: None,
         hint: Hint::parse(hint.unwrap_or_default())?,
+        min: DocBuf::new(),
+        max: DocBuf::new(),
+        return_key: false,
+        show_record_id: false,
+        tail: false,
         collation,
     })
 }
 
-fn finish(
-    cx: &mut Ctx<'_, '_>,
-    ns: &Namespace,
-    find: &Find,
-    coll: Option<Arc<Collection>>,
-    rt: &Rt<'_>,
-    execute: bool,
-) -> Result<Outcome> {
-    let winning = super::find::winning_plan(find, coll.as_ref(), rt)?;
-    let stats = match (&coll, execute) {
-        (Some(c), true) if !c.is_view() => Some(executed(find, c, rt, cx)?),
-        (_, true) => Some(model::doc! { "executionSuccess": true, "nReturned": 0i32, "executionTimeMillis": 0i32, "totalKeysExamined": 0i32, "totalDocsExamined": 0i32, "executionStages": { "stage": "EOF" } }),
-        _ => None,
-    };
-    let name = ns.to_string();
-    reply(cx, |w| {
-        w.put("explainVersion", "1");
-        {
-            let mut planner = w.doc("queryPlanner");
-            planner.put("namespace", name.as_str()).put("parsedQuery", find.filter.spec.doc());
-            planner.put("indexFilterSet", false).put("optimizationTimeMillis", 0i32);
-            planner.put("maxIndexedOrSolutionsReached", false).put("maxIndexedAndSolutionsReached", false);
-            planner.put("maxScansToExplodeReached", false).put("prunedSimilarIndexes", false);
-            planner.put("winningPlan", &winning);
-            planner.array("rejectedPlans");
-        }
-        if let Some(s) = &stats {
-            w.put("executionStats", s);
-        }
-    });
-    Ok(Outcome::Reply)
-}
-
-/// Runs the read and counts.
-fn executed(find: &Find, c: &Arc<Collection>, rt: &Rt<'_>, cx: &Ctx<'_, '_>) -> Result<DocBuf> {
-    let start = cx.service.clock.monotonic_us();
-    let plan = find.plan(c, rt)?;
-    let (mut examined, mut matched) = (0i64, 0i64);
-    let most = find.limit.map_or(i64::MAX, |n| i64::try_from(n.saturating_add(find.skip)).unwrap_or(i64::MAX));
-    let arena = std::cell::RefCell::new(model::Bump::new());
-    each_match(c, &plan, None, rt.env, &mut |row| {
-        examined += 1;
-        let mut arena = arena.borrow_mut();
-        arena.reset();
-        if find.filter.filter.matches(row.doc, &arena, rt.env)? {
-            matched += 1;
-        }
-        Ok(matched < most || find.sort.is_some())
-    })?;
-    let returned = matched.min(most).saturating_sub(i64::try_from(find.skip).unwrap_or(i64::MAX)).max(0);
-    let ms = i64::try_from((cx.service.clock.monotonic_us() - start) / 1000).unwrap_or(0);
-    let keys = if plan.index.is_some() || matches!(plan.access, query::plan::Access::Ids { .. }) { examined } else { 0 };
-    let fit = |n: i64| i32::try_from(n).map_or(Value::Int64(n), Value::Int32);
-    let stages = query::plan::explain(&plan, Some(&find.filter));
-    Ok(DocBuf::build(|w| {
-        w.put("executionSuccess", true).put("nReturned", fit(returned)).put("executionTimeMillis", fit(ms));
-        w.put("totalKeysExamined", fit(keys)).put("totalDocsExamined", fit(examined));
-        let mut s = w.doc("executionStages");
-        for (name, v) in stages.doc().iter() {
-            s.put(name, v);
-        }
-        s.put("nReturned", fit(returned)).put("docsExamined", fit(examined));
-    }))
-}
-
-fn explain_aggregate<'a>(cx: &mut Ctx<'a, '_>, own: Value<'a>, inner: Doc<'a>) -> Result<Outcome> {
+fn explain_aggregate<'a>(cx: &mut Ctx<'a, '_>, own: Value<'a>, inner: Doc<'a>, level: Level) -> Result<Outcome> {
     let args = arguments(cx, "aggregate", AGGREGATE, inner)?;
     let a = AggregateArgs::of(own, &args, true, false)?;
     let options = match a.coll {
@@ -186,41 +231,150 @@ fn explain_aggregate<'a>(cx: &mut Ctx<'a, '_>, own: Value<'a>, inner: Doc<'a>) -
     let collation = CollationArg::of(a.collation, coll_options.as_ref().map(|o| o.doc()));
     let env = environment(cx, &collation)?;
     let pipeline = Pipeline::parse(&mut ParseCx::new(&env), a.pipeline, &options)?;
-    let host = StoreHost::new(cx.service.arc()?, collation.document().map(|d| d.to_buf()), Hint::parse(a.hint.unwrap_or_default())?);
-    let stages = pipeline.explain(&Rt::new(&env, &host))?;
+    let hint = Hint::parse(a.hint.unwrap_or_default())?;
+    let host = StoreHost::new(cx.service.arc()?, collation.document().map(|d| d.to_buf()), hint.clone());
+    let rt = Rt::new(&env, &host);
+    aggregation(cx, &pipeline, hint, &rt, level)
+}
+
+/// Answers with the plan of a pipeline.
+///
+/// # Errors
+/// Those of the stages and of the planner.
+pub(crate) fn aggregation(cx: &mut Ctx<'_, '_>, pipeline: &Pipeline, hint: Option<Hint>, rt: &Rt<'_>, level: Level) -> Result<Outcome> {
+    let pipeline = pipeline.resolved(rt)?;
+    let all = level == Level::All;
+    let mut out = DocBuf::new();
+    let mut failed = Ok(());
+    match pipeline.reads() {
+        None => {
+            out.append(|w| failed = explain::aggregation(w, &pipeline, None, 0, all, rt));
+        }
+        Some(ns) => {
+            let fields = pipeline.fields_needed();
+            let (mut find, projection, taken) = explain::plain_prefix(pipeline.stages(), rt, fields.as_deref())?;
+            find.hint = hint;
+            find.collation = rt.host.collation();
+            let coll = cx.service.store.collection(ns)?;
+            let asked = Asked { ns: ns.clone(), coll, find, projection: projection.doc() };
+            let plan = asked.plan(rt)?;
+            let measured = match level {
+                Level::Planner => None,
+                _ => Some(asked.measure(plan.as_ref(), rt, cx, asked.most(plan.as_ref()), false)?),
+            };
+            let source = Source {
+                ns: &asked.ns.to_string(),
+                subject: asked.subject(plan.as_ref(), Over::Find),
+                rejected: asked.rejected(plan.as_ref()),
+                measured,
+            };
+            out.append(|w| failed = explain::aggregation(w, &pipeline, Some(&source), taken, all, rt));
+        }
+    }
+    failed?;
     reply(cx, |w| {
-        w.put("explainVersion", "1").put("stages", stages.doc().as_array());
+        w.put("explainVersion", "1").put_all(out.doc());
     });
     Ok(Outcome::Reply)
 }
 
-/// How a write would find its documents.
-fn explain_write<'a>(cx: &mut Ctx<'a, '_>, name: &'a str, own: Value<'a>, inner: Doc<'a>, execute: bool) -> Result<Outcome> {
-    let ns = own_namespace(cx, name, own)?;
-    let (list, query) = match name {
-        "update" => ("updates", "q"),
-        "delete" => ("deletes", "q"),
-        _ => ("", "query"),
+/// One statement, whatever the command.
+struct Statement<'a> {
+    filter: Doc<'a>,
+    sort: Doc<'a>,
+    hint: Option<Value<'a>>,
+    collation: Option<Doc<'a>>,
+    /// The change; `None` deletes.
+    mods: Option<Mods<'a>>,
+    multi: bool,
+    upsert: bool,
+    projection: Doc<'a>,
+}
+
+fn statement<'a>(cx: &Ctx<'a, '_>, name: &'a str, own: Value<'a>, inner: Doc<'a>) -> Result<Statement<'a>> {
+    if !matches!(name, "update" | "delete") {
+        let args = arguments(cx, name, FIND_AND_MODIFY, inner)?;
+        let a = FindAndModifyArgs::of(own.as_str().unwrap_or_default(), &args)?;
+        return Ok(Statement {
+            filter: a.query, sort: a.sort, hint: a.hint, collation: a.collation, mods: a.mods, multi: false, upsert: a.upsert,
+            projection: a.fields,
+        });
+    }
+    let list = if name == "update" { "updates" } else { "deletes" };
+    let ops: Vec<Doc<'_>> = match inner.field(list) {
+        Value::Array(a) => a.iter().filter_map(|v| v.as_doc()).collect(),
+        Value::Missing if !cx.request.sequences.is_empty() => Vec::new(),
+        Value::Missing => return Err(missing_field(&format!("{name}.{list}"))),
+        v => return Err(wrong_type(&format!("{name}.{list}"), &v, &[Tag::ARRAY])),
     };
-    let op = if list.is_empty() {
-        inner
+    let [only] = ops.as_slice() else {
+        bail!(code::INVALID_LENGTH, "explained write batches must be of size 1, given {}", ops.len());
+    };
+    let projection = Doc::EMPTY;
+    Ok(if name == "update" {
+        let op = UpdateOp::of(0, *only)?;
+        Statement {
+            filter: op.filter, sort: op.sort, hint: op.hint, collation: op.collation, mods: Some(op.mods), multi: op.multi,
+            upsert: op.upsert, projection,
+        }
     } else {
-        let ops: Vec<Doc<'_>> = match inner.field(list) {
-            Value::Array(a) => a.iter().filter_map(|v| v.as_doc()).collect(),
-            Value::Missing => return Err(missing_field(&format!("{name}.{list}"))),
-            v => return Err(wrong_type(&format!("{name}.{list}"), &v, &[Tag::ARRAY])),
-        };
-        let [only] = ops.as_slice() else {
-            bail!(code::INVALID_LENGTH, "explained write batches must be of size 1, given {}", ops.len());
-        };
-        *only
+        let op = DeleteOp::of(0, *only)?;
+        Statement {
+            filter: op.filter, sort: Doc::EMPTY, hint: op.hint, collation: op.collation, mods: None, multi: op.multi, upsert: false,
+            projection,
+        }
+    })
+}
+
+/// How a write would find its documents, and how many it would change.
+fn explain_write<'a>(cx: &mut Ctx<'a, '_>, name: &'a str, own: Value<'a>, inner: Doc<'a>, level: Level) -> Result<Outcome> {
+    let ns = own_namespace(cx, name, own)?;
+    let s = statement(cx, name, own, inner)?;
+    let coll = crate::exec::write::collection(cx.service, &ns, false)?;
+    let options = coll.as_ref().map(|c| c.options());
+    let collation = CollationArg::of(s.collation, options.as_ref().map(|o| o.doc()));
+    let env = environment(cx, &collation)?;
+    let in_force = collation.document().map(|d| d.to_buf());
+    let host = StoreHost::new(cx.service.arc()?, in_force.clone(), None);
+    let rt = Rt::new(&env, &host);
+    let mut find = plain_find(s.filter, s.hint, &env, in_force)?;
+    if !s.sort.is_empty() {
+        find.sort = Some(SortPattern::parse(s.sort)?);
+    }
+    if !s.multi {
+        find.limit = Some(1);
+    }
+    let asked = Asked { ns, coll, find, projection: s.projection };
+    let plan = asked.plan(&rt)?;
+    let changer = s.mods.as_ref().map(|m| Changer::parse(&env, m, None)).transpose()?;
+    let mut measured = match level {
+        Level::Planner => None,
+        _ => Some(asked.measure(plan.as_ref(), &rt, cx, asked.most(plan.as_ref()), false)?),
     };
-    let coll = cx.service.store.collection(&ns)?;
-    let env = environment(cx, &CollationArg::of(op.field("collation").as_doc(), None))?;
-    let hint = crate::crud::hint(op.field("hint"))?;
-    let find = plain_find(op.field(query).as_doc().unwrap_or(Doc::EMPTY), hint, &env, None)?;
-    let host = StoreHost::new(cx.service.arc()?, None, None);
-    finish(cx, &ns, &find, coll, &Rt::new(&env, &host), execute)
+    if let (false, Some(m)) = (s.multi, &mut measured) {
+        m.matched = m.matched.min(1);
+    }
+    let over = match &changer {
+        None => Over::Delete,
+        Some(changer) => {
+            let found = measured.as_ref().map_or(0, |m| m.matched);
+            let modified = if found > 0 { would_modify(&asked, plan.as_ref(), changer, &env, s.multi)? } else { 0 };
+            Over::Update { modified, upserted: u64::from(s.upsert && measured.is_some() && found == 0) }
+        }
+    };
+    asked.reply(cx, plan.as_ref(), over, measured.as_ref(), level);
+    Ok(Outcome::Reply)
+}
+
+/// How many documents an update would change; what stays as it is does not count.
+fn would_modify(asked: &Asked<'_>, plan: Option<&Plan>, changer: &Changer, env: &Env, multi: bool) -> Result<u64> {
+    let (Some(c), Some(plan)) = (&asked.coll, plan) else { return Ok(0) };
+    let mut modified = 0;
+    each_match(c, plan, Some(&asked.find.filter), env, &mut |row| {
+        modified += u64::from(changer.would_change(&asked.find.filter.filter, env, row.doc)?);
+        Ok(multi)
+    })?;
+    Ok(modified)
 }
 
 /// Writes what every explain ends with.
@@ -233,5 +387,19 @@ pub(crate) fn reply(cx: &mut Ctx<'_, '_>, fill: impl FnOnce(&mut DocWriter<'_>))
     server.put("host", host).put("port", port.parse::<i32>().unwrap_or(27017));
     server.put("version", super::VERSION).put("gitVersion", "quarry");
     drop(server);
-    cx.reply.doc("serverParameters").put("internalQueryFacetBufferSizeBytes", 104_857_600i32);
+    let mut p = cx.reply.doc("serverParameters");
+    for (name, bytes) in [
+        ("internalQueryFacetBufferSizeBytes", 104_857_600i32),
+        ("internalQueryFacetMaxOutputDocSizeBytes", 104_857_600),
+        ("internalLookupStageIntermediateDocumentMaxSizeBytes", 104_857_600),
+        ("internalDocumentSourceGroupMaxMemoryBytes", 104_857_600),
+        ("internalQueryMaxBlockingSortMemoryUsageBytes", 104_857_600),
+        ("internalQueryProhibitBlockingMergeOnMongoS", 0),
+        ("internalQueryMaxAddToSetBytes", 104_857_600),
+        ("internalDocumentSourceSetWindowFieldsMaxMemoryBytes", 104_857_600),
+    ] {
+        p.put(name, bytes);
+    }
+    p.put("internalQueryFrameworkControl", "forceClassicEngine");
+    p.put("internalQueryPlannerIgnoreIndexWithCollationForRegex", 1i32);
 }

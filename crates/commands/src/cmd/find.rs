@@ -9,7 +9,7 @@ use crate::ddl::names;
 use crate::read::{CollationArg, QueryCursor, StoreHost, environment};
 use crate::registry::{Command, OpClass, flag};
 use crate::request::Outcome;
-use model::{Array, ArrayWriter, Doc, DocBuf, Namespace, Result, Value};
+use model::{Array, ArrayWriter, DocBuf, MongoError, Namespace, Result, Value, bail, code};
 use operators::Env;
 use operators::expr::ParseCx;
 use operators::project::Projection;
@@ -23,7 +23,7 @@ use store::Collection;
 pub(crate) static COMMANDS: &[Command] = &[Command {
     value: Kind::Collection,
     class: OpClass::Query,
-    ..super::command("find", "documents that match a filter", flag::API_V1 | flag::READ_CONCERN, FIND, run)
+    ..super::command("find", "documents that match a filter", flag::API_V1 | flag::READ_CONCERN | flag::ENDS_WITH_CLIENT, FIND, run)
 }];
 
 /// Documents of a first batch when the client names no number.
@@ -43,17 +43,22 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let collation = CollationArg::of(args.collation, options.as_ref().map(|o| o.doc()));
     let env = environment(cx, &collation)?;
     let in_force = collation.document().map(|d| d.to_buf());
+    let tailed = coll.clone().filter(|_| args.cursor.tailable);
     let (docs, host) = open(cx, &ns, &args, coll, &env, in_force)?;
-    let cursor = QueryCursor::new(docs, env, host, args.allow_disk_use.unwrap_or(true));
-    let info = CursorInfo {
-        ns: ns.to_string(),
-        no_timeout: args.cursor.no_timeout,
-        tailable: args.cursor.tailable,
-        await_data: args.cursor.await_data,
-        ..cx.cursor_info()
-    };
+    let spill = may_spill(cx, &args);
+    let mut cursor = QueryCursor::new(docs, env, host, spill).of_find(args.limit.filter(|n| *n > 0), !args.sort.is_empty());
+    let mut info = CursorInfo { ns: ns.to_string(), no_timeout: args.cursor.no_timeout, ..cx.cursor_info() };
+    let mut single = args.single_batch;
+    if args.cursor.tailable {
+        cursor = cursor.tailing();
+        info.tailable = true;
+        info.await_data = args.cursor.await_data;
+        info.tails = tailed.as_ref().map(|c| c.uuid());
+        // A tail has to begin at a document.
+        single |= tailed.is_none_or(|c| c.count() == 0);
+    }
     let limit = BatchLimit::of(Some(args.batch_size.unwrap_or(FIRST_BATCH_DOCUMENTS)));
-    cx.first_batch(Box::new(cursor), info, limit, args.single_batch)?;
+    cx.first_batch(Box::new(cursor), info, limit, single)?;
     Ok(Outcome::Reply)
 }
 
@@ -119,8 +124,35 @@ pub(crate) fn parse(args: &FindArgs<'_>, env: &Env, collation: Option<DocBuf>) -
             Some(n) => Hint::parse(Value::from(&model::doc! { "$natural": n }))?,
             None => Hint::parse(args.hint.unwrap_or_default())?,
         },
+        min: args.min.to_buf(),
+        max: args.max.to_buf(),
+        return_key: args.return_key,
+        show_record_id: args.show_record_id,
+        tail: args.cursor.tailable,
         collation,
     })
+}
+
+fn not_in_pipelines(option: &str) -> MongoError {
+    MongoError::new(code::INVALID_PIPELINE_OPERATOR, format!("Option {option} not supported in aggregation"))
+}
+
+/// A view is read by a pipeline, which knows fewer options.
+///
+/// # Errors
+/// 168 InvalidPipelineOperator.
+fn check_view(args: &FindArgs<'_>) -> Result<()> {
+    let refused = [
+        (!args.min.is_empty(), "min"),
+        (!args.max.is_empty(), "max"),
+        (args.return_key, "returnKey"),
+        (args.show_record_id, "showRecordId"),
+        (args.cursor.tailable, "tailable"),
+        (args.cursor.no_timeout, "noCursorTimeout"),
+        (args.single_batch && args.limit != Some(1), "singleBatch"),
+        (args.sort.contains("$natural"), "$natural sort"),
+    ];
+    refused.iter().find(|(given, _)| *given).map_or(Ok(()), |(_, option)| Err(not_in_pipelines(option)))
 }
 
 /// The same query as a pipeline, for views.
@@ -147,6 +179,11 @@ pub(crate) fn as_pipeline(args: &FindArgs<'_>) -> DocBuf {
     DocBuf::from_bytes(bytes).unwrap_or_default()
 }
 
+/// Only a sort spills, so that others need not look at the parameter.
+fn may_spill(cx: &Ctx<'_, '_>, args: &FindArgs<'_>) -> bool {
+    args.allow_disk_use.unwrap_or_else(|| args.sort.is_empty() || cx.service.state.parameters.bool("allowDiskUseByDefault"))
+}
+
 fn open(
     cx: &Ctx<'_, '_>,
     ns: &Namespace,
@@ -156,60 +193,22 @@ fn open(
     collation: Option<DocBuf>,
 ) -> Result<(Box<dyn Docs>, StoreHost)> {
     let host = StoreHost::new(cx.service.arc()?, collation.clone(), Hint::parse(args.hint.unwrap_or_default())?);
-    let rt = Rt { env, host: &host, vars: None, allow_disk_use: args.allow_disk_use.unwrap_or(true) };
+    let rt = Rt { env, host: &host, vars: None, allow_disk_use: may_spill(cx, args) };
     // Mistakes in the query are reported whether or not there is a collection.
     let find = Arc::new(parse(args, env, collation)?);
     let docs: Box<dyn Docs> = match coll {
         None => Box::new(NoDocs),
         Some(c) if c.is_view() => {
+            check_view(args)?;
             let stages = as_pipeline(args);
             let stages: Array<'_> = stages.doc().as_array();
             Pipeline::parse(&mut ParseCx::new(env), stages, &ParseOptions::collection(ns.clone()))?.open(&rt)?
         }
+        Some(c) if args.cursor.tailable && names::is_timeseries(&c) => return Err(not_in_pipelines("tailable")),
+        Some(c) if args.cursor.tailable && !c.is_capped() => {
+            bail!(code::BAD_VALUE, "error processing query: tailable cursor requested on non capped collection {ns}")
+        }
         Some(c) => find.open(c, &rt)?,
     };
     Ok((docs, host))
-}
-
-/// The plan of a find, for explain.
-///
-/// # Errors
-/// Those of the query.
-pub(crate) fn winning_plan(find: &Find, coll: Option<&Arc<Collection>>, rt: &Rt<'_>) -> Result<DocBuf> {
-    let Some(c) = coll else { return Ok(model::doc! { "isCached": false, "stage": "EOF" }) };
-    let plan = find.plan(c, rt)?;
-    let mut shown = query::plan::explain(&plan, Some(&find.filter));
-    let wrap = |inner: &DocBuf, stage: &str, fill: &dyn Fn(&mut model::DocWriter<'_>)| {
-        DocBuf::build(|w| {
-            w.put("isCached", false).put("stage", stage);
-            fill(w);
-            let mut below = w.doc("inputStage");
-            for (name, v) in inner.doc().iter().filter(|(n, _)| *n != "isCached") {
-                below.put(name, v);
-            }
-        })
-    };
-    if let (Some(sort), false) = (&find.sort, plan.sorted) {
-        let spec: Doc<'_> = sort.spec();
-        shown = wrap(&shown, "SORT", &|w| {
-            w.put("sortPattern", spec);
-            if let Some(n) = find.limit {
-                w.put("limitAmount", i64::try_from(n).unwrap_or(i64::MAX));
-            }
-        });
-    }
-    if find.skip > 0 {
-        shown = wrap(&shown, "SKIP", &|w| {
-            w.put("skipAmount", i64::try_from(find.skip).unwrap_or(i64::MAX));
-        });
-    }
-    if let Some(n) = find.limit {
-        shown = wrap(&shown, "LIMIT", &|w| {
-            w.put("limitAmount", i64::try_from(n).unwrap_or(i64::MAX));
-        });
-    }
-    if find.projection.is_some() {
-        shown = wrap(&shown, "PROJECTION_DEFAULT", &|_| {});
-    }
-    Ok(shown)
 }

@@ -2,10 +2,12 @@
 
 use crate::args::{Kind, arg, wrong_type};
 use crate::ctx::Ctx;
-use crate::cursors::{BatchLimit, CursorInfo, Progress};
+use crate::cursors::{BatchLimit, Cursor, CursorInfo, Progress};
 use crate::registry::{Command, OpClass, flag};
 use crate::request::{Outcome, WaitFor};
+use crate::service::Awaits;
 use model::{Array, Result, Tag, Value, bail, code};
+use std::sync::Arc;
 
 pub(crate) static COMMANDS: &[Command] = &[
     Command {
@@ -14,7 +16,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         ..super::command(
             "getMore",
             "next batch of a cursor",
-            flag::API_V1,
+            flag::API_V1 | flag::ENDS_WITH_CLIENT,
             &[
                 arg("collection", Kind::Str).required(),
                 arg("batchSize", Kind::AtLeast(0, code::BAD_VALUE)),
@@ -41,54 +43,99 @@ fn get_more(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         bail!(code::INVALID_NAMESPACE, "Invalid namespace specified '{}.'", cx.db);
     }
     let ns = format!("{}.{coll}", cx.db);
-    let lsid = cx.generic.lsid.map(|l| l.id);
-    let (mut cursor, info) = cx.service.cursors.take(id, &ns, lsid)?;
-    // From here on the cursor must be parked or closed whatever happens.
-    let timed = cx.request.body.get("maxTimeMS").is_some_and(|v| v.is_number());
-    if timed && !info.await_data {
-        cx.service.cursors.park(id, cursor, info);
-        bail!(code::BAD_VALUE, "cannot set maxTimeMS on getMore command for a non-awaitData cursor");
-    }
+    let mut used = begin(cx, id, &ns)?;
+    // From here on the cursor must be parked, suspended or closed whatever happens.
     let limit = match cx.args.int("batchSize") {
         Some(0) | None => BatchLimit::of(None),
         n => BatchLimit::of(n),
     };
     let mut out = cx.reply.doc("cursor");
     let mut batch = out.array("nextBatch");
-    let progress = match cursor.next_batch(limit, &mut batch) {
-        Ok(p) => p,
-        Err(e) => {
-            cx.service.cursors.close(id);
-            return Err(e);
+    let progress = loop {
+        match used.cursor.next_batch(limit, &cx.interrupt, &mut batch) {
+            Ok(Progress::Idle) if batch.is_empty() => {}
+            Ok(p) => break p,
+            Err(e) => {
+                cx.service.cursors.close(id);
+                return Err(e);
+            }
+        }
+        let now_us = cx.service.clock.monotonic_us();
+        let (Some(tails), true) = (used.info.tails, now_us < used.until_us) else { break Progress::Idle };
+        let until_us = used.until_us;
+        match used.awaits.take() {
+            None => {
+                // On the list first, then one more look: what comes in after it wakes us.
+                let waiting = cx.service.tails.wait(tails, cx.conn.info.id, cx.interrupt.link().cloned());
+                used.awaits = Some(Awaits { cursor: None, until_us, _waiting: waiting, cursors: Arc::clone(&cx.service.cursors) });
+            }
+            Some(mut awaits) => {
+                cx.service.cursors.suspend(id, used.cursor);
+                awaits.cursor = Some(id);
+                cx.conn.awaits = Some(awaits);
+                return Ok(Outcome::Wait { until_us, on: WaitFor::Data { cursor: id } });
+            }
         }
     };
     let count = batch.len();
     drop(batch);
-    let wait_ms = if timed { cx.generic.max_time_ms } else { AWAIT_MS_DEFAULT };
-    if count == 0 && progress == Progress::Idle && info.await_data && !cx.request.waited && wait_ms > 0 {
-        drop(out);
-        cx.service.cursors.park(id, cursor, info);
-        let wait_us = u64::try_from(wait_ms).unwrap_or(0).saturating_mul(1000);
-        let until_us = cx.service.clock.monotonic_us().saturating_add(wait_us);
-        return Ok(Outcome::Wait { until_us, on: WaitFor::Data { cursor: id } });
-    }
-    cursor.write_extra(&mut out);
-    let ended = progress == Progress::Done || progress == Progress::Idle && !info.tailable;
-    let open = if ended {
+    used.cursor.write_extra(&mut out);
+    let open = if progress == Progress::Done {
         cx.service.cursors.close(id);
         false
     } else {
         let info = CursorInfo {
             last_use_ms: cx.service.clock.now_ms(),
-            batches: info.batches + 1,
-            documents: info.documents.saturating_add(i64::try_from(count).unwrap_or(i64::MAX)),
-            ..info
+            batches: used.info.batches + 1,
+            documents: used.info.documents.saturating_add(i64::try_from(count).unwrap_or(i64::MAX)),
+            left_us: cx.interrupt.left_us(),
+            ..used.info
         };
-        cx.service.cursors.park(id, cursor, info)
+        cx.service.cursors.park(id, used.cursor, info)
     };
     out.put("id", if open { id } else { 0 }).put("ns", &ns);
     drop(out);
     Ok(if cx.request.exhaust_allowed && open { Outcome::Exhaust } else { Outcome::Reply })
+}
+
+/// A cursor in use.
+struct Used {
+    cursor: Box<dyn Cursor>,
+    info: CursorInfo,
+    /// Until when to wait for data, monotonic microseconds; 0 when not at all.
+    until_us: u64,
+    awaits: Option<Awaits>,
+}
+
+/// Takes the cursor, or takes it up again after a wait.
+fn begin(cx: &mut Ctx<'_, '_>, id: i64, ns: &str) -> Result<Used> {
+    if let (Some(mut awaits), true) = (cx.conn.awaits.take(), cx.request.waited) {
+        let (cursor, info) = cx.service.cursors.resume(id)?;
+        awaits.cursor = None;
+        return Ok(Used { cursor, info, until_us: awaits.until_us, awaits: Some(awaits) });
+    }
+    let lsid = cx.generic.lsid.map(|l| l.id);
+    let (cursor, info) = cx.service.cursors.take(id, ns, lsid, &cx.interrupt)?;
+    let timed = cx.request.body.get("maxTimeMS").is_some_and(|v| v.is_number());
+    if timed && !info.await_data {
+        cx.service.cursors.park(id, cursor, info);
+        bail!(code::BAD_VALUE, "cannot set maxTimeMS on getMore command for a non-awaitData cursor");
+    }
+    // A wait for data has its own time.
+    if let (Some(left), false) = (info.left_us, info.await_data) {
+        cx.interrupt.allow_us(left);
+        if let Err(e) = cx.service.state.failpoints.time_out() {
+            cx.service.cursors.close(id);
+            return Err(e);
+        }
+    }
+    cx.uses_cursor(id);
+    let wait_ms = if timed { cx.generic.max_time_ms } else { AWAIT_MS_DEFAULT };
+    let until_us = match info.await_data {
+        true => cx.service.clock.monotonic_us().saturating_add(u64::try_from(wait_ms).unwrap_or(0).saturating_mul(1000)),
+        false => 0,
+    };
+    Ok(Used { cursor, info, until_us, awaits: None })
 }
 
 fn kill_cursors(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {

@@ -113,7 +113,7 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         bail!(code::CANNOT_CREATE_INDEX, "add index fails, too many indexes for {ns}: {before} there, {} wanted, {INDEXES_MAX} allowed", missing.len());
     }
     let none = missing.is_empty();
-    build(&c, missing)?;
+    build(&c, missing, &|| cx.interrupt.check())?;
     cx.reply.put("numIndexesBefore", shown(before)).put("numIndexesAfter", shown(count(&c)));
     cx.reply.put("createdCollectionAutomatically", created);
     if none {
@@ -138,11 +138,11 @@ fn missing(c: &Collection, wanted: Vec<DocBuf>) -> Result<Vec<DocBuf>> {
 }
 
 /// All or none.
-fn build(c: &Arc<Collection>, specs: Vec<DocBuf>) -> Result<()> {
+fn build(c: &Arc<Collection>, specs: Vec<DocBuf>, go_on: &dyn Fn() -> Result<()>) -> Result<()> {
     let mut built: Vec<String> = Vec::new();
     for spec in specs {
         let name = spec.doc().field("name").as_str().unwrap_or("").to_owned();
-        if let Err(e) = c.create_index(spec) {
+        if let Err(e) = c.create_index_while(spec, go_on) {
             for name in built {
                 c.drop_index(&name)?;
             }
@@ -169,7 +169,7 @@ fn listed(cx: &Ctx<'_, '_>) -> Result<Namespace> {
 }
 
 fn list(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let ns = listed(cx)?;
+    let ns = names::of_buckets(cx.service, listed(cx)?)?;
     let size = batch_size(cx)?;
     let c = names::existing(cx, &ns).map_err(|_| MongoError::new(code::NAMESPACE_NOT_FOUND, format!("ns does not exist: {ns}")))?;
     if c.is_view() {
@@ -211,7 +211,7 @@ fn series_index(options: Doc<'_>) -> Option<DocBuf> {
 }
 
 fn drop_indexes(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let ns = names::own(cx)?;
+    let ns = names::of_buckets(cx.service, names::own(cx)?)?;
     let c = names::not_view(cx, &ns)?;
     let before = count(&c);
     let chosen = chosen(&c, cx.args.value("index"))?;

@@ -3,13 +3,16 @@
 use crate::args::{Arg, Kind, arg};
 use crate::ctx::Ctx;
 use crate::ddl::names;
+use crate::ddl::timeseries::Series;
 use crate::registry::{Command, OpClass};
 use crate::request::Outcome;
+use crate::retry::StatementIds;
+use crate::service::replaced;
 use crate::write;
 use model::{Doc, DocBuf, MongoError, Namespace, ObjectId, Result, Tag, Timestamp, Value, bail, code};
 use std::sync::Arc;
 use std::borrow::Cow;
-use store::Collection;
+use store::{Collection, Inserted, Keep};
 
 static ARGS: &[Arg] = &[
     arg("documents", Kind::Array).required(),
@@ -37,16 +40,33 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     cx.service.counters.add(OpClass::Insert, i64::try_from(documents.len()).unwrap_or(0) - 1);
     let coll = collection(cx, &ns)?;
     let validate = if cx.args.bool("bypassDocumentValidation", false) { None } else { write::Validator::of(cx.service, &coll)? };
+    let series = Series::of(&coll);
     let mut errors: Vec<(usize, MongoError)> = Vec::new();
     let mut ready: Vec<(usize, Cow<'_, [u8]>)> = Vec::with_capacity(documents.len());
+    let all_ids = cx.retry.as_mut().map(|r| r.ids(&cx.args, documents.len())).transpose()?.unwrap_or_default();
+    let mut ids = StatementIds::new();
+    let mut known = 0;
     for (i, d) in documents.iter().enumerate() {
-        let prepared = prepare(cx, *d, i).and_then(|p| match &validate {
-            Some(v) => v.check(Doc::from_prefix(&p)).map(|()| p),
-            None => Ok(p),
+        if let (Some(r), Some(id)) = (&mut cx.retry, all_ids.get(i)) {
+            if r.done(*id).is_some() {
+                known += 1;
+                continue;
+            }
+            ids.push(*id);
+        }
+        let prepared = prepare(cx, *d, i).and_then(|p| {
+            if let Some(s) = &series {
+                return s.arrange(Doc::from_prefix(&p)).map(|d| Cow::Owned(d.into_bytes()));
+            }
+            if let Some(v) = &validate {
+                v.check(Doc::from_prefix(&p))?;
+            }
+            Ok(p)
         });
         match prepared {
             Ok(p) => ready.push((i, p)),
             Err(e) => {
+                ids.pop();
                 errors.push((i, e));
                 if ordered {
                     break;
@@ -55,8 +75,17 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         }
     }
     let docs: Vec<Doc<'_>> = ready.iter().map(|(_, d)| Doc::from_prefix(d)).collect();
-    let done = coll.insert(&docs, ordered)?;
-    super::capped::enforce(&coll)?;
+    cx.interrupt.check()?;
+    let mut done = insert_into(cx, &coll, &docs, ordered, &ids);
+    if replaced(&done) && Collection::inserts_at_once(&docs) {
+        let service = cx.service;
+        done = service.while_replaced(|| {
+            let coll = collection(cx, &ns)?;
+            insert_into(cx, &coll, &docs, ordered, &ids)
+        });
+    }
+    let done = done?;
+    super::capped::inserted(cx.service, &coll)?;
     let stopped = ordered && !done.errors.is_empty();
     if stopped {
         errors.clear();
@@ -64,9 +93,15 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let position = |at: usize| ready.get(at).map_or(at, |(i, _)| *i);
     errors.extend(done.errors.into_iter().map(|(at, e)| (position(at), e)));
     errors.sort_by_key(|(i, _)| *i);
-    cx.reply.put("n", i32::try_from(done.count).unwrap_or(i32::MAX));
+    cx.reply.put("n", i32::try_from(done.count + known).unwrap_or(i32::MAX));
     write::errors(&mut cx.reply, &errors);
-    Ok(write::durability(cx, done.pos))
+    let pos = done.pos.max(super::modify::retried(cx));
+    Ok(write::durability(cx, pos))
+}
+
+fn insert_into(cx: &mut Ctx<'_, '_>, coll: &Collection, docs: &[Doc<'_>], ordered: bool, ids: &StatementIds) -> Result<Inserted> {
+    let mut noted = cx.retry.as_mut().map(|r| r.note(ids, Keep::Fact));
+    coll.insert_noted(docs, ordered, noted.as_mut())
 }
 
 /// The collection, made when it is not there.

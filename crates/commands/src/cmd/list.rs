@@ -47,7 +47,7 @@ fn wanted(cx: &Ctx<'_, '_>, filter: Option<&Matcher>, one: &DocBuf) -> Result<bo
 
 fn list_databases(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let name_only = cx.args.bool("nameOnly", false);
-    let matches = cx.args.doc("filter").map(|f| cx.service.matcher(f)).transpose()?;
+    let matches = cx.args.doc("filter").map(|f| cx.service.listing_matcher(f)).transpose()?;
     let mut total = 0i64;
     let mut found = Vec::new();
     for db in cx.service.database_names()? {
@@ -77,7 +77,7 @@ fn list_databases(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 fn list_collections(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let name_only = cx.args.bool("nameOnly", false);
     let size = batch_size(cx)?;
-    let matches = cx.args.doc("filter").map(|f| cx.service.matcher(f)).transpose()?;
+    let matches = cx.args.doc("filter").map(|f| cx.service.listing_matcher(f)).transpose()?;
     let mut found = Vec::new();
     for e in cx.service.store.list_collections(cx.db)? {
         let one = describe(&Namespace::new(cx.db, &e.name)?, &e.row, name_only);
@@ -91,7 +91,7 @@ fn list_collections(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 }
 
 /// One entry as clients and dump tools expect it.
-fn describe(ns: &Namespace, row: &CatalogRow, name_only: bool) -> DocBuf {
+pub(crate) fn describe(ns: &Namespace, row: &CatalogRow, name_only: bool) -> DocBuf {
     let options = row.options.doc();
     let view = row.kind == CatalogKind::View;
     let kind = match () {

@@ -3,11 +3,12 @@
 use super::command;
 use crate::args::{Kind, arg, wrong_type};
 use crate::ctx::Ctx;
+use crate::cursors::CursorInfo;
+use crate::generic;
 use crate::registry::{Command, flag};
 use crate::request::Outcome;
 use crate::service::{ConnectionInfo, Service};
-use model::{Binary, Doc, DocBuf, Result, Tag, Value, bail, code};
-use std::sync::atomic::Ordering;
+use model::{Binary, Doc, DocBuf, DocWriter, Result, Tag, Value, bail, code};
 
 pub(crate) static COMMANDS: &[Command] = &[
     command(
@@ -22,18 +23,64 @@ pub(crate) static COMMANDS: &[Command] = &[
 
 fn current_op(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let idle = cx.args.bool("$all", false);
-    let ops = list(cx.service, idle);
+    // Every field that is no argument is a condition on the operations.
+    let filter = DocBuf::build(|w| {
+        for (name, v) in cx.request.body.iter().skip(1) {
+            if !cx.command.args.iter().any(|a| a.name == name) && !generic::is_generic(name) {
+                w.put(name, v);
+            }
+        }
+    });
+    let filter = cx.service.matcher(filter.doc())?;
+    let now_ms = cx.now_ms();
     let mut out = cx.reply.array("inprog");
-    for op in &ops {
-        out.push(op);
+    for op in &list(cx.service, idle, idle) {
+        if filter.matches(op.doc(), now_ms)? {
+            out.push(op);
+        }
     }
     Ok(Outcome::Reply)
 }
 
-/// One document per running operation, and per idle connection when asked.
-pub(crate) fn list(service: &Service, idle: bool) -> Vec<DocBuf> {
+/// One document per running operation, and per idle connection and idle cursor when asked.
+pub(crate) fn list(service: &Service, idle: bool, idle_cursors: bool) -> Vec<DocBuf> {
     let connections = service.connections();
-    connections.iter().filter(|c| idle || c.op.lock().is_some()).map(|c| describe(service, c)).collect()
+    let mut all: Vec<DocBuf> =
+        connections.iter().filter(|c| idle || c.op.lock().is_some()).map(|c| describe(service, c)).collect();
+    if idle_cursors {
+        all.extend(service.cursors.list().iter().filter(|(_, info)| !info.in_use).map(|(id, info)| {
+            DocBuf::build(|w| {
+                w.put("type", "idleCursor").put("host", &service.config.host).put("ns", &info.ns);
+                if let Some(id) = &info.lsid {
+                    w.doc("lsid").put("id", Binary { subtype: 4, bytes: id }).put("uid", Binary { subtype: 0, bytes: generic::NO_USER });
+                }
+                describe_cursor(*id, info, &mut w.doc("cursor"));
+            })
+        }));
+    }
+    all
+}
+
+fn describe_cursor(id: i64, info: &CursorInfo, w: &mut DocWriter<'_>) {
+    w.put("cursorId", id);
+    w.put("createdDate", Value::Date(info.opened_ms)).put("lastAccessDate", Value::Date(info.last_use_ms));
+    w.put("nDocsReturned", info.documents).put("nBatchesReturned", info.batches);
+    w.put("noCursorTimeout", info.no_timeout).put("tailable", info.tailable).put("awaitData", info.await_data);
+    if let Some(command) = &info.command {
+        w.put("originatingCommand", command);
+    }
+}
+
+/// MongoDB's names of kinds of operations.
+fn kind(command: &str) -> &'static str {
+    match command {
+        "find" => "query",
+        "getMore" => "getmore",
+        "insert" => "insert",
+        "update" => "update",
+        "delete" => "remove",
+        _ => "command",
+    }
 }
 
 fn describe(service: &Service, conn: &ConnectionInfo) -> DocBuf {
@@ -58,22 +105,35 @@ fn describe(service: &Service, conn: &ConnectionInfo) -> DocBuf {
         w.put("threaded", true);
         w.put("opid", op.opid);
         if let Some(id) = &op.lsid {
-            w.doc("lsid").put("id", Binary { subtype: 4, bytes: id });
+            let uid = Binary { subtype: 0, bytes: generic::NO_USER };
+            w.doc("lsid").put("id", Binary { subtype: 4, bytes: id }).put("uid", uid);
         }
         w.put("secs_running", running_us / 1_000_000);
         w.put("microsecs_running", running_us);
-        w.put("op", "command");
+        w.put("op", kind(op.command));
         let body = Doc::from_prefix(&op.body);
-        let coll = body.first().and_then(|(_, v)| v.as_str()).unwrap_or("$cmd");
+        let named = if op.command == "getMore" { body.field("collection") } else { body.first().map_or(Value::Missing, |(_, v)| v) };
+        let coll = match named.as_str() {
+            Some(coll) => coll,
+            None if op.command == "aggregate" => "$cmd.aggregate",
+            None => "$cmd",
+        };
         w.put("ns", format!("{}.{coll}", op.db).as_str());
         if body.is_empty() {
             w.doc("command").put(op.command, coll).put("$truncated", true);
         } else {
             w.put("command", body);
         }
+        if let Some(id) = op.cursor
+            && let Some((id, info)) = service.cursors.list().iter().find(|(open, _)| *open == id)
+        {
+            describe_cursor(*id, info, &mut w.doc("cursor"));
+        }
         w.put("numYields", 0i32);
         w.put("waitingForLock", false);
-        w.put("killPending", op.killed.load(Ordering::Relaxed));
+        if op.interrupt.is_killed() {
+            w.put("killPending", true);
+        }
     })
 }
 
@@ -91,7 +151,7 @@ fn kill_op(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let Ok(op) = i32::try_from(op) else { bail!(26_823, "invalid op : {op}, an operation number has 32 bits") };
     for conn in cx.service.connections() {
         if let Some(running) = conn.op.lock().as_ref().filter(|r| r.opid == op) {
-            running.killed.store(true, Ordering::Release);
+            running.interrupt.kill(crate::interrupt::interrupted());
         }
     }
     cx.reply.put("info", "attempting to kill op");

@@ -133,6 +133,9 @@ fn set(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         bail!(code::BAD_VALUE, "required field indexes must be an array, given {}", cx.args.value("indexes").type_name());
     };
     check_indexes(indexes)?;
+    if cx.service.store.collection(&ns)?.is_none() {
+        bail!(code::BAD_VALUE, "no such collection: {ns}");
+    }
     cx.service.matcher(filter.query.doc())?;
     filter.indexes = indexes.iter().map(|v| v.to_owned_value()).collect();
     let mut all = cx.service.state.plan_filters.lock();

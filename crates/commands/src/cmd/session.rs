@@ -76,7 +76,7 @@ fn kill(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 }
 
 fn kill_every(cx: &Ctx<'_, '_>) {
-    for id in cx.service.state.sessions.end_all() {
+    for (id, _) in cx.service.state.sessions.list() {
         cx.service.end_session(&id);
     }
 }

@@ -84,15 +84,23 @@ pub(crate) fn collection_figures(c: &Collection, scale: i64, w: &mut DocWriter<'
     let options = c.options();
     let options = options.doc();
     let scale = scale.max(1);
-    w.put("size", fit(s.size_bytes / scale)).put("count", fit(s.count));
-    if s.count > 0 {
-        w.put("avgObjSize", fit(s.size_bytes / s.count));
+    w.put("size", fit(s.size_bytes / scale));
+    match options.field("timeseries") {
+        Value::Document(_) => {
+            w.doc("timeseries").put("bucketsNs", format!("{}.system.buckets.{}", c.ns().db(), c.ns().coll()).as_str()).put("bucketCount", 0i32);
+        }
+        _ => {
+            w.put("count", fit(s.count));
+            if s.count > 0 {
+                w.put("avgObjSize", fit(s.size_bytes / s.count));
+            }
+        }
     }
     w.put("numOrphanDocs", 0i32).put("storageSize", fit(signed(s.storage_bytes) / scale)).put("freeStorageSize", 0i32);
     let capped = options.field("capped").truthy();
     w.put("capped", capped);
     if capped {
-        w.put("max", options.get("max").unwrap_or(Value::Int32(0))).put("maxSize", options.field("size"));
+        w.put("max", options.get("max").unwrap_or(Value::Int32(0))).put("maxSize", options.field("size").as_i64_exact().map_or(Value::Missing, fit));
     }
     let own_id = !options.contains("clusteredIndex") && !options.contains("timeseries");
     w.put("nindexes", fit(signed((s.index_bytes.len() + usize::from(own_id)) as u64)));
@@ -120,7 +128,10 @@ pub(crate) fn collection_figures(c: &Collection, scale: i64, w: &mut DocWriter<'
 /// 26 NamespaceNotFound and 166 where a part needs a collection; engine failures.
 pub(crate) fn stage(service: &crate::service::Service, ns: &Namespace, spec: Doc<'_>) -> Result<Vec<model::DocBuf>> {
     let coll = service.store.collection(ns)?;
-    let needs = spec.contains("storageStats") || spec.contains("count");
+    if coll.is_none() && names::is_views(service, ns)? {
+        return Ok(vec![of_views(service, ns, spec)?]);
+    }
+    let needs = ["storageStats", "count", "queryExecStats"].iter().any(|part| spec.contains(part));
     let c = match (&coll, needs) {
         (None, true) => bail!(code::NAMESPACE_NOT_FOUND, "Collection [{ns}] not found."),
         (Some(c), true) if c.is_view() => {
@@ -132,10 +143,16 @@ pub(crate) fn stage(service: &crate::service::Service, ns: &Namespace, spec: Doc
     let doc = model::DocBuf::build(|w| {
         w.put("ns", ns.to_string().as_str()).put("host", &service.config.host);
         w.put("localTime", Value::Date(service.clock.now_ms()));
-        if spec.contains("latencyStats") {
+        if let Some(options) = spec.get("latencyStats") {
+            let histograms = options.as_doc().is_some_and(|d| d.field("histograms").truthy());
             let mut l = w.doc("latencyStats");
             for kind in ["reads", "writes", "commands", "transactions"] {
-                l.doc(kind).put("latency", 0i64).put("ops", 0i64).put("queryableEncryptionLatencyMicros", 0i64);
+                let mut one = l.doc(kind);
+                if histograms {
+                    // One element for each bucket that is not empty.
+                    one.array("histogram");
+                }
+                one.put("latency", 0i64).put("ops", 0i64).put("queryableEncryptionLatencyMicros", 0i64);
             }
         }
         if let (Some(options), Some(c)) = (spec.get("storageStats"), c) {
@@ -143,13 +160,37 @@ pub(crate) fn stage(service: &crate::service::Service, ns: &Namespace, spec: Doc
             failed = collection_figures(c, scale, &mut w.doc("storageStats"));
         }
         if let (true, Some(c)) = (spec.contains("count"), c) {
-            w.put("count", fit(signed(c.count())));
+            // Of a time series MongoDB counts the buckets; there are none.
+            w.put("count", fit(if names::is_timeseries(c) { 0 } else { signed(c.count()) }));
         }
         if spec.contains("queryExecStats") {
             w.doc("queryExecStats").doc("collectionScans").put("total", 0i64).put("nonTailable", 0i64);
         }
     });
     failed.map(|()| vec![doc])
+}
+
+/// The same of `system.views`, which is made from the catalog.
+fn of_views(service: &crate::service::Service, ns: &Namespace, spec: Doc<'_>) -> Result<model::DocBuf> {
+    let views: Vec<_> = service.store.list_collections(ns.db())?.into_iter().filter(|e| names::is_view_row(&e.row)).collect();
+    let bytes = views.iter().fold(0i64, |n, e| n.saturating_add_unsigned(e.row.options.doc().len_bytes() as u64));
+    let count = signed(views.len() as u64);
+    Ok(model::DocBuf::build(|w| {
+        w.put("ns", ns.to_string().as_str()).put("host", &service.config.host).put("localTime", Value::Date(service.clock.now_ms()));
+        if spec.contains("latencyStats") {
+            w.doc("latencyStats");
+        }
+        if spec.contains("storageStats") {
+            let mut s = w.doc("storageStats");
+            s.put("size", fit(bytes)).put("count", fit(count)).put("storageSize", fit(bytes)).put("capped", false).put("nindexes", 1i32);
+        }
+        if spec.contains("count") {
+            w.put("count", fit(count));
+        }
+        if spec.contains("queryExecStats") {
+            w.doc("queryExecStats").doc("collectionScans").put("total", 0i64).put("nonTailable", 0i64);
+        }
+    }))
 }
 
 fn db_stats(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
@@ -163,12 +204,15 @@ fn db_stats(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         }
         let s = c.stats()?;
         collections += 1;
+        views += i64::from(names::is_timeseries(&c));
         objects += s.count;
         data = data.saturating_add(s.size_bytes);
         storage = storage.saturating_add_unsigned(s.storage_bytes);
         indexes += signed(s.index_bytes.len() as u64) + i64::from(!c.options().doc().contains("clusteredIndex"));
         index_bytes = index_bytes.saturating_add(sum_indexes(&s));
     }
+    // Views have a collection of their definitions.
+    collections += i64::from(views > 0);
     let scaled = |n: i64| n as f64 / scale as f64;
     let w = &mut cx.reply;
     w.put("db", cx.db).put("collections", collections).put("views", views).put("objects", objects);
@@ -191,7 +235,9 @@ fn data_size(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let there = cx.service.store.collection(&ns)?;
     let (size, count) = match &there {
         None => (0, 0),
-        Some(c) if c.is_view() => bail!(code::COMMAND_NOT_SUPPORTED_ON_VIEW, "Namespace {ns} is a view, not a collection"),
+        Some(c) if c.is_view() || names::is_timeseries(c) => {
+            bail!(code::COMMAND_NOT_SUPPORTED_ON_VIEW, "Namespace {ns} is a view or time-series collection, not a collection")
+        }
         Some(c) => match range {
             None => (signed(c.size_bytes()), signed(c.count())),
             Some(bounds) => measure(c, cx.args.doc("keyPattern"), bounds)?,

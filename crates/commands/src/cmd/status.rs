@@ -2,7 +2,7 @@
 //! `connPoolStats`, `lockInfo`, `hostInfo`, `logRotate`, `getDefaultRWConcern`, `setDefaultRWConcern`.
 
 use super::command;
-use crate::args::{Arg, Kind, arg, check_doc};
+use crate::args::{Arg, Kind, arg, check_doc, wrong_type};
 use crate::ctx::Ctx;
 use crate::host::Host;
 use crate::log;
@@ -26,7 +26,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     command("lockInfo", "locks held and awaited", flag::ADMIN | flag::LENIENT, &[arg("includeStorageEngineDump", Kind::Bool)], lock_info),
     command("hostInfo", "machine and operating system", flag::LENIENT, &[], host_info),
     Command {
-        value: Kind::OneOf(&[Tag::STRING, Tag::BOOL, Tag::INT64, Tag::INT32, Tag::DECIMAL128, Tag::DOUBLE]),
+        value: Kind::Any,
         ..command("logRotate", "starts a new log", flag::ADMIN | flag::LENIENT, &[], log_rotate)
     },
     command("usersInfo", "users that exist", flag::LENIENT, &[], |cx| {
@@ -190,6 +190,11 @@ fn host_info(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 }
 
 fn log_rotate(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let v = cx.value();
+    if v.as_str().is_none() && v.as_bool().is_none() && !v.is_number() {
+        let tags = [Tag::STRING, Tag::BOOL, Tag::INT64, Tag::INT32, Tag::DECIMAL128, Tag::DOUBLE];
+        return Err(wrong_type("logRotate.logRotate", &v, &tags));
+    }
     cx.service.rotate_log();
     Ok(Outcome::Reply)
 }

@@ -1,7 +1,7 @@
 //! Arguments of `find`, `aggregate`, `count`, `distinct`.
 
 use super::{NUMBERS, doc_or_empty, hint};
-use crate::args::{Arg, Args, Kind, arg, check_doc, collection_name};
+use crate::args::{Arg, Args, Kind, arg, check_doc, collection_name, show};
 use model::{Array, Doc, Result, Tag, Value, bail, code};
 
 /// Table of `find`.
@@ -141,6 +141,9 @@ impl<'a> FindArgs<'a> {
         if (!self.min.is_empty() || !self.max.is_empty()) && self.hint.is_none() {
             bail!(51_173, "When using min()/max() a hint of which index to use must be provided");
         }
+        if !self.min.is_empty() && !self.max.is_empty() && !self.min.iter().map(|(n, _)| n).eq(self.max.iter().map(|(n, _)| n)) {
+            bail!(51_176, "min and max must have the same field names");
+        }
         Ok(())
     }
 }
@@ -148,7 +151,7 @@ impl<'a> FindArgs<'a> {
 /// Table of `aggregate`.
 pub static AGGREGATE: &[Arg] = &[
     arg("pipeline", Kind::Array).required(),
-    arg("cursor", Kind::Object),
+    arg("cursor", Kind::Object).strict_null(),
     arg("explain", Kind::BoolLike),
     arg("allowDiskUse", Kind::Bool),
     arg("bypassDocumentValidation", Kind::BoolLike),
@@ -201,9 +204,10 @@ impl<'a> AggregateArgs<'a> {
     pub fn of(own: Value<'a>, a: &Args<'a>, inner: bool, write_concern: bool) -> Result<AggregateArgs<'a>> {
         static CURSOR: &[Arg] = &[arg("batchSize", Kind::AtLeast(0, code::BAD_VALUE))];
         let coll = match own {
-            v if v.is_number() => match v.as_i64_exact() {
-                Some(1) => None,
-                _ => bail!(code::FAILED_TO_PARSE, "Invalid command format: the 'aggregate' field must specify a collection name or 1"),
+            // Read as a double, so that a decimal just below 1 counts as 1.
+            v if v.is_number() => match v.as_f64() {
+                Some(1.0) => None,
+                _ => bail!(code::BAD_VALUE, "Invalid command format: the 'aggregate' field must specify a collection name or 1, given {}", show(&v)),
             },
             v => Some(collection_name(&v)?),
         };

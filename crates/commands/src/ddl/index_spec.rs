@@ -1,6 +1,7 @@
 //! Index specifications: what may stand in one, how it is completed, when two conflict.
 
 use crate::args::{show, to_i64, wrong_type};
+use super::timeseries::Series;
 use model::{Doc, DocBuf, MongoError, Result, Tag, Value, bail, code, compare, doc};
 use operators::collation;
 
@@ -114,7 +115,7 @@ pub(crate) fn check(spec: Doc<'_>, options: Doc<'_>, ignore_unknown: bool) -> Re
     flags(spec)?;
     ttl(spec, key)?;
     partial(spec)?;
-    special(spec, kind)?;
+    special(spec, kind, options)?;
     on_timeseries(spec, options, kind)?;
     complete(spec, key, name, options).map(Some)
 }
@@ -273,7 +274,9 @@ fn partial_filter(filter: Doc<'_>) -> Result<()> {
     Ok(())
 }
 
-fn special(spec: Doc<'_>, kind: Special) -> Result<()> {
+fn special(spec: Doc<'_>, kind: Special, options: Doc<'_>) -> Result<()> {
+    // Without a collation of its own an index has that of its collection.
+    let collation = spec.field("collation").as_doc().or(options.field("collation").as_doc());
     let on = |name: &str| spec.field(name).truthy();
     match kind {
         Special::Hashed if on("unique") => {
@@ -285,7 +288,7 @@ fn special(spec: Doc<'_>, kind: Special) -> Result<()> {
         Special::Wildcard if spec.field("key").as_doc().is_some_and(|k| k.count() > 1) && !spec.contains("wildcardProjection") => {
             return Err(cannot("a compound wildcard index on '$**' needs a 'wildcardProjection' that excludes its other fields"));
         }
-        Special::Text | Special::Geo2d if spec.field("collation").as_doc().is_some_and(|c| c.field("locale").as_str() != Some("simple")) => {
+        Special::Text | Special::Geo2d if collation.is_some_and(|c| c.field("locale").as_str() != Some("simple")) => {
             return Err(cannot("text and 2d indexes only support the simple collation"));
         }
         _ => {}
@@ -366,18 +369,29 @@ fn on_timeseries(spec: Doc<'_>, options: Doc<'_>, kind: Special) -> Result<()> {
     if spec.field("unique").truthy() {
         return bad("unique");
     }
-    if spec.field("sparse").truthy() {
+    let Some(series) = Series::from_options(series) else { return Ok(()) };
+    let key = spec.field("key").as_doc().unwrap_or(Doc::EMPTY);
+    if spec.field("sparse").truthy() && !key.iter().all(|(f, _)| series.is_meta(f) || series.is_time(f)) {
         return bad("sparse");
     }
-    match kind {
-        Special::Text => return bad("text"),
-        Special::Hashed => return Err(cannot("hashed indexes are not supported on time-series collections")),
+    let outside = key.iter().find(|(f, v)| {
+        let special = matches!(v, Value::String("2d")) || f.ends_with("$**");
+        special && !series.is_meta(f.trim_end_matches(".$**"))
+    });
+    match (kind, outside) {
+        (Special::Text, _) => return bad("text"),
+        (Special::Hashed, _) => return Err(cannot("hashed indexes are not supported on time-series collections")),
+        (Special::Geo2d, Some((field, _))) => return Err(cannot(format!("2d indexes on measurements of time-series collections are not supported, given '{field}'"))),
+        (Special::Wildcard, Some((field, _))) => bail!(7_246_201, "wildcard indexes on measurements of time-series collections are not supported, given '{field}'"),
         _ => {}
     }
-    let time = series.field("timeField").as_str().unwrap_or("");
-    let key = spec.field("key").as_doc().unwrap_or(Doc::EMPTY);
-    if spec.contains("expireAfterSeconds") && !(key.contains(time) && spec.contains("partialFilterExpression")) {
+    let partial = spec.field("partialFilterExpression").as_doc();
+    let of_time = key.count() == 1 && key.iter().all(|(f, _)| series.is_time(f));
+    if spec.contains("expireAfterSeconds") && !(of_time && partial.is_some_and(|p| series.only_meta(p))) {
         return bad("TTL");
+    }
+    if partial.is_some() && spec.field("collation").as_doc().is_some_and(|c| c.field("locale").as_str() != Some("simple")) {
+        bail!(code::INDEX_OPTIONS_CONFLICT, "a partial index on a time-series collection must have the collation of the collection");
     }
     Ok(())
 }
@@ -392,6 +406,10 @@ fn complete(spec: Doc<'_>, key: Doc<'_>, name: &str, options: Doc<'_>) -> Result
             if spec.field(flag).truthy() {
                 w.put(flag, true);
             }
+        }
+        // Builds never block; the word is kept for those who ask what they said.
+        if let v @ (Value::Bool(_) | Value::Int32(_) | Value::Int64(_) | Value::Double(_) | Value::Decimal128(_)) = spec.field("background") {
+            w.put("background", v.truthy());
         }
         for (k, v) in spec.iter().filter(|(k, _)| OPTIONS.contains(k) && !NORMALIZED.contains(k)) {
             w.put(k, v);

@@ -3,5 +3,6 @@
 pub(crate) mod encrypted;
 pub(crate) mod index_spec;
 pub(crate) mod names;
+pub(crate) mod temporary;
 pub(crate) mod timeseries;
 pub(crate) mod view;

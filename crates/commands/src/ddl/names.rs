@@ -1,6 +1,7 @@
 //! Rules of names beyond those every namespace obeys, and finding what a name stands for.
 
 use crate::ctx::Ctx;
+use crate::service::Service;
 use model::{MongoError, Namespace, Result, bail, code};
 use std::sync::Arc;
 use store::Collection;
@@ -55,6 +56,32 @@ pub(crate) fn not_view(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<Arc<Collectio
         bail!(code::COMMAND_NOT_SUPPORTED_ON_VIEW, "Namespace {ns} is a view, not a collection");
     }
     Ok(c)
+}
+
+/// True for `system.views` of a database that has views: their definitions stand in the catalog, and commands that look
+/// for the collection are told of it.
+///
+/// # Errors
+/// Those of the catalog.
+pub(crate) fn is_views(service: &Service, ns: &Namespace) -> Result<bool> {
+    Ok(ns.coll() == "system.views"
+        && service.store.list_collections(ns.db())?.iter().any(|e| is_view_row(&e.row)))
+}
+
+/// True for what MongoDB keeps as a view: views, and time-series collections over their buckets.
+pub(crate) fn is_view_row(row: &store::catalog::CatalogRow) -> bool {
+    row.kind == store::catalog::Kind::View || row.options.doc().contains("timeseries")
+}
+
+/// What a name stands for that may be one of the buckets of a time-series collection: the collection itself.
+///
+/// # Errors
+/// Those of the catalog.
+pub(crate) fn of_buckets(service: &Service, ns: Namespace) -> Result<Namespace> {
+    let Some(coll) = ns.coll().strip_prefix("system.buckets.") else { return Ok(ns) };
+    let series = Namespace::new(ns.db(), coll)?;
+    let found = service.store.collection(&series)?.is_some_and(|c| is_timeseries(&c));
+    Ok(if found { series } else { ns })
 }
 
 /// True for a time-series collection.

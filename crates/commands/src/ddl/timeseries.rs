@@ -1,7 +1,10 @@
-//! The `timeseries` options of `create` and `collMod`.
+//! Time-series collections: the `timeseries` options of `create` and `collMod`, and what may be written. Measurements are
+//! kept as documents of their own, not in buckets.
 
 use crate::args::{Arg, Args, Kind, arg, check_doc};
-use model::{Doc, DocBuf, Result, bail, code};
+use crate::crud::{Mods, UpdateOp};
+use model::{Doc, DocBuf, Result, Value, bail, code};
+use store::Collection;
 
 const SPAN_SECONDS_MAX: i64 = 31_536_000;
 
@@ -124,6 +127,116 @@ pub(crate) fn modify(current: Doc<'_>, change: Doc<'_>) -> Result<DocBuf> {
     }))
 }
 
+/// What writes to a time-series collection must know of it.
+pub(crate) struct Series {
+    time: String,
+    meta: Option<String>,
+}
+
+impl Series {
+    /// `None` for any other collection.
+    pub(crate) fn of(c: &Collection) -> Option<Series> {
+        Series::from_options(c.options().doc().field("timeseries").as_doc()?)
+    }
+
+    /// From the stored options.
+    pub(crate) fn from_options(d: Doc<'_>) -> Option<Series> {
+        Some(Series { time: d.field("timeField").as_str()?.to_owned(), meta: d.field("metaField").as_str().map(str::to_owned) })
+    }
+
+    /// True for the field of the time.
+    pub(crate) fn is_time(&self, path: &str) -> bool {
+        path == self.time
+    }
+
+    /// True for the metadata or a path inside it.
+    pub(crate) fn is_meta(&self, path: &str) -> bool {
+        self.meta.as_deref().is_some_and(|m| path.strip_prefix(m).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')))
+    }
+
+    /// Checks a measurement.
+    ///
+    /// # Errors
+    /// 2 BadValue without a time.
+    fn check_document(&self, d: Doc<'_>) -> Result<()> {
+        match d.field(&self.time) {
+            Value::Date(_) => Ok(()),
+            v => bail!(code::BAD_VALUE, "'{}' must be present and contain a valid BSON UTC datetime value, given {}", self.time, v.type_name()),
+        }
+    }
+
+    /// Checks a measurement and puts its fields in the order they are read in: time, metadata, the others.
+    ///
+    /// # Errors
+    /// 2 BadValue without a time.
+    pub(crate) fn arrange(&self, d: Doc<'_>) -> Result<DocBuf> {
+        self.check_document(d)?;
+        let first = [Some(self.time.as_str()), self.meta.as_deref()];
+        Ok(DocBuf::build(|w| {
+            for name in first.into_iter().flatten() {
+                w.put(name, d.field(name));
+            }
+            for e in d.elements().filter(|e| !first.contains(&Some(e.name_str()))) {
+                w.put_element(&e);
+            }
+        }))
+    }
+
+    /// Checks a statement of `update`: only the metadata of all measurements with some metadata may change.
+    ///
+    /// # Errors
+    /// 72 InvalidOptions.
+    pub(crate) fn check_update(&self, op: &UpdateOp<'_>) -> Result<()> {
+        let refuse = |why: &str| -> Result<()> { bail!(code::INVALID_OPTIONS, "Cannot perform an update on a time-series collection {why}") };
+        if op.upsert {
+            return refuse("with upsert: true");
+        }
+        if !op.multi {
+            return refuse("that is not a multi update");
+        }
+        if self.meta.is_none() {
+            return refuse("that has no metaField");
+        }
+        if !self.only_meta(op.filter) {
+            return refuse("when querying on a field that is not the metaField");
+        }
+        let Mods::Update { doc, .. } = &op.mods else { return refuse("with an aggregation pipeline") };
+        for (name, fields) in doc.iter() {
+            let Value::Document(fields) = fields else { return refuse("with a replacement document") };
+            if !name.starts_with('$') {
+                return refuse("with a replacement document");
+            }
+            let to_meta = |v: Value<'_>| name != "$rename" || v.as_str().is_some_and(|to| self.is_meta(to));
+            if !fields.iter().all(|(path, v)| self.is_meta(path) && to_meta(v)) {
+                return refuse("that modifies a field other than the metaField");
+            }
+        }
+        Ok(())
+    }
+
+    /// True when a filter looks at nothing but the metadata.
+    pub(crate) fn only_meta(&self, filter: Doc<'_>) -> bool {
+        filter.iter().all(|(name, v)| match (name, v) {
+            ("$and" | "$or" | "$nor", Value::Array(parts)) => parts.iter().all(|p| p.as_doc().is_none_or(|d| self.only_meta(d))),
+            ("$comment", _) => true,
+            ("$expr", v) => self.reads_only_meta(v),
+            (path, _) => self.is_meta(path),
+        })
+    }
+
+    fn reads_only_meta(&self, e: Value<'_>) -> bool {
+        match e {
+            Value::String(s) => match s.strip_prefix('$') {
+                Some(path) => self.is_meta(path),
+                None => true,
+            },
+            Value::Document(d) => d.iter().all(|(_, v)| self.reads_only_meta(v)),
+            Value::Array(a) => a.iter().all(|v| self.reads_only_meta(v)),
+            _ => true,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,5 +260,24 @@ mod tests {
         let code = |d: DocBuf| modify(now.doc(), d.doc()).err().map(|e| e.code());
         assert_eq!(code(doc! { "granularity": "seconds" }), Some(72));
         assert_eq!(code(doc! { "granularity": "hours" }), None);
+    }
+
+    #[test]
+    fn updates_touch_only_metadata() {
+        let series = Series { time: "t".to_owned(), meta: Some("m".to_owned()) };
+        let check = |d: DocBuf| UpdateOp::of(0, d.doc()).and_then(|op| series.check_update(&op)).map_err(|e| e.code());
+        assert_eq!(check(doc! { "q": { "m.a": 1i32 }, "u": { "$set": { "m.b": 2i32 } }, "multi": true }), Ok(()));
+        assert_eq!(check(doc! { "q": { "$expr": { "$eq": ["$m", 1i32] } }, "u": { "$unset": { "m": "" } }, "multi": true }), Ok(()));
+        for bad in [
+            doc! { "q": {}, "u": { "$set": { "m": 2i32 } } },
+            doc! { "q": { "v": 1i32 }, "u": { "$set": { "m": 2i32 } }, "multi": true },
+            doc! { "q": { "$expr": { "$eq": ["$v", 1i32] } }, "u": { "$set": { "m": 2i32 } }, "multi": true },
+            doc! { "q": {}, "u": { "$set": { "metal": 2i32 } }, "multi": true },
+            doc! { "q": {}, "u": { "$rename": { "m": "n" } }, "multi": true },
+            doc! { "q": {}, "u": [{ "$set": { "m": 2i32 } }], "multi": true },
+            doc! { "q": {}, "u": { "$set": { "m": 2i32 } }, "multi": true, "upsert": true },
+        ] {
+            assert_eq!(check(bad.clone()), Err(72), "{bad:?}");
+        }
     }
 }

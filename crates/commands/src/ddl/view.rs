@@ -30,7 +30,9 @@ pub(crate) fn check_source(db: &str, source: &str) -> Result<Namespace> {
 /// 14, 40323 for a stage without exactly one field, 40573, 73, 167, and those of the stages.
 pub(crate) fn check_pipeline(cx: &Ctx<'_, '_>, source: &Namespace, pipeline: Array<'_>) -> Result<()> {
     check_stages(pipeline)?;
-    let env = Env::new(cx.now_ms(), 1);
+    let mut env = Env::new(cx.now_ms(), 1);
+    // Whether there is a cluster time is asked when the view is read.
+    env.cluster_time = Some(cx.service.operation_time());
     let given = model::DocBuf::build(|w| {
         let mut out = w.array("p");
         for stage in pipeline.iter().filter(|s| s.as_doc().is_some()) {
@@ -103,9 +105,18 @@ fn involved<'a>(pipeline: Array<'a>, out: &mut Vec<&'a str>) {
 /// Checks that a view leads neither back to itself nor through too many views.
 ///
 /// # Errors
-/// 5 GraphContainsCycle, 165 ViewDepthLimitExceeded.
+/// 5 GraphContainsCycle, 165 ViewDepthLimitExceeded, 167 for views of different collations.
 pub(crate) fn check_cycle(cx: &Ctx<'_, '_>, view: &Namespace, definition: Doc<'_>) -> Result<()> {
     walk(cx, view, definition, 1)
+}
+
+/// Whether two definitions name the same collation; none is the simple one.
+fn same_collation(a: Doc<'_>, b: Doc<'_>) -> bool {
+    match (a.field("collation").as_doc(), b.field("collation").as_doc()) {
+        (None, None) => true,
+        (Some(a), Some(b)) => operators::collation::same(a, b),
+        _ => false,
+    }
 }
 
 fn walk(cx: &Ctx<'_, '_>, view: &Namespace, definition: Doc<'_>, depth: usize) -> Result<()> {
@@ -122,6 +133,9 @@ fn walk(cx: &Ctx<'_, '_>, view: &Namespace, definition: Doc<'_>, depth: usize) -
         if let Some(c) = cx.service.store.collection(&ns)?
             && c.is_view()
         {
+            if !same_collation(definition, c.options().doc()) {
+                bail!(code::OPTION_NOT_SUPPORTED_ON_VIEW, "View {view} has conflicting collation with view {ns}");
+            }
             walk(cx, view, c.options().doc(), depth + 1)?;
         }
     }

@@ -13,7 +13,7 @@ use operators::update::{Applied, Update, UpdateCx, upsert_base};
 use query::pipeline::{MatchFilter, Pipeline, ParseOptions, Rt, drain};
 use query::plan::{Hint, Plan, Want, choose, each_match};
 use std::sync::Arc;
-use store::{Change, Collection, CommitPos, Modified};
+use store::{Change, Collection, CommitPos, Effect, Keep, Modified, Noted};
 
 /// How often an upsert is tried again when another writer inserts the same key.
 const UPSERT_TRIES: usize = 5;
@@ -99,6 +99,22 @@ pub(crate) struct Done {
     pub(crate) after: Option<DocBuf>,
 }
 
+impl Done {
+    /// What an earlier try of the same statement did.
+    pub(crate) fn before(effect: Effect) -> Done {
+        let one = Done { matched: 1, ..Done::default() };
+        match effect {
+            Effect::Inserted | Effect::Deleted => one,
+            Effect::Updated => Done { modified: 1, ..one },
+            Effect::Upserted(id) => Done { upserted: Some(id.doc().field("_id").to_owned_value()), ..Done::default() },
+            Effect::UpdatedBefore(d) => Done { modified: 1, before: Some(d), ..one },
+            Effect::UpdatedAfter(d) => Done { modified: 1, after: Some(d), ..one },
+            Effect::Removed(d) => Done { before: Some(d), ..one },
+            Effect::Made(d) => Done { upserted: Some(d.doc().field("_id").to_owned_value()), after: Some(d), ..Done::default() },
+        }
+    }
+}
+
 fn pos_of(m: Modified) -> CommitPos {
     match m {
         Modified::Replaced(p) | Modified::Deleted(p) => p,
@@ -110,7 +126,14 @@ fn pos_of(m: Modified) -> CommitPos {
 ///
 /// # Errors
 /// Those of the filter and the store; 2 for a hint that names no index.
-pub(crate) fn delete(service: &Service, t: &Target<'_>, op: &DeleteOp<'_>, sort: Doc<'_>, keep: bool) -> Result<Done> {
+pub(crate) fn delete(
+    service: &Service,
+    t: &Target<'_>,
+    op: &DeleteOp<'_>,
+    sort: Doc<'_>,
+    keep: bool,
+    mut noted: Option<Noted<'_>>,
+) -> Result<Done> {
     let mut done = Done::default();
     let filter = &t.filter.filter;
     loop {
@@ -126,7 +149,7 @@ pub(crate) fn delete(service: &Service, t: &Target<'_>, op: &DeleteOp<'_>, sort:
             t.env.check_interrupt()?;
             let mut old = None;
             let mut arena = Bump::new();
-            let m = t.coll.modify(key, &mut |doc| {
+            let decide = &mut |doc: Doc<'_>| {
                 arena.reset();
                 if !matches(filter, doc, &arena, t.env)? {
                     return Ok(Change::Keep);
@@ -135,7 +158,8 @@ pub(crate) fn delete(service: &Service, t: &Target<'_>, op: &DeleteOp<'_>, sort:
                     old = Some(doc.to_buf());
                 }
                 Ok(Change::Delete)
-            })?;
+            };
+            let m = t.coll.modify_noted(key, decide, noted.as_mut())?;
             if let Modified::Deleted(pos) = m {
                 done.matched += 1;
                 done.pos = done.pos.max(pos);
@@ -180,6 +204,17 @@ impl Changer {
         Ok(Changer { update, validator })
     }
 
+    /// Whether a document that matches `filter` would change.
+    ///
+    /// # Errors
+    /// Those of the update's operators.
+    pub(crate) fn would_change(&self, filter: &Filter, env: &Env, doc: Doc<'_>) -> Result<bool> {
+        let arena = Bump::new();
+        let position = filter.matches_with_position(doc, &arena, env)?.1;
+        let cx = UpdateCx { arena: &arena, env, inserting: false, position };
+        Ok(matches!(self.update.apply(doc, &cx)?, Applied::Changed(_)))
+    }
+
     /// The new document, or `None` when nothing changes.
     fn apply(&self, t: &Target<'_>, doc: Doc<'_>, arena: &Bump, inserting: bool, position: Option<usize>) -> Result<Option<DocBuf>> {
         let cx = UpdateCx { arena, env: t.env, inserting, position };
@@ -199,7 +234,14 @@ impl Changer {
 ///
 /// # Errors
 /// Those of filter, update, validator and store; 9 for a replacement of many.
-pub(crate) fn update(service: &Service, t: &Target<'_>, changer: &Changer, op: &UpdateOp<'_>, keep: bool) -> Result<Done> {
+pub(crate) fn update(
+    service: &Service,
+    t: &Target<'_>,
+    changer: &Changer,
+    op: &UpdateOp<'_>,
+    keep: bool,
+    mut noted: Option<Noted<'_>>,
+) -> Result<Done> {
     if op.multi && changer.update.is_replacement() {
         bail!(code::FAILED_TO_PARSE, "multi update is not supported for replacement-style update");
     }
@@ -213,7 +255,7 @@ pub(crate) fn update(service: &Service, t: &Target<'_>, changer: &Changer, op: &
         };
         for key in &keys {
             t.env.check_interrupt()?;
-            change(t, changer, key, keep, &mut done)?;
+            change(t, changer, key, keep, &mut done, noted.as_mut())?;
         }
         if op.multi || keys.is_empty() || by_id.is_some() || done.matched > 0 {
             break;
@@ -223,11 +265,11 @@ pub(crate) fn update(service: &Service, t: &Target<'_>, changer: &Changer, op: &
         return Ok(done);
     }
     for _ in 0..UPSERT_TRIES {
-        match upsert(service, t, changer, &mut done) {
+        match upsert(service, t, changer, &mut done, noted.as_mut()) {
             // Somebody inserted a document with that key meanwhile: it may match now.
             Err(e) if e.code() == code::DUPLICATE_KEY => {
                 let Some(key) = t.first_key(service, op.sort)? else { return Err(e) };
-                change(t, changer, &key, keep, &mut done)?;
+                change(t, changer, &key, keep, &mut done, noted.as_mut())?;
                 if done.matched > 0 {
                     return Ok(done);
                 }
@@ -235,14 +277,21 @@ pub(crate) fn update(service: &Service, t: &Target<'_>, changer: &Changer, op: &
             other => return other.map(|()| done),
         }
     }
-    upsert(service, t, changer, &mut done).map(|()| done)
+    upsert(service, t, changer, &mut done, noted.as_mut()).map(|()| done)
 }
 
-fn change(t: &Target<'_>, changer: &Changer, key: &[u8], keep: bool, done: &mut Done) -> Result<()> {
+fn change(
+    t: &Target<'_>,
+    changer: &Changer,
+    key: &[u8],
+    keep: bool,
+    done: &mut Done,
+    noted: Option<&mut Noted<'_>>,
+) -> Result<()> {
     let mut matched = false;
     let (mut before, mut after) = (None, None);
     let mut arena = Bump::new();
-    let m = t.coll.modify(key, &mut |doc| {
+    let decide = &mut |doc: Doc<'_>| {
         arena.reset();
         let (fits, position) = t.filter.filter.matches_with_position(doc, &arena, t.env)?;
         matched = fits;
@@ -255,7 +304,8 @@ fn change(t: &Target<'_>, changer: &Changer, key: &[u8], keep: bool, done: &mut 
             after = Some(new.clone().unwrap_or_else(|| doc.to_buf()));
         }
         Ok(new.map_or(Change::Keep, |n| Change::Replace(n.into_bytes())))
-    })?;
+    };
+    let m = t.coll.modify_noted(key, decide, noted)?;
     if m != Modified::Absent && matched {
         done.matched += 1;
         done.before = before;
@@ -268,7 +318,7 @@ fn change(t: &Target<'_>, changer: &Changer, key: &[u8], keep: bool, done: &mut 
     Ok(())
 }
 
-fn upsert(service: &Service, t: &Target<'_>, changer: &Changer, done: &mut Done) -> Result<()> {
+fn upsert(service: &Service, t: &Target<'_>, changer: &Changer, done: &mut Done, noted: Option<&mut Noted<'_>>) -> Result<()> {
     let base = upsert_base(&t.filter.filter, changer.update.is_replacement())?;
     let arena = Bump::new();
     let new = changer.apply(t, base.doc(), &arena, true, None)?;
@@ -282,8 +332,9 @@ fn upsert(service: &Service, t: &Target<'_>, changer: &Changer, done: &mut Done)
         }
     };
     let new = with_id(new.doc(), service.clock.now_ms())?;
-    let inserted = t.coll.insert(&[new.doc()], true)?;
-    crate::cmd::capped::enforce(t.coll)?;
+    let mut noted = noted.map(|n| Noted { record: &mut *n.record, ids: n.ids, keep: if n.keep == Keep::Fact { Keep::Id } else { n.keep } });
+    let inserted = t.coll.insert_noted(&[new.doc()], true, noted.as_mut())?;
+    crate::cmd::capped::inserted(service, t.coll)?;
     if let Some((_, e)) = inserted.errors.into_iter().next() {
         return Err(e);
     }

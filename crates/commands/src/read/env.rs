@@ -1,11 +1,11 @@
 //! The environment of one operation: its time, randomness, variables, collation and how it is interrupted.
 
 use crate::ctx::Ctx;
-use model::{Doc, MongoError, Result, code};
+use crate::registry::flag;
+use model::{Doc, Result};
 use operators::Env;
 use operators::expr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Where an operation's collation comes from.
 pub(crate) enum CollationArg<'a> {
@@ -32,7 +32,8 @@ impl<'a> CollationArg<'a> {
 /// Those of the collation and of the `let` expressions.
 pub(crate) fn environment(cx: &Ctx<'_, '_>, collation: &CollationArg<'_>) -> Result<Env> {
     let mut env = Env::new(cx.now_ms(), rand::random());
-    if cx.service.config.replica_set.is_some() {
+    // Updates see a time even on a standalone server.
+    if cx.service.config.replica_set.is_some() || cx.command.is(flag::WRITE) {
         env.cluster_time = Some(cx.service.operation_time());
     }
     if let CollationArg::Given(d) = collation {
@@ -41,21 +42,8 @@ pub(crate) fn environment(cx: &Ctx<'_, '_>, collation: &CollationArg<'_>) -> Res
     if let Some(d) = collation.document() {
         env.collation = cx.service.collator(d)?;
     }
-    let killed = cx.conn.info.op.lock().as_ref().map(|op| op.killed.clone());
-    let deadline_us = u64::try_from(cx.generic.max_time_ms)
-        .ok()
-        .filter(|ms| *ms > 0)
-        .map(|ms| cx.service.clock.monotonic_us().saturating_add(ms.saturating_mul(1000)));
-    let clock = Arc::clone(&cx.service.clock);
-    env.interrupt = Some(Box::new(move || {
-        if killed.as_ref().is_some_and(|k| k.load(Ordering::Acquire)) {
-            return Err(MongoError::new(code::INTERRUPTED, "operation was interrupted"));
-        }
-        if deadline_us.is_some_and(|d| clock.monotonic_us() >= d) {
-            return Err(MongoError::new(code::MAX_TIME_MS_EXPIRED, "operation exceeded time limit"));
-        }
-        Ok(())
-    }));
+    let interrupt = Arc::clone(&cx.interrupt);
+    env.interrupt = Some(Box::new(move || interrupt.check()));
     expr::define_let(&mut env, cx.args.value("let"))?;
     Ok(env)
 }

@@ -1,13 +1,14 @@
 //! What pipelines ask of the server, answered over the store.
 
+use super::out::Out;
 use crate::service::Service;
 use crate::write;
 use model::{Doc, DocBuf, FieldPath, MongoError, Namespace, Result, Value, bail, code};
 use operators::expr::ParseCx;
 use query::pipeline::{
-    Batch, Docs, GeoIndex, Host, MatchFilter, MergeWrite, NotMatched, OnMatch, Opened, OutTarget, OutWriter, Read, Resolved, Rt,
+    Docs, GeoIndex, Host, MatchFilter, MergeWrite, NotMatched, OnMatch, Opened, OutTarget, OutWriter, Read, Resolved, Rt,
 };
-use query::plan::{Access, PlanDocs, Want, choose, each_match};
+use query::plan::{DistinctDocs, PlanDocs, distinct_plan, Want, choose, each_match};
 use std::sync::Arc;
 use store::{Change, Collection};
 
@@ -18,12 +19,26 @@ pub(crate) struct StoreHost {
     /// Collation of the operation as the client wrote it.
     collation: Option<DocBuf>,
     hint: Option<query::plan::Hint>,
+    /// Validators do not count for what the pipeline writes.
+    bypass_validation: bool,
+    /// Looked up when first asked for.
+    memory_limit_bytes: std::sync::OnceLock<usize>,
 }
 
 impl StoreHost {
     /// For one operation.
     pub(crate) fn new(service: Arc<Service>, collation: Option<DocBuf>, hint: Option<query::plan::Hint>) -> StoreHost {
-        StoreHost { service, collation, hint }
+        StoreHost { service, collation, hint, bypass_validation: false, memory_limit_bytes: std::sync::OnceLock::new() }
+    }
+
+    /// The same, where documents written need not be valid.
+    pub(crate) fn bypassing_validation(self, bypass: bool) -> StoreHost {
+        StoreHost { bypass_validation: bypass, ..self }
+    }
+
+    /// The validator of a collection that is written to.
+    fn validator(&self, coll: &Collection) -> Result<Option<write::Validator>> {
+        if self.bypass_validation { Ok(None) } else { write::Validator::of(&self.service, coll) }
     }
 
     fn want<'q>(&'q self, read: &Read<'q>) -> Want<'q> {
@@ -37,8 +52,8 @@ impl StoreHost {
 
     fn writable(&self, ns: &Namespace) -> Result<Option<Arc<Collection>>> {
         let c = self.service.store.collection(ns)?;
-        if c.as_ref().is_some_and(|c| c.is_view()) {
-            bail!(code::COMMAND_NOT_SUPPORTED_ON_VIEW, "Namespace {ns} is a view, not a collection");
+        if c.as_ref().is_some_and(|c| c.is_view() || crate::ddl::names::is_timeseries(c)) {
+            bail!(code::COMMAND_NOT_SUPPORTED_ON_VIEW, "Namespace {ns} is a view or time-series collection, not a collection");
         }
         Ok(c)
     }
@@ -71,28 +86,51 @@ impl Host for StoreHost {
 
     fn open(&self, rt: &Rt<'_>, read: &Read<'_>) -> Result<Opened> {
         let Some(coll) = self.service.store.collection(read.ns)? else {
-            return Ok(Opened { docs: Box::new(query::pipeline::NoDocs), filtered: false, sorted: false });
+            return Ok(Opened { docs: Box::new(query::pipeline::NoDocs), filtered: false, sorted: false, limited: false });
         };
         let plan = choose(&coll, &self.want(read), rt.env.collate())?;
+        if let Some(field) = read.distinct
+            && let Some(plan) = distinct_plan(&coll, &self.want(read), &plan, field)
+            && let Some(docs) = DistinctDocs::open(coll.clone(), &plan)
+        {
+            return Ok(Opened { docs: Box::new(docs), filtered: true, sorted: false, limited: false });
+        }
         let sorted = plan.sorted && read.sort.is_some();
         let limit = read.limit.filter(|_| read.sort.is_none() || sorted);
-        let docs = PlanDocs::new(coll, &plan, read.filter.cloned(), limit);
-        Ok(Opened { docs: Box::new(docs), filtered: true, sorted })
+        let mut docs = PlanDocs::new(coll, &plan, read.filter.cloned(), limit);
+        if let Some(fields) = read.fields {
+            docs = docs.carrying(fields.to_vec());
+        }
+        Ok(Opened { docs: Box::new(docs), filtered: true, sorted, limited: limit.is_some() })
     }
 
     fn can_look_up(&self, ns: &Namespace, field: &FieldPath) -> bool {
-        let Ok(Some(c)) = self.service.store.collection(ns) else { return false };
-        !c.is_view()
-            && (field.as_str() == "_id"
-                || c.indexes().iter().any(|i| {
-                    i.is_ready()
-                        && i.is_keyed()
-                        && !i.is_hidden()
-                        && !i.is_partial()
-                        && !i.is_sparse()
-                        && i.collation().is_none()
-                        && i.fields().first().is_some_and(|f| f.path == *field)
-                }))
+        self.look_up_index(ns, field).is_some()
+    }
+
+    fn look_up_index(&self, ns: &Namespace, field: &FieldPath) -> Option<String> {
+        let c = self.service.store.collection(ns).ok()??;
+        if c.is_view() {
+            return None;
+        }
+        if field.as_str() == "_id" {
+            return Some("_id_".to_owned());
+        }
+        let indexes = c.indexes();
+        let fits = |i: &&Arc<store::Index>| {
+            i.is_ready()
+                && i.is_keyed()
+                && !i.is_hidden()
+                && !i.is_partial()
+                && !i.is_sparse()
+                && i.collation().is_none()
+                && i.fields().first().is_some_and(|f| f.path == *field)
+        };
+        indexes.iter().find(fits).map(|i| i.name().to_owned())
+    }
+
+    fn collation(&self) -> Option<DocBuf> {
+        self.collation.clone()
     }
 
     fn look_up(&self, rt: &Rt<'_>, ns: &Namespace, field: &FieldPath, values: &[Value<'_>]) -> Result<Box<dyn Docs>> {
@@ -132,29 +170,7 @@ impl Host for StoreHost {
     }
 
     fn begin_out(&self, target: &OutTarget) -> Result<Box<dyn OutWriter>> {
-        let existing = self.writable(&target.ns)?;
-        if let Some(c) = &existing {
-            if c.options().doc().field("capped").truthy() {
-                bail!(17152, "namespace '{}' is capped so it can't be used for $out", target.ns);
-            }
-        }
-        if target.timeseries.is_some() {
-            bail!(code::NOT_IMPLEMENTED, "$out to a time-series collection is not supported by this server yet");
-        }
-        crate::ddl::names::may_create(&target.ns)?;
-        let temporary = Namespace::new(target.ns.db(), &format!("tmp.agg_out.{:016x}", rand::random::<u64>()))?;
-        let options = existing.as_ref().map(|c| c.options().as_ref().clone()).unwrap_or_default();
-        let fresh = self.service.store.create_collection(&temporary, options, crate::ddl::names::new_uuid())?;
-        let validator = match &existing {
-            Some(c) => write::Validator::of(&self.service, c)?,
-            None => None,
-        };
-        if let Some(c) = &existing {
-            for i in c.indexes().iter().filter(|i| i.is_ready()) {
-                fresh.create_index(i.spec().to_buf())?;
-            }
-        }
-        Ok(Box::new(Out { host: self.clone(), temporary, target: target.ns.clone(), fresh, validator, done: false }))
+        Ok(Box::new(Out::begin(&self.service, target, self.bypass_validation)?))
     }
 
     fn check_merge(&self, ns: &Namespace, on: &[String]) -> Result<()> {
@@ -195,12 +211,16 @@ impl Host for StoreHost {
             key = Some(row.key.to_vec());
             Ok(false)
         })?;
-        let validator = write::Validator::of(&self.service, &coll)?;
+        let validator = self.validator(&coll)?;
         let valid = |d: Doc<'_>| validator.as_ref().map_or(Ok(()), |v| v.check(d));
         if let Some(key) = key {
             coll.modify(&key, &mut |old| {
                 Ok(match matched(old)? {
                     Some(new) if new.doc() != old => {
+                        let (id, was) = (new.doc().field("_id"), old.field("_id"));
+                        if !model::compare(&id, &was).is_eq() {
+                            bail!(code::IMMUTABLE_FIELD, "$merge cannot change the immutable field '_id' of a matched document from {was:?} to {id:?}");
+                        }
                         valid(new.doc())?;
                         Change::Replace(new.into_bytes())
                     }
@@ -213,11 +233,11 @@ impl Host for StoreHost {
             NotMatched::Discard => Ok(()),
             NotMatched::Fail => bail!(13113, "$merge could not find a matching document in the target collection for at least one document in the source collection"),
             NotMatched::Insert => {
-                let doc = with_id(write.doc, self.service.clock.now_ms());
+                let doc = write::with_id(write.doc, self.service.clock.now_ms())?;
                 valid(doc.doc())?;
                 match coll.insert(&[doc.doc()], true)?.errors.pop() {
                     Some((_, e)) => Err(e),
-                    None => Ok(()),
+                    None => crate::cmd::capped::inserted(&self.service, &coll),
                 }
             }
         }
@@ -250,113 +270,26 @@ impl Host for StoreHost {
         Ok(all)
     }
 
-    fn plan_cache_stats(&self, _: &Namespace) -> Result<Vec<DocBuf>> {
+    fn plan_cache_stats(&self, ns: &Namespace) -> Result<Vec<DocBuf>> {
+        if self.service.store.collection(ns)?.is_some_and(|c| crate::ddl::names::is_timeseries(&c)) {
+            bail!(40602, "$planCacheStats is only valid as the first stage in a pipeline, and {ns} is a time-series collection, read through stages of its own");
+        }
         // Plans are chosen by rules at each read; nothing is cached.
         Ok(Vec::new())
     }
 
-    fn list(&self, stage: &str, _db: &str, spec: Doc<'_>) -> Result<Vec<DocBuf>> {
-        match stage {
-            "$currentOp" => Ok(crate::cmd::operations::list(&self.service, spec.field("idleConnections").truthy())),
-            "$listSessions" | "$listLocalSessions" => Ok(self
-                .service
-                .state
-                .sessions
-                .list()
-                .into_iter()
-                .map(|(id, s)| {
-                    model::doc! {
-                        "_id": { "id": model::Binary { subtype: 4, bytes: &id } },
-                        "lastUse": Value::Date(s.last_use_ms)
-                    }
-                })
-                .collect()),
-            "$listClusterCatalog" => {
-                let mut all = Vec::new();
-                for db in self.service.database_names()? {
-                    for e in self.service.store.list_collections(&db)? {
-                        let kind = if e.row.kind == store::catalog::Kind::View { "view" } else { "collection" };
-                        all.push(model::doc! {
-                            "ns": format!("{db}.{}", e.name).as_str(), "db": db.as_str(), "type": kind,
-                            "options": &e.row.options, "sharded": false
-                        });
-                    }
-                }
-                Ok(all)
-            }
-            _ => Ok(Vec::new()),
-        }
+    fn list(&self, stage: &str, db: &str, spec: Doc<'_>) -> Result<Vec<DocBuf>> {
+        super::lists::list(&self.service, stage, db, spec)
     }
 
-    fn explain(&self, rt: &Rt<'_>, read: &Read<'_>) -> Result<DocBuf> {
-        let Some(coll) = self.service.store.collection(read.ns)? else { return Ok(model::doc! { "stage": "EOF" }) };
-        let plan = choose(&coll, &self.want(read), rt.env.collate())?;
-        let empty = matches!(plan.access, Access::Nothing);
-        let winning = query::plan::explain(&plan, read.filter.map(Arc::as_ref));
-        Ok(model::doc! {
-            "queryPlanner": {
-                "namespace": read.ns.to_string().as_str(), "parsedQuery": read.filter.map_or(Doc::EMPTY, |f| f.spec.doc()),
-                "indexFilterSet": false, "planCacheShapeHash": Value::Missing,
-                "optimizedPipeline": !empty, "winningPlan": &winning, "rejectedPlans": []
-            }
+    fn memory_limit_bytes(&self) -> usize {
+        *self.memory_limit_bytes.get_or_init(|| {
+            let limit = self.service.state.parameters.int("internalQueryMaxBlockingSortMemoryUsageBytes");
+            usize::try_from(limit).unwrap_or(usize::MAX)
         })
     }
 
     fn spill_file(&self) -> Result<std::fs::File> {
         tempfile::tempfile().map_err(|e| MongoError::new(code::FILE_STREAM_FAILED, format!("cannot make a temporary file: {e}")))
-    }
-}
-
-fn with_id(d: Doc<'_>, now_ms: i64) -> DocBuf {
-    if d.first().is_some_and(|(n, _)| n == "_id") {
-        return d.to_buf();
-    }
-    DocBuf::build(|w| {
-        match d.field("_id") {
-            Value::Missing => w.put("_id", model::ObjectId(write::new_object_id(now_ms))),
-            id => w.put("_id", id),
-        };
-        for e in d.elements().filter(|e| e.name != b"_id") {
-            w.put_element(&e);
-        }
-    })
-}
-
-/// `$out`: a collection beside the target, renamed over it at the end.
-struct Out {
-    host: StoreHost,
-    temporary: Namespace,
-    target: Namespace,
-    fresh: Arc<Collection>,
-    validator: Option<write::Validator>,
-    done: bool,
-}
-
-impl OutWriter for Out {
-    fn write(&mut self, docs: &Batch) -> Result<()> {
-        let now = self.host.service.clock.now_ms();
-        let owned: Vec<DocBuf> = docs.iter().map(|d| with_id(d, now)).collect();
-        if let Some(v) = &self.validator {
-            owned.iter().try_for_each(|d| v.check(d.doc()))?;
-        }
-        let views: Vec<Doc<'_>> = owned.iter().map(DocBuf::doc).collect();
-        match self.fresh.insert(&views, true)?.errors.pop() {
-            Some((_, e)) => Err(e),
-            None => Ok(()),
-        }
-    }
-
-    fn commit(mut self: Box<Self>) -> Result<()> {
-        self.done = true;
-        self.host.service.store.rename_collection(&self.temporary, &self.target, true)
-    }
-}
-
-impl Drop for Out {
-    fn drop(&mut self) {
-        if !self.done {
-            // Nothing can be done about a failure here; the name says what it is.
-            let _ = self.host.service.store.drop_collection(&self.temporary);
-        }
     }
 }

@@ -3,6 +3,8 @@
 mod cursor;
 mod env;
 mod host;
+mod lists;
+mod out;
 
 pub(crate) use cursor::QueryCursor;
 pub(crate) use env::{CollationArg, environment};

@@ -12,7 +12,7 @@ pub(crate) fn equal(a: &Value<'_>, e: &Value<'_>) -> bool {
         && let (1, Some(approx)) = (d.count(), d.get("$$approx"))
     {
         let (Some(x), Some(y)) = (a.as_f64(), approx.as_f64()) else { return false };
-        return x.is_nan() && y.is_nan() || (x - y).abs() <= 1e-12_f64.max(1e-6 * y.abs().max(x.abs()));
+        return x.is_nan() && y.is_nan() || x == y || (x - y).abs() <= 1e-12_f64.max(1e-6 * y.abs().max(x.abs()));
     }
     match (a, e) {
         (Value::Document(a), Value::Document(e)) => {
@@ -121,13 +121,14 @@ fn run_checks(doc: Value<'_>, checks: Doc<'_>, prefix: &str, bad: &mut Vec<Strin
     }
 }
 
-fn sort_fields(d: Doc<'_>, fields: &[&str]) -> DocBuf {
+fn sort_fields<'a>(d: Doc<'a>, fields: &[&str]) -> DocBuf {
     DocBuf::build(|w| {
         for (k, v) in d.iter() {
             match v {
                 Value::Array(a) if fields.contains(&k) => {
-                    let mut all: Vec<Value<'_>> = a.iter().collect();
-                    all.sort_by(compare);
+                    let mut all: Vec<Value<'a>> = a.iter().collect();
+                    let bare = |v: &Value<'a>| v.as_doc().and_then(|d| d.get("$$approx")).unwrap_or(*v);
+                    all.sort_by(|a, b| compare(&bare(a), &bare(b)));
                     let mut out = w.array(k);
                     for x in all {
                         out.push(x);

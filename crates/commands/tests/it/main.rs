@@ -1,5 +1,16 @@
 //! Integration tests of the commands room, in process.
 
+mod aggregation;
 mod behaviour;
+mod expected;
+mod explain;
+mod find_options;
+mod golden;
+mod interrupts;
 mod judge;
+mod metamorphic;
+mod out;
 mod protocol;
+mod retries;
+mod tails;
+mod writes;

@@ -182,7 +182,8 @@ fn caps() -> Caps {
     Caps {
         name: "rocksdb",
         persistent: true,
-        key_bytes_max: 1 << 16,
+        // What RocksDB documents as its limit.
+        key_bytes_max: 8 << 20,
         value_bytes_max: 64 << 20,
         // A batch becomes one journal record and one memtable insertion.
         batch_bytes_max: 256 << 20,
@@ -240,6 +241,10 @@ impl Engine for RocksEngine {
                 len,
                 max,
             });
+        }
+        if batch.longest_key_bytes() > self.caps.key_bytes_max {
+            let (len, max) = (batch.longest_key_bytes(), self.caps.key_bytes_max);
+            return Err(StorageError::KeyTooLong { len, max });
         }
         self.watch.check_room(batch)?;
         self.db

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, RwLock};
-use storage::{CommitPos, DurableHook, Result, StorageError};
+use storage::{CommitPos, DurableHook, Flushed, Result, StorageError};
 
 use crate::error;
 use crate::ffi::Db;
@@ -193,12 +193,14 @@ impl Shared {
                 self.failed.store(true, Ordering::Relaxed);
             }
         }
+        let flushed = match state.failure {
+            None => Flushed::Durable(CommitPos(target)),
+            Some(_) => Flushed::Failed(CommitPos(target)),
+        };
         drop(state);
         self.flushed.notify_all();
-        if !self.failed.load(Ordering::Relaxed) {
-            for hook in self.hooks.read().iter() {
-                hook(CommitPos(target));
-            }
+        for hook in self.hooks.read().iter() {
+            hook(flushed);
         }
     }
 }

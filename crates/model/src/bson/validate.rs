@@ -5,8 +5,9 @@ use super::doc::{Doc, Elements, payload_len};
 use super::value::Tag;
 use crate::{MongoError, Result, code};
 
-/// Deepest nesting the parser accepts, the outermost document being level 1. Documents that are stored may use 180.
-pub const MAX_DEPTH: usize = 200;
+/// Deepest nesting the parser accepts, the outermost document being level 1 (MongoDB counts it as level 0 and allows 200).
+/// Documents that are stored may use 180.
+pub const MAX_DEPTH: usize = 201;
 
 /// Validates `bytes` as one document.
 ///
@@ -36,7 +37,7 @@ fn check_doc(bytes: &[u8], depth: usize) -> Result<()> {
     if depth == 0 {
         return Err(MongoError::new(
             code::OVERFLOW,
-            format!("BSONObj exceeds maximum nested object depth: {MAX_DEPTH}"),
+            format!("BSONObj exceeds maximum nested object depth: {}", MAX_DEPTH - 1),
         ));
     }
     let body = bytes.get(4..bytes.len() - 1).unwrap_or(&[]);

@@ -195,6 +195,7 @@ fn parse_path(cx: &mut ParseCx<'_>, s: &str) -> Result<BoxExpr> {
             None => Box::new(VarPath { id: None, path: None }),
         }),
         "REMOVE" => Ok(Constant::boxed(Value::Missing)),
+        "NOW" if !cx.env.has_now => bail!(51144, "Builtin variable '$$NOW' is not available in this command"),
         "NOW" => with_path(Value::Date(cx.env.now_ms)),
         "CLUSTER_TIME" => match cx.env.cluster_time {
             Some(t) => with_path(Value::Timestamp(t)),

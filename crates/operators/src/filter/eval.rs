@@ -37,7 +37,11 @@ pub(super) fn node<'a>(n: &'a Node, doc: Doc<'a>, cx: &Cx<'_, 'a>, position: Opt
         Node::Nor(nodes) => Ok(!any(nodes, doc, cx, None)?),
         Node::Not(n) => Ok(!node(n, doc, cx, None)?),
         Node::Field { path, test } => field(path, test, doc, cx, position),
-        Node::Expr(e) => Ok(e.eval(&Cx { root: Value::Document(doc), ..*cx })?.truthy()),
+        Node::Expr(e) => {
+            // An expression may take long on one document.
+            cx.env.check_interrupt()?;
+            Ok(e.eval(&Cx { root: Value::Document(doc), ..*cx })?.truthy())
+        }
         Node::JsonSchema(s) => s.matches(Value::Document(doc)),
         Node::Text(_) => Err(model::MongoError::new(code::INDEX_NOT_FOUND, "text index required for $text query")),
         Node::SampleRate(rate) => Ok(cx.env.random_f64() < *rate),

@@ -118,7 +118,7 @@ impl Update {
         };
         let Applied::Changed(new) = applied else { return Ok(Applied::Unchanged) };
         check_id(doc, new)?;
-        check_storable(doc, new, cx.inserting)?;
+        check_storable(doc, new, cx.inserting || matches!(self.kind, Kind::Pipeline(_)))?;
         if new.as_bytes() == doc.as_bytes() { Ok(Applied::Unchanged) } else { Ok(Applied::Changed(new)) }
     }
 
@@ -177,13 +177,13 @@ fn check_id(old: Doc<'_>, new: Doc<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Inserts may bring dollar-prefixed fields, updates may only keep them.
-fn check_storable(old: Doc<'_>, new: Doc<'_>, inserting: bool) -> Result<()> {
+/// Inserts and pipelines may bring dollar-prefixed fields, other updates may only keep them.
+fn check_storable(old: Doc<'_>, new: Doc<'_>, may_bring: bool) -> Result<()> {
     if new.len_bytes() > MAX_DOCUMENT_BYTES {
         bail!(17419, "Resulting document after update is larger than {MAX_DOCUMENT_BYTES}");
     }
     let mut brought = new.elements().filter(|e| e.name.first() == Some(&b'$')).map(|e| e.name_str());
-    if let Some(name) = brought.find(|name| !inserting && !old.contains(name)) {
+    if let Some(name) = brought.find(|name| !may_bring && !old.contains(name)) {
         bail!(
             code::DOLLAR_PREFIXED_FIELD_NAME,
             "The dollar ($) prefixed field '{name}' in '{name}' is not valid for storage."

@@ -4,10 +4,16 @@
 use model::{Doc, DocWriter};
 
 /// Documents back to back in one reusable buffer; each may carry a metadata document (`$meta` values) beside it.
-#[derive(Default)]
 pub struct Batch {
     bytes: Vec<u8>,
     slots: Vec<Slot>,
+    wanted: usize,
+}
+
+impl Default for Batch {
+    fn default() -> Batch {
+        Batch { bytes: Vec::new(), slots: Vec::new(), wanted: Batch::TARGET_DOCS }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -46,7 +52,15 @@ impl Batch {
     }
     /// True when a source should hand the batch over.
     pub fn is_full(&self) -> bool {
-        self.slots.len() >= Batch::TARGET_DOCS || self.bytes.len() >= Batch::TARGET_BYTES
+        self.slots.len() >= self.wanted || self.bytes.len() >= Batch::TARGET_BYTES
+    }
+    /// Asks sources for no more than `docs` documents at a time.
+    pub fn want(&mut self, docs: usize) {
+        self.wanted = docs.clamp(1, Batch::TARGET_DOCS);
+    }
+    /// Documents asked for.
+    pub fn wanted(&self) -> usize {
+        self.wanted
     }
     /// Appends a copy of a document.
     pub fn push(&mut self, doc: Doc<'_>) {

@@ -31,6 +31,11 @@ pub struct Read<'q> {
     pub sort: Option<&'q SortPattern>,
     /// No more than this many are needed, after filter and sort.
     pub limit: Option<u64>,
+    /// One document for each value at this path is enough; more do no harm.
+    pub distinct: Option<&'q str>,
+    /// Besides by the filter, only these top-level fields are looked at; `None` is all of them. A host that leaves the filter
+    /// to the pipeline gives whole documents.
+    pub fields: Option<&'q [String]>,
 }
 
 /// An open read, and which offers the host took.
@@ -41,6 +46,8 @@ pub struct Opened {
     pub filtered: bool,
     /// They come in the wanted order.
     pub sorted: bool,
+    /// No more come than were wanted.
+    pub limited: bool,
 }
 
 /// Kinds of geospatial indexes.
@@ -101,8 +108,9 @@ pub struct MergeWrite<'m> {
 /// Gives the new version of a matched document; `None` leaves it alone.
 pub type OnMatch<'m> = dyn Fn(Doc<'_>) -> Result<Option<DocBuf>> + 'm;
 
-/// What a pipeline asks of the server. Object-safe; every method may be called many times.
-pub trait Host {
+/// What a pipeline asks of the server. Object-safe; every method may be called many times, and while one
+/// thread reads another may call.
+pub trait Host: Sync {
     /// What a name stands for.
     ///
     /// # Errors
@@ -174,11 +182,15 @@ pub trait Host {
     /// The stage's own.
     fn list(&self, stage: &str, db: &str, spec: Doc<'_>) -> Result<Vec<DocBuf>>;
 
-    /// The plan of a read, for explain.
-    ///
-    /// # Errors
-    /// Those of the planner.
-    fn explain(&self, rt: &Rt<'_>, read: &Read<'_>) -> Result<DocBuf>;
+    /// The index [`Host::look_up`] would use, for explain.
+    fn look_up_index(&self, _ns: &Namespace, _field: &FieldPath) -> Option<String> {
+        None
+    }
+
+    /// The operation's collation as the client wrote it, for explain.
+    fn collation(&self) -> Option<DocBuf> {
+        None
+    }
 
     /// Bytes one blocking stage may hold before it spills or fails.
     fn memory_limit_bytes(&self) -> usize {

@@ -1,5 +1,6 @@
 //! Pipelines: parsed once into stages, opened into a chain of pull operators, pulled batch by batch.
 
+mod ahead;
 mod batch;
 mod docs;
 mod host;
@@ -8,6 +9,7 @@ mod optimize;
 mod parse;
 mod place;
 
+pub(crate) use ahead::drain_ahead;
 pub use batch::Batch;
 pub use docs::{Docs, NoDocs, Ready, Rt, drain};
 pub use host::{
@@ -19,8 +21,9 @@ pub(crate) use parse::single_field;
 pub use place::Place;
 
 use crate::stages::{Kind, Stage};
-use model::{ArrayWriter, DocBuf, MongoError, Namespace, Result, bail, code};
-use std::sync::Arc;
+use model::{Namespace, Result, bail, code};
+use operators::expr::ParseCx;
+use std::sync::{Arc, OnceLock};
 
 /// A parsed, optimized pipeline. Cheap to clone; holds no data.
 #[derive(Clone)]
@@ -28,6 +31,18 @@ pub struct Pipeline {
     /// Where it reads.
     target: Target,
     stages: Vec<Arc<dyn Stage>>,
+    /// Leading stages may be offered to the host.
+    optimize: bool,
+    /// What the host is told besides, found out once: a pipeline of `$lookup` is opened for every document.
+    needs: Arc<OnceLock<Needs>>,
+}
+
+/// What the stages behind the leading filter need of documents.
+struct Needs {
+    /// Only these top-level fields.
+    fields: Option<Vec<String>>,
+    /// Only one document for each value at this path.
+    distinct: Option<String>,
 }
 
 /// Deepest chain of views, and of pipelines inside pipelines.
@@ -36,13 +51,19 @@ const MAX_DEPTH: usize = 20;
 impl Pipeline {
     /// A pipeline of ready stages.
     pub(crate) fn from_stages(target: Target, stages: Vec<Arc<dyn Stage>>) -> Pipeline {
-        Pipeline { target, stages: optimize::optimize(stages) }
+        Pipeline { target, stages, optimize: true, needs: Arc::default() }
+    }
+
+    /// The stages one by one, nothing left to the host but reading.
+    pub(crate) fn as_written(target: Target, stages: Vec<Arc<dyn Stage>>) -> Pipeline {
+        Pipeline { target, stages, optimize: false, needs: Arc::default() }
     }
 
     /// The first stage alone, and the others over documents of the caller.
     pub(crate) fn split_first(mut self) -> (Pipeline, Pipeline) {
         let rest = self.stages.split_off(self.stages.len().min(1));
-        let rest = Pipeline { target: self.target.clone(), stages: rest };
+        let rest = Pipeline { target: self.target.clone(), stages: rest, optimize: self.optimize, needs: Arc::default() };
+        self.needs = Arc::default();
         (self, rest)
     }
 
@@ -71,8 +92,10 @@ impl Pipeline {
     /// Those of the host and of the stages.
     pub fn open(&self, rt: &Rt<'_>) -> Result<Box<dyn Docs>> {
         self.stages.iter().try_for_each(|s| s.check(rt))?;
-        let (source, taken) = self.open_source(rt)?;
-        self.open_rest(rt, source, taken)
+        match self.below_views(rt)? {
+            (None, missing) => self.open_whole(rt, missing),
+            (Some(whole), missing) => whole.open_whole(rt, missing),
+        }
     }
 
     /// Opens every stage over documents of the caller.
@@ -90,63 +113,75 @@ impl Pipeline {
         Ok(docs)
     }
 
-    /// The source, and how many leading stages it makes superfluous.
-    fn open_source(&self, rt: &Rt<'_>) -> Result<(Box<dyn Docs>, usize)> {
-        if self.makes_documents() {
-            return Ok((Box::new(NoDocs), 0));
+    /// With the pipelines of the views it reads before its own (`None` when it reads no view), and whether there is no collection
+    /// below. Seen as one, filters behind a view reach the collection.
+    ///
+    /// # Errors
+    /// 165 ViewDepthLimitExceeded, and those of the views' stages.
+    fn below_views(&self, rt: &Rt<'_>) -> Result<(Option<Pipeline>, bool)> {
+        let mut whole: Option<Pipeline> = None;
+        for _ in 0..MAX_DEPTH {
+            let top = whole.as_ref().unwrap_or(self);
+            let Some(ns) = top.reads() else { return Ok((whole, false)) };
+            let (on, pipeline) = match rt.host.resolve(ns)? {
+                Resolved::View { on, pipeline } => (on, pipeline),
+                Resolved::Collection => return Ok((whole, false)),
+                Resolved::Missing => return Ok((whole, true)),
+            };
+            let mut cx = ParseCx::new(rt.env);
+            let options = ParseOptions { inside: Inside::View, optimize: false, ..ParseOptions::collection(on.clone()) };
+            let mut below = Pipeline::parse(&mut cx, pipeline.doc().as_array(), &options)?;
+            below.stages.extend(top.stages.iter().cloned());
+            if self.optimize {
+                below.stages = optimize::optimize(below.stages, &mut cx);
+            }
+            below.optimize = self.optimize;
+            below.needs = Arc::default();
+            whole = Some(below);
+        }
+        bail!(code::VIEW_DEPTH_LIMIT_EXCEEDED, "View depth exceeded maximum of {MAX_DEPTH} while resolving {:?}", self.target)
+    }
+
+    /// Opens source and stages, no view being left.
+    fn open_whole(&self, rt: &Rt<'_>, missing: bool) -> Result<Box<dyn Docs>> {
+        if missing || self.makes_documents() {
+            return self.open_rest(rt, Box::new(NoDocs), 0);
         }
         let Target::Collection(ns) = &self.target else {
             bail!(code::INVALID_NAMESPACE, "{{aggregate: 1}} is not valid for an empty pipeline or one whose first stage reads a collection");
         };
-        self.open_namespace(rt, ns, 0)
-    }
-
-    fn open_namespace(&self, rt: &Rt<'_>, ns: &Namespace, depth: usize) -> Result<(Box<dyn Docs>, usize)> {
-        if depth >= MAX_DEPTH {
-            bail!(code::VIEW_DEPTH_LIMIT_EXCEEDED, "View depth exceeded maximum of {MAX_DEPTH} while resolving {ns}");
+        let (read, stages) = self.offer(ns);
+        let opened = rt.host.open(rt, &read)?;
+        let mut taken = usize::from(opened.filtered && read.filter.is_some());
+        // A sort or limit goes only when everything before it went; a sort with a limit only when both are done.
+        if taken == stages.filter_stages {
+            let sort_done = read.sort.is_some() && opened.sorted && (opened.limited || !stages.sort_has_limit);
+            let limit_done = read.sort.is_none() && read.limit.is_some() && opened.limited;
+            taken += usize::from(sort_done || limit_done);
         }
-        match rt.host.resolve(ns)? {
-            Resolved::Missing => Ok((Box::new(NoDocs), 0)),
-            Resolved::Collection => {
-                let (read, stages) = self.offer(ns);
-                let opened = rt.host.open(rt, &read)?;
-                let mut taken = 0;
-                if opened.filtered && read.filter.is_some() {
-                    taken += 1;
-                }
-                // The sort stage goes only when everything before it went, and it carries no limit of its own.
-                let sort_done = opened.sorted && read.sort.is_some() && taken == stages.filter_stages;
-                if sort_done && !stages.sort_has_limit {
-                    taken += 1;
-                }
-                Ok((opened.docs, taken))
-            }
-            Resolved::View { on, pipeline } => {
-                let mut cx = operators::expr::ParseCx::new(rt.env);
-                let options = ParseOptions { inside: Inside::View, ..ParseOptions::collection(on.clone()) };
-                let below = Pipeline::parse(&mut cx, pipeline.doc().as_array(), &options)?;
-                let (docs, taken) = if below.makes_documents() {
-                    (Box::new(NoDocs) as Box<dyn Docs>, 0)
-                } else {
-                    below.open_namespace(rt, &on, depth + 1)?
-                };
-                Ok((below.open_rest(rt, docs, taken)?, 0))
-            }
-        }
+        self.open_rest(rt, opened.docs, taken)
     }
 
     /// What the leading stages let the host do already.
     fn offer<'q>(&'q self, ns: &'q Namespace) -> (Read<'q>, Offered) {
-        let mut read = Read { ns, filter: None, sort: None, limit: None };
+        let mut read = Read { ns, filter: None, sort: None, limit: None, distinct: None, fields: None };
         let mut offered = Offered { filter_stages: 0, sort_has_limit: false };
-        let mut rest = self.stages.iter();
-        let mut next = rest.next();
-        if let Some(Kind::Match(filter)) = next.map(|s| s.kind()) {
+        if !self.optimize {
+            return (read, offered);
+        }
+        let mut rest = self.stages.as_slice();
+        if let Some(Kind::Match(filter)) = rest.first().map(|s| s.kind()) {
             read.filter = Some(filter);
             offered.filter_stages = 1;
-            next = rest.next();
+            rest = rest.get(1..).unwrap_or(&[]);
         }
-        match next.map(|s| s.kind()) {
+        let needs = self.needs.get_or_init(|| Needs {
+            fields: optimize::needs(rest).map(|names| names.into_iter().collect()),
+            distinct: rest.first().and_then(|s| optimize::groups_by_alone(s.as_ref())),
+        });
+        read.fields = needs.fields.as_deref();
+        read.distinct = needs.distinct.as_deref();
+        match rest.first().map(|s| s.kind()) {
             Some(Kind::Sort { pattern, limit }) => {
                 read.sort = Some(pattern);
                 read.limit = limit;
@@ -158,24 +193,41 @@ impl Pipeline {
         (read, offered)
     }
 
-    /// The stages as explain shows them, the source's plan first.
+    /// The pipeline as it runs: over a collection, the stages of views before its own. For explain.
     ///
     /// # Errors
-    /// Those of the host's planner.
-    pub fn explain(&self, rt: &Rt<'_>) -> Result<DocBuf> {
+    /// Those of the views' stages, and of checks that only the server can make.
+    pub fn resolved(&self, rt: &Rt<'_>) -> Result<Pipeline> {
         self.stages.iter().try_for_each(|s| s.check(rt))?;
-        let mut out = Vec::new();
-        {
-            let mut w = ArrayWriter::new(&mut out);
-            if let (Target::Collection(ns), false) = (&self.target, self.makes_documents()) {
-                let plan = rt.host.explain(rt, &self.offer(ns).0)?;
-                w.doc().put("$cursor", &plan);
-            }
-            for stage in &self.stages {
-                w.push(&stage.describe());
-            }
+        Ok(self.below_views(rt)?.0.unwrap_or_else(|| self.clone()))
+    }
+
+    /// The collection it reads, unless its first stage makes documents itself.
+    pub fn reads(&self) -> Option<&Namespace> {
+        match &self.target {
+            Target::Collection(ns) if !self.makes_documents() => Some(ns),
+            _ => None,
         }
-        DocBuf::from_bytes(out).ok_or_else(|| MongoError::internal("explain is a document"))
+    }
+
+    /// Opens the source and the first `n` stages of a resolved pipeline; how many stages are done then. For explain.
+    ///
+    /// # Errors
+    /// Those of the host and of the stages.
+    pub(crate) fn open_leading(&self, rt: &Rt<'_>, n: usize) -> Result<(Box<dyn Docs>, usize)> {
+        let Some(leading) = self.stages.get(..n) else { return Ok((Box::new(NoDocs), 0)) };
+        let mut docs: Box<dyn Docs> = Box::new(NoDocs);
+        if self.reads().is_some() {
+            let (target, stages) = (self.target.clone(), leading.to_vec());
+            docs = Pipeline { target, stages, optimize: self.optimize, needs: Arc::default() }.open(rt)?;
+        }
+        Ok((docs, n))
+    }
+
+    /// The fields the stages behind the filter look at, when these are all.
+    pub fn fields_needed(&self) -> Option<Vec<String>> {
+        let after = usize::from(matches!(self.stages.first().map(|s| s.kind()), Some(Kind::Match(_))));
+        Some(optimize::needs(self.stages.get(after..)?)?.into_iter().collect())
     }
 
     /// Runs to the end and collects the documents.

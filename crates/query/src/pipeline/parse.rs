@@ -54,16 +54,18 @@ pub struct ParseOptions {
     pub inside: Inside,
     /// How many pipelines are around it.
     pub depth: usize,
+    /// Rewrite the stages and hand what can be to the planner. Off only to compare results with and without.
+    pub optimize: bool,
 }
 
 impl ParseOptions {
     /// A command's pipeline over a collection.
     pub fn collection(ns: Namespace) -> ParseOptions {
-        ParseOptions { target: Target::Collection(ns), inside: Inside::Top, depth: 0 }
+        ParseOptions { target: Target::Collection(ns), inside: Inside::Top, depth: 0, optimize: true }
     }
     /// A command's pipeline over a database.
     pub fn database(db: &str) -> ParseOptions {
-        ParseOptions { target: Target::Database(db.to_owned()), inside: Inside::Top, depth: 0 }
+        ParseOptions { target: Target::Database(db.to_owned()), inside: Inside::Top, depth: 0, optimize: true }
     }
     /// A pipeline inside this one.
     ///
@@ -73,7 +75,7 @@ impl ParseOptions {
         if self.depth >= super::MAX_DEPTH {
             bail!(code::MAX_SUB_PIPELINE_DEPTH_EXCEEDED, "Maximum number of nested sub-pipelines exceeded. Limit is {}", super::MAX_DEPTH);
         }
-        Ok(ParseOptions { target, inside, depth: self.depth + 1 })
+        Ok(ParseOptions { target, inside, depth: self.depth + 1, optimize: self.optimize })
     }
 }
 
@@ -117,7 +119,11 @@ impl Pipeline {
             places.push((op.name, op.place));
         }
         check_positions(&places, options)?;
-        Ok(Pipeline::from_stages(options.target.clone(), stages))
+        let target = options.target.clone();
+        Ok(match options.optimize {
+            true => Pipeline::from_stages(target, super::optimize::optimize(stages, cx)),
+            false => Pipeline::as_written(target, stages),
+        })
     }
 
     /// Parses a value that must be an array of stages.

@@ -13,6 +13,8 @@ pub enum Bound {
     Excluded(Vec<u8>),
     /// Before the first component of this class byte.
     Class(u8),
+    /// Before the first component that begins with these bytes.
+    Prefix(Vec<u8>),
 }
 
 /// A range of values.
@@ -31,22 +33,31 @@ impl ValueRange {
     }
 }
 
-/// What a filter says of one field: `None` is everything, an empty list nothing.
+/// What a filter says of one field.
 #[derive(Clone, Debug, Default)]
-pub struct FieldBounds(pub Option<Vec<ValueRange>>);
+pub struct FieldBounds {
+    /// `None` is everything, an empty list nothing.
+    pub ranges: Option<Vec<ValueRange>>,
+    /// A document is in the ranges exactly when it passes every predicate on the field.
+    pub exact: bool,
+}
 
 impl FieldBounds {
+    /// Everything.
+    pub fn all() -> FieldBounds {
+        FieldBounds::default()
+    }
     /// Only single values.
     pub fn is_points(&self) -> bool {
-        self.0.as_ref().is_some_and(|r| r.iter().all(ValueRange::is_point))
+        self.ranges.as_ref().is_some_and(|r| r.iter().all(ValueRange::is_point))
     }
     /// Exactly one value.
     pub fn is_one_point(&self) -> bool {
-        self.is_points() && self.0.as_ref().is_some_and(|r| r.len() == 1)
+        self.is_points() && self.ranges.as_ref().is_some_and(|r| r.len() == 1)
     }
     /// Nothing is excluded.
     pub fn is_all(&self) -> bool {
-        self.0.is_none()
+        self.ranges.is_none()
     }
 }
 
@@ -61,8 +72,8 @@ pub(super) enum Combine {
 
 /// The bounds a filter puts on `path`.
 pub(super) fn of_filter(root: &Node, path: &str, collate: Option<&dyn Collate>, collation_fits: bool, how: Combine) -> FieldBounds {
-    let mut bounds = FieldBounds(None);
-    let mut tests = Vec::new();
+    let mut bounds = FieldBounds { ranges: None, exact: true };
+    let mut tests: smallvec::SmallVec<[&Test; 4]> = smallvec::SmallVec::new();
     conjuncts(root, &mut |n| {
         if let Node::Field { path: p, test } = n
             && p.as_str() == path
@@ -70,9 +81,14 @@ pub(super) fn of_filter(root: &Node, path: &str, collate: Option<&dyn Collate>, 
             tests.push(test);
         }
     });
+    bounds.exact = how == Combine::Intersect || tests.len() == 1;
     for t in tests {
-        let Some(ranges) = of_test(t, collate, collation_fits) else { continue };
-        bounds.0 = Some(match bounds.0.take() {
+        let Some((ranges, exact)) = of_test(t, collate, collation_fits) else {
+            bounds.exact = false;
+            continue;
+        };
+        bounds.exact &= exact;
+        bounds.ranges = Some(match bounds.ranges.take() {
             None => ranges,
             Some(old) => match how {
                 Combine::Intersect => intersect(&old, &ranges),
@@ -82,6 +98,7 @@ pub(super) fn of_filter(root: &Node, path: &str, collate: Option<&dyn Collate>, 
             },
         });
     }
+    bounds.exact &= bounds.ranges.is_some();
     bounds
 }
 
@@ -93,20 +110,55 @@ pub(super) fn conjuncts<'n>(n: &'n Node, each: &mut dyn FnMut(&'n Node)) {
     }
 }
 
-/// Ranges outside of which no value passes the test; `None` when the test says nothing of the kind.
-fn of_test(t: &Test, collate: Option<&dyn Collate>, collation_fits: bool) -> Option<Vec<ValueRange>> {
+/// Ranges outside of which no value passes the test, and whether all inside pass; `None` when the test says nothing of the
+/// kind. Null is never exact: missing, null and fields below scalars share a key, but not every test.
+fn of_test(t: &Test, collate: Option<&dyn Collate>, collation_fits: bool) -> Option<(Vec<ValueRange>, bool)> {
     match t {
-        Test::Compare(c) => Some(vec![of_compare(c.op, &c.value.get(), collate, collation_fits)?]),
+        Test::Compare(c) => {
+            let v = c.value.get();
+            Some((vec![of_compare(c.op, &v, collate, collation_fits)?], !v.is_nullish()))
+        }
+        // A regular expression looks at the text, which an index under a collation does not keep.
+        Test::Regex(p) if collate.is_none() => {
+            let (prefix, exact) = p.literal_prefix()?;
+            Some((of_prefix(prefix, p), exact))
+        }
+        Test::ElemMatchValue(tests) => {
+            let mut all: Option<Vec<ValueRange>> = None;
+            for (ranges, _) in tests.iter().filter_map(|t| of_test(t, collate, collation_fits)) {
+                all = Some(all.map_or(ranges.clone(), |old| intersect(&old, &ranges)));
+            }
+            Some((all?, false))
+        }
         Test::In(i) if i.patterns.is_empty() => {
             let mut ranges = Vec::with_capacity(i.values.len());
             for v in &i.values {
                 ranges.push(of_compare(CompareOp::Eq, &v.get(), collate, collation_fits)?);
             }
             sort_ranges(&mut ranges);
-            Some(ranges)
+            let exact = i.values.iter().all(|v| !v.get().is_nullish());
+            Some((ranges, exact))
         }
         _ => None,
     }
+}
+
+/// Texts that begin with a prefix, and the pattern itself as a value.
+fn of_prefix(prefix: &str, p: &operators::filter::Pattern) -> Vec<ValueRange> {
+    let mut low = Vec::new();
+    keys::encode(&Value::String(prefix), None, &mut low);
+    // Without the terminator; UTF-8 never ends in 0xFF, so the last byte has a successor.
+    low.pop();
+    let mut high = low.clone();
+    if let Some(last) = high.last_mut() {
+        *last += 1;
+    }
+    let mut itself = Vec::new();
+    keys::encode(&Value::Regex(model::Regex { pattern: p.source(), options: p.options() }), None, &mut itself);
+    vec![
+        ValueRange { low: Bound::Prefix(low), high: Bound::Prefix(high) },
+        ValueRange { low: Bound::Included(itself.clone()), high: Bound::Included(itself) },
+    ]
 }
 
 fn of_compare(op: CompareOp, v: &Value<'_>, collate: Option<&dyn Collate>, collation_fits: bool) -> Option<ValueRange> {
@@ -139,6 +191,7 @@ pub(super) fn low_bytes(b: &Bound, out: &mut Vec<u8>) {
         Bound::Included(c) => out.extend_from_slice(&[c, &[keys::BEFORE][..]].concat()),
         Bound::Excluded(c) => out.extend_from_slice(&[c, &[keys::AFTER][..]].concat()),
         Bound::Class(c) => out.push(*c),
+        Bound::Prefix(p) => out.extend_from_slice(p),
     }
 }
 
@@ -148,6 +201,7 @@ pub(super) fn high_bytes(b: &Bound, out: &mut Vec<u8>) {
         Bound::Included(c) => out.extend_from_slice(&[c, &[keys::AFTER][..]].concat()),
         Bound::Excluded(c) => out.extend_from_slice(&[c, &[keys::BEFORE][..]].concat()),
         Bound::Class(c) => out.push(*c),
+        Bound::Prefix(p) => out.extend_from_slice(p),
     }
 }
 
@@ -162,6 +216,13 @@ pub(super) fn directed(r: &ValueRange, descending: bool) -> (Vec<u8>, Vec<u8>) {
     // Complemented components order the other way round, and so do the ends of the range.
     let flip = |b: &Bound, lower: bool| match b {
         Bound::Class(c) => vec![!(c - 1)],
+        Bound::Prefix(p) => {
+            let mut out: Vec<u8> = p.iter().map(|x| !x).collect();
+            if let Some(last) = out.last_mut() {
+                *last += 1;
+            }
+            out
+        }
         Bound::Included(c) | Bound::Excluded(c) => {
             let inside = matches!(b, Bound::Included(_));
             let mut out: Vec<u8> = c.iter().map(|x| !x).collect();
@@ -170,6 +231,12 @@ pub(super) fn directed(r: &ValueRange, descending: bool) -> (Vec<u8>, Vec<u8>) {
         }
     };
     (flip(&r.high, true), flip(&r.low, false))
+}
+
+/// Whether entries with this component are in the range.
+pub(super) fn contains(r: &ValueRange, component: &[u8]) -> bool {
+    let entry = [component, &[keys::END]].concat();
+    key(&r.low, true) <= entry && entry < key(&r.high, false)
 }
 
 fn key(b: &Bound, low: bool) -> Vec<u8> {

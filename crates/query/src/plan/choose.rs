@@ -1,6 +1,7 @@
 //! Choosing one access path by rules: the longest equality prefix wins, then a range, then a useful order.
 
-use super::Access;
+use super::{Access, union};
+use super::partial::implied;
 use super::bounds::{self, Combine, FieldBounds, ValueRange};
 use crate::pipeline::MatchFilter;
 use crate::stages::sort_pattern::{SortBy, SortPattern};
@@ -8,6 +9,9 @@ use model::{Collate, Doc, MongoError, Result, Value};
 use operators::filter::{Node, Test};
 use std::sync::Arc;
 use store::{Collection, FieldKind, Index, KeyInterval};
+
+/// What each field of an equality prefix counts when access paths are compared.
+const SCORE_EQUALITY: u32 = 100;
 
 /// Most intervals made from the product of several `$in` lists.
 const INTERVALS_MAX: usize = 10_000;
@@ -37,6 +41,7 @@ impl Hint {
             Value::String(s) => Some(Hint::Name(s.to_owned())),
             Value::Document(d) if d.is_empty() => None,
             Value::Document(d) => match d.get("$natural") {
+                Some(_) if d.count() > 1 => return Err(MongoError::bad_value("$natural hint cannot be combined with other fields")),
                 Some(n) => match n.as_f64() {
                     Some(n) if n == 1.0 || n == -1.0 => Some(Hint::Natural { reverse: n < 0.0 }),
                     _ => return Err(MongoError::bad_value("$natural hint must be 1 or -1")),
@@ -75,8 +80,10 @@ pub struct Plan {
     pub sorted: bool,
     /// The index used.
     pub index: Option<Arc<Index>>,
-    /// Bounds per field of the index, for explain.
+    /// Bounds per field of the index (of `_id`, when that is read).
     pub bounds: Vec<FieldBounds>,
+    /// Every document the plan reads matches the filter: no second look is needed.
+    pub complete: bool,
 }
 
 impl Plan {
@@ -86,7 +93,16 @@ impl Plan {
     }
 
     fn of(access: Access, sorted: bool) -> Plan {
-        Plan { access, sorted, index: None, bounds: Vec::new() }
+        Plan { access, sorted, index: None, bounds: Vec::new(), complete: false }
+    }
+
+    pub(super) fn nothing() -> Plan {
+        Plan { complete: true, ..Plan::of(Access::Nothing, true) }
+    }
+
+    /// Some field of the index is bounded.
+    pub(super) fn is_bounded(&self) -> bool {
+        matches!(self.access, Access::Nothing) || self.bounds.iter().any(|b| !b.is_all())
     }
 }
 
@@ -100,7 +116,7 @@ pub fn choose(coll: &Collection, want: &Want<'_>, collate: Option<&dyn Collate>)
     let mut impossible = false;
     bounds::conjuncts(root, &mut |n| impossible |= matches!(n, Node::AlwaysFalse));
     if impossible && want.hint.is_none() {
-        return Ok(Plan::of(Access::Nothing, true));
+        return Ok(Plan::nothing());
     }
     let natural = natural_sort(want.sort);
     let indexes = coll.indexes();
@@ -128,7 +144,46 @@ pub fn choose(coll: &Collection, want: &Want<'_>, collate: Option<&dyn Collate>)
             best = Some((score, plan));
         }
     }
+    // An equality prefix beats a union; a range or a mere order does not.
+    if best.as_ref().is_none_or(|(score, _)| *score < SCORE_EQUALITY)
+        && let Some(p) = union::by_disjunction(coll, want, root, &indexes, collate)
+    {
+        return Ok(p);
+    }
     Ok(best.map_or_else(|| Plan::of(Access::Collection { reverse: false }, want.sort.is_none()), |(_, p)| p))
+}
+
+/// The bounded index plans that were looked at and not taken, for explain.
+pub fn alternatives(coll: &Collection, want: &Want<'_>, taken: &Plan) -> Vec<Plan> {
+    static ALL: Node = Node::AlwaysTrue;
+    let root = want.filter.map_or(&ALL, |f| f.filter.root());
+    if want.hint.is_some() || !matches!(taken.access, Access::Index { .. }) {
+        return Vec::new();
+    }
+    let others = coll.indexes();
+    let others = others.iter().filter(|i| i.is_ready() && i.is_keyed() && !i.is_hidden());
+    others
+        .filter(|i| taken.index.as_ref().is_none_or(|t| t.name() != i.name()))
+        .filter_map(|i| by_index(i, want, root, false).map(|(_, p)| p))
+        .filter(|p| p.bounds.first().is_some_and(|b| !b.is_all()))
+        .collect()
+}
+
+/// The best bounded way to the documents of one branch of a disjunction.
+pub(super) fn of_branch(coll: &Collection, want: &Want<'_>, branch: &Node, indexes: &[Arc<Index>], collate: Option<&dyn Collate>) -> Option<Plan> {
+    // The partial filters of indexes are compared with whole filters; a branch has none of its own.
+    let want = Want { filter: None, ..*want };
+    if matches!(branch, Node::AlwaysFalse) {
+        return Some(Plan::nothing());
+    }
+    let mut best = by_id(coll, &want, branch, collate).filter(Plan::is_bounded).map(|p| (id_score(&p), p));
+    for index in indexes.iter().filter(|i| i.is_ready() && i.is_keyed() && !i.is_hidden()) {
+        let Some((score, plan)) = by_index(index, &want, branch, false).filter(|(_, p)| p.is_bounded()) else { continue };
+        if best.as_ref().is_none_or(|(s, _)| score > *s) {
+            best = Some((score, plan));
+        }
+    }
+    best.map(|(_, p)| p)
 }
 
 /// `{$natural: ±1}` as a sort order.
@@ -204,9 +259,12 @@ fn by_id(coll: &Collection, want: &Want<'_>, root: &Node, collate: Option<&dyn C
     let order = id_sort(want.sort).filter(|_| fits || collate.is_none());
     let sorted = want.sort.is_none() || order.is_some();
     let reverse = order.unwrap_or(false);
-    match b.0 {
+    let exact = b.exact;
+    let bounds = vec![b.clone()];
+    let complete = |exact: bool| exact && all_exact(root, &|path| path == "_id");
+    match b.ranges {
         None => order.map(|reverse| Plan::of(Access::IdRange { lower: None, upper: None, reverse }, true)),
-        Some(ranges) if ranges.is_empty() => Some(Plan::of(Access::Nothing, true)),
+        Some(ranges) if ranges.is_empty() => Some(Plan { bounds, ..Plan::nothing() }),
         Some(ranges) if ranges.iter().all(ValueRange::is_point) => {
             let ids: Vec<_> = ranges
                 .into_iter()
@@ -215,24 +273,41 @@ fn by_id(coll: &Collection, want: &Want<'_>, root: &Node, collate: Option<&dyn C
                     _ => None,
                 })
                 .collect();
-            Some(Plan::of(Access::Ids { ids, reverse }, sorted))
+            Some(Plan { bounds, complete: complete(exact), ..Plan::of(Access::Ids { ids, reverse }, sorted) })
         }
         Some(ranges) => {
             let (first, last) = (ranges.first()?, ranges.last()?);
+            let complete = complete(exact && ranges.len() == 1);
             // Record keys end with the id, so the bytes of an included end need nothing behind them.
             let lower = match &first.low {
                 bounds::Bound::Included(c) => c.clone(),
                 bounds::Bound::Excluded(c) => [c, &[0][..]].concat(),
                 bounds::Bound::Class(c) => vec![*c],
+                bounds::Bound::Prefix(p) => p.clone(),
             };
             let upper = match &last.high {
                 bounds::Bound::Included(c) => [c, &[0][..]].concat(),
                 bounds::Bound::Excluded(c) => c.clone(),
                 bounds::Bound::Class(c) => vec![*c],
+                bounds::Bound::Prefix(p) => p.clone(),
             };
-            Some(Plan::of(Access::IdRange { lower: Some(lower), upper: Some(upper), reverse }, sorted))
+            let access = Access::IdRange { lower: Some(lower), upper: Some(upper), reverse };
+            Some(Plan { bounds, complete, ..Plan::of(access, sorted) })
         }
     }
+}
+
+/// Every predicate is on a path whose bounds say all there is to say.
+pub(super) fn all_exact(root: &Node, exact: &dyn Fn(&str) -> bool) -> bool {
+    let mut all = true;
+    bounds::conjuncts(root, &mut |n| {
+        all &= match n {
+            Node::AlwaysTrue => true,
+            Node::Field { path, .. } => exact(path.as_str()),
+            _ => false,
+        }
+    });
+    all
 }
 
 fn collation_fits(query: Option<Doc<'_>>, index: Option<Doc<'_>>) -> bool {
@@ -245,9 +320,9 @@ fn collation_fits(query: Option<Doc<'_>>, index: Option<Doc<'_>>) -> bool {
 }
 
 /// How well an index answers, and the plan with it. `None` when it must not or need not be used.
-fn by_index(index: &Arc<Index>, want: &Want<'_>, root: &Node, forced: bool) -> Option<(u32, Plan)> {
+pub(super) fn by_index(index: &Arc<Index>, want: &Want<'_>, root: &Node, forced: bool) -> Option<(u32, Plan)> {
     let fits = collation_fits(want.collation, index.collation());
-    if index.is_partial() && !implied(index, want.filter) {
+    if index.is_partial() && !forced && !implied(index, want.filter) {
         return None;
     }
     let bits = index.multikey_bits();
@@ -259,12 +334,16 @@ fn by_index(index: &Arc<Index>, want: &Want<'_>, root: &Node, forced: bool) -> O
             && index.fields()[..n].iter().zip(&fields).any(|(g, b)| !b.is_all() && g.path.first() == f.path.first());
         let how = if multikey { Combine::One } else { Combine::Intersect };
         let mut b = if shares_array {
-            FieldBounds(None)
+            FieldBounds::all()
         } else {
             bounds::of_filter(root, f.path.as_str(), index.collate(), fits, how)
         };
         if f.kind == FieldKind::Hashed && !b.is_all() {
-            b = if b.is_points() { hashed_points(index, n, root) } else { FieldBounds(None) };
+            b = if b.is_points() { hashed_points(index, n, root) } else { FieldBounds::all() };
+        }
+        // Positions in arrays are found by more paths than keys are made by.
+        if multikey && f.path.parts().iter().any(|p| p.index.is_some()) {
+            b.exact = false;
         }
         fields.push(b);
     }
@@ -279,8 +358,13 @@ fn by_index(index: &Arc<Index>, want: &Want<'_>, root: &Node, forced: bool) -> O
     }
     let sorted = want.sort.is_none() || order.is_some();
     let reverse = order.unwrap_or(false);
+    if want.sort.is_some() && order.is_none() && fits && bits == 0 && equal > 0 && !forced
+        && let Some(plan) = union::by_points(index, &fields, want, root)
+    {
+        return Some((equal as u32 * SCORE_EQUALITY + 30, plan));
+    }
     let (intervals, used) = intervals(index, &fields);
-    let score = equal as u32 * 100
+    let score = equal as u32 * SCORE_EQUALITY
         + u32::from(range) * 40
         + u32::from(order.is_some()) * 30
         + u32::from(index.is_unique() && equal == index.fields().len()) * 500;
@@ -289,8 +373,9 @@ fn by_index(index: &Arc<Index>, want: &Want<'_>, root: &Node, forced: bool) -> O
     } else {
         Access::Index { name: index.name().to_owned(), intervals, reverse }
     };
-    fields.iter_mut().skip(used).for_each(|b| *b = FieldBounds(None));
-    Some((score, Plan { access, sorted, index: Some(index.clone()), bounds: fields }))
+    fields.iter_mut().skip(used).for_each(|b| *b = FieldBounds::all());
+    let complete = all_exact(root, &|path| index.fields().iter().zip(&fields).any(|(f, b)| b.exact && f.path.as_str() == path));
+    Some((score, Plan { access, sorted, index: Some(index.clone()), bounds: fields, complete }))
 }
 
 /// A hashed field knows only equality: the hash of each value.
@@ -318,7 +403,7 @@ fn hashed_points(index: &Index, field: usize, root: &Node) -> FieldBounds {
             }
         }
     });
-    FieldBounds(found)
+    FieldBounds { ranges: found, exact: false }
 }
 
 /// A sparse index leaves out documents without any of its fields; it is enough when the filter demands one of them to
@@ -328,8 +413,8 @@ fn sparse_is_enough(index: &Index, fields: &[FieldBounds], root: &Node) -> bool 
     store::format::keys::encode(&Value::Null, None, &mut null);
     let demanded = index.fields().iter().zip(fields).any(|(f, b)| {
         f.kind != FieldKind::Hashed
-            && b.0.as_ref().is_some_and(|r| {
-                r.iter().all(|r| !matches!(&r.low, bounds::Bound::Included(c) if *c == null))
+            && b.ranges.as_ref().is_some_and(|r| {
+                r.iter().all(|r| !bounds::contains(r, &null))
             })
     });
     let mut exists = false;
@@ -341,54 +426,8 @@ fn sparse_is_enough(index: &Index, fields: &[FieldBounds], root: &Node) -> bool 
     demanded || exists
 }
 
-/// Whether the filter implies the partial filter: every condition of the latter stands in the former as it is.
-fn implied(index: &Index, filter: Option<&MatchFilter>) -> bool {
-    let Some(partial) = index.spec().field("partialFilterExpression").as_doc() else { return true };
-    let Some(filter) = filter else { return partial.is_empty() };
-    let query = filter.spec.doc();
-    partial.iter().all(|(name, v)| {
-        let Some(q) = query.get(name) else { return false };
-        if model::compare(&q, &v).is_eq() {
-            return true;
-        }
-        implies_condition(q, v)
-    })
-}
-
-/// `q` (a value or operators) implies the operators `p` on the same field.
-fn implies_condition(q: Value<'_>, p: Value<'_>) -> bool {
-    let Value::Document(p) = p else { return false };
-    p.iter().all(|(op, limit)| {
-        let single = match q {
-            Value::Document(d) if d.first().is_some_and(|(n, _)| n.starts_with('$')) => None,
-            v => Some(v),
-        };
-        let same_class = |v: &Value<'_>| model::compare::class(v) == model::compare::class(&limit);
-        match (op, single, q) {
-            ("$exists", Some(v), _) => limit.truthy() && !v.is_nullish(),
-            ("$gt", Some(v), _) => same_class(&v) && model::compare(&v, &limit).is_gt(),
-            ("$gte", Some(v), _) => same_class(&v) && model::compare(&v, &limit).is_ge(),
-            ("$lt", Some(v), _) => same_class(&v) && model::compare(&v, &limit).is_lt(),
-            ("$lte", Some(v), _) => same_class(&v) && model::compare(&v, &limit).is_le(),
-            ("$gt" | "$gte", None, Value::Document(d)) => d.iter().any(|(o, v)| {
-                same_class(&v)
-                    && match o {
-                        "$eq" | "$gt" => model::compare(&v, &limit).is_ge() && (op == "$gte" || o == "$gt" || model::compare(&v, &limit).is_gt()),
-                        "$gte" => model::compare(&v, &limit).is_gt() || (op == "$gte" && model::compare(&v, &limit).is_eq()),
-                        _ => false,
-                    }
-            }),
-            ("$exists", None, Value::Document(d)) => {
-                limit.truthy()
-                    && d.iter().any(|(o, v)| matches!(o, "$eq" | "$gt" | "$gte" | "$lt" | "$lte") && !v.is_nullish())
-            }
-            _ => false,
-        }
-    })
-}
-
 /// `Some(reverse)` when reading the index gives the wanted order.
-fn sort_direction(index: &Index, fields: &[FieldBounds], sort: Option<&SortPattern>, usable: bool) -> Option<bool> {
+pub(super) fn sort_direction(index: &Index, fields: &[FieldBounds], sort: Option<&SortPattern>, usable: bool) -> Option<bool> {
     let parts = sort?.parts();
     if !usable || index.fields().iter().any(|f| f.kind == FieldKind::Hashed) {
         return None;
@@ -420,11 +459,11 @@ fn sort_direction(index: &Index, fields: &[FieldBounds], sort: Option<&SortPatte
 }
 
 /// Intervals of encoded keys, and how many fields shaped them.
-fn intervals(index: &Index, fields: &[FieldBounds]) -> (Vec<KeyInterval>, usize) {
+pub(super) fn intervals(index: &Index, fields: &[FieldBounds]) -> (Vec<KeyInterval>, usize) {
     let mut prefixes: Vec<Vec<u8>> = vec![Vec::new()];
     for (n, (f, b)) in index.fields().iter().zip(fields).enumerate() {
         let descending = f.kind == FieldKind::Descending;
-        let ranges = match &b.0 {
+        let ranges = match &b.ranges {
             Some(r) if r.len().saturating_mul(prefixes.len()) <= INTERVALS_MAX || n == 0 => r,
             _ => return (close(prefixes), n),
         };

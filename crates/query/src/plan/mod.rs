@@ -1,18 +1,26 @@
 //! Access paths: which documents of a collection a filter and a sort order make worth reading, and in which order they
-//! come. A plan is a promise of a superset: every document is matched again when it is read.
+//! come. A plan is a promise of a superset; documents are matched again when they are read, unless the plan is complete.
 //!
 //! Must not know: commands, pipelines around the read. Neighbours: `operators::filter` before, `store::scan` after.
 
 mod bounds;
 mod choose;
-mod explain;
+mod distinct;
+mod min_max;
+mod partial;
 mod read;
+mod row_extras;
+mod union;
 
 pub use bounds::{Bound, FieldBounds, ValueRange};
-pub use choose::{Hint, Plan, Want, choose};
-pub use explain::explain;
-pub use read::{PlanDocs, each_match};
+pub use choose::{Hint, Plan, Want, alternatives, choose};
+pub use distinct::{DistinctDocs, DistinctWalk, distinct_plan};
+pub use min_max::between;
+pub use read::{PlanDocs, Walked, count_matches, each_match, walk_counted};
+pub(crate) use row_extras::{INDEX_KEY, RECORD_ID};
 
+use crate::stages::sort_pattern::SortPattern;
+use std::sync::Arc;
 use store::KeyInterval;
 
 /// Where documents are read from.
@@ -40,6 +48,15 @@ pub enum Access {
         upper: Option<Vec<u8>>,
         /// Backwards.
         reverse: bool,
+    },
+    /// Several plans, documents that more than one gives shown once.
+    Union {
+        /// The plans.
+        branches: Vec<Plan>,
+        /// Every branch comes in this order, and so does the whole.
+        merge: Option<Arc<SortPattern>>,
+        /// No document comes from two branches.
+        disjoint: bool,
     },
     /// Intervals of a secondary index.
     Index {

@@ -59,6 +59,10 @@ pub(super) fn group_by(scx: &mut StageCx<'_, '_>, number: i32, v: Value<'_>) -> 
 }
 
 fn constant(scx: &mut StageCx<'_, '_>, v: Value<'_>, number: i32, what: &str) -> Result<OwnedValue> {
+    // The variables of the operation get their values later than constants are looked for.
+    if v.as_str().is_some_and(|s| s.starts_with("$$NOW") || s.starts_with("$$CLUSTER_TIME")) {
+        bail!(number, "each value of the $bucket '{what}' field must be constant, but found: {v:?}");
+    }
     expr::parse_constant(scx.cx, v, number, &format!("each value of the $bucket '{what}' field"))
 }
 

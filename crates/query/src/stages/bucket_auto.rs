@@ -6,7 +6,6 @@
 use super::accumulate::{Field, States, emit, parse_field};
 use super::bucket::group_by;
 use super::granularity::Granularity;
-use super::sort_pattern::SortPattern;
 use super::{Stage, StageOp, one};
 use crate::pipeline::{Batch, Docs, Place, Rt, StageCx, drain};
 use crate::rows::{Rows, Run, memory_exceeded};
@@ -42,8 +41,7 @@ fn parse(scx: &mut StageCx<'_, '_>, name: &str, arg: Value<'_>) -> Result<Bucket
         bail!(40246, "{name} requires 'groupBy' and 'buckets' to be specified");
     };
     let fields = output.doc().iter().map(|(n, v)| parse_field(scx.cx, n, v)).collect::<Result<Vec<_>>>()?;
-    let order = SortPattern::parse(doc! { "by": 1i32 }.doc())?;
-    Ok(BucketAuto { by, buckets, granularity, fields, order, spec: spec.to_buf() })
+    Ok(BucketAuto { by, buckets, granularity, fields, spec: spec.to_buf() })
 }
 
 fn parse_buckets(v: Value<'_>) -> Result<i32> {
@@ -64,7 +62,6 @@ struct BucketAuto {
     buckets: i32,
     granularity: Option<Granularity>,
     fields: Vec<Field>,
-    order: SortPattern,
     spec: DocBuf,
 }
 
@@ -124,19 +121,19 @@ impl BucketAutoDocs {
         let (mut rows, mut run, mut n) = (Rows::default(), Run::new(usize::MAX), 0u64);
         let mut arena = Bump::new();
         drain(input.as_mut(), rt, |doc, _| {
-            rows.push_keyed(stage.key(rt, &arena, doc)?, doc);
+            rows.push_keyed(stage.key(rt, &arena, doc)?, doc, rt.env.collate());
             arena.reset();
             n += 1;
             if rows.len_bytes() > budget {
                 if !rt.allow_disk_use {
                     return Err(memory_exceeded("$bucketAuto", budget));
                 }
-                rows.sort(&stage.order, rt.env.collate());
+                rows.sort();
                 run.spill(&mut rows, rt)?;
             }
             Ok(())
         })?;
-        rows.sort(&stage.order, rt.env.collate());
+        rows.sort();
         run.finish(rows);
         let per_bucket = ((n as f64 / f64::from(stage.buckets)).round() as u64).max(1);
         Ok(Sorted { run, inbox: Batch::new(), at: 0, more: true, per_bucket, number: 0, next: None, previous_max: None })
@@ -150,7 +147,7 @@ impl BucketAutoDocs {
             }
             s.inbox.clear();
             s.at = 0;
-            s.more = s.run.next_batch(&self.stage.order, rt.env.collate(), &mut s.inbox)?;
+            s.more = s.run.next_batch(&mut s.inbox)?;
         }
         let doc = s.inbox.doc(s.at);
         s.at += 1;

@@ -20,9 +20,14 @@ fn parse(scx: &mut StageCx<'_, '_>, name: &'static str, arg: Value<'_>) -> Resul
     let Target::Collection(ns) = scx.options.target.clone() else {
         bail!(code::INVALID_NAMESPACE, "{name} is only valid on a collection");
     };
-    let spec = spec.to_buf();
+    // A part that is null is not asked for.
+    let spec = model::DocBuf::build(|w| {
+        for (part, v) in spec.iter().filter(|(_, v)| !v.is_nullish()) {
+            w.put(part, v);
+        }
+    });
     Ok(Listed::new(model::doc! { name: arg }, move |host| {
-        let reads = spec.doc().iter().any(|(part, v)| part != "latencyStats" && !v.is_nullish());
+        let reads = spec.doc().iter().any(|(part, _)| part != "latencyStats");
         if reads && matches!(host.resolve(&ns)?, Resolved::View { .. }) {
             bail!(code::COMMAND_NOT_SUPPORTED_ON_VIEW, "{ns} is a view, not a collection");
         }

@@ -36,25 +36,38 @@ pub struct EachDocs<E> {
     stage: Arc<E>,
     input: Box<dyn Docs>,
     inbox: Batch,
+    /// Next document of the inbox.
+    at: usize,
+    more: bool,
     arena: Bump,
 }
 
 impl<E: Each + 'static> EachDocs<E> {
     /// Over an input.
     pub fn open(stage: Arc<E>, input: Box<dyn Docs>) -> Box<dyn Docs> {
-        Box::new(EachDocs { stage, input, inbox: Batch::new(), arena: Bump::new() })
+        Box::new(EachDocs { stage, input, inbox: Batch::new(), at: 0, more: true, arena: Bump::new() })
     }
 }
 
 impl<E: Each> Docs for EachDocs<E> {
     fn next_batch(&mut self, rt: &Rt<'_>, out: &mut Batch) -> Result<bool> {
-        self.inbox.clear();
-        let more = self.input.next_batch(rt, &mut self.inbox)?;
-        for (doc, meta) in self.inbox.iter_meta() {
+        if self.at >= self.inbox.len() {
+            if !self.more {
+                return Ok(false);
+            }
+            self.at = 0;
+            self.inbox.clear();
+            self.more = self.input.next_batch(rt, &mut self.inbox)?;
+        }
+        // One document may become very many: the others of the inbox wait for the next pull then.
+        while self.at < self.inbox.len() && !out.is_full() {
+            rt.env.check_interrupt()?;
+            let (doc, meta) = (self.inbox.doc(self.at), self.inbox.meta(self.at));
+            self.at += 1;
             let cx = Cx { meta, ..rt.cx(&self.arena, doc) };
             self.stage.each(&cx, doc, &mut Emit { out, meta })?;
         }
         self.arena.reset();
-        Ok(more)
+        Ok(self.more || self.at < self.inbox.len())
     }
 }

@@ -1,6 +1,6 @@
 //! `$geoNear: {near, distanceField, key, spherical, minDistance, maxDistance, distanceMultiplier, includeLocs, query}`: documents
 //! from near to far. A GeoJSON point measures in metres on the sphere, a legacy pair in radians (`spherical`) or on the plane.
-//! Errors: 10065 no object, 5860400 no near, 5860402 near not constant, 16606 / 16607 distanceField / includeLocs no string, 5984700
+//! Errors: 10065 no object, 5860400 no near, 5860402 near read from documents, 16606 / 16607 distanceField / includeLocs no string, 5984700
 //! paths past 199 parts, 5729100 a key past 180, 7555701 / 7555702 distances that are no constant numbers, 14 query no object,
 //! 5626500 nearness inside the query, 2 unknown options and bad points, 16433 a point outside the plane, 26 no collection, 27 no
 //! (or no single) geospatial index, 291 an index of the wrong kind.
@@ -9,8 +9,8 @@ use super::geo_point::{Place as Spot, Point};
 use super::path::{checked_path, write_with};
 use super::{Stage, StageOp, one};
 use crate::pipeline::{Batch, Docs, GeoIndex, MatchFilter, Place, Read, Resolved, Rt, StageCx, Target, drain};
-use model::{Bump, DocBuf, FieldPath, Namespace, Number, Result, Value, bail, code};
-use operators::expr;
+use model::{Bump, Doc, DocBuf, FieldPath, Namespace, Number, Result, Value, bail, code};
+use operators::expr::{self, BoxExpr, Expr};
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
@@ -34,11 +34,13 @@ fn parse(scx: &mut StageCx<'_, '_>, name: &str, arg: Value<'_>) -> Result<GeoNea
         bail!(code::INVALID_NAMESPACE, "{name} is only valid on a collection");
     };
     let Some(near) = spec.get("near") else { bail!(5860400, "{name} requires a 'near' argument") };
-    let near = expr::parse_constant(scx.cx, near, 5860402, "'near' of $geoNear")?;
+    let near = expr::parse(scx.cx, near)?;
+    if reads_document(near.as_ref()) {
+        bail!(5860402, "'near' of {name} must be a constant");
+    }
     let mut stage = GeoNear {
         ns,
-        near: Spot::Flat(Point { x: 0.0, y: 0.0 }),
-        legacy: false,
+        near: Near::At(Origin { spot: Spot::Flat(Point { x: 0.0, y: 0.0 }), legacy: false }),
         distance_field: None,
         include_locs: None,
         key: None,
@@ -86,10 +88,18 @@ fn parse(scx: &mut StageCx<'_, '_>, name: &str, arg: Value<'_>) -> Result<GeoNea
             _ => bail!(code::BAD_VALUE, "Unknown argument to {name}: {field}"),
         }
     }
-    let (near, legacy) = Spot::of_query(near.get(), spherical)?;
-    stage.near = near;
-    stage.legacy = legacy;
+    stage.near = match near.constant() {
+        Some(v) => Near::At(Origin::of(v, spherical)?),
+        None => Near::Variable(near, spherical),
+    };
     Ok(stage)
+}
+
+/// True when a field of the document stands anywhere in the expression.
+fn reads_document(e: &dyn Expr) -> bool {
+    let mut found = e.field_path().is_some();
+    e.visit(&mut |operand| found |= reads_document(operand));
+    found
 }
 
 fn written_path(number: i32, field: &str, v: Value<'_>) -> Result<FieldPath> {
@@ -110,11 +120,37 @@ fn distance(scx: &mut StageCx<'_, '_>, number: i32, field: &str, v: Value<'_>) -
     }
 }
 
-struct GeoNear {
-    ns: Namespace,
-    near: Spot,
+/// Where distances are measured from.
+#[derive(Clone, Copy)]
+struct Origin {
+    spot: Spot,
     /// Given as a pair of numbers.
     legacy: bool,
+}
+
+impl Origin {
+    fn of(v: Value<'_>, spherical: bool) -> Result<Origin> {
+        let (spot, legacy) = Spot::of_query(v, spherical)?;
+        Ok(Origin { spot, legacy })
+    }
+
+    fn unit(&self) -> f64 {
+        match (&self.spot, self.legacy) {
+            (Spot::Sphere(_), false) => super::geo_point::EARTH_RADIUS_M,
+            _ => 1.0,
+        }
+    }
+}
+
+enum Near {
+    At(Origin),
+    /// Known when the stage is opened: a variable of `$lookup`. The flag is `spherical`.
+    Variable(BoxExpr, bool),
+}
+
+struct GeoNear {
+    ns: Namespace,
+    near: Near,
     distance_field: Option<FieldPath>,
     include_locs: Option<FieldPath>,
     key: Option<FieldPath>,
@@ -127,7 +163,7 @@ struct GeoNear {
 
 impl GeoNear {
     /// The indexed field to measure at.
-    fn field(&self, rt: &Rt<'_>, ns: &Namespace) -> Result<FieldPath> {
+    fn field(&self, rt: &Rt<'_>, ns: &Namespace, origin: Origin) -> Result<FieldPath> {
         if matches!(rt.host.resolve(ns)?, Resolved::Missing) {
             bail!(code::NAMESPACE_NOT_FOUND, "$geoNear requires a geo index to run, but {ns} does not exist");
         }
@@ -144,8 +180,8 @@ impl GeoNear {
         let fits = indexes.iter().any(|(f, kind)| {
             f == field.as_str()
                 && match kind {
-                    GeoIndex::Flat => self.legacy,
-                    GeoIndex::Sphere => matches!(self.near, Spot::Sphere(_)),
+                    GeoIndex::Flat => origin.legacy,
+                    GeoIndex::Sphere => matches!(origin.spot, Spot::Sphere(_)),
                 }
         });
         if !fits {
@@ -154,10 +190,13 @@ impl GeoNear {
         Ok(field)
     }
 
-    fn unit(&self) -> f64 {
-        match (&self.near, self.legacy) {
-            (Spot::Sphere(_), false) => super::geo_point::EARTH_RADIUS_M,
-            _ => 1.0,
+    fn origin(&self, rt: &Rt<'_>) -> Result<Origin> {
+        match &self.near {
+            Near::At(origin) => Ok(*origin),
+            Near::Variable(e, spherical) => {
+                let arena = Bump::new();
+                Origin::of(e.eval(&rt.cx(&arena, Doc::EMPTY))?, *spherical)
+            }
         }
     }
 }
@@ -165,8 +204,9 @@ impl GeoNear {
 impl Stage for GeoNear {
     fn open(self: Arc<Self>, _: Box<dyn Docs>, rt: &Rt<'_>) -> Result<Box<dyn Docs>> {
         let ns = super::listed::under_views(rt.host, self.ns.clone(), "$geoNear")?;
-        let field = self.field(rt, &ns)?;
-        let read = Read { ns: &ns, filter: self.query.as_ref(), sort: None, limit: None };
+        let origin = self.origin(rt)?;
+        let field = self.field(rt, &ns, origin)?;
+        let read = Read { ns: &ns, filter: self.query.as_ref(), sort: None, limit: None, distinct: None, fields: None };
         let mut opened = rt.host.open(rt, &read)?;
         let (mut found, mut all, mut arena): (Vec<(f64, usize)>, Batch, Bump) = (Vec::new(), Batch::new(), Bump::new());
         drain(opened.docs.as_mut(), rt, |doc, _| {
@@ -174,9 +214,9 @@ impl Stage for GeoNear {
                 Some(q) if !opened.filtered => q.matches(rt, doc, &arena)?,
                 _ => true,
             };
-            let nearest = if wanted { self.near.nearest(expr::walk(Value::Document(doc), field.parts(), &arena), doc, &field) } else { None };
+            let nearest = if wanted { origin.spot.nearest(expr::walk(Value::Document(doc), field.parts(), &arena), doc, &field) } else { None };
             if let Some((angle, place)) = nearest {
-                let distance = angle * self.unit();
+                let distance = angle * origin.unit();
                 if self.min.is_none_or(|m| distance >= m) && self.max.is_none_or(|m| distance <= m) {
                     found.push((distance, all.len()));
                     all.push_with_meta(doc, Some(self.meta(distance, place).doc()));

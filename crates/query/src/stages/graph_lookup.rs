@@ -36,7 +36,7 @@ fn parse(scx: &mut StageCx<'_, '_>, name: &str, arg: Value<'_>) -> Result<GraphL
                     bail!(40103, "expected string as argument for {field}, found: {}", v.type_name());
                 };
                 match field {
-                    "from" => from = Some(Namespace::new(scx.options.target.db(), s)?),
+                    "from" => from = Some(Namespace::to_read(scx.options.target.db(), s)?),
                     "as" => as_field = Some(checked_path(s)?),
                     "connectFromField" => connect_from = Some(checked_path(s)?),
                     "connectToField" => connect_to = Some(checked_path(s)?),

@@ -5,7 +5,7 @@
 
 use super::accumulate::{Field, States, emit, parse_field};
 use super::{Kind, Stage, StageOp, one};
-use crate::pipeline::{Batch, Docs, Inside, Place, Rt};
+use crate::pipeline::{Batch, Docs, Inside, Place, Rt, drain_ahead};
 use crate::rows::memory_exceeded;
 use crate::spill::SpillFile;
 use hashbrown::HashTable;
@@ -188,14 +188,14 @@ impl GroupDocs {
     fn read(&mut self, input: &mut dyn Docs, rt: &Rt<'_>) -> Result<()> {
         let budget = rt.host.memory_limit_bytes();
         let stage = self.stage.clone();
-        let mut inbox = Batch::new();
         let mut key = Vec::new();
-        loop {
-            rt.env.check_interrupt()?;
-            inbox.clear();
-            let more = input.next_batch(rt, &mut inbox)?;
-            for (doc, meta) in inbox.iter_meta() {
-                let cx = Cx { meta, ..rt.cx(&self.arena, doc) };
+        drain_ahead(
+            input,
+            rt,
+            self,
+            |me, doc, meta| {
+                rt.env.check_interrupt()?;
+                let cx = Cx { meta, ..rt.cx(&me.arena, doc) };
                 let id = match stage.id.eval(&cx)? {
                     Value::Missing => Value::Null,
                     v => v,
@@ -203,26 +203,24 @@ impl GroupDocs {
                 key.clear();
                 compare::equality_key(&id, rt.env.collate(), &mut key);
                 let hash = hash_bytes(&key);
-                let at = match self.table.find(hash, &key) {
+                let at = match me.table.find(hash, &key) {
                     Some(at) => at,
-                    None if self.table.memory_bytes() < budget => self.table.insert(hash, &key, id, &stage.fields, &cx)?,
-                    None => {
-                        spill(&mut self.partitions, self.depth, hash, doc, rt, budget)?;
-                        continue;
-                    }
+                    None if me.table.memory_bytes() < budget => me.table.insert(hash, &key, id, &stage.fields, &cx)?,
+                    None => return spill(&mut me.partitions, me.depth, hash, doc, rt, budget),
                 };
-                if let Some(group) = self.table.groups.get_mut(at) {
-                    self.table.state_bytes += group.states.add(&stage.fields, &cx)?;
+                if let Some(group) = me.table.groups.get_mut(at) {
+                    me.table.state_bytes += group.states.add(&stage.fields, &cx)?;
                 }
-            }
-            self.arena.reset();
-            if self.table.memory_bytes() > budget && !rt.allow_disk_use {
-                return Err(memory_exceeded("$group", budget));
-            }
-            if !more {
-                break;
-            }
-        }
+                Ok(())
+            },
+            |me| {
+                me.arena.reset();
+                if me.table.memory_bytes() > budget && !rt.allow_disk_use {
+                    return Err(memory_exceeded("$group", budget));
+                }
+                Ok(())
+            },
+        )?;
         let depth = self.depth + 1;
         self.waiting.extend(self.partitions.drain(..).filter(|f| !f.is_empty()).map(|f| (f, depth)).rev());
         Ok(())

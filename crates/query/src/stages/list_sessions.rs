@@ -15,8 +15,8 @@ pub(super) static STAGES: &[StageOp] = &[
         parse: |scx, name, arg| {
             check(name, arg)?;
             let db = scx.options.target.db().to_owned();
-            let spec = model::doc! { name: arg };
-            one(Listed::new(spec, move |host| host.list("$listLocalSessions", &db, model::Doc::EMPTY)))
+            let spec = arg.as_doc().map(|d| d.to_buf()).unwrap_or_default();
+            one(Listed::new(model::doc! { name: arg }, move |host| host.list("$listLocalSessions", &db, spec.doc())))
         },
     },
     StageOp {

@@ -60,7 +60,7 @@ fn parse(scx: &mut StageCx<'_, '_>, name: &'static str, arg: Value<'_>) -> Resul
 fn target(scx: &StageCx<'_, '_>, name: &str, from: Value<'_>, own_documents: bool) -> Result<Target> {
     let db = scx.options.target.db();
     match from {
-        Value::String(coll) => Ok(Target::Collection(Namespace::new(db, coll)?)),
+        Value::String(coll) => Ok(Target::Collection(Namespace::to_read(db, coll)?)),
         Value::Missing if own_documents => Ok(Target::Database(db.to_owned())),
         Value::Missing => bail!(code::FAILED_TO_PARSE, "must specify 'from' field for a {name}"),
         Value::Document(d) => {

@@ -3,6 +3,7 @@
 use super::{Kind, Stage, StageOp, one};
 use crate::pipeline::{Batch, Docs, MatchFilter, Place, Rt};
 use model::{Bump, Doc, DocBuf, Result, Value, bail};
+use operators::expr::ParseCx;
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
@@ -33,6 +34,14 @@ pub(super) fn uses(spec: Doc<'_>, names: &[&str]) -> bool {
                     _ => false,
                 }
     })
+}
+
+/// A stage of a filter the optimizer made.
+///
+/// # Errors
+/// Those of the filter.
+pub(crate) fn stage(cx: &mut ParseCx<'_>, spec: Doc<'_>) -> Result<Arc<dyn Stage>> {
+    Ok(Arc::new(Match(Arc::new(MatchFilter::parse(cx, spec)?))))
 }
 
 struct Match(Arc<MatchFilter>);

@@ -9,7 +9,7 @@ use super::path::{checked_path, plain_at};
 use super::variables::{Let, with_variables};
 use super::{Stage, StageOp, one};
 use crate::pipeline::{Batch, Docs, Inside, MergeWrite, NotMatched, Pipeline, Place, Ready, Rt, StageCx, drain, single_field};
-use model::{Array, Bump, Doc, DocBuf, DocWriter, FieldPath, Namespace, Result, Value, bail, code, namespace};
+use model::{Array, Bump, Doc, DocBuf, DocWriter, FieldPath, MongoError, Namespace, Result, Value, bail, code, namespace};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -251,6 +251,16 @@ impl Merge {
         first
     }
 
+    /// The error of a match that `whenMatched` does not want: that of a duplicate key.
+    fn found(&self, on: &[(&str, Value<'_>)]) -> MongoError {
+        let values = DocBuf::build(|w| on.iter().for_each(|(k, v)| { w.put(k, *v); }));
+        let message = format!("E11000 duplicate key error collection: {} dup key: {:?}: $merge found a matching document, and whenMatched is fail", self.ns, values.doc());
+        MongoError::new(code::DUPLICATE_KEY, message).extra(DocBuf::build(|w| {
+            w.put("keyPattern", &DocBuf::build(|w| on.iter().for_each(|(k, _)| { w.put(k, 1i32); })));
+            w.put("keyValue", &values);
+        }))
+    }
+
     fn write(&self, rt: &Rt<'_>, arena: &Bump, doc: Doc<'_>) -> Result<()> {
         let on = self.on_values(doc)?;
         // Inserted by an update of single fields, a document gets its fields in the order of their names.
@@ -259,7 +269,7 @@ impl Merge {
         let write = MergeWrite { ns: &self.ns, on: &on, doc: inserted, not_matched: self.not_matched };
         match &self.matched {
             Matched::KeepExisting => rt.host.merge(&write, &|_| Ok(None)),
-            Matched::Fail => rt.host.merge(&write, &|_| bail!(code::DUPLICATE_KEY, "$merge found a matching document, and whenMatched is fail")),
+            Matched::Fail => rt.host.merge(&write, &|_| Err(self.found(&on))),
             Matched::Replace => rt.host.merge(&write, &|old| Ok(Some(replaced(old, doc)))),
             Matched::Merge => rt.host.merge(&write, &|old| Ok(Some(merged(old, inserted)))),
             Matched::Pipeline(vars, pipeline) => with_variables(vars, rt, arena, doc, |rt| {

@@ -29,7 +29,7 @@ mod list_cluster_catalog;
 mod list_sessions;
 mod listed;
 mod lookup;
-mod matching;
+pub(crate) mod matching;
 mod merge;
 mod out;
 pub mod path;
@@ -179,6 +179,11 @@ pub fn find(name: &str) -> Option<&'static StageOp> {
 /// The names of all stages.
 pub fn names() -> impl Iterator<Item = &'static str> {
     STAGES.iter().flat_map(|ops| ops.iter()).map(|op| op.name)
+}
+
+/// Every window function, accumulators among them.
+pub fn window_functions() -> impl Iterator<Item = &'static str> {
+    window::names()
 }
 
 /// A parsed stage alone in its list.

@@ -11,7 +11,6 @@ use super::{Kind, Stage, StageOp, one};
 use crate::pipeline::{Batch, Docs, Inside, Pipeline, Place, Ready, Rt, StageCx, Target, drain, single_field};
 use hashbrown::HashMap;
 use model::{Array, Doc, DocBuf, Number, Result, Value, bail, code};
-use smallvec::SmallVec;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -189,7 +188,7 @@ impl RankFusion {
                 order.key_into(doc, meta, rt.env, &mut key)?;
             }
             let tied = match (&input.order, &previous) {
-                (Some(order), Some(p)) => tie(order, p, &key, rt),
+                (Some(_), Some(p)) => *p == key,
                 _ => false,
             };
             if !tied {
@@ -240,16 +239,4 @@ impl RankFusion {
 
 fn rank_value(rank: i64) -> Value<'static> {
     i32::try_from(rank).map_or(Value::Int64(rank), Value::Int32)
-}
-
-fn tie(order: &SortPattern, a: &[u8], b: &[u8], rt: &Rt<'_>) -> bool {
-    let (a, b) = (Doc::new(a), Doc::new(b));
-    match (a, b) {
-        (Some(a), Some(b)) => {
-            let x: SmallVec<[Value<'_>; 4]> = a.iter().map(|(_, v)| v).collect();
-            let y: SmallVec<[Value<'_>; 4]> = b.iter().map(|(_, v)| v).collect();
-            order.compare(&x, &y, rt.env.collate()) == Ordering::Equal
-        }
-        _ => false,
-    }
 }

@@ -163,22 +163,22 @@ impl WindowDocs {
             let wrapped = model::doc! { "p": partition, "d": doc };
             match order {
                 Some(order) => rows.push(order, wrapped.doc(), meta, rt.env)?,
-                None => rows.push_keyed(Value::Null, wrapped.doc()),
+                None => rows.push_keyed(Value::Null, wrapped.doc(), None),
             }
             arena.reset();
             if rows.len_bytes() > budget {
                 if !rt.allow_disk_use {
                     return Err(memory_exceeded("$setWindowFields", budget));
                 }
-                if let Some(order) = order {
-                    rows.sort(order, rt.env.collate());
+                if order.is_some() {
+                    rows.sort();
                 }
                 run.spill(&mut rows, rt)?;
             }
             Ok(())
         })?;
-        if let Some(order) = order {
-            rows.sort(order, rt.env.collate());
+        if order.is_some() {
+            rows.sort();
         }
         run.finish(rows);
         self.source = Source { run: Some(run), more: true, ..Source::default() };
@@ -186,14 +186,14 @@ impl WindowDocs {
     }
 
     /// The next wrapped document, unwrapped.
-    fn take(&mut self, rt: &Rt<'_>) -> Result<Option<(OwnedValue, DocBuf)>> {
+    fn take(&mut self) -> Result<Option<(OwnedValue, DocBuf)>> {
         let s = &mut self.source;
         while s.at >= s.inbox.len() {
             let Some(run) = s.run.as_mut().filter(|_| s.more) else { return Ok(None) };
             s.inbox.clear();
             s.at = 0;
             s.more = match &self.order {
-                Some(order) => run.next_batch(order, rt.env.collate(), &mut s.inbox)?,
+                Some(_) => run.next_batch(&mut s.inbox)?,
                 None => run.next_unordered(&mut s.inbox)?,
             };
         }
@@ -208,12 +208,12 @@ impl WindowDocs {
         let budget = rt.host.memory_limit_bytes();
         let first = match self.next_partition.take() {
             Some(first) => Some(first),
-            None => self.take(rt)?,
+            None => self.take()?,
         };
         let Some((partition, doc)) = first else { return Ok(false) };
         let mut part = Partition { docs: Batch::new() };
         part.docs.push(doc.doc());
-        while let Some((p, doc)) = self.take(rt)? {
+        while let Some((p, doc)) = self.take()? {
             if compare_with(&p.get(), &partition.get(), rt.env.collate()) != Ordering::Equal {
                 self.next_partition = Some((p, doc));
                 break;

@@ -4,7 +4,7 @@
 
 use super::sort_pattern::{SortBy, SortPattern};
 use super::{Kind, Stage, StageOp};
-use crate::pipeline::{Batch, Docs, Place, Rt, drain};
+use crate::pipeline::{Batch, Docs, Place, Rt, drain_ahead};
 use crate::rows::{Rows, Run, memory_exceeded};
 use model::{DocBuf, Result, Value, bail};
 use std::sync::Arc;
@@ -75,7 +75,7 @@ impl Docs for SortDocs {
             Some(run) => run,
             none => none.insert(sort_all(&self.stage.pattern, self.stage.limit, self.input.as_mut(), rt)?),
         };
-        run.next_batch(&self.stage.pattern, rt.env.collate(), out)
+        run.next_batch(out)
     }
 }
 
@@ -86,33 +86,38 @@ impl Docs for SortDocs {
 pub(crate) fn sort_all(pattern: &SortPattern, limit: Option<u64>, input: &mut dyn Docs, rt: &Rt<'_>) -> Result<Run> {
     let budget = rt.host.memory_limit_bytes();
     let keep = limit.map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX));
-    let collate = rt.env.collate();
-    let mut rows = Rows::default();
-    let mut run = Run::new(keep);
+    let mut state = (Rows::default(), Run::new(keep));
     // With a limit, rows are cut back whenever twice as many are there: amortized, each row is sorted log(2n) times.
     let cut_at = keep.saturating_mul(2).max(Batch::TARGET_DOCS);
-    drain(input, rt, |doc, meta| {
-        rows.push(pattern, doc, meta, rt.env)?;
-        if rows.len() >= cut_at {
-            rows.sort(pattern, collate);
-            rows.truncate(keep);
-        }
-        if rows.len_bytes() > budget {
-            if limit.is_some() {
-                rows.sort(pattern, collate);
+    drain_ahead(
+        input,
+        rt,
+        &mut state,
+        |(rows, run), doc, meta| {
+            rows.push(pattern, doc, meta, rt.env)?;
+            if rows.len() >= cut_at {
+                rows.sort();
                 rows.truncate(keep);
             }
-            if rows.len_bytes() > budget / 2 {
-                if !rt.allow_disk_use {
-                    return Err(memory_exceeded("$sort", budget));
+            if rows.len_bytes() > budget {
+                if limit.is_some() {
+                    rows.sort();
+                    rows.truncate(keep);
                 }
-                rows.sort(pattern, collate);
-                run.spill(&mut rows, rt)?;
+                if rows.len_bytes() > budget / 2 {
+                    if !rt.allow_disk_use {
+                        return Err(memory_exceeded("$sort", budget));
+                    }
+                    rows.sort();
+                    run.spill(rows, rt)?;
+                }
             }
-        }
-        Ok(())
-    })?;
-    rows.sort(pattern, collate);
+            Ok(())
+        },
+        |_| Ok(()),
+    )?;
+    let (mut rows, mut run) = state;
+    rows.sort();
     rows.truncate(keep);
     run.finish(rows);
     Ok(run)

@@ -6,7 +6,7 @@
 //! 17312 other expressions, 31138 unknown `$meta`, field path codes.
 
 use super::path::checked_path;
-use model::{Array, Collate, Doc, DocBuf, DocWriter, FieldPath, Number, Result, Value, bail, code, compare_with};
+use model::{Array, Collate, Doc, DocBuf, FieldPath, Number, Result, Value, bail, code, compare_with};
 use operators::Env;
 use smallvec::SmallVec;
 use std::cmp::Ordering;
@@ -69,17 +69,18 @@ impl SortPattern {
         &self.parts
     }
 
-    /// Appends the key of a document to `out`, as a document with one nameless value per component.
+    /// Appends the key of a document to `out`: bytes whose order is this order.
     ///
     /// # Errors
     /// 2 BadValue for two arrays side by side.
     pub fn key_into(&self, doc: Doc<'_>, meta: Option<Doc<'_>>, env: &Env, out: &mut Vec<u8>) -> Result<()> {
         let mut values = SmallVec::<[Value<'_>; 4]>::new();
         self.key_values(doc, meta, env, &mut values)?;
-        let mut w = DocWriter::new(out);
-        for v in values {
-            w.put("", v);
+        for (part, v) in self.parts.iter().zip(&values) {
+            store::format::keys::encode_directed(v, !part.ascending, env.collate(), out);
         }
+        // As in an index: one encoding may be the beginning of another, and what follows decides.
+        out.push(store::format::keys::END);
         Ok(())
     }
 
@@ -167,7 +168,7 @@ fn parse_part(name: &str, v: Value<'_>) -> Result<SortPart> {
         if !KNOWN.contains(&by) {
             bail!(31138, "Illegal $meta sort: $meta: \"{by}\"");
         }
-        return Ok(SortPart { by: SortBy::Meta(by.to_owned()), ascending: by == "geoNearDistance" });
+        return Ok(SortPart { by: SortBy::Meta(by.to_owned()), ascending: false });
     }
     let Some(number) = Number::of(&v) else {
         bail!(15974, "Illegal key in $sort specification: {name}: {v:?}. Allowed are 1, -1 and {{$meta: ...}}");

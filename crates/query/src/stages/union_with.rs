@@ -22,7 +22,7 @@ fn parse(scx: &mut StageCx<'_, '_>, name: &'static str, arg: Value<'_>) -> Resul
     };
     let db = scx.options.target.db().to_owned();
     let target = match coll {
-        Some(coll) => Target::Collection(Namespace::new(&db, coll)?),
+        Some(coll) => Target::Collection(Namespace::to_read(&db, coll)?),
         None if starts_with_documents(stages) => Target::Database(db),
         None => bail!(code::FAILED_TO_PARSE, "{name} stage without explicit collection must have a pipeline with $documents as first stage"),
     };

@@ -80,14 +80,21 @@ impl Unwind {
 }
 
 impl Each for Unwind {
-    fn each<'a>(&'a self, _: &Cx<'_, 'a>, doc: Doc<'a>, out: &mut Emit<'_>) -> Result<()> {
+    fn each<'a>(&'a self, cx: &Cx<'_, 'a>, doc: Doc<'a>, out: &mut Emit<'_>) -> Result<()> {
         match plain_at(doc, &self.path) {
             Value::Array(a) if a.is_empty() => {
                 if self.preserve {
                     self.emit(out, doc, Some(Value::Missing), None);
                 }
             }
-            Value::Array(a) => a.iter().enumerate().for_each(|(i, v)| self.emit(out, doc, Some(v), Some(i))),
+            Value::Array(a) => {
+                for (i, v) in a.iter().enumerate() {
+                    if i % 1024 == 1023 {
+                        cx.env.check_interrupt()?;
+                    }
+                    self.emit(out, doc, Some(v), Some(i));
+                }
+            }
             v if v.is_nullish() => {
                 if self.preserve {
                     self.emit(out, doc, None, None);

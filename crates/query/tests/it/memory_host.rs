@@ -119,7 +119,7 @@ impl Host for MemoryHost {
     }
     fn open(&self, _: &Rt<'_>, read: &Read<'_>) -> Result<Opened> {
         let docs = self.coll(read.ns).map(|c| c.docs).unwrap_or_default();
-        Ok(Opened { docs: Box::new(Chunks(docs, 0)), filtered: false, sorted: false })
+        Ok(Opened { docs: Box::new(Chunks(docs, 0)), filtered: false, sorted: false, limited: false })
     }
     fn can_look_up(&self, _: &Namespace, _: &FieldPath) -> bool {
         self.with_lookup_index
@@ -238,9 +238,6 @@ impl Host for MemoryHost {
             }
             _ => Vec::new(),
         })
-    }
-    fn explain(&self, _: &Rt<'_>, read: &Read<'_>) -> Result<DocBuf> {
-        Ok(doc! { "queryPlanner": { "namespace": read.ns.to_string().as_str() } })
     }
     fn memory_limit_bytes(&self) -> usize {
         self.memory_limit_bytes.unwrap_or(100 << 20)

@@ -246,3 +246,57 @@ fn geo_near_measures_and_needs_an_index() {
     host.colls.lock().unwrap().get_mut(&ns()).unwrap().indexes.push(("loc_2d".to_owned(), doc! { "loc": "2d" }, false));
     assert_eq!(run(&host, &spec), ["{ _id: 1, d: { m: 5.0 } }", "{ _id: 2, d: { m: 10.0 } }"]);
 }
+
+#[test]
+fn stages_past_their_budget_fail_without_disk_use() {
+    let mut host = numbers(400);
+    host.memory_limit_bytes = Some(8_000);
+    let without = |spec: &DocBuf| {
+        let env = Env::new(0, 1);
+        let parsed = Pipeline::parse_value(&mut ParseCx::new(&env), spec.doc().field("p"), &ParseOptions::collection(ns())).unwrap();
+        parsed.run_to_end(&Rt { allow_disk_use: false, ..Rt::new(&env, &host) }).map(|b| b.len()).map_err(|e| e.code())
+    };
+    for spec in [
+        doc! { "p": [{ "$sort": { "k": 1i32 } }] },
+        doc! { "p": [{ "$group": { "_id": "$k", "all": { "$push": "$pad" } } }] },
+        doc! { "p": [{ "$bucketAuto": { "groupBy": "$k", "buckets": 3i32 } }] },
+        doc! { "p": [{ "$setWindowFields": { "partitionBy": "$k", "sortBy": { "k": 1i32 }, "output": { "n": { "$sum": "$k" } } } }] },
+    ] {
+        assert_eq!(without(&spec), Err(292), "{spec:?}");
+        assert_ne!(run(&host, &spec), ["292"], "on disk it goes: {spec:?}");
+    }
+    // A limit is enough for a sort to keep little.
+    assert_eq!(without(&doc! { "p": [{ "$sort": { "k": 1i32 } }, { "$limit": 5i32 }] }), Ok(5));
+    let graph = doc! { "p": [{ "$limit": 1i32 }, { "$graphLookup": {
+        "from": "c", "startWith": { "$range": [0i32, 400i32] }, "connectFromField": "none", "connectToField": "_id", "as": "r" } }] };
+    assert_eq!(run(&host, &graph), ["40099"]);
+}
+
+/// Long inputs are read ahead by a second thread; order and errors must be those of one.
+#[test]
+fn blocking_stages_read_ahead_in_order() {
+    let host = MemoryHost::default();
+    host.insert(&ns(), doc! { "_id": 0i32 }).unwrap();
+    let stages = [doc! { "$project": { "a": { "$range": [0i32, 50_000i32] } } }, doc! { "$unwind": "$a" }];
+    let spec = |tail: &[DocBuf]| {
+        let all: Vec<DocBuf> = stages.iter().chain(tail).cloned().collect();
+        DocBuf::build(|w| {
+            let mut list = w.array("p");
+            for s in &all {
+                list.push(s);
+            }
+        })
+    };
+    let group = doc! { "$group": { "_id": { "$mod": ["$a", 3i32] }, "f": { "$first": "$a" }, "l": { "$last": "$a" }, "s": { "$sum": "$a" } } };
+    let want = [
+        "{ _id: 0, f: 0, l: 49998, s: 416658333 }",
+        "{ _id: 1, f: 1, l: 49999, s: 416675000 }",
+        "{ _id: 2, f: 2, l: 49997, s: 416641667 }",
+    ];
+    assert_eq!(run(&host, &spec(&[group.clone(), doc! { "$sort": { "_id": 1i32 } }])), want);
+    // Equal keys stay in the order they came in.
+    let sorted = [doc! { "$sort": { "_id": 1i32 } }, doc! { "$skip": 49_998i32 }];
+    assert_eq!(run(&host, &spec(&sorted)), ["{ _id: 0, a: 49998 }", "{ _id: 0, a: 49999 }"]);
+    let fails = doc! { "$addFields": { "x": { "$divide": [1i32, { "$subtract": ["$a", 30_000i32] }] } } };
+    assert_eq!(run(&host, &spec(&[fails.clone(), group.clone()])), ["2"]);
+}

@@ -16,6 +16,7 @@ use super::inbox::{Token, bits};
 use super::server::Shared;
 use super::set::PollSet;
 use super::stats::add;
+use super::watermark::Verdict;
 
 /// Steps a connection may take before others get their turn.
 const STEP_BUDGET: usize = 16;
@@ -176,12 +177,12 @@ impl<H: Handler> Conn<H> {
     }
 
     fn step(&self, env: &mut Env<'_, H>, state: &mut State<H::Conn>) -> Step {
-        let durable = match state.phase {
-            Phase::Durable(position) => env.shared.watermark.position() >= position,
-            _ => true,
-        };
-        if !durable {
-            return Step::Idle;
+        if let Phase::Durable(position) = state.phase {
+            match env.shared.watermark.verdict(position) {
+                Verdict::Send => {}
+                Verdict::Wait => return Step::Idle,
+                Verdict::GiveUp => return Step::Close,
+            }
         }
         if !state.output.is_empty() && state.phase != Phase::Closed {
             match self.flush(env, state) {

@@ -13,6 +13,8 @@ use super::inbox::{Inbox, Token, bits};
 #[derive(Debug, Default)]
 pub struct Watermark {
     position: AtomicU64,
+    /// How far a flush tried and failed.
+    failed: AtomicU64,
     waiting: Mutex<Vec<Arc<DurableWaiters>>>,
 }
 
@@ -38,6 +40,27 @@ impl Watermark {
         }
     }
 
+    /// Announces that what is not durable up to and including `position` may never be: replies held back for it are given
+    /// up, and their connections end, because neither yes nor no would be true.
+    pub fn fail(&self, position: u64) {
+        self.failed.fetch_max(position, Ordering::SeqCst);
+        for waiters in self.waiting.lock().iter() {
+            waiters.release(position);
+        }
+    }
+
+    /// What a reply held back for `position` may do now.
+    pub(super) fn verdict(&self, position: u64) -> Verdict {
+        // In this order: a success after a failure covers what failed before.
+        if self.position() >= position {
+            Verdict::Send
+        } else if self.failed.load(Ordering::SeqCst) >= position {
+            Verdict::GiveUp
+        } else {
+            Verdict::Wait
+        }
+    }
+
     pub(super) fn register(&self, waiters: Arc<DurableWaiters>) {
         self.waiting.lock().push(waiters);
     }
@@ -45,6 +68,17 @@ impl Watermark {
     pub(super) fn unregister(&self, waiters: &Arc<DurableWaiters>) {
         self.waiting.lock().retain(|w| !Arc::ptr_eq(w, waiters));
     }
+}
+
+/// See [`Watermark::verdict`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It is durable.
+    Send,
+    /// Not known yet.
+    Wait,
+    /// The flush failed.
+    GiveUp,
 }
 
 /// The connections of one set that hold a reply back.

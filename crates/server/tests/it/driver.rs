@@ -13,13 +13,13 @@ use mongodb::{Client, Collection, Cursor, IndexModel};
 const DATABASE: &str = "smoke_rust";
 
 /// A server on a free port; killed when a test fails before it was stopped.
-struct Process {
+pub(crate) struct Process {
     child: Child,
-    address: String,
+    pub(crate) address: String,
 }
 
 impl Process {
-    fn start(dbpath: &Path) -> Process {
+    pub(crate) fn start(dbpath: &Path) -> Process {
         // Port 0 would do for clients that connect directly, but members of a replica set name their port.
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
         let child = Command::new(env!("CARGO_BIN_EXE_quarry"))
@@ -39,12 +39,16 @@ impl Process {
         process
     }
 
-    async fn client(&self, options: &str) -> Client {
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    pub(crate) async fn client(&self, options: &str) -> Client {
         Client::with_uri_str(format!("mongodb://{}/?serverSelectionTimeoutMS=30000&{options}", self.address)).await.unwrap()
     }
 
     /// SIGTERM, and the status must be 0.
-    fn stop(mut self) {
+    pub(crate) fn stop(mut self) {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
         assert_eq!(self.child.wait().unwrap().code(), Some(0));

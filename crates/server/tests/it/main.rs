@@ -4,5 +4,7 @@ mod client;
 mod driver;
 mod hostile;
 mod lifecycle;
+mod retry;
+mod tailing;
 mod toy;
 mod waiting;

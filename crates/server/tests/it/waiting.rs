@@ -110,6 +110,23 @@ fn durable_reply_waits_for_the_journal_and_holds_nobody_up() {
 }
 
 #[test]
+fn failed_flush_ends_the_connections_that_wait_for_it() {
+    let running = Running::start();
+    let mut writers: Vec<Client> = (0..4).map(|_| Client::tcp(&running)).collect();
+    for (n, client) in writers.iter_mut().enumerate() {
+        client.send("durable", 10 + n as i32, 0);
+    }
+    eventually("all handled", || running.server().stats().requests == 4);
+    running.watermark.fail(11);
+    assert!(writers[0].try_receive().is_none() && writers[1].try_receive().is_none());
+    // Those behind it wait for the next flush, which covers the failed one, too.
+    running.watermark.advance(13);
+    assert_eq!(writers[2].receive().int("at"), 12);
+    assert_eq!(writers[3].receive().int("at"), 13);
+    assert_eq!(Client::tcp(&running).run("durable", 11).int("at"), 11);
+}
+
+#[test]
 fn durable_under_load_misses_no_announcement() {
     let running = Running::start();
     let watermark = std::sync::Arc::clone(&running.watermark);

@@ -166,6 +166,19 @@ pub(super) fn limits(engine: &dyn Engine) {
         ));
         assert_eq!(get(engine, Table::Doc, &key(1, "big")), None);
     }
+    let longest = engine.caps().key_bytes_max;
+    let mut long = key(1, "long");
+    long.resize(longest, b'x');
+    put(engine, Table::Idx, &[(&long, b"v")]);
+    assert_eq!(get(engine, Table::Idx, &long).as_deref(), Some(&b"v"[..]));
+    assert_eq!(scan_keys(engine, Table::Idx, KeyRange::ALL), [long.clone()]);
+    long.push(b'x');
+    let mut batch = Batch::new();
+    batch.put(Table::Idx, &long, b"v");
+    assert!(matches!(
+        engine.apply(&batch, Durability::Buffered),
+        Err(StorageError::KeyTooLong { .. })
+    ));
     // Empty and inverted ranges are legal and empty.
     put(engine, Table::Doc, &[(&key(1, "m"), b"x")]);
     for range in [

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::{get, key, scan_keys};
 use crate::batch::{Batch, counter_decode};
-use crate::engine::{Durability, Engine};
+use crate::engine::{Durability, Engine, Flushed};
 use crate::keys::{KeyRange, Table};
 
 const THREADS: u32 = 4;
@@ -77,8 +77,10 @@ pub(super) fn atomic(engine: Arc<dyn Engine>) {
 pub(super) fn durable(engine: Arc<dyn Engine>) {
     let told = Arc::new(AtomicU64::new(0));
     let hook = Arc::clone(&told);
-    engine.on_durable(Box::new(move |pos| {
-        hook.fetch_max(pos.0, Ordering::SeqCst);
+    engine.on_durable(Box::new(move |flushed| {
+        if let Flushed::Durable(pos) = flushed {
+            hook.fetch_max(pos.0, Ordering::SeqCst);
+        }
     }));
     std::thread::scope(|scope| {
         for thread in 0..THREADS {

@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 
-use crate::batch::{Batch, BatchOp};
+use crate::batch::Batch;
 use crate::engine::{
-    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, Read, Snapshot, StatSink, Verified,
+    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, Flushed, Read, Snapshot, StatSink, Verified,
 };
 use crate::error::{Result, StorageError};
 use crate::keys::{IdentSet, KeyRange, Table};
@@ -67,7 +67,7 @@ impl MemoryEngine {
             caps: Caps {
                 name: "memory",
                 persistent: false,
-                key_bytes_max: 1 << 16,
+                key_bytes_max: 8 << 20,
                 value_bytes_max: 1 << 30,
                 batch_bytes_max: 1 << 30,
                 delete_range: true,
@@ -88,16 +88,11 @@ impl MemoryEngine {
                 max: self.caps.batch_bytes_max,
             });
         }
-        for op in batch.iter() {
-            let (BatchOp::Put { key, .. } | BatchOp::Delete { key, .. } | BatchOp::Add { key, .. }) = op else {
-                continue;
-            };
-            if key.len() > self.caps.key_bytes_max {
-                return Err(StorageError::KeyTooLong {
-                    len: key.len(),
-                    max: self.caps.key_bytes_max,
-                });
-            }
+        if batch.longest_key_bytes() > self.caps.key_bytes_max {
+            return Err(StorageError::KeyTooLong {
+                len: batch.longest_key_bytes(),
+                max: self.caps.key_bytes_max,
+            });
         }
         Ok(())
     }
@@ -140,7 +135,7 @@ impl Engine for MemoryEngine {
         self.check_sizes(batch)?;
         let pos = CommitPos(self.shared.state.write().apply(batch));
         for hook in self.hooks.lock().iter() {
-            hook(pos);
+            hook(Flushed::Durable(pos));
         }
         Ok(pos)
     }

@@ -82,6 +82,11 @@ pub trait Observer: Send + Sync {
         let _ = (call, outcome);
         Ok(())
     }
+
+    /// Sees what writers announce before they take locks.
+    fn admitted(&self, bytes: usize, class: WriteClass) {
+        let _ = (bytes, class);
+    }
 }
 
 /// An engine under observation. Rows that a cursor delivers out of order or out of bounds panic, whoever observes.
@@ -308,6 +313,7 @@ impl<O: Observer + 'static> Engine for Observed<O> {
     }
 
     fn admit(&self, bytes: usize, class: WriteClass) -> Duration {
+        self.observer.admitted(bytes, class);
         self.inner.admit(bytes, class)
     }
 

@@ -15,30 +15,30 @@ pub const BEFORE: u8 = 0x01;
 /// Sorts after [`END`] and after any further component.
 pub const AFTER: u8 = 0xFE;
 
-const MIN_KEY: u8 = 0x0A;
-const UNDEFINED: u8 = 0x0F;
-const NULL: u8 = 0x14;
-const NAN: u8 = 0x30;
-const ZERO: u8 = 0x40;
+pub(super) const MIN_KEY: u8 = 0x0A;
+pub(super) const UNDEFINED: u8 = 0x0F;
+pub(super) const NULL: u8 = 0x14;
+pub(super) const NAN: u8 = 0x30;
+pub(super) const ZERO: u8 = 0x40;
 /// Magnitude below one.
-const SMALL: u8 = 1;
+pub(super) const SMALL: u8 = 1;
 /// Magnitude of 2^64 and more.
-const LARGE: u8 = 10;
-const INFINITE: u8 = 11;
-const STRING: u8 = 0x50;
-const OBJECT: u8 = 0x58;
-const ARRAY: u8 = 0x60;
-const BINARY: u8 = 0x68;
-const OBJECT_ID: u8 = 0x70;
-const FALSE: u8 = 0x78;
-const TRUE: u8 = 0x79;
-const DATE: u8 = 0x80;
-const TIMESTAMP: u8 = 0x88;
-const REGEX: u8 = 0x90;
-const DB_POINTER: u8 = 0x98;
-const CODE: u8 = 0xA0;
-const CODE_WITH_SCOPE: u8 = 0xA8;
-const MAX_KEY: u8 = 0xF0;
+pub(super) const LARGE: u8 = 10;
+pub(super) const INFINITE: u8 = 11;
+pub(super) const STRING: u8 = 0x50;
+pub(super) const OBJECT: u8 = 0x58;
+pub(super) const ARRAY: u8 = 0x60;
+pub(super) const BINARY: u8 = 0x68;
+pub(super) const OBJECT_ID: u8 = 0x70;
+pub(super) const FALSE: u8 = 0x78;
+pub(super) const TRUE: u8 = 0x79;
+pub(super) const DATE: u8 = 0x80;
+pub(super) const TIMESTAMP: u8 = 0x88;
+pub(super) const REGEX: u8 = 0x90;
+pub(super) const DB_POINTER: u8 = 0x98;
+pub(super) const CODE: u8 = 0xA0;
+pub(super) const CODE_WITH_SCOPE: u8 = 0xA8;
+pub(super) const MAX_KEY: u8 = 0xF0;
 
 /// Appends one ascending component. Missing encodes as null.
 pub fn encode(v: &Value<'_>, collate: Option<&dyn Collate>, out: &mut Vec<u8>) {

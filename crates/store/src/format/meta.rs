@@ -33,7 +33,7 @@ pub fn counter(ident: u32) -> [u8; 5] {
     tagged(b'n', ident)
 }
 
-/// `d ident` -> table number of keys that are dropped but may still lie on disk.
+/// `d ident` -> numbers of the tables whose keys are dropped but may still lie on disk.
 pub fn dropped(ident: u32) -> [u8; 5] {
     tagged(b'd', ident)
 }
@@ -53,6 +53,29 @@ pub fn setting(name: &str) -> Vec<u8> {
     let mut key = vec![b'w'];
     key.extend_from_slice(name.as_bytes());
     key
+}
+
+/// Bounds of all rows of sessions.
+pub const SESSIONS: (&[u8], &[u8]) = (b"t", b"u");
+
+/// `t session` -> what its retryable writes have done, first part.
+pub fn session(id: &[u8; 16]) -> [u8; 17] {
+    let mut key = [b't'; 17];
+    key[1..].copy_from_slice(id);
+    key
+}
+
+/// `t session part` -> a further part (part from 1, u32).
+pub fn session_part(id: &[u8; 16], part: u32) -> [u8; 21] {
+    let mut key = [0; 21];
+    key[..17].copy_from_slice(&session(id));
+    key[17..].copy_from_slice(&part.to_be_bytes());
+    key
+}
+
+/// The session a row belongs to.
+pub fn session_of(key: &[u8]) -> Option<[u8; 16]> {
+    key.strip_prefix(b"t")?.first_chunk::<16>().copied()
 }
 
 fn tagged(tag: u8, ident: u32) -> [u8; 5] {

@@ -1,5 +1,6 @@
 //! Every byte that reaches the disk is laid out here and described in `docs/on-disk.md`.
 
+pub mod decode;
 pub mod keys;
 pub mod meta;
 pub mod record;

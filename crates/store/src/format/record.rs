@@ -32,7 +32,7 @@ pub fn read(bytes: &[u8]) -> Option<(Header, Doc<'_>)> {
     Some((Header { insert_seq, version }, Doc::new(rest)?))
 }
 
-fn varint(out: &mut Vec<u8>, mut n: u64) {
+pub(crate) fn varint(out: &mut Vec<u8>, mut n: u64) {
     while n >= 0x80 {
         out.push(n as u8 | 0x80);
         n >>= 7;
@@ -40,7 +40,7 @@ fn varint(out: &mut Vec<u8>, mut n: u64) {
     out.push(n as u8);
 }
 
-fn read_varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
+pub(crate) fn read_varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let mut n = 0u64;
     for (i, &b) in bytes.iter().enumerate().take(10) {
         n |= u64::from(b & 0x7F) << (7 * i);

@@ -2,8 +2,10 @@
 //! drops, renames, reopening.
 
 mod builds;
+mod capped;
 mod history;
 mod on_disk;
+mod repairs;
 mod schema;
 
 use model::{DocBuf, Namespace, doc};

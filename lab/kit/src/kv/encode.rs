@@ -54,7 +54,11 @@ pub(super) fn push_ordered(out: &mut Vec<u8>, value: &Value) {
         Value::Long(number) | Value::Date(number) => out.extend(ordered(*number)),
         Value::Double(number) => {
             let bits = number.to_bits();
-            let flipped = if bits >> 63 == 1 { !bits } else { bits ^ (1 << 63) };
+            let flipped = if bits >> 63 == 1 {
+                !bits
+            } else {
+                bits ^ (1 << 63)
+            };
             out.extend(flipped.to_be_bytes());
         }
         Value::Text(text) => {
@@ -179,13 +183,21 @@ mod tests {
         let doubles = [f64::NEG_INFINITY, -2.5, -0.1, 0.0, 1e-9, 3.0];
         let bytes = |values: &[Value]| {
             let mut out = Vec::new();
-            values.iter().for_each(|value| push_ordered(&mut out, value));
+            values
+                .iter()
+                .for_each(|value| push_ordered(&mut out, value));
             out
         };
-        assert!(in_order.windows(2).all(|pair| bytes(&pair[0]) < bytes(&pair[1])));
-        assert!(doubles.windows(2).all(|pair| {
-            bytes(&[Value::Double(pair[0])]) < bytes(&[Value::Double(pair[1])])
-        }));
+        assert!(
+            in_order
+                .windows(2)
+                .all(|pair| bytes(&pair[0]) < bytes(&pair[1]))
+        );
+        assert!(
+            doubles.windows(2).all(|pair| {
+                bytes(&[Value::Double(pair[0])]) < bytes(&[Value::Double(pair[1])])
+            })
+        );
         assert!(row_key(3, &Key::Number(-1)) < row_key(3, &Key::Number(1)));
         assert!(row_key(3, &Key::Text("~".to_owned())) < prefix_end(3, 0));
     }

@@ -70,23 +70,6 @@ impl KvTarget {
         }))
     }
 
-    /// Takes up the indexes and ids of an earlier run without making anything.
-    pub fn attach(&self, indexes: &[Index]) {
-        let fields = self.0.tables.first().map(|table| table.kind.fields());
-        let positions = |index: &Index| KvIndex {
-            fields: index
-                .keys
-                .iter()
-                .filter_map(|key| {
-                    let fields = fields.as_ref()?;
-                    fields.iter().position(|(name, _)| name == key)
-                })
-                .collect(),
-        };
-        let mut known = self.0.indexes.write().unwrap_or_else(PoisonError::into_inner);
-        *known = indexes.iter().map(positions).collect();
-    }
-
     fn engine_session(&self) -> Result<Box<dyn EngineSession>, TargetError> {
         let refused = |error: EngineError| TargetError::Refused {
             what: "a session".to_owned(),
@@ -214,6 +197,26 @@ impl Target for KvTarget {
         Ok(())
     }
 
+    fn attach(&self, indexes: &[Index]) {
+        let fields = self.0.tables.first().map(|table| table.kind.fields());
+        let positions = |index: &Index| KvIndex {
+            fields: index
+                .keys
+                .iter()
+                .filter_map(|key| {
+                    let fields = fields.as_ref()?;
+                    fields.iter().position(|(name, _)| name == key)
+                })
+                .collect(),
+        };
+        let mut known = self
+            .0
+            .indexes
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        *known = indexes.iter().map(positions).collect();
+    }
+
     async fn create_indexes(&self, indexes: &[Index]) -> Result<(), TargetError> {
         self.attach(indexes);
         let refused = |error: EngineError| TargetError::Refused {
@@ -227,9 +230,15 @@ impl Target for KvTarget {
             let Some(values) = encode::decode(row) else {
                 return;
             };
-            let id = key.get(encode::prefix(table, 0).len()..).unwrap_or_default();
+            let id = key
+                .get(encode::prefix(table, 0).len()..)
+                .unwrap_or_default();
             let entries = self.0.entries(table, id, &values);
-            batch.extend(entries.into_iter().map(|key| KeyChange::Put(key, Vec::new())));
+            batch.extend(
+                entries
+                    .into_iter()
+                    .map(|key| KeyChange::Put(key, Vec::new())),
+            );
             if batch.len() >= CHUNK && failed.is_none() {
                 failed = session.write(&batch, false).err();
                 batch.clear();
@@ -288,13 +297,22 @@ impl Target for KvTarget {
         }
         for index in 0..indexes {
             let space = space_of(index);
-            let (from, end) = (encode::prefix(table, space), encode::prefix_end(table, space));
+            let (from, end) = (
+                encode::prefix(table, space),
+                encode::prefix_end(table, space),
+            );
             self.clear(&from, &end)?;
         }
         let kind = self.0.tables.first().map(|table| table.kind);
-        let fields = kind.map(crate::row::DocumentKind::fields).unwrap_or_default();
+        let fields = kind
+            .map(crate::row::DocumentKind::fields)
+            .unwrap_or_default();
         let known: Vec<Index> = {
-            let known = self.0.indexes.read().unwrap_or_else(PoisonError::into_inner);
+            let known = self
+                .0
+                .indexes
+                .read()
+                .unwrap_or_else(PoisonError::into_inner);
             let name = |at: &usize| fields.get(*at).map(|(name, _)| (*name).to_owned());
             known
                 .iter()

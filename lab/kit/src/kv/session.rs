@@ -100,7 +100,11 @@ impl KvSession {
                 let values: Vec<Value> =
                     row.fields.iter().map(|(_, value)| value.clone()).collect();
                 let entries = self.shared.entries(table, id_of(table, &key), &values);
-                batch.extend(entries.into_iter().map(|key| KeyChange::Put(key, Vec::new())));
+                batch.extend(
+                    entries
+                        .into_iter()
+                        .map(|key| KeyChange::Put(key, Vec::new())),
+                );
             }
             batch.push(KeyChange::Put(key, encode::encode(&row.fields)));
         }
@@ -108,7 +112,11 @@ impl KvSession {
     }
 
     fn position(&self, table: usize, field: &str) -> usize {
-        let fields = self.shared.tables.get(table).map(|table| table.kind.fields());
+        let fields = self
+            .shared
+            .tables
+            .get(table)
+            .map(|table| table.kind.fields());
         fields
             .and_then(|fields| fields.iter().position(|(name, _)| *name == field))
             .unwrap_or(usize::MAX)
@@ -143,7 +151,11 @@ impl KvSession {
             return Ok(Outcome::done(1, 1));
         }
         let was_there = self.engine.get(key, &mut self.buffer)?;
-        let before = if was_there { self.buffer.as_slice() } else { &[] };
+        let before = if was_there {
+            self.buffer.as_slice()
+        } else {
+            &[]
+        };
         let after = match change {
             RowChange::Put(fields) => encode::encode(&fields),
             _ if !was_there => return Ok(Outcome::done(1, 0)),
@@ -157,8 +169,20 @@ impl KvSession {
                 let values = encode::decode(row).unwrap_or_default();
                 shared.entries(table, id_of(table, key), &values)
             };
-            let (old, new) = (if was_there { entries(before) } else { Vec::new() }, entries(&after));
-            batch.extend(old.iter().filter(|key| !new.contains(key)).cloned().map(KeyChange::Delete));
+            let (old, new) = (
+                if was_there {
+                    entries(before)
+                } else {
+                    Vec::new()
+                },
+                entries(&after),
+            );
+            batch.extend(
+                old.iter()
+                    .filter(|key| !new.contains(key))
+                    .cloned()
+                    .map(KeyChange::Delete),
+            );
             let put = |key: &Vec<u8>| KeyChange::Put(key.clone(), Vec::new());
             batch.extend(new.iter().filter(|key| !old.contains(key)).map(put));
         }
@@ -243,7 +267,8 @@ fn replace(
 }
 
 fn id_of(table: usize, key: &[u8]) -> &[u8] {
-    key.get(encode::prefix(table, 0).len()..).unwrap_or_default()
+    key.get(encode::prefix(table, 0).len()..)
+        .unwrap_or_default()
 }
 
 fn lock_row<'a>(shared: &'a Inner, key: &[u8]) -> Option<MutexGuard<'a, ()>> {
@@ -291,7 +316,8 @@ impl Session for KvSession {
             } => {
                 let space = space_of(index);
                 let mut start = encode::prefix(table, space);
-                from.iter().for_each(|value| encode::push_ordered(&mut start, value));
+                from.iter()
+                    .for_each(|value| encode::push_ordered(&mut start, value));
                 KvReady::Scan {
                     from: start,
                     end: encode::prefix_end(table, space),

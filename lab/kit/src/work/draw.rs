@@ -42,7 +42,8 @@ impl Zipf {
         self.zeta = zeta(items);
         let zeta_two = 1.0 + 0.5_f64.powf(THETA);
         let exponent = 1.0 - THETA;
-        self.eta = (1.0 - (2.0 / items.max(1) as f64).powf(exponent)) / (1.0 - zeta_two / self.zeta);
+        self.eta =
+            (1.0 - (2.0 / items.max(1) as f64).powf(exponent)) / (1.0 - zeta_two / self.zeta);
     }
 }
 
@@ -81,8 +82,14 @@ mod tests {
             }
         }
         let expected = 200_000.0 / zeta(1_000);
-        assert!((f64::from(counts[0]) / expected - 1.0).abs() < 0.03, "{counts:?} {expected}");
-        assert!((f64::from(counts[1]) / (expected / 2.0_f64.powf(THETA)) - 1.0).abs() < 0.05, "{counts:?}");
+        assert!(
+            (f64::from(counts[0]) / expected - 1.0).abs() < 0.03,
+            "{counts:?} {expected}"
+        );
+        assert!(
+            (f64::from(counts[1]) / (expected / 2.0_f64.powf(THETA)) - 1.0).abs() < 0.05,
+            "{counts:?}"
+        );
     }
 
     #[test]

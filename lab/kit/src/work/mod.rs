@@ -15,7 +15,7 @@ use rand::Rng;
 use crate::row::{Key, Row, Value};
 use crate::seed::Stream;
 use crate::target::{Call, Change, Outcome};
-use crate::workload::{Assign, Draw, DocumentKind, Ids, Part, Placement, Role};
+use crate::workload::{Assign, DocumentKind, Draw, Ids, Part, Placement, Role};
 
 pub use tables::{Shape, TableMark, TableState};
 
@@ -97,6 +97,8 @@ struct Pending {
     expected: u64,
     /// For [`Part::FillRandom`].
     is_new: bool,
+    /// For [`Part::DeleteInsert`].
+    puts_back: bool,
 }
 
 /// The work of one client.
@@ -133,12 +135,20 @@ impl Work {
         let share = |rows: u64, number: u32| {
             (u128::from(rows) * u128::from(number) / u128::from(clients.max(1))) as u64
         };
-        let rows = if let Quota::Rows(rows) = quota { rows } else { 0 };
+        let rows = if let Quota::Rows(rows) = quota {
+            rows
+        } else {
+            0
+        };
         let calls_left = match quota {
             Quota::Calls(calls) => Some(share(calls, client + 1) - share(calls, client)),
             _ => None,
         };
-        let visible = shape.tables.iter().map(TableState::visible).collect::<Vec<_>>();
+        let visible = shape
+            .tables
+            .iter()
+            .map(TableState::visible)
+            .collect::<Vec<_>>();
         Self {
             batch: u64::from(role.batch.unwrap_or(shape.settings.batch)),
             next: share(rows, client),
@@ -178,13 +188,10 @@ impl Work {
             ..Pending::default()
         };
         let call = self.draw_call(part);
-        match call {
-            Next::Call(part, call) => {
-                self.pending.ops = call.ops();
-                Next::Call(part, call)
-            }
-            other => other,
+        if let Next::Call(_, call) = &call {
+            self.pending.ops = call.ops();
         }
+        call
     }
 
     /// Whether a row is deleted and waits to be put back: the client should not stop now.
@@ -232,22 +239,37 @@ impl Work {
         match part {
             Part::Points => {
                 self.pending.expected = u64::from(limit);
-                let ids = (0..limit).map(|_| self.draw_number(table)).map(|number| kind.key(number));
-                Call::GetMany { table, ids: ids.collect() }
+                let ids = (0..limit)
+                    .map(|_| self.draw_number(table))
+                    .map(|number| kind.key(number));
+                Call::GetMany {
+                    table,
+                    ids: ids.collect(),
+                }
             }
             Part::Range => {
                 self.pending.expected = 0;
                 let from = kind.key(self.draw_number(table));
                 // YCSB draws the length with the skewed id; the other sources have it fixed.
-                let limit = if self.role.draw == Draw::Uniform { limit } else { self.random.random_range(1..=limit.max(1)) };
-                Call::Range { table, from, limit, reverse: self.role.reverse }
+                let limit = if self.role.draw == Draw::Uniform {
+                    limit
+                } else {
+                    self.random.random_range(1..=limit.max(1))
+                };
+                Call::Range {
+                    table,
+                    from,
+                    limit,
+                    reverse: self.role.reverse,
+                }
             }
             Part::UpdateInc => {
                 let number = self.draw_number(table);
                 self.update(table, number, Change::Inc)
             }
             Part::UpdateSet => {
-                let (field, value) = kind.fresh_field(&mut self.random, self.shape.settings.payload);
+                let (field, value) =
+                    kind.fresh_field(&mut self.random, self.shape.settings.payload);
                 let number = self.draw_number(table);
                 self.update(table, number, Change::Set(field, value))
             }
@@ -255,7 +277,10 @@ impl Work {
                 let id = kind.key(self.draw_own(table));
                 Call::ReadModifyWrite { table, id }
             }
-            Part::Commutative => Call::Add { table, id: kind.key(self.draw_number(table)) },
+            Part::Commutative => Call::Add {
+                table,
+                id: kind.key(self.draw_number(table)),
+            },
             Part::Blind => {
                 let number = self.draw_number(table);
                 self.pending.expected = 0;
@@ -263,7 +288,10 @@ impl Work {
                 Call::Put { table, row }
             }
             // Actions never reach a client; finding a row is the least that a part can mean.
-            _ => Call::Get { table, id: kind.key(self.draw_number(table)) },
+            _ => Call::Get {
+                table,
+                id: kind.key(self.draw_number(table)),
+            },
         }
     }
 
@@ -280,7 +308,10 @@ impl Work {
     fn read_write_field(&mut self) -> Next {
         let table = self.draw_table();
         let number = self.draw_number(table);
-        let (field, value) = self.shape.kind.fresh_field(&mut self.random, self.shape.settings.payload);
+        let (field, value) = self
+            .shape
+            .kind
+            .fresh_field(&mut self.random, self.shape.settings.payload);
         let update = self.update(table, number, Change::Set(field, value));
         let id = self.shape.kind.key(number);
         Next::Pair(Part::ReadWriteField, Call::Get { table, id }, update)
@@ -301,7 +332,10 @@ impl Work {
             return (1, 1);
         };
         let visible = state.visible();
-        let last = self.role.within.map_or(visible, |within| visible.min(within));
+        let last = self
+            .role
+            .within
+            .map_or(visible, |within| visible.min(within));
         let first = state.oldest().min(last.max(1));
         (first, (last + 1).saturating_sub(first).max(1))
     }
@@ -331,11 +365,17 @@ impl Work {
             Assign::Any => self.random.random_range(0..settings.hot_rows.max(1)),
         };
         let tables = self.shape.tables.len().max(1);
-        (which as usize % tables, 1 + (which as usize / tables) as u64)
+        (
+            which as usize % tables,
+            1 + (which as usize / tables) as u64,
+        )
     }
 
     fn row(&mut self, table: usize, number: u64) -> Row {
-        let table_rows = self.shape.settings.rows_of(u32::try_from(table).unwrap_or(u32::MAX));
+        let table_rows = self
+            .shape
+            .settings
+            .rows_of(u32::try_from(table).unwrap_or(u32::MAX));
         let (kind, payload) = (self.shape.kind, self.shape.settings.payload);
         let now = i64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or(0);
         let fields = kind.draw(&mut self.random, number, table_rows.max(1), payload, now);
@@ -358,7 +398,11 @@ impl Work {
             span
         } else {
             let table = self.draw_table();
-            let count = if self.role.part == Part::Mix { 1 } else { self.batch };
+            let count = if self.role.part == Part::Mix {
+                1
+            } else {
+                self.batch
+            };
             let Some(state) = self.shape.tables.get(table) else {
                 return Next::End;
             };
@@ -382,7 +426,11 @@ impl Work {
         }
         let tables = self.shape.tables.len();
         let table = (0..tables).find(|table| self.shape.end_of(self.rows, *table) > self.next)?;
-        let begin = if table == 0 { 0 } else { self.shape.end_of(self.rows, table - 1) };
+        let begin = if table == 0 {
+            0
+        } else {
+            self.shape.end_of(self.rows, table - 1)
+        };
         let end = self.end.min(self.shape.end_of(self.rows, table));
         let count = self.batch.min(end - self.next);
         let first = self.starts.get(table)? + (self.next - begin) + 1;
@@ -416,20 +464,33 @@ impl Work {
         if let Some((table, number)) = self.put_back.take() {
             let row = self.row(table, number);
             self.pending.ks.extend(row.k());
-            return Call::Insert { table, rows: vec![row] };
+            self.pending.puts_back = true;
+            return Call::Insert {
+                table,
+                rows: vec![row],
+            };
         }
         let table = self.draw_table();
         let number = self.draw_own(table);
         self.put_back = Some((table, number));
-        Call::Delete { table, ids: vec![self.shape.kind.key(number)] }
+        Call::Delete {
+            table,
+            ids: vec![self.shape.kind.key(number)],
+        }
     }
 
     fn fill_random(&mut self) -> Call {
         let table = self.draw_table();
-        let rows = self.shape.settings.rows_of(u32::try_from(table).unwrap_or(u32::MAX)).max(1);
+        let rows = self
+            .shape
+            .settings
+            .rows_of(u32::try_from(table).unwrap_or(u32::MAX))
+            .max(1);
         let number = self.random.random_range(1..=rows);
         let state = self.shape.tables.get(table);
-        self.pending.is_new = state.and_then(|state| state.mark(number, rows)).unwrap_or(false);
+        self.pending.is_new = state
+            .and_then(|state| state.mark(number, rows))
+            .unwrap_or(false);
         self.pending.expected = 0;
         let row = self.row(table, number);
         Call::Put { table, row }
@@ -442,24 +503,81 @@ impl Work {
         let from = first + self.random.random_range(0..=count - length);
         let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         let to = number(from + length - 1);
-        Call::Scan { table, from: number(from), to, n: to }
+        Call::Scan {
+            table,
+            from: number(from),
+            to,
+            n: to,
+        }
     }
 
     fn index_range(&mut self, limit: u32) -> Next {
         let table = self.draw_table();
-        let indexes = self.shape.indexes.lock().unwrap_or_else(PoisonError::into_inner);
+        let indexes = self
+            .shape
+            .indexes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if indexes.is_empty() {
             return Next::End;
         }
         let index = self.random.random_range(0..indexes.len());
         // The modern form starts at a drawn value of the first field, the classic one at a drawn tuple.
         let all = self.shape.kind == DocumentKind::PurchaseClassic;
-        let keys = indexes.get(index).map(|index| index.keys.as_slice()).unwrap_or_default();
+        let keys = indexes
+            .get(index)
+            .map(|index| index.keys.as_slice())
+            .unwrap_or_default();
         let taken = if all { keys.len() } else { 1 };
         let rows = self.shape.settings.rows.max(1);
-        let from = keys.iter().take(taken).map(|key| draw_field(self.shape.kind, key, &mut self.random, rows)).collect();
+        let from = keys
+            .iter()
+            .take(taken)
+            .map(|key| draw_field(self.shape.kind, key, &mut self.random, rows))
+            .collect();
         self.pending.expected = 0;
-        Next::Call(Part::IndexRange, Call::IndexRange { table, index, from, limit })
+        Next::Call(
+            Part::IndexRange,
+            Call::IndexRange {
+                table,
+                index,
+                from,
+                limit,
+            },
+        )
+    }
+
+    /// What the call just drawn would mean if its answer never came.
+    pub fn at_stake(&self) -> Effect {
+        let unknown = Effect::default();
+        let Some(part) = self.pending.part else {
+            return unknown;
+        };
+        let ops = self.pending.ops;
+        match part {
+            _ if self.is_delete(part, &self.pending) => Effect {
+                deletes_unknown: ops,
+                ..unknown
+            },
+            Part::Insert | Part::DeleteInsert => Effect {
+                inserts_unknown: ops,
+                ..unknown
+            },
+            Part::FillRandom => Effect {
+                inserts_unknown: u64::from(self.pending.is_new),
+                ..unknown
+            },
+            part if part.adds_to_k() => Effect {
+                adds_unknown: ops,
+                ..unknown
+            },
+            _ => unknown,
+        }
+    }
+
+    /// After its delete the row of a delete-and-insert waits to be put back.
+    fn is_delete(&self, part: Part, pending: &Pending) -> bool {
+        part == Part::DeleteOldest || (part == Part::DeleteInsert && !pending.puts_back)
     }
 
     /// Judges an outcome: a read that found too little is a failure, unless rows may be missing. Accounts for what was done.
@@ -470,8 +588,13 @@ impl Work {
         };
         let misses = self.misses_allowed || self.shape.sparse.load(Ordering::Relaxed);
         let outcome = match outcome {
-            Outcome::Done { rows, .. } if rows < pending.expected && !misses && !is_write_of_rows(part) => {
-                let message = format!("{part:?} found {rows} documents, expected {}", pending.expected);
+            Outcome::Done { rows, .. }
+                if rows < pending.expected && !misses && !is_write_of_rows(part) =>
+            {
+                let message = format!(
+                    "{part:?} found {rows} documents, expected {}",
+                    pending.expected
+                );
                 Outcome::failed("document not found", message)
             }
             other => other,
@@ -486,14 +609,20 @@ impl Work {
             Outcome::Failed { done, .. } => (*done, 0, 0),
             Outcome::Lost { unknown, .. } => (0, 0, *unknown),
         };
-        let mut out = Effect { bytes: if done > 0 { pending.bytes } else { 0 }, ..Effect::default() };
-        // After its delete the row of a delete-and-insert waits to be put back.
-        let is_delete = part == Part::DeleteOldest || (part == Part::DeleteInsert && pending.ks.is_empty() && self.put_back.is_some());
+        let mut out = Effect {
+            bytes: if done > 0 { pending.bytes } else { 0 },
+            ..Effect::default()
+        };
         match part {
-            _ if is_delete => (out.deleted, out.deletes_unknown) = (done, unknown),
+            _ if self.is_delete(part, pending) => {
+                (out.deleted, out.deletes_unknown) = (done, unknown)
+            }
             Part::Insert | Part::DeleteInsert => {
                 (out.inserted, out.inserts_unknown) = (done, unknown);
-                let stored = pending.ks.iter().take(usize::try_from(done).unwrap_or(usize::MAX));
+                let stored = pending
+                    .ks
+                    .iter()
+                    .take(usize::try_from(done).unwrap_or(usize::MAX));
                 out.sum_of_k = stored.map(|k| i64::from(*k)).sum();
                 if let (Some((table, first, count)), true) = (pending.given, done == pending.ops)
                     && let Some(state) = self.shape.tables.get(table)
@@ -502,12 +631,16 @@ impl Work {
                 }
             }
             Part::FillRandom => {
-                (out.inserted, out.inserts_unknown) = (u64::from(pending.is_new) * done, u64::from(pending.is_new) * unknown);
+                (out.inserted, out.inserts_unknown) = (
+                    u64::from(pending.is_new) * done,
+                    u64::from(pending.is_new) * unknown,
+                );
             }
             part if part.adds_to_k() => (out.added, out.adds_unknown) = (done.min(rows), unknown),
             _ => out.rows = rows,
         }
-        let change = i64::try_from(out.inserted).unwrap_or(0) - i64::try_from(out.deleted).unwrap_or(0);
+        let change =
+            i64::try_from(out.inserted).unwrap_or(0) - i64::try_from(out.deleted).unwrap_or(0);
         if self.shape.paired.load(Ordering::Relaxed) {
             self.shape.ahead.fetch_add(change, Ordering::Relaxed);
         }
@@ -528,8 +661,12 @@ fn draw_field(kind: DocumentKind, name: &str, random: &mut Stream, rows: u64) ->
         (_, "product" | "productid") => Value::Int(random.random_range(0..10_000)),
         (DocumentKind::PurchaseClassic, "price") => Value::Double(random.random::<f64>() * 1_005.0),
         (_, "price") => Value::Int(random.random_range(0..500)),
-        (DocumentKind::PurchaseClassic, "dateandtime") => Value::Long(random.random_range(0..=jiff::Timestamp::now().as_millisecond())),
-        (_, "dateandtime") => Value::Date(random.random_range(0..=jiff::Timestamp::now().as_millisecond())),
+        (DocumentKind::PurchaseClassic, "dateandtime") => {
+            Value::Long(random.random_range(0..=jiff::Timestamp::now().as_millisecond()))
+        }
+        (_, "dateandtime") => {
+            Value::Date(random.random_range(0..=jiff::Timestamp::now().as_millisecond()))
+        }
         _ => Value::Int(random.random_range(1..=i32::try_from(rows).unwrap_or(i32::MAX).max(1))),
     }
 }

@@ -66,7 +66,10 @@ impl TableState {
     /// Takes up to `count` of the oldest numbers, none above `limit`.
     pub(super) fn take_oldest(&self, count: u64, limit: u64) -> std::ops::Range<u64> {
         let take = |deleted: u64| (deleted < limit).then(|| (deleted + count).min(limit));
-        match self.deleted.fetch_update(Ordering::AcqRel, Ordering::Acquire, take) {
+        match self
+            .deleted
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, take)
+        {
             Ok(before) => before + 1..(before + count).min(limit) + 1,
             Err(at) => at + 1..at + 1,
         }
@@ -114,7 +117,9 @@ impl Shape {
             kind,
             ids,
             indexes: Mutex::default(),
-            tables: (0..settings.tables).map(|_| TableState::default()).collect(),
+            tables: (0..settings.tables)
+                .map(|_| TableState::default())
+                .collect(),
             settings,
             sparse: AtomicBool::new(false),
             ahead: AtomicI64::new(0),
@@ -143,7 +148,9 @@ impl Shape {
     pub fn stored_at_random(&self) {
         self.sparse.store(true, Ordering::Release);
         for (number, table) in self.tables.iter().enumerate() {
-            let rows = self.settings.rows_of(u32::try_from(number).unwrap_or(u32::MAX));
+            let rows = self
+                .settings
+                .rows_of(u32::try_from(number).unwrap_or(u32::MAX));
             table.visible.store(rows, Ordering::Release);
             table.given.store(rows, Ordering::Release);
         }
@@ -161,7 +168,10 @@ impl Shape {
         for table in &self.tables {
             let numbers = [&table.given, &table.visible, &table.deleted];
             let bits = table.bits.get().map(Vec::as_slice).unwrap_or_default();
-            numbers.into_iter().chain(bits).for_each(|number| number.store(0, Ordering::Release));
+            numbers
+                .into_iter()
+                .chain(bits)
+                .for_each(|number| number.store(0, Ordering::Release));
         }
     }
 
@@ -197,7 +207,10 @@ mod tests {
         assert_eq!(table.visible(), 0);
         table.acknowledge(first, 3);
         assert_eq!(table.visible(), 5);
-        assert_eq!((table.take_oldest(2, 5), table.take_oldest(9, 5)), (1..3, 3..6));
+        assert_eq!(
+            (table.take_oldest(2, 5), table.take_oldest(9, 5)),
+            (1..3, 3..6)
+        );
         assert!(table.take_oldest(1, 5).is_empty());
         assert_eq!(table.oldest(), 6);
     }
@@ -205,7 +218,10 @@ mod tests {
     #[test]
     fn rows_stored_twice_count_once() {
         let table = TableState::default();
-        assert_eq!([table.mark(64, 100), table.mark(64, 100), table.mark(1, 100)], [Some(true), Some(false), Some(true)]);
+        assert_eq!(
+            [table.mark(64, 100), table.mark(64, 100), table.mark(1, 100)],
+            [Some(true), Some(false), Some(true)]
+        );
         assert_eq!(TableState::default().mark(1, 1 << 40), None);
     }
 }

@@ -334,7 +334,10 @@ impl Part {
 
     /// Whether it is done once and by one, and not by clients in a loop.
     pub fn is_action(self) -> bool {
-        matches!(self, Self::CreateIndexes | Self::Settle | Self::CreateTables | Self::Empty)
+        matches!(
+            self,
+            Self::CreateIndexes | Self::Settle | Self::CreateTables | Self::Empty
+        )
     }
 
     /// Whether each operation adds 1 to `k`.
@@ -407,6 +410,11 @@ impl Workload {
                 given: name.to_owned(),
                 known,
             })
+    }
+
+    /// Whether time ends some of its steps.
+    pub fn has_timed_steps(&self) -> bool {
+        self.steps.iter().any(|step| step.stop == Stop::Seconds)
     }
 
     /// The steps with those of each round written out.

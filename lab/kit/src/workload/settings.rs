@@ -239,17 +239,38 @@ impl Workload {
         let indexes = self.data.indexes.len() as u64;
         within("--indexes", u64::from(settings.indexes), 0, indexes)?;
         within("--tables", u64::from(settings.tables), 1, 1_000_000)?;
-        within("--extra-tables", u64::from(settings.extra_tables), 0, 1_000_000)?;
+        within(
+            "--extra-tables",
+            u64::from(settings.extra_tables),
+            0,
+            1_000_000,
+        )?;
         within("--rounds", u64::from(settings.rounds), 1, 10_000)?;
         within("--payload", u64::from(settings.payload), 0, 10_000_000)?;
         within("--limit", u64::from(settings.limit), 1, 1_000_000)?;
         let owns = |step: &super::Step| {
-            let parts = || step.work.mix.iter().map(|(part, _)| *part).chain([step.work.part]);
-            parts().any(|part| matches!(part, super::Part::ReadModifyWrite | super::Part::DeleteInsert))
+            let parts = || {
+                step.work
+                    .mix
+                    .iter()
+                    .map(|(part, _)| *part)
+                    .chain([step.work.part])
+            };
+            parts().any(|part| {
+                matches!(
+                    part,
+                    super::Part::ReadModifyWrite | super::Part::DeleteInsert
+                )
+            })
         };
         if self.steps.iter().any(owns) {
             // Each client changes documents of its own there.
-            within("--rows", settings.rows, u64::from(settings.clients) * u64::from(settings.tables), u64::MAX)?;
+            within(
+                "--rows",
+                settings.rows,
+                u64::from(settings.clients) * u64::from(settings.tables),
+                u64::MAX,
+            )?;
         }
         let hot_rows = u64::from(settings.hot_rows);
         within("--hot-rows", hot_rows, 1, settings.rows.min(100_000))?;

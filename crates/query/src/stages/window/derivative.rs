@@ -77,11 +77,8 @@ impl OverField {
         let slope = divide(rise.get(), run.get(), rt.env)?;
         match self.unit_ms {
             None => Ok(slope),
-            Some(ms) => {
-                // Milliseconds first divided would lose digits: multiply the rise.
-                let scaled = multiply(rise.get(), Value::Int64(ms), rt.env)?;
-                divide(scaled.get(), run.get(), rt.env)
-            }
+            // In this order: the last digit depends on it, and the manual shows it.
+            Some(ms) => multiply(slope.get(), Value::Int64(ms), rt.env),
         }
     }
 

@@ -1,5 +1,5 @@
-//! `$minMaxScaler: {input, min, max}`: the value's place between the least and the greatest of its window, scaled to min..max
-//! (0..1 without). Errors: 10487000-family for bad arguments, 10487001 a value that is no number.
+//! `$minMaxScaler: {input, min, max}`, or the input alone: the value's place between the least and the greatest of its window, scaled to min..max
+//! (0..1 without). Errors: 10487002-10487006 for bad arguments, 10487001 a value that is no number.
 
 use super::bounds::Bounds;
 use super::{Partition, WindowCx, WindowFn};
@@ -9,8 +9,12 @@ use model::{Number, OwnedValue, Result, Value, bail, compare};
 use operators::expr::{self, BoxExpr};
 
 pub(super) fn parse(wcx: &mut WindowCx<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<Box<dyn WindowFn>> {
-    let Value::Document(spec) = arg else {
-        bail!(10487000, "{name} expects an object, not {}", arg.type_name());
+    let spec = match arg {
+        Value::Document(d) if !d.iter().next().is_some_and(|(k, _)| k.starts_with('$')) => d,
+        expression => {
+            let input = expr::parse(wcx.cx, expression)?;
+            return scaler(wcx, input, None);
+        },
     };
     let (mut input, mut min, mut max) = (None, None, None);
     for (field, v) in spec.iter() {
@@ -27,14 +31,22 @@ pub(super) fn parse(wcx: &mut WindowCx<'_, '_>, name: &'static str, arg: Value<'
         }
     }
     let Some(input) = input else { bail!(10487003, "{name} requires an 'input' expression") };
-    let (min, max) = match (min, max) {
-        (Some(min), Some(max)) => (min, max),
-        (None, None) => (Value::Int32(0).to_owned_value(), Value::Int32(1).to_owned_value()),
+    let range = match (min, max) {
+        (None, None) => None,
+        (Some(min), Some(max)) => Some((min, max)),
         _ => bail!(10487005, "{name} requires both or neither of 'min' and 'max'"),
     };
-    if compare(&min.get(), &max.get()).is_ge() {
+    if let Some((min, max)) = &range
+        && compare(&min.get(), &max.get()).is_ge()
+    {
         bail!(10487006, "'min' of {name} must be less than 'max': {min:?}, {max:?}");
     }
+    scaler(wcx, input, range)
+}
+
+/// The function of an input and the range to scale to, 0 to 1 without.
+fn scaler(wcx: &mut WindowCx<'_, '_>, input: BoxExpr, range: Option<(OwnedValue, OwnedValue)>) -> Result<Box<dyn WindowFn>> {
+    let (min, max) = range.unwrap_or_else(|| (Value::Int32(0).to_owned_value(), Value::Int32(1).to_owned_value()));
     Ok(Box::new(MinMaxScaler { input, min, max, bounds: wcx.bounds()? }))
 }
 

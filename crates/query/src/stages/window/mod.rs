@@ -95,6 +95,15 @@ static FUNCTIONS: &[(&str, Parse)] = &[
     ("$shift", shift::parse),
 ];
 
+/// Accumulators that work on groups only.
+const GROUP_ONLY: &[&str] = &["$accumulator", "$mergeObjects"];
+
+/// The names of everything that works over windows.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    let accumulators = accumulator::names().filter(|name| !GROUP_ONLY.contains(name));
+    FUNCTIONS.iter().map(|(name, _)| *name).chain(accumulators)
+}
+
 /// Parses the function called `name`.
 ///
 /// # Errors
@@ -103,7 +112,7 @@ pub(super) fn parse(wcx: &mut WindowCx<'_, '_>, name: &str, arg: Value<'_>) -> R
     if let Some((name, parse)) = FUNCTIONS.iter().find(|(n, _)| *n == name) {
         return parse(wcx, name, arg);
     }
-    match accumulator::find(name) {
+    match accumulator::find(name).filter(|op| !GROUP_ONLY.contains(&op.name)) {
         Some(op) => accumulate::parse(wcx, op, arg),
         None => bail!(code::FAILED_TO_PARSE, "Unrecognized window function, {name}"),
     }

@@ -3,7 +3,8 @@
 
 use super::{Partition, WindowCx, WindowFn};
 use crate::pipeline::Rt;
-use crate::stages::sort_pattern::SortPattern;
+use crate::stages::path::plain_at;
+use crate::stages::sort_pattern::{SortBy, SortPattern};
 use model::{OwnedValue, Result, Value, bail};
 use operators::numeric::int_or_long;
 use smallvec::SmallVec;
@@ -40,12 +41,16 @@ struct Rank {
 
 impl WindowFn for Rank {
     fn compute(&self, part: &Partition, rt: &Rt<'_>) -> Result<Vec<OwnedValue>> {
-        let mut previous: Option<SmallVec<[Value<'_>; 4]>> = None;
+        let mut previous: Option<(SmallVec<[Value<'_>; 4]>, bool)> = None;
+        // Null and missing sort alike, yet do not share a rank.
+        let absent = |doc| matches!(self.sort.parts(), [p] if matches!(&p.by, SortBy::Path(path) if plain_at(doc, path).is_missing()));
         let (mut rank, mut out) = (0i64, Vec::with_capacity(part.docs.len()));
         for (i, (doc, meta)) in part.docs.iter_meta().enumerate() {
             let mut key = SmallVec::new();
             self.sort.key_values(doc, meta, rt.env, &mut key)?;
-            let tied = previous.as_ref().is_some_and(|p| self.sort.compare(p, &key, rt.env.collate()) == Ordering::Equal);
+            let absent = absent(doc);
+            let equal = |p: &[Value<'_>]| self.sort.compare(p, &key, rt.env.collate()) == Ordering::Equal;
+            let tied = previous.as_ref().is_some_and(|(p, was_absent)| *was_absent == absent && equal(p));
             match self.step {
                 Step::Number => rank = i as i64 + 1,
                 Step::Rank if !tied => rank = i as i64 + 1,
@@ -53,7 +58,7 @@ impl WindowFn for Rank {
                 _ => {}
             }
             out.push(int_or_long(rank).to_owned_value());
-            previous = Some(key);
+            previous = Some((key, absent));
         }
         Ok(out)
     }

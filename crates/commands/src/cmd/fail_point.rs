@@ -1,0 +1,29 @@
+//! `configureFailPoint`, for tests of drivers. Only with `enableTestCommands`.
+
+use super::command;
+use crate::args::{Kind, arg};
+use crate::ctx::Ctx;
+use crate::registry::{Command, flag};
+use crate::request::Outcome;
+use model::{Doc, Result, bail, code};
+
+pub(crate) static COMMANDS: &[Command] = &[command(
+    "configureFailPoint",
+    "makes commands fail on purpose",
+    flag::ADMIN | flag::LENIENT,
+    &[arg("mode", Kind::Any), arg("data", Kind::Any)],
+    configure,
+)];
+
+fn configure(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    if !cx.service.state.parameters.bool("enableTestCommands") {
+        bail!(code::COMMAND_NOT_FOUND, "no such command: 'configureFailPoint', it needs the server parameter enableTestCommands");
+    }
+    let Some(name) = cx.value().as_str() else {
+        bail!(code::TYPE_MISMATCH, "configureFailPoint must name a fail point");
+    };
+    let data = cx.args.value("data").as_doc().unwrap_or(Doc::EMPTY);
+    let count = cx.service.state.failpoints.configure(name, cx.args.value("mode"), data)?;
+    cx.reply.put("count", i32::try_from(count).unwrap_or(i32::MAX));
+    Ok(Outcome::Reply)
+}

@@ -1,0 +1,96 @@
+//! Collections that live for one operation. Their names stand in a setting of the store while they exist, so that a start
+//! finds what a crash left without listing every collection.
+
+use crate::ddl::names;
+use crate::service::Service;
+use model::{DocBuf, Namespace, Result};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use store::Collection;
+
+const SETTING: &str = "temporaryCollections";
+
+/// One writer of the setting at a time.
+static SETTING_LOCK: Mutex<()> = Mutex::new(());
+
+/// A collection that is dropped with this value unless it was given its final name.
+pub(crate) struct Temporary {
+    service: Arc<Service>,
+    ns: Namespace,
+    coll: Arc<Collection>,
+    renamed: bool,
+}
+
+fn note(service: &Service, change: impl FnOnce(&mut Vec<String>)) -> Result<()> {
+    let _one = SETTING_LOCK.lock();
+    let mut names = noted(service)?;
+    change(&mut names);
+    let row = DocBuf::build(|w| {
+        let mut list = w.array("names");
+        for name in &names {
+            list.push(name);
+        }
+    });
+    service.store.set_setting(SETTING, &row)
+}
+
+fn noted(service: &Service) -> Result<Vec<String>> {
+    let row = service.store.setting(SETTING)?.unwrap_or_default();
+    let names = row.doc().field("names").as_array().unwrap_or(model::Array::EMPTY);
+    Ok(names.iter().filter_map(|v| v.as_str().map(str::to_owned)).collect())
+}
+
+impl Temporary {
+    /// Makes one in the database of `target`.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub(crate) fn create(service: &Arc<Service>, target: &Namespace, options: DocBuf) -> Result<Temporary> {
+        let ns = Namespace::new(target.db(), &format!("tmp.agg_out.{:016x}", rand::random::<u64>()))?;
+        note(service, |names| names.push(ns.to_string()))?;
+        let coll = service.store.create_collection(&ns, options, names::new_uuid())?;
+        Ok(Temporary { service: service.clone(), ns, coll, renamed: false })
+    }
+
+    /// The collection.
+    pub(crate) fn coll(&self) -> &Arc<Collection> {
+        &self.coll
+    }
+
+    /// Puts it in place of `target`, in one step.
+    ///
+    /// # Errors
+    /// Engine failures; the old collection is there then.
+    pub(crate) fn rename(mut self, target: &Namespace) -> Result<()> {
+        self.service.store.rename_collection(&self.ns, target, true)?;
+        self.renamed = true;
+        Ok(())
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        // A failure leaves the name noted, and the next start tries again.
+        let gone = self.renamed || self.service.store.drop_collection(&self.ns).is_ok();
+        if gone {
+            let name = self.ns.to_string();
+            let _ = note(&self.service, |names| names.retain(|n| *n != name));
+        }
+    }
+}
+
+/// Drops what an earlier process left.
+///
+/// # Errors
+/// Engine failures.
+pub(crate) fn sweep(service: &Service) -> Result<()> {
+    let names = noted(service)?;
+    if names.is_empty() {
+        return Ok(());
+    }
+    for name in &names {
+        // Renamed ones are not found under this name any more.
+        service.store.drop_collection(&Namespace::parse(name)?)?;
+    }
+    note(service, Vec::clear)
+}

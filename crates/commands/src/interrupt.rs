@@ -1,0 +1,162 @@
+//! How a running operation is ended from outside: by its deadline, by a kill, by its client going away.
+//!
+//! Promises: loops ask [`Interrupt::check`] and stop within one step; the first reason given is the one told.
+//! Must not know: what the operation does, sockets.
+
+use crate::clock::Clock;
+use model::{MongoError, Result, bail, code};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// The network's end of a connection, as far as operations may know it.
+pub trait Link: Send + Sync {
+    /// Ends the connection's wait (see [`crate::Outcome::Wait`]); without one, the next wait ends at once.
+    fn wake(&self);
+    /// True when the client is known to have gone.
+    fn is_gone(&self) -> bool;
+}
+
+const NO_DEADLINE: u64 = u64::MAX;
+
+/// The ear of one operation.
+pub struct Interrupt {
+    clock: Arc<dyn Clock>,
+    link: Option<Arc<dyn Link>>,
+    /// Monotonic microseconds.
+    deadline_us: AtomicU64,
+    /// Nobody needs the result when the client has gone.
+    ends_with_client: AtomicBool,
+    killed: AtomicBool,
+    why: Mutex<Option<MongoError>>,
+}
+
+impl std::fmt::Debug for Interrupt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Interrupt").field("killed", &self.killed).field("deadline_us", &self.deadline_us).finish_non_exhaustive()
+    }
+}
+
+impl Interrupt {
+    /// For operations of one connection.
+    pub fn new(clock: Arc<dyn Clock>, link: Option<Arc<dyn Link>>) -> Interrupt {
+        Interrupt {
+            clock,
+            link,
+            deadline_us: AtomicU64::new(NO_DEADLINE),
+            ends_with_client: AtomicBool::new(false),
+            killed: AtomicBool::new(false),
+            why: Mutex::new(None),
+        }
+    }
+
+    /// A fresh one, or `last` when nobody else knows it any more: operations then cost no allocation.
+    pub(crate) fn renew(last: &mut Arc<Interrupt>) -> Arc<Interrupt> {
+        match Arc::get_mut(last) {
+            Some(i) => {
+                *i.deadline_us.get_mut() = NO_DEADLINE;
+                *i.ends_with_client.get_mut() = false;
+                if std::mem::take(i.killed.get_mut()) {
+                    *i.why.get_mut() = None;
+                }
+            }
+            None => *last = Arc::new(Interrupt::new(Arc::clone(&last.clock), last.link.clone())),
+        }
+        Arc::clone(last)
+    }
+
+    /// Ends the operation with 50 after so long.
+    pub fn allow_us(&self, us: u64) {
+        self.deadline_us.store(self.clock.monotonic_us().saturating_add(us), Ordering::Release);
+    }
+
+    /// What is left until the deadline; `None` without one.
+    pub fn left_us(&self) -> Option<u64> {
+        match self.deadline_us.load(Ordering::Acquire) {
+            NO_DEADLINE => None,
+            at => Some(at.saturating_sub(self.clock.monotonic_us())),
+        }
+    }
+
+    /// Whether the operation ends when its client goes.
+    pub fn ends_with_client(&self, yes: bool) {
+        self.ends_with_client.store(yes, Ordering::Release);
+    }
+
+    /// Ends the operation, and its wait when it waits. The first reason counts.
+    pub fn kill(&self, why: MongoError) {
+        self.why.lock().get_or_insert(why);
+        self.killed.store(true, Ordering::Release);
+        if let Some(link) = &self.link {
+            link.wake();
+        }
+    }
+
+    /// True when it was killed.
+    pub fn is_killed(&self) -> bool {
+        self.killed.load(Ordering::Acquire)
+    }
+
+    /// Says whether the operation may go on.
+    ///
+    /// # Errors
+    /// The reason of the kill, 50 MaxTimeMSExpired, 279 ClientDisconnect.
+    ///
+    /// # Cost
+    /// Three loads, and a look at the clock when there is a deadline.
+    pub fn check(&self) -> Result<()> {
+        if self.is_killed() {
+            return Err(self.why.lock().clone().unwrap_or_else(interrupted));
+        }
+        let deadline = self.deadline_us.load(Ordering::Acquire);
+        if deadline != NO_DEADLINE && self.clock.monotonic_us() >= deadline {
+            bail!(code::MAX_TIME_MS_EXPIRED, "operation exceeded time limit");
+        }
+        if self.ends_with_client.load(Ordering::Acquire) && self.link.as_ref().is_some_and(|l| l.is_gone()) {
+            bail!(code::CLIENT_DISCONNECT, "operation was interrupted because a client disconnected");
+        }
+        Ok(())
+    }
+
+    /// The connection's other end.
+    pub(crate) fn link(&self) -> Option<&Arc<dyn Link>> {
+        self.link.as_ref()
+    }
+}
+
+/// True for errors that end a whole command, also one of many writes.
+pub(crate) fn is_interruption(e: &MongoError) -> bool {
+    matches!(
+        e.code(),
+        code::MAX_TIME_MS_EXPIRED
+            | code::INTERRUPTED
+            | code::INTERRUPTED_AT_SHUTDOWN
+            | code::INTERRUPTED_DUE_TO_REPL_STATE_CHANGE
+            | code::CURSOR_KILLED
+            | code::CLIENT_DISCONNECT
+    )
+}
+
+/// 11601, as `killOp` and the end of a session cause it.
+pub(crate) fn interrupted() -> MongoError {
+    MongoError::new(code::INTERRUPTED, "operation was interrupted")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::SystemClock;
+
+    #[test]
+    fn the_first_reason_counts_and_is_forgotten_with_the_operation() {
+        let mut i = Arc::new(Interrupt::new(Arc::new(SystemClock::default()), None));
+        i.kill(MongoError::new(code::CURSOR_KILLED, "cursor killed"));
+        i.kill(interrupted());
+        assert_eq!(i.check().unwrap_err().code(), code::CURSOR_KILLED);
+        let held = Arc::clone(&i);
+        assert!(Interrupt::renew(&mut i).check().is_ok() && held.check().is_err(), "who still knows the old one keeps it");
+        i.allow_us(0);
+        assert_eq!((i.check().unwrap_err().code(), i.left_us()), (code::MAX_TIME_MS_EXPIRED, Some(0)));
+        assert!(Interrupt::renew(&mut i).check().is_ok());
+    }
+}

@@ -1,0 +1,311 @@
+//! Tailable cursors: what they show, how they wait, how they end.
+
+use crate::behaviour::send;
+use crate::interrupts::{code, json};
+use crate::protocol::service;
+use commands::{Connection, Link, Outcome, Request, Service};
+use model::{DocBuf, Value, doc};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+/// A connection that waits as the network layer lets it: until woken or until the deadline.
+#[derive(Default)]
+struct Bell {
+    rung: Mutex<bool>,
+    changed: Condvar,
+    gone: AtomicBool,
+}
+
+impl Link for Bell {
+    fn wake(&self) {
+        *self.rung.lock().unwrap() = true;
+        self.changed.notify_all();
+    }
+    fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Acquire)
+    }
+}
+
+struct Client {
+    service: Arc<Service>,
+    conn: Connection,
+    bell: Arc<Bell>,
+    /// Times the server let it wait.
+    waits: usize,
+}
+
+impl Client {
+    fn new(service: &Arc<Service>) -> Client {
+        let bell = Arc::new(Bell::default());
+        Client { service: service.clone(), conn: service.connect_linked("127.0.0.1:9", Some(bell.clone())), bell, waits: 0 }
+    }
+
+    fn send(&mut self, command: &DocBuf) -> DocBuf {
+        let mut body = command.clone();
+        body.put("$db", "db");
+        let mut request = Request::new(body.doc());
+        let mut reply = Vec::new();
+        while let Outcome::Wait { until_us, .. } = self.service.handle(&mut self.conn, &request, &mut reply) {
+            assert!(reply.is_empty());
+            self.waits += 1;
+            request.waited = true;
+            let left = until_us.saturating_sub(self.service.clock.monotonic_us());
+            let rung = self.bell.rung.lock().unwrap();
+            let (mut rung, _) = self.bell.changed.wait_timeout_while(rung, Duration::from_micros(left), |r| !*r).unwrap();
+            *rung = false;
+        }
+        DocBuf::from_bytes(reply).unwrap()
+    }
+    fn run(&mut self, command: &str) -> DocBuf {
+        self.send(&json(command))
+    }
+    fn more(&mut self, id: i64, max_time_ms: i32) -> DocBuf {
+        self.send(&doc! { "getMore": id, "collection": "c", "maxTimeMS": max_time_ms })
+    }
+}
+
+fn cursor(d: &DocBuf) -> (i64, Vec<i64>) {
+    let c = d.doc().field("cursor").as_doc().unwrap_or_else(|| panic!("{d:?}"));
+    let batch = c.field("firstBatch").as_array().or(c.field("nextBatch").as_array()).unwrap();
+    let ids = batch.iter().map(|d| d.as_doc().and_then(|d| d.field("_id").as_i64_exact()).unwrap());
+    (c.field("id").as_i64_exact().unwrap(), ids.collect())
+}
+
+fn insert(c: &mut Client, ids: &[i64]) {
+    let all = DocBuf::build(|w| {
+        w.put("insert", "c");
+        let mut a = w.array("documents");
+        for id in ids {
+            a.doc().put("_id", *id).put("n", *id);
+        }
+    });
+    let reply = c.send(&all);
+    assert_eq!(reply.doc().field("n").as_i64_exact(), Some(ids.len() as i64), "{reply:?}");
+}
+
+fn capped(options: &str) -> (Arc<Service>, Client) {
+    let s = service();
+    let mut c = Client::new(&s);
+    assert_eq!(code(&c.run(&format!(r#"{{"create": "c", "capped": true, {options}}}"#))), 0);
+    (s, c)
+}
+
+const TAIL: &str = r#"{"find": "c", "tailable": true, "awaitData": true}"#;
+
+#[test]
+fn arrival_order_counts_not_ids() {
+    let (_s, mut c) = capped(r#""size": 100000, "max": 5"#);
+    insert(&mut c, &[50, 10]);
+    let (id, first) = cursor(&c.run(TAIL));
+    assert_eq!(first, [50, 10]);
+    insert(&mut c, &[30]);
+    insert(&mut c, &[5, 40]);
+    assert_eq!(cursor(&c.more(id, 0)), (id, vec![30, 5, 40]));
+    // Two more push the two oldest out; both directions of the natural order know.
+    insert(&mut c, &[1, 99]);
+    assert_eq!(cursor(&c.run(r#"{"find": "c"}"#)).1, [30, 5, 40, 1, 99]);
+    assert_eq!(cursor(&c.run(r#"{"find": "c", "sort": {"$natural": -1}}"#)).1, [99, 1, 40, 5, 30]);
+    assert_eq!(cursor(&c.more(id, 0)).1, [1, 99]);
+    assert_eq!(c.run(r#"{"count": "c"}"#).doc().field("n").as_i64_exact(), Some(5));
+}
+
+#[test]
+fn waits_until_data_comes_or_time_is_up() {
+    let (s, mut c) = capped(r#""size": 100000"#);
+    insert(&mut c, &[1]);
+    let (id, _) = cursor(&c.run(TAIL));
+    let begin = Instant::now();
+    assert_eq!(cursor(&c.more(id, 150)), (id, vec![]));
+    let took = begin.elapsed();
+    assert!(took >= Duration::from_millis(150) && took < Duration::from_millis(600), "{took:?}");
+    let begin = Instant::now();
+    assert_eq!(cursor(&c.send(&doc! { "getMore": id, "collection": "c" })), (id, vec![]));
+    let took = begin.elapsed();
+    assert!(took >= Duration::from_secs(1) && took < Duration::from_millis(1500), "one second by default, not {took:?}");
+
+    let writer = s.clone();
+    let inserted = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(100));
+        let mut w = Client::new(&writer);
+        insert(&mut w, &[2]);
+        Instant::now()
+    });
+    assert_eq!(cursor(&c.more(id, 10_000)), (id, vec![2]));
+    let got = Instant::now();
+    assert!(got.saturating_duration_since(inserted.join().unwrap()) < Duration::from_millis(200));
+    // A drop ends the wait.
+    let dropper = s.clone();
+    let dropped = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(50));
+        assert_eq!(code(&Client::new(&dropper).run(r#"{"drop": "c"}"#)), 0);
+    });
+    let begin = Instant::now();
+    assert_eq!(code(&c.more(id, 10_000)), 175);
+    assert!(begin.elapsed() < Duration::from_secs(2));
+    dropped.join().unwrap();
+    assert_eq!(s.cursors.counts().open, 0);
+}
+
+#[test]
+fn inserts_that_do_not_match_do_not_end_the_wait() {
+    let (s, mut c) = capped(r#""size": 100000"#);
+    insert(&mut c, &[1]);
+    let (id, _) = cursor(&c.run(r#"{"find": "c", "filter": {"n": {"$gte": 7}}, "tailable": true, "awaitData": true}"#));
+    let writer = s.clone();
+    let running = std::thread::spawn(move || {
+        let mut w = Client::new(&writer);
+        for n in [2, 3, 4] {
+            std::thread::sleep(Duration::from_millis(30));
+            insert(&mut w, &[n]);
+        }
+    });
+    let begin = Instant::now();
+    assert_eq!(cursor(&c.more(id, 300)), (id, vec![]));
+    assert!(begin.elapsed() >= Duration::from_millis(300) && c.waits >= 2, "{:?} {}", begin.elapsed(), c.waits);
+    running.join().unwrap();
+    insert(&mut c, &[8]);
+    assert_eq!(cursor(&c.more(id, 300)), (id, vec![8]));
+}
+
+#[test]
+fn a_wait_is_an_operation() {
+    let (s, mut c) = capped(r#""size": 100000"#);
+    insert(&mut c, &[1]);
+    let ids: Vec<i64> = (0..3).map(|_| cursor(&c.run(TAIL)).0).collect();
+    let mut other = Client::new(&s);
+    let mut results = Vec::new();
+    for (id, how) in ids.iter().copied().zip(["killOp", "killCursors", "gone"]) {
+        let s2 = s.clone();
+        let (bell, told) = std::sync::mpsc::channel();
+        let waiting = std::thread::spawn(move || {
+            let mut w = Client::new(&s2);
+            bell.send(w.bell.clone()).unwrap();
+            w.more(id, 20_000)
+        });
+        let link = told.recv().unwrap();
+        let op = loop {
+            let seen = send(&s, &mut other.conn, "admin", json(r#"{"currentOp": 1, "op": "getmore"}"#).doc());
+            let op = seen.doc().field("inprog").as_array().and_then(|a| a.get(0)).and_then(|v| v.as_doc().map(|d| d.to_buf()));
+            if let Some(op) = op {
+                break op;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        };
+        assert_eq!(op.doc().field("ns").as_str(), Some("db.c"));
+        assert_eq!(op.doc().field("cursor").as_doc().and_then(|d| d.field("cursorId").as_i64_exact()), Some(id));
+        std::thread::sleep(Duration::from_millis(30));
+        assert_eq!(code(&other.more(id, 0)), 12_051, "in use while it waits");
+        let signal = Instant::now();
+        match how {
+            "killOp" => drop(send(&s, &mut other.conn, "admin", doc! { "killOp": 1i32, "op": op.doc().field("opid") }.doc())),
+            "killCursors" => drop(other.send(&doc! { "killCursors": "c", "cursors": [id] })),
+            _ => {
+                link.gone.store(true, Ordering::Release);
+                link.wake();
+            }
+        }
+        results.push(code(&waiting.join().unwrap()));
+        assert!(signal.elapsed() < Duration::from_millis(300), "{how}");
+        assert_eq!(code(&other.more(id, 0)), 43, "{how} ends the cursor");
+    }
+    assert_eq!(results, [11_601, 237, 279]);
+    // The connection of a wait breaks: the cursor ends with it.
+    let (id, _) = cursor(&c.run(TAIL));
+    let mut w = Client::new(&s);
+    let body = doc! { "getMore": id, "collection": "c", "maxTimeMS": 20_000i32, "$db": "db" };
+    assert!(matches!(s.handle(&mut w.conn, &Request::new(body.doc()), &mut Vec::new()), Outcome::Wait { .. }));
+    assert_eq!(s.cursors.counts().in_use, 1);
+    drop(w);
+    assert_eq!(code(&c.more(id, 0)), 43);
+    assert_eq!(s.counters.active.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn overtaken_by_the_deletion() {
+    let (_s, mut c) = capped(r#""size": 100000, "max": 3"#);
+    insert(&mut c, &[1, 2, 3]);
+    let (tail, _) = cursor(&c.run(r#"{"find": "c", "tailable": true}"#));
+    let (plain, _) = cursor(&c.run(r#"{"find": "c", "batchSize": 1}"#));
+    insert(&mut c, &[4, 5]);
+    let more = |id: i64| doc! { "getMore": id, "collection": "c" };
+    assert_eq!(cursor(&c.send(&more(tail))), (tail, vec![4, 5]), "the place, document 3, is still there");
+    let lost = c.send(&more(plain));
+    assert_eq!((code(&lost), lost.doc().field("codeName").as_str()), (136, Some("CappedPositionLost")), "{lost:?}");
+    insert(&mut c, &[6, 7, 8]);
+    assert_eq!(code(&c.send(&more(tail))), 136);
+    assert_eq!(code(&c.send(&more(tail))), 43, "and the cursor is dead");
+}
+
+#[test]
+fn what_cannot_be_tailed() {
+    let (_s, mut c) = capped(r#""size": 100000"#);
+    c.run(r#"{"insert": "plain", "documents": [{"_id": 1}]}"#);
+    c.run(r#"{"create": "view", "viewOn": "c", "pipeline": []}"#);
+    c.run(r#"{"create": "series", "timeseries": {"timeField": "t"}}"#);
+    insert(&mut c, &[1]);
+    for (find, expected) in [
+        (r#"{"find": "plain", "tailable": true}"#, 2),
+        (r#"{"find": "view", "tailable": true}"#, 168),
+        (r#"{"find": "series", "tailable": true}"#, 168),
+        (r#"{"find": "view", "noCursorTimeout": true}"#, 168),
+        (r#"{"find": "view", "showRecordId": true}"#, 168),
+        (r#"{"find": "view", "returnKey": true}"#, 168),
+        (r#"{"find": "c", "tailable": true, "sort": {"n": 1}}"#, 2),
+        (r#"{"find": "c", "tailable": true, "sort": {"$natural": -1}}"#, 2),
+        (r#"{"find": "c", "tailable": true, "singleBatch": true}"#, 2),
+        (r#"{"find": "c", "awaitData": true}"#, 9),
+        (r#"{"find": "c", "tailable": 1}"#, 14),
+    ] {
+        assert_eq!(code(&c.run(find)), expected, "{find}");
+    }
+    let (id, _) = cursor(&c.run(r#"{"find": "c", "tailable": true}"#));
+    assert_eq!(code(&c.more(id, 5)), 2, "maxTimeMS needs awaitData");
+    // A hint other than the natural order counts for nothing, and a limit ends the documents, not the cursor.
+    let (id, first) = cursor(&c.run(r#"{"find": "c", "tailable": true, "hint": {"_id": 1}, "limit": 2}"#));
+    assert_eq!(first, [1]);
+    insert(&mut c, &[3, 2]);
+    let more = doc! { "getMore": id, "collection": "c" };
+    assert_eq!((cursor(&c.send(&more)), cursor(&c.send(&more))), ((id, vec![3]), (id, vec![])));
+}
+
+/// Many writers at once, ids in no order: a tail sees every document once, and in the order a second tail sees them.
+#[test]
+fn none_is_missed_under_concurrent_inserts() {
+    const WRITERS: i64 = 4;
+    const EACH: i64 = 400;
+    let (s, mut c) = capped(r#""size": 10000000"#);
+    insert(&mut c, &[-1]);
+    let tail = |s: &Arc<Service>| {
+        let mut t = Client::new(s);
+        std::thread::spawn(move || {
+            let (id, mut seen) = cursor(&t.run(TAIL));
+            while (seen.len() as i64) < WRITERS * EACH + 1 {
+                let (_, more) = cursor(&t.more(id, 5000));
+                assert!(!more.is_empty(), "{} of {}", seen.len(), WRITERS * EACH + 1);
+                seen.extend(more);
+            }
+            seen
+        })
+    };
+    let tails = [tail(&s), tail(&s)];
+    let writers: Vec<_> = (0..WRITERS)
+        .map(|w| {
+            let mut c = Client::new(&s);
+            std::thread::spawn(move || {
+                // Large batches have their numbers long before they are visible; small ones overtake them if they may.
+                let ids: Vec<i64> = (0..EACH).map(|n| (EACH - n) * WRITERS + w).collect();
+                ids.chunks(if w == 0 { 100 } else { 1 }).for_each(|ids| insert(&mut c, ids));
+            })
+        })
+        .collect();
+    writers.into_iter().for_each(|w| w.join().unwrap());
+    let seen: Vec<Vec<i64>> = tails.into_iter().map(|t| t.join().unwrap()).collect();
+    assert_eq!(seen[0], seen[1]);
+    let mut sorted = seen[0].clone();
+    sorted.sort_unstable();
+    sorted.dedup();
+    assert_eq!(sorted.len() as i64, WRITERS * EACH + 1);
+    assert_eq!(cursor(&c.run(r#"{"find": "c", "batchSize": 100000}"#)).1, seen[0]);
+    assert!(matches!(c.run(r#"{"ping": 1}"#).doc().field("ok"), Value::Double(_)));
+}

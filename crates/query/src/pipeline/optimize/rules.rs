@@ -1,0 +1,157 @@
+//! The rewrites, one function each. A rule looks at the stages from a place on and says whether it changed them.
+
+use super::facts::{self, Effect, Facts};
+use super::split::{self, Parts};
+use crate::stages::{Kind, Stage, limit::Limit, matching, skip::Skip};
+use operators::expr::ParseCx;
+use std::sync::Arc;
+
+/// The stages being rewritten.
+pub(super) type Stages = Vec<Arc<dyn Stage>>;
+
+/// A rewrite at a place.
+pub(super) type Rule = fn(&mut Stages, usize, &mut ParseCx<'_>) -> bool;
+
+/// Every rule, with the name it is known by. Each moves a filter or a limit towards the source or makes the list shorter, so
+/// applying them ends.
+pub(super) static RULES: &[(&str, Rule)] = &[
+    ("drop an empty $match", drop_empty_match),
+    ("merge $match with $match", merge_matches),
+    ("$match before $sort", match_before_sort),
+    ("$match before a stage that leaves its fields alone", match_before_transform),
+    ("$match on a group's key before $group", match_before_group),
+    ("merge $limit with $limit", merge_limits),
+    ("merge $skip with $skip", merge_skips),
+    ("$limit before $skip", limit_before_skip),
+    ("$limit or $skip before a stage that gives one document for one", cut_before_transform),
+    ("$sort takes the $limit behind it", sort_takes_limit),
+    ("no $sort before $count", no_sort_before_count),
+];
+
+fn kinds(s: &Stages, at: usize) -> Option<(Kind<'_>, Kind<'_>)> {
+    Some((s.get(at)?.kind(), s.get(at + 1)?.kind()))
+}
+
+/// Puts one stage in place of two.
+fn join(s: &mut Stages, at: usize, one: Arc<dyn Stage>) -> bool {
+    s.splice(at..at + 2, [one]);
+    true
+}
+
+fn drop_empty_match(s: &mut Stages, at: usize, _: &mut ParseCx<'_>) -> bool {
+    let empty = matches!(s.get(at).map(|s| s.kind()), Some(Kind::Match(f)) if f.spec.doc().is_empty());
+    if empty {
+        s.remove(at);
+    }
+    empty
+}
+
+fn merge_matches(s: &mut Stages, at: usize, cx: &mut ParseCx<'_>) -> bool {
+    let Some((Kind::Match(a), Kind::Match(b))) = kinds(s, at) else { return false };
+    let both = split::both(a.spec.doc(), b.spec.doc());
+    match matching::stage(cx, both.doc()) {
+        Ok(one) => join(s, at, one),
+        Err(_) => false,
+    }
+}
+
+/// A filter behind a sort without limit selects the same documents in the same order before it, and fewer are sorted.
+fn match_before_sort(s: &mut Stages, at: usize, _: &mut ParseCx<'_>) -> bool {
+    let moves = matches!(kinds(s, at), Some((Kind::Sort { limit: None, .. }, Kind::Match(f))) if facts::filter_names(f.spec.doc()).is_some());
+    if moves {
+        s.swap(at, at + 1);
+    }
+    moves
+}
+
+/// Replaces the filter at `at + 1` by what can go before the stage at `at` and what must stay behind it.
+fn move_parts(s: &mut Stages, at: usize, parts: Parts, cx: &mut ParseCx<'_>) -> bool {
+    let Some(before) = parts.before else { return false };
+    let Ok(before) = matching::stage(cx, before.doc()) else { return false };
+    let after = match parts.after.map(|a| matching::stage(cx, a.doc())) {
+        Some(Err(_)) => return false,
+        Some(Ok(a)) => Some(a),
+        None => None,
+    };
+    let Some(transform) = s.get(at).cloned() else { return false };
+    s.splice(at..at + 2, [before, transform].into_iter().chain(after));
+    true
+}
+
+fn match_before_transform(s: &mut Stages, at: usize, cx: &mut ParseCx<'_>) -> bool {
+    let Some((Kind::Other, Kind::Match(filter))) = kinds(s, at) else { return false };
+    let Some(stage) = s.get(at) else { return false };
+    let Facts { effect, renames, .. } = facts::of(stage.as_ref());
+    let untouched = |name: &str| match &effect {
+        Effect::Keeps => true,
+        Effect::Changes(names) => !names.contains(name),
+        Effect::Only(names) => names.contains(name),
+        Effect::Anything => false,
+    };
+    if effect == Effect::Anything {
+        return false;
+    }
+    let parts = split::split(filter.spec.doc(), &untouched, &renames);
+    move_parts(s, at, parts, cx)
+}
+
+/// Whole groups pass or not; the null of a missing key and the number that stands for equal ones are what the field itself
+/// cannot tell, so filters that ask for existence or type stay, and all do under a collation.
+fn match_before_group(s: &mut Stages, at: usize, cx: &mut ParseCx<'_>) -> bool {
+    let Some((Kind::Other, Kind::Match(filter))) = kinds(s, at) else { return false };
+    let Some(stage) = s.get(at) else { return false };
+    let is_group = stage.describe().doc().first().is_some_and(|(n, _)| n == "$group");
+    if !is_group || cx.env.collation.is_some() {
+        return false;
+    }
+    let renames = facts::of(stage.as_ref()).renames;
+    let parts = split::split_on_key(filter.spec.doc(), &renames);
+    move_parts(s, at, parts, cx)
+}
+
+fn merge_limits(s: &mut Stages, at: usize, _: &mut ParseCx<'_>) -> bool {
+    let Some((Kind::Limit(a), Kind::Limit(b))) = kinds(s, at) else { return false };
+    join(s, at, Arc::new(Limit(a.min(b))))
+}
+
+fn merge_skips(s: &mut Stages, at: usize, _: &mut ParseCx<'_>) -> bool {
+    let Some((Kind::Skip(a), Kind::Skip(b))) = kinds(s, at) else { return false };
+    match a.checked_add(b) {
+        Some(n) => join(s, at, Arc::new(Skip(n))),
+        None => false,
+    }
+}
+
+/// The limit then may go on to the source or to a sort.
+fn limit_before_skip(s: &mut Stages, at: usize, _: &mut ParseCx<'_>) -> bool {
+    let Some((Kind::Skip(skip), Kind::Limit(limit))) = kinds(s, at) else { return false };
+    let Some(sum) = skip.checked_add(limit) else { return false };
+    s.splice(at..at + 2, [Arc::new(Limit(sum)) as Arc<dyn Stage>, Arc::new(Skip(skip))]);
+    true
+}
+
+fn cut_before_transform(s: &mut Stages, at: usize, _: &mut ParseCx<'_>) -> bool {
+    let Some((Kind::Other, Kind::Limit(_) | Kind::Skip(_))) = kinds(s, at) else { return false };
+    let moves = s.get(at).is_some_and(|t| facts::of(t.as_ref()).one_to_one);
+    if moves {
+        s.swap(at, at + 1);
+    }
+    moves
+}
+
+fn sort_takes_limit(s: &mut Stages, at: usize, _: &mut ParseCx<'_>) -> bool {
+    let Some((Kind::Sort { .. }, Kind::Limit(n))) = kinds(s, at) else { return false };
+    match s.get(at).and_then(|sort| sort.with_limit(n)) {
+        Some(one) => join(s, at, one),
+        None => false,
+    }
+}
+
+fn no_sort_before_count(s: &mut Stages, at: usize, _: &mut ParseCx<'_>) -> bool {
+    let Some((Kind::Sort { limit: None, .. }, Kind::Other)) = kinds(s, at) else { return false };
+    let counts = s.get(at + 1).is_some_and(|c| c.describe().doc().first().is_some_and(|(n, _)| n == "$count"));
+    if counts {
+        s.remove(at);
+    }
+    counts
+}

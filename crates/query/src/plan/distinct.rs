@@ -1,0 +1,141 @@
+//! One document for each value of an index's first field: the walk leaps over entries with a value already seen.
+
+use super::choose::{Plan, Want, by_index};
+use super::{Access, Hint};
+use crate::pipeline::{Batch, Docs, Rt};
+use model::{Doc, Result};
+use operators::Env;
+use operators::filter::Node;
+use std::sync::Arc;
+use store::format::decode;
+use store::{Collection, FieldKind, Index, IndexScan, KeyInterval};
+
+/// So many entries with the same value are read past one by one before the walk leaps: a seek costs about as much.
+const NEAR: usize = 8;
+
+/// A plan that meets every value of `field` among the documents that match, through an index that begins with it; `None` when
+/// none does. `chosen` is the plan for the filter.
+pub fn distinct_plan(coll: &Collection, want: &Want<'_>, chosen: &Plan, field: &str) -> Option<Plan> {
+    let fits = |i: &Index| {
+        let first = i.fields().first();
+        i.multikey_bits() == 0
+            && i.collation().is_none()
+            && want.collation.is_none()
+            // A number in a path is a position to an index and a name to an expression.
+            && first.is_some_and(|f| {
+                f.path.as_str() == field && f.kind != FieldKind::Hashed && f.path.parts().iter().all(|p| p.index.is_none())
+            })
+    };
+    if want.filter.is_none_or(|f| f.filter.is_always_true()) {
+        if matches!(want.hint, Some(Hint::Natural { .. })) {
+            return None;
+        }
+        let indexes = coll.indexes();
+        let usable = |i: &&Arc<Index>| i.is_ready() && i.is_keyed() && !i.is_hidden() && !i.is_sparse() && !i.is_partial();
+        let hinted = |i: &&Arc<Index>| want.hint.is_none() || chosen.index.as_ref().is_some_and(|c| c.name() == i.name());
+        let index = indexes.iter().filter(usable).filter(hinted).find(|i| fits(i))?;
+        return by_index(index, &Want::default(), &Node::AlwaysTrue, true).map(|(_, p)| p);
+    }
+    let only_first = chosen.bounds.iter().skip(1).all(|b| b.is_all());
+    let index = chosen.index.as_ref()?;
+    (chosen.complete && only_first && fits(index) && matches!(chosen.access, Access::Index { .. })).then(|| chosen.clone())
+}
+
+/// The walk of such a plan.
+pub struct DistinctWalk {
+    coll: Arc<Collection>,
+    walk: IndexScan,
+    descending: bool,
+    /// The component already seen, and whether a document was taken for it.
+    seen: Vec<u8>,
+    taken: bool,
+    /// Documents read.
+    pub docs: u64,
+}
+
+impl DistinctWalk {
+    /// Opens a plan of [`distinct_plan`].
+    pub fn open(coll: Arc<Collection>, plan: &Plan) -> Option<DistinctWalk> {
+        let (Access::Index { intervals, reverse, .. }, Some(index)) = (&plan.access, &plan.index) else { return None };
+        let intervals: Vec<KeyInterval> = intervals.clone();
+        let walk = coll.scan_index(index, intervals, *reverse);
+        let descending = index.fields().first().is_some_and(|f| f.kind == FieldKind::Descending);
+        Some(DistinctWalk { walk, coll, descending, seen: Vec::new(), taken: false, docs: 0 })
+    }
+
+    /// Index entries looked at.
+    pub fn keys_examined(&self) -> u64 {
+        self.walk.keys_examined()
+    }
+
+    /// Shows the next document; `take` says whether it will do for its value, else another with that value is shown.
+    ///
+    /// # Output
+    /// False at the end.
+    ///
+    /// # Errors
+    /// Those of the store and of `take`; the operation's interrupt.
+    pub fn next(&mut self, env: &Env, take: &mut dyn FnMut(Doc<'_>) -> Result<bool>) -> Result<bool> {
+        // After an equal component stands the mark of a longer text with a null byte, never anything else that high (or low).
+        let longer = if self.descending { 0x00 } else { 0xFF };
+        loop {
+            env.check_interrupt()?;
+            let (mut found, mut passed) = (None, 0);
+            let (seen, taken) = (&self.seen, self.taken);
+            let more = self.walk.visit_entries(NEAR * 4, &mut |entry, id| {
+                let same = !seen.is_empty() && entry.starts_with(seen) && entry.get(seen.len()) != Some(&longer);
+                if same && taken {
+                    passed += 1;
+                    return passed < NEAR;
+                }
+                found = Some((entry.to_vec(), id.to_vec()));
+                false
+            })?;
+            let Some((entry, id)) = found else {
+                if !more {
+                    return Ok(false);
+                }
+                if passed >= NEAR {
+                    self.walk.skip_beyond(&self.seen)?;
+                }
+                continue;
+            };
+            let len = decode::component_len(&entry, self.descending)
+                .ok_or_else(|| model::MongoError::internal(format!("an entry of index {} is damaged", self.walk.index().name())))?;
+            self.seen.clear();
+            self.seen.extend_from_slice(entry.get(..len).unwrap_or(&[]));
+            self.taken = false;
+            let mut outcome = Ok(false);
+            self.coll.get_encoded(&id, &mut |row| outcome = take(row.doc))?;
+            self.docs += 1;
+            self.taken = outcome?;
+            if self.taken {
+                return Ok(true);
+            }
+        }
+    }
+}
+
+/// The walk as a source of batches that carry one field.
+pub struct DistinctDocs(DistinctWalk);
+
+impl DistinctDocs {
+    /// Opens a plan of [`distinct_plan`].
+    pub fn open(coll: Arc<Collection>, plan: &Plan) -> Option<DistinctDocs> {
+        DistinctWalk::open(coll, plan).map(DistinctDocs)
+    }
+}
+
+impl Docs for DistinctDocs {
+    fn next_batch(&mut self, rt: &Rt<'_>, out: &mut Batch) -> Result<bool> {
+        let mut more = true;
+        while more && !out.is_full() {
+            more = self.0.next(rt.env, &mut |doc| {
+                out.push(doc);
+                Ok(true)
+            })?;
+        }
+        self.0.walk.pause();
+        Ok(more)
+    }
+}
