@@ -34,6 +34,27 @@ fn percentile(latency: &LatencySummary, wanted: f64) -> Option<f64> {
     found.map(|(_, us)| *us).filter(|_| latency.calls > 0)
 }
 
+/// Rates over the first and last fifth of the measured operations.
+fn end_by_begin(step: &StepResult) -> Option<f64> {
+    let points: Vec<_> = step.series.iter().filter(|point| !point.warmup && point.seconds > 0.0).collect();
+    let total: u64 = points.iter().map(|point| point.ops).sum();
+    let share = total as f64 / 5.0;
+    if points.len() < 10 || share < 1.0 {
+        return None;
+    }
+    let rate = |points: &mut dyn Iterator<Item = &&crate::series::Point>| {
+        let (mut ops, mut seconds) = (0.0, 0.0);
+        for point in points {
+            (ops, seconds) = (ops + point.ops as f64, seconds + point.seconds);
+            if ops >= share {
+                break;
+            }
+        }
+        ops / seconds
+    };
+    Some(rate(&mut points.iter().rev()) / rate(&mut points.iter())).filter(|ratio| ratio.is_finite())
+}
+
 macro_rules! figures {
     ($($id:literal, $name:literal, $unit:literal, $better:ident, $judged:literal, $of:expr;)*) => {
         &[$(Figure { id: $id, name: $name, unit: $unit, better: Better::$better, is_judged: $judged, of: $of }),*]
@@ -73,6 +94,18 @@ pub const ALL: &[Figure] = figures![
     "directory_gb", "data directory", "GB", Lower, false, |step| step.sizes.directory_bytes.map(|bytes| bytes as f64 / 1_073_741_824.0);
     "seconds", "time", "s", Lower, false, |step| Some(step.seconds);
     "us_per_op", "time per operation", "µs", Lower, false, |step| (step.rate.average > 0.0).then(|| 1e6 / step.rate.average);
+    "slope_size", "size of the change of the rate per doubling", "%", Lower, false, |step| step.rate.slope_percent_per_doubling.map(f64::abs);
+    "rate_end_by_begin", "rate of the last fifth of operations by that of the first", "×", Higher, false, end_by_begin;
+    "latency_max_by_p99", "longest call by p99", "×", Lower, false,
+        |step| percentile(&step.latency, 99.0).filter(|p99| *p99 > 0.0).map(|p99| step.latency.max_us / p99);
+    "documents_per_op", "documents by operations", "", Higher, false,
+        |step| step.sizes.documents.filter(|_| step.ops > 0).map(|documents| documents as f64 / (step.ops + step.warmup_ops) as f64);
+    "writer_share_of_target", "rate of the writer beside by the rate asked for", "", Higher, false, |step| {
+        let role = step.more.beside.first()?;
+        role.target_rate.filter(|rate| *rate > 0.0).map(|rate| role.rate.average / rate)
+    };
+    "user_mb_per_second", "user data written", "MiB/s", Higher, false,
+        |step| (step.more.user_bytes > 0 && step.seconds > 0.0).then(|| step.more.user_bytes as f64 / 1_048_576.0 / step.seconds);
     "rows_per_second", "rows returned", "rows/s", Higher, false,
         |step| (step.more.rows_returned > 0).then_some(step.more.rows_per_second);
 ];

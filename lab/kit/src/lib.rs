@@ -3,6 +3,7 @@
 //! Promises: constant memory however long a run lasts, the same operations for the same seed, and a result that a later program
 //! can read (docs/lab.md describes it, with a version). Must not know: drivers, engines, Quarry's own code.
 
+pub mod claims;
 pub mod compare;
 pub mod documents;
 pub mod engine;
@@ -12,6 +13,8 @@ pub mod folder;
 pub mod format;
 pub mod kv;
 pub mod pacing;
+pub mod profile;
+pub mod published;
 pub mod recorder;
 pub mod report;
 pub mod rest;

@@ -15,6 +15,7 @@ use crate::folder::{FolderError, read_result};
 use crate::result::{RunResult, StepResult};
 use crate::statistics::{self, Estimate};
 
+pub(crate) use text::change;
 pub use text::text;
 
 /// A change smaller than this counts for nothing, however certain.
