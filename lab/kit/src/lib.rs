@@ -3,13 +3,18 @@
 //! Promises: constant memory however long a run lasts, the same operations for the same seed, and a result that a later program
 //! can read (docs/lab.md describes it, with a version). Must not know: drivers, engines, Quarry's own code.
 
+pub mod claims;
+pub mod compare;
 pub mod documents;
 pub mod engine;
 pub mod environment;
+pub mod figure;
 pub mod folder;
 pub mod format;
 pub mod kv;
 pub mod pacing;
+pub mod profile;
+pub mod published;
 pub mod recorder;
 pub mod report;
 pub mod rest;
@@ -17,6 +22,7 @@ pub mod result;
 pub mod row;
 pub mod seed;
 pub mod series;
+pub mod statistics;
 pub mod target;
 pub mod warnings;
 pub mod work;

@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use lab_kit::format;
@@ -51,11 +51,14 @@ pub(crate) enum Command {
     },
     /// List workloads and presets
     List,
-    /// Draw report.html again from a result
-    Report {
-        /// Folder of a run (with result.json), or the file itself
-        folder: PathBuf,
-    },
+    /// Draw report.html of a run again, or one page for several runs
+    Report(crate::compare::ReportArguments),
+    /// Compare two groups of runs: a verdict for each figure
+    Compare(crate::compare::CompareArguments),
+    /// Run and judge the claims of the studies
+    Claims(crate::claims::ClaimsArguments),
+    /// Take stacks of a running process: counts and a flame graph
+    Profile(crate::profile::ProfileArguments),
 }
 
 /// Servers that the lab can start.
@@ -254,19 +257,5 @@ pub(crate) fn list() -> Result<(), LabError> {
         }
         println!();
     }
-    Ok(())
-}
-
-/// Draws a page again.
-pub(crate) fn report(folder: &Path) -> Result<(), LabError> {
-    let result = lab_kit::folder::read_result(folder)?;
-    let directory = if folder.is_dir() {
-        folder
-    } else {
-        folder.parent().unwrap_or(Path::new("."))
-    };
-    let page = directory.join("report.html");
-    lab_kit::folder::write_whole(&page, &lab_kit::report::page(&result))?;
-    println!("{}", page.display());
     Ok(())
 }

@@ -18,6 +18,21 @@ pub(crate) enum LabError {
     /// The target cannot be reached, refuses, or holds data of others.
     #[error(transparent)]
     Target(#[from] TargetError),
+    /// Runs that are not repeats of one experiment.
+    #[error(transparent)]
+    Compare(#[from] lab_kit::compare::CompareError),
+    /// Runs that do not fit on one page.
+    #[error(transparent)]
+    Runs(#[from] lab_kit::report::RunsError),
+    /// Stacks that cannot be taken.
+    #[error("{0}")]
+    Profile(String),
+    /// Stacks that cannot be read or drawn.
+    #[error(transparent)]
+    Stacks(#[from] lab_kit::profile::ProfileError),
+    /// A page of several runs has no folder of its own.
+    #[error("a page of several runs needs a place: give --out FILE")]
+    NeedsOut,
     /// Nothing of the workload would be left.
     #[error("nothing to measure: {lacks} is missing")]
     Nothing {

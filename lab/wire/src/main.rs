@@ -6,12 +6,15 @@
 mod address;
 mod checkpoint;
 mod checks;
+mod claims;
 mod cli;
 mod clients;
+mod compare;
 mod errors;
 mod interrupt;
 mod limit;
 mod mongo;
+mod profile;
 mod progress;
 mod run;
 mod sampler;
@@ -43,7 +46,10 @@ fn main() -> ExitCode {
         Command::Resume { folder, target } => resume(&folder, target),
         Command::Target { server } => serve::serve(&server),
         Command::List => cli::list(),
-        Command::Report { folder } => cli::report(&folder),
+        Command::Report(arguments) => compare::report(&arguments),
+        Command::Compare(arguments) => compare::run(&arguments),
+        Command::Claims(arguments) => claims::run(&arguments),
+        Command::Profile(arguments) => profile::run(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -19,7 +19,7 @@ pub(super) enum Quantity {
 }
 
 impl Quantity {
-    fn tick(self, value: f64) -> String {
+    pub(super) fn tick(self, value: f64) -> String {
         match self {
             Self::Number => format::axis(value),
             Self::LatencyUs if value >= 1e6 => format!("{} s", format::axis(value / 1e6)),
@@ -31,7 +31,7 @@ impl Quantity {
         }
     }
 
-    fn readout(self, value: f64) -> String {
+    pub(super) fn readout(self, value: f64) -> String {
         match self {
             Self::Number => format::number(value),
             Self::LatencyUs => format::latency_us(value),
@@ -40,7 +40,7 @@ impl Quantity {
     }
 
     /// Distance of round numbers in this unit: bytes are round in powers of two.
-    fn round_step(self, rough: f64) -> f64 {
+    pub(super) fn round_step(self, rough: f64) -> f64 {
         let base: f64 = if self == Self::Bytes { 2.0 } else { 10.0 };
         let power = base.powf(rough.max(1e-9).log(base).floor());
         let factors: &[f64] = if self == Self::Bytes {
@@ -61,10 +61,12 @@ impl Quantity {
 pub(super) struct Line {
     /// Name in the legend.
     pub(super) name: String,
-    /// Colour 1 to 4.
+    /// Colour 1 to 8.
     pub(super) colour: u8,
     /// A value for each x, where there is one.
     pub(super) values: Vec<Option<f64>>,
+    /// Points by themselves instead of a line through them.
+    pub(super) is_dots: bool,
 }
 
 /// A chart.
@@ -103,6 +105,9 @@ pub(super) struct Chart {
     /// Whether the page opens with the logarithmic scale.
     pub(super) opens_logarithmic: bool,
 }
+
+/// Rows of the table under a chart.
+const NUMBERS_MAX: usize = 40;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Scale {
@@ -160,7 +165,8 @@ impl Chart {
         }
         out.push_str("</span></div>\n");
         self.write_legend(&mut out);
-        out.push_str("<div class=\"plot\">\n");
+        // A region that scrolls must be reachable by keyboard.
+        out.push_str("<div class=\"plot\" tabindex=\"0\">\n");
         for scale in [Scale::Linear, Scale::Logarithmic] {
             self.write_svg(&mut out, scale);
         }
@@ -170,12 +176,46 @@ impl Chart {
             "<figcaption>{}</figcaption>\n<div class=\"tip\"></div>",
             escape(&self.caption)
         );
+        self.write_numbers(&mut out);
         let _ = writeln!(
             out,
             "<script type=\"application/json\">{}</script>\n</figure>",
             self.readouts()
         );
         out
+    }
+
+    /// What the chart shows, for those who cannot see it.
+    fn description(&self) -> String {
+        let mut out = format!("{} by {}.", self.y_title, self.x_title);
+        for line in &self.lines {
+            let seen = || line.values.iter().flatten().copied();
+            let (low, high) = (seen().fold(f64::INFINITY, f64::min), seen().fold(0.0, f64::max));
+            if low.is_finite() {
+                let _ = write!(out, " {}: {} to {}.", line.name, self.quantity.readout(low), self.quantity.readout(high));
+            }
+        }
+        out
+    }
+
+    /// The same numbers as a table, thinned evenly when there are many.
+    fn write_numbers(&self, out: &mut String) {
+        let every = self.x.len().div_ceil(NUMBERS_MAX).max(1);
+        let note = if every > 1 { format!("; one row in {every}") } else { String::new() };
+        let _ = write!(out, "<details class=\"numbers\"><summary>Numbers of this chart{note}</summary><div class=\"scroll\"><table class=\"right\"><thead><tr><th scope=\"col\">{}</th>", escape(&self.x_title));
+        for line in &self.lines {
+            let _ = write!(out, "<th scope=\"col\">{}</th>", escape(&line.name));
+        }
+        out.push_str("</tr></thead><tbody>\n");
+        for (at, name) in self.x_readout.iter().enumerate().step_by(every) {
+            let _ = write!(out, "<tr><th scope=\"row\">{}</th>", escape(name));
+            for line in &self.lines {
+                let value = line.values.get(at).copied().flatten();
+                let _ = write!(out, "<td>{}</td>", escape(&value.map_or_else(|| "–".to_owned(), |value| self.quantity.readout(value))));
+            }
+            out.push_str("</tr>\n");
+        }
+        out.push_str("</tbody></table></div></details>\n");
     }
 
     fn write_legend(&self, out: &mut String) {
@@ -271,10 +311,11 @@ impl Chart {
         };
         let _ = writeln!(
             out,
-            "<svg viewBox=\"0 0 {} {}\" data-scale=\"{name}\" role=\"img\" aria-label=\"{}, {name} scale\"{hidden}>",
+            "<svg viewBox=\"0 0 {} {}\" data-scale=\"{name}\" role=\"img\"{hidden}>\n<title>{}, {name} scale</title>\n<desc>{}</desc>",
             frame.width,
             frame.height,
-            escape(&self.title)
+            escape(&self.title),
+            escape(&self.description())
         );
         self.write_marks(out, &frame);
         self.write_axes(out, &frame);
@@ -395,6 +436,14 @@ impl Chart {
             );
         }
         for line in self.lines.iter().rev() {
+            if line.is_dots {
+                for (x, value) in self.x.iter().zip(&line.values) {
+                    let Some(value) = value else { continue };
+                    let (x, y) = (frame.x(*x), frame.y(*value));
+                    let _ = writeln!(out, "<circle class=\"f{}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\"/>", line.colour);
+                }
+                continue;
+            }
             let mut path = String::new();
             let mut pen_down = false;
             for (x, value) in self.x.iter().zip(&line.values) {
@@ -494,7 +543,8 @@ impl Chart {
     }
 }
 
-fn round_ticks(low: f64, high: f64, step: f64) -> Vec<f64> {
+/// Multiples of `step` from `low` to `high`.
+pub(super) fn round_ticks(low: f64, high: f64, step: f64) -> Vec<f64> {
     let first = (low / step).ceil();
     (0..50)
         .map(|number| (first + f64::from(number)) * step)
@@ -522,6 +572,7 @@ mod tests {
                 name: "n".to_owned(),
                 colour: 1,
                 values,
+                is_dots: false,
             }],
             band: None,
             reference: None,

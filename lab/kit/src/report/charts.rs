@@ -41,7 +41,7 @@ fn time_unit(step: &StepResult) -> (f64, &'static str) {
 }
 
 /// A chart over time without its lines.
-fn over_time(step: &StepResult, title: &str, y_title: &str, quantity: Quantity) -> Chart {
+pub(super) fn over_time(step: &StepResult, title: &str, y_title: &str, quantity: Quantity) -> Chart {
     let (divisor, unit) = time_unit(step);
     let end = step.series.last().map_or(1.0, Point::end_s);
     let warmup_end = step
@@ -99,11 +99,12 @@ fn line(name: &str, colour: u8, step: &StepResult, value: impl Fn(&Point) -> Opt
         name: name.to_owned(),
         colour,
         values: step.series.iter().map(value).collect(),
+        is_dots: false,
     }
 }
 
 /// A short last point says little about a rate.
-fn is_whole(point: &Point) -> bool {
+pub(super) fn is_whole(point: &Point) -> bool {
     point.seconds >= 0.5
 }
 
@@ -185,6 +186,7 @@ fn cumulative(step: &StepResult) -> Chart {
             name: "average so far".to_owned(),
             colour: 2,
             values,
+            is_dots: false,
         }],
         stalls: Vec::new(),
         ..base
@@ -286,6 +288,7 @@ fn percentiles(step: &StepResult) -> Chart {
             name: "latency".to_owned(),
             colour: 1,
             values: values.collect(),
+            is_dots: false,
         }],
         x: nines,
         warmup_end: 0.0,
@@ -376,6 +379,7 @@ fn memory(step: &StepResult) -> Option<Chart> {
             name: "data directory".to_owned(),
             colour: 2,
             values: sizes,
+            is_dots: false,
         });
     }
     Some(Chart {

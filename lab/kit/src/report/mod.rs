@@ -2,57 +2,94 @@
 //!
 //! Promises: no number without its unit, no average without its interval series, conditions and warnings on the same page.
 
+mod bars;
+mod beside;
 mod chart;
 mod charts;
+mod comparison;
+mod overlay;
+mod overview;
+mod runs;
 mod tables;
+mod verdicts;
 
 use std::fmt::Write;
 
 use crate::format;
 use crate::result::{RunResult, StepResult};
 
-/// The page.
-pub fn page(result: &RunResult) -> String {
-    let mut out = String::with_capacity(64 * 1024);
-    let run = &result.run;
-    let _ = write!(
-        out,
+pub use comparison::comparison_page;
+pub use runs::{RunsError, runs_page};
+pub use verdicts::claims_page;
+
+/// Everything before the content.
+fn head(title: &str) -> String {
+    format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{} – {} {}</title>\n<style>\n{}</style>\n</head>\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{}</title>\n<style>\n{}</style>\n</head>\n\
          <body>\n<main>\n",
-        escape(&run.title),
-        escape(&result.target.product),
-        escape(&run.started_at),
+        escape(title),
         include_str!("page.css"),
-    );
+    )
+}
+
+/// Everything after it.
+fn foot(remark: &str) -> String {
+    format!(
+        "<footer>Written by quarry-lab {}. {}</footer>\n</main>\n<script>\n{}</script>\n</body>\n</html>\n",
+        env!("CARGO_PKG_VERSION"),
+        escape(remark),
+        include_str!("page.js"),
+    )
+}
+
+/// The page of a run.
+pub fn page(result: &RunResult) -> String {
+    let run = &result.run;
+    let mut out = head(&format!("{} – {} {}", run.title, result.target.product, run.started_at));
     write_header(&mut out, result);
-    if let Some(step) = result.main_step() {
-        out.push_str("<div class=\"tiles\">\n");
-        tables::write_tiles(&mut out, result, step);
-        out.push_str("</div>\n");
-        tables::write_warnings(&mut out, result);
-        let _ = writeln!(
-            out,
-            "<h2>Step {} over time</h2>\n<div class=\"charts\">",
-            escape(&step.name)
-        );
-        for chart in charts::of_step(result, step) {
-            out.push_str(&chart.render());
+    match result.main_step() {
+        Some(step) => {
+            out.push_str("<div class=\"tiles\">\n");
+            tables::write_tiles(&mut out, result, step);
+            out.push_str("</div>\n");
+            tables::write_warnings(&mut out, result);
+            overview::write(&mut out, result);
+            write_charts(&mut out, result, step);
+            tables::write_step(&mut out, step);
+            out.push_str(&beside::section(result));
+            let others = result.steps.iter().filter(|other| !std::ptr::eq(*other, step) && !other.series.is_empty());
+            let others: Vec<&StepResult> = others.collect();
+            if !others.is_empty() {
+                out.push_str("<h2>The other steps in full</h2>\n");
+            }
+            for other in others {
+                let measured = if other.measured { "" } else { " (prepares)" };
+                let _ = writeln!(
+                    out,
+                    "<details class=\"step\"><summary>Step {}{measured}: {} {} per second</summary>",
+                    escape(&other.name),
+                    format::number(other.rate.average),
+                    other.unit
+                );
+                write_charts(&mut out, result, other);
+                tables::write_step(&mut out, other);
+                out.push_str("</details>\n");
+            }
         }
-        out.push_str("</div>\n");
-        tables::write_step(&mut out, step);
-    } else {
-        tables::write_warnings(&mut out, result);
+        None => tables::write_warnings(&mut out, result),
     }
     tables::write_run(&mut out, result);
-    let _ = write!(
-        out,
-        "<footer>Written by quarry-lab {}. All numbers are in result.json and intervals.csv beside this page.</footer>\n</main>\n\
-         <script>\n{}</script>\n</body>\n</html>\n",
-        escape(&run.lab_version),
-        include_str!("page.js"),
-    );
+    out.push_str(&foot("All numbers are in result.json and intervals.csv beside this page."));
     out
+}
+
+fn write_charts(out: &mut String, result: &RunResult, step: &StepResult) {
+    let _ = writeln!(out, "<h2>Step {} over time</h2>\n<div class=\"charts\">", escape(&step.name));
+    for chart in charts::of_step(result, step) {
+        out.push_str(&chart.render());
+    }
+    out.push_str("</div>\n");
 }
 
 fn write_header(out: &mut String, result: &RunResult) {

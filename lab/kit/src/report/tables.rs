@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::escape;
 use crate::format;
-use crate::result::{BUCKET_BOUNDS_US, RunResult, StepResult};
+use crate::result::{BUCKET_BOUNDS_US, LatencySummary, RunResult, StepResult};
 
 struct Tile {
     label: String,
@@ -254,7 +254,36 @@ pub(super) fn write_step(out: &mut String, step: &StepResult) {
         "right",
         &costs(step),
     );
+    write_more(out, step);
     out.push_str("</div>\n");
+}
+
+/// Work beside the measured one, latency from sending, and the parts of a mix.
+fn write_more(out: &mut String, step: &StepResult) {
+    let latency = |latency: &LatencySummary| {
+        let percentiles = latency.percentiles_us.iter().filter(|(percentile, _)| [50.0, 95.0, 99.0].contains(percentile));
+        let mut rows: Vec<(String, String)> = percentiles.map(|(percentile, us)| row(format!("{percentile} %"), format::latency_us(*us))).collect();
+        rows.push(row("longest", format::latency_us(latency.max_us)));
+        rows
+    };
+    if let Some(service) = &step.more.service {
+        write_card(out, "Latency from sending, not from the intended start", "right", &latency(service));
+    }
+    for (part, of_part) in &step.more.by_part {
+        write_card(out, &format!("Latency of {part}"), "right", &latency(of_part));
+    }
+    for role in &step.more.beside {
+        let mut rows = vec![row("rate", format!("{} {}/s", format::number(role.rate.average), role.unit))];
+        rows.extend(role.target_rate.map(|rate| row("asked for", format!("{}/s", format::number(rate)))));
+        rows.extend(role.seconds_at_target_percent.map(|percent| row("seconds at 95 % of that", format!("{} %", format::number(percent)))));
+        rows.extend(role.sla_met.map(|met| row("95 % reached on average", if met { "yes" } else { "no" })));
+        rows.extend(latency(&role.latency));
+        write_card(out, &format!("Beside it: {} by {} clients", role.part, role.clients), "right", &rows);
+    }
+    if step.more.rows_returned > 0 {
+        let returned = format!("{} in all, {} per second", format::count(step.more.rows_returned), format::number(step.more.rows_per_second));
+        write_card(out, "Documents returned", "", &[row("by reads", returned)]);
+    }
 }
 
 fn write_buckets(out: &mut String, step: &StepResult) {

@@ -1,0 +1,140 @@
+//! The figures of a step that reports, comparisons and claims name: identifier, words, unit, which way is better, where it stands.
+//!
+//! Promises: one definition of each figure for all of them. Must not know: how any of them is drawn or judged.
+
+use crate::result::{LatencySummary, StepResult};
+
+/// Which way is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Better {
+    /// More is better.
+    Higher,
+    /// Less is better.
+    Lower,
+}
+
+/// One figure of a step.
+pub struct Figure {
+    /// Identifier, as data files and JSON write it; the unit stands last.
+    pub id: &'static str,
+    /// In words.
+    pub name: &'static str,
+    /// Unit; `ops` stands for what the step counts.
+    pub unit: &'static str,
+    /// Which way is better.
+    pub better: Better,
+    /// Whether a comparison gives a verdict on it.
+    pub is_judged: bool,
+    /// Where it stands; none where it was not seen.
+    pub of: fn(&StepResult) -> Option<f64>,
+}
+
+fn percentile(latency: &LatencySummary, wanted: f64) -> Option<f64> {
+    let found = latency.percentiles_us.iter().find(|(percentile, _)| *percentile == wanted);
+    found.map(|(_, us)| *us).filter(|_| latency.calls > 0)
+}
+
+/// Rates over the first and last fifth of the measured operations.
+fn end_by_begin(step: &StepResult) -> Option<f64> {
+    let points: Vec<_> = step.series.iter().filter(|point| !point.warmup && point.seconds > 0.0).collect();
+    let total: u64 = points.iter().map(|point| point.ops).sum();
+    let share = total as f64 / 5.0;
+    if points.len() < 10 || share < 1.0 {
+        return None;
+    }
+    let rate = |points: &mut dyn Iterator<Item = &&crate::series::Point>| {
+        let (mut ops, mut seconds) = (0.0, 0.0);
+        for point in points {
+            (ops, seconds) = (ops + point.ops as f64, seconds + point.seconds);
+            if ops >= share {
+                break;
+            }
+        }
+        ops / seconds
+    };
+    Some(rate(&mut points.iter().rev()) / rate(&mut points.iter())).filter(|ratio| ratio.is_finite())
+}
+
+macro_rules! figures {
+    ($($id:literal, $name:literal, $unit:literal, $better:ident, $judged:literal, $of:expr;)*) => {
+        &[$(Figure { id: $id, name: $name, unit: $unit, better: Better::$better, is_judged: $judged, of: $of }),*]
+    };
+}
+
+/// All of them, in the order of reading.
+pub const ALL: &[Figure] = figures![
+    "rate", "throughput", "ops/s", Higher, true, |step| (step.seconds > 0.0).then_some(step.rate.average);
+    "rate_sum_of_clients", "sum of client rates", "ops/s", Higher, false, |step| (step.seconds > 0.0).then_some(step.rate.sum_of_clients);
+    "rate_met_in_95_percent", "throughput reached in 95 % of seconds", "ops/s", Higher, true,
+        |step| (step.rate.intervals >= 10).then_some(step.rate.met_in_95_percent);
+    "coefficient_of_variation", "unevenness (deviation by mean)", "", Lower, true,
+        |step| step.rate.coefficient_of_variation.filter(|_| step.rate.intervals >= 5);
+    "slope_percent_per_doubling", "change of the rate per doubling", "%", Higher, false, |step| step.rate.slope_percent_per_doubling;
+    "stalled_s", "time stalled", "s", Lower, true, |step| Some(step.stalls.seconds_below_10_percent);
+    "latency_us_p50", "latency, median", "µs", Lower, true, |step| percentile(&step.latency, 50.0);
+    "latency_us_p95", "latency, p95", "µs", Lower, true, |step| percentile(&step.latency, 95.0);
+    "latency_us_p99", "latency, p99", "µs", Lower, true, |step| percentile(&step.latency, 99.0);
+    "latency_us_p999", "latency, p99.9", "µs", Lower, true, |step| percentile(&step.latency, 99.9).filter(|_| step.latency.calls >= 10_000);
+    "latency_us_p9999", "latency, p99.99", "µs", Lower, false, |step| percentile(&step.latency, 99.99);
+    "latency_us_mean", "latency, mean", "µs", Lower, false, |step| (step.latency.calls > 0).then_some(step.latency.mean_us);
+    "latency_us_max", "latency, longest", "µs", Lower, false, |step| (step.latency.calls > 0).then_some(step.latency.max_us);
+    "server_cpu_us_per_op", "server CPU per operation", "µs", Lower, true, |step| step.server.as_ref()?.cpu_us_per_op;
+    "server_switches_per_op", "server context switches per operation", "", Lower, true, |step| step.server.as_ref()?.switches_per_op;
+    "server_read_kb_per_op", "server reads per operation", "KB", Lower, true, |step| step.server.as_ref()?.read_kb_per_op;
+    "server_write_kb_per_op", "server writes per operation", "KB", Lower, true, |step| step.server.as_ref()?.write_kb_per_op;
+    "server_rss_bytes_max", "server memory, highest", "bytes", Lower, true, |step| Some(step.server.as_ref()?.rss_bytes_max as f64);
+    "device_reads_per_op", "device reads per operation", "", Lower, true, |step| step.device.as_ref()?.reads_per_op;
+    "device_write_kb_per_op", "device writes per operation", "KB", Lower, true, |step| step.device.as_ref()?.write_kb_per_op;
+    "host_cpu_percent_per_op", "machine CPU per operation, old form", "%·10⁻⁶", Lower, false, |step| step.host.busy_percent_per_op_millionths;
+    "client_cpu_us_per_op", "lab CPU per operation", "µs", Lower, false, |step| step.client.cpu_us_per_op;
+    "write_amplification", "write amplification", "×", Lower, true, |step| step.more.write_amplification;
+    "skew_factor", "skew of finishing clients", "×", Lower, false, |step| step.finish.skew_factor;
+    "bytes_per_document", "stored per document", "bytes", Lower, true, |step| step.sizes.bytes_per_document;
+    "directory_bytes", "data directory", "bytes", Lower, true, |step| step.sizes.directory_bytes.map(|bytes| bytes as f64);
+    "directory_gb", "data directory", "GB", Lower, false, |step| step.sizes.directory_bytes.map(|bytes| bytes as f64 / 1_073_741_824.0);
+    "seconds", "time", "s", Lower, false, |step| Some(step.seconds);
+    "us_per_op", "time per operation", "µs", Lower, false, |step| (step.rate.average > 0.0).then(|| 1e6 / step.rate.average);
+    "slope_size", "size of the change of the rate per doubling", "%", Lower, false, |step| step.rate.slope_percent_per_doubling.map(f64::abs);
+    "rate_end_by_begin", "rate of the last fifth of operations by that of the first", "×", Higher, false, end_by_begin;
+    "latency_max_by_p99", "longest call by p99", "×", Lower, false,
+        |step| percentile(&step.latency, 99.0).filter(|p99| *p99 > 0.0).map(|p99| step.latency.max_us / p99);
+    "documents_per_op", "documents by operations", "", Higher, false,
+        |step| step.sizes.documents.filter(|_| step.ops > 0).map(|documents| documents as f64 / (step.ops + step.warmup_ops) as f64);
+    "writer_share_of_target", "rate of the writer beside by the rate asked for", "", Higher, false, |step| {
+        let role = step.more.beside.first()?;
+        role.target_rate.filter(|rate| *rate > 0.0).map(|rate| role.rate.average / rate)
+    };
+    "user_mb_per_second", "user data written", "MiB/s", Higher, false,
+        |step| (step.more.user_bytes > 0 && step.seconds > 0.0).then(|| step.more.user_bytes as f64 / 1_048_576.0 / step.seconds);
+    "rows_per_second", "rows returned", "rows/s", Higher, false,
+        |step| (step.more.rows_returned > 0).then_some(step.more.rows_per_second);
+];
+
+/// The figure called `id`.
+pub fn named(id: &str) -> Option<&'static Figure> {
+    ALL.iter().find(|figure| figure.id == id)
+}
+
+impl Figure {
+    /// The value, where it was seen and is a number.
+    pub fn value(&self, step: &StepResult) -> Option<f64> {
+        (self.of)(step).filter(|value| value.is_finite())
+    }
+
+    /// Its unit for a step that counts `ops`.
+    pub fn unit_for(&self, ops: &str) -> String {
+        self.unit.replace("ops", ops)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identifiers_are_unique() {
+        for figure in ALL {
+            assert_eq!(ALL.iter().filter(|other| other.id == figure.id).count(), 1, "{}", figure.id);
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Grouped bars as an HTML figure, linear and logarithmic, with the numbers as a table.
+
+use std::fmt::Write;
+
+use super::chart::{Quantity, round_ticks};
+use super::escape;
+
+/// One colour of bars.
+pub(super) struct BarSeries {
+    /// Name in the legend.
+    pub(super) name: String,
+    /// Colour 1 to 8.
+    pub(super) colour: u8,
+    /// A value for each group, where there is one.
+    pub(super) values: Vec<Option<f64>>,
+}
+
+/// Groups of bars.
+pub(super) struct Bars {
+    /// Heading.
+    pub(super) title: String,
+    /// What a reader should know.
+    pub(super) caption: String,
+    /// What the groups are.
+    pub(super) x_title: String,
+    /// Names of the groups.
+    pub(super) groups: Vec<String>,
+    /// What is counted, with its unit.
+    pub(super) y_title: String,
+    /// How values are written.
+    pub(super) quantity: Quantity,
+    /// The bars of each group.
+    pub(super) series: Vec<BarSeries>,
+    /// Half as wide as the page.
+    pub(super) half: bool,
+}
+
+/// Left edge, top, and the space below for names.
+const EDGES: (f64, f64, f64) = (78.0, 20.0, 48.0);
+
+impl Bars {
+    /// The figure; nothing where there is no bar.
+    pub(super) fn render(&self) -> String {
+        let values = || self.series.iter().flat_map(|series| series.values.iter().flatten().copied());
+        let highest = values().fold(0.0, f64::max);
+        if highest <= 0.0 {
+            return String::new();
+        }
+        let lowest = values().filter(|value| *value > 0.0).fold(highest, f64::min);
+        let class = if self.half { " class=\"half\"" } else { "" };
+        let mut out = format!(
+            "<figure{class}>\n<div class=\"head\"><h3>{}</h3><span class=\"switch\" role=\"group\" aria-label=\"Vertical scale\">\
+             <button type=\"button\" data-scale=\"linear\" aria-pressed=\"true\">linear</button>\
+             <button type=\"button\" data-scale=\"log\" aria-pressed=\"false\">log</button></span></div>\n",
+            escape(&self.title)
+        );
+        if self.series.len() > 1 {
+            out.push_str("<div class=\"legend\">");
+            for series in &self.series {
+                let _ = write!(out, "<span><i class=\"box b{}\"></i>{}</span>", series.colour, escape(&series.name));
+            }
+            out.push_str("</div>\n");
+        }
+        out.push_str("<div class=\"plot\" tabindex=\"0\">\n");
+        self.write_svg(&mut out, "linear", (0.0, highest * 1.08));
+        // The lowest bar must be seen, so the scale begins below it.
+        let decades = (10_f64.powf((lowest * 0.8).log10().floor()).max(highest / 1e8), 10_f64.powf((highest * 1.02).log10().ceil()));
+        self.write_svg(&mut out, "log", decades);
+        let _ = writeln!(out, "</div>\n<figcaption>{}</figcaption>", escape(&self.caption));
+        self.write_numbers(&mut out);
+        out.push_str("</figure>\n");
+        out
+    }
+
+    fn write_svg(&self, out: &mut String, scale: &str, (low, high): (f64, f64)) {
+        let (width, height) = if self.half { (520.0, 280.0) } else { (1060.0, 320.0) };
+        let (left, top, below) = EDGES;
+        let (right, bottom) = (width - 12.0, height - below);
+        let is_log = scale == "log";
+        let y = |value: f64| {
+            let share = if is_log {
+                (value.max(low).log10() - low.log10()) / (high.log10() - low.log10()).max(1e-12)
+            } else {
+                value / high
+            };
+            bottom - share.clamp(0.0, 1.0) * (bottom - top)
+        };
+        let hidden = if is_log { " hidden" } else { "" };
+        let _ = writeln!(
+            out,
+            "<svg viewBox=\"0 0 {width} {height}\" data-scale=\"{scale}\" role=\"img\"{hidden}>\n<title>{}, {scale} scale</title>\n\
+             <desc>Bars of {} by {}; the numbers follow as a table.</desc>",
+            escape(&self.title),
+            escape(&self.y_title),
+            escape(&self.x_title)
+        );
+        let ticks = if is_log {
+            let (first, last) = (low.log10().round() as i32, high.log10().round() as i32);
+            (first..=last).map(|power| 10_f64.powi(power)).collect()
+        } else {
+            round_ticks(low, high, self.quantity.round_step(high / 5.0))
+        };
+        for value in ticks {
+            let at = y(value);
+            let _ = writeln!(
+                out,
+                "<line class=\"grid\" x1=\"{left}\" x2=\"{right}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>\n\
+                 <text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+                left - 8.0,
+                at + 4.5,
+                escape(&self.quantity.tick(value))
+            );
+        }
+        let slot = (right - left) / self.groups.len().max(1) as f64;
+        let bar = (slot * 0.82 / self.series.len().max(1) as f64).min(64.0);
+        for (at, group) in self.groups.iter().enumerate() {
+            let middle = left + slot * (at as f64 + 0.5);
+            let start = middle - bar * self.series.len() as f64 / 2.0;
+            for (number, series) in self.series.iter().enumerate() {
+                let Some(value) = series.values.get(at).copied().flatten() else { continue };
+                let (x, edge) = (start + bar * number as f64, y(value));
+                let _ = writeln!(
+                    out,
+                    "<rect class=\"f{}\" x=\"{x:.1}\" y=\"{edge:.1}\" width=\"{:.1}\" height=\"{:.1}\"/>",
+                    series.colour,
+                    (bar - 1.0).max(1.0),
+                    (bottom - edge).max(1.0)
+                );
+                // A number over a bar only where it cannot touch its neighbour's.
+                if bar >= 46.0 {
+                    let _ = writeln!(
+                        out,
+                        "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
+                        x + bar / 2.0,
+                        edge - 5.0,
+                        escape(&self.quantity.tick(value))
+                    );
+                }
+            }
+            // Names that do not fit stand on two levels in turn.
+            let crowded = group.chars().count() as f64 * 7.2 > slot && at % 2 == 1;
+            let _ = writeln!(
+                out,
+                "<text x=\"{middle:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
+                bottom + if crowded { 31.0 } else { 17.0 },
+                escape(group)
+            );
+        }
+        let _ = writeln!(
+            out,
+            "<line class=\"frame\" x1=\"{left}\" x2=\"{right}\" y1=\"{bottom}\" y2=\"{bottom}\"/>\n\
+             <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\n\
+             <text transform=\"translate(13 {:.1}) rotate(-90)\" text-anchor=\"middle\">{}</text>\n</svg>",
+            (left + right) / 2.0,
+            height - 3.0,
+            escape(&self.x_title),
+            (top + bottom) / 2.0,
+            escape(&self.y_title)
+        );
+    }
+
+    fn write_numbers(&self, out: &mut String) {
+        let _ = write!(
+            out,
+            "<details class=\"numbers\"><summary>Numbers of this chart</summary><div class=\"scroll\"><table class=\"right\"><thead><tr><th scope=\"col\">{}</th>",
+            escape(&self.x_title)
+        );
+        for series in &self.series {
+            let _ = write!(out, "<th scope=\"col\">{}</th>", escape(&series.name));
+        }
+        out.push_str("</tr></thead><tbody>\n");
+        for (at, group) in self.groups.iter().enumerate() {
+            let _ = write!(out, "<tr><th scope=\"row\">{}</th>", escape(group));
+            for series in &self.series {
+                let value = series.values.get(at).copied().flatten();
+                let text = value.map_or_else(|| "–".to_owned(), |value| self.quantity.readout(value));
+                let _ = write!(out, "<td>{}</td>", escape(&text));
+            }
+            out.push_str("</tr>\n");
+        }
+        out.push_str("</tbody></table></div></details>\n");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn higher_bars_for_higher_values_and_a_table_of_the_same() {
+        let bars = Bars {
+            title: "T <x>".to_owned(),
+            caption: String::new(),
+            x_title: "clients".to_owned(),
+            groups: vec!["1".to_owned(), "2".to_owned()],
+            y_title: "queries/s".to_owned(),
+            quantity: Quantity::Number,
+            series: vec![BarSeries { name: "new".to_owned(), colour: 1, values: vec![Some(10.0), Some(1_000.0)] }],
+            half: true,
+        };
+        let html = bars.render();
+        let heights: Vec<f64> = html
+            .split("height=\"")
+            .skip(1)
+            .filter_map(|rest| rest.split('"').next()?.parse().ok())
+            .collect();
+        assert_eq!(heights.len(), 4, "{html}");
+        assert!(heights[0] < heights[1] && heights[2] < heights[3] && heights[2] > heights[0], "{heights:?}");
+        assert!(html.contains("<td>1,000</td>") && html.contains("T &lt;x&gt;") && !html.contains("NaN"), "{html}");
+        let empty = Bars { series: vec![BarSeries { name: String::new(), colour: 1, values: vec![None, Some(0.0)] }], ..bars };
+        assert_eq!(empty.render(), "");
+    }
+}

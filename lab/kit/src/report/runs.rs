@@ -1,0 +1,264 @@
+//! The page of several runs of one workload: bars by clients, figures absolute and relative to the first, all over time.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use super::bars::{BarSeries, Bars};
+use super::chart::Quantity;
+use super::overlay::{COLOURS, Named, colour, percentiles, throughput};
+use super::{escape, foot, head};
+use crate::figure::{self, Better, Figure};
+use crate::format;
+use crate::result::{RunResult, StepResult};
+use crate::statistics::mean;
+
+/// Runs that cannot stand on one page.
+#[derive(Debug, thiserror::Error)]
+pub enum RunsError {
+    /// None given.
+    #[error("no runs to report on")]
+    None,
+    /// Different work.
+    #[error("one page holds runs of one workload; {first} is of {first_workload}, {other} of {other_workload}")]
+    Workloads {
+        /// A run.
+        first: String,
+        /// Its workload.
+        first_workload: String,
+        /// Another run.
+        other: String,
+        /// Its workload.
+        other_workload: String,
+    },
+}
+
+/// Figures of the tables, as the studies print them: rate, cost of an operation, latency, size.
+const FIGURES: [&str; 9] = [
+    "rate",
+    "latency_us_p50",
+    "latency_us_p99",
+    "server_cpu_us_per_op",
+    "server_switches_per_op",
+    "device_reads_per_op",
+    "server_write_kb_per_op",
+    "bytes_per_document",
+    "stalled_s",
+];
+
+/// Runs that differ in nothing but the number of clients and the repeat.
+struct Group<'a> {
+    name: String,
+    colour: u8,
+    runs: Vec<&'a RunResult>,
+}
+
+/// The page.
+///
+/// # Errors
+/// No runs, or runs of different workloads.
+pub fn runs_page(runs: &[RunResult]) -> Result<String, RunsError> {
+    let first = runs.first().ok_or(RunsError::None)?;
+    if let Some(other) = runs.iter().find(|run| run.run.workload != first.run.workload) {
+        return Err(RunsError::Workloads {
+            first: first.run.id.clone(),
+            first_workload: first.run.workload.clone(),
+            other: other.run.id.clone(),
+            other_workload: other.run.workload.clone(),
+        });
+    }
+    let groups = group(runs);
+    let mut out = head(&format!("{}: {} runs", first.run.title, runs.len()));
+    let _ = writeln!(
+        out,
+        "<div class=\"eyebrow\"><span>quarry-lab</span><span>workload {}</span><span>{} runs</span></div>\n<h1>{}</h1>\n<p class=\"muted\">{} {}</p>",
+        escape(&first.run.workload),
+        runs.len(),
+        escape(&first.run.title),
+        escape(&first.run.about),
+        escape(&first.run.source)
+    );
+    write_notes(&mut out, runs);
+    let steps: Vec<&StepResult> = first.steps.iter().filter(|step| step.measured).collect();
+    for step in steps {
+        write_step(&mut out, step, &groups);
+    }
+    out.push_str("<h2>Runs</h2>\n<div class=\"card\"><table><tbody>\n");
+    for run in runs {
+        let _ = writeln!(out, "<tr><th scope=\"row\">{}</th><td><code>{}</code></td></tr>", escape(&run.run.id), escape(&run.run.command_line));
+    }
+    out.push_str("</tbody></table></div>\n");
+    out.push_str(&foot("Each run's folder holds its own page and all numbers."));
+    Ok(out)
+}
+
+fn write_notes(out: &mut String, runs: &[RunResult]) {
+    let mut notes: Vec<String> = Vec::new();
+    for run in runs {
+        if let Some(reason) = &run.run.stopped_because {
+            notes.push(format!("{} ended early: {reason}.", run.run.id));
+        }
+        notes.extend(run.checks.iter().filter(|check| check.passed == Some(false)).map(|check| format!("{}: check failed: {}.", run.run.id, check.name)));
+    }
+    let machines: std::collections::BTreeSet<&str> = runs.iter().map(|run| run.environment.cpu_model.as_str()).collect();
+    if machines.len() > 1 {
+        notes.push("The runs come from machines of different kinds.".to_owned());
+    }
+    if notes.is_empty() {
+        return;
+    }
+    out.push_str("<ul class=\"notes\" aria-label=\"Warnings\">\n");
+    for note in notes {
+        let _ = writeln!(out, "<li>{}</li>", escape(&note));
+    }
+    out.push_str("</ul>\n");
+}
+
+/// Groups runs by target and by those settings, other than clients, in which they differ.
+fn group(runs: &[RunResult]) -> Vec<Group<'_>> {
+    let settings: Vec<serde_json::Map<String, serde_json::Value>> = runs
+        .iter()
+        .map(|run| serde_json::to_value(&run.settings).ok().and_then(|value| value.as_object().cloned()).unwrap_or_default())
+        .collect();
+    let differs = |name: &str| settings.iter().any(|map| map.get(name) != settings.first().and_then(|first| first.get(name)));
+    // Where tables follow the clients they say nothing of their own.
+    let varied: Vec<String> = settings.first().into_iter().flat_map(|map| map.keys()).filter(|name| !["clients", "preset"].contains(&name.as_str()) && differs(name)).cloned().collect();
+    let mut out: Vec<Group<'_>> = Vec::new();
+    for (run, map) in runs.iter().zip(&settings) {
+        let mut name = run.target.name();
+        if let Some(engine) = &run.target.storage_engine {
+            let _ = write!(name, " ({engine})");
+        }
+        for key in &varied {
+            let value = map.get(key).map_or_else(String::new, ToString::to_string);
+            let _ = write!(name, ", {} {}", key.replace('_', " "), value.trim_matches('"'));
+        }
+        match out.iter_mut().find(|group| group.name == name) {
+            Some(group) => group.runs.push(run),
+            None => out.push(Group { name, colour: colour(out.len()), runs: vec![run] }),
+        }
+    }
+    out
+}
+
+fn value(runs: &[&RunResult], step: &str, figure: &Figure) -> Option<f64> {
+    let values: Vec<f64> =
+        runs.iter().filter_map(|run| run.steps.iter().find(|other| other.name == step)).filter_map(|step| figure.value(step)).collect();
+    mean(&values)
+}
+
+fn write_step(out: &mut String, step: &StepResult, groups: &[Group<'_>]) {
+    let mut by_clients: BTreeMap<u32, Vec<Vec<&RunResult>>> = BTreeMap::new();
+    for (at, group) in groups.iter().enumerate() {
+        for run in &group.runs {
+            let columns = by_clients.entry(run.settings.clients).or_insert_with(|| vec![Vec::new(); groups.len()]);
+            if let Some(cell) = columns.get_mut(at) {
+                cell.push(run);
+            }
+        }
+    }
+    let _ = writeln!(out, "<h2>Step {}</h2>\n<div class=\"charts\">", escape(&step.name));
+    for (id, quantity) in [("rate", Quantity::Number), ("latency_us_p99", Quantity::LatencyUs), ("server_cpu_us_per_op", Quantity::LatencyUs)] {
+        let Some(figure) = figure::named(id) else { continue };
+        let series = groups.iter().enumerate().map(|(at, group)| BarSeries {
+            name: group.name.clone(),
+            colour: group.colour,
+            values: by_clients.values().map(|cells| value(cells.get(at)?, &step.name, figure)).collect(),
+        });
+        let bars = Bars {
+            title: format!("{} by clients", capital(figure.name)),
+            caption: "The mean of repeats, where there are several.".to_owned(),
+            x_title: "clients".to_owned(),
+            groups: by_clients.keys().map(u32::to_string).collect(),
+            y_title: figure.unit_for(&step.unit),
+            quantity,
+            series: series.collect(),
+            half: id != "rate",
+        };
+        out.push_str(&bars.render());
+    }
+    let mut named = Vec::new();
+    let mut merged: Vec<(String, u8, Vec<&StepResult>)> = Vec::new();
+    for group in groups {
+        for (clients, cells) in &by_clients {
+            let runs: Vec<&StepResult> = cells
+                .iter()
+                .flatten()
+                .filter(|run| group.runs.iter().any(|other| std::ptr::eq(*other, **run)))
+                .filter_map(|run| run.steps.iter().find(|other| other.name == step.name))
+                .collect();
+            let name = if by_clients.len() > 1 { format!("{}, {clients} clients", group.name) } else { group.name.clone() };
+            for (number, run) in runs.iter().enumerate() {
+                let repeat = if runs.len() > 1 { format!(", run {}", number + 1) } else { String::new() };
+                named.push(Named { name: format!("{name}{repeat}"), colour: colour(named.len()), step: run });
+            }
+            if !runs.is_empty() {
+                merged.push((name, colour(merged.len()), runs));
+            }
+        }
+    }
+    named.truncate(COLOURS);
+    merged.truncate(COLOURS);
+    if named.iter().any(|one| !one.step.series.is_empty()) {
+        out.push_str(&throughput(&named, &step.unit));
+        out.push_str(&percentiles(&merged).render());
+    }
+    out.push_str("</div>\n");
+    for (clients, cells) in &by_clients {
+        write_tables(out, step, *clients, cells, groups);
+    }
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// Configurations by figures: absolute, then relative to the first.
+fn write_tables(out: &mut String, step: &StepResult, clients: u32, cells: &[Vec<&RunResult>], groups: &[Group<'_>]) {
+    let figures: Vec<&Figure> = FIGURES.iter().filter_map(|id| figure::named(id)).collect();
+    let rows: Vec<(&str, Vec<Option<f64>>)> = groups
+        .iter()
+        .zip(cells)
+        .filter(|(_, runs)| !runs.is_empty())
+        .map(|(group, runs)| (group.name.as_str(), figures.iter().map(|figure| value(runs, &step.name, figure)).collect()))
+        .collect();
+    let head = |out: &mut String, title: &str| {
+        let _ = write!(out, "<div class=\"card scroll\"><h3>{title}</h3><table class=\"right\"><thead><tr><th scope=\"col\">configuration</th>");
+        for figure in &figures {
+            let unit = figure.unit_for(&step.unit);
+            let unit = if unit.is_empty() { unit } else { format!(", {unit}") };
+            let _ = write!(out, "<th scope=\"col\">{}{}</th>", escape(figure.name), escape(&unit));
+        }
+        out.push_str("</tr></thead><tbody>\n");
+    };
+    let plural = if clients == 1 { "client" } else { "clients" };
+    head(out, &format!("Step {}, {clients} {plural}", escape(&step.name)));
+    for (name, values) in &rows {
+        let _ = write!(out, "<tr><th scope=\"row\">{}</th>", escape(name));
+        for value in values {
+            let _ = write!(out, "<td>{}</td>", value.map_or_else(|| "–".to_owned(), format::number));
+        }
+        out.push_str("</tr>\n");
+    }
+    out.push_str("</tbody></table></div>\n");
+    let Some((_, base)) = rows.first() else { return };
+    if rows.len() < 2 {
+        return;
+    }
+    head(out, "Relative to the first; marked from 5 % on");
+    for (name, values) in &rows {
+        let _ = write!(out, "<tr><th scope=\"row\">{}</th>", escape(name));
+        for ((value, base), figure) in values.iter().zip(base).zip(&figures) {
+            let ratio = value.zip(*base).filter(|(_, base)| *base > 0.0).map(|(value, base)| value / base);
+            let class = match ratio {
+                Some(ratio) if (0.95..=1.05).contains(&ratio) => "",
+                Some(ratio) if (ratio > 1.0) == (figure.better == Better::Higher) => " class=\"up\"",
+                Some(_) => " class=\"down\"",
+                None => "",
+            };
+            let _ = write!(out, "<td{class}>{}</td>", ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.2}")));
+        }
+        out.push_str("</tr>\n");
+    }
+    out.push_str("</tbody></table></div>\n");
+}
