@@ -148,7 +148,7 @@ fn walk(d: &Document, path: &[String], test: &mut dyn FnMut(&Bson) -> bool) -> b
     let Some((head, rest)) = path.split_first() else { return false };
     match d.get(head) {
         None => false,
-        Some(Bson::Array(a)) if rest.is_empty() => a.iter().any(|x| test(x)),
+        Some(Bson::Array(a)) if rest.is_empty() => a.iter().any(&mut *test),
         Some(Bson::Array(a)) => a.iter().filter_map(Bson::as_document).any(|d| walk(d, rest, test)),
         Some(v) if rest.is_empty() => test(v),
         Some(Bson::Document(d)) => walk(d, rest, test),

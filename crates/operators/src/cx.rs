@@ -11,6 +11,8 @@ const WORK_BETWEEN_CHECKS: usize = 1 << 14;
 const VALUE_BYTES_MAX: usize = 100 << 20;
 /// Bytes of a list of the values of an array for each byte of the array: an element takes eight at least.
 pub(crate) const VALUE_BYTES_PER_BYTE: usize = 5;
+/// Bytes of constants made from expressions after which expressions are left as they are.
+const FOLDED_BYTES_MAX: usize = 128 << 20;
 /// Most bytes of everything made for one document.
 const EVALUATION_BYTES_MAX: usize = 256 << 20;
 
@@ -28,6 +30,8 @@ pub struct Env {
     pub let_vars: Vec<(String, OwnedValue)>,
     /// Seed of the operation's randomness, advanced by each draw.
     random_state: AtomicU64,
+    /// Bytes of constants made from expressions.
+    folded_bytes: AtomicUsize,
     /// Work done since the interrupt was last asked; see [`Env::work`].
     work: AtomicUsize,
     /// Asked now and then by loops that may run long; an error ends the operation (maxTimeMS, killOp).
@@ -44,6 +48,7 @@ impl Env {
             collation: None,
             let_vars: Vec::new(),
             random_state: AtomicU64::new(seed | 1),
+            folded_bytes: AtomicUsize::new(0),
             work: AtomicUsize::new(0),
             interrupt: None,
         }
@@ -75,6 +80,16 @@ impl Env {
     /// What the interrupt says: 50 MaxTimeMSExpired, 11601 Interrupted.
     pub fn check_interrupt(&self) -> Result<()> {
         self.interrupt.as_ref().map_or(Ok(()), |f| f())
+    }
+
+    /// Notes that a constant was made from an expression.
+    pub(crate) fn fold(&self, bytes: usize) {
+        self.folded_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// True when no more constants are to be made from expressions.
+    pub(crate) fn folded_enough(&self) -> bool {
+        self.folded_bytes.load(Ordering::Relaxed) > FOLDED_BYTES_MAX
     }
 
     /// Notes work done, in units of about ten nanoseconds, and asks the interrupt when there was much of it: loops whose

@@ -322,7 +322,7 @@ impl Index {
             let mut next: smallvec::SmallVec<[Reach<'_>; 4]> = states
                 .iter()
                 .map(|s| match s {
-                    Reach::Blocked(_, rest) if rest.is_empty() => Ok(Reach::At(element.unwrap_or(Value::Undefined))),
+                    Reach::Blocked(_, []) => Ok(Reach::At(element.unwrap_or(Value::Undefined))),
                     Reach::Blocked(_, rest) => match element {
                         Some(v @ Value::Document(_)) => reach(v, rest),
                         _ => Ok(Reach::At(Value::Missing)),

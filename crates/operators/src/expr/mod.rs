@@ -110,14 +110,18 @@ fn is_foldable(e: &dyn Expr) -> bool {
 
 /// Replaces a node whose operands are all constant by its value, as MongoDB does before it looks at any document. A node
 /// that fails becomes a node that says so: it fails the whole command at the end of the outermost [`parse`], unless a
-/// parent (a `$switch` whose branch is never taken) dropped it by then.
+/// parent (a `$switch` whose branch is never taken) dropped it by then. Small expressions may make large
+/// values: when those of an operation fill their bound, further expressions stay as they are.
 pub fn fold(e: BoxExpr, env: &Env) -> BoxExpr {
-    if e.constant().is_some() || !is_foldable(e.as_ref()) {
+    if e.constant().is_some() || env.folded_enough() || !is_foldable(e.as_ref()) {
         return e;
     }
     let arena = Bump::new();
     match e.eval(&Cx::new(&arena, Value::Missing, env)) {
-        Ok(v) => Constant::boxed(v),
+        Ok(v) => {
+            env.fold(bytes_of(&v));
+            Constant::boxed(v)
+        }
         Err(error) => Box::new(Failed(error)),
     }
 }

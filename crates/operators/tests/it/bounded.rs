@@ -53,6 +53,7 @@ fn memory_and_time_are_bounded() {
         (r#"{"$split": ["$s", "x"]}"#.to_owned(), 0),
         (r#"{"$zip": {"inputs": [{"$range": [0, 1000000]}, {"$range": [0, 1000000]}, {"$range": [0, 1000000]}]}}"#.to_owned(), 146),
         (format!("[{}]", thousand("\"$s\"")), 146),
+        (format!("[{}]", thousand(r#"{"$range": [0, 100000]}"#)), 146),
         (format!("[{}]", thousand(r#"{"$toUpper": "$s"}"#)), 146),
         (format!(r#"{{"$concat": [{}]}}"#, thousand("\"$s\"")), 146),
     ] {
