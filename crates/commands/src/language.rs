@@ -8,7 +8,8 @@ use operators::Env;
 use operators::expr::ParseCx;
 use operators::filter::Filter;
 use std::sync::Arc;
-use store::{Hooks, Predicate};
+use operators::text::TextSpec;
+use store::{Hooks, Predicate, Terms};
 
 /// The hooks of the store, made of operators.
 pub struct Language {
@@ -38,6 +39,24 @@ impl Hooks for Language {
 
     fn collator(&self, spec: Doc<'_>) -> Result<CheckedCollation> {
         operators_collation(spec)
+    }
+
+    fn terms(&self, index: Doc<'_>) -> Result<Arc<dyn Terms>> {
+        Ok(Arc::new(TextTerms(TextSpec::of_index(index))))
+    }
+}
+
+/// The terms of documents, for the store.
+struct TextTerms(TextSpec);
+
+impl Terms for TextTerms {
+    fn each(&self, doc: Doc<'_>, show: &mut dyn FnMut(&str, f64)) -> Result<()> {
+        self.0.scores(doc)?.iter().for_each(|(term, score)| show(term, *score));
+        Ok(())
+    }
+
+    fn same(&self, old: Doc<'_>, new: Doc<'_>) -> bool {
+        self.0.sees_same(old, new)
     }
 }
 

@@ -8,6 +8,7 @@ pub mod cx;
 pub mod expr;
 pub mod numeric;
 pub mod regex;
+pub mod text;
 
 pub mod accumulator;
 pub mod filter;

@@ -6,7 +6,7 @@ use crate::plan::{self, Hint, INDEX_KEY, Plan, PlanDocs, RECORD_ID, Want, choose
 use crate::rows::Run;
 use crate::stages::sort::sort_all;
 use crate::stages::sort_pattern::SortPattern;
-use model::{Bump, Doc, DocBuf, Result, Value};
+use model::{Bump, Doc, DocBuf, Result, Value, bail, code};
 use operators::Cx;
 use operators::project::Projection;
 use std::sync::Arc;
@@ -46,7 +46,9 @@ impl Find {
     /// # Errors
     /// 2 for a hint that names no index.
     pub fn plan(&self, coll: &Collection) -> Result<Plan> {
-        if !self.min.doc().is_empty() || !self.max.doc().is_empty() {
+        let bounded = !self.min.doc().is_empty() || !self.max.doc().is_empty();
+        // With a `$text` the planner says why not.
+        if bounded && self.filter.filter.text().is_none() {
             let plan = plan::between(coll, self.hint.as_ref(), self.min.doc(), self.max.doc())?;
             return Ok(Plan { sorted: self.sort.is_none(), ..plan });
         }
@@ -65,6 +67,9 @@ impl Find {
     /// Those of the planner.
     pub fn open(self: &Arc<Self>, coll: Arc<Collection>) -> Result<Box<dyn Docs>> {
         if self.tail {
+            if self.filter.filter.text().is_some() {
+                bail!(code::BAD_VALUE, "error processing query: text and tailable cursor not allowed in same query");
+            }
             // Only the collection itself has an end where new documents come in; other hints count for nothing.
             let reverse = matches!(self.hint, Some(Hint::Natural { reverse: true }));
             let wanted = self.limit.map(|n| n.saturating_add(self.skip));

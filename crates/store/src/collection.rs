@@ -279,7 +279,7 @@ impl Collection {
             .shared
             .engine
             .get_with(Table::Doc, &key, &mut |bytes| match record::read(bytes) {
-                Some((header, doc)) => f(crate::Row { key: &key, header, doc }),
+                Some((header, doc)) => f(crate::Row { key: &key, header, doc, score: 0.0 }),
                 None => sound = false,
             })
             .map_err(error::storage)?;

@@ -1,10 +1,23 @@
-//! What the store needs from rooms above it, passed in when it is opened: predicates for partial indexes and collators.
+//! What the store needs from rooms above it, passed in when it is opened: predicates for partial indexes, collators, and the
+//! terms of text indexes.
 
 use model::{Collate, Doc, MongoError, Result, code};
 use std::sync::Arc;
 
 /// Decides whether a document belongs into a partial index.
 pub type Predicate = Arc<dyn Fn(Doc<'_>) -> bool + Send + Sync>;
+
+/// What a text index takes of documents.
+pub trait Terms: Send + Sync {
+    /// Shows each distinct term of a document, with what it is worth (above 0).
+    ///
+    /// # Errors
+    /// 17261 and 17262 for a document whose language is none; 16732 for too many terms.
+    fn each(&self, doc: Doc<'_>, show: &mut dyn FnMut(&str, f64)) -> Result<()>;
+
+    /// Whether two versions of a document certainly have the same terms; cheap.
+    fn same(&self, old: Doc<'_>, new: Doc<'_>) -> bool;
+}
 
 /// Compilers the store calls; implemented above it.
 pub trait Hooks: Send + Sync {
@@ -19,9 +32,15 @@ pub trait Hooks: Send + Sync {
     /// # Errors
     /// The collation parser's.
     fn collator(&self, spec: Doc<'_>) -> Result<Option<Arc<dyn Collate>>>;
+
+    /// Understands the text part of an index specification.
+    ///
+    /// # Errors
+    /// 238 where there is no text search.
+    fn terms(&self, index: Doc<'_>) -> Result<Arc<dyn Terms>>;
 }
 
-/// Refuses both; for tests without operators.
+/// Refuses all of them; for tests without operators.
 pub struct NoHooks;
 
 impl Hooks for NoHooks {
@@ -30,5 +49,8 @@ impl Hooks for NoHooks {
     }
     fn collator(&self, _: Doc<'_>) -> Result<Option<Arc<dyn Collate>>> {
         Err(MongoError::new(code::NOT_IMPLEMENTED, "collations need the query language"))
+    }
+    fn terms(&self, _: Doc<'_>) -> Result<Arc<dyn Terms>> {
+        Err(MongoError::new(code::NOT_IMPLEMENTED, "text indexes need the query language"))
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::format::keys;
 use crate::hooks::{Hooks, Predicate};
+use crate::text::{self, TextPart};
 use model::path::PathPart;
 use model::{Array, Collate, Doc, DocBuf, FieldPath, MongoError, Result, Value, code};
 use std::sync::Arc;
@@ -38,8 +39,10 @@ pub struct Index {
     name: String,
     spec: DocBuf,
     fields: Vec<IndexField>,
-    /// Catalogued only: geospatial, text and wildcard indexes have no entries yet and no plan reads them.
+    /// Catalogued only: geospatial and wildcard indexes have no entries yet and no plan reads them.
     unkeyed: bool,
+    /// Its entries are those of a text index; `fields` are the others.
+    text: Option<TextPart>,
     unique: bool,
     sparse: bool,
     partial: Option<Predicate>,
@@ -63,9 +66,14 @@ impl Index {
         let name = d.field("name").as_str().unwrap_or_default().to_owned();
         let key = d.field("key").as_doc().ok_or_else(|| cannot("index specification has no key".to_owned()))?;
         let mut fields = Vec::new();
-        let mut unkeyed = false;
+        let (mut unkeyed, mut text) = (false, None);
         for (path, v) in key.iter() {
             let kind = match v {
+                Value::String("text") if path == "_fts" => {
+                    text = Some(TextPart { at: fields.len(), terms: hooks.terms(d)? });
+                    continue;
+                }
+                _ if path == "_ftsx" && text.is_some() => continue,
                 Value::String("hashed") => FieldKind::Hashed,
                 Value::String("2d" | "2dsphere" | "text") => {
                     unkeyed = true;
@@ -94,6 +102,7 @@ impl Index {
             name,
             fields,
             unkeyed,
+            text,
             unique: d.field("unique").truthy(),
             sparse: d.field("sparse").truthy(),
             partial,
@@ -125,10 +134,14 @@ impl Index {
     pub fn fields(&self) -> &[IndexField] {
         &self.fields
     }
-    /// Has entries. Geospatial, text and wildcard indexes are catalogued but have none yet: queries that need their
-    /// existence find it, and read the collection.
+    /// Its entries are one component a field. Those of text indexes are not; geospatial and wildcard indexes are catalogued but
+    /// have none yet: queries that need their existence find it, and read the collection.
     pub fn is_keyed(&self) -> bool {
-        !self.unkeyed
+        !self.unkeyed && self.text.is_none()
+    }
+    /// The text part of a text index with entries.
+    pub fn text(&self) -> Option<&TextPart> {
+        self.text.as_ref()
     }
     /// No two documents share a key.
     pub fn is_unique(&self) -> bool {
@@ -185,7 +198,7 @@ impl Index {
     ///
     /// # Errors
     /// 171 when two fields are arrays at once, 201 when the keys together are too large, 16746 when a numeric component is a
-    /// position and a field name at once.
+    /// position and a field name at once. For text indexes 201 when a field beside the text is an array, and those of the terms.
     pub fn keys_of(&self, doc: Doc<'_>, set: &mut KeySet) -> Result<()> {
         set.clear();
         if self.unkeyed {
@@ -193,6 +206,9 @@ impl Index {
         }
         if self.partial.as_ref().is_some_and(|p| !p(doc)) {
             return Ok(());
+        }
+        if let Some(text) = &self.text {
+            return self.text_keys(text, doc, set);
         }
         let mut states: smallvec::SmallVec<[Reach<'_>; 4]> =
             self.fields.iter().map(|f| reach(Value::Document(doc), f.path.parts())).collect::<Result<_>>()?;
@@ -202,6 +218,67 @@ impl Index {
         self.expand(&mut states, set)?;
         set.sort();
         Ok(())
+    }
+
+    /// One key for each term: the fields before the text, the term, what it is worth, the fields behind.
+    fn text_keys(&self, text: &TextPart, doc: Doc<'_>, set: &mut KeySet) -> Result<()> {
+        let (mut before, mut behind) = (Vec::new(), Vec::new());
+        for (n, f) in self.fields.iter().enumerate() {
+            let Reach::At(v) = reach(Value::Document(doc), f.path.parts())? else {
+                let path = f.path.as_str();
+                return Err(MongoError::new(CANNOT_BUILD_INDEX_KEYS, format!("Field '{path}' of text index contains an array in document")));
+            };
+            encode_component(f.kind, &v, None, if n < text.at { &mut before } else { &mut behind });
+        }
+        let mut put = |term: &[u8], score: f64| {
+            if set.bytes.len() > KEYS_BYTES_MAX {
+                return;
+            }
+            let start = set.begin();
+            set.bytes.extend_from_slice(&before);
+            set.bytes.extend_from_slice(term);
+            text::encode_score(score, &mut set.bytes);
+            set.bytes.extend_from_slice(&behind);
+            set.end(start);
+        };
+        // A document has one entry for a component, so that a walk over it never meets the document twice.
+        let (mut cut, mut encoded) = (std::collections::BTreeMap::<Vec<u8>, f64>::new(), Vec::new());
+        text.terms.each(doc, &mut |term, score| {
+            encoded.clear();
+            text::encode_term(term, &mut encoded);
+            match text::is_cut(term) {
+                true => *cut.entry(encoded.clone()).or_insert(0.0) += score,
+                false => put(&encoded, score),
+            }
+        })?;
+        cut.iter().for_each(|(term, score)| put(term, *score));
+        if set.bytes.len() > KEYS_BYTES_MAX {
+            return Err(self.keys_too_large());
+        }
+        if set.len() > 1 {
+            set.multikey |= 1 << text.at.min(31);
+        }
+        set.sort();
+        Ok(())
+    }
+
+    fn keys_too_large(&self) -> MongoError {
+        MongoError::new(CANNOT_BUILD_INDEX_KEYS, format!(
+            "index key generation exceeded the memory limit: the keys of one document in index {} have more than {KEYS_BYTES_MAX} bytes",
+            self.name
+        ))
+    }
+
+    /// Whether two versions of a document certainly have the same keys.
+    pub(crate) fn sees_same(&self, old: Doc<'_>, new: Doc<'_>) -> bool {
+        let same = |name: &str| match (old.get_element(name), new.get_element(name)) {
+            (None, None) => true,
+            (Some(a), Some(b)) => a.tag == b.tag && a.payload == b.payload,
+            _ => false,
+        };
+        self.partial.is_none()
+            && self.fields.iter().all(|f| same(f.path.first()))
+            && self.text.as_ref().is_none_or(|t| t.terms.same(old, new))
     }
 
     /// Emits one key, or one per element of the array that some fields run into.
@@ -234,10 +311,7 @@ impl Index {
             }
             set.end(start);
             if set.bytes.len() > KEYS_BYTES_MAX {
-                return Err(MongoError::new(CANNOT_BUILD_INDEX_KEYS, format!(
-                    "index key generation exceeded the memory limit: the keys of one document in index {} have more than {KEYS_BYTES_MAX} bytes",
-                    self.name
-                )));
+                return Err(self.keys_too_large());
             }
             return Ok(());
         };

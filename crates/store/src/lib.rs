@@ -22,17 +22,19 @@ pub mod scan;
 mod series;
 mod session;
 mod store;
+mod text;
 mod validate;
 
 pub use collection::{CollStats, Collection};
 pub use format::record::Header;
-pub use hooks::{Hooks, NoHooks, Predicate};
+pub use hooks::{Hooks, NoHooks, Predicate, Terms};
 pub use index::{FieldKind, Index, IndexField};
 pub use insert::Inserted;
 pub use modify::{Change, Modified};
 pub use scan::{EachEntry, IndexScan, KeyInterval, Row, Scan};
 pub use session::{Begun, Effect, Keep, Noted, SessionId, SessionRecord};
 pub use store::{CollectionEntry, Store};
+pub use text::{TermsScan, TextPart};
 pub use validate::Validation;
 
 /// Position of a commit in the journal; hand it to [`Store::wait_durable`].

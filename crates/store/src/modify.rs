@@ -5,7 +5,7 @@ use crate::capped;
 use crate::collection::{Collection, State};
 use crate::error;
 use crate::format::{meta, record};
-use crate::index::{Index, KeySet};
+use crate::index::KeySet;
 use crate::insert::{duplicate_key, entry_key, fits, mark_multikey, unique_entry};
 use crate::locks::{LockTable, StripeId};
 use crate::session::{Effect, Keep, Noted};
@@ -117,7 +117,7 @@ impl Collection {
             let mut wanted = stripes.clone();
             for (index, keys) in indexes.iter().zip(&mut s.new_keys) {
                 match new_doc {
-                    Some(d) if !same_indexed_fields(index, old, d) => {
+                    Some(d) if !index.sees_same(old, d) => {
                         index.keys_of(d, keys)?;
                         fits(index, keys, key.len(), self.shared.engine.caps().key_bytes_max)?;
                         if index.is_unique() {
@@ -148,7 +148,7 @@ impl Collection {
             }
             let id = &key[4..];
             for (index, new_keys) in indexes.iter().zip(&s.new_keys) {
-                if new_doc.is_some_and(|d| same_indexed_fields(index, old, d)) {
+                if new_doc.is_some_and(|d| index.sees_same(old, d)) {
                     continue;
                 }
                 index.keys_of(old, &mut s.old_keys)?;
@@ -220,17 +220,4 @@ fn changed(keep: Keep, old: Doc<'_>, new: Option<Doc<'_>>) -> Effect {
         (Keep::After, Some(d)) => Effect::UpdatedAfter(d.to_buf()),
         (Keep::Before | Keep::After, None) => Effect::Removed(old.to_buf()),
     }
-}
-
-/// True when the top-level fields an index looks at are byte for byte the same, so its entries are too.
-fn same_indexed_fields(index: &Index, old: Doc<'_>, new: Doc<'_>) -> bool {
-    !index.is_partial()
-        && index.fields().iter().all(|f| {
-            let name = f.path.first();
-            match (old.get_element(name), new.get_element(name)) {
-                (None, None) => true,
-                (Some(a), Some(b)) => a.tag == b.tag && a.payload == b.payload,
-                _ => false,
-            }
-        })
 }

@@ -7,6 +7,7 @@ use crate::error;
 use crate::format::{keys, record};
 use crate::index::Index;
 use crate::series::Series;
+use crate::text::score_of;
 use model::{Doc, Result};
 use rustc_hash::FxHashSet;
 use std::sync::Arc;
@@ -27,6 +28,8 @@ pub struct Row<'a> {
     pub header: record::Header,
     /// The document.
     pub doc: Doc<'a>,
+    /// What a text index says it is worth; 0 where none was read.
+    pub score: f64,
 }
 
 /// Called for each row; false stops after it.
@@ -104,7 +107,8 @@ impl Collection {
         if reverse {
             intervals.reverse();
         }
-        let dedupe = index.is_multikey();
+        // A document has one entry for a term, and text indexes are walked term by term.
+        let dedupe = index.is_multikey() && index.text().is_none();
         IndexScan {
             coll: self.clone(),
             index: index.clone(),
@@ -164,7 +168,7 @@ impl Scan {
                     moved = true;
                     last.clear();
                     last.extend_from_slice(key);
-                    f(Row { key, header, doc })
+                    f(Row { key, header, doc, score: 0.0 })
                 }
                 None => {
                     damaged = true;
@@ -256,7 +260,7 @@ impl Scan {
                 // A document deleted meanwhile is simply gone.
                 let Some((header, doc)) = value.and_then(record::read) else { continue };
                 shown += 1;
-                if !f(Row { key, header, doc }) {
+                if !f(Row { key, header, doc, score: 0.0 }) {
                     return Ok(true);
                 }
             }
@@ -356,6 +360,8 @@ impl IndexScan {
             let wanted: Vec<&[u8]> = record_keys.iter().map(Vec::as_slice).collect();
             let mut docs = Rows::default();
             fetch(snapshot.as_ref(), &wanted, &mut docs)?;
+            let interval = self.intervals.get(self.at).filter(|_| self.index.text().is_some());
+            let score_in = |entry: &[u8]| interval.map_or(0.0, |i| score_of(i, entry.get(4..).unwrap_or(&[])));
             for ((key, value), (entry, _)) in wanted.iter().zip(docs.iter()).zip(self.rows.iter()) {
                 self.examined += 1;
                 let last = self.last.get_or_insert_default();
@@ -370,7 +376,7 @@ impl IndexScan {
                     return Err(error::corrupt(&format!("index {} points at a document that is not there", self.index.name())));
                 };
                 shown += 1;
-                if !f(Row { key, header, doc }) {
+                if !f(Row { key, header, doc, score: score_in(entry) }) {
                     self.open = None;
                     return Ok(true);
                 }

@@ -70,6 +70,35 @@ impl RunFolder {
         Ok(Self { path, intervals })
     }
 
+    /// Opens the folder of an interrupted run. Rows of steps other than `steps` are dropped: those steps begin again.
+    ///
+    /// # Errors
+    /// The folder cannot be read or written.
+    pub fn reopen(path: &Path, steps: &[&str]) -> Result<Self, FolderError> {
+        let file = path.join("intervals.csv");
+        let text = fs::read_to_string(&file).map_err(|source| FolderError::Read {
+            path: file.clone(),
+            source,
+        })?;
+        let mut kept = format!("{COLUMNS}\n");
+        for line in text.lines().skip(1) {
+            let step = line.split([',', ':']).next().unwrap_or_default();
+            if steps.contains(&step) {
+                kept.push_str(line);
+                kept.push('\n');
+            }
+        }
+        write_whole(&file, &kept)?;
+        let intervals = File::options()
+            .append(true)
+            .open(&file)
+            .map_err(|source| FolderError::Write { path: file, source })?;
+        Ok(Self {
+            path: path.to_owned(),
+            intervals,
+        })
+    }
+
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path

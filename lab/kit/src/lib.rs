@@ -4,14 +4,20 @@
 //! can read (docs/lab.md describes it, with a version). Must not know: drivers, engines, Quarry's own code.
 
 pub mod documents;
+pub mod engine;
 pub mod environment;
 pub mod folder;
 pub mod format;
+pub mod kv;
 pub mod pacing;
 pub mod recorder;
 pub mod report;
+pub mod rest;
 pub mod result;
+pub mod row;
 pub mod seed;
 pub mod series;
+pub mod target;
 pub mod warnings;
+pub mod work;
 pub mod workload;

@@ -12,7 +12,8 @@ use metrics::{Interval, LatencyHistogram, ProcessUse};
 use crate::folder::{FolderError, RunFolder};
 use crate::result::{
     BUCKET_BOUNDS_US, CostSummary, DeviceSummary, FinishSummary, HostSummary, LatencySummary,
-    PERCENTILES, PERCENTILES_FAR, RateSummary, Sizes, Stalls, StepResult, Stretch,
+    PERCENTILES, PERCENTILES_FAR, RateSummary, RoleResult, Sizes, Stalls, StepMore, StepResult,
+    Stretch,
 };
 use crate::series::Series;
 use crate::workload::Part;
@@ -178,8 +179,59 @@ impl StepRecorder {
             host,
             sizes,
             series: series.into_points(),
+            more: StepMore::default(),
         })
     }
+
+    /// Closes work that went on beside a step; `target_rate` is what was asked of it.
+    pub fn finish_beside(
+        self,
+        errors: BTreeMap<String, u64>,
+        target_rate: Option<f64>,
+    ) -> RoleResult {
+        let (facts, total) = (self.facts, self.total);
+        let mut rate = self.rates.summary();
+        rate.average = total.rate();
+        let series = self.series.into_points();
+        let enough = |rate: f64, target: f64| rate >= 0.95 * target;
+        let seconds_at_target_percent = target_rate.and_then(|target| {
+            let measured = || series.iter().filter(|point| !point.warmup);
+            let met: f64 = measured()
+                .filter(|point| enough(point.rate(), target))
+                .map(|point| point.seconds)
+                .sum();
+            ratio(met * 100.0, measured().map(|point| point.seconds).sum())
+        });
+        RoleResult {
+            unit: facts.part.unit().to_owned(),
+            part: facts.name.rsplit(':').next().unwrap_or_default().to_owned(),
+            clients: facts.clients,
+            batch: facts.batch,
+            ops: total.ops,
+            errors,
+            target_rate,
+            seconds_at_target_percent,
+            sla_met: target_rate.map(|target| enough(rate.average, target)),
+            rate,
+            latency: latency_summary(&total.latency),
+            series,
+        }
+    }
+}
+
+/// What a step wrote, relative to what was asked of it.
+pub fn amplification(step: &mut StepResult, user_bytes: u64) {
+    let bytes = user_bytes as f64;
+    let written = |kb_per_op: Option<f64>| ratio(kb_per_op? * step.ops as f64 * 1_024.0, bytes);
+    step.more.user_bytes = user_bytes;
+    step.more.write_amplification = step
+        .server
+        .as_ref()
+        .and_then(|server| written(server.write_kb_per_op));
+    step.more.device_write_amplification = step
+        .device
+        .as_ref()
+        .and_then(|device| written(device.write_kb_per_op));
 }
 
 fn ratio(above: f64, below: f64) -> Option<f64> {
@@ -218,7 +270,8 @@ fn finish_summary(fates: &[ClientFate], rate: &RateSummary) -> FinishSummary {
     }
 }
 
-fn latency_summary(latency: &LatencyHistogram) -> LatencySummary {
+/// The figures of a histogram.
+pub fn latency_summary(latency: &LatencyHistogram) -> LatencySummary {
     let calls = latency.count();
     // A percentile is known when at least ten calls lie beyond it.
     let known = |percentile: &f64| calls as f64 * (100.0 - percentile) / 100.0 >= 10.0;

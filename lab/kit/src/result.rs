@@ -40,6 +40,32 @@ pub struct RunResult {
     pub steps: Vec<StepResult>,
     /// Whether the work was done right.
     pub checks: Vec<Check>,
+    /// Steps left out because the target lacks something.
+    #[serde(default)]
+    pub skipped: Vec<Skipped>,
+    /// The limit that the run put on memory.
+    #[serde(default)]
+    pub memory_limit: Option<MemoryLimit>,
+}
+
+/// A step that was left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Skipped {
+    /// Its name.
+    pub step: String,
+    /// What the target lacks, or what else kept it from running.
+    pub because: String,
+}
+
+/// How memory was limited.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryLimit {
+    /// For the target and its page cache.
+    pub bytes: u64,
+    /// `cgroup v2`, `cgroup v1` or `balloon`.
+    pub how: String,
+    /// What the reader should know about it.
+    pub remark: String,
 }
 
 /// Name, time and fate of a run.
@@ -69,6 +95,9 @@ pub struct RunFacts {
     pub complete: bool,
     /// Why not.
     pub stopped_because: Option<String>,
+    /// When an interrupted run was taken up again, each time.
+    #[serde(default)]
+    pub resumed_at: Vec<String>,
 }
 
 /// The server.
@@ -99,7 +128,9 @@ pub struct TargetFacts {
 impl TargetFacts {
     /// Product and version; a product with a version of its own claims the protocol level of another.
     pub fn name(&self) -> String {
-        if self.product.contains(' ') {
+        if self.version.contains(' ') {
+            format!("{}, {}", self.product, self.version)
+        } else if self.product.contains(' ') {
             format!("{} (speaking {})", self.product, self.version)
         } else {
             format!("{} {}", self.product, self.version)
@@ -153,6 +184,70 @@ pub struct StepResult {
     /// What is stored afterwards.
     pub sizes: Sizes,
     /// Bounded in number however long the step was: neighbours are merged.
+    pub series: Vec<Point>,
+    /// What is known beyond that.
+    #[serde(default)]
+    pub more: StepMore,
+}
+
+/// What was added to a step since the first version; all of it may be absent.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StepMore {
+    /// Work that went on beside the measured one.
+    pub beside: Vec<RoleResult>,
+    /// Open loop only: latency from sending, beside `latency` from the intended start.
+    pub service: Option<LatencySummary>,
+    /// Mixes only: latency of each part.
+    pub by_part: BTreeMap<String, LatencySummary>,
+    /// Documents or entries that reads returned, and per second.
+    pub rows_returned: u64,
+    /// The same per second.
+    pub rows_per_second: f64,
+    /// Bytes of documents that were written in the measured time, without any overhead of the target.
+    pub user_bytes: u64,
+    /// Bytes that the server sent towards storage, by those.
+    pub write_amplification: Option<f64>,
+    /// Bytes that the device wrote, by those.
+    pub device_write_amplification: Option<f64>,
+    /// CPU of the lab for drawing a call, encoding and recording it, by operation, measured without a target before the step.
+    pub lab_cpu_us_per_op: Option<f64>,
+    /// The seed of each client's stream.
+    pub seeds: Vec<u64>,
+    /// Whether reads of a step with writers beside count: each writer reached 95 % of its rate.
+    pub sla_met: Option<bool>,
+    /// What the target said at the end.
+    pub statistics: serde_json::Value,
+    /// In words, for steps that are done once.
+    pub remark: String,
+}
+
+/// Work beside the measured one.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct RoleResult {
+    /// Its part, as the workload names it.
+    pub part: String,
+    /// What one operation is.
+    pub unit: String,
+    /// Clients.
+    pub clients: u32,
+    /// Operations per call.
+    pub batch: u32,
+    /// Operations acknowledged after the warm-up.
+    pub ops: u64,
+    /// Failed calls by error.
+    pub errors: BTreeMap<String, u64>,
+    /// Throughput and how even it was.
+    pub rate: RateSummary,
+    /// Operations per second asked for.
+    pub target_rate: Option<f64>,
+    /// Share of the seconds in which at least 95 % of it was reached, in percent.
+    pub seconds_at_target_percent: Option<f64>,
+    /// Whether at least 95 % of it was reached on average.
+    pub sla_met: Option<bool>,
+    /// How long calls took.
+    pub latency: LatencySummary,
+    /// Bounded in number.
     pub series: Vec<Point>,
 }
 

@@ -11,6 +11,11 @@ pub type Stream = ChaCha8Rng;
 
 /// The stream of one thread in one role in one step.
 pub fn stream(base: u64, step: &str, role: &str, thread: u32) -> Stream {
+    ChaCha8Rng::seed_from_u64(of(base, step, role, thread))
+}
+
+/// The seed of that stream, as results record it.
+pub fn of(base: u64, step: &str, role: &str, thread: u32) -> u64 {
     let mut state = base;
     for byte in step
         .bytes()
@@ -21,11 +26,11 @@ pub fn stream(base: u64, step: &str, role: &str, thread: u32) -> Stream {
     {
         state = mix(state ^ u64::from(byte));
     }
-    ChaCha8Rng::seed_from_u64(state)
+    state
 }
 
 /// The finisher of SplitMix64: every input bit changes about half the output bits.
-fn mix(value: u64) -> u64 {
+pub fn mix(value: u64) -> u64 {
     let mut out = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     out = (out ^ (out >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     out = (out ^ (out >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use lab_kit::format;
-use lab_kit::workload::{Overrides, Placement, Workload};
+use lab_kit::workload::{Assign, Overrides, Placement, Workload};
+use serde::{Deserialize, Serialize};
 
 use crate::errors::LabError;
 
@@ -13,6 +14,10 @@ Examples:
   quarry-lab run insert --target mongodb://127.0.0.1:27017 --preset smoke --out results
   quarry-lab run insert --target mongodb://127.0.0.1:27017 --preset laptop --indexes 3 --clients 4 --journal true --out results
   quarry-lab run hot --target mongodb://127.0.0.1:27017 --preset smoke --clients 8 --seconds 20 --out results
+  quarry-lab run forestdb --target 'rocksdb:data/rocksdb?cache=64M' --preset smoke --out results
+  quarry-lab run point --target mysql://root@127.0.0.1:3306/ --preset smoke --out results
+  quarry-lab target mariadb --dir data/mariadb --engine rocksdb --cache-mb 512
+  quarry-lab resume results/RUN
 
 Exit status: 0 complete and right; 1 could not run; 2 wrong command line; 3 ended early, partial report; 4 a check failed.";
 
@@ -30,6 +35,20 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Run a workload and write its report
     Run(Box<RunArguments>),
+    /// Go on with a run that was interrupted
+    Resume {
+        /// Folder of the run (with checkpoint.json)
+        folder: PathBuf,
+        /// Address of the target, where the run's had a password: that is not stored
+        #[arg(long, value_name = "ADDRESS")]
+        target: Option<String>,
+    },
+    /// Start a server of its own to measure, and stop it with Ctrl-C
+    Target {
+        /// Which
+        #[command(subcommand)]
+        server: Server,
+    },
     /// List workloads and presets
     List,
     /// Draw report.html again from a result
@@ -39,14 +58,47 @@ pub(crate) enum Command {
     },
 }
 
+/// Servers that the lab can start.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Server {
+    /// MariaDB, installed on this machine
+    #[command(
+        after_help = "Example:\n  quarry-lab target mariadb --dir data/mariadb --engine rocksdb --cache-mb 512"
+    )]
+    Mariadb {
+        /// Directory for its data; made, and emptied when it is the lab's own
+        #[arg(long, value_name = "DIR")]
+        dir: PathBuf,
+        /// Storage engine: innodb or rocksdb (MyRocks, Debian's mariadb-plugin-rocksdb)
+        #[arg(long, default_value = "innodb")]
+        engine: String,
+        /// Memory for the engine's cache, in MiB
+        #[arg(long, value_name = "N", default_value_t = 256)]
+        cache_mb: u64,
+        /// What a commit waits for: none, lazy (flushed each second) or sync
+        #[arg(long, default_value = "lazy")]
+        durability: String,
+        /// Page size of InnoDB in KiB: 4, 8, 16, 32 or 64
+        #[arg(long, default_value_t = 16)]
+        page_kb: u32,
+        /// Whether the binary log is written
+        #[arg(long)]
+        change_log: bool,
+        /// Do not empty the directory: start again on what it holds
+        #[arg(long)]
+        keep: bool,
+    },
+}
+
 /// Options of `run`.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Args, Serialize, Deserialize)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RunArguments {
     /// Workload; `quarry-lab list` shows them
     pub(crate) workload: String,
-    /// Connection string of the server to measure
-    #[arg(long, value_name = "URI")]
+    /// What to measure: mongodb://HOST:PORT, mysql://USER@HOST:PORT/, or ENGINE:DIRECTORY with rocksdb, lmdb, fjall, redb or
+    /// forestdb (ENGINE:DIRECTORY?cache=64M&durability=none|lazy|sync, and options of the engine's own)
+    #[arg(long, value_name = "ADDRESS")]
     pub(crate) target: String,
     /// Sizes to start from: smoke, laptop, server or paper
     #[arg(long, default_value = "smoke")]
@@ -69,7 +121,31 @@ pub(crate) struct RunArguments {
     /// Seconds to run before measuring
     #[arg(long, value_name = "N")]
     pub(crate) warmup_seconds: Option<u64>,
-    /// Secondary indexes to make before the load (insert: 0 to 3)
+    /// Documents of so many times the memory limit, instead of --rows
+    #[arg(long, value_name = "X", conflicts_with = "rows")]
+    pub(crate) times_memory: Option<f64>,
+    /// Memory for the target and its page cache in MiB: a control group, or else a balloon that takes the rest
+    #[arg(long, value_name = "N")]
+    pub(crate) memory_mb: Option<u64>,
+    /// Collections
+    #[arg(long, value_name = "N")]
+    pub(crate) tables: Option<u32>,
+    /// Bytes of the pad or value, for workloads whose documents have one
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) payload: Option<u32>,
+    /// Rounds of a workload that has them
+    #[arg(long, value_name = "N")]
+    pub(crate) rounds: Option<u32>,
+    /// Documents that the workload hot updates
+    #[arg(long, value_name = "N")]
+    pub(crate) hot_rows: Option<u32>,
+    /// Whether each client keeps to one hot document or each operation picks one
+    #[arg(long, value_enum)]
+    pub(crate) assign: Option<AssignArgument>,
+    /// Tables that the workload collections makes
+    #[arg(long, value_name = "N")]
+    pub(crate) extra_tables: Option<u32>,
+    /// Secondary indexes (insert: 0 to 3)
     #[arg(long, value_name = "N")]
     pub(crate) indexes: Option<u32>,
     /// Whether clients insert into one collection or one each
@@ -102,13 +178,25 @@ pub(crate) struct RunArguments {
     /// Seconds after which a call without a reply ends the run
     #[arg(long, value_name = "N", default_value_t = 60)]
     pub(crate) call_timeout_seconds: u64,
+    /// Longest wait of a settle step
+    #[arg(long, value_name = "N", default_value_t = 1200)]
+    pub(crate) settle_seconds: u64,
 }
 
 /// The database that belongs to the lab: its collections are dropped without asking.
 pub(crate) const DEFAULT_DB: &str = "quarry_lab";
 
+/// How clients share hot documents.
+#[derive(Clone, Copy, Debug, ValueEnum, Serialize, Deserialize)]
+pub(crate) enum AssignArgument {
+    /// One each
+    Pinned,
+    /// Each operation picks one
+    Any,
+}
+
 /// How clients share collections.
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, Debug, ValueEnum, Serialize, Deserialize)]
 pub(crate) enum PlacementArgument {
     /// All in one
     Shared,
@@ -131,6 +219,18 @@ impl RunArguments {
                 PlacementArgument::PerClient => Placement::PerClient,
             }),
             rate: self.rate,
+            times_memory: self.times_memory,
+            memory_mb: self.memory_mb,
+            tables: self.tables,
+            payload: self.payload,
+            rounds: self.rounds,
+            hot_rows: self.hot_rows,
+            assign: self.assign.map(|assign| match assign {
+                AssignArgument::Pinned => Assign::Pinned,
+                AssignArgument::Any => Assign::Any,
+            }),
+            limit: None,
+            extra_tables: self.extra_tables,
         }
     }
 }

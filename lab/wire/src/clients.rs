@@ -7,86 +7,58 @@ use std::time::{Duration, Instant};
 
 use lab_kit::pacing::Schedule;
 use lab_kit::recorder::ClientFate;
+use lab_kit::target::{Outcome, Session};
+use lab_kit::work::{Effect, Next, Work};
+use lab_kit::workload::Part;
 use metrics::LatencyHistogram;
 use tokio::sync::Barrier;
-
-use crate::operations::{Outcome, Work};
 
 /// Failed calls in a row after which a client gives up.
 const FAILURES_IN_A_ROW_MAX: u32 = 10;
 /// Kinds of errors told apart; more are counted together.
 const ERROR_KINDS_MAX: usize = 50;
+/// Histograms are large: more clients than this share windows.
+const WINDOWS_MAX: u32 = 64;
+/// A client that must wait for another looks again after this.
+const WAIT: Duration = Duration::from_micros(500);
 
-/// What a client counted since the sampler last looked.
+/// What clients counted since the sampler last looked.
 #[derive(Debug, Default)]
 pub(crate) struct Window {
     /// Operations.
     pub(crate) ops: u64,
     /// Failed calls.
     pub(crate) errors: u64,
-    /// Latency of calls that were answered.
+    /// Rows that reads returned.
+    pub(crate) rows: u64,
+    /// Latency of calls that were answered; in an open loop from the intended start.
     pub(crate) latency: LatencyHistogram,
-    /// Never reset: what this client did in the whole step.
-    tally: Tally,
-}
-
-/// What one client did in a step. It lives in the window, so that an abandoned client loses nothing.
-#[derive(Clone, Copy, Debug, Default)]
-struct Tally {
+    /// Never reset, warm-up left out: in an open loop, latency from sending.
+    service: Option<LatencyHistogram>,
+    /// Never reset, warm-up left out: for mixes.
+    by_part: BTreeMap<Part, LatencyHistogram>,
+    /// Never reset: what was done in the whole step.
+    effect: Effect,
     acknowledged: u64,
-    unknown: u64,
-    in_flight: u64,
-    sum_of_k: i64,
 }
 
-/// What clients and the sampler share during a step.
+/// How a step ends for all its clients.
 #[derive(Debug)]
-pub(crate) struct Shared {
-    /// One per client.
-    pub(crate) windows: Vec<Mutex<Window>>,
-    /// Set by whoever ends the step early.
+pub(crate) struct Control {
     stop: AtomicBool,
     reason: Mutex<Option<String>>,
-    errors: Mutex<BTreeMap<String, u64>>,
-    fates: Mutex<Vec<ClientFate>>,
+    /// Set when the measured work has ended: what goes on beside it ends too.
+    over: AtomicBool,
     barrier: Barrier,
 }
 
-/// Counts of the whole step.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Totals {
-    /// Operations acknowledged.
-    pub(crate) acknowledged: u64,
-    /// Operations whose fate nobody knows.
-    pub(crate) unknown: u64,
-    /// Sum of `k` over acknowledged documents.
-    pub(crate) sum_of_k: i64,
-    /// Failed calls by kind.
-    pub(crate) errors: BTreeMap<String, u64>,
-    /// How each client fared, in the order in which they finished.
-    pub(crate) fates: Vec<ClientFate>,
-}
-
-/// When a client must stop and how it paces itself.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    /// Time before measuring.
-    pub(crate) warmup: Duration,
-    /// End of the step, warm-up included.
-    pub(crate) end: Option<Duration>,
-    /// Longest wait for a reply.
-    pub(crate) call_timeout: Duration,
-}
-
-impl Shared {
-    /// For `clients` clients.
+impl Control {
+    /// For `clients` clients of all groups together.
     pub(crate) fn new(clients: u32) -> Arc<Self> {
         Arc::new(Self {
-            windows: (0..clients).map(|_| Mutex::default()).collect(),
             stop: AtomicBool::new(false),
             reason: Mutex::new(None),
-            errors: Mutex::default(),
-            fates: Mutex::default(),
+            over: AtomicBool::new(false),
             // One more: the sampler's clock starts with them.
             barrier: Barrier::new(clients as usize + 1),
         })
@@ -113,6 +85,70 @@ impl Shared {
         lock(&self.reason).clone()
     }
 
+    /// Tells those beside the measured work that it has ended.
+    pub(crate) fn measured_work_is_over(&self) {
+        self.over.store(true, Ordering::Release);
+    }
+}
+
+/// Clients of one role, and the sampler, share this.
+#[derive(Debug)]
+pub(crate) struct Group {
+    /// Emptied by the sampler.
+    pub(crate) windows: Vec<Mutex<Window>>,
+    is_beside: bool,
+    has_schedule: bool,
+    is_mix: bool,
+    /// What each call under way would mean if its answer never came. One per client, so that an abandoned one loses nothing.
+    at_stake: Vec<Mutex<Effect>>,
+    errors: Mutex<BTreeMap<String, u64>>,
+    fates: Mutex<Vec<ClientFate>>,
+}
+
+/// Counts of the whole step.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Totals {
+    /// Operations acknowledged.
+    pub(crate) acknowledged: u64,
+    /// What they mean for the tables.
+    pub(crate) effect: Effect,
+    /// Failed calls by kind.
+    pub(crate) errors: BTreeMap<String, u64>,
+    /// How each client fared, in the order in which they finished.
+    pub(crate) fates: Vec<ClientFate>,
+    /// In an open loop, latency from sending.
+    pub(crate) service: Option<LatencyHistogram>,
+    /// For mixes.
+    pub(crate) by_part: BTreeMap<Part, LatencyHistogram>,
+}
+
+/// When a client must stop and how it paces itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Time before measuring.
+    pub(crate) warmup: Duration,
+    /// End of the step, warm-up included.
+    pub(crate) end: Option<Duration>,
+    /// Longest wait for a reply.
+    pub(crate) call_timeout: Duration,
+}
+
+impl Group {
+    /// For `clients` clients.
+    pub(crate) fn new(clients: u32, is_beside: bool, has_schedule: bool, part: Part) -> Arc<Self> {
+        Arc::new(Self {
+            windows: (0..clients.min(WINDOWS_MAX))
+                .map(|_| Mutex::default())
+                .collect(),
+            is_beside,
+            has_schedule,
+            is_mix: part == Part::Mix,
+            at_stake: (0..clients).map(|_| Mutex::default()).collect(),
+            errors: Mutex::default(),
+            fates: Mutex::default(),
+        })
+    }
+
     /// The counts so far.
     pub(crate) fn totals(&self) -> Totals {
         let mut out = Totals {
@@ -121,12 +157,25 @@ impl Shared {
             ..Totals::default()
         };
         for window in &self.windows {
-            let tally = lock(window).tally;
-            out.acknowledged += tally.acknowledged;
-            out.unknown += tally.unknown + tally.in_flight;
-            out.sum_of_k += tally.sum_of_k;
+            let window = lock(window);
+            out.acknowledged += window.acknowledged;
+            out.effect.add(&window.effect);
+            if let Some(service) = &window.service {
+                out.service.get_or_insert_default().merge(service);
+            }
+            for (part, latency) in &window.by_part {
+                out.by_part.entry(*part).or_default().merge(latency);
+            }
+        }
+        for stake in &self.at_stake {
+            out.effect.add(&lock(stake));
         }
         out
+    }
+
+    fn window(&self, client: usize) -> Option<MutexGuard<'_, Window>> {
+        let window = self.windows.get(client % self.windows.len().max(1))?;
+        Some(lock(window))
     }
 }
 
@@ -135,59 +184,147 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs one client until its share, its time or the step ends.
-pub(crate) async fn run_client(
-    shared: Arc<Shared>,
-    number: usize,
-    mut work: Work,
-    limits: Limits,
-    schedule: Option<Schedule>,
-) {
-    shared.start_together().await;
-    let begun = Instant::now();
-    let mut progress = Progress::default();
-    let over = |elapsed: Duration| limits.end.is_some_and(|end| elapsed >= end);
-    let mut schedule = schedule;
-    while !shared.is_stopping() && !over(begun.elapsed()) {
-        let Some(call) = work.prepare() else { break };
-        // In an open loop latency counts from when the call should have started.
-        let start = match &mut schedule {
-            None => Instant::now(),
-            Some(schedule) => {
-                let intended = schedule.next_start();
-                if over(intended) {
-                    break;
+/// One client, ready to start.
+pub(crate) struct Client<S: Session> {
+    /// What ends the step.
+    pub(crate) control: Arc<Control>,
+    /// Its role's counts.
+    pub(crate) group: Arc<Group>,
+    /// Its number in the role.
+    pub(crate) number: usize,
+    /// Its connection.
+    pub(crate) session: S,
+    /// What it does.
+    pub(crate) work: Work,
+    /// Until when.
+    pub(crate) limits: Limits,
+    /// Its pace; none is a closed loop.
+    pub(crate) schedule: Option<Schedule>,
+}
+
+/// When a call was due and when it was sent.
+struct Timing {
+    intended: Instant,
+    sent: Instant,
+}
+
+impl<S: Session> Client<S> {
+    /// Runs until its share, its time or the step ends.
+    pub(crate) async fn run(mut self) {
+        self.control.start_together().await;
+        let begun = Instant::now();
+        let mut progress = Progress::default();
+        while !self.is_over(begun) {
+            let (part, first, second) = match self.work.draw() {
+                Next::Call(part, call) => (part, call, None),
+                Next::Pair(part, first, second) => (part, first, Some(second)),
+                Next::Wait => {
+                    Self::pause(WAIT).await;
+                    continue;
                 }
-                tokio::time::sleep_until((begun + intended).into()).await;
-                progress.fate.behind = progress
-                    .fate
-                    .behind
-                    .max(begun.elapsed().saturating_sub(intended));
-                begun + intended
+                Next::End => break,
+            };
+            let size = first.ops();
+            let calls = (
+                self.session.ready(first),
+                second.map(|call| self.session.ready(call)),
+            );
+            let Some(timing) = self.wait_for_turn(begun, &mut progress).await else {
+                break;
+            };
+            if let Some(stake) = self.group.at_stake.get(self.number) {
+                *lock(stake) = self.work.at_stake();
+            }
+            let outcome = self.call(calls, size).await;
+            let (outcome, effect) = self.work.settle(outcome);
+            let done = Instant::now();
+            let is_measured = done.duration_since(begun) >= self.limits.warmup;
+            progress.take(&self, part, (outcome, effect), (&timing, done), is_measured);
+            if let Some(stake) = self.group.at_stake.get(self.number) {
+                *lock(stake) = Effect::default();
+            }
+        }
+        progress.fate.active = begun.elapsed().saturating_sub(self.limits.warmup);
+        lock(&self.group.fates).push(progress.fate);
+    }
+
+    fn is_over(&self, begun: Instant) -> bool {
+        if self.control.is_stopping() {
+            return true;
+        }
+        let is_late = self.limits.end.is_some_and(|end| begun.elapsed() >= end);
+        let is_left = self.group.is_beside && self.control.over.load(Ordering::Acquire);
+        // A row that was deleted to be put back must not stay away.
+        (is_late || is_left) && !self.work.owes()
+    }
+
+    async fn pause(time: Duration) {
+        if S::BLOCKING {
+            std::thread::sleep(time);
+        } else {
+            tokio::time::sleep(time).await;
+        }
+    }
+
+    /// In an open loop waits for the call's turn. A call whose turn came while the one before was under way counts from its turn; one
+    /// that the lab merely woke up late for counts from when it was sent, or the lab's timer would be taken for the target's time.
+    async fn wait_for_turn(&mut self, begun: Instant, progress: &mut Progress) -> Option<Timing> {
+        let Some(schedule) = &mut self.schedule else {
+            let now = Instant::now();
+            return Some(Timing {
+                intended: now,
+                sent: now,
+            });
+        };
+        let intended = schedule.next_start();
+        if self.limits.end.is_some_and(|end| intended >= end) && !self.work.owes() {
+            return None;
+        }
+        let now = begun.elapsed();
+        if now < intended {
+            let mut left = intended - now;
+            // Work beside the measured one may end while this waits for a turn far away.
+            while self.group.is_beside && left > Duration::from_millis(100) {
+                Self::pause(Duration::from_millis(100)).await;
+                if self.control.over.load(Ordering::Acquire) || self.control.is_stopping() {
+                    return None;
+                }
+                left = intended.saturating_sub(begun.elapsed());
+            }
+            Self::pause(left).await;
+            let sent = Instant::now();
+            return Some(Timing {
+                intended: sent,
+                sent,
+            });
+        }
+        progress.fate.behind = progress.fate.behind.max(now - intended);
+        Some(Timing {
+            intended: begun + intended,
+            sent: Instant::now(),
+        })
+    }
+
+    async fn call(&mut self, (first, second): (S::Ready, Option<S::Ready>), size: u64) -> Outcome {
+        let session = &mut self.session;
+        let both = async move {
+            match (session.run(first).await, second) {
+                (Outcome::Done { rows: 1.., .. }, Some(second)) => session.run(second).await,
+                (outcome, _) => outcome,
             }
         };
-        let size = call.size();
-        if let Some(window) = shared.windows.get(number) {
-            lock(window).tally.in_flight = size;
+        // A blocking call cannot be abandoned by its own thread.
+        if S::BLOCKING {
+            return both.await;
         }
-        let outcome = match tokio::time::timeout(limits.call_timeout, work.call(call)).await {
+        match tokio::time::timeout(self.limits.call_timeout, both).await {
             Ok(outcome) => outcome,
             Err(_) => Outcome::Lost {
                 unknown: size,
-                message: format!("no reply within {} s", limits.call_timeout.as_secs()),
+                message: format!("no reply within {} s", self.limits.call_timeout.as_secs()),
             },
-        };
-        let is_measured = begun.elapsed() >= limits.warmup;
-        progress.take(
-            &shared,
-            (number, work.sum_of_k),
-            outcome,
-            start.elapsed(),
-            is_measured,
-        );
+        }
     }
-    progress.fate.active = begun.elapsed().saturating_sub(limits.warmup);
-    lock(&shared.fates).push(progress.fate);
 }
 
 #[derive(Debug, Default)]
@@ -197,46 +334,44 @@ struct Progress {
 }
 
 impl Progress {
-    fn take(
+    fn take<S: Session>(
         &mut self,
-        shared: &Shared,
-        (number, sum_of_k): (usize, i64),
-        outcome: Outcome,
-        latency: Duration,
+        client: &Client<S>,
+        part: Part,
+        (outcome, effect): (Outcome, Effect),
+        (timing, ended): (&Timing, Instant),
         is_measured: bool,
     ) {
-        let Some(window) = shared.windows.get(number) else {
-            return;
-        };
-        let (done, unknown, failure) = match outcome {
-            Outcome::Done(done) => (done, 0, None),
+        let (group, control) = (&client.group, &client.control);
+        let (done, failure) = match outcome {
+            Outcome::Done { ops, .. } => (ops, None),
             Outcome::Failed {
                 done,
                 kind,
                 message,
-            } => (done, 0, Some((kind, message))),
-            Outcome::Lost { unknown, message } => {
-                shared.stop(&format!("the target stopped answering: {message}"));
-                (0, unknown, Some(("no answer".to_owned(), message)))
+            } => (done, Some((kind, message))),
+            Outcome::Lost { message, .. } => {
+                control.stop(&format!("the target stopped answering: {message}"));
+                (0, Some(("no answer".to_owned(), message)))
             }
         };
-        {
-            let mut window = lock(window);
+        if let Some(mut window) = group.window(client.number) {
             window.ops += done;
-            let Tally {
-                acknowledged,
-                unknown: lost,
-                ..
-            } = window.tally;
-            window.tally = Tally {
-                acknowledged: acknowledged + done,
-                unknown: lost + unknown,
-                in_flight: 0,
-                sum_of_k,
-            };
-            match &failure {
-                None => window.latency.record(latency),
-                Some(_) => window.errors += 1,
+            window.rows += effect.rows;
+            window.acknowledged += done;
+            window.effect.add(&effect);
+            if failure.is_some() {
+                window.errors += 1;
+            } else {
+                let latency = ended.duration_since(timing.intended);
+                window.latency.record(latency);
+                if is_measured && group.has_schedule {
+                    let service = ended.duration_since(timing.sent);
+                    window.service.get_or_insert_default().record(service);
+                }
+                if is_measured && group.is_mix {
+                    window.by_part.entry(part).or_default().record(latency);
+                }
             }
         }
         if is_measured {
@@ -248,11 +383,11 @@ impl Progress {
         };
         self.failures_in_a_row += 1;
         if self.failures_in_a_row >= FAILURES_IN_A_ROW_MAX {
-            shared.stop(&format!(
+            control.stop(&format!(
                 "{FAILURES_IN_A_ROW_MAX} calls in a row failed, the last with: {message}"
             ));
         }
-        let mut errors = lock(&shared.errors);
+        let mut errors = lock(&group.errors);
         let known = errors.len() < ERROR_KINDS_MAX || errors.contains_key(&kind);
         *errors
             .entry(if known { kind } else { "other".to_owned() })

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use lab_kit::folder::FolderError;
+use lab_kit::target::TargetError;
 use lab_kit::workload::WorkloadError;
 
 /// Why a command did not succeed.
@@ -14,39 +15,30 @@ pub(crate) enum LabError {
     /// Results cannot be written or read.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// The connection string is not one.
-    #[error("--target '{uri}' is not a usable connection string: {reason}")]
-    Uri {
-        /// As given, password removed.
-        uri: String,
-        /// What the driver says.
-        reason: String,
+    /// The target cannot be reached, refuses, or holds data of others.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// Nothing of the workload would be left.
+    #[error("nothing to measure: {lacks} is missing")]
+    Nothing {
+        /// What the target lacks.
+        lacks: String,
     },
-    /// Nothing answers there.
-    #[error("cannot reach {uri}: {reason}")]
-    Unreachable {
-        /// As given, password removed.
-        uri: String,
-        /// What the driver says.
-        reason: String,
+    /// The run in that folder is complete.
+    #[error("the run in {} is complete; there is nothing to resume", folder.display())]
+    NothingToResume {
+        /// The folder.
+        folder: PathBuf,
     },
-    /// The target refused something the run needs.
-    #[error("the target refused {what}: {reason}")]
-    Refused {
-        /// What was asked.
-        what: String,
-        /// What it said.
-        reason: String,
-    },
-    /// Data that is not ours is in the way.
+    /// Somebody changed the data between the interruption and now.
     #[error(
-        "collection {namespace} already holds {documents} documents; use --drop to delete them, or another --db"
+        "the data have changed since the interruption: expected {expected} documents, found {found}; start the run again"
     )]
-    InTheWay {
-        /// Database and collection.
-        namespace: String,
-        /// How many.
-        documents: u64,
+    Changed {
+        /// Documents at the begin of the interrupted step.
+        expected: String,
+        /// Documents now.
+        found: String,
     },
     /// The run ended early; what it saw is written.
     #[error("run ended early: {reason}; partial report in {}", folder.display())]

@@ -1,29 +1,47 @@
-//! The binary `quarry-lab`: runs workloads against any MongoDB URI with the official driver and reports what it saw.
+//! The binary `quarry-lab`: runs workloads against servers and engines and reports what it saw.
 //!
-//! Promises: judges from outside (imports nothing of the server), leaves a folder with every number behind a chart, and ends with a
+//! Promises: judges from outside (imports nothing of Quarry's server), leaves a folder with every number behind a chart, and ends with a
 //! status that scripts can trust. Neighbours: `lab_kit` records and draws, `metrics` samples.
 
+mod address;
+mod checkpoint;
+mod checks;
 mod cli;
 mod clients;
 mod errors;
-mod facts;
-mod operations;
+mod interrupt;
+mod limit;
+mod mongo;
 mod progress;
 mod run;
 mod sampler;
-mod target;
+mod serve;
+mod step;
 
+use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 
-use crate::cli::{Arguments, Command};
+use lab_kit::workload::Workload;
+
+use crate::checkpoint::Resumed;
+use crate::cli::{Arguments, Command, RunArguments};
 use crate::errors::LabError;
+use crate::run::Plan;
+
+/// Engines block their clients' threads; there may be as many as clients.
+const THREADS_MAX: usize = 8_192;
+/// Clients stuck in an engine do not keep a run that ended early.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let done = match arguments.command {
-        Command::Run(run) => run::run(&run),
+        Command::Run(arguments) => begin(&arguments),
+        Command::Resume { folder, target } => resume(&folder, target),
+        Command::Target { server } => serve::serve(&server),
         Command::List => cli::list(),
         Command::Report { folder } => cli::report(&folder),
     };
@@ -38,4 +56,41 @@ fn main() -> ExitCode {
             })
         }
     }
+}
+
+/// Starts a run.
+fn begin(arguments: &RunArguments) -> Result<(), LabError> {
+    let workload = Workload::named(&arguments.workload)?;
+    let settings = workload.settings(&arguments.preset, arguments.overrides())?;
+    carry_out(Plan {
+        arguments,
+        workload,
+        settings,
+        resumed: None,
+    })
+}
+
+/// Goes on with a run that was interrupted.
+fn resume(folder: &Path, target: Option<String>) -> Result<(), LabError> {
+    let resumed = Resumed::read(folder)?;
+    let mut arguments = resumed.checkpoint.arguments.clone();
+    arguments.target = target.unwrap_or(arguments.target);
+    let workload = Workload::named(&arguments.workload)?;
+    let settings = resumed.checkpoint.settings.clone();
+    carry_out(Plan {
+        arguments: &arguments,
+        workload,
+        settings,
+        resumed: Some(resumed),
+    })
+}
+
+fn carry_out(plan: Plan<'_>) -> Result<(), LabError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .max_blocking_threads(THREADS_MAX)
+        .build()?;
+    let done = runtime.block_on(address::run(plan));
+    runtime.shutdown_timeout(FAREWELL);
+    done
 }

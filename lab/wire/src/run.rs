@@ -1,111 +1,210 @@
 //! One run from the command line to the report: prepare, steps, checks, result.
 
 use std::path::Path;
-use std::sync::mpsc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use lab_kit::environment::{self, Environment};
 use lab_kit::folder::RunFolder;
 use lab_kit::format;
-use lab_kit::pacing::Schedule;
-use lab_kit::recorder::{StepFacts, StepRecorder};
-use lab_kit::result::{Check, RunFacts, RunResult, SCHEMA, StepResult, VERSION};
-use lab_kit::seed;
+use lab_kit::result::{RunFacts, RunResult, SCHEMA, Skipped, StepResult, VERSION};
+use lab_kit::target::{Table, Target, Watch};
 use lab_kit::warnings::{Warning, of_step};
-use lab_kit::workload::{Part, Placement, Settings, Step, Stop, Workload};
-use tokio::task::JoinSet;
+use lab_kit::work::Shape;
+use lab_kit::workload::{Ids, Index, Need, Part, Settings, Step, Workload};
 
+use crate::address::without_password;
+use crate::checkpoint::{Checkpoint, Resumed};
+use crate::checks::Ledger;
 use crate::cli::RunArguments;
-use crate::clients::{Limits, Shared, Totals, run_client};
 use crate::errors::LabError;
-use crate::facts::{self, ServerFacts};
-use crate::operations::Work;
-use crate::progress::{Goal, Progress};
-use crate::sampler::{INTERVAL, Instruments, Sampling};
-use crate::target::{Target, one_line, without_password};
-
-const DRIVER: &str = "mongodb 3.9 (Rust)";
-/// After an early stop, calls under way get this long to end.
-const GRACE: Duration = Duration::from_secs(5);
-
-/// Runs a workload.
-pub(crate) fn run(arguments: &RunArguments) -> Result<(), LabError> {
-    let workload = Workload::named(&arguments.workload)?;
-    let settings = workload.settings(&arguments.preset, arguments.overrides())?;
-    tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()?
-        .block_on(Run::start(arguments, workload, settings))
-}
+use crate::limit::Limit;
+use crate::sampler::Instruments;
 
 /// What stays the same during a run.
-struct Run<'a> {
-    arguments: &'a RunArguments,
-    workload: Workload,
-    settings: Settings,
-    seed: u64,
-    target: Target,
-    collections: Vec<String>,
+pub(crate) struct Run<'a, T> {
+    pub(crate) arguments: &'a RunArguments,
+    pub(crate) workload: Workload,
+    pub(crate) settings: Settings,
+    pub(crate) seed: u64,
+    pub(crate) target: T,
+    pub(crate) shape: Arc<Shape>,
+    /// What speaks to the target, for the result.
+    pub(crate) driver: &'static str,
 }
 
-/// A step that ended, well or early.
-struct StepEnd {
-    result: StepResult,
-    totals: Totals,
-    stopped_because: Option<String>,
+/// What a run starts from.
+pub(crate) struct Plan<'a> {
+    /// The command line.
+    pub(crate) arguments: &'a RunArguments,
+    /// The workload.
+    pub(crate) workload: Workload,
+    /// How large and how many.
+    pub(crate) settings: Settings,
+    /// An interrupted run that goes on.
+    pub(crate) resumed: Option<Resumed>,
 }
 
-impl<'a> Run<'a> {
-    async fn start(
-        arguments: &'a RunArguments,
-        workload: Workload,
-        settings: Settings,
+impl Plan<'_> {
+    /// The tables of the workload.
+    pub(crate) fn tables(&self) -> Vec<Table> {
+        let data = &self.workload.data;
+        let numbered = self.settings.tables > 1;
+        (1..=self.settings.tables)
+            .map(|number| Table {
+                name: if numbered {
+                    format!("{}{number}", data.collection)
+                } else {
+                    data.collection.clone()
+                },
+                kind: data.documents,
+                target_makes_ids: data.ids == Ids::Target,
+                payload: self.settings.payload,
+                capped_bytes: data.capped_bytes,
+            })
+            .collect()
+    }
+
+    /// Clients of the step that has most.
+    pub(crate) fn clients_max(&self) -> u32 {
+        let of = |step: &Step| {
+            let roles = step.beside.iter().chain([&step.work]);
+            roles
+                .map(|role| role.clients.unwrap_or(self.settings.clients))
+                .sum::<u32>()
+        };
+        self.workload.steps.iter().map(of).max().unwrap_or(1)
+    }
+
+    /// Runs it against the target that `open` opens.
+    pub(crate) async fn run<T: Target>(
+        self,
+        driver: &'static str,
+        open: impl AsyncFnOnce(&Self) -> Result<T, LabError>,
     ) -> Result<(), LabError> {
-        let seed = arguments.seed.unwrap_or_else(clock_us);
+        let arguments = self.arguments;
+        let seed = match &self.resumed {
+            Some(resumed) => resumed.checkpoint.seed,
+            None => arguments.seed.unwrap_or_else(clock_us),
+        };
         let started = environment::now();
         // The folder comes first: a run whose results cannot be kept should not begin.
-        let id = environment::run_id(&started, &workload.name, &settings.preset);
-        let folder = RunFolder::create(&arguments.out, &id)?;
-        let opened = Target::open(arguments, settings.clients).await;
-        let target = opened.inspect_err(|_| forget(folder.path()))?;
-        let collections = collections(&workload, &settings);
+        let (folder, about) = match &self.resumed {
+            Some(resumed) => {
+                let done: Vec<&str> = resumed
+                    .checkpoint
+                    .steps
+                    .iter()
+                    .map(|step| step.name.as_str())
+                    .collect();
+                let folder = RunFolder::reopen(&resumed.folder, &done)?;
+                let mut about = resumed.checkpoint.run.clone();
+                about.resumed_at.push(started);
+                (folder, about)
+            }
+            None => {
+                let id = environment::run_id(&started, &self.workload.name, &self.settings.preset);
+                let folder = RunFolder::create(&arguments.out, &id)?;
+                (
+                    folder,
+                    RunFacts {
+                        id,
+                        started_at: started,
+                        ..RunFacts::default()
+                    },
+                )
+            }
+        };
+        let is_new = self.resumed.is_none();
+        let failed = |_: &LabError| {
+            if is_new {
+                forget(folder.path());
+            }
+        };
+        let target = open(&self).await.inspect_err(failed)?;
+        let data = &self.workload.data;
+        let shape = Arc::new(Shape::new(data.documents, data.ids, self.settings.clone()));
+        let (workload, settings) = (self.workload, self.settings);
         let run = Run {
             arguments,
             workload,
             settings,
             seed,
             target,
-            collections,
+            shape,
+            driver,
         };
-        let facts = facts::gather(&run.target, arguments.data_dir.as_deref()).await;
-        let machine = Environment::capture(facts.data.as_deref().unwrap_or(&arguments.out), DRIVER);
-        let indexes = run
-            .workload
-            .data
-            .indexes
-            .iter()
-            .take(run.settings.indexes as usize)
+        run.can_begin().inspect_err(failed)?;
+        let watch = run.target.watch().await;
+        let limit = Limit::apply(run.settings.memory_mb, watch.pid).inspect_err(failed)?;
+        let progress = match self.resumed {
+            Some(resumed) => run.take_up(resumed).await?,
+            None => {
+                run.target
+                    .prepare()
+                    .await
+                    .map_err(LabError::from)
+                    .inspect_err(failed)?;
+                Done::default()
+            }
+        };
+        run.announce(&watch);
+        run.measure(folder, (watch, limit), about, progress).await
+    }
+}
+
+/// What is done so far.
+#[derive(Default)]
+pub(crate) struct Done {
+    pub(crate) steps: Vec<StepResult>,
+    pub(crate) skipped: Vec<Skipped>,
+    pub(crate) ledger: Ledger,
+}
+
+impl<T: Target> Run<'_, T> {
+    /// The secondary indexes of the settings.
+    pub(crate) fn indexes(&self) -> Vec<Index> {
+        let all = &self.workload.data.indexes;
+        all.iter()
+            .take(self.settings.indexes as usize)
             .cloned()
-            .collect::<Vec<_>>();
-        run.target
-            .prepare(&run.collections, &indexes)
-            .await
-            .inspect_err(|_| forget(folder.path()))?;
-        run.announce(&facts);
-        run.measure(
-            folder,
-            facts,
-            machine,
-            RunFacts {
-                id,
-                started_at: started,
-                ..RunFacts::default()
-            },
-        )
-        .await
+            .collect()
     }
 
-    fn announce(&self, facts: &ServerFacts) {
+    /// Refuses a run of which nothing measured would be left.
+    fn can_begin(&self) -> Result<(), LabError> {
+        if self.workload.data.capped_bytes.is_some() && self.target.lacks().contains(&Need::Capped)
+        {
+            return Err(LabError::Nothing {
+                lacks: Need::Capped.name().to_owned(),
+            });
+        }
+        let measured = || self.workload.steps.iter().filter(|step| step.measured);
+        match measured().find_map(|step| self.lacks(step)) {
+            Some(lacks) if measured().all(|step| self.lacks(step).is_some()) => {
+                Err(LabError::Nothing { lacks })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Why a step cannot be done, if so.
+    fn lacks(&self, step: &Step) -> Option<String> {
+        let roles = || step.beside.iter().chain([&step.work]);
+        let missing = roles()
+            .flat_map(|role| role.needs())
+            .find(|need| self.target.lacks().contains(need));
+        if let Some(need) = missing {
+            return Some(format!("the target has no {}", need.name()));
+        }
+        let reads_index = |part: Part| part == Part::IndexRange;
+        let wants = roles().any(|role| {
+            reads_index(role.part) || role.mix.iter().any(|(part, _)| reads_index(*part))
+        });
+        (wants && self.settings.indexes == 0).then(|| "it needs --indexes 1 or more".to_owned())
+    }
+
+    fn announce(&self, watch: &Watch) {
         let Settings {
             preset,
             rows,
@@ -119,9 +218,9 @@ impl<'a> Run<'a> {
             self.workload.name,
             format::count(*rows),
             self.seed,
-            facts.stored.name()
+            watch.stored.name()
         );
-        if let Some(reason) = &facts.stored.not_watched_because {
+        if let Some(reason) = &watch.stored.not_watched_because {
             eprintln!("server process not watched: {reason}");
         }
     }
@@ -129,25 +228,43 @@ impl<'a> Run<'a> {
     /// Runs the steps, checks the work and writes the result.
     async fn measure(
         &self,
-        folder: RunFolder,
-        facts: ServerFacts,
-        environment: Environment,
-        mut about: RunFacts,
+        mut folder: RunFolder,
+        (watch, limit): (Watch, Option<Limit>),
+        about: RunFacts,
+        mut done: Done,
     ) -> Result<(), LabError> {
+        let data = watch.data.as_deref().unwrap_or(&self.arguments.out);
+        let environment = Environment::capture(data, self.driver);
         let mut warnings = environment.warnings();
-        let mut instruments = Instruments::open(facts.pid, facts.data.clone())?;
-        let mut stored = facts.stored;
+        let mut instruments = Instruments::open(watch.pid, watch.data.clone())?;
+        let mut stored = watch.stored;
         stored.device = instruments.device().map(str::to_owned);
-        let (mut folder, mut steps, mut totals) = (folder, Vec::new(), Vec::new());
         let mut stopped_because = None;
-        for step in &self.workload.steps {
-            let (end, folder_back, instruments_back) =
-                self.run_step(step, folder, instruments).await?;
+        let before = done.steps.len() + done.skipped.len();
+        for step in self.planned().iter().skip(before) {
+            if let Some(because) = self.lacks(step) {
+                eprintln!("{}: left out, {because}", step.name);
+                done.skipped.push(Skipped {
+                    step: step.name.clone(),
+                    because,
+                });
+                continue;
+            }
+            Checkpoint::of(self, &about, &done, Some(&step.name)).write(folder.path())?;
+            done.ledger.begin(self, step).await;
+            let ended = if step.work.part.is_action() {
+                self.run_action(step, folder, instruments).await?
+            } else {
+                self.run_step(step, folder, instruments).await?
+            };
+            let (end, folder_back, instruments_back) = ended;
             (folder, instruments) = (folder_back, instruments_back);
+            self.keep(step, &end.effect, end.stopped_because.is_none());
+            done.ledger.take(step, &end.effect);
             warnings.extend(of_step(&end.result, environment.cpus));
-            steps.push(end.result);
-            totals.push((step.part, end.totals));
+            print_step(&end.result);
             stopped_because = end.stopped_because;
+            done.steps.push(end.result);
             if stopped_because.is_some() {
                 break;
             }
@@ -158,12 +275,69 @@ impl<'a> Run<'a> {
                 text: format!("The server was not watched to the end: {lost}."),
             });
         }
-        let checks = self.check(&totals, stopped_because.is_some()).await;
-        about = RunFacts {
+        let memory_limit = limit.as_ref().map(Limit::describe);
+        // The check may need memory that the run was not to have.
+        drop(limit);
+        let checks = done.ledger.check(self, stopped_because.is_some()).await;
+        let run = self.run_facts(about, &stopped_because);
+        let result = RunResult {
+            schema: SCHEMA.to_owned(),
+            version: VERSION,
+            run,
+            target: stored,
+            settings: self.settings.clone(),
+            changed_from_paper: self.workload.changed_from_paper(&self.settings),
+            environment,
+            warnings,
+            steps: done.steps,
+            checks,
+            skipped: done.skipped,
+            memory_limit,
+        };
+        folder.finish(&result)?;
+        if result.run.complete {
+            Checkpoint::remove(folder.path());
+            if self.arguments.clean {
+                self.target.drop_tables().await?;
+            }
+        }
+        self.conclude(&result, folder.path())
+    }
+
+    /// The steps in order; making no indexes is no step.
+    pub(crate) fn planned(&self) -> Vec<Step> {
+        let mut out = self.workload.steps(self.settings.rounds);
+        out.retain(|step| step.work.part != Part::CreateIndexes || self.settings.indexes > 0);
+        out
+    }
+
+    /// After a step the tables' state follows what was done.
+    fn keep(&self, step: &Step, effect: &lab_kit::work::Effect, is_whole: bool) {
+        let part = step.work.part;
+        if part == Part::Insert && is_whole {
+            let quota = self.quota(step);
+            self.shape.stored(quota);
+            // Time ended it: the numbers of rows that were not stored are given away all the same.
+            if effect.inserted < quota {
+                self.shape
+                    .sparse
+                    .store(true, std::sync::atomic::Ordering::Relaxed);
+            }
+        } else if part == Part::FillRandom {
+            self.shape.stored_at_random();
+        }
+    }
+
+    fn quota(&self, step: &Step) -> u64 {
+        (self.settings.rows as f64 * step.rows.unwrap_or(1.0)).round() as u64
+    }
+
+    fn run_facts(&self, about: RunFacts, stopped_because: &Option<String>) -> RunFacts {
+        RunFacts {
             workload: self.workload.name.clone(),
             title: self.workload.title.clone(),
             about: self.workload.about.trim().to_owned(),
-            source: self.workload.source.clone(),
+            source: self.workload.source.trim().to_owned(),
             command_line: command_line(),
             lab_version: env!("CARGO_PKG_VERSION").to_owned(),
             seed: self.seed,
@@ -171,184 +345,16 @@ impl<'a> Run<'a> {
             complete: stopped_because.is_none(),
             stopped_because: stopped_because.clone(),
             ..about
-        };
-        let result = RunResult {
-            schema: SCHEMA.to_owned(),
-            version: VERSION,
-            run: about,
-            target: stored,
-            settings: self.settings.clone(),
-            changed_from_paper: self.workload.changed_from_paper(&self.settings),
-            environment,
-            warnings,
-            steps,
-            checks,
-        };
-        folder.finish(&result)?;
-        if self.arguments.clean && result.run.complete {
-            self.target.drop(&self.collections).await?;
         }
-        self.conclude(&result, folder.path())
-    }
-
-    async fn run_step(
-        &self,
-        step: &Step,
-        folder: RunFolder,
-        instruments: Instruments,
-    ) -> Result<(StepEnd, RunFolder, Instruments), LabError> {
-        let (clients, batch) = (
-            self.settings.clients,
-            step.batch.unwrap_or(self.settings.batch),
-        );
-        let warmup = Duration::from_secs(if step.measured {
-            self.settings.warmup_seconds
-        } else {
-            0
-        });
-        // Loads before the measured step are limited by rows alone.
-        let limit = if step.measured {
-            self.settings.seconds
-        } else {
-            None
-        };
-        let end = limit.map(|seconds| warmup + Duration::from_secs(seconds));
-        let goal = match (step.stop, end) {
-            (Stop::Rows, _) | (Stop::Seconds, None) => Goal::Ops(self.settings.rows),
-            (Stop::Seconds, Some(end)) => Goal::Seconds(end.as_secs()),
-        };
-        let rate = self.settings.rate.filter(|_| step.measured);
-        let per_call = if step.part == Part::Insert { batch } else { 1 };
-        let recorder = StepRecorder::new(
-            StepFacts {
-                name: step.name.clone(),
-                part: step.part,
-                measured: step.measured,
-                clients,
-                batch: per_call,
-                open_loop: rate.is_some(),
-                device: instruments.device().map(str::to_owned),
-            },
-            INTERVAL,
-        );
-        let progress = Progress::new(&step.name, step.part.unit(), goal);
-        let sampling = Sampling {
-            recorder,
-            folder,
-            instruments,
-            progress,
-            failed: None,
-        };
-        let limits = Limits {
-            warmup,
-            end,
-            call_timeout: Duration::from_secs(self.arguments.call_timeout_seconds.max(1)),
-        };
-
-        let shared = Shared::new(clients);
-        let mut tasks = JoinSet::new();
-        for client in 0..clients {
-            let collection = match self.settings.placement {
-                Placement::Shared => self.collections.first(),
-                Placement::PerClient => self.collections.get(client as usize),
-            };
-            let collection = self
-                .target
-                .collection(collection.map_or("", String::as_str));
-            let random = seed::stream(self.seed, &step.name, "client", client);
-            let kind = (step.part, self.workload.data.documents);
-            let work = Work::new(
-                kind,
-                collection,
-                random,
-                (self.settings.rows, batch),
-                (client, clients),
-            );
-            let schedule =
-                rate.map(|rate| Schedule::even(rate / f64::from(per_call), client, clients));
-            tasks.spawn(run_client(
-                shared.clone(),
-                client as usize,
-                work,
-                limits,
-                schedule,
-            ));
-        }
-        let (done, is_done) = mpsc::channel();
-        shared.start_together().await;
-        let sampler = std::thread::spawn({
-            let shared = shared.clone();
-            move || sampling.run(&shared, warmup, &is_done)
-        });
-        wait_for_clients(&mut tasks, &shared).await;
-        let _ = done.send(());
-        // The thread ends within moments of the signal; a panic in it is a bug that must show.
-        let sampling = sampler
-            .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        if let Some(error) = sampling.failed {
-            return Err(error.into());
-        }
-        let totals = shared.totals();
-        let mut sizes = if shared.is_stopping() {
-            Default::default()
-        } else {
-            self.target.sizes(&self.collections).await
-        };
-        sizes.directory_bytes = sampling.instruments.directory_bytes();
-        let result = sampling.recorder.finish(
-            &sampling.folder,
-            &totals.fates,
-            totals.errors.clone(),
-            sizes,
-        )?;
-        let end = StepEnd {
-            result,
-            totals,
-            stopped_because: shared.reason(),
-        };
-        Ok((end, sampling.folder, sampling.instruments))
-    }
-
-    /// Fast means right: what the server holds must be what it acknowledged.
-    async fn check(&self, steps: &[(Part, Totals)], stopped: bool) -> Vec<Check> {
-        let sum = |part: fn(Part) -> bool, value: fn(&Totals) -> i128| -> i128 {
-            steps
-                .iter()
-                .filter(|(step, _)| part(*step))
-                .map(|(_, totals)| value(totals))
-                .sum()
-        };
-        let is_insert = |part| part == Part::Insert;
-        let is_update = |part| matches!(part, Part::UpdateInc | Part::Hot);
-        let mut out = Vec::new();
-        let inserted = sum(is_insert, |totals| totals.acknowledged.into());
-        let unknown = sum(is_insert, |totals| totals.unknown.into());
-        // A server that stopped answering gets a moment only; otherwise a count may take as long as it takes.
-        let patience = stopped.then_some(GRACE);
-        eprintln!("checking: counting documents");
-        let counted = ask(patience, self.target.count(&self.collections)).await;
-        let name = "documents counted equal documents acknowledged";
-        out.push(compare(name, inserted, unknown, counted));
-        if steps.iter().any(|(part, _)| is_update(*part)) {
-            let before = sum(is_insert, |totals| totals.sum_of_k.into());
-            let updates = sum(is_update, |totals| totals.acknowledged.into());
-            let unknown = sum(is_update, |totals| totals.unknown.into());
-            let collection = self.collections.first().map_or("", String::as_str);
-            let found = ask(patience, self.target.sum(collection, "k")).await;
-            let name = "sum of k grew by one for each acknowledged $inc";
-            out.push(compare(name, before + updates, unknown, found));
-        }
-        out
     }
 
     /// Says on the terminal what the report shows, and decides how the program ends.
     fn conclude(&self, result: &RunResult, folder: &Path) -> Result<(), LabError> {
-        if let Some(step) = result.main_step() {
-            println!("{}", summary_line(step));
-        }
         for warning in &result.warnings {
             println!("warning: {}", warning.text);
+        }
+        for skipped in &result.skipped {
+            println!("left out: {} ({})", skipped.step, skipped.because);
         }
         if let Some(reason) = &result.run.stopped_because {
             return Err(LabError::Partial {
@@ -386,6 +392,13 @@ impl<'a> Run<'a> {
     }
 }
 
+/// The line of a step that ended.
+fn print_step(step: &StepResult) {
+    if step.measured || !step.more.remark.is_empty() {
+        println!("{}", summary_line(step));
+    }
+}
+
 fn summary_line(step: &StepResult) -> String {
     let one = step.part.unit_one();
     let per = |value: Option<f64>, unit: &str| {
@@ -417,97 +430,45 @@ fn summary_line(step: &StepResult) -> String {
             "µs server CPU"
         ),
         per(step.client.cpu_us_per_op, "µs lab CPU"),
-    )
+    ) + &notes(step)
 }
 
-/// Ends when the user or the system asks the program to.
-async fn interrupted() {
-    use tokio::signal::unix::{SignalKind, signal};
-    match signal(SignalKind::terminate()) {
-        Ok(mut terminate) => {
-            tokio::select! {
-                _ = tokio::signal::ctrl_c() => {}
-                _ = terminate.recv() => {}
-            }
-        }
-        Err(_) => {
-            let _ = tokio::signal::ctrl_c().await;
-        }
+/// What a line says of a step beyond its rate.
+fn notes(step: &StepResult) -> String {
+    let more = &step.more;
+    let mut out = String::new();
+    if let Some(own) = more.lab_cpu_us_per_op {
+        out += &format!(" ({} µs without driver and target)", format::number(own));
     }
-}
-
-/// Asks the server something for a check, as long as neither patience nor the user ends.
-async fn ask<T: Into<i128>>(
-    patience: Option<Duration>,
-    question: impl Future<Output = Result<T, mongodb::error::Error>>,
-) -> Asked {
-    let never = std::future::pending();
-    tokio::select! {
-        answer = question => answer.map(Into::into).map_err(|error| one_line(&error)),
-        () = interrupted() => Err("interrupted".to_owned()),
-        () = async { match patience { Some(patience) => tokio::time::sleep(patience).await, None => never.await } } => Err("no answer".to_owned()),
+    if more.rows_returned > step.ops {
+        out += &format!(
+            ", {} documents/s returned",
+            format::number(more.rows_per_second)
+        );
     }
-}
-
-/// Waits for all clients; on an interrupt or an early stop, calls under way get a moment and are then abandoned.
-async fn wait_for_clients(tasks: &mut JoinSet<()>, shared: &Shared) {
-    let mut poll = tokio::time::interval(Duration::from_millis(100));
-    let mut stop_at = None;
-    let interrupt = interrupted();
-    tokio::pin!(interrupt);
-    loop {
-        tokio::select! {
-            ended = tasks.join_next() => match ended {
-                None => return,
-                Some(Err(error)) if error.is_panic() => shared.stop(&format!("a client of the lab failed: {error}")),
-                Some(_) => {}
-            },
-            _ = &mut interrupt, if !shared.is_stopping() => shared.stop("interrupted"),
-            _ = poll.tick() => {
-                if shared.is_stopping() {
-                    let at = *stop_at.get_or_insert_with(|| tokio::time::Instant::now() + GRACE);
-                    if tokio::time::Instant::now() >= at {
-                        tasks.abort_all();
-                    }
-                }
-            }
-        }
+    if let Some(times) = more.write_amplification.filter(|times| *times > 0.0) {
+        out += &format!(", write amplification {}", format::number(times));
     }
-}
-
-/// What the server said, or why it could not be asked.
-type Asked = Result<i128, String>;
-
-fn compare(name: &str, expected: i128, unknown: i128, found: Asked) -> Check {
-    let mut out = Check {
-        name: name.to_owned(),
-        expected: expected.to_string(),
-        ..Check::default()
-    };
-    if unknown > 0 {
-        out.expected = format!("{expected} to {}", expected + unknown);
-        out.remark = format!("{unknown} operations were under way without an answer");
+    for role in &more.beside {
+        let met = match role.sla_met {
+            Some(true) => ", reached",
+            Some(false) => ", MISSED",
+            None => "",
+        };
+        let target = role.target_rate.map_or_else(String::new, |rate| {
+            format!(" of {}{met}", format::number(rate))
+        });
+        out += &format!(
+            "; beside: {} {} {}/s{target}",
+            role.part,
+            format::number(role.rate.average),
+            role.unit
+        );
     }
-    match found {
-        Ok(found) => {
-            out.found = found.to_string();
-            out.passed = Some((expected..=expected + unknown).contains(&found));
-        }
-        Err(reason) => {
-            out.found = "unknown".to_owned();
-            out.remark = format!("could not be asked: {reason}");
-        }
+    if !more.remark.is_empty() {
+        out += &format!("; {}", more.remark);
     }
     out
-}
-
-fn collections(workload: &Workload, settings: &Settings) -> Vec<String> {
-    match settings.placement {
-        Placement::Shared => vec![workload.data.collection.clone()],
-        Placement::PerClient => (1..=settings.clients)
-            .map(|client| format!("{}{client}", workload.data.collection))
-            .collect(),
-    }
 }
 
 /// Removes the folder of a run that never began.

@@ -11,7 +11,7 @@ use metrics::{
     DiskSample, DiskSampler, HostCpu, Interval, ProcessSample, ProcessSampler, directory_bytes,
 };
 
-use crate::clients::{Shared, lock};
+use crate::clients::{Control, Group, lock};
 use crate::progress::Progress;
 
 /// Length of an interval.
@@ -63,14 +63,14 @@ impl Instruments {
     }
 
     /// Forgets what happened until now.
-    fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         let mut scratch = Interval::default();
         self.fill(&mut scratch);
         self.intervals = 0;
     }
 
     /// Writes what happened since the last call into `interval`.
-    fn fill(&mut self, interval: &mut Interval) {
+    pub(crate) fn fill(&mut self, interval: &mut Interval) {
         if let Some((sampler, last)) = &mut self.server {
             match sampler.sample() {
                 Ok(now) => {
@@ -110,11 +110,22 @@ impl Instruments {
     }
 }
 
+/// A group of clients and where its intervals go.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    /// Recorder of its step or role.
+    pub(crate) recorder: StepRecorder,
+    /// Its clients.
+    pub(crate) group: Arc<Group>,
+    /// Rows that reads returned after the warm-up.
+    pub(crate) rows: u64,
+}
+
 /// What a step needs of the sampler, and gets back at its end.
 #[derive(Debug)]
 pub(crate) struct Sampling {
-    /// Recorder of the step.
-    pub(crate) recorder: StepRecorder,
+    /// The measured work first, then what goes on beside it.
+    pub(crate) lanes: Vec<Lane>,
     /// Folder of the run.
     pub(crate) folder: RunFolder,
     /// What is watched.
@@ -129,7 +140,7 @@ impl Sampling {
     /// Samples until `done` says that the clients have finished.
     pub(crate) fn run(
         mut self,
-        shared: &Arc<Shared>,
+        control: &Arc<Control>,
         warmup: Duration,
         done: &Receiver<()>,
     ) -> Self {
@@ -147,7 +158,7 @@ impl Sampling {
             let now = begun.elapsed();
             // The tick at the end of the warm-up may come a moment late; half an interval decides.
             let is_warmup = closed + INTERVAL / 2 < warmup;
-            self.close(shared, closed, now, is_warmup);
+            self.close(control, closed, now, is_warmup);
             closed = now;
             if finished {
                 self.progress.end();
@@ -156,26 +167,37 @@ impl Sampling {
         }
     }
 
-    fn close(&mut self, shared: &Arc<Shared>, start: Duration, end: Duration, warmup: bool) {
-        let mut interval = Interval {
-            start,
-            length: end.saturating_sub(start),
-            warmup,
-            ..Interval::default()
-        };
-        for window in &shared.windows {
-            let mut window = lock(window);
-            interval.ops += std::mem::take(&mut window.ops);
-            interval.errors += std::mem::take(&mut window.errors);
-            interval.latency.merge(&window.latency);
-            window.latency.clear();
+    fn close(&mut self, control: &Control, start: Duration, end: Duration, warmup: bool) {
+        let mut is_first = true;
+        for lane in &mut self.lanes {
+            let mut interval = Interval {
+                start,
+                length: end.saturating_sub(start),
+                warmup,
+                ..Interval::default()
+            };
+            for window in &lane.group.windows {
+                let mut window = lock(window);
+                interval.ops += std::mem::take(&mut window.ops);
+                interval.errors += std::mem::take(&mut window.errors);
+                let rows = std::mem::take(&mut window.rows);
+                lane.rows += if warmup { 0 } else { rows };
+                interval.latency.merge(&window.latency);
+                window.latency.clear();
+            }
+            // What the processes and the device did belongs to all lanes together; it is written once.
+            if is_first {
+                self.instruments.fill(&mut interval);
+            }
+            if let Err(error) = lane.recorder.push(&interval, &mut self.folder) {
+                control.stop(&error.to_string());
+                self.failed.get_or_insert(error);
+            }
+            if is_first {
+                self.progress
+                    .show(&interval, lane.recorder.cumulative_rate());
+            }
+            is_first = false;
         }
-        self.instruments.fill(&mut interval);
-        if let Err(error) = self.recorder.push(&interval, &mut self.folder) {
-            shared.stop(&error.to_string());
-            self.failed.get_or_insert(error);
-        }
-        self.progress
-            .show(&interval, self.recorder.cumulative_rate());
     }
 }

@@ -16,7 +16,7 @@ use operators::project::Projection;
 use query::find::Find;
 use query::pipeline::{Docs, MatchFilter, NoDocs, ParseOptions, Pipeline, Rt};
 use query::plan::Hint;
-use query::stages::sort_pattern::SortPattern;
+use query::stages::sort_pattern::{SortBy, SortPart, SortPattern};
 use std::sync::Arc;
 use store::Collection;
 
@@ -108,14 +108,25 @@ fn by_id(cx: &mut Ctx<'_, '_>, ns: &Namespace, args: &FindArgs<'_>, c: &Arc<Coll
 /// The parsed find, without its collection.
 pub(crate) fn parse(args: &FindArgs<'_>, env: &Env, collation: Option<DocBuf>) -> Result<Find> {
     let filter = MatchFilter::parse(&mut ParseCx::new(env), args.filter)?;
+    let provided: &[&str] = if filter.filter.text().is_some() { &["textScore"] } else { &[] };
     let projection = if args.projection.is_empty() {
         None
     } else {
-        Some(Projection::parse_find(&mut ParseCx::new(env), args.projection)?)
+        let mut cx = ParseCx::new(env);
+        cx.meta.extend(provided);
+        Some(Projection::parse_find(&mut cx, args.projection)?)
     };
+    let sort = match args.sort.is_empty() || args.sort.contains("$natural") {
+        true => None,
+        false => Some(SortPattern::parse(args.sort)?),
+    };
+    let by_score = |p: &SortPart| matches!(&p.by, SortBy::Meta(what) if what == "textScore");
+    if provided.is_empty() && sort.as_ref().is_some_and(|s| s.parts().iter().any(by_score)) {
+        bail!(40218, "query requires text score metadata, but it is not available");
+    }
     Ok(Find {
         filter: Arc::new(filter),
-        sort: if args.sort.is_empty() || args.sort.contains("$natural") { None } else { Some(SortPattern::parse(args.sort)?) },
+        sort,
         skip: args.skip,
         limit: args.limit,
         projection,

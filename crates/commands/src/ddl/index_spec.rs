@@ -1,6 +1,7 @@
 //! Index specifications: what may stand in one, how it is completed, when two conflict.
 
 use crate::args::{show, to_i64, wrong_type};
+use super::text_index::{self, TextIndex};
 use super::timeseries::Series;
 use model::{Doc, DocBuf, MongoError, Result, Tag, Value, bail, code, compare, doc};
 use operators::collation;
@@ -117,7 +118,11 @@ pub(crate) fn check(spec: Doc<'_>, options: Doc<'_>, ignore_unknown: bool) -> Re
     partial(spec)?;
     special(spec, kind, options)?;
     on_timeseries(spec, options, kind)?;
-    complete(spec, key, name, options).map(Some)
+    let text = match kind {
+        Special::Text => Some(TextIndex::parse(spec, key)?),
+        _ => None,
+    };
+    complete(spec, key, name, options, text.as_ref()).map(Some)
 }
 
 /// What the special part of a key is.
@@ -159,7 +164,9 @@ fn check_key(key: Doc<'_>) -> Result<Special> {
             }
             v => return Err(cannot(format!("Values in v:2 index key pattern cannot be of type {}. Only numbers > 0, numbers < 0, and strings are allowed", v.type_name()))),
         };
-        if field == "$**" || field.ends_with(".$**") {
+        if field == "$**" && found == Special::Text {
+            kind = combine(kind, found)?;
+        } else if field == "$**" || field.ends_with(".$**") {
             wildcards += 1;
             kind = Special::Wildcard;
         } else {
@@ -296,32 +303,8 @@ fn special(spec: Doc<'_>, kind: Special, options: Doc<'_>) -> Result<()> {
     if spec.contains("weights") && kind != Special::Text {
         return Err(cannot("the field 'weights' can only be specified with text indexes"));
     }
-    text(spec, kind)?;
     geo(spec, kind)?;
     wildcard_projection(spec, kind)
-}
-
-fn text(spec: Doc<'_>, kind: Special) -> Result<()> {
-    if kind != Special::Text {
-        return Ok(());
-    }
-    if let Value::Document(weights) = spec.field("weights") {
-        for (field, w) in weights.iter() {
-            if !to_i64(&w).is_some_and(|n| (1..=99_999).contains(&n)) {
-                return Err(cannot(format!("text index weight must be in the exclusive interval (0, 100000), given {} for {field}", show(&w))));
-            }
-        }
-    }
-    match spec.field("language_override") {
-        Value::Missing => {}
-        Value::String("") => return Err(cannot("language_override cannot be empty")),
-        Value::String(_) => {}
-        v => return Err(wrong_type("indexes.language_override", &v, &[Tag::STRING])),
-    }
-    if !matches!(spec.field("textIndexVersion").as_i64_exact(), None | Some(1..=3)) {
-        return Err(cannot(format!("bad textIndexVersion: {}", show(&spec.field("textIndexVersion")))));
-    }
-    Ok(())
 }
 
 fn geo(spec: Doc<'_>, kind: Special) -> Result<()> {
@@ -397,11 +380,11 @@ fn on_timeseries(spec: Doc<'_>, options: Doc<'_>, kind: Special) -> Result<()> {
 }
 
 /// The stored form. The collation of the collection is complete already.
-fn complete(spec: Doc<'_>, key: Doc<'_>, name: &str, options: Doc<'_>) -> Result<DocBuf> {
+fn complete(spec: Doc<'_>, key: Doc<'_>, name: &str, options: Doc<'_>, text: Option<&TextIndex>) -> Result<DocBuf> {
     let own = spec.field("collation").as_doc().map(collation::normalize).transpose()?;
     Ok(DocBuf::build(|w| {
         w.put("v", spec.field("v").as_i64_exact().unwrap_or(2) as i32);
-        w.put("key", key).put("name", name);
+        w.put("key", text.map_or(key, |t| t.key.doc())).put("name", name);
         for flag in ["unique", "sparse", "hidden"] {
             if spec.field(flag).truthy() {
                 w.put(flag, true);
@@ -411,8 +394,11 @@ fn complete(spec: Doc<'_>, key: Doc<'_>, name: &str, options: Doc<'_>) -> Result
         if let v @ (Value::Bool(_) | Value::Int32(_) | Value::Int64(_) | Value::Double(_) | Value::Decimal128(_)) = spec.field("background") {
             w.put("background", v.truthy());
         }
-        for (k, v) in spec.iter().filter(|(k, _)| OPTIONS.contains(k) && !NORMALIZED.contains(k)) {
+        for (k, v) in spec.iter().filter(|(k, _)| OPTIONS.contains(k) && !NORMALIZED.contains(k) && !(text.is_some() && text_index::FIELDS.contains(k))) {
             w.put(k, v);
+        }
+        if let Some(t) = text {
+            t.write(w);
         }
         let collation = own.as_ref().map(DocBuf::doc).or(options.field("collation").as_doc()).filter(|c| c.field("locale").as_str() != Some("simple"));
         if let Some(c) = collation {
@@ -436,7 +422,7 @@ pub(crate) fn same_key(a: Doc<'_>, b: Doc<'_>) -> bool {
 /// True when the index is there already.
 ///
 /// # Errors
-/// 85 IndexOptionsConflict, 86 IndexKeySpecsConflict.
+/// 85 IndexOptionsConflict, 86 IndexKeySpecsConflict, 67 for a second text index.
 pub(crate) fn conflicts(new: Doc<'_>, old: Doc<'_>) -> Result<bool> {
     let key = |d: Doc<'_>| match d.field("key") {
         Value::Document(k) => k.to_buf(),
@@ -451,11 +437,14 @@ pub(crate) fn conflicts(new: Doc<'_>, old: Doc<'_>) -> Result<bool> {
         ),
         (false, true) => bail!(code::INDEX_OPTIONS_CONFLICT, "Index already exists with a different name: {}", name(old)),
         (true, true) => {
-            let other = |d: Doc<'_>| d.field("expireAfterSeconds").to_owned_value();
-            if !same(&other(new).get(), &other(old).get()) {
+            let differs = |name: &&str| !same(&new.field(name), &old.field(name));
+            if ["expireAfterSeconds"].iter().chain(text_index::FIELDS).any(|name| differs(name)) {
                 bail!(code::INDEX_OPTIONS_CONFLICT, "An equivalent index already exists with the same name but different options. Requested index: {new:?}, existing index: {old:?}");
             }
             Ok(true)
+        }
+        (false, false) if key(new).doc().contains("_fts") && key(old).doc().contains("_fts") => {
+            Err(cannot(format!("only one text index per collection allowed, found existing text index \"{}\"", name(old))))
         }
         (false, false) => Ok(false),
     }

@@ -4,5 +4,6 @@ pub(crate) mod encrypted;
 pub(crate) mod index_spec;
 pub(crate) mod names;
 pub(crate) mod temporary;
+mod text_index;
 pub(crate) mod timeseries;
 pub(crate) mod view;

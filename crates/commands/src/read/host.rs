@@ -180,6 +180,7 @@ impl Host for StoreHost {
             || c.is_some_and(|c| {
                 c.indexes().iter().any(|i| {
                     i.is_unique()
+                        && i.is_keyed()
                         && i.is_ready()
                         && !i.is_partial()
                         && i.fields().len() == on.len()

@@ -13,4 +13,5 @@ mod out;
 mod protocol;
 mod retries;
 mod tails;
+mod text;
 mod writes;

@@ -182,7 +182,6 @@ fn caps() -> Caps {
     Caps {
         name: "rocksdb",
         persistent: true,
-        // What RocksDB documents as its limit.
         // A document of 16 MB may be one _id, and zeros in it take two bytes.
         key_bytes_max: 64 << 20,
         value_bytes_max: 64 << 20,

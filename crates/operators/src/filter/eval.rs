@@ -4,7 +4,7 @@ use super::comparison::Compare;
 use super::node::{Node, Test};
 use super::walk::{Leaf, walk_doc};
 use crate::Cx;
-use model::{Doc, Element, FieldPath, Result, Tag, Value, code};
+use model::{Doc, Element, FieldPath, Result, Tag, Value};
 use std::cell::Cell;
 use std::ops::ControlFlow;
 
@@ -63,7 +63,10 @@ pub(super) fn node<'a>(n: &'a Node, doc: Doc<'a>, cx: &Cx<'_, 'a>, position: Opt
             Ok(e.eval(&Cx { root: Value::Document(doc), ..*cx })?.truthy())
         }
         Node::JsonSchema(s) => s.matches(Value::Document(doc)),
-        Node::Text(_) => Err(model::MongoError::new(code::INDEX_NOT_FOUND, "text index required for $text query")),
+        Node::Text(t) => {
+            cx.env.check_interrupt()?;
+            t.matches(doc)
+        }
         Node::SampleRate(rate) => Ok(cx.env.random_f64() < *rate),
     }
 }

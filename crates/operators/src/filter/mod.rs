@@ -37,6 +37,8 @@ use model::{Bump, Doc, FieldPath, Result, Value};
 /// A parsed filter.
 pub struct Filter {
     root: Node,
+    /// There is a `$text` in it.
+    has_text: bool,
 }
 
 impl Filter {
@@ -46,8 +48,8 @@ impl Filter {
     /// 2 BadValue for most mistakes; 9, 14, 168 and location codes where the operators say so; 15 when nested too deep.
     pub fn parse(cx: &mut ParseCx<'_>, spec: Doc<'_>) -> Result<Filter> {
         let root = parse::document(cx, spec, parse::Place::Top)?;
-        parse::check_ordering_predicates(&root)?;
-        Ok(Filter { root })
+        let has_text = parse::check_ordering_predicates(&root)?;
+        Ok(Filter { root, has_text })
     }
 
     /// Parses a filter where results cannot be ordered by distance: `$match`, array filters, `$pull`, projections.
@@ -56,8 +58,8 @@ impl Filter {
     /// As [`Filter::parse`], and 5626500 for `$near` and `$nearSphere`.
     pub fn parse_without_near(cx: &mut ParseCx<'_>, spec: Doc<'_>) -> Result<Filter> {
         let filter = parse::refusing_near(cx, |cx| parse::document(cx, spec, parse::Place::Top))?;
-        parse::check_ordering_predicates(&filter)?;
-        Ok(Filter { root: filter })
+        let has_text = parse::check_ordering_predicates(&filter)?;
+        Ok(Filter { root: filter, has_text })
     }
 
     /// Parses a condition on one array element (`$pull`, array filters): operators apply to the element itself.
@@ -70,7 +72,7 @@ impl Filter {
 
     /// The filter that matches everything.
     pub fn always_true() -> Filter {
-        Filter { root: Node::AlwaysTrue }
+        Filter { root: Node::AlwaysTrue, has_text: false }
     }
 
     /// Does the document match?
@@ -146,6 +148,9 @@ impl Filter {
     /// The `$text` in the filter.
     pub fn text(&self) -> Option<&Text> {
         let mut found = None;
+        if !self.has_text {
+            return found;
+        }
         self.root.visit(&mut |n| {
             if let Node::Text(t) = n {
                 found = Some(t.as_ref());
@@ -156,16 +161,20 @@ impl Filter {
 
     /// The value `_id` must equal, when the filter demands one.
     pub fn id_equality(&self) -> Option<Value<'_>> {
-        fn find(n: &Node) -> Option<Value<'_>> {
-            match n {
-                Node::Field { path, test: Test::Compare(c) } if c.op == CompareOp::Eq && path.as_str() == "_id" => {
-                    Some(c.value.get())
-                }
-                Node::And(v) => v.iter().find_map(find),
-                _ => None,
-            }
-        }
-        find(&self.root)
+        equality(&self.root, "_id")
+    }
+
+    /// The value a field must equal, when the filter demands one.
+    pub fn equality(&self, path: &FieldPath) -> Option<Value<'_>> {
+        equality(&self.root, path.as_str())
+    }
+}
+
+fn equality<'n>(n: &'n Node, field: &str) -> Option<Value<'n>> {
+    match n {
+        Node::Field { path, test: Test::Compare(c) } if c.op == CompareOp::Eq && path.as_str() == field => Some(c.value.get()),
+        Node::And(v) => v.iter().find_map(|n| equality(n, field)),
+        _ => None,
     }
 }
 

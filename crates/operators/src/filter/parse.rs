@@ -56,6 +56,8 @@ fn document_inner(cx: &mut ParseCx<'_>, spec: Doc<'_>, place: Place) -> Result<N
             field(cx, name, v, &mut nodes)?;
         }
     }
+    // Splitting a document into terms costs more than any other predicate.
+    nodes.sort_by_key(|n| matches!(n, Node::Text(_)));
     Ok(Node::all(nodes))
 }
 
@@ -319,9 +321,12 @@ pub(super) fn refusing_near<T>(cx: &mut ParseCx<'_>, body: impl FnOnce(&mut Pars
 
 /// `$near` and `$text` order or need an index: one of them, not below `$or`, `$nor` or `$not`.
 ///
+/// # Output
+/// Whether there is a `$text`.
+///
 /// # Errors
 /// 2.
-pub(super) fn check_ordering_predicates(root: &Node) -> Result<()> {
+pub(super) fn check_ordering_predicates(root: &Node) -> Result<bool> {
     let (mut near, mut text, mut misplaced) = (0, 0, false);
     count(root, false, &mut |is_near, below_negation_or_choice| {
         *(if is_near { &mut near } else { &mut text }) += 1;
@@ -333,7 +338,7 @@ pub(super) fn check_ordering_predicates(root: &Node) -> Result<()> {
     if misplaced {
         bail!(code::BAD_VALUE, "geoNear and text expressions must not stand below $nor, $not or (geoNear) $or");
     }
-    Ok(())
+    Ok(text > 0)
 }
 
 fn count(n: &Node, misplaced: bool, each: &mut dyn FnMut(bool, bool)) {

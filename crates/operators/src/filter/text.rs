@@ -1,27 +1,21 @@
-//! `$text`: words to look for. Parsed and checked here; only a text index can answer it.
-//! Errors: 4 without `$search`, 14 for operands of a wrong type, 2 for unknown options and languages, 27 when no index
-//! answered it.
+//! `$text`: words to look for. Parsed and checked here; which fields are looked at says the text index, so the planner binds
+//! it to one. Errors: 4 without `$search`, 14 for operands of a wrong type, 2 for unknown options and languages, 27 when no
+//! index was bound.
 
-use model::{Result, Value, bail, code};
+use crate::text::{Language, Sensitivity, TextMatcher, TextSpec};
+use model::{Doc, MongoError, Result, Value, bail, code};
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// A parsed `$text`.
 pub struct Text {
     /// The words, `-` and quotes included.
     pub search: String,
     /// The language whose stemmer and stop words apply; absent: that of the index.
-    pub language: Option<String>,
-    /// Letters' case counts.
-    pub case_sensitive: bool,
-    /// Accents count.
-    pub diacritic_sensitive: bool,
+    pub language: Option<Language>,
+    /// Whether case and accents count.
+    pub how: Sensitivity,
+    bound: RwLock<Option<Arc<TextMatcher>>>,
 }
-
-/// Names and ISO codes of the languages MongoDB stems.
-const LANGUAGES: &[&str] = &[
-    "none", "danish", "da", "dutch", "nl", "english", "en", "finnish", "fi", "french", "fr", "german", "de", "hungarian",
-    "hu", "italian", "it", "norwegian", "nb", "portuguese", "pt", "romanian", "ro", "russian", "ru", "spanish", "es",
-    "swedish", "sv", "turkish", "tr",
-];
 
 impl Text {
     /// Parses the operand.
@@ -32,12 +26,12 @@ impl Text {
         let Value::Document(d) = spec else { bail!(code::BAD_VALUE, "$text expects an object, not {}", spec.type_name()) };
         let string = |name: &str, v: Value<'_>| match v {
             Value::String(s) => Ok(s.to_owned()),
-            v => Err(model::MongoError::type_mismatch(format!("{name} must be a string, not {}", v.type_name()))),
+            v => Err(MongoError::type_mismatch(format!("{name} must be a string, not {}", v.type_name()))),
         };
         let boolean = |name: &str| match d.field(name) {
             Value::Missing => Ok(false),
             Value::Bool(b) => Ok(b),
-            v => Err(model::MongoError::type_mismatch(format!("{name} must be a boolean, not {}", v.type_name()))),
+            v => Err(MongoError::type_mismatch(format!("{name} must be a boolean, not {}", v.type_name()))),
         };
         let search = match d.field("$search") {
             Value::Missing => bail!(code::NO_SUCH_KEY, "Missing expected field \"$search\""),
@@ -47,21 +41,39 @@ impl Text {
             Value::Missing => None,
             v => Some(string("$language", v)?),
         };
-        let text = Text {
-            search,
-            language,
-            case_sensitive: boolean("$caseSensitive")?,
-            diacritic_sensitive: boolean("$diacriticSensitive")?,
-        };
+        let how = Sensitivity { case: boolean("$caseSensitive")?, diacritics: boolean("$diacriticSensitive")? };
         if let Some((name, _)) =
             d.iter().find(|(n, _)| !matches!(*n, "$search" | "$language" | "$caseSensitive" | "$diacriticSensitive"))
         {
             bail!(code::BAD_VALUE, "extra fields in $text: {name}");
         }
-        if let Some(l) = text.language.as_deref().filter(|l| !LANGUAGES.contains(&l.to_lowercase().as_str())) {
-            bail!(code::BAD_VALUE, "$language specified in $text query is not supported: {l}");
+        let language = match language {
+            None => None,
+            Some(name) => match Language::find(&name) {
+                Some(l) => Some(l),
+                None => bail!(code::BAD_VALUE, "$language specified in $text query is not supported: {name}"),
+            },
+        };
+        Ok(Text { search, language, how, bound: RwLock::default() })
+    }
+
+    /// Binds it to the index that will answer it: documents can be matched then. A later binding replaces this one.
+    pub fn bind(&self, index: Doc<'_>) -> Arc<TextMatcher> {
+        let matcher = Arc::new(TextMatcher::new(TextSpec::of_index(index), &self.search, self.language, self.how));
+        *self.bound.write().unwrap_or_else(PoisonError::into_inner) = Some(matcher.clone());
+        matcher
+    }
+
+    /// What it was bound to.
+    pub fn matcher(&self) -> Option<Arc<TextMatcher>> {
+        self.bound.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn matches(&self, doc: Doc<'_>) -> Result<bool> {
+        match self.matcher() {
+            Some(m) => m.matches(doc),
+            None => Err(MongoError::new(code::INDEX_NOT_FOUND, "text index required for $text query")),
         }
-        Ok(text)
     }
 }
 

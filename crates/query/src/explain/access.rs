@@ -108,6 +108,7 @@ pub(super) fn tree(plan: &Plan, f: Option<&MatchFilter>, clustered: bool, m: &Me
             let scan = index_scan(plan, m.walked.keys, m);
             fetch(scan, residual_of(plan, spec), m)
         }
+        Access::Text { terms } => text_match(plan, terms.len(), f, m),
         Access::Union { branches, merge, .. } => {
             let scans: Vec<Shown> = branches.iter().enumerate().map(|(i, b)| {
                 let walked = m.walked.branches.get(i).cloned().unwrap_or_default();
@@ -165,6 +166,63 @@ fn put_index(w: &mut model::DocWriter<'_>, i: &Index) {
     drop(paths);
     w.put("isUnique", i.is_unique()).put("isSparse", i.is_sparse()).put("isPartial", i.is_partial());
     w.put("indexVersion", 2i32);
+}
+
+/// A text search: a scan for each term, documents put together from them, and what entries cannot tell.
+fn text_match(plan: &Plan, terms: usize, f: Option<&MatchFilter>, m: &Measured) -> Shown {
+    let (Some(index), matcher) = (&plan.index, f.and_then(|f| f.filter.text()?.matcher())) else { return Shown::default() };
+    let docs = m.walked.docs;
+    let scan = || Shown {
+        stage: "IXSCAN",
+        own: DocBuf::build(|w| {
+            put_index(w, index);
+            w.put("direction", direction(false));
+            w.doc("indexBounds");
+        }),
+        figures: figures(if terms == 1 { docs } else { 0 }, if terms == 1 { m.walked.keys } else { 0 }, m.ms),
+        counted: model::doc! { "keysExamined": count(if terms == 1 { m.walked.keys } else { 0 }) },
+        ..Shown::default()
+    };
+    let below = Shown {
+        stage: if terms == 1 { "FETCH" } else { "TEXT_OR" },
+        filter: f.and_then(|f| filter::without_text(f.spec.doc())),
+        own: DocBuf::new(),
+        figures: figures(docs, m.walked.keys.max(docs), m.ms),
+        counted: model::doc! { "docsExamined": count(docs) },
+        inputs: (0..terms).map(|_| scan()).collect(),
+    };
+    let own = DocBuf::build(|w| {
+        let mut prefix = w.doc("indexPrefix");
+        if let Some(f) = f {
+            for field in index.fields().iter().take(plan.bounds.len()) {
+                prefix.put(field.path.as_str(), f.filter.equality(&field.path).unwrap_or(model::Value::Null));
+            }
+        }
+        drop(prefix);
+        w.put("indexName", index.name());
+        let mut parsed = w.doc("parsedTextQuery");
+        let query = matcher.as_ref().map(|m| m.query());
+        let mut list = |name: &str, items: Vec<&str>| {
+            let mut list = parsed.array(name);
+            items.into_iter().for_each(|s| {
+                list.push(s);
+            });
+        };
+        list("terms", query.map_or_else(Vec::new, |q| q.terms.iter().map(String::as_str).collect()));
+        list("negatedTerms", query.map_or_else(Vec::new, |q| q.negated_terms().collect()));
+        list("phrases", query.map_or_else(Vec::new, |q| q.phrases().iter().map(String::as_str).collect()));
+        list("negatedPhrases", query.map_or_else(Vec::new, |q| q.negated_phrases().iter().map(String::as_str).collect()));
+        drop(parsed);
+        w.put("textIndexVersion", index.spec().field("textIndexVersion"));
+    });
+    Shown {
+        stage: "TEXT_MATCH",
+        own,
+        figures: figures(m.matched, docs, m.ms),
+        counted: model::doc! { "docsRejected": count(docs.saturating_sub(m.matched)) },
+        inputs: vec![below],
+        filter: None,
+    }
 }
 
 pub(super) fn index_scan(plan: &Plan, keys: u64, m: &Measured) -> Shown {

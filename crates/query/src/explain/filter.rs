@@ -28,6 +28,13 @@ pub(super) fn residual(spec: Doc<'_>, exact: &dyn Fn(&str) -> bool) -> Option<Do
     (!all.is_empty()).then(|| conjunction(all))
 }
 
+/// What is left of it beside the `$text` it demands.
+pub(super) fn without_text(spec: Doc<'_>) -> Option<DocBuf> {
+    let mut all = predicates(spec);
+    all.retain(|p| p.op != "$text");
+    (!all.is_empty()).then(|| conjunction(all))
+}
+
 fn conjunction(mut all: Vec<Predicate>) -> DocBuf {
     let rank = |op: &str| ORDER.iter().position(|o| *o == op).unwrap_or(ORDER.len());
     all.sort_by(|a, b| rank(&a.op).cmp(&rank(&b.op)).then_with(|| a.path.cmp(&b.path)));

@@ -78,7 +78,7 @@ impl Shown {
         }
         match self.inputs.as_slice() {
             [] => {}
-            [one] if !matches!(self.stage, "OR" | "SORT_MERGE") => one.write_inner(&mut w.doc("inputStage"), executed),
+            [one] if !matches!(self.stage, "OR" | "SORT_MERGE" | "TEXT_OR") => one.write_inner(&mut w.doc("inputStage"), executed),
             many => {
                 let mut list = w.array("inputStages");
                 for s in many {

@@ -58,7 +58,11 @@ pub fn plain_prefix(stages: &[Arc<dyn Stage>], rt: &Rt<'_>, fields: Option<&[Str
         _ => {}
     }
     if !projection.doc().is_empty() {
-        find.projection = Some(Projection::parse_project(&mut ParseCx::new(rt.env), Value::from(&projection))?);
+        let mut cx = ParseCx::new(rt.env);
+        if find.filter.filter.text().is_some() {
+            cx.meta.push("textScore");
+        }
+        find.projection = Some(Projection::parse_project(&mut cx, Value::from(&projection))?);
     }
     Ok((find, projection, at))
 }

@@ -131,6 +131,9 @@ impl Pipeline {
             let mut cx = ParseCx::new(rt.env);
             let options = ParseOptions { inside: Inside::View, optimize: false, ..ParseOptions::collection(on.clone()) };
             let mut below = Pipeline::parse(&mut cx, pipeline.doc().as_array(), &options)?;
+            if !below.stages.is_empty() && top.stages.first().is_some_and(|s| s.provides_meta().contains(&"textScore")) {
+                bail!(17313, "$match with $text is only allowed as the first pipeline stage, and the view {ns} has stages of its own");
+            }
             below.stages.extend(top.stages.iter().cloned());
             if self.optimize {
                 below.stages = optimize::optimize(below.stages, &mut cx);

@@ -1,6 +1,6 @@
 //! Choosing one access path by rules: the longest equality prefix wins, then a range, then a useful order.
 
-use super::{Access, union};
+use super::{Access, text, union};
 use super::partial::implied;
 use super::bounds::{self, Combine, FieldBounds, ValueRange};
 use crate::pipeline::MatchFilter;
@@ -109,17 +109,21 @@ impl Plan {
 /// Chooses how to read `coll`.
 ///
 /// # Errors
-/// 2 BadValue for a hint that names no index.
+/// 2 BadValue for a hint that names no index; 27, 2 and 291 for a `$text` that cannot be answered.
 pub fn choose(coll: &Collection, want: &Want<'_>) -> Result<Plan> {
     static ALL: Node = Node::AlwaysTrue;
     let root = want.filter.map_or(&ALL, |f| f.filter.root());
     let mut impossible = false;
     bounds::conjuncts(root, &mut |n| impossible |= matches!(n, Node::AlwaysFalse));
-    if impossible && want.hint.is_none() {
+    // A `$text` must be bound to its index even then.
+    if impossible && want.hint.is_none() && want.filter.is_none_or(|f| f.filter.text().is_none()) {
         return Ok(Plan::nothing());
     }
     let natural = natural_sort(want.sort);
     let indexes = coll.indexes();
+    if let Some(t) = want.filter.and_then(|f| f.filter.text()) {
+        return text::plan(coll, want, root, t, &indexes);
+    }
     match want.hint {
         Some(Hint::Natural { reverse }) => {
             return Ok(Plan::of(Access::Collection { reverse: *reverse }, natural == Some(*reverse)));

@@ -10,6 +10,7 @@ mod min_max;
 mod partial;
 mod read;
 mod row_extras;
+mod text;
 mod union;
 
 pub use bounds::{Bound, FieldBounds, ValueRange};
@@ -66,5 +67,10 @@ pub enum Access {
         intervals: Vec<KeyInterval>,
         /// Backwards.
         reverse: bool,
+    },
+    /// Terms of a text index; documents come with what they are worth.
+    Text {
+        /// The entries of each term.
+        terms: Vec<KeyInterval>,
     },
 }

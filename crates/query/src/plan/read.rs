@@ -7,7 +7,7 @@ use crate::pipeline::{Batch, Docs, MatchFilter, Rt};
 use model::{Bump, Doc, Result};
 use operators::{Cx, Env};
 use std::sync::Arc;
-use store::{Collection, IndexScan, Row, Scan};
+use store::{Collection, IndexScan, Row, Scan, TermsScan};
 
 /// Documents examined between two looks at the clock.
 const STEP_DOCS: usize = 1024;
@@ -20,6 +20,7 @@ pub(super) enum Walk {
     /// Encoded ids still to be read, last first.
     Ids(Vec<Vec<u8>>),
     Union(Box<UnionWalk>),
+    Terms(TermsScan),
 }
 
 impl Walk {
@@ -41,6 +42,11 @@ impl Walk {
                 Some(index) => Walk::Index(coll.scan_index(index, intervals.clone(), *reverse)),
                 None => Walk::Nothing,
             },
+            Access::Text { terms } => match (&plan.index, terms.as_slice()) {
+                (Some(index), [one]) => Walk::Index(coll.scan_index(index, vec![one.clone()], false)),
+                (Some(index), several) => Walk::Terms(coll.scan_terms(index, several.to_vec())),
+                (None, _) => Walk::Nothing,
+            },
             Access::Union { branches, merge, disjoint } => {
                 Walk::Union(Box::new(UnionWalk::open(coll, branches, merge.as_ref(), *disjoint)))
             }
@@ -53,6 +59,7 @@ impl Walk {
             Walk::Scan(s) => s.visit(max, f),
             Walk::Index(i) => i.visit(max, f),
             Walk::Union(u) => u.visit(coll, env, max, f),
+            Walk::Terms(t) => t.visit(max, &|| env.check_interrupt(), f),
             Walk::Ids(ids) => {
                 for _ in 0..max {
                     let Some(id) = ids.pop() else { return Ok(false) };
@@ -72,7 +79,7 @@ impl Walk {
             Walk::Scan(s) => s.pause(),
             Walk::Index(i) => i.pause(),
             Walk::Union(u) => u.pause(),
-            Walk::Nothing | Walk::Ids(_) => {}
+            Walk::Nothing | Walk::Ids(_) | Walk::Terms(_) => {}
         }
     }
 
@@ -81,6 +88,7 @@ impl Walk {
         match self {
             Walk::Index(i) => i.keys_examined(),
             Walk::Union(u) => u.keys_examined(),
+            Walk::Terms(t) => t.keys_examined(),
             Walk::Nothing | Walk::Scan(_) | Walk::Ids(_) => 0,
         }
     }
@@ -198,15 +206,16 @@ pub struct PlanDocs {
 impl PlanDocs {
     /// Opens a plan; at most `limit` documents are given.
     pub fn new(coll: Arc<Collection>, plan: &Plan, filter: Option<Arc<MatchFilter>>, limit: Option<u64>) -> PlanDocs {
+        let extras = RowExtras::scores(plan, filter.as_ref());
         let filter = filter.filter(|f| !plan.complete && !f.filter.is_always_true());
         let (walk, left) = (Walk::open(&coll, plan), limit.unwrap_or(u64::MAX));
-        PlanDocs { walk, coll, filter, left, carry: Carry::Whole, target: 32, extras: None }
+        PlanDocs { walk, coll, filter, left, carry: Carry::Whole, target: 32, extras }
     }
 
     /// Only these top-level fields are needed of each document. With none at all, documents behind index entries are not read.
     #[must_use]
     pub fn carrying(mut self, fields: Vec<String>) -> PlanDocs {
-        let entries = fields.is_empty() && self.filter.is_none() && matches!(self.walk, Walk::Index(_));
+        let entries = fields.is_empty() && self.filter.is_none() && self.extras.is_none() && matches!(self.walk, Walk::Index(_));
         self.carry = if entries { Carry::Entries } else { Carry::Fields(fields) };
         self
     }
@@ -214,7 +223,7 @@ impl PlanDocs {
     /// The same, each document with its record id and index key as metadata.
     #[must_use]
     pub fn with_extras(self, plan: &Plan) -> PlanDocs {
-        PlanDocs { extras: Some(RowExtras::of(plan)), ..self }
+        PlanDocs { extras: Some(RowExtras::of(plan, self.extras)), ..self }
     }
 
     /// A walk over a capped collection that goes on after its end, at later pulls, with what has come in since.

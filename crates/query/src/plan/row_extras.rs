@@ -1,7 +1,9 @@
-//! What `showRecordId` and `returnKey` tell of a document besides itself. It travels as the document's metadata.
+//! What `showRecordId` and `returnKey` tell of a document besides itself, and what a text search says it is worth. It travels
+//! as the document's metadata.
 
 use super::{Access, Plan};
 use model::compare::compare_with;
+use crate::pipeline::MatchFilter;
 use model::{Doc, DocBuf, FieldPath, Value};
 use std::sync::Arc;
 use store::{Index, KeyInterval};
@@ -11,8 +13,12 @@ pub(crate) const RECORD_ID: &str = "recordId";
 /// Name of the index key in the metadata.
 pub(crate) const INDEX_KEY: &str = "indexKey";
 
+const TEXT_SCORE: &str = "textScore";
+
 /// Where the key of a document comes from.
 enum Key {
+    /// Nobody asked.
+    Unwanted,
     /// No index is read.
     None,
     Id,
@@ -20,24 +26,56 @@ enum Key {
 }
 
 /// Makes the metadata of the rows of one plan.
-pub(crate) struct RowExtras(Key);
+pub(crate) struct RowExtras {
+    key: Key,
+    score: Score,
+}
+
+/// Where the score of a text search comes from.
+enum Score {
+    /// There is none.
+    None,
+    /// The row has it.
+    OfRow,
+    /// From the document: it may have come by a branch that knows nothing of the search.
+    OfDoc(Arc<MatchFilter>),
+}
 
 impl RowExtras {
-    pub(crate) fn of(plan: &Plan) -> RowExtras {
-        RowExtras(match (&plan.access, &plan.index) {
+    /// Of a plan that answers a `$text`; `None` for others.
+    pub(crate) fn scores(plan: &Plan, filter: Option<&Arc<MatchFilter>>) -> Option<RowExtras> {
+        let score = match &plan.access {
+            Access::Text { .. } => Score::OfRow,
+            Access::Union { .. } => Score::OfDoc(filter.filter(|f| f.filter.text().is_some())?.clone()),
+            _ => return None,
+        };
+        Some(RowExtras { key: Key::Unwanted, score })
+    }
+
+    /// Of any plan, with what it had already.
+    pub(crate) fn of(plan: &Plan, before: Option<RowExtras>) -> RowExtras {
+        let score = before.map_or(Score::None, |b| b.score);
+        let key = match (&plan.access, &plan.index) {
             (Access::Ids { .. } | Access::IdRange { .. }, _) => Key::Id,
             (Access::Index { intervals, .. }, Some(index)) => Key::Index(index.clone(), intervals.clone()),
             _ => Key::None,
-        })
+        };
+        RowExtras { key, score }
     }
 
     /// The metadata of one row.
     pub(crate) fn row(&self, row: &store::Row<'_>) -> DocBuf {
         DocBuf::build(|w| {
+            if let Some(score) = self.score(row) {
+                w.put(TEXT_SCORE, score);
+            }
+            if matches!(self.key, Key::Unwanted) {
+                return;
+            }
             w.put(RECORD_ID, i64::try_from(row.header.insert_seq).unwrap_or(i64::MAX));
             let mut key = w.doc(INDEX_KEY);
-            match &self.0 {
-                Key::None => {}
+            match &self.key {
+                Key::None | Key::Unwanted => {}
                 Key::Id => {
                     key.put("_id", row.doc.field("_id"));
                 }
@@ -48,6 +86,20 @@ impl RowExtras {
                 }
             }
         })
+    }
+}
+
+impl RowExtras {
+    fn score(&self, row: &store::Row<'_>) -> Option<f64> {
+        match &self.score {
+            Score::None => None,
+            Score::OfRow => Some(row.score),
+            Score::OfDoc(filter) => {
+                let matcher = filter.filter.text()?.matcher()?;
+                let matches = matcher.matches(row.doc).unwrap_or(false);
+                matches.then(|| matcher.score(row.doc).ok()).flatten()
+            }
+        }
     }
 }
 

@@ -105,6 +105,7 @@ struct Ahead {
     doc: Vec<u8>,
     /// Its key, whose bytes compare as the order does.
     order: Vec<u8>,
+    score: f64,
 }
 
 struct Branch {
@@ -174,7 +175,7 @@ impl UnionWalk {
             }
             shown += 1;
             let doc = Doc::new(&row.doc).unwrap_or(Doc::EMPTY);
-            if !f(Row { key: &row.key, header: row.header, doc }) {
+            if !f(Row { key: &row.key, header: row.header, doc, score: row.score }) {
                 break;
             }
         }
@@ -205,7 +206,7 @@ impl Branch {
                     failed = Some(e);
                     return false;
                 }
-                ahead.push_back(Ahead { key: row.key.to_vec(), header: row.header, doc: row.doc.as_bytes().to_vec(), order: key });
+                ahead.push_back(Ahead { key: row.key.to_vec(), header: row.header, doc: row.doc.as_bytes().to_vec(), order: key, score: row.score });
                 true
             })?;
         }

@@ -1,7 +1,7 @@
 //! `$match: {filter}`. Errors: 15959 for no document, 5626500 for `$near` and kin, 17313 for `$text` not first, and the filter's.
 
 use super::{Kind, Stage, StageOp, one};
-use crate::pipeline::{Batch, Docs, MatchFilter, Place, Rt};
+use crate::pipeline::{Batch, Docs, Inside, MatchFilter, Place, Rt};
 use model::{Bump, Doc, DocBuf, Result, Value, bail};
 use operators::expr::ParseCx;
 use std::sync::Arc;
@@ -16,7 +16,8 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
         if uses(spec, &["$near", "$nearSphere", "$geoNear"]) {
             bail!(5626500, "$geoNear, $near, and $nearSphere are not allowed in this context");
         }
-        if !scx.before.is_empty() && uses(spec, &["$text"]) {
+        let is_first = scx.before.is_empty() && scx.options.inside != Inside::Facet;
+        if !is_first && uses(spec, &["$text"]) {
             bail!(17313, "$match with $text is only allowed as the first pipeline stage");
         }
         one(Match(Arc::new(MatchFilter::parse(scx.cx, spec)?)))

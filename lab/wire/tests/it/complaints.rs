@@ -139,7 +139,7 @@ fn wrong_words_say_what_is_allowed() {
             "insert",
             "127.0.0.1",
             vec![],
-            "--target '127.0.0.1' is not a usable connection string",
+            "--target '127.0.0.1' is not a usable address: it is none of mongodb://",
         ),
         (
             "insert",

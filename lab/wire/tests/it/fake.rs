@@ -18,6 +18,8 @@ pub(crate) struct Faults {
     pub(crate) refuse_after_inserts: Option<usize>,
     /// Acknowledge every n-th update without doing it.
     pub(crate) skip_update_every: Option<usize>,
+    /// Take 300 ms for every n-th update.
+    pub(crate) stall_updates_every: Option<usize>,
 }
 
 #[derive(Debug, Default)]
@@ -264,6 +266,12 @@ fn answer(command: &Document, state: &mut State, faults: Faults) -> Option<Docum
                 .get_i64("_id")
                 .unwrap();
             state.updates += 1;
+            if faults
+                .stall_updates_every
+                .is_some_and(|every| state.updates.is_multiple_of(every))
+            {
+                std::thread::sleep(std::time::Duration::from_millis(300));
+            }
             let skipped = faults
                 .skip_update_every
                 .is_some_and(|every| state.updates.is_multiple_of(every));

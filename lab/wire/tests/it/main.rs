@@ -4,7 +4,9 @@
 
 mod complaints;
 mod fake;
+mod interrupted;
 mod runs;
+mod smoke;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

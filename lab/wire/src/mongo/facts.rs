@@ -7,21 +7,11 @@ use lab_kit::result::TargetFacts;
 use mongodb::bson::{Document, doc};
 use mongodb::options::ServerAddress;
 
-use crate::target::{Target, integer};
-
-/// Facts, and the paths and numbers that the sampler needs.
-#[derive(Debug, Default)]
-pub(crate) struct ServerFacts {
-    /// For the result.
-    pub(crate) stored: TargetFacts,
-    /// The process to watch.
-    pub(crate) pid: Option<u32>,
-    /// The directory to watch.
-    pub(crate) data: Option<PathBuf>,
-}
+use super::{MongoTarget, integer};
+use lab_kit::target::Watch;
 
 /// Asks the server and this machine.
-pub(crate) async fn gather(target: &Target, data_dir: Option<&Path>) -> ServerFacts {
+pub(super) async fn gather(target: &MongoTarget, data_dir: Option<&Path>) -> Watch {
     let ask = async |command: Document| target.ask_admin(command).await.unwrap_or_default();
     let build = ask(doc! { "buildInfo": 1 }).await;
     let status = ask(doc! { "serverStatus": 1 }).await;
@@ -67,7 +57,7 @@ pub(crate) async fn gather(target: &Target, data_dir: Option<&Path>) -> ServerFa
             .map_or_else(|| "server default".to_owned(), in_words),
         build_info: serde_json::to_value(&build).unwrap_or_default(),
     };
-    ServerFacts { stored, pid, data }
+    Watch { stored, pid, data }
 }
 
 fn in_words(concern: &mongodb::options::WriteConcern) -> String {
@@ -131,7 +121,7 @@ fn server_process(address: &ServerAddress, status: &Document) -> Result<u32, Str
 }
 
 /// Only an address of this machine can be bound.
-fn is_this_machine(host: &str) -> bool {
+pub(crate) fn is_this_machine(host: &str) -> bool {
     let Ok(addresses) = (host.trim_matches(['[', ']']), 0).to_socket_addrs() else {
         return false;
     };

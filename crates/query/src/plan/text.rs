@@ -1,0 +1,105 @@
+//! Plans for `$text`: the entries of each term in the collection's text index, behind the values that the filter demands of the fields
+//! before the text.
+
+use super::bounds::{self, Bound, Combine};
+use super::choose::{Plan, Want, of_branch};
+use super::partial::implied;
+use super::Access;
+use model::{MongoError, Result, bail, code};
+use operators::filter::{Node, Text};
+use operators::text::TextMatcher;
+use std::sync::Arc;
+use store::{Collection, FieldKind, Index};
+
+/// Binds `text` to the collection's text index and plans the read.
+///
+/// # Errors
+/// 27 without a text index, 2 with a hint or an order by `$natural`, 291 when the index cannot be used for this filter.
+pub(super) fn plan(coll: &Collection, want: &Want<'_>, root: &Node, text: &Text, indexes: &[Arc<Index>]) -> Result<Plan> {
+    if want.hint.is_some() {
+        bail!(code::BAD_VALUE, "error processing query: planner returned error :: caused by :: text and hint (or $natural) not allowed in same query");
+    }
+    let usable = |i: &&Arc<Index>| i.text().is_some() && i.is_ready() && !i.is_hidden();
+    let Some(index) = indexes.iter().find(usable) else {
+        bail!(code::INDEX_NOT_FOUND, "text index required for $text query");
+    };
+    let matcher = text.bind(index.spec());
+    let mut on_top = false;
+    bounds::conjuncts(root, &mut |n| on_top |= matches!(n, Node::Text(_)));
+    let planned = match on_top {
+        true => by_terms(index, want, root, &matcher),
+        false => by_branches(coll, want, root, index, &matcher, indexes),
+    };
+    planned.ok_or_else(|| {
+        MongoError::new(
+            291,
+            "error processing query: planner returned error :: caused by :: failed to use text index to satisfy $text query (if the text \
+             index is compound, are equality predicates given for all prefix fields? below $or, has every branch an index?)",
+        )
+    })
+}
+
+/// The terms of a conjunction; `None` when a field before the text is not fixed to one value, or the partial filter not implied.
+fn by_terms(index: &Arc<Index>, want: &Want<'_>, root: &Node, matcher: &TextMatcher) -> Option<Plan> {
+    if index.is_partial() && !implied(index, want.filter, want.collation.is_none()) {
+        return None;
+    }
+    let at = index.text()?.at;
+    let (mut before, mut fixed) = (Vec::new(), Vec::new());
+    for f in index.fields().iter().take(at) {
+        let b = bounds::of_filter(root, f.path.as_str(), None, want.collation.is_none(), Combine::Intersect);
+        if !b.is_one_point() {
+            return None;
+        }
+        let Some(Bound::Included(c)) = b.ranges.as_ref()?.first().map(|r| &r.low) else { return None };
+        before.extend(c.iter().map(|byte| if f.kind == FieldKind::Descending { !byte } else { *byte }));
+        fixed.push(b);
+    }
+    let query = matcher.query();
+    let terms: Vec<_> = query.terms.iter().map(|t| index.term_interval(&before, t)).collect();
+    // Documents of several terms are read after their entries, and may have changed in between.
+    let mut complete = terms.len() < 2 && query.terms_are_enough();
+    bounds::conjuncts(root, &mut |n| {
+        complete &= match n {
+            Node::AlwaysTrue | Node::Text(_) => true,
+            Node::Field { path, .. } => index.fields().iter().zip(&fixed).any(|(f, b)| b.exact && f.path == *path),
+            _ => false,
+        }
+    });
+    Some(Plan { access: Access::Text { terms }, sorted: want.sort.is_none(), index: Some(index.clone()), bounds: fixed, complete })
+}
+
+/// A disjunction with `$text` in a branch, when the other branches are bounded.
+fn by_branches(
+    coll: &Collection,
+    want: &Want<'_>,
+    root: &Node,
+    index: &Arc<Index>,
+    matcher: &TextMatcher,
+    indexes: &[Arc<Index>],
+) -> Option<Plan> {
+    let mut found = None;
+    bounds::conjuncts(root, &mut |n| {
+        let mut has_text = false;
+        n.visit(&mut |n| has_text |= matches!(n, Node::Text(_)));
+        if let (Node::Or(nodes), true) = (n, has_text) {
+            found = Some(nodes);
+        }
+    });
+    let mut branches = Vec::new();
+    for n in found? {
+        let mut has_text = false;
+        bounds::conjuncts(n, &mut |n| has_text |= matches!(n, Node::Text(_)));
+        branches.push(match has_text {
+            true => by_terms(index, &Want { filter: None, sort: None, ..*want }, n, matcher)?,
+            false => of_branch(coll, &Want { sort: None, ..*want }, n, indexes)?,
+        });
+    }
+    Some(Plan {
+        access: Access::Union { branches, merge: None, disjoint: false },
+        sorted: want.sort.is_none(),
+        index: None,
+        bounds: Vec::new(),
+        complete: false,
+    })
+}

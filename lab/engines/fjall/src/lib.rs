@@ -1,0 +1,211 @@
+//! fjall, a log-structured merge tree in Rust, as a target of the lab.
+//!
+//! Promises: one keyspace of bytes; a batch is one journal record. Must not know: rows, workloads.
+
+use std::time::{Duration, Instant};
+
+use fjall::{Database, Guard, Keyspace, KeyspaceCreateOptions, KvSeparationOptions, PersistMode};
+use lab_kit::engine::{
+    Durability, Engine, EngineError, EngineOptions, EngineSession, KeyChange, Visit,
+};
+use lab_kit::target::Rest;
+use lab_kit::workload::Need;
+
+const KEYSPACE: &str = "rows";
+/// The engine is asked this often whether it is at rest.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Opens a database in a directory. `blobs=true` keeps large values apart from keys.
+///
+/// # Errors
+/// The directory cannot be used, or a parameter is unknown.
+pub fn open(mut options: EngineOptions) -> Result<Box<dyn Engine>, EngineError> {
+    let blobs = match options.take("blobs").as_deref() {
+        None | Some("false") => false,
+        Some("true") => true,
+        Some(given) => {
+            return Err(EngineError(format!(
+                "blobs is '{given}'; allowed is true or false"
+            )));
+        }
+    };
+    options.nothing_left("blobs")?;
+    let database = Database::builder(&options.path)
+        .cache_size(options.cache_bytes)
+        .open()
+        .map_err(EngineError::of)?;
+    let create = || {
+        let options = KeyspaceCreateOptions::default();
+        if blobs {
+            options.with_kv_separation(Some(KvSeparationOptions::default()))
+        } else {
+            options
+        }
+    };
+    let rows = database
+        .keyspace(KEYSPACE, create)
+        .map_err(EngineError::of)?;
+    Ok(Box::new(Fjall {
+        database,
+        rows,
+        durability: options.durability,
+        about: format!(
+            "cache {} MiB{}",
+            options.cache_bytes >> 20,
+            if blobs { ", blobs" } else { "" }
+        ),
+    }))
+}
+
+struct Fjall {
+    database: Database,
+    rows: Keyspace,
+    durability: Durability,
+    about: String,
+}
+
+impl Engine for Fjall {
+    fn name(&self) -> String {
+        format!("fjall 3, {}", self.about)
+    }
+
+    fn lacks(&self) -> &'static [Need] {
+        &[Need::Merge, Need::Capped]
+    }
+
+    fn session(&self) -> Result<Box<dyn EngineSession>, EngineError> {
+        Ok(Box::new(Session {
+            database: self.database.clone(),
+            rows: self.rows.clone(),
+            durability: self.durability,
+        }))
+    }
+
+    fn settle(&self, patience: Duration) -> Rest {
+        let begun = Instant::now();
+        if let Err(error) = self.rows.rotate_memtable_and_wait() {
+            return Rest {
+                quiet: false,
+                remark: error.to_string(),
+            };
+        }
+        let mut quiet_looks = 0;
+        while begun.elapsed() < patience {
+            std::thread::sleep(LOOK_EVERY);
+            let is_quiet =
+                self.database.outstanding_flushes() == 0 && self.database.active_compactions() == 0;
+            quiet_looks = if is_quiet { quiet_looks + 1 } else { 0 };
+            if quiet_looks >= 5 {
+                let remark = format!(
+                    "flushed and compacted after {:.1} s",
+                    begun.elapsed().as_secs_f64()
+                );
+                return Rest {
+                    quiet: true,
+                    remark,
+                };
+            }
+        }
+        Rest {
+            quiet: false,
+            remark: "still compacting".to_owned(),
+        }
+    }
+
+    fn statistics(&self) -> serde_json::Value {
+        serde_json::json!({
+            "tables": self.rows.table_count(),
+            "tables_in_level_0": self.rows.l0_table_count(),
+            "blob_files": self.rows.blob_file_count(),
+            "disk_space_bytes": self.database.disk_space().ok(),
+            "journals": self.database.journal_count(),
+            "write_buffer_bytes": self.database.write_buffer_size(),
+            "cache_used_bytes": self.database.cache_size(),
+            "compactions_completed": self.database.compactions_completed(),
+            "compacting_seconds": self.database.time_compacting().as_secs_f64(),
+        })
+    }
+
+    fn debt_bytes(&self) -> Option<u64> {
+        Some(self.database.write_buffer_size())
+    }
+}
+
+struct Session {
+    database: Database,
+    rows: Keyspace,
+    durability: Durability,
+}
+
+impl EngineSession for Session {
+    fn write(&mut self, changes: &[KeyChange], sync: bool) -> Result<(), EngineError> {
+        let mode = match self.durability {
+            _ if sync => Some(PersistMode::SyncData),
+            Durability::Sync => Some(PersistMode::SyncData),
+            Durability::Lazy => Some(PersistMode::Buffer),
+            // fjall has no writing without its journal; what is left out is handing it to the system.
+            Durability::None => None,
+        };
+        let mut batch = self.database.batch().durability(mode);
+        for change in changes {
+            match change {
+                KeyChange::Put(key, value) => {
+                    batch.insert(&self.rows, key.as_slice(), value.as_slice())
+                }
+                KeyChange::Delete(key) => batch.remove(&self.rows, key.as_slice()),
+                KeyChange::Merge(..) => return Err(EngineError("fjall has no merge".to_owned())),
+            }
+        }
+        batch.commit().map_err(EngineError::of)
+    }
+
+    fn get(&mut self, key: &[u8], out: &mut Vec<u8>) -> Result<bool, EngineError> {
+        let Some(found) = self.rows.get(key).map_err(EngineError::of)? else {
+            return Ok(false);
+        };
+        out.clear();
+        out.extend_from_slice(&found);
+        Ok(true)
+    }
+
+    fn scan(
+        &mut self,
+        from: &[u8],
+        end: &[u8],
+        reverse: bool,
+        visit: Visit<'_>,
+    ) -> Result<(), EngineError> {
+        let mut range = self.rows.range(from..end);
+        let mut next = || {
+            if reverse {
+                range.next_back()
+            } else {
+                range.next()
+            }
+        };
+        while let Some(entry) = next() {
+            let (key, value) = Guard::into_inner(entry).map_err(EngineError::of)?;
+            if !visit(&key, &value) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lab_kit::engine::contract;
+
+    #[test]
+    fn keeps_the_promises_of_the_seam() {
+        let directory = tempfile::tempdir().unwrap();
+        contract::check(directory.path(), &super::open);
+    }
+
+    #[test]
+    fn keeps_them_with_blobs() {
+        let directory = tempfile::tempdir().unwrap();
+        contract::check_with(directory.path(), "blobs=true", &super::open);
+    }
+}

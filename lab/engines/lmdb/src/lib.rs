@@ -1,0 +1,232 @@
+//! LMDB, a copy-on-write B-tree in a memory map, as a target of the lab.
+//!
+//! Promises: one database of bytes; a batch is one transaction, and there is one writer at a time; unsynced commits reach storage once a
+//! second. Must not know: rows, workloads.
+
+use std::ops::Bound;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use heed::types::Bytes;
+use heed::{Database, Env, EnvFlags, EnvOpenOptions, WithoutTls};
+use lab_kit::engine::{
+    Durability, Engine, EngineError, EngineOptions, EngineSession, KeyChange, Visit, parse_bytes,
+};
+use lab_kit::target::Rest;
+use lab_kit::workload::Need;
+
+/// Room for the map; address space, not memory. `map=SIZE` changes it.
+const MAP_BYTES: u64 = 1 << 40;
+const READERS_MAX: u32 = 8_192;
+const SYNC_EVERY: Duration = Duration::from_secs(1);
+
+/// Opens an environment in a directory. LMDB has no cache of its own: it uses the system's page cache, and `cache` is ignored.
+///
+/// # Errors
+/// The directory cannot be used, or a parameter is unknown.
+pub fn open(mut options: EngineOptions) -> Result<Box<dyn Engine>, EngineError> {
+    let map_bytes = match options.take("map") {
+        Some(text) => parse_bytes(&text).map_err(EngineError)?,
+        None => MAP_BYTES,
+    };
+    options.nothing_left("map")?;
+    let mut builder = EnvOpenOptions::new().read_txn_without_tls();
+    builder.map_size(usize::try_from(map_bytes).unwrap_or(usize::MAX));
+    builder.max_readers(READERS_MAX);
+    // SAFETY: NO_SYNC leaves the order of writes to the system, so that a crash of the machine may damage the file. The lab's data can be
+    // made again, and the result names the durability. NO_READ_AHEAD only advises the system.
+    unsafe { builder.flags(EnvFlags::NO_SYNC | EnvFlags::NO_READ_AHEAD) };
+    // SAFETY: the directory is the lab's own (its mark was checked or made), so that nobody else changes the mapped file.
+    let env = unsafe { builder.open(&options.path) }.map_err(EngineError::of)?;
+    let mut write = env.write_txn().map_err(EngineError::of)?;
+    let rows = env
+        .create_database(&mut write, None)
+        .map_err(EngineError::of)?;
+    write.commit().map_err(EngineError::of)?;
+    let shared = Arc::new(Shared {
+        env,
+        rows,
+        always_sync: options.durability == Durability::Sync,
+        is_dirty: AtomicBool::new(false),
+        stop: Mutex::new(false),
+        stopped: Condvar::new(),
+    });
+    let flusher = (options.durability == Durability::Lazy).then(|| {
+        let shared = shared.clone();
+        std::thread::spawn(move || shared.flush_now_and_then())
+    });
+    Ok(Box::new(Lmdb { shared, flusher }))
+}
+
+struct Shared {
+    env: Env<WithoutTls>,
+    rows: Database<Bytes, Bytes>,
+    always_sync: bool,
+    is_dirty: AtomicBool,
+    stop: Mutex<bool>,
+    stopped: Condvar,
+}
+
+impl Shared {
+    fn flush_now_and_then(&self) {
+        let mut stop = self.stop.lock().unwrap_or_else(PoisonError::into_inner);
+        while !*stop {
+            (stop, _) = self
+                .stopped
+                .wait_timeout(stop, SYNC_EVERY)
+                .unwrap_or_else(PoisonError::into_inner);
+            if self.is_dirty.swap(false, Ordering::AcqRel) {
+                let _ = self.env.force_sync();
+            }
+        }
+    }
+}
+
+struct Lmdb {
+    shared: Arc<Shared>,
+    flusher: Option<JoinHandle<()>>,
+}
+
+impl Drop for Lmdb {
+    fn drop(&mut self) {
+        *self
+            .shared
+            .stop
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = true;
+        self.shared.stopped.notify_all();
+        if let Some(flusher) = self.flusher.take() {
+            let _ = flusher.join();
+        }
+        let _ = self.shared.env.force_sync();
+    }
+}
+
+impl Engine for Lmdb {
+    fn name(&self) -> String {
+        "LMDB 0.9, page cache of the system, no read-ahead".to_owned()
+    }
+
+    fn lacks(&self) -> &'static [Need] {
+        &[Need::Merge, Need::Capped]
+    }
+
+    fn session(&self) -> Result<Box<dyn EngineSession>, EngineError> {
+        Ok(Box::new(Session(self.shared.clone())))
+    }
+
+    fn settle(&self, _: Duration) -> Rest {
+        let synced = self.shared.env.force_sync();
+        Rest {
+            quiet: synced.is_ok(),
+            remark: synced.map_or_else(
+                |error| error.to_string(),
+                |()| "synced; no work in the background".to_owned(),
+            ),
+        }
+    }
+
+    fn statistics(&self) -> serde_json::Value {
+        let info = self.shared.env.info();
+        let stat = self
+            .shared
+            .env
+            .read_txn()
+            .ok()
+            .and_then(|read| self.shared.rows.stat(&read).ok());
+        serde_json::json!({
+            "last_page_number": info.last_page_number,
+            "last_transaction": info.last_txn_id,
+            "depth": stat.as_ref().map(|stat| stat.depth),
+            "branch_pages": stat.as_ref().map(|stat| stat.branch_pages),
+            "leaf_pages": stat.as_ref().map(|stat| stat.leaf_pages),
+            "overflow_pages": stat.as_ref().map(|stat| stat.overflow_pages),
+            "entries": stat.as_ref().map(|stat| stat.entries),
+        })
+    }
+}
+
+struct Session(Arc<Shared>);
+
+impl EngineSession for Session {
+    fn write(&mut self, batch: &[KeyChange], sync: bool) -> Result<(), EngineError> {
+        let shared = &self.0;
+        let mut write = shared.env.write_txn().map_err(EngineError::of)?;
+        for change in batch {
+            match change {
+                KeyChange::Put(key, value) => shared
+                    .rows
+                    .put(&mut write, key, value)
+                    .map_err(EngineError::of)?,
+                KeyChange::Delete(key) => {
+                    shared
+                        .rows
+                        .delete(&mut write, key)
+                        .map_err(EngineError::of)?;
+                }
+                KeyChange::Merge(..) => return Err(EngineError("LMDB has no merge".to_owned())),
+            }
+        }
+        write.commit().map_err(EngineError::of)?;
+        if sync || shared.always_sync {
+            return shared.env.force_sync().map_err(EngineError::of);
+        }
+        shared.is_dirty.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    fn get(&mut self, key: &[u8], out: &mut Vec<u8>) -> Result<bool, EngineError> {
+        let read = self.0.env.read_txn().map_err(EngineError::of)?;
+        let Some(found) = self.0.rows.get(&read, key).map_err(EngineError::of)? else {
+            return Ok(false);
+        };
+        out.clear();
+        out.extend_from_slice(found);
+        Ok(true)
+    }
+
+    fn scan(
+        &mut self,
+        from: &[u8],
+        end: &[u8],
+        reverse: bool,
+        visit: Visit<'_>,
+    ) -> Result<(), EngineError> {
+        let read = self.0.env.read_txn().map_err(EngineError::of)?;
+        let bounds = (Bound::Included(from), Bound::Excluded(end));
+        let mut walk = |entry: heed::Result<(&[u8], &[u8])>| {
+            let (key, value) = entry.map_err(EngineError::of)?;
+            Ok::<bool, EngineError>(visit(key, value))
+        };
+        if reverse {
+            for entry in self
+                .0
+                .rows
+                .rev_range(&read, &bounds)
+                .map_err(EngineError::of)?
+            {
+                if !walk(entry)? {
+                    break;
+                }
+            }
+        } else {
+            for entry in self.0.rows.range(&read, &bounds).map_err(EngineError::of)? {
+                if !walk(entry)? {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn keeps_the_promises_of_the_seam() {
+        let directory = tempfile::tempdir().unwrap();
+        lab_kit::engine::contract::check(directory.path(), &super::open);
+    }
+}

@@ -1,0 +1,310 @@
+//! `RocksDB`, without a server, as a target of the lab: leveled or universal compaction, with or without blob files.
+//!
+//! Promises: one column family of bytes with few settings, all of them in the name that the report shows; counters grow by a merge
+//! operator. Must not know: rows, workloads, and how Quarry's server uses the same library.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use lab_kit::engine::{
+    Durability, Engine, EngineError, EngineOptions, EngineSession, KeyChange, Visit,
+};
+use lab_kit::kv::add_to_row;
+use lab_kit::target::Rest;
+use lab_kit::workload::Need;
+use rust_rocksdb::{
+    BlockBasedOptions, Cache, DB, DBCompactionStyle, DBCompressionType, FlushOptions,
+    MergeOperands, Options, ReadOptions, WriteBatch, WriteOptions,
+};
+
+/// Unflushed writes; as large as the cache would be a bad use of little memory.
+const MEMTABLE_BYTES_MAX: u64 = 64 << 20;
+/// Values at least this large go to blob files.
+const BLOB_BYTES_MIN: u64 = 256;
+/// The engine is asked this often whether it is at rest.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+const PARAMETERS: &str =
+    "style (leveled, universal), blobs (true, false), compression (none, lz4, zstd)";
+
+/// Opens a database in a directory.
+///
+/// # Errors
+/// The directory cannot be used, or a parameter is unknown.
+pub fn open(mut given: EngineOptions) -> Result<Box<dyn Engine>, EngineError> {
+    let style = given.take("style").unwrap_or_else(|| "leveled".to_owned());
+    let blobs = given.take("blobs").unwrap_or_else(|| "false".to_owned());
+    let compression = given
+        .take("compression")
+        .unwrap_or_else(|| "lz4".to_owned());
+    given.nothing_left(PARAMETERS)?;
+    let refuse = |name: &str, value: &str| {
+        EngineError(format!("{name} is '{value}'; allowed is {PARAMETERS}"))
+    };
+    let mut options = Options::default();
+    options.create_if_missing(true);
+    options.set_compaction_style(match style.as_str() {
+        "leveled" => DBCompactionStyle::Level,
+        "universal" => DBCompactionStyle::Universal,
+        _ => return Err(refuse("style", &style)),
+    });
+    let algorithm = match compression.as_str() {
+        "none" => DBCompressionType::None,
+        "lz4" => DBCompressionType::Lz4,
+        "zstd" => DBCompressionType::Zstd,
+        _ => return Err(refuse("compression", &compression)),
+    };
+    options.set_compression_type(algorithm);
+    match blobs.as_str() {
+        "false" => {}
+        "true" => {
+            options.set_enable_blob_files(true);
+            options.set_min_blob_size(BLOB_BYTES_MIN);
+            options.set_enable_blob_gc(true);
+            options.set_blob_compression_type(algorithm);
+        }
+        _ => return Err(refuse("blobs", &blobs)),
+    }
+    let memtable_bytes = (given.cache_bytes / 4).clamp(1 << 20, MEMTABLE_BYTES_MAX);
+    options.set_write_buffer_size(usize::try_from(memtable_bytes).unwrap_or(usize::MAX));
+    let threads = std::thread::available_parallelism().map_or(2, usize::from);
+    options.increase_parallelism(i32::try_from(threads).unwrap_or(2));
+    let mut blocks = BlockBasedOptions::default();
+    let cache_bytes = usize::try_from(given.cache_bytes).unwrap_or(usize::MAX);
+    blocks.set_block_cache(&Cache::new_lru_cache(cache_bytes));
+    blocks.set_bloom_filter(10.0, false);
+    blocks.set_cache_index_and_filter_blocks(true);
+    options.set_block_based_table_factory(&blocks);
+    options.set_merge_operator("quarry-lab.add", merge_full, merge_partial);
+    options.enable_statistics();
+    let db = DB::open(&options, &given.path).map_err(EngineError::of)?;
+    let about = format!(
+        "{style}, {compression}{}, cache {} MiB, memtable {} MiB, bloom filter of 10 bits",
+        if blobs == "true" { ", blobs" } else { "" },
+        given.cache_bytes >> 20,
+        memtable_bytes >> 20
+    );
+    Ok(Box::new(Rocks {
+        db: Arc::new(db),
+        options,
+        durability: given.durability,
+        about,
+    }))
+}
+
+fn operand(bytes: &[u8]) -> i64 {
+    bytes.try_into().map_or(0, i64::from_le_bytes)
+}
+
+fn sum(operands: &MergeOperands) -> i64 {
+    operands.iter().map(operand).fold(0, i64::wrapping_add)
+}
+
+/// Never fails: a failing operator would poison reads and compactions for good.
+fn merge_full(_: &[u8], existing: Option<&[u8]>, operands: &MergeOperands) -> Option<Vec<u8>> {
+    let added = sum(operands);
+    let row = existing.and_then(|row| add_to_row(row, added));
+    Some(row.unwrap_or_else(|| added.to_le_bytes().to_vec()))
+}
+
+fn merge_partial(_: &[u8], _: Option<&[u8]>, operands: &MergeOperands) -> Option<Vec<u8>> {
+    Some(sum(operands).to_le_bytes().to_vec())
+}
+
+struct Rocks {
+    db: Arc<DB>,
+    options: Options,
+    durability: Durability,
+    about: String,
+}
+
+impl Rocks {
+    fn number(&self, property: &str) -> Option<u64> {
+        self.db.property_int_value(property).ok().flatten()
+    }
+}
+
+impl Engine for Rocks {
+    fn name(&self) -> String {
+        format!("RocksDB, {}", self.about)
+    }
+
+    fn lacks(&self) -> &'static [Need] {
+        &[Need::Capped]
+    }
+
+    fn session(&self) -> Result<Box<dyn EngineSession>, EngineError> {
+        let mut plain = WriteOptions::default();
+        plain.set_sync(self.durability == Durability::Sync);
+        plain.disable_wal(self.durability == Durability::None);
+        let mut synced = WriteOptions::default();
+        synced.set_sync(true);
+        Ok(Box::new(Session {
+            db: self.db.clone(),
+            plain,
+            synced,
+        }))
+    }
+
+    fn settle(&self, patience: Duration) -> Rest {
+        let begun = Instant::now();
+        let mut flush = FlushOptions::default();
+        flush.set_wait(true);
+        if let Err(error) = self.db.flush_opt(&flush) {
+            return Rest {
+                quiet: false,
+                remark: error.to_string(),
+            };
+        }
+        let mut quiet_looks = 0;
+        while begun.elapsed() < patience {
+            std::thread::sleep(LOOK_EVERY);
+            let busy = [
+                "rocksdb.num-running-compactions",
+                "rocksdb.num-running-flushes",
+                "rocksdb.compaction-pending",
+                "rocksdb.mem-table-flush-pending",
+            ];
+            let is_quiet = busy.iter().all(|property| self.number(property) == Some(0));
+            quiet_looks = if is_quiet { quiet_looks + 1 } else { 0 };
+            if quiet_looks >= 5 {
+                let debt = self.debt_bytes().unwrap_or(0);
+                let remark = format!(
+                    "flushed and compacted after {:.1} s, debt {debt} bytes",
+                    begun.elapsed().as_secs_f64()
+                );
+                return Rest {
+                    quiet: true,
+                    remark,
+                };
+            }
+        }
+        Rest {
+            quiet: false,
+            remark: "still compacting".to_owned(),
+        }
+    }
+
+    fn statistics(&self) -> serde_json::Value {
+        let mut out = serde_json::Map::new();
+        for name in [
+            "estimate-pending-compaction-bytes",
+            "num-files-at-level0",
+            "total-sst-files-size",
+            "live-sst-files-size",
+            "total-blob-file-size",
+            "live-blob-file-garbage-size",
+            "cur-size-all-mem-tables",
+            "block-cache-usage",
+            "estimate-table-readers-mem",
+            "actual-delayed-write-rate",
+            "is-write-stopped",
+        ] {
+            out.insert(
+                name.to_owned(),
+                self.number(&format!("rocksdb.{name}")).into(),
+            );
+        }
+        let tickers = self.options.get_statistics().unwrap_or_default();
+        for line in tickers.lines() {
+            let Some((name, count)) = line.split_once(" COUNT : ") else {
+                continue;
+            };
+            // Histograms have more columns; tickers are a name and a number.
+            if let Ok(count) = count.trim().parse::<u64>() {
+                out.insert(name.trim_start_matches("rocksdb.").to_owned(), count.into());
+            }
+        }
+        out.into()
+    }
+
+    fn debt_bytes(&self) -> Option<u64> {
+        self.number("rocksdb.estimate-pending-compaction-bytes")
+    }
+}
+
+struct Session {
+    db: Arc<DB>,
+    plain: WriteOptions,
+    synced: WriteOptions,
+}
+
+impl EngineSession for Session {
+    fn write(&mut self, changes: &[KeyChange], sync: bool) -> Result<(), EngineError> {
+        let mut batch = WriteBatch::default();
+        for change in changes {
+            match change {
+                KeyChange::Put(key, value) => batch.put(key, value),
+                KeyChange::Delete(key) => batch.delete(key),
+                KeyChange::Merge(key, delta) => batch.merge(key, delta.to_le_bytes()),
+            }
+        }
+        let options = if sync { &self.synced } else { &self.plain };
+        self.db.write_opt(&batch, options).map_err(EngineError::of)
+    }
+
+    fn get(&mut self, key: &[u8], out: &mut Vec<u8>) -> Result<bool, EngineError> {
+        let Some(found) = self.db.get_pinned(key).map_err(EngineError::of)? else {
+            return Ok(false);
+        };
+        out.clear();
+        out.extend_from_slice(&found);
+        Ok(true)
+    }
+
+    fn scan(
+        &mut self,
+        from: &[u8],
+        end: &[u8],
+        reverse: bool,
+        visit: Visit<'_>,
+    ) -> Result<(), EngineError> {
+        let mut options = ReadOptions::default();
+        options.set_iterate_lower_bound(from);
+        options.set_iterate_upper_bound(end);
+        let mut iterator = self.db.raw_iterator_opt(options);
+        if reverse {
+            iterator.seek_to_last();
+        } else {
+            iterator.seek_to_first();
+        }
+        while let Some((key, value)) = iterator.item() {
+            if !visit(key, value) {
+                break;
+            }
+            if reverse {
+                iterator.prev();
+            } else {
+                iterator.next();
+            }
+        }
+        iterator.status().map_err(EngineError::of)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lab_kit::engine::contract;
+
+    #[test]
+    fn keeps_the_promises_of_the_seam_in_each_form() {
+        for form in [
+            "",
+            "style=universal",
+            "blobs=true&compression=zstd",
+            "durability=sync",
+        ] {
+            let directory = tempfile::tempdir().unwrap();
+            contract::check_with(directory.path(), form, &super::open);
+        }
+    }
+
+    #[test]
+    fn unknown_forms_say_what_is_allowed() {
+        let options = lab_kit::engine::EngineOptions::parse("nowhere?style=fifo").unwrap();
+        let refused = super::open(options).err().unwrap().to_string();
+        assert!(
+            refused.contains("'fifo'") && refused.contains("universal"),
+            "{refused}"
+        );
+    }
+}

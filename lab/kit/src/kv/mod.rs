@@ -1,0 +1,354 @@
+//! Rows, tables and secondary indexes over an ordered engine: the target that has no server.
+//!
+//! Promises: the same calls as a server gets; a change of one row and its index entries is one batch; two changes of one row never lose
+//! each other (locks by row, taken here, because most engines offer none without transactions). Must not know: which engine it is.
+
+mod encode;
+mod session;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use crate::engine::{Engine, EngineError, EngineSession, KeyChange};
+use crate::result::{Sizes, TargetFacts};
+use crate::row::{Key, Value};
+use crate::target::{Rest, Table, Target, TargetError, Watch};
+use crate::workload::{Index, Need};
+
+pub use encode::add_to_row;
+pub use session::{KvReady, KvSession};
+
+/// Rows changed at once are told apart by so many locks.
+const STRIPES: usize = 1_024;
+/// Changes in one batch outside measured calls.
+const CHUNK: usize = 1_000;
+/// Says that a directory is the lab's and may be emptied.
+const MARK: &str = "quarry-lab-target";
+
+/// A secondary index as positions among a row's fields.
+#[derive(Clone, Debug)]
+struct KvIndex {
+    /// Positions of its fields.
+    fields: Vec<usize>,
+}
+
+/// What all sessions share.
+struct Inner {
+    engine: Box<dyn Engine>,
+    tables: Vec<Table>,
+    indexes: RwLock<Vec<KvIndex>>,
+    stripes: Vec<Mutex<()>>,
+    /// Ids of tables whose rows have none.
+    next_id: AtomicI64,
+    path: PathBuf,
+    address: String,
+    durability: String,
+}
+
+/// A target over an engine in this process.
+#[derive(Clone)]
+pub struct KvTarget(Arc<Inner>);
+
+impl KvTarget {
+    /// Over `engine`, whose files are at `path`.
+    pub fn new(
+        engine: Box<dyn Engine>,
+        tables: Vec<Table>,
+        (path, address, durability): (PathBuf, String, String),
+    ) -> Self {
+        Self(Arc::new(Inner {
+            engine,
+            tables,
+            indexes: RwLock::default(),
+            stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
+            next_id: AtomicI64::new(1),
+            path,
+            address,
+            durability,
+        }))
+    }
+
+    fn engine_session(&self) -> Result<Box<dyn EngineSession>, TargetError> {
+        let refused = |error: EngineError| TargetError::Refused {
+            what: "a session".to_owned(),
+            reason: error.to_string(),
+        };
+        self.0.engine.session().map_err(refused)
+    }
+
+    fn for_each_row(&self, mut see: impl FnMut(usize, &[u8], &[u8])) -> Result<(), String> {
+        let mut session = self.0.engine.session().map_err(|error| error.to_string())?;
+        for table in 0..self.0.tables.len() {
+            let (from, end) = (encode::prefix(table, 0), encode::prefix_end(table, 0));
+            session
+                .scan(&from, &end, false, &mut |key, row| {
+                    see(table, key, row);
+                    true
+                })
+                .map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// Deletes every key in `from..end`.
+    fn clear(&self, from: &[u8], end: &[u8]) -> Result<(), TargetError> {
+        let refused = |error: EngineError| TargetError::Refused {
+            what: "to delete".to_owned(),
+            reason: error.to_string(),
+        };
+        let mut session = self.engine_session()?;
+        loop {
+            let mut batch = Vec::with_capacity(CHUNK);
+            session
+                .scan(from, end, false, &mut |key, _| {
+                    batch.push(KeyChange::Delete(key.to_vec()));
+                    batch.len() < CHUNK
+                })
+                .map_err(refused)?;
+            if batch.is_empty() {
+                return Ok(());
+            }
+            session.write(&batch, false).map_err(refused)?;
+        }
+    }
+}
+
+impl Inner {
+    /// The keys of a row's index entries.
+    fn entries(&self, table: usize, id: &[u8], values: &[Value]) -> Vec<Vec<u8>> {
+        let indexes = self.indexes.read().unwrap_or_else(PoisonError::into_inner);
+        let entry = |(number, index): (usize, &KvIndex)| {
+            let mut out = encode::prefix(table, space_of(number));
+            let fields = index.fields.iter().filter_map(|at| values.get(*at));
+            fields.for_each(|value| encode::push_ordered(&mut out, value));
+            out.extend(id);
+            out
+        };
+        indexes.iter().enumerate().map(entry).collect()
+    }
+
+    fn has_indexes(&self) -> bool {
+        let indexes = self.indexes.read();
+        !indexes.unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+}
+
+fn space_of(index: usize) -> u8 {
+    u8::try_from(index).unwrap_or(250).saturating_add(1)
+}
+
+/// Empties `path` for an engine, if it may: an absent or empty directory, one of the lab's, or any with `may_drop`.
+///
+/// # Errors
+/// Files of others are in the way, or the directory cannot be made.
+pub fn prepare_directory(path: &Path, may_drop: bool, keep: bool) -> Result<(), TargetError> {
+    let failed = |error: std::io::Error| TargetError::Refused {
+        what: format!("the directory {}", path.display()),
+        reason: error.to_string(),
+    };
+    let mark = path.join(MARK);
+    let files = std::fs::read_dir(path).map_or(0, |entries| entries.count() as u64);
+    if files > 0 && !mark.exists() && !may_drop {
+        return Err(TargetError::InTheWay {
+            what: format!("the directory {}", path.display()),
+            documents: files,
+            instead: "another directory".to_owned(),
+        });
+    }
+    if files > 0 && !keep {
+        std::fs::remove_dir_all(path).map_err(failed)?;
+    }
+    std::fs::create_dir_all(path).map_err(failed)?;
+    std::fs::write(mark, "Made by quarry-lab, which may delete it.\n").map_err(failed)
+}
+
+impl Target for KvTarget {
+    type Session = KvSession;
+
+    async fn watch(&self) -> Watch {
+        let pid = std::process::id();
+        let path = self.0.path.canonicalize().ok();
+        Watch {
+            stored: TargetFacts {
+                uri: self.0.address.clone(),
+                product: self.0.engine.name(),
+                version: "in the process of the lab".to_owned(),
+                storage_engine: None,
+                pid: Some(pid),
+                not_watched_because: None,
+                data_directory: path.as_ref().map(|path| path.display().to_string()),
+                device: None,
+                write_concern: self.0.durability.clone(),
+                build_info: serde_json::Value::Null,
+            },
+            pid: Some(pid),
+            data: path,
+        }
+    }
+
+    fn lacks(&self) -> &'static [Need] {
+        self.0.engine.lacks()
+    }
+
+    async fn prepare(&self) -> Result<(), TargetError> {
+        // The directory was emptied before the engine was opened.
+        Ok(())
+    }
+
+    fn attach(&self, indexes: &[Index]) {
+        let fields = self.0.tables.first().map(|table| table.kind.fields());
+        let positions = |index: &Index| KvIndex {
+            fields: index
+                .keys
+                .iter()
+                .filter_map(|key| {
+                    let fields = fields.as_ref()?;
+                    fields.iter().position(|(name, _)| name == key)
+                })
+                .collect(),
+        };
+        let mut known = self
+            .0
+            .indexes
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        *known = indexes.iter().map(positions).collect();
+    }
+
+    async fn create_indexes(&self, indexes: &[Index]) -> Result<(), TargetError> {
+        self.attach(indexes);
+        let refused = |error: EngineError| TargetError::Refused {
+            what: "to build an index".to_owned(),
+            reason: error.to_string(),
+        };
+        let mut session = self.engine_session()?;
+        let mut batch: Vec<KeyChange> = Vec::new();
+        let mut failed = None;
+        let walked = self.for_each_row(|table, key, row| {
+            let Some(values) = encode::decode(row) else {
+                return;
+            };
+            let id = key
+                .get(encode::prefix(table, 0).len()..)
+                .unwrap_or_default();
+            let entries = self.0.entries(table, id, &values);
+            batch.extend(
+                entries
+                    .into_iter()
+                    .map(|key| KeyChange::Put(key, Vec::new())),
+            );
+            if batch.len() >= CHUNK && failed.is_none() {
+                failed = session.write(&batch, false).err();
+                batch.clear();
+            }
+        });
+        walked.map_err(|reason| refused(EngineError(reason)))?;
+        if let Some(error) = failed {
+            return Err(refused(error));
+        }
+        session.write(&batch, false).map_err(refused)
+    }
+
+    async fn create_extra_table(&self, number: u32) -> Result<(), TargetError> {
+        // To an ordered engine a table is a prefix: nothing is made but its row and its entry.
+        let table = self.0.tables.len() + number as usize;
+        let id = Key::Number(1);
+        let mut entry = encode::prefix(table, 1);
+        encode::push_id(&mut entry, &id);
+        let row = encode::encode(&[("k", Value::Int(0))]);
+        let batch = [
+            KeyChange::Put(encode::row_key(table, &id), row),
+            KeyChange::Put(entry, Vec::new()),
+        ];
+        let written = self.engine_session()?.write(&batch, false);
+        written.map_err(|error| TargetError::Refused {
+            what: format!("table {number}"),
+            reason: error.to_string(),
+        })
+    }
+
+    async fn session(&self, sync: bool) -> Result<KvSession, TargetError> {
+        Ok(KvSession::new(self.0.clone(), self.engine_session()?, sync))
+    }
+
+    async fn count(&self) -> Result<u64, String> {
+        let mut rows = 0;
+        self.for_each_row(|_, _, _| rows += 1)?;
+        Ok(rows)
+    }
+
+    async fn sum_of_k(&self) -> Result<i64, String> {
+        let mut sum: i64 = 0;
+        self.for_each_row(|_, _, row| {
+            sum = sum.wrapping_add(encode::counter(row).unwrap_or(0));
+        })?;
+        Ok(sum)
+    }
+
+    async fn delete_above(&self, table: usize, number: i64) -> Result<(), TargetError> {
+        let from = encode::row_key(table, &Key::Number(number.saturating_add(1)));
+        self.clear(&from, &encode::prefix_end(table, 0))?;
+        // Entries of the deleted rows would be found by nobody's id: the indexes of the table are made anew.
+        let indexes = self.0.indexes.read().map_or(0, |indexes| indexes.len());
+        if indexes == 0 {
+            return Ok(());
+        }
+        for index in 0..indexes {
+            let space = space_of(index);
+            let (from, end) = (
+                encode::prefix(table, space),
+                encode::prefix_end(table, space),
+            );
+            self.clear(&from, &end)?;
+        }
+        let kind = self.0.tables.first().map(|table| table.kind);
+        let fields = kind
+            .map(crate::row::DocumentKind::fields)
+            .unwrap_or_default();
+        let known: Vec<Index> = {
+            let known = self
+                .0
+                .indexes
+                .read()
+                .unwrap_or_else(PoisonError::into_inner);
+            let name = |at: &usize| fields.get(*at).map(|(name, _)| (*name).to_owned());
+            known
+                .iter()
+                .map(|index| Index {
+                    name: String::new(),
+                    keys: index.fields.iter().filter_map(name).collect(),
+                })
+                .collect()
+        };
+        self.create_indexes(&known).await
+    }
+
+    async fn sizes(&self) -> Sizes {
+        Sizes::default()
+    }
+
+    async fn settle(&self, patience: Duration) -> Rest {
+        self.0.engine.settle(patience)
+    }
+
+    async fn statistics(&self) -> serde_json::Value {
+        let mut out = self.0.engine.statistics();
+        if let (Some(map), Some(debt)) = (out.as_object_mut(), self.0.engine.debt_bytes()) {
+            map.insert("debt_bytes".to_owned(), debt.into());
+        }
+        out
+    }
+
+    async fn drop_tables(&self) -> Result<(), TargetError> {
+        let end = encode::prefix(usize::MAX, u8::MAX);
+        self.clear(&[], &end)
+    }
+}
+
+impl Inner {
+    fn make_id(&self) -> Key {
+        Key::Number(self.next_id.fetch_add(1, Ordering::Relaxed))
+    }
+}

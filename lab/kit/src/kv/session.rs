@@ -1,0 +1,373 @@
+//! One client's calls on an ordered engine.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use super::{Inner, STRIPES, encode, space_of};
+use crate::engine::{EngineError, EngineSession, KeyChange};
+use crate::row::{Key, Value};
+use crate::target::{Call, Change, Outcome, Session};
+
+/// One client.
+pub struct KvSession {
+    shared: Arc<Inner>,
+    engine: Box<dyn EngineSession>,
+    sync: bool,
+    buffer: Vec<u8>,
+}
+
+/// A call with its keys and values as bytes.
+#[derive(Debug)]
+pub enum KvReady {
+    /// A batch that needs no read.
+    Write {
+        /// The changes.
+        batch: Vec<KeyChange>,
+        /// What it counts for.
+        ops: u64,
+    },
+    /// Reads of single keys.
+    Get(Vec<Vec<u8>>),
+    /// A read of neighbours.
+    Scan {
+        /// First key.
+        from: Vec<u8>,
+        /// Key after the last.
+        end: Vec<u8>,
+        /// At most so many.
+        limit: u32,
+        /// Downwards.
+        reverse: bool,
+    },
+    /// A change that needs the row.
+    Modify {
+        /// Number of the table.
+        table: usize,
+        /// The row's key.
+        key: Vec<u8>,
+        /// What becomes of it.
+        change: RowChange,
+    },
+    /// Deletion of rows with their entries.
+    Delete {
+        /// Number of the table.
+        table: usize,
+        /// Keys of the rows.
+        keys: Vec<Vec<u8>>,
+    },
+    /// A search without an index.
+    Filter {
+        /// First key.
+        from: Vec<u8>,
+        /// Key after the last.
+        end: Vec<u8>,
+        /// Position of the field.
+        at: usize,
+        /// Its value.
+        value: Value,
+    },
+}
+
+/// What becomes of a row.
+#[derive(Debug)]
+pub enum RowChange {
+    /// The counter grows by 1.
+    Inc,
+    /// The field at a position gets a value.
+    Set(usize, Value),
+    /// The row is replaced, whether it is there or not.
+    Put(Vec<(&'static str, Value)>),
+}
+
+impl KvSession {
+    pub(super) fn new(shared: Arc<Inner>, engine: Box<dyn EngineSession>, sync: bool) -> Self {
+        Self {
+            shared,
+            engine,
+            sync,
+            buffer: Vec::new(),
+        }
+    }
+
+    fn insert(&self, table: usize, rows: Vec<crate::row::Row>) -> KvReady {
+        let ops = rows.len() as u64;
+        let has_indexes = self.shared.has_indexes();
+        let mut batch = Vec::with_capacity(rows.len() * 4);
+        for row in rows {
+            let id = row.id.unwrap_or_else(|| self.shared.make_id());
+            let key = encode::row_key(table, &id);
+            if has_indexes {
+                let values: Vec<Value> =
+                    row.fields.iter().map(|(_, value)| value.clone()).collect();
+                let entries = self.shared.entries(table, id_of(table, &key), &values);
+                batch.extend(
+                    entries
+                        .into_iter()
+                        .map(|key| KeyChange::Put(key, Vec::new())),
+                );
+            }
+            batch.push(KeyChange::Put(key, encode::encode(&row.fields)));
+        }
+        KvReady::Write { batch, ops }
+    }
+
+    fn position(&self, table: usize, field: &str) -> usize {
+        let fields = self
+            .shared
+            .tables
+            .get(table)
+            .map(|table| table.kind.fields());
+        fields
+            .and_then(|fields| fields.iter().position(|(name, _)| *name == field))
+            .unwrap_or(usize::MAX)
+    }
+
+    fn read(&mut self, keys: &[Vec<u8>]) -> Result<Outcome, EngineError> {
+        let mut found = 0;
+        for key in keys {
+            if self.engine.get(key, &mut self.buffer)? {
+                // A row that cannot be decoded is not the row that was stored.
+                if encode::counter(&self.buffer).is_none() {
+                    return Ok(Outcome::failed("damaged row", format!("{key:?}")));
+                }
+                found += 1;
+            }
+        }
+        Ok(Outcome::done(1, found))
+    }
+
+    fn modify(
+        &mut self,
+        table: usize,
+        key: &[u8],
+        change: RowChange,
+    ) -> Result<Outcome, EngineError> {
+        let shared = self.shared.clone();
+        let has_indexes = shared.has_indexes();
+        let _locked = lock_row(&shared, key);
+        if let (RowChange::Put(fields), false) = (&change, has_indexes) {
+            let batch = [KeyChange::Put(key.to_vec(), encode::encode(fields))];
+            self.engine.write(&batch, self.sync)?;
+            return Ok(Outcome::done(1, 1));
+        }
+        let was_there = self.engine.get(key, &mut self.buffer)?;
+        let before = if was_there {
+            self.buffer.as_slice()
+        } else {
+            &[]
+        };
+        let after = match change {
+            RowChange::Put(fields) => encode::encode(&fields),
+            _ if !was_there => return Ok(Outcome::done(1, 0)),
+            RowChange::Inc => encode::add_to_row(before, 1)
+                .ok_or_else(|| EngineError("a row is damaged".to_owned()))?,
+            RowChange::Set(at, value) => replace(&shared, table, before, at, value)?,
+        };
+        let mut batch = Vec::with_capacity(4);
+        if has_indexes {
+            let entries = |row: &[u8]| {
+                let values = encode::decode(row).unwrap_or_default();
+                shared.entries(table, id_of(table, key), &values)
+            };
+            let (old, new) = (
+                if was_there {
+                    entries(before)
+                } else {
+                    Vec::new()
+                },
+                entries(&after),
+            );
+            batch.extend(
+                old.iter()
+                    .filter(|key| !new.contains(key))
+                    .cloned()
+                    .map(KeyChange::Delete),
+            );
+            let put = |key: &Vec<u8>| KeyChange::Put(key.clone(), Vec::new());
+            batch.extend(new.iter().filter(|key| !old.contains(key)).map(put));
+        }
+        batch.push(KeyChange::Put(key.to_vec(), after));
+        self.engine.write(&batch, self.sync)?;
+        Ok(Outcome::done(1, 1))
+    }
+
+    fn delete(&mut self, table: usize, keys: &[Vec<u8>]) -> Result<Outcome, EngineError> {
+        let mut batch = Vec::with_capacity(keys.len());
+        let mut found = 0;
+        for key in keys {
+            if !self.engine.get(key, &mut self.buffer)? {
+                continue;
+            }
+            found += 1;
+            let values = encode::decode(&self.buffer).unwrap_or_default();
+            let entries = self.shared.entries(table, id_of(table, key), &values);
+            batch.extend(entries.into_iter().map(KeyChange::Delete));
+            batch.push(KeyChange::Delete(key.clone()));
+        }
+        self.engine.write(&batch, self.sync)?;
+        Ok(Outcome::done(found, found))
+    }
+
+    fn execute(&mut self, ready: KvReady) -> Result<Outcome, EngineError> {
+        match ready {
+            KvReady::Write { batch, ops } => {
+                self.engine.write(&batch, self.sync)?;
+                Ok(Outcome::done(ops, ops))
+            }
+            KvReady::Get(keys) => self.read(&keys),
+            KvReady::Scan {
+                from,
+                end,
+                limit,
+                reverse,
+            } => {
+                let (mut seen, mut bytes) = (0, 0);
+                self.engine.scan(&from, &end, reverse, &mut |key, value| {
+                    seen += 1;
+                    bytes += std::hint::black_box(key).len() + std::hint::black_box(value).len();
+                    seen < u64::from(limit)
+                })?;
+                std::hint::black_box(bytes);
+                Ok(Outcome::done(1, seen))
+            }
+            KvReady::Modify { table, key, change } => self.modify(table, &key, change),
+            KvReady::Delete { table, keys } => self.delete(table, &keys),
+            KvReady::Filter {
+                from,
+                end,
+                at,
+                value,
+            } => {
+                let mut found = 0;
+                self.engine.scan(&from, &end, false, &mut |_, row| {
+                    let values = encode::decode(row).unwrap_or_default();
+                    found += u64::from(values.get(at) == Some(&value));
+                    true
+                })?;
+                Ok(Outcome::done(1, found))
+            }
+        }
+    }
+}
+
+/// A stored row with another value at one position.
+fn replace(
+    shared: &Inner,
+    table: usize,
+    row: &[u8],
+    at: usize,
+    value: Value,
+) -> Result<Vec<u8>, EngineError> {
+    let damaged = || EngineError("a row is damaged".to_owned());
+    let mut values = encode::decode(row).ok_or_else(damaged)?;
+    *values.get_mut(at).ok_or_else(damaged)? = value;
+    let kind = shared.tables.get(table).ok_or_else(damaged)?.kind;
+    let names = kind.fields().into_iter().map(|(name, _)| name);
+    Ok(encode::encode(&names.zip(values).collect::<Vec<_>>()))
+}
+
+fn id_of(table: usize, key: &[u8]) -> &[u8] {
+    key.get(encode::prefix(table, 0).len()..)
+        .unwrap_or_default()
+}
+
+fn lock_row<'a>(shared: &'a Inner, key: &[u8]) -> Option<MutexGuard<'a, ()>> {
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    let stripe = shared.stripes.get(hasher.finish() as usize % STRIPES)?;
+    Some(stripe.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+impl Session for KvSession {
+    type Ready = KvReady;
+    const BLOCKING: bool = true;
+
+    fn ready(&mut self, call: Call) -> KvReady {
+        match call {
+            Call::Insert { table, rows } => self.insert(table, rows),
+            Call::Get { table, id } => KvReady::Get(vec![encode::row_key(table, &id)]),
+            Call::GetMany { table, ids } => {
+                KvReady::Get(ids.iter().map(|id| encode::row_key(table, id)).collect())
+            }
+            Call::Range {
+                table,
+                from,
+                limit,
+                reverse,
+            } => {
+                let start = encode::row_key(table, &from);
+                let (from, end) = if reverse {
+                    (encode::prefix(table, 0), start)
+                } else {
+                    (start, encode::prefix_end(table, 0))
+                };
+                KvReady::Scan {
+                    from,
+                    end,
+                    limit,
+                    reverse,
+                }
+            }
+            Call::IndexRange {
+                table,
+                index,
+                from,
+                limit,
+            } => {
+                let space = space_of(index);
+                let mut start = encode::prefix(table, space);
+                from.iter()
+                    .for_each(|value| encode::push_ordered(&mut start, value));
+                KvReady::Scan {
+                    from: start,
+                    end: encode::prefix_end(table, space),
+                    limit,
+                    reverse: false,
+                }
+            }
+            Call::Update { table, id, change } => KvReady::Modify {
+                table,
+                key: encode::row_key(table, &id),
+                change: match change {
+                    Change::Inc => RowChange::Inc,
+                    Change::Set(field, value) => RowChange::Set(self.position(table, field), value),
+                },
+            },
+            // To an engine reading and storing back is what every update is.
+            Call::ReadModifyWrite { table, id } => KvReady::Modify {
+                table,
+                key: encode::row_key(table, &id),
+                change: RowChange::Inc,
+            },
+            Call::Add { table, id } => KvReady::Write {
+                batch: vec![KeyChange::Merge(encode::row_key(table, &id), 1)],
+                ops: 1,
+            },
+            Call::Put { table, row } => {
+                let id = row.id.unwrap_or(Key::Number(0));
+                KvReady::Modify {
+                    table,
+                    key: encode::row_key(table, &id),
+                    change: RowChange::Put(row.fields),
+                }
+            }
+            Call::Delete { table, ids } => KvReady::Delete {
+                table,
+                keys: ids.iter().map(|id| encode::row_key(table, id)).collect(),
+            },
+            Call::Scan { table, from, to, n } => KvReady::Filter {
+                from: encode::row_key(table, &Key::Number(from)),
+                end: encode::row_key(table, &Key::Number(to.saturating_add(1))),
+                at: self.position(table, "n"),
+                value: Value::Long(n),
+            },
+        }
+    }
+
+    async fn run(&mut self, ready: KvReady) -> Outcome {
+        match self.execute(ready) {
+            Ok(outcome) => outcome,
+            Err(error) => Outcome::failed("engine error", error.to_string()),
+        }
+    }
+}

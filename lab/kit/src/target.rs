@@ -1,0 +1,345 @@
+//! The seam between workloads and whatever they measure: a server behind a driver, or an engine in this process.
+//!
+//! Promises: a workload asks only for what stands here; a target says beforehand what it lacks. Calls are encoded before the clock
+//! starts and answered with counts, never with errors dressed as success. Must not know: drivers, engines, workloads.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::result::{Sizes, TargetFacts};
+use crate::row::{DocumentKind, Key, Row, Value};
+use crate::workload::{Index, Need};
+
+/// A table as the workload wants it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    /// Its name.
+    pub name: String,
+    /// What its rows look like.
+    pub kind: DocumentKind,
+    /// Whether the target makes the ids.
+    pub target_makes_ids: bool,
+    /// Bytes of the pad or value of its rows.
+    pub payload: u32,
+    /// Its bound, if it is capped.
+    pub capped_bytes: Option<u64>,
+}
+
+/// One call of a client.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Call {
+    /// Store rows that are not there, in one transaction or command.
+    Insert {
+        /// Number of the table.
+        table: usize,
+        /// The rows.
+        rows: Vec<Row>,
+    },
+    /// Find one row, all fields.
+    Get {
+        /// Number of the table.
+        table: usize,
+        /// Its id.
+        id: Key,
+    },
+    /// Find several rows in one call, all fields.
+    GetMany {
+        /// Number of the table.
+        table: usize,
+        /// Their ids.
+        ids: Vec<Key>,
+    },
+    /// Read rows in the order of their ids, all fields.
+    Range {
+        /// Number of the table.
+        table: usize,
+        /// The first id.
+        from: Key,
+        /// At most so many.
+        limit: u32,
+        /// Downwards.
+        reverse: bool,
+    },
+    /// Read entries of a secondary index, its fields only, from a tuple on.
+    IndexRange {
+        /// Number of the table.
+        table: usize,
+        /// Number of the index.
+        index: usize,
+        /// Values of its leading fields.
+        from: Vec<Value>,
+        /// At most so many.
+        limit: u32,
+    },
+    /// Change one row that is there.
+    Update {
+        /// Number of the table.
+        table: usize,
+        /// Its id.
+        id: Key,
+        /// What becomes of it.
+        change: Change,
+    },
+    /// Read a row, then store it whole with `k` one higher: two requests of the client.
+    ReadModifyWrite {
+        /// Number of the table.
+        table: usize,
+        /// Its id.
+        id: Key,
+    },
+    /// Add 1 to `k` without needing the row.
+    Add {
+        /// Number of the table.
+        table: usize,
+        /// Its id.
+        id: Key,
+    },
+    /// Store a whole row, whether it is there or not.
+    Put {
+        /// Number of the table.
+        table: usize,
+        /// The row, with its id.
+        row: Row,
+    },
+    /// Delete rows by id.
+    Delete {
+        /// Number of the table.
+        table: usize,
+        /// Their ids.
+        ids: Vec<Key>,
+    },
+    /// Find the rows whose field `n` equals the value among ids in a range of numbers, without an index on `n`.
+    Scan {
+        /// Number of the table.
+        table: usize,
+        /// First id looked at.
+        from: i64,
+        /// Last id looked at.
+        to: i64,
+        /// The value.
+        n: i64,
+    },
+}
+
+/// What becomes of a row.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// `k` grows by 1.
+    Inc,
+    /// A field gets a value.
+    Set(&'static str, Value),
+}
+
+impl Call {
+    /// Operations that it stands for.
+    pub fn ops(&self) -> u64 {
+        match self {
+            Self::Insert { rows, .. } => rows.len() as u64,
+            Self::Delete { ids, .. } => ids.len() as u64,
+            _ => 1,
+        }
+    }
+}
+
+/// How a call ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was done.
+    Done {
+        /// Operations acknowledged. For deletes the rows that were there.
+        ops: u64,
+        /// Rows or entries returned by a read, rows matched by a write.
+        rows: u64,
+    },
+    /// The target answered with an error; some operations of the call may have been acknowledged before it.
+    Failed {
+        /// Acknowledged nevertheless.
+        done: u64,
+        /// Short and bounded in variety: it becomes a key of the result.
+        kind: String,
+        /// In full.
+        message: String,
+    },
+    /// No answer: nobody knows what became of so many operations.
+    Lost {
+        /// Operations under way.
+        unknown: u64,
+        /// Why.
+        message: String,
+    },
+}
+
+impl Outcome {
+    /// A failure of which nothing was done.
+    pub fn failed(kind: &str, message: String) -> Self {
+        Self::Failed {
+            done: 0,
+            kind: kind.to_owned(),
+            message,
+        }
+    }
+
+    /// So many operations, so many rows.
+    pub fn done(ops: u64, rows: u64) -> Self {
+        Self::Done { ops, rows }
+    }
+}
+
+/// Why something outside the measured calls did not work.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum TargetError {
+    /// The address is not one.
+    #[error("--target '{given}' is not a usable address: {reason}")]
+    Address {
+        /// As given, password removed.
+        given: String,
+        /// Why not.
+        reason: String,
+    },
+    /// Nothing answers there.
+    #[error("cannot reach {address}: {reason}")]
+    Unreachable {
+        /// As given, password removed.
+        address: String,
+        /// Why not.
+        reason: String,
+    },
+    /// It refused something the run needs.
+    #[error("the target refused {what}: {reason}")]
+    Refused {
+        /// What was asked.
+        what: String,
+        /// What it said.
+        reason: String,
+    },
+    /// Data that is not ours is in the way.
+    #[error("{what} already holds {documents} documents; use --drop to delete them, or {instead}")]
+    InTheWay {
+        /// Database and collection, or directory.
+        what: String,
+        /// How many.
+        documents: u64,
+        /// What else could be done.
+        instead: String,
+    },
+}
+
+/// What is left over when a target was asked to come to rest.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rest {
+    /// Whether it is at rest.
+    pub quiet: bool,
+    /// What it waited for, or why that is not known.
+    pub remark: String,
+}
+
+/// What the sampler watches.
+#[derive(Clone, Debug, Default)]
+pub struct Watch {
+    /// For the result.
+    pub stored: TargetFacts,
+    /// The process.
+    pub pid: Option<u32>,
+    /// The directory.
+    pub data: Option<PathBuf>,
+}
+
+/// Something that can be measured. Opened once per run, shared by all clients.
+pub trait Target: Send + Sync + 'static {
+    /// The connection of one client.
+    type Session: Session;
+
+    /// What it is and where it can be watched.
+    fn watch(&self) -> impl Future<Output = Watch> + Send;
+
+    /// What it cannot do.
+    fn lacks(&self) -> &'static [Need];
+
+    /// Makes the tables, empty, without secondary indexes.
+    ///
+    /// # Errors
+    /// Data of others is in the way, or the target refuses.
+    fn prepare(&self) -> impl Future<Output = Result<(), TargetError>> + Send;
+
+    /// Takes up the secondary indexes of an interrupted run.
+    fn attach(&self, indexes: &[Index]);
+
+    /// Makes secondary indexes on every table.
+    ///
+    /// # Errors
+    /// The target refuses.
+    fn create_indexes(
+        &self,
+        indexes: &[Index],
+    ) -> impl Future<Output = Result<(), TargetError>> + Send;
+
+    /// Makes table number `number` outside those of the workload, with one row and one index.
+    ///
+    /// # Errors
+    /// The target refuses.
+    fn create_extra_table(
+        &self,
+        number: u32,
+    ) -> impl Future<Output = Result<(), TargetError>> + Send;
+
+    /// A connection for a client; `sync`: each write waits for storage.
+    ///
+    /// # Errors
+    /// It cannot be had.
+    fn session(
+        &self,
+        sync: bool,
+    ) -> impl Future<Output = Result<Self::Session, TargetError>> + Send;
+
+    /// Rows of all tables, counted by looking at them.
+    ///
+    /// # Errors
+    /// The target does not say.
+    fn count(&self) -> impl Future<Output = Result<u64, String>> + Send;
+
+    /// The sum of field `k` over all tables.
+    ///
+    /// # Errors
+    /// The target does not say.
+    fn sum_of_k(&self) -> impl Future<Output = Result<i64, String>> + Send;
+
+    /// Deletes the rows of a table whose numeric id is above `number`: what an interrupted step left.
+    ///
+    /// # Errors
+    /// The target refuses.
+    fn delete_above(
+        &self,
+        table: usize,
+        number: i64,
+    ) -> impl Future<Output = Result<(), TargetError>> + Send;
+
+    /// What the tables take.
+    fn sizes(&self) -> impl Future<Output = Sizes> + Send;
+
+    /// Waits until no work is left over: nothing to flush, nothing to compact.
+    fn settle(&self, patience: Duration) -> impl Future<Output = Rest> + Send;
+
+    /// Statistics of the engine, raw.
+    fn statistics(&self) -> impl Future<Output = serde_json::Value> + Send;
+
+    /// Deletes the tables.
+    ///
+    /// # Errors
+    /// The target refuses.
+    fn drop_tables(&self) -> impl Future<Output = Result<(), TargetError>> + Send;
+}
+
+/// The connection of one client.
+pub trait Session: Send + 'static {
+    /// A call encoded for this target.
+    type Ready: Send;
+
+    /// Whether calls block their thread: then each client gets a thread of its own.
+    const BLOCKING: bool;
+
+    /// Encodes a call; not part of its latency.
+    fn ready(&mut self, call: Call) -> Self::Ready;
+
+    /// Makes it.
+    fn run(&mut self, ready: Self::Ready) -> impl Future<Output = Outcome> + Send;
+}

@@ -1,0 +1,108 @@
+//! Which row an operation takes.
+
+use rand::Rng;
+
+use crate::seed::{Stream, mix};
+
+/// Skew of the Zipf distribution that YCSB made customary.
+const THETA: f64 = 0.99;
+/// Terms of the sum that are added one by one; the rest is an integral.
+const TERMS: u64 = 10_000;
+
+/// Draws ranks by a Zipf distribution over a number of items that may grow (Gray and others, 1994).
+#[derive(Clone, Debug, Default)]
+pub(super) struct Zipf {
+    items: u64,
+    zeta: f64,
+    eta: f64,
+}
+
+impl Zipf {
+    /// A rank in `0..items`; 0 is the favourite.
+    pub(super) fn draw(&mut self, random: &mut Stream, items: u64) -> u64 {
+        // A growing table needs new constants now and then, not for each row.
+        if items < self.items || items - self.items > self.items / 100 {
+            self.prepare(items);
+        }
+        let alpha = 1.0 / (1.0 - THETA);
+        let uniform: f64 = random.random();
+        let scaled = uniform * self.zeta;
+        let rank = if scaled < 1.0 {
+            0.0
+        } else if scaled < 1.0 + 0.5_f64.powf(THETA) {
+            1.0
+        } else {
+            items as f64 * (self.eta * uniform - self.eta + 1.0).powf(alpha)
+        };
+        (rank as u64).min(items.saturating_sub(1))
+    }
+
+    fn prepare(&mut self, items: u64) {
+        self.items = items;
+        self.zeta = zeta(items);
+        let zeta_two = 1.0 + 0.5_f64.powf(THETA);
+        let exponent = 1.0 - THETA;
+        self.eta =
+            (1.0 - (2.0 / items.max(1) as f64).powf(exponent)) / (1.0 - zeta_two / self.zeta);
+    }
+}
+
+/// The sum of `n^-THETA` for n from 1 to `items`.
+fn zeta(items: u64) -> f64 {
+    let term = |n: u64| (n as f64).powf(-THETA);
+    let near: f64 = (1..=items.min(TERMS)).map(term).sum();
+    if items <= TERMS {
+        return near;
+    }
+    let exponent = 1.0 - THETA;
+    let integral = |n: f64| n.powf(exponent) / exponent;
+    near + integral(items as f64) - integral(TERMS as f64) + (term(items) - term(TERMS)) / 2.0
+}
+
+/// Scatters ranks over `0..items`, so that favourites are no neighbours.
+pub(super) fn scatter(rank: u64, items: u64) -> u64 {
+    mix(rank) % items.max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seed::stream;
+
+    #[test]
+    fn the_favourite_is_drawn_as_often_as_zipf_says() {
+        let mut random = stream(1, "draw", "zipf", 0);
+        let mut zipf = Zipf::default();
+        let mut counts = [0_u32; 3];
+        for _ in 0..200_000 {
+            let rank = zipf.draw(&mut random, 1_000);
+            assert!(rank < 1_000);
+            if let Some(count) = counts.get_mut(rank as usize) {
+                *count += 1;
+            }
+        }
+        let expected = 200_000.0 / zeta(1_000);
+        assert!(
+            (f64::from(counts[0]) / expected - 1.0).abs() < 0.03,
+            "{counts:?} {expected}"
+        );
+        assert!(
+            (f64::from(counts[1]) / (expected / 2.0_f64.powf(THETA)) - 1.0).abs() < 0.05,
+            "{counts:?}"
+        );
+    }
+
+    #[test]
+    fn the_integral_stands_in_for_the_sum() {
+        let exact: f64 = (1..=200_000_u64).map(|n| (n as f64).powf(-THETA)).sum();
+        assert!((zeta(200_000) / exact - 1.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn few_items_are_no_trouble() {
+        let mut random = stream(2, "draw", "zipf", 0);
+        for items in [1, 2, 3, 1, 500, 2] {
+            assert!(Zipf::default().draw(&mut random, items) < items);
+        }
+    }
+}

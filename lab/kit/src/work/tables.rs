@@ -1,0 +1,227 @@
+//! What is known of the tables while clients change them: which row numbers exist, and what the sums must be.
+//!
+//! Promises: constant memory, except one bit per row while a step stores rows at random.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use crate::workload::{DocumentKind, Ids, Index, Settings};
+
+/// More rows than this are not told apart when they are stored at random.
+const BITS_MAX: u64 = 1 << 31;
+
+/// One table. Row numbers start at 1.
+#[derive(Debug, Default)]
+pub struct TableState {
+    /// The next number to give away, less one.
+    given: AtomicU64,
+    /// Rows up to here have been deleted.
+    deleted: AtomicU64,
+    /// Rows up to here are acknowledged.
+    visible: AtomicU64,
+    /// Acknowledged above the first gap.
+    beyond: Mutex<BTreeSet<u64>>,
+    bits: OnceLock<Vec<AtomicU64>>,
+}
+
+/// The part of [`TableState`] that a checkpoint keeps.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+pub struct TableMark {
+    /// Rows given away and acknowledged.
+    pub visible: u64,
+    /// Rows up to here have been deleted.
+    pub deleted: u64,
+}
+
+impl TableState {
+    /// The highest number known to be stored.
+    pub fn visible(&self) -> u64 {
+        self.visible.load(Ordering::Acquire)
+    }
+
+    /// The lowest number known to be stored.
+    pub fn oldest(&self) -> u64 {
+        self.deleted.load(Ordering::Acquire) + 1
+    }
+
+    /// Gives `count` numbers to one client; the first of them.
+    pub(super) fn give(&self, count: u64) -> u64 {
+        self.given.fetch_add(count, Ordering::Relaxed) + 1
+    }
+
+    /// The numbers from `first` on are stored.
+    pub(super) fn acknowledge(&self, first: u64, count: u64) {
+        let mut beyond = self.beyond.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut visible = self.visible.load(Ordering::Relaxed);
+        beyond.extend(first..first + count);
+        while beyond.remove(&(visible + 1)) {
+            visible += 1;
+        }
+        self.visible.store(visible, Ordering::Release);
+    }
+
+    /// Takes up to `count` of the oldest numbers, none above `limit`.
+    pub(super) fn take_oldest(&self, count: u64, limit: u64) -> std::ops::Range<u64> {
+        let take = |deleted: u64| (deleted < limit).then(|| (deleted + count).min(limit));
+        match self
+            .deleted
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, take)
+        {
+            Ok(before) => before + 1..(before + count).min(limit) + 1,
+            Err(at) => at + 1..at + 1,
+        }
+    }
+
+    /// Marks a row stored at random; whether it is the first time. None if there are too many to tell.
+    pub(super) fn mark(&self, number: u64, rows: u64) -> Option<bool> {
+        if rows > BITS_MAX {
+            return None;
+        }
+        let words = self
+            .bits
+            .get_or_init(|| (0..=rows / 64).map(|_| AtomicU64::new(0)).collect());
+        let word = words.get(usize::try_from(number / 64).ok()?)?;
+        let bit = 1 << (number % 64);
+        Some(word.fetch_or(bit, Ordering::Relaxed) & bit == 0)
+    }
+}
+
+/// All tables of a run and what clients must know of the workload.
+#[derive(Debug)]
+pub struct Shape {
+    /// Row generator.
+    pub kind: DocumentKind,
+    /// Who makes ids.
+    pub ids: Ids,
+    /// Secondary indexes that exist.
+    pub indexes: Mutex<Vec<Index>>,
+    /// How large and how many.
+    pub settings: Settings,
+    /// The tables.
+    pub tables: Vec<TableState>,
+    /// Whether numbers have gaps: then a read may find nothing.
+    pub sparse: AtomicBool,
+    /// Rows inserted less rows deleted by the pair of a running step.
+    pub(super) ahead: AtomicI64,
+    /// Whether a step's deletes keep up with its inserts.
+    pub(super) paired: AtomicBool,
+}
+
+impl Shape {
+    /// Before the first step.
+    pub fn new(kind: DocumentKind, ids: Ids, settings: Settings) -> Self {
+        Self {
+            kind,
+            ids,
+            indexes: Mutex::default(),
+            tables: (0..settings.tables)
+                .map(|_| TableState::default())
+                .collect(),
+            settings,
+            sparse: AtomicBool::new(false),
+            ahead: AtomicI64::new(0),
+            paired: AtomicBool::new(false),
+        }
+    }
+
+    /// At the begin of a step; `paired`: it deletes what it inserts.
+    pub fn begin_step(&self, paired: bool) {
+        self.ahead.store(0, Ordering::Relaxed);
+        self.paired.store(paired, Ordering::Relaxed);
+    }
+
+    /// At the end of a step that stored `rows` in all tables together by quota.
+    pub fn stored(&self, rows: u64) {
+        let mut before = 0;
+        for (number, table) in self.tables.iter().enumerate() {
+            let end = self.end_of(rows, number);
+            let visible = table.visible.fetch_add(end - before, Ordering::AcqRel) + end - before;
+            table.given.store(visible, Ordering::Release);
+            before = end;
+        }
+    }
+
+    /// After a step that stored rows at random.
+    pub fn stored_at_random(&self) {
+        self.sparse.store(true, Ordering::Release);
+        for (number, table) in self.tables.iter().enumerate() {
+            let rows = self
+                .settings
+                .rows_of(u32::try_from(number).unwrap_or(u32::MAX));
+            table.visible.store(rows, Ordering::Release);
+            table.given.store(rows, Ordering::Release);
+        }
+    }
+
+    /// Of `rows` in all, those that lie in the tables up to and with `table`.
+    pub(super) fn end_of(&self, rows: u64, table: usize) -> u64 {
+        let tables = self.tables.len().max(1) as u128;
+        (u128::from(rows) * (table as u128 + 1) / tables) as u64
+    }
+
+    /// After all rows were deleted.
+    pub fn emptied(&self) {
+        self.sparse.store(false, Ordering::Release);
+        for table in &self.tables {
+            let numbers = [&table.given, &table.visible, &table.deleted];
+            let bits = table.bits.get().map(Vec::as_slice).unwrap_or_default();
+            numbers
+                .into_iter()
+                .chain(bits)
+                .for_each(|number| number.store(0, Ordering::Release));
+        }
+    }
+
+    /// What a checkpoint keeps.
+    pub fn marks(&self) -> Vec<TableMark> {
+        let mark = |table: &TableState| TableMark {
+            visible: table.visible(),
+            deleted: table.oldest() - 1,
+        };
+        self.tables.iter().map(mark).collect()
+    }
+
+    /// Takes up what a checkpoint kept.
+    pub fn restore(&self, marks: &[TableMark]) {
+        for (table, mark) in self.tables.iter().zip(marks) {
+            table.visible.store(mark.visible, Ordering::Release);
+            table.given.store(mark.visible, Ordering::Release);
+            table.deleted.store(mark.deleted, Ordering::Release);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_is_visible_when_all_before_it_are() {
+        let table = TableState::default();
+        let (first, second) = (table.give(3), table.give(2));
+        assert_eq!((first, second), (1, 4));
+        table.acknowledge(second, 2);
+        assert_eq!(table.visible(), 0);
+        table.acknowledge(first, 3);
+        assert_eq!(table.visible(), 5);
+        assert_eq!(
+            (table.take_oldest(2, 5), table.take_oldest(9, 5)),
+            (1..3, 3..6)
+        );
+        assert!(table.take_oldest(1, 5).is_empty());
+        assert_eq!(table.oldest(), 6);
+    }
+
+    #[test]
+    fn rows_stored_twice_count_once() {
+        let table = TableState::default();
+        assert_eq!(
+            [table.mark(64, 100), table.mark(64, 100), table.mark(1, 100)],
+            [Some(true), Some(false), Some(true)]
+        );
+        assert_eq!(TableState::default().mark(1, 1 << 40), None);
+    }
+}

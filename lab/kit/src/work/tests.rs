@@ -1,0 +1,242 @@
+//! Clients together do the work once, and account for it.
+
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::seed::stream;
+use crate::workload::{Overrides, Workload};
+
+fn shape(workload: &str, given: Overrides) -> (Workload, Arc<Shape>) {
+    let workload = Workload::named(workload).unwrap();
+    let settings = workload.settings("smoke", given).unwrap();
+    let shape = Shape::new(workload.data.documents, workload.data.ids, settings);
+    (workload, Arc::new(shape))
+}
+
+fn role(part: Part) -> Role {
+    toml::from_str(&format!("part = {}", serde_json::to_string(&part).unwrap())).unwrap()
+}
+
+fn work(shape: &Arc<Shape>, role: Role, quota: Quota, client: (u32, u32)) -> Work {
+    Work::new(
+        (role, quota),
+        shape.clone(),
+        stream(1, "step", "test", client.0),
+        client,
+        false,
+    )
+}
+
+#[test]
+fn clients_share_the_rows_of_all_tables_without_gap_or_overlap() {
+    let given = Overrides {
+        rows: Some(1_003),
+        tables: Some(3),
+        clients: Some(4),
+        batch: Some(7),
+        ..Overrides::default()
+    };
+    let (_, shape) = shape("update", given);
+    let mut seen = BTreeSet::new();
+    for round in 0..2 {
+        for client in 0..4 {
+            let mut work = work(&shape, role(Part::Insert), Quota::Rows(1_003), (client, 4));
+            while let Next::Call(_, Call::Insert { table, rows }) = work.draw() {
+                for row in &rows {
+                    assert!(
+                        seen.insert((table, row.id.clone().unwrap())),
+                        "{round} {table} {row:?}"
+                    );
+                }
+                let (_, effect) = work.settle(Outcome::done(rows.len() as u64, rows.len() as u64));
+                assert_eq!(effect.inserted, rows.len() as u64);
+            }
+        }
+        shape.stored(1_003);
+    }
+    assert_eq!(seen.len(), 2_006);
+    let visible: Vec<u64> = shape.tables.iter().map(TableState::visible).collect();
+    assert_eq!(visible, [668, 668, 670]);
+    let numbers: Vec<i64> = seen
+        .iter()
+        .filter(|(table, _)| *table == 2)
+        .filter_map(|(_, id)| number_of(id))
+        .collect();
+    assert_eq!(numbers, (1..=670).collect::<Vec<i64>>());
+}
+
+#[test]
+fn own_rows_of_clients_never_meet_and_cover_all() {
+    let (_, shape) = shape(
+        "kinds-of-write",
+        Overrides {
+            rows: Some(31),
+            ..Overrides::default()
+        },
+    );
+    shape.stored(31);
+    let mut all = BTreeSet::new();
+    for client in 0..4 {
+        let mut work = work(
+            &shape,
+            role(Part::ReadModifyWrite),
+            Quota::Endless,
+            (client, 4),
+        );
+        let mut own = BTreeSet::new();
+        for _ in 0..500 {
+            let Next::Call(_, Call::ReadModifyWrite { id, .. }) = work.draw() else {
+                panic!()
+            };
+            own.insert(id);
+        }
+        own.into_iter().for_each(|id| assert!(all.insert(id)));
+    }
+    assert_eq!(all.len(), 31);
+}
+
+#[test]
+fn a_read_that_finds_nothing_fails_unless_rows_may_be_missing() {
+    let (_, shape) = shape("point", Overrides::default());
+    shape.stored(100);
+    for (misses, is_failure) in [(false, true), (true, false)] {
+        let mut work = Work::new(
+            (role(Part::Point), Quota::Endless),
+            shape.clone(),
+            stream(1, "a", "b", 0),
+            (0, 1),
+            misses,
+        );
+        assert!(matches!(work.draw(), Next::Call(..)));
+        let (outcome, _) = work.settle(Outcome::done(1, 0));
+        assert_eq!(matches!(outcome, Outcome::Failed { .. }), is_failure);
+    }
+}
+
+#[test]
+fn deletes_follow_inserts_and_inserts_wait_for_them() {
+    let (_, shape) = shape(
+        "insert-modern",
+        Overrides {
+            rows: Some(1_000),
+            ..Overrides::default()
+        },
+    );
+    shape.stored(1_000);
+    shape.begin_step(true);
+    let mut insert = work(
+        &shape,
+        Role {
+            batch: Some(10),
+            ..role(Part::Insert)
+        },
+        Quota::Rows(500),
+        (0, 1),
+    );
+    let mut delete = work(
+        &shape,
+        Role {
+            batch: Some(10),
+            ..role(Part::DeleteOldest)
+        },
+        Quota::Endless,
+        (0, 1),
+    );
+    assert!(
+        matches!(delete.draw(), Next::Wait),
+        "nothing was inserted yet"
+    );
+    let mut inserted = 0;
+    while let Next::Call(..) = insert.draw() {
+        insert.settle(Outcome::done(10, 10));
+        inserted += 10;
+    }
+    assert_eq!(
+        inserted, 90,
+        "eight batches ahead and the one that went over"
+    );
+    let Next::Call(_, Call::Delete { ids, .. }) = delete.draw() else {
+        panic!()
+    };
+    assert_eq!((ids.first(), ids.len()), (Some(&Key::Number(1)), 10));
+    let (_, effect) = delete.settle(Outcome::done(10, 10));
+    assert_eq!(effect.deleted, 10);
+    assert!(matches!(insert.draw(), Next::Call(..)));
+}
+
+#[test]
+fn a_deleted_row_is_put_back_by_who_deleted_it() {
+    let (_, shape) = shape(
+        "sysbench-transaction",
+        Overrides {
+            rows: Some(50),
+            tables: Some(1),
+            ..Overrides::default()
+        },
+    );
+    shape.stored(50);
+    let mut work = work(&shape, role(Part::DeleteInsert), Quota::Endless, (0, 1));
+    let Next::Call(_, Call::Delete { ids, .. }) = work.draw() else {
+        panic!()
+    };
+    let (_, effect) = work.settle(Outcome::done(1, 1));
+    assert!((effect.deleted, effect.inserted) == (1, 0) && work.owes());
+    let Next::Call(_, Call::Insert { rows, .. }) = work.draw() else {
+        panic!()
+    };
+    assert_eq!(rows[0].id.as_ref(), ids.first());
+    let (_, effect) = work.settle(Outcome::done(1, 1));
+    assert!((effect.deleted, effect.inserted) == (0, 1) && !work.owes());
+}
+
+#[test]
+fn rows_stored_at_random_leave_a_share_of_one_by_e_missing() {
+    let (_, shape) = shape(
+        "db-bench",
+        Overrides {
+            rows: Some(10_000),
+            payload: Some(8),
+            ..Overrides::default()
+        },
+    );
+    let mut work = work(&shape, role(Part::FillRandom), Quota::Calls(10_000), (0, 1));
+    let mut distinct = 0;
+    while let Next::Call(..) = work.draw() {
+        distinct += work.settle(Outcome::done(1, 1)).1.inserted;
+    }
+    assert!((6_250..6_400).contains(&distinct), "{distinct}");
+}
+
+#[test]
+fn mixes_keep_their_weights_and_latest_prefers_the_newest() {
+    let (workload, shape) = shape(
+        "ycsb-d",
+        Overrides {
+            rows: Some(1_000),
+            ..Overrides::default()
+        },
+    );
+    shape.stored(1_000);
+    let run = workload
+        .steps
+        .iter()
+        .find(|step| step.name == "run")
+        .unwrap();
+    let mut work = work(&shape, run.work.clone(), Quota::Endless, (0, 1));
+    let (mut inserts, mut newest) = (0, 0);
+    for _ in 0..20_000 {
+        match work.draw() {
+            Next::Call(Part::Insert, Call::Insert { rows, .. }) => {
+                inserts += rows.len();
+                work.settle(Outcome::done(1, 1));
+            }
+            Next::Call(_, Call::Get { id, .. }) => {
+                newest += usize::from(id == DocumentKind::Ycsb.key(shape.tables[0].visible()));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!((850..1_150).contains(&inserts), "{inserts}");
+    assert_eq!(shape.tables[0].visible(), 1_000 + inserts as u64);
+    assert!(newest > 1_500, "{newest}");
+}

@@ -1,0 +1,448 @@
+//! Workloads as data: a TOML file names its data, indexes and steps; a step names the part that does the work.
+//!
+//! A new workload is a new file in `lab/workloads/` and one line in [`FILES`], unless it needs a part that nobody has written yet.
+
+mod settings;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+pub use settings::{Assign, Overrides, Placement, Settings};
+
+pub use crate::row::DocumentKind;
+
+macro_rules! files {
+    ($($name:literal),* $(,)?) => { &[$(include_str!(concat!("../../../workloads/", $name, ".toml"))),*] };
+}
+
+const FILES: &[&str] = files![
+    "insert",
+    "insert-classic",
+    "insert-grow",
+    "insert-rounds",
+    "insert-modern",
+    "point",
+    "point-uncached",
+    "update",
+    "update-inc",
+    "hot",
+    "kinds-of-write",
+    "sysbench-transaction",
+    "forestdb",
+    "db-bench",
+    "db-bench-modern",
+    "collections",
+    "scanned",
+    "capped",
+    "change-log",
+    "ycsb-a",
+    "ycsb-b",
+    "ycsb-c",
+    "ycsb-d",
+    "ycsb-e",
+    "ycsb-f",
+    "linkbench",
+];
+
+/// What a user asked for that does not exist or does not fit.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkloadError {
+    /// No such workload.
+    #[error("there is no workload '{given}'; there are: {known}")]
+    UnknownWorkload {
+        /// What was asked for.
+        given: String,
+        /// What there is.
+        known: String,
+    },
+    /// No such preset.
+    #[error("workload '{workload}' has no preset '{given}'; it has: {known}")]
+    UnknownPreset {
+        /// The workload.
+        workload: String,
+        /// What was asked for.
+        given: String,
+        /// What there is.
+        known: String,
+    },
+    /// A setting out of its range.
+    #[error("{name} is {given}; allowed is {allowed}")]
+    Setting {
+        /// The setting.
+        name: &'static str,
+        /// What was given.
+        given: String,
+        /// What is allowed.
+        allowed: String,
+    },
+    /// A workload file that cannot be read.
+    #[error("workload file: {0}")]
+    File(String),
+}
+
+/// A workload file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Workload {
+    /// Name on the command line.
+    pub name: String,
+    /// Heading of the report.
+    pub title: String,
+    /// What it does, in a sentence or two.
+    pub about: String,
+    /// Where its definition comes from.
+    pub source: String,
+    /// What is stored.
+    pub data: Data,
+    /// What is done, in order.
+    #[serde(rename = "step")]
+    pub steps: Vec<Step>,
+    /// Settings that no preset needs to repeat.
+    defaults: Overrides,
+    /// Sizes.
+    preset: BTreeMap<String, Overrides>,
+}
+
+/// What a workload stores.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Data {
+    /// Which row generator.
+    pub documents: DocumentKind,
+    /// Table name; with more than one table a number follows it.
+    pub collection: String,
+    /// Who makes the ids.
+    #[serde(default)]
+    pub ids: Ids,
+    /// Bound of each table in bytes, for a workload that wants capped collections.
+    #[serde(default)]
+    pub capped_bytes: Option<u64>,
+    /// Secondary indexes, in the order in which `indexes = N` takes them.
+    #[serde(default, rename = "index")]
+    pub indexes: Vec<Index>,
+}
+
+/// Who makes the ids.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ids {
+    /// The lab: the key of the row's number.
+    #[default]
+    Lab,
+    /// The target or its driver. Such rows cannot be read back by id.
+    Target,
+}
+
+/// A secondary index, ascending, not unique.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct Index {
+    /// Its name.
+    pub name: String,
+    /// Its fields.
+    pub keys: Vec<String>,
+}
+
+/// One step of a workload.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Step {
+    /// Name in results.
+    pub name: String,
+    /// The work that is measured.
+    pub work: Role,
+    /// Work that goes on meanwhile.
+    #[serde(default)]
+    pub beside: Vec<Role>,
+    /// What ends it.
+    #[serde(default)]
+    pub stop: Stop,
+    /// Whether it is what the workload is about; other steps prepare for it and have no warm-up.
+    #[serde(default)]
+    pub measured: bool,
+    /// Share of the rows of the settings that an insert step stores.
+    pub rows: Option<f64>,
+    /// Done as often as the setting `rounds` says, each with a number after its name.
+    #[serde(default)]
+    pub each_round: bool,
+}
+
+/// The work of a group of clients.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Role {
+    /// What they do.
+    pub part: Part,
+    /// How many, where it differs from the setting.
+    pub clients: Option<u32>,
+    /// Rows per call, where it differs from the setting.
+    pub batch: Option<u32>,
+    /// Operations per second of each client, on a schedule. For work beside the measured one this is also its target.
+    pub rate: Option<f64>,
+    /// Whether each write waits until it is on storage.
+    #[serde(default)]
+    pub sync: bool,
+    /// Entries that a range read returns at most.
+    pub limit: Option<u32>,
+    /// How ids are drawn.
+    #[serde(default)]
+    pub draw: Draw,
+    /// For [`Part::Mix`]: parts and their weights.
+    #[serde(default)]
+    pub mix: Vec<(Part, f64)>,
+    /// Ranges in descending order.
+    #[serde(default)]
+    pub reverse: bool,
+    /// Drawn from the first so many rows of each table only.
+    pub within: Option<u64>,
+}
+
+/// How ids are drawn.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Draw {
+    /// Each as often as the other.
+    #[default]
+    Uniform,
+    /// Zipf with 0.99, the favourites scattered over all ids.
+    Zipf,
+    /// Zipf with 0.99, the newest the favourites.
+    Latest,
+}
+
+/// The work that a client can do.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
+#[serde(rename_all = "kebab-case")]
+pub enum Part {
+    /// Insert batches.
+    Insert,
+    /// Find one document by `_id`, all fields returned.
+    Point,
+    /// Find several documents by a list of `_id`.
+    Points,
+    /// Read documents in the order of `_id`, from a drawn one on.
+    Range,
+    /// Read entries of a secondary index, from drawn values on, index fields only.
+    IndexRange,
+    /// `$inc` one document by `_id`.
+    UpdateInc,
+    /// `$set` a field without an index to a fresh value.
+    UpdateSet,
+    /// `$inc` always the same few documents.
+    Hot,
+    /// Read a document, then store it again with `k` one higher. Each client keeps to documents of its own.
+    ReadModifyWrite,
+    /// Add 1 to `k` without reading: an upsert with `$inc`, a merge operand.
+    Commutative,
+    /// Store a whole fresh document over whatever is there.
+    Blind,
+    /// The same with ids that may not exist yet, drawn with replacement from all.
+    FillRandom,
+    /// Delete the oldest documents, as many as are inserted meanwhile.
+    DeleteOldest,
+    /// Delete a document and insert it again.
+    DeleteInsert,
+    /// Find the one document that fits after looking at as many as the limit says.
+    Scan,
+    /// Several parts by weight.
+    Mix,
+    /// Make the secondary indexes.
+    CreateIndexes,
+    /// Wait until the target has no work left over.
+    Settle,
+    /// Make as many more tables as the settings say, one document and one index each.
+    CreateTables,
+    /// Find a document, then `$set` a field of it: one operation of two calls.
+    ReadWriteField,
+    /// Delete all documents.
+    Empty,
+}
+
+/// What a part asks of a target beyond storing and finding by id.
+#[derive(Clone, Copy, Debug, Serialize, PartialEq, Eq, PartialOrd, Ord)]
+#[serde(rename_all = "kebab-case")]
+pub enum Need {
+    /// Secondary indexes.
+    Indexes,
+    /// Reading in the order of keys.
+    Ranges,
+    /// Adding to a field without reading it.
+    Merge,
+    /// Waiting for storage on a single write.
+    Sync,
+    /// Tables bounded in size.
+    Capped,
+    /// Finding by a condition without an index.
+    Filter,
+}
+
+impl Need {
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Indexes => "secondary indexes",
+            Self::Ranges => "range reads",
+            Self::Merge => "adding to a field without reading it",
+            Self::Sync => "waiting for storage on single writes",
+            Self::Capped => "capped collections",
+            Self::Filter => "finding by a condition without an index",
+        }
+    }
+}
+
+impl Part {
+    /// What one operation is called in results.
+    pub fn unit(self) -> &'static str {
+        match self {
+            Self::Insert => "documents",
+            Self::Point | Self::Points | Self::Range | Self::IndexRange | Self::Scan => "queries",
+            Self::UpdateInc
+            | Self::UpdateSet
+            | Self::Hot
+            | Self::ReadModifyWrite
+            | Self::ReadWriteField
+            | Self::Commutative => "updates",
+            Self::Blind | Self::FillRandom => "writes",
+            Self::DeleteOldest => "deletes",
+            Self::DeleteInsert | Self::Mix | Self::Settle | Self::Empty => "operations",
+            Self::CreateIndexes => "indexed rows",
+            Self::CreateTables => "tables",
+        }
+    }
+
+    /// The same for one.
+    pub fn unit_one(self) -> &'static str {
+        match self {
+            Self::Insert => "document",
+            Self::CreateIndexes => "indexed row",
+            Self::Point | Self::Points | Self::Range | Self::IndexRange | Self::Scan => "query",
+            other => other.unit().trim_end_matches('s'),
+        }
+    }
+
+    /// What it asks of a target.
+    pub fn needs(self) -> &'static [Need] {
+        match self {
+            Self::IndexRange | Self::CreateIndexes => &[Need::Indexes],
+            Self::Range => &[Need::Ranges],
+            Self::Commutative => &[Need::Merge],
+            Self::Scan => &[Need::Filter],
+            _ => &[],
+        }
+    }
+
+    /// Whether it is done once and by one, and not by clients in a loop.
+    pub fn is_action(self) -> bool {
+        matches!(
+            self,
+            Self::CreateIndexes | Self::Settle | Self::CreateTables | Self::Empty
+        )
+    }
+
+    /// Whether each operation adds 1 to `k`.
+    pub fn adds_to_k(self) -> bool {
+        matches!(
+            self,
+            Self::UpdateInc | Self::Hot | Self::ReadModifyWrite | Self::Commutative
+        )
+    }
+}
+
+impl Role {
+    /// What it asks of a target.
+    pub fn needs(&self) -> Vec<Need> {
+        let mixed = self.mix.iter().flat_map(|(part, _)| part.needs());
+        let mut out: Vec<Need> = self.part.needs().iter().chain(mixed).copied().collect();
+        if self.sync {
+            out.push(Need::Sync);
+        }
+        out
+    }
+}
+
+/// What ends a step.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stop {
+    /// The rows of the setting are stored (or, if `seconds` is set, that time is over).
+    Rows,
+    /// As many calls as the setting has rows, by all clients together.
+    Calls,
+    /// The time of the setting is over.
+    Seconds,
+    /// It is done: for actions.
+    #[default]
+    Done,
+}
+
+impl Workload {
+    /// Every workload, in the order of the list.
+    ///
+    /// # Errors
+    /// A file that cannot be parsed; a test keeps that from happening.
+    pub fn all() -> Result<Vec<Self>, WorkloadError> {
+        FILES
+            .iter()
+            .map(|text| {
+                toml::from_str(text).map_err(|error| {
+                    let name = text.lines().next().unwrap_or_default();
+                    WorkloadError::File(format!("{name}: {error}"))
+                })
+            })
+            .collect()
+    }
+
+    /// The workload called `name`.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn named(name: &str) -> Result<Self, WorkloadError> {
+        let all = Self::all()?;
+        let known = all
+            .iter()
+            .map(|workload| workload.name.as_str())
+            .collect::<Vec<_>>()
+            .join(", ");
+        all.into_iter()
+            .find(|workload| workload.name == name)
+            .ok_or_else(|| WorkloadError::UnknownWorkload {
+                given: name.to_owned(),
+                known,
+            })
+    }
+
+    /// Whether time ends some of its steps.
+    pub fn has_timed_steps(&self) -> bool {
+        self.steps.iter().any(|step| step.stop == Stop::Seconds)
+    }
+
+    /// The steps with those of each round written out.
+    pub fn steps(&self, rounds: u32) -> Vec<Step> {
+        let mut out: Vec<Step> = Vec::new();
+        let mut rest = self.steps.as_slice();
+        while let Some(first) = rest.first() {
+            let same = rest
+                .iter()
+                .take_while(|step| step.each_round == first.each_round)
+                .count();
+            let (group, tail) = rest.split_at(same);
+            if first.each_round && rounds > 1 {
+                let width = rounds.to_string().len();
+                for round in 1..=rounds {
+                    out.extend(group.iter().cloned().map(|mut step| {
+                        step.name = format!("{}.{round:0width$}", step.name);
+                        step
+                    }));
+                }
+            } else {
+                out.extend(group.iter().cloned());
+            }
+            rest = tail;
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,352 @@
+//! How large and how many: what a file, a preset or the command line may set, and what follows from them together.
+
+use serde::{Deserialize, Serialize};
+
+use super::{DocumentKind, Stop, Workload, WorkloadError};
+
+/// How clients share collections.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Placement {
+    /// Each client uses all.
+    #[default]
+    Shared,
+    /// One each.
+    PerClient,
+}
+
+/// How clients share hot rows.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Assign {
+    /// Each client keeps to one.
+    #[default]
+    Pinned,
+    /// Each operation picks one.
+    Any,
+}
+
+macro_rules! settings {
+    ($($(#[$doc:meta])* $name:ident: $type:ty,)*) => {
+        /// Settings that a file, a preset or a command line may give.
+        #[derive(Clone, Debug, Default, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct Overrides { $($(#[$doc])* pub $name: Option<$type>,)* }
+
+        impl Overrides {
+            /// Fills what is missing here from `base`.
+            fn or(self, base: &Self) -> Self {
+                Self { $($name: self.$name.or(base.$name),)* }
+            }
+        }
+    };
+}
+
+settings! {
+    /// Documents in all.
+    rows: u64,
+    /// Instead: documents of so many times the memory limit.
+    times_memory: f64,
+    /// Concurrent clients.
+    clients: u32,
+    /// Documents per insert command.
+    batch: u32,
+    /// Seconds measured.
+    seconds: u64,
+    /// Seconds run before measuring.
+    warmup_seconds: u64,
+    /// Secondary indexes.
+    indexes: u32,
+    /// How clients share collections.
+    placement: Placement,
+    /// Operations per second in all; without it, as fast as replies come.
+    rate: f64,
+    /// Collections.
+    tables: u32,
+    /// Bytes of the pad or value, for rows that have one.
+    payload: u32,
+    /// Repetitions of the steps that a workload repeats.
+    rounds: u32,
+    /// Documents that a hot workload updates.
+    hot_rows: u32,
+    /// How clients share them.
+    assign: Assign,
+    /// Entries that a range returns, or documents that a scan looks at.
+    limit: u32,
+    /// Memory for the target and its page cache, in MiB.
+    memory_mb: u64,
+    /// Tables that a probe makes beside those it uses.
+    extra_tables: u32,
+}
+
+/// The settings of a run, complete.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct Settings {
+    /// The preset they started from.
+    pub preset: String,
+    /// Documents in all.
+    pub rows: u64,
+    /// Concurrent clients.
+    pub clients: u32,
+    /// Documents per insert command.
+    pub batch: u32,
+    /// Seconds measured, when time ends the step.
+    pub seconds: Option<u64>,
+    /// Seconds run before measuring.
+    pub warmup_seconds: u64,
+    /// Secondary indexes.
+    pub indexes: u32,
+    /// How clients share collections.
+    pub placement: Placement,
+    /// Operations per second in all; none is a closed loop.
+    pub rate: Option<f64>,
+    /// Collections.
+    #[serde(default = "one")]
+    pub tables: u32,
+    /// Bytes of the pad or value, for rows that have one.
+    #[serde(default)]
+    pub payload: u32,
+    /// Repetitions of the steps that a workload repeats.
+    #[serde(default = "one")]
+    pub rounds: u32,
+    /// Documents that a hot workload updates.
+    #[serde(default = "one")]
+    pub hot_rows: u32,
+    /// How clients share them.
+    #[serde(default)]
+    pub assign: Assign,
+    /// Entries that a range returns, or documents that a scan looks at.
+    #[serde(default = "one")]
+    pub limit: u32,
+    /// Memory for the target and its page cache, in MiB.
+    #[serde(default)]
+    pub memory_mb: Option<u64>,
+    /// Tables that a probe makes beside those it uses.
+    #[serde(default)]
+    pub extra_tables: u32,
+}
+
+fn one() -> u32 {
+    1
+}
+
+impl Settings {
+    /// Rows of table `table`, counted from 0: shares differ by one at most, and nothing is dropped.
+    pub fn rows_of(&self, table: u32) -> u64 {
+        let before = |number: u32| {
+            (u128::from(self.rows) * u128::from(number) / u128::from(self.tables.max(1))) as u64
+        };
+        before(table + 1) - before(table)
+    }
+}
+
+impl Workload {
+    /// The presets in order of size.
+    pub fn presets(&self) -> Vec<(&str, Settings)> {
+        let mut out: Vec<(&str, Settings)> = self
+            .preset
+            .keys()
+            .filter_map(|name| {
+                Some((
+                    name.as_str(),
+                    self.settings(name, Overrides::default()).ok()?,
+                ))
+            })
+            .collect();
+        out.sort_by_key(|(_, settings)| (settings.rows, settings.seconds));
+        out
+    }
+
+    /// Settings of a preset with the user's changes.
+    ///
+    /// # Errors
+    /// Unknown preset, or a value out of range.
+    pub fn settings(&self, preset: &str, given: Overrides) -> Result<Settings, WorkloadError> {
+        let base = self
+            .preset
+            .get(preset)
+            .ok_or_else(|| WorkloadError::UnknownPreset {
+                workload: self.name.clone(),
+                given: preset.to_owned(),
+                known: self.preset.keys().cloned().collect::<Vec<_>>().join(", "),
+            })?;
+        // Rows and times of memory name the same thing: the nearer of the two wins, not the first in the list.
+        let times_memory = match (given.rows, given.times_memory, base.rows) {
+            (None, Some(times), _) => Some(times),
+            (None, None, None) => base.times_memory.or(self.defaults.times_memory),
+            _ => None,
+        };
+        let merged = given.or(base).or(&self.defaults);
+        let mut settings = Settings {
+            preset: preset.to_owned(),
+            rows: merged.rows.unwrap_or(0),
+            clients: merged.clients.unwrap_or(1),
+            batch: merged.batch.unwrap_or(1),
+            seconds: merged.seconds,
+            warmup_seconds: merged.warmup_seconds.unwrap_or(0),
+            indexes: merged.indexes.unwrap_or(0),
+            placement: merged.placement.unwrap_or_default(),
+            rate: merged.rate,
+            tables: merged.tables.unwrap_or(1),
+            payload: merged.payload.unwrap_or(0),
+            rounds: merged.rounds.unwrap_or(1),
+            hot_rows: merged.hot_rows.unwrap_or(1),
+            assign: merged.assign.unwrap_or_default(),
+            limit: merged.limit.unwrap_or(1),
+            memory_mb: merged.memory_mb,
+            extra_tables: merged.extra_tables.unwrap_or(0),
+        };
+        if settings.placement == Placement::PerClient {
+            settings.tables = settings.clients;
+        }
+        if let (Some(times), Some(memory)) = (times_memory, settings.memory_mb) {
+            let row = self.row_bytes(settings.payload);
+            settings.rows = (times * memory as f64 * 1_048_576.0 / row as f64) as u64;
+        }
+        self.check(&settings)?;
+        Ok(settings)
+    }
+
+    /// Bytes of an average row, without the target's own overhead.
+    pub fn row_bytes(&self, payload: u32) -> u64 {
+        const SAMPLE: u64 = 200;
+        let kind = self.data.documents;
+        let mut random = crate::seed::stream(0, "size", "sample", 0);
+        let total: u64 = (1..=SAMPLE)
+            .map(|number| {
+                let fields = kind.draw(&mut random, number, SAMPLE, payload, 0);
+                let id = Some(kind.key(number));
+                crate::row::Row { id, fields }.logical_bytes()
+            })
+            .sum();
+        (total / SAMPLE).max(1)
+    }
+
+    fn check(&self, settings: &Settings) -> Result<(), WorkloadError> {
+        let within = |name, given: u64, low: u64, high: u64| {
+            if (low..=high).contains(&given) {
+                return Ok(());
+            }
+            Err(WorkloadError::Setting {
+                name,
+                given: given.to_string(),
+                allowed: format!("{low} to {high}"),
+            })
+        };
+        within("--rows", settings.rows, 1, u64::from(u32::MAX) * 1_000)?;
+        within("--clients", u64::from(settings.clients), 1, 4_096)?;
+        within("--batch", u64::from(settings.batch), 1, 100_000)?;
+        let indexes = self.data.indexes.len() as u64;
+        within("--indexes", u64::from(settings.indexes), 0, indexes)?;
+        within("--tables", u64::from(settings.tables), 1, 1_000_000)?;
+        within(
+            "--extra-tables",
+            u64::from(settings.extra_tables),
+            0,
+            1_000_000,
+        )?;
+        within("--rounds", u64::from(settings.rounds), 1, 10_000)?;
+        within("--payload", u64::from(settings.payload), 0, 10_000_000)?;
+        within("--limit", u64::from(settings.limit), 1, 1_000_000)?;
+        let owns = |step: &super::Step| {
+            let parts = || {
+                step.work
+                    .mix
+                    .iter()
+                    .map(|(part, _)| *part)
+                    .chain([step.work.part])
+            };
+            parts().any(|part| {
+                matches!(
+                    part,
+                    super::Part::ReadModifyWrite | super::Part::DeleteInsert
+                )
+            })
+        };
+        if self.steps.iter().any(owns) {
+            // Each client changes documents of its own there.
+            within(
+                "--rows",
+                settings.rows,
+                u64::from(settings.clients) * u64::from(settings.tables),
+                u64::MAX,
+            )?;
+        }
+        let hot_rows = u64::from(settings.hot_rows);
+        within("--hot-rows", hot_rows, 1, settings.rows.min(100_000))?;
+        if let Some(memory) = settings.memory_mb {
+            within("--memory-mb", memory, 16, 16_777_216)?;
+        }
+        let needs_time = self.steps.iter().any(|step| step.stop == Stop::Seconds);
+        match settings.seconds {
+            Some(seconds) => within("--seconds", seconds, 1, 31_536_000)?,
+            None if needs_time => within("--seconds", 0, 1, 31_536_000)?,
+            None => {}
+        }
+        if self.data.documents == DocumentKind::Sysbench
+            && settings.placement == Placement::PerClient
+        {
+            let given = "per-client".to_owned();
+            return Err(WorkloadError::Setting {
+                name: "--placement",
+                given,
+                allowed: "shared for this workload".to_owned(),
+            });
+        }
+        match settings.rate {
+            Some(rate) if !(rate.is_finite() && rate >= 0.001) => Err(WorkloadError::Setting {
+                name: "--rate",
+                given: rate.to_string(),
+                allowed: "0.001 or more per second".to_owned(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// In words, where the settings differ from the preset called `paper`: what keeps a result from standing beside the published one.
+    pub fn changed_from_paper(&self, settings: &Settings) -> Vec<String> {
+        let Ok(paper) = self.settings("paper", Overrides::default()) else {
+            return Vec::new();
+        };
+        let mut out = Vec::new();
+        let mut note = |name: &str, here: String, there: String| {
+            if here != there {
+                out.push(format!("{name} {here} (paper: {there})"));
+            }
+        };
+        let optional = |value: Option<u64>| {
+            value.map_or_else(|| "not limited".to_owned(), |value| value.to_string())
+        };
+        let count = crate::format::count;
+        note("rows", count(settings.rows), count(paper.rows));
+        let (here, there) = (settings, &paper);
+        for (name, here, there) in [
+            ("clients", here.clients, there.clients),
+            ("batch", here.batch, there.batch),
+            ("indexes", here.indexes, there.indexes),
+            ("tables", here.tables, there.tables),
+            ("payload bytes", here.payload, there.payload),
+            ("rounds", here.rounds, there.rounds),
+            ("hot rows", here.hot_rows, there.hot_rows),
+            ("limit", here.limit, there.limit),
+            ("extra tables", here.extra_tables, there.extra_tables),
+        ] {
+            note(name, here.to_string(), there.to_string());
+        }
+        note("seconds", optional(here.seconds), optional(there.seconds));
+        let (warm, paper_warm) = (here.warmup_seconds, there.warmup_seconds);
+        note("warm-up seconds", warm.to_string(), paper_warm.to_string());
+        let (memory, paper_memory) = (optional(here.memory_mb), optional(there.memory_mb));
+        note("memory MiB", memory, paper_memory);
+        let placement = |value: &Settings| format!("{:?}", value.placement);
+        note("placement", placement(here), placement(there));
+        if here.hot_rows > 1 || there.hot_rows > 1 {
+            let assign = |value: &Settings| format!("{:?}", value.assign);
+            note("assignment of hot rows", assign(here), assign(there));
+        }
+        if let Some(rate) = settings.rate {
+            note("rate", format!("{rate}/s"), "not limited".to_owned());
+        }
+        out
+    }
+}

@@ -1,0 +1,347 @@
+//! A private MariaDB server: made in a directory of its own, on a free port, with stated settings, and stopped in the end.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use lab_kit::kv::prepare_directory;
+use mysql::{Conn, OptsBuilder};
+use rustix::process::{Pid, Signal, kill_process};
+
+const START_PATIENCE: Duration = Duration::from_secs(60);
+const STOP_PATIENCE: Duration = Duration::from_secs(60);
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+const SETTINGS_FILE: &str = "my.cnf";
+const LOG_FILE: &str = "server.log";
+
+/// What a server is started with.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Its directory.
+    pub directory: PathBuf,
+    /// `innodb` or `rocksdb`.
+    pub engine: String,
+    /// Cache of that engine.
+    pub cache_mb: u64,
+    /// `none`, `lazy` or `sync`.
+    pub durability: String,
+    /// Page size of InnoDB.
+    pub page_kb: u32,
+    /// Whether the binary log is written.
+    pub change_log: bool,
+    /// Whether to start on what the directory holds.
+    pub keep: bool,
+}
+
+/// A running server.
+#[derive(Debug)]
+pub struct MariaDb {
+    child: Child,
+    port: u16,
+    engine: String,
+    directory: PathBuf,
+}
+
+fn failed(what: &str, reason: impl std::fmt::Display) -> lab_kit::target::TargetError {
+    lab_kit::target::TargetError::Refused {
+        what: what.to_owned(),
+        reason: reason.to_string(),
+    }
+}
+
+impl MariaDb {
+    /// Makes the data directory, starts the server and waits until it answers.
+    ///
+    /// # Errors
+    /// A setting is wrong, MariaDB is not installed, files of others are in the way, or it does not come up.
+    pub fn start(settings: &Settings) -> Result<Self, lab_kit::target::TargetError> {
+        let directory = &settings.directory;
+        let text = settings_text(settings).map_err(|reason| failed("the settings", reason))?;
+        let program = find(&["mariadbd", "mysqld"])?;
+        prepare_directory(directory, false, settings.keep)?;
+        let directory = directory
+            .canonicalize()
+            .map_err(|error| failed("the directory", error))?;
+        let data = directory.join("data");
+        let port = free_port().map_err(|error| failed("a port", error))?;
+        let file = directory.join(SETTINGS_FILE);
+        let text = format!(
+            "{text}datadir = {data}\nsocket = {directory}/server.sock\npid-file = {directory}/server.pid\nport = {port}\nbind-address = 127.0.0.1\n",
+            data = data.display(),
+            directory = directory.display()
+        );
+        fs::write(&file, text).map_err(|error| failed("the settings file", error))?;
+        if !data.exists() {
+            install(&file, &data)?;
+        }
+        let log = fs::File::create(directory.join(LOG_FILE))
+            .map_err(|error| failed("the log file", error))?;
+        let errors = log
+            .try_clone()
+            .map_err(|error| failed("the log file", error))?;
+        let mut command = Command::new(program);
+        command.arg(format!("--defaults-file={}", file.display()));
+        if rustix::process::geteuid().is_root() {
+            command.arg("--user=root");
+        }
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(log)
+            .stderr(errors)
+            .spawn()
+            .map_err(|error| failed("to start MariaDB", error))?;
+        let mut server = Self {
+            child,
+            port,
+            engine: settings.engine.clone(),
+            directory,
+        };
+        server.wait_until_ready()?;
+        Ok(server)
+    }
+
+    /// The address to give to `--target`.
+    pub fn address(&self) -> String {
+        format!(
+            "mysql://root@127.0.0.1:{}/?engine={}",
+            self.port, self.engine
+        )
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The file that states its settings.
+    pub fn settings_file(&self) -> PathBuf {
+        self.directory.join(SETTINGS_FILE)
+    }
+
+    fn wait_until_ready(&mut self) -> Result<(), lab_kit::target::TargetError> {
+        let begun = Instant::now();
+        loop {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Err(failed(
+                    "to start MariaDB",
+                    format!("it ended with {status}: {}", last_error(&self.directory)),
+                ));
+            }
+            let options = OptsBuilder::new()
+                .ip_or_hostname(Some("127.0.0.1"))
+                .tcp_port(self.port)
+                .user(Some("root"))
+                .prefer_socket(false)
+                .tcp_connect_timeout(Some(Duration::from_secs(1)));
+            if Conn::new(options).is_ok() {
+                return Ok(());
+            }
+            if begun.elapsed() > START_PATIENCE {
+                self.stop();
+                return Err(failed(
+                    "to start MariaDB",
+                    format!(
+                        "no answer within {} s: {}",
+                        START_PATIENCE.as_secs(),
+                        last_error(&self.directory)
+                    ),
+                ));
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    /// Waits until it ends by itself; with what status.
+    pub async fn wait_for_end(&mut self) -> String {
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => return format!("{status}: {}", last_error(&self.directory)),
+                Ok(None) => tokio::time::sleep(LOOK_EVERY).await,
+                Err(error) => return error.to_string(),
+            }
+        }
+    }
+
+    /// Asks it to end and waits; one that does not is ended by force.
+    pub fn stop(&mut self) {
+        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        let begun = Instant::now();
+        while begun.elapsed() < STOP_PATIENCE {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for MariaDb {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            self.stop();
+        }
+    }
+}
+
+fn free_port() -> std::io::Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+/// The first of these programs that is there; daemons live where a user's search path does not lead.
+fn find(names: &[&str]) -> Result<PathBuf, lab_kit::target::TargetError> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path)
+        .chain(["/usr/sbin", "/usr/local/sbin", "/usr/libexec"].map(PathBuf::from));
+    folders
+        .flat_map(|folder| names.iter().map(move |name| folder.join(name)))
+        .find(|program| program.is_file())
+        .ok_or_else(|| {
+            failed(
+                "to start MariaDB",
+                format!(
+                    "{} is not installed (Debian: mariadb-server)",
+                    names.join(" or ")
+                ),
+            )
+        })
+}
+
+fn install(file: &Path, data: &Path) -> Result<(), lab_kit::target::TargetError> {
+    let program = find(&["mariadb-install-db", "mysql_install_db"])?;
+    let mut command = Command::new(program);
+    command.arg(format!("--defaults-file={}", file.display()));
+    command.arg(format!("--datadir={}", data.display()));
+    command.args(["--auth-root-authentication-method=normal", "--skip-test-db"]);
+    if rustix::process::geteuid().is_root() {
+        command.arg("--user=root");
+    }
+    let done = command
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| failed("to make the data directory", error))?;
+    if done.status.success() {
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(&done.stderr);
+    let last = text
+        .lines()
+        .rfind(|line| !line.trim().is_empty())
+        .unwrap_or("no message");
+    Err(failed("to make the data directory", last))
+}
+
+fn last_error(directory: &Path) -> String {
+    let text = fs::read_to_string(directory.join(LOG_FILE)).unwrap_or_default();
+    let line = text
+        .lines()
+        .rfind(|line| line.contains("[ERROR]"))
+        .or_else(|| text.lines().last());
+    line.unwrap_or("no message").trim().to_owned()
+}
+
+/// The settings that matter for measuring, each stated.
+fn settings_text(settings: &Settings) -> Result<String, String> {
+    let flush = match settings.durability.as_str() {
+        "none" => 0,
+        "lazy" => 2,
+        "sync" => 1,
+        given => {
+            return Err(format!(
+                "durability is '{given}'; allowed is none, lazy or sync"
+            ));
+        }
+    };
+    if ![4, 8, 16, 32, 64].contains(&settings.page_kb) {
+        return Err(format!(
+            "the page size is {} KiB; allowed is 4, 8, 16, 32 or 64",
+            settings.page_kb
+        ));
+    }
+    let cache = settings.cache_mb;
+    let mut out = String::from(
+        "[mysqld]\nskip-name-resolve\nmax_connections = 4200\nmax_prepared_stmt_count = 1000000\nmax_allowed_packet = 256M\nquery_cache_type = 0\n",
+    );
+    out += &format!(
+        "innodb_page_size = {}k\ninnodb_flush_log_at_trx_commit = {flush}\ninnodb_log_file_size = 512M\n",
+        settings.page_kb
+    );
+    match settings.engine.as_str() {
+        "innodb" => {
+            out += &format!(
+                "default_storage_engine = InnoDB\ninnodb_buffer_pool_size = {cache}M\ninnodb_flush_method = O_DIRECT\ninnodb_flush_neighbors = 0\n"
+            )
+        }
+        "rocksdb" => {
+            out += "plugin-load-add = ha_rocksdb\ndefault_storage_engine = RocksDB\ninnodb_buffer_pool_size = 16M\n";
+            out += &format!(
+                "rocksdb_block_cache_size = {cache}M\nrocksdb_flush_log_at_trx_commit = {flush}\n"
+            );
+        }
+        given => {
+            return Err(format!(
+                "the engine is '{given}'; allowed is innodb or rocksdb"
+            ));
+        }
+    }
+    if settings.change_log {
+        out += &format!(
+            "log-bin = change-log\nserver-id = 1\nsync_binlog = {}\n",
+            u8::from(flush == 1)
+        );
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(engine: &str) -> Settings {
+        Settings {
+            directory: PathBuf::from("unused"),
+            engine: engine.to_owned(),
+            cache_mb: 64,
+            durability: "lazy".to_owned(),
+            page_kb: 16,
+            change_log: false,
+            keep: false,
+        }
+    }
+
+    #[test]
+    fn settings_are_stated_and_wrong_ones_refused() {
+        let text = settings_text(&settings("rocksdb")).unwrap();
+        assert!(
+            text.contains("rocksdb_block_cache_size = 64M")
+                && text.contains("flush_log_at_trx_commit = 2"),
+            "{text}"
+        );
+        assert!(
+            settings_text(&Settings {
+                change_log: true,
+                ..settings("innodb")
+            })
+            .unwrap()
+            .contains("log-bin")
+        );
+        for wrong in [
+            settings("myisam"),
+            Settings {
+                page_kb: 5,
+                ..settings("innodb")
+            },
+            Settings {
+                durability: "x".to_owned(),
+                ..settings("innodb")
+            },
+        ] {
+            assert!(settings_text(&wrong).unwrap_err().contains("allowed"));
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! One client's calls on a MySQL server.
+
+use std::sync::Arc;
+
+use lab_kit::row::{Key, Row, Value};
+use lab_kit::target::{Call, Change, Outcome, Session, Table};
+use lab_kit::workload::Index;
+use mysql::prelude::Queryable;
+use mysql::{Conn, Params};
+
+use crate::{Interface, one_line, statements};
+
+/// The protocol counts the values of a statement in 16 bits.
+const VALUES_MAX: usize = 60_000;
+
+/// One client.
+pub struct SqlSession {
+    conn: Conn,
+    tables: Arc<Vec<Table>>,
+    indexes: Vec<Index>,
+    interface: Interface,
+}
+
+/// A call as statements with their values.
+#[derive(Debug)]
+pub enum SqlReady {
+    /// Statements of one transaction that count by what they were given.
+    Store {
+        /// Text and values.
+        statements: Vec<(String, Vec<mysql::Value>)>,
+        /// What they count for.
+        ops: u64,
+    },
+    /// A read.
+    Read(String, Vec<mysql::Value>),
+    /// A write that counts by the rows it matched.
+    Change {
+        /// Text.
+        statement: String,
+        /// Values.
+        values: Vec<mysql::Value>,
+        /// Whether each row is an operation (deletes) or all are one.
+        by_row: bool,
+    },
+    /// Read `k` of a row, then store it one higher.
+    ReadAndStore {
+        /// The table.
+        table: String,
+        /// The id.
+        id: mysql::Value,
+    },
+}
+
+fn sql(value: &Value) -> mysql::Value {
+    match value {
+        Value::Int(number) => mysql::Value::Int(i64::from(*number)),
+        Value::Long(number) | Value::Date(number) => mysql::Value::Int(*number),
+        Value::Double(number) => mysql::Value::Double(*number),
+        Value::Text(text) => mysql::Value::Bytes(text.clone().into_bytes()),
+    }
+}
+
+fn sql_id(id: &Key) -> mysql::Value {
+    match id {
+        Key::Number(number) => mysql::Value::Int(*number),
+        Key::Text(text) => mysql::Value::Bytes(text.clone().into_bytes()),
+    }
+}
+
+fn values(row: &Row) -> impl Iterator<Item = mysql::Value> {
+    let fields = row.fields.iter().map(|(_, value)| sql(value));
+    row.id.as_ref().map(sql_id).into_iter().chain(fields)
+}
+
+impl SqlSession {
+    pub(crate) fn new(
+        mut conn: Conn,
+        tables: Arc<Vec<Table>>,
+        indexes: Vec<Index>,
+        interface: Interface,
+    ) -> Result<Self, mysql::Error> {
+        if interface == Interface::Handler {
+            for table in tables.iter() {
+                conn.query_drop(format!("HANDLER `{}` OPEN", table.name))?;
+            }
+        }
+        Ok(Self {
+            conn,
+            tables,
+            indexes,
+            interface,
+        })
+    }
+
+    fn name(&self, table: usize) -> String {
+        self.tables
+            .get(table)
+            .map(|table| table.name.clone())
+            .unwrap_or_default()
+    }
+
+    fn insert(&self, table: usize, rows: &[Row]) -> SqlReady {
+        let name = self.name(table);
+        let per_row = rows.first().map_or(1, |row| row.fields.len() + 1);
+        let statements = rows
+            .chunks((VALUES_MAX / per_row).max(1))
+            .filter_map(|chunk| {
+                let statement = statements::store("INSERT", &name, chunk.first()?, chunk.len());
+                Some((statement, chunk.iter().flat_map(values).collect()))
+            })
+            .collect();
+        SqlReady::Store {
+            statements,
+            ops: rows.len() as u64,
+        }
+    }
+
+    fn index_range(&self, table: usize, index: usize, from: &[Value], limit: u32) -> SqlReady {
+        let Some(index) = self.indexes.get(index) else {
+            return SqlReady::Read("SELECT 1 FROM DUAL WHERE 1 = 0".to_owned(), Vec::new());
+        };
+        let statement = statements::index_range(&self.name(table), index, from.len(), limit);
+        let prefixes = (1..=from.len())
+            .rev()
+            .flat_map(|length| from.iter().take(length))
+            .map(sql);
+        SqlReady::Read(statement, prefixes.collect())
+    }
+
+    fn execute(&mut self, ready: SqlReady) -> Result<Outcome, (mysql::Error, u64)> {
+        let conn = &mut self.conn;
+        match ready {
+            SqlReady::Store { statements, ops } => {
+                let stored = match statements.as_slice() {
+                    [(statement, values)] => {
+                        conn.exec_drop(statement, Params::Positional(values.clone()))
+                    }
+                    _ => store_all(conn, statements),
+                };
+                stored.map_err(|error| (error, ops))?;
+                Ok(Outcome::done(ops, ops))
+            }
+            SqlReady::Read(statement, values) => {
+                let read = conn
+                    .exec_iter(statement, positional(values))
+                    .map_err(|error| (error, 1))?;
+                let mut rows = 0;
+                for row in read {
+                    std::hint::black_box(row.map_err(|error| (error, 1))?);
+                    rows += 1;
+                }
+                Ok(Outcome::done(1, rows))
+            }
+            SqlReady::Change {
+                statement,
+                values,
+                by_row,
+            } => {
+                let size = if by_row { values.len() as u64 } else { 1 };
+                conn.exec_drop(statement, positional(values))
+                    .map_err(|error| (error, size))?;
+                let rows = conn.affected_rows();
+                Ok(Outcome::done(if by_row { rows } else { 1 }, rows))
+            }
+            SqlReady::ReadAndStore { table, id } => {
+                let read = format!("SELECT k FROM `{table}` WHERE id = ?");
+                let found: Option<i64> = conn
+                    .exec_first(read, (id.clone(),))
+                    .map_err(|error| (error, 1))?;
+                let Some(k) = found else {
+                    return Ok(Outcome::done(1, 0));
+                };
+                let store = format!("UPDATE `{table}` SET k = ? WHERE id = ?");
+                conn.exec_drop(store, (k.wrapping_add(1), id))
+                    .map_err(|error| (error, 1))?;
+                Ok(Outcome::done(1, conn.affected_rows()))
+            }
+        }
+    }
+}
+
+/// An empty list of values is a form of its own in the driver.
+fn positional(values: Vec<mysql::Value>) -> Params {
+    if values.is_empty() {
+        Params::Empty
+    } else {
+        Params::Positional(values)
+    }
+}
+
+fn store_all(
+    conn: &mut Conn,
+    statements: Vec<(String, Vec<mysql::Value>)>,
+) -> Result<(), mysql::Error> {
+    let mut transaction = conn.start_transaction(mysql::TxOpts::default())?;
+    for (statement, values) in statements {
+        transaction.exec_drop(statement, Params::Positional(values))?;
+    }
+    transaction.commit()
+}
+
+impl Session for SqlSession {
+    type Ready = SqlReady;
+    const BLOCKING: bool = true;
+
+    fn ready(&mut self, call: Call) -> SqlReady {
+        let change = |statement: String, values: Vec<mysql::Value>| SqlReady::Change {
+            statement,
+            values,
+            by_row: false,
+        };
+        match call {
+            Call::Insert { table, rows } => self.insert(table, &rows),
+            Call::Get { table, id } => {
+                let name = self.name(table);
+                let statement = match self.interface {
+                    Interface::Select => format!("SELECT * FROM `{name}` WHERE id = ?"),
+                    Interface::Handler => format!("HANDLER `{name}` READ `PRIMARY` = (?)"),
+                };
+                SqlReady::Read(statement, vec![sql_id(&id)])
+            }
+            Call::GetMany { table, ids } => SqlReady::Read(
+                statements::select_in(&self.name(table), ids.len()),
+                ids.iter().map(sql_id).collect(),
+            ),
+            Call::Range {
+                table,
+                from,
+                limit,
+                reverse,
+            } => SqlReady::Read(
+                statements::range(&self.name(table), limit, reverse),
+                vec![sql_id(&from)],
+            ),
+            Call::IndexRange {
+                table,
+                index,
+                from,
+                limit,
+            } => self.index_range(table, index, &from, limit),
+            Call::Update {
+                table,
+                id,
+                change: Change::Inc,
+            }
+            | Call::Add { table, id } => change(
+                format!("UPDATE `{}` SET k = k + 1 WHERE id = ?", self.name(table)),
+                vec![sql_id(&id)],
+            ),
+            Call::Update {
+                table,
+                id,
+                change: Change::Set(field, value),
+            } => change(
+                format!(
+                    "UPDATE `{}` SET `{field}` = ? WHERE id = ?",
+                    self.name(table)
+                ),
+                vec![sql(&value), sql_id(&id)],
+            ),
+            Call::ReadModifyWrite { table, id } => SqlReady::ReadAndStore {
+                table: self.name(table),
+                id: sql_id(&id),
+            },
+            // The server counts a replaced row twice.
+            Call::Put { table, row } => SqlReady::Store {
+                statements: vec![(
+                    statements::store("REPLACE", &self.name(table), &row, 1),
+                    values(&row).collect(),
+                )],
+                ops: 1,
+            },
+            Call::Delete { table, ids } => SqlReady::Change {
+                statement: statements::delete_in(&self.name(table), ids.len()),
+                values: ids.iter().map(sql_id).collect(),
+                by_row: true,
+            },
+            Call::Scan { table, from, to, n } => SqlReady::Read(
+                format!(
+                    "SELECT * FROM `{}` WHERE id BETWEEN ? AND ? AND n = ?",
+                    self.name(table)
+                ),
+                vec![from.into(), to.into(), n.into()],
+            ),
+        }
+    }
+
+    async fn run(&mut self, ready: SqlReady) -> Outcome {
+        match self.execute(ready) {
+            Ok(outcome) => outcome,
+            // The server answered: nothing of a statement that failed is stored.
+            Err((mysql::Error::MySqlError(error), _)) => {
+                Outcome::failed(&format!("{} {}", error.code, error.state), error.message)
+            }
+            Err((error, unknown)) => Outcome::Lost {
+                unknown,
+                message: one_line(&error),
+            },
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! The text of statements. Names come from workload files; values are always bound.
+
+use std::fmt::Write;
+
+use lab_kit::row::{FieldType, Row};
+use lab_kit::target::Table;
+use lab_kit::workload::Index;
+
+/// Rows longer than this do not fit a column with a length.
+const VARCHAR_MAX: u32 = 16_000;
+/// Bytes of the longest text id.
+const ID_BYTES_MAX: u32 = 64;
+
+/// Makes a table without secondary indexes.
+pub(crate) fn create_table(table: &Table, engine: Option<&str>) -> String {
+    let id = match (table.kind.has_text_keys(), table.target_makes_ids) {
+        (true, _) => {
+            format!("VARCHAR({ID_BYTES_MAX}) CHARACTER SET latin1 COLLATE latin1_bin NOT NULL")
+        }
+        (false, true) => "BIGINT NOT NULL AUTO_INCREMENT".to_owned(),
+        (false, false) => "BIGINT NOT NULL".to_owned(),
+    };
+    let mut out = format!("CREATE TABLE `{}` (id {id}", table.name);
+    for (name, of_type) in table.kind.fields() {
+        let column = match of_type {
+            FieldType::Int => "INT NOT NULL".to_owned(),
+            FieldType::Long | FieldType::Date => "BIGINT NOT NULL".to_owned(),
+            FieldType::Double => "DOUBLE NOT NULL".to_owned(),
+            // A pad of no bytes is left out of rows.
+            FieldType::Text(0) => text(table.payload, "NOT NULL DEFAULT ''"),
+            FieldType::Text(length) => text(length, "NOT NULL"),
+        };
+        let _ = write!(out, ", `{name}` {column}");
+    }
+    out.push_str(", PRIMARY KEY (id))");
+    if let Some(engine) = engine {
+        let _ = write!(out, " ENGINE={engine}");
+    }
+    out
+}
+
+fn text(length: u32, tail: &str) -> String {
+    let set = "CHARACTER SET latin1 COLLATE latin1_bin";
+    if length <= VARCHAR_MAX {
+        format!("VARCHAR({}) {set} {tail}", length.max(1))
+    } else {
+        format!("LONGTEXT {set} NOT NULL")
+    }
+}
+
+/// Makes a secondary index.
+pub(crate) fn create_index(table: &str, index: &Index) -> String {
+    format!(
+        "CREATE INDEX `{}` ON `{table}` ({})",
+        index.name,
+        names(&index.keys)
+    )
+}
+
+fn names(keys: &[String]) -> String {
+    keys.iter()
+        .map(|key| format!("`{key}`"))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// `INSERT` or `REPLACE` of so many rows like this one.
+pub(crate) fn store(verb: &str, table: &str, like: &Row, rows: usize) -> String {
+    let mut columns: Vec<&str> = like.fields.iter().map(|(name, _)| *name).collect();
+    if like.id.is_some() {
+        columns.insert(0, "id");
+    }
+    let marks = format!("({})", vec!["?"; columns.len()].join(","));
+    let list = columns
+        .iter()
+        .map(|name| format!("`{name}`"))
+        .collect::<Vec<_>>()
+        .join(",");
+    format!(
+        "{verb} INTO `{table}` ({list}) VALUES {}",
+        vec![marks; rows].join(",")
+    )
+}
+
+/// `SELECT` of rows by a list of so many ids.
+pub(crate) fn select_in(table: &str, ids: usize) -> String {
+    format!(
+        "SELECT * FROM `{table}` WHERE id IN ({})",
+        vec!["?"; ids].join(",")
+    )
+}
+
+/// `DELETE` of rows by a list of so many ids.
+pub(crate) fn delete_in(table: &str, ids: usize) -> String {
+    format!(
+        "DELETE FROM `{table}` WHERE id IN ({})",
+        vec!["?"; ids].join(",")
+    )
+}
+
+/// Rows in the order of ids.
+pub(crate) fn range(table: &str, limit: u32, reverse: bool) -> String {
+    let (operator, direction) = if reverse { ("<=", " DESC") } else { (">=", "") };
+    format!("SELECT * FROM `{table}` WHERE id {operator} ? ORDER BY id{direction} LIMIT {limit}")
+}
+
+/// Entries of an index from a tuple of so many leading values on; values are bound prefix by prefix, the longest first.
+pub(crate) fn index_range(table: &str, index: &Index, values: usize, limit: u32) -> String {
+    let list = names(&index.keys);
+    let alternatives: Vec<String> = (0..values)
+        .rev()
+        .map(|last| {
+            let conditions = index
+                .keys
+                .iter()
+                .take(last + 1)
+                .enumerate()
+                .map(|(at, key)| {
+                    let operator = match (at == last, last + 1 == values) {
+                        (false, _) => "=",
+                        (true, true) => ">=",
+                        (true, false) => ">",
+                    };
+                    format!("`{key}` {operator} ?")
+                });
+            format!("({})", conditions.collect::<Vec<_>>().join(" AND "))
+        })
+        .collect();
+    format!(
+        "SELECT {list} FROM `{table}` FORCE INDEX (`{}`) WHERE {} ORDER BY {list} LIMIT {limit}",
+        index.name,
+        alternatives.join(" OR ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use lab_kit::row::{DocumentKind, Key, Value};
+
+    use super::*;
+
+    #[test]
+    fn statements_bind_every_value() {
+        let table = Table {
+            name: "t".to_owned(),
+            kind: DocumentKind::Small,
+            target_makes_ids: false,
+            payload: 10,
+            capped_bytes: None,
+        };
+        let create = create_table(&table, Some("rocksdb"));
+        assert!(create.starts_with("CREATE TABLE `t` (id BIGINT NOT NULL, `n` BIGINT NOT NULL, `k` INT NOT NULL, `pad` VARCHAR(10)"), "{create}");
+        assert!(create.ends_with("PRIMARY KEY (id)) ENGINE=rocksdb"));
+        let row = Row {
+            id: Some(Key::Number(1)),
+            fields: vec![("k", Value::Int(1))],
+        };
+        assert_eq!(
+            store("INSERT", "t", &row, 2),
+            "INSERT INTO `t` (`id`,`k`) VALUES (?,?),(?,?)"
+        );
+        let index = Index {
+            name: "ab".to_owned(),
+            keys: ["a", "b"].map(str::to_owned).to_vec(),
+        };
+        let statement = index_range("t", &index, 2, 5);
+        assert!(
+            statement
+                .contains("WHERE (`a` = ? AND `b` >= ?) OR (`a` > ?) ORDER BY `a`, `b` LIMIT 5"),
+            "{statement}"
+        );
+        assert!(index_range("t", &index, 1, 5).contains("WHERE (`a` >= ?) ORDER"));
+    }
+}

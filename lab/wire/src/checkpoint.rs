@@ -1,0 +1,221 @@
+//! What an interrupted run needs to go on: written before each step, removed when the run is complete.
+//!
+//! Promises: a run killed at any moment can be taken up again at the step that was under way. A step that inserts rows is undone first,
+//! one that reads or changes rows in place is begun again; one that cannot be undone makes the run begin anew.
+
+use std::path::{Path, PathBuf};
+
+use lab_kit::folder::{FolderError, write_whole};
+use lab_kit::result::{RunFacts, Skipped, StepResult};
+use lab_kit::target::Target;
+use lab_kit::work::{TableMark, number_of};
+use lab_kit::workload::{Ids, Part, Settings, Step};
+use serde::{Deserialize, Serialize};
+
+use crate::checks::Ledger;
+use crate::cli::RunArguments;
+use crate::errors::LabError;
+use crate::run::{Done, Run};
+
+const FILE: &str = "checkpoint.json";
+const SCHEMA: &str = "quarry-lab/checkpoint 1";
+
+/// The state of a run before a step.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Checkpoint {
+    schema: String,
+    /// The command line, without a password.
+    pub(crate) arguments: RunArguments,
+    /// How large and how many.
+    pub(crate) settings: Settings,
+    /// The seed of the run.
+    pub(crate) seed: u64,
+    /// Which run it is.
+    pub(crate) run: RunFacts,
+    /// Steps that ended.
+    pub(crate) steps: Vec<StepResult>,
+    skipped: Vec<Skipped>,
+    ledger: Ledger,
+    marks: Vec<TableMark>,
+    has_indexes: bool,
+    is_sparse: bool,
+    /// The step that was begun.
+    begun: Option<String>,
+}
+
+/// An interrupted run.
+#[derive(Debug)]
+pub(crate) struct Resumed {
+    /// Its folder.
+    pub(crate) folder: PathBuf,
+    /// Its state.
+    pub(crate) checkpoint: Checkpoint,
+}
+
+impl Resumed {
+    /// Reads the state of the run in `folder`.
+    pub(crate) fn read(folder: &Path) -> Result<Self, LabError> {
+        let path = folder.join(FILE);
+        let text = std::fs::read_to_string(&path).map_err(|source| {
+            if folder.join("result.json").exists() && source.kind() == std::io::ErrorKind::NotFound
+            {
+                return LabError::NothingToResume {
+                    folder: folder.to_owned(),
+                };
+            }
+            FolderError::Read {
+                path: path.clone(),
+                source,
+            }
+            .into()
+        })?;
+        let checkpoint: Checkpoint =
+            serde_json::from_str(&text).map_err(|error| FolderError::Format {
+                path: path.clone(),
+                reason: error.to_string(),
+            })?;
+        if checkpoint.schema != SCHEMA {
+            let reason = format!(
+                "its schema is {}, this program reads {SCHEMA}",
+                checkpoint.schema
+            );
+            return Err(FolderError::Format { path, reason }.into());
+        }
+        Ok(Self {
+            folder: folder.to_owned(),
+            checkpoint,
+        })
+    }
+}
+
+impl Checkpoint {
+    /// The state of a run before `step`.
+    pub(crate) fn of<T: Target>(
+        run: &Run<'_, T>,
+        about: &RunFacts,
+        done: &Done,
+        step: Option<&str>,
+    ) -> Self {
+        let mut arguments = run.arguments.clone();
+        arguments.target = crate::address::without_password(&arguments.target);
+        let indexes = run.shape.indexes.lock().map_or(0, |indexes| indexes.len());
+        Self {
+            schema: SCHEMA.to_owned(),
+            arguments,
+            settings: run.settings.clone(),
+            seed: run.seed,
+            run: about.clone(),
+            steps: done.steps.clone(),
+            skipped: done.skipped.clone(),
+            ledger: done.ledger.clone(),
+            marks: run.shape.marks(),
+            has_indexes: indexes > 0,
+            is_sparse: run.shape.sparse.load(std::sync::atomic::Ordering::Relaxed),
+            begun: step.map(str::to_owned),
+        }
+    }
+
+    /// Writes it into the run's folder.
+    pub(crate) fn write(&self, folder: &Path) -> Result<(), LabError> {
+        let path = folder.join(FILE);
+        let text = serde_json::to_string(self).map_err(|error| FolderError::Write {
+            path: path.clone(),
+            source: std::io::Error::other(error),
+        })?;
+        Ok(write_whole(&path, &text)?)
+    }
+
+    /// The run is complete.
+    pub(crate) fn remove(folder: &Path) {
+        let _ = std::fs::remove_file(folder.join(FILE));
+    }
+}
+
+impl<T: Target> Run<'_, T> {
+    /// Takes up an interrupted run: brings the tables back to where the interrupted step began.
+    pub(crate) async fn take_up(&self, resumed: Resumed) -> Result<Done, LabError> {
+        let Checkpoint {
+            steps,
+            skipped,
+            ledger,
+            marks,
+            has_indexes,
+            is_sparse,
+            begun,
+            ..
+        } = resumed.checkpoint;
+        let planned = self.planned();
+        let step = planned
+            .iter()
+            .find(|step| Some(&step.name) == begun.as_ref());
+        let is_first = steps.is_empty();
+        if is_first || step.is_none_or(|step| !self.can_be_repeated(step)) {
+            let name = begun.unwrap_or_default();
+            eprintln!("step {name} cannot be taken up: the run begins anew");
+            self.target.prepare().await?;
+            return Ok(Done::default());
+        }
+        eprintln!(
+            "going on with step {}, {} are done",
+            begun.unwrap_or_default(),
+            steps.len()
+        );
+        self.shape.restore(&marks);
+        self.shape
+            .sparse
+            .store(is_sparse, std::sync::atomic::Ordering::Relaxed);
+        if has_indexes {
+            let mut known = self
+                .shape
+                .indexes
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner);
+            known.extend(self.indexes());
+            self.target.attach(&self.indexes());
+        }
+        if step.is_some_and(|step| step.work.part == Part::Insert) {
+            for (table, mark) in marks.iter().enumerate() {
+                let last = i64::try_from(mark.visible).unwrap_or(i64::MAX);
+                self.target.delete_above(table, last).await?;
+            }
+        }
+        let mut done = Done {
+            steps,
+            skipped,
+            ledger,
+        };
+        done.ledger.forget_sum();
+        let found = self.target.count().await.map(i128::from);
+        if found.as_ref().ok() != Some(&done.ledger.rows()) {
+            let found = found.map_or_else(|reason| reason, |rows| rows.to_string());
+            return Err(LabError::Changed {
+                expected: done.ledger.rows().to_string(),
+                found,
+            });
+        }
+        Ok(done)
+    }
+
+    /// Whether the begin of a step can be had again.
+    fn can_be_repeated(&self, step: &Step) -> bool {
+        let data = &self.workload.data;
+        let has_numbers = data.ids == Ids::Lab && number_of(&data.documents.key(1)).is_some();
+        let roles = || step.beside.iter().chain([&step.work]);
+        roles().all(|role| {
+            role.mix
+                .iter()
+                .map(|(part, _)| *part)
+                .chain([role.part])
+                .all(|part| match part {
+                    // Rows beside the quota of a step are not undone by their numbers alone if others delete meanwhile.
+                    Part::Insert => has_numbers && step.beside.is_empty() && role.mix.is_empty(),
+                    Part::DeleteOldest
+                    | Part::DeleteInsert
+                    | Part::FillRandom
+                    | Part::CreateIndexes
+                    | Part::Empty => false,
+                    _ => true,
+                })
+        })
+    }
+}

@@ -1,0 +1,379 @@
+//! A MongoDB server as target, through the official driver: connecting, preparing collections, counting.
+
+mod facts;
+mod session;
+
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use lab_kit::result::Sizes;
+use lab_kit::target::{Rest, Table, Target, TargetError, Watch};
+use lab_kit::workload::{Index, Need};
+use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
+use mongodb::error::{Error, ErrorKind};
+use mongodb::options::{
+    Acknowledgment, ClientOptions, CollectionOptions, ServerAddress, WriteConcern,
+};
+use mongodb::{Client, Collection, Database, IndexModel};
+
+pub(crate) use session::MongoSession;
+
+use crate::address::without_password;
+use crate::cli::{DEFAULT_DB, RunArguments};
+
+/// An open connection and what belongs to it.
+#[derive(Debug)]
+pub(crate) struct MongoTarget {
+    /// Connection string without its password.
+    uri: String,
+    /// Where it listens.
+    address: ServerAddress,
+    /// Write concern of every write.
+    write_concern: Option<WriteConcern>,
+    database: Database,
+    may_drop: bool,
+    tables: Vec<Table>,
+    indexes: Mutex<Vec<Index>>,
+    data_dir: Option<PathBuf>,
+}
+
+impl MongoTarget {
+    /// Connects and asks for a sign of life.
+    pub(crate) async fn open(
+        arguments: &RunArguments,
+        tables: Vec<Table>,
+        clients: u32,
+    ) -> Result<Self, TargetError> {
+        let uri = without_password(&arguments.target);
+        let wrong = |error: Error| TargetError::Address {
+            given: uri.clone(),
+            reason: one_line(&error),
+        };
+        let mut options = ClientOptions::parse(&arguments.target)
+            .await
+            .map_err(wrong)?;
+        options
+            .app_name
+            .get_or_insert_with(|| "quarry-lab".to_owned());
+        options
+            .server_selection_timeout
+            .get_or_insert(Duration::from_secs(5));
+        options
+            .connect_timeout
+            .get_or_insert(Duration::from_secs(5));
+        // A retry inside the driver would hide an error and count its time as latency.
+        options.retry_writes.get_or_insert(false);
+        options.retry_reads.get_or_insert(false);
+        options.max_pool_size = Some(clients + 4);
+        let address = options.hosts.first().cloned().unwrap_or_default();
+        let client = Client::with_options(options).map_err(wrong)?;
+        let database = client.database(&arguments.db);
+        let refused = |error: Error| TargetError::Unreachable {
+            address: uri.clone(),
+            reason: one_line(&error),
+        };
+        database
+            .run_command(doc! { "ping": 1 })
+            .await
+            .map_err(refused)?;
+        let write_concern = write_concern(arguments)?;
+        let may_drop = arguments.drop || arguments.db == DEFAULT_DB;
+        Ok(Self {
+            uri,
+            address,
+            write_concern,
+            database,
+            may_drop,
+            tables,
+            indexes: Mutex::default(),
+            data_dir: arguments.data_dir.clone(),
+        })
+    }
+
+    /// A collection whose writes use the run's write concern; `sync`: each waits for the journal.
+    fn collection(&self, name: &str, sync: bool) -> Collection<RawDocumentBuf> {
+        let mut options = CollectionOptions::default();
+        options.write_concern = self.write_concern.clone();
+        if sync {
+            options.write_concern.get_or_insert_default().journal = Some(true);
+        }
+        self.database.collection_with_options(name, options)
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.tables.iter().map(|table| table.name.as_str())
+    }
+
+    /// Runs a command against the admin database.
+    async fn ask_admin(&self, command: Document) -> Result<Document, Error> {
+        self.database
+            .client()
+            .database("admin")
+            .run_command(command)
+            .await
+    }
+
+    /// An answer that is an error is a refusal; no answer is something else.
+    fn refused(&self, what: String, error: &Error) -> TargetError {
+        let reason = one_line(error);
+        match error.kind.as_ref() {
+            ErrorKind::Command(_) | ErrorKind::Write(_) => TargetError::Refused { what, reason },
+            _ => TargetError::Unreachable {
+                address: self.uri.clone(),
+                reason,
+            },
+        }
+    }
+}
+
+fn index_model(index: &Index) -> IndexModel {
+    let keys: Document = index
+        .keys
+        .iter()
+        .map(|key| (key.clone(), Bson::Int32(1)))
+        .collect();
+    let mut options = mongodb::options::IndexOptions::default();
+    options.name = Some(index.name.clone());
+    IndexModel::builder().keys(keys).options(options).build()
+}
+
+impl Target for MongoTarget {
+    type Session = MongoSession;
+
+    async fn watch(&self) -> Watch {
+        facts::gather(self, self.data_dir.as_deref()).await
+    }
+
+    fn lacks(&self) -> &'static [Need] {
+        &[]
+    }
+
+    fn attach(&self, indexes: &[Index]) {
+        *self.indexes.lock().unwrap_or_else(PoisonError::into_inner) = indexes.to_vec();
+    }
+
+    async fn prepare(&self) -> Result<(), TargetError> {
+        for table in &self.tables {
+            let name = &table.name;
+            let collection = self.collection(name, false);
+            let documents = collection.estimated_document_count().await.unwrap_or(0);
+            if documents > 0 && !self.may_drop {
+                return Err(TargetError::InTheWay {
+                    what: format!("collection {}", collection.namespace()),
+                    documents,
+                    instead: "another --db".to_owned(),
+                });
+            }
+            collection
+                .drop()
+                .await
+                .map_err(|error| self.refused(format!("to drop {name}"), &error))?;
+            let create = self.database.create_collection(name);
+            let create = match table.capped_bytes {
+                Some(bytes) => create.capped(true).size(bytes),
+                None => create,
+            };
+            create
+                .await
+                .map_err(|error| self.refused(format!("to create {name}"), &error))?;
+        }
+        Ok(())
+    }
+
+    async fn create_indexes(&self, indexes: &[Index]) -> Result<(), TargetError> {
+        self.attach(indexes);
+        for name in self.names() {
+            for index in indexes {
+                self.collection(name, false)
+                    .create_index(index_model(index))
+                    .await
+                    .map_err(|error| self.refused(format!("index {}", index.name), &error))?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn create_extra_table(&self, number: u32) -> Result<(), TargetError> {
+        // Nobody else's collection has such a name, so what an earlier run left may go.
+        let name = format!("quarry_lab_extra{number}");
+        let table = self.database.collection::<Document>(&name);
+        let refused = |error: Error| self.refused(format!("table {name}"), &error);
+        table.drop().await.map_err(refused)?;
+        table
+            .create_index(IndexModel::builder().keys(doc! { "n": 1 }).build())
+            .await
+            .map_err(refused)?;
+        table
+            .insert_one(doc! { "_id": 1, "n": 1 })
+            .await
+            .map_err(refused)?;
+        Ok(())
+    }
+
+    async fn session(&self, sync: bool) -> Result<MongoSession, TargetError> {
+        Ok(MongoSession {
+            tables: self
+                .names()
+                .map(|name| self.collection(name, sync))
+                .collect(),
+            indexes: self
+                .indexes
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone(),
+        })
+    }
+
+    async fn count(&self) -> Result<u64, String> {
+        let mut total = 0;
+        for name in self.names() {
+            let counted = self.collection(name, false).count_documents(doc! {}).await;
+            total += counted.map_err(|error| one_line(&error))?;
+        }
+        Ok(total)
+    }
+
+    async fn sum_of_k(&self) -> Result<i64, String> {
+        let mut total = 0;
+        for name in self.names() {
+            let stages = [doc! { "$group": { "_id": null, "total": { "$sum": "$k" } } }];
+            let asked = self.collection(name, false).aggregate(stages).await;
+            let mut cursor = asked.map_err(|error| one_line(&error))?;
+            if cursor.advance().await.map_err(|error| one_line(&error))? {
+                let reply = cursor
+                    .deserialize_current()
+                    .map_err(|error| one_line(&error))?;
+                total += integer(&reply, "total").unwrap_or(0);
+            }
+        }
+        Ok(total)
+    }
+
+    async fn delete_above(&self, table: usize, number: i64) -> Result<(), TargetError> {
+        let Some(table) = self.tables.get(table) else {
+            return Ok(());
+        };
+        let deleted = self
+            .collection(&table.name, false)
+            .delete_many(doc! { "_id": { "$gt": number } })
+            .await;
+        deleted
+            .map(|_| ())
+            .map_err(|error| self.refused(format!("to delete from {}", table.name), &error))
+    }
+
+    async fn sizes(&self) -> Sizes {
+        let mut out = Sizes::default();
+        let mut add = |field: fn(&mut Sizes) -> &mut Option<u64>, value: Option<i64>| {
+            if let Some(value) = value.and_then(|value| u64::try_from(value).ok()) {
+                *field(&mut out).get_or_insert(0) += value;
+            }
+        };
+        for name in self.names() {
+            let Ok(stats) = self.database.run_command(doc! { "collStats": name }).await else {
+                continue;
+            };
+            add(|sizes| &mut sizes.documents, integer(&stats, "count"));
+            add(|sizes| &mut sizes.data_bytes, integer(&stats, "size"));
+            add(
+                |sizes| &mut sizes.storage_bytes,
+                integer(&stats, "storageSize"),
+            );
+            add(
+                |sizes| &mut sizes.index_bytes,
+                integer(&stats, "totalIndexSize"),
+            );
+        }
+        if let (Some(storage), Some(documents @ 1..)) = (out.storage_bytes, out.documents) {
+            out.bytes_per_document =
+                Some((storage + out.index_bytes.unwrap_or(0)) as f64 / documents as f64);
+        }
+        out
+    }
+
+    async fn settle(&self, patience: Duration) -> Rest {
+        let asked = self.ask_admin(doc! { "fsync": 1 }).await;
+        let flushed = asked.map_or_else(
+            |error| format!("fsync refused: {}", one_line(&error)),
+            |_| "fsync done".to_owned(),
+        );
+        let watched = facts::gather(self, None).await.pid;
+        let waiting =
+            tokio::task::spawn_blocking(move || lab_kit::rest::until_idle(watched, patience));
+        let (quiet, waited) = waiting.await.unwrap_or_default();
+        Rest {
+            quiet,
+            remark: format!("{flushed}; {waited}"),
+        }
+    }
+
+    async fn statistics(&self) -> serde_json::Value {
+        let status = self
+            .ask_admin(doc! { "serverStatus": 1 })
+            .await
+            .unwrap_or_default();
+        serde_json::to_value(&status).unwrap_or_default()
+    }
+
+    async fn drop_tables(&self) -> Result<(), TargetError> {
+        for name in self.names() {
+            self.collection(name, false)
+                .drop()
+                .await
+                .map_err(|error| self.refused(format!("to drop {name}"), &error))?;
+        }
+        Ok(())
+    }
+}
+
+/// A number of a reply, whichever numeric type the server chose.
+pub(crate) fn integer(document: &Document, key: &str) -> Option<i64> {
+    match document.get(key)? {
+        Bson::Int32(value) => Some(i64::from(*value)),
+        Bson::Int64(value) => Some(*value),
+        Bson::Double(value) if value.is_finite() => Some(*value as i64),
+        _ => None,
+    }
+}
+
+/// The write concern asked for, in the driver's form.
+fn write_concern(arguments: &RunArguments) -> Result<Option<WriteConcern>, TargetError> {
+    if arguments.write_concern.is_none() && arguments.journal.is_none() {
+        return Ok(None);
+    }
+    let mut out = WriteConcern::default();
+    out.journal = arguments.journal;
+    out.w = arguments
+        .write_concern
+        .as_deref()
+        .map(|text| match text.parse::<u32>() {
+            Ok(nodes) => Acknowledgment::Nodes(nodes),
+            Err(_) if text == "majority" => Acknowledgment::Majority,
+            Err(_) => Acknowledgment::Custom(text.to_owned()),
+        });
+    if out.w == Some(Acknowledgment::Nodes(0)) {
+        let reason = "write concern 0 is not acknowledged, so nothing could be counted".to_owned();
+        return Err(TargetError::Refused {
+            what: "--write-concern 0".to_owned(),
+            reason,
+        });
+    }
+    Ok(Some(out))
+}
+
+/// The driver's message without its inner structure, on one line.
+pub(crate) fn one_line(error: &Error) -> String {
+    let text = match error.kind.as_ref() {
+        ErrorKind::ServerSelection { .. } => {
+            "no server answered within the time for server selection".to_owned()
+        }
+        ErrorKind::Io(inner) => inner.to_string(),
+        ErrorKind::InvalidArgument { message, .. } => message.clone(),
+        ErrorKind::Command(inner) => {
+            format!("{} ({} {})", inner.message, inner.code, inner.code_name)
+        }
+        other => other.to_string(),
+    };
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
