@@ -22,7 +22,7 @@ run() {
     start) "$PYTHON" "$here/bad_start.py" ;;
     disk) "$PYTHON" "$here/full_disk.py" ;;
     hostile) "$PYTHON" "$here/hostile.py" "${1:-10000}" ;;
-    queries) "$PYTHON" "$here/hostile_queries.py" "${1:-}" ;;
+    queries) "$PYTHON" "$here/hostile_queries.py" "$@" ;;
     collections) "$PYTHON" "$here/many_collections.py" "${1:-20000}" ;;
     *) fail "no test named '$name'; there are: kill power term start disk hostile queries collections" ;;
   esac

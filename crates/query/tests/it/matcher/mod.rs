@@ -40,6 +40,9 @@ impl Hooks for Language {
     fn collator(&self, spec: Doc<'_>) -> Result<Option<Arc<dyn Collate>>> {
         operators::collation::collator(spec)
     }
+    fn terms(&self, index: Doc<'_>) -> Result<Arc<dyn store::Terms>> {
+        store::NoHooks.terms(index)
+    }
 }
 
 fn collations() -> Vec<Tree> {
@@ -207,6 +210,7 @@ fn trouble(case: &Case, seen: &mut Seen) -> Option<String> {
 fn access(a: &Access) -> String {
     match a {
         Access::Nothing => "nothing".to_owned(),
+        Access::Text { .. } => "text".to_owned(),
         Access::Collection { .. } => "collection".to_owned(),
         Access::Ids { ids, .. } => format!("ids {ids:02x?}"),
         Access::IdRange { lower, upper, .. } => format!("ids from {lower:02x?} to {upper:02x?}"),
