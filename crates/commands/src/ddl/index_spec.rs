@@ -438,7 +438,7 @@ pub(crate) fn conflicts(new: Doc<'_>, old: Doc<'_>) -> Result<bool> {
         (false, true) => bail!(code::INDEX_OPTIONS_CONFLICT, "Index already exists with a different name: {}", name(old)),
         (true, true) => {
             let differs = |name: &&str| !same(&new.field(name), &old.field(name));
-            if ["expireAfterSeconds"].iter().chain(text_index::FIELDS).any(|name| differs(name)) {
+            if ["expireAfterSeconds"].iter().chain(text_index::FIELDS).any(differs) {
                 bail!(code::INDEX_OPTIONS_CONFLICT, "An equivalent index already exists with the same name but different options. Requested index: {new:?}, existing index: {old:?}");
             }
             Ok(true)

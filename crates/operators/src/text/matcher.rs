@@ -42,7 +42,7 @@ impl TextMatcher {
             tokenizers.of(language).terms(text, q.how, &mut |term| {
                 found |= q.positive.contains(term);
                 refused |= q.negated.contains(term);
-                !refused && !(found && q.negated.is_empty())
+                !(refused || found && q.negated.is_empty())
             });
             if !self.phrases.is_empty() || !self.negated_phrases.is_empty() {
                 let text = folded(text, language, q.how);

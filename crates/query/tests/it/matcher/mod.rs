@@ -8,7 +8,7 @@ mod naive;
 mod schema;
 mod tree;
 
-use model::{Bump, Collate, Doc, DocBuf, Namespace, Result, Value, doc};
+use model::{Bump, Collate, Doc, DocBuf, MongoError, Namespace, Result, Value, doc};
 use operators::Env;
 use operators::expr::ParseCx;
 use operators::filter::Filter;
@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use storage::MemoryEngine;
-use store::{Collection, Hooks, Predicate, Store};
+use store::{Collection, Hooks, Predicate, Store, Terms};
 use tree::{Dice, Tree};
 
 /// Partial filters and collations, as the server makes them.
@@ -219,6 +219,7 @@ fn access(a: &Access) -> String {
             format!("union (merged: {}) of {}", merge.is_some(), all.join("; "))
         }
         Access::Index { name, intervals, .. } => format!("index {name} {intervals:02x?}"),
+        Access::Text { terms } => format!("terms {terms:02x?}"),
     }
 }
 
