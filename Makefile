@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
-.PHONY: compat help setup build serve test tidy lint clients clients-all server-tests soak-kill soak-collections example bench clean
+.PHONY: compat help setup build serve test tidy lint clients clients-all pymongo-suite server-tests soak-kill soak-collections example bench clean
 
 PORT ?= 27017
 BIND_IP ?= 127.0.0.1
@@ -48,6 +48,9 @@ clients: build ## smokes of pymongo, the Node.js driver and mongosh against the 
 
 clients-all: build ## the same, and the Go and Java drivers
 	@tests/clients/run.sh python node mongosh go java
+
+pymongo-suite: build ## pymongo's own tests against the release build (ARGS=--all for more of them)
+	@tests/clients/pymongo-suite/run.sh $(ARGS)
 
 server-tests: build ## kill -9, SIGTERM, bad starts, a full disk, hostile frames, many collections against the release build
 	@tests/server/run.sh

@@ -37,6 +37,7 @@ step "build server" cargo build --locked -p quarry-server
 cp "${CARGO_TARGET_DIR:-target}/debug/quarry" "$scratch/quarry"
 step "build tests" cargo test --locked --workspace --no-run --quiet
 QUARRY_BIN=$scratch/quarry step "client smokes" tests/clients/run.sh python node mongosh
+QUARRY_BIN=$scratch/quarry step "pymongo suite" env QUARRY_BIN="$scratch/quarry" tests/clients/pymongo-suite/run.sh
 QUARRY_BIN=$scratch/quarry step "server tests" tests/server/run.sh
 QUARRY_BIN=$scratch/quarry step "Debian example" examples/debian-packages/run.sh
 step "cargo test" cargo_tests "$scratch/tests.log"

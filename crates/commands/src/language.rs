@@ -29,9 +29,10 @@ impl Language {
 pub type CheckedCollation = Option<Arc<dyn Collate>>;
 
 impl Hooks for Language {
-    fn predicate(&self, filter: Doc<'_>) -> Result<Predicate> {
+    fn predicate(&self, filter: Doc<'_>, collation: Option<Doc<'_>>) -> Result<Predicate> {
         let clock = self.clock.clone();
-        let filter = Matcher::new(filter, clock.now_ms())?;
+        let collate = collation.map_or(Ok(None), operators_collation)?;
+        let filter = Matcher::new(filter, collate, clock.now_ms())?;
         Ok(Arc::new(move |d: Doc<'_>| filter.matches(d, clock.now_ms()).unwrap_or(false)))
     }
 
@@ -45,19 +46,22 @@ fn operators_collation(spec: Doc<'_>) -> Result<CheckedCollation> {
 }
 
 /// A compiled filter that brings its own environment.
-pub struct Matcher(Filter);
+pub struct Matcher(Filter, CheckedCollation);
 
 impl Matcher {
     /// Compiles.
     ///
     /// # Errors
     /// The filter parser's.
-    pub fn new(filter: Doc<'_>, now_ms: i64) -> Result<Matcher> {
-        Matcher::in_env(filter, &Env::new(now_ms, 1))
+    pub fn new(filter: Doc<'_>, collate: CheckedCollation, now_ms: i64) -> Result<Matcher> {
+        let mut env = Env::new(now_ms, 1);
+        env.collation = collate;
+        Matcher::in_env(filter, &env)
     }
 
     fn in_env(filter: Doc<'_>, env: &Env) -> Result<Matcher> {
-        Filter::parse(&mut ParseCx::new(env), filter).map(Matcher)
+        let filter = Filter::parse(&mut ParseCx::new(env), filter)?;
+        Ok(Matcher(filter, env.collation.clone()))
     }
 
     /// Whether a document matches.
@@ -65,7 +69,8 @@ impl Matcher {
     /// # Errors
     /// Those of `$expr`.
     pub fn matches(&self, doc: Doc<'_>, now_ms: i64) -> Result<bool> {
-        let (env, arena) = (Env::new(now_ms, 1), Bump::new());
+        let (mut env, arena) = (Env::new(now_ms, 1), Bump::new());
+        env.collation.clone_from(&self.1);
         self.0.matches(doc, &arena, &env)
     }
 }
@@ -86,7 +91,7 @@ impl Service {
     /// # Errors
     /// The filter parser's.
     pub fn matcher(&self, filter: Doc<'_>) -> Result<Matcher> {
-        Matcher::new(filter, self.clock.now_ms())
+        Matcher::new(filter, None, self.clock.now_ms())
     }
 
     /// The collator a collation describes.

@@ -1,9 +1,18 @@
 //! What an operator may know besides its arguments: the arena for results, the current document, variables, collation,
 //! the operation's fixed time and its randomness.
 
-use model::{Bump, Collate, Doc, OwnedValue, Result, Timestamp, Value};
+use model::{Array, Bump, Collate, Doc, OwnedValue, Result, Timestamp, Value, bail, code};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// Units of work between two looks at the interrupt: some tenths of a millisecond.
+const WORK_BETWEEN_CHECKS: usize = 1 << 14;
+/// Most bytes of one value made on the way; MongoDB's limit for `$map`, `$filter`, `$reduce` and `$range`.
+const VALUE_BYTES_MAX: usize = 100 << 20;
+/// Bytes of a list of the values of an array for each byte of the array: an element takes eight at least.
+pub(crate) const VALUE_BYTES_PER_BYTE: usize = 5;
+/// Most bytes of everything made for one document.
+const EVALUATION_BYTES_MAX: usize = 256 << 20;
 
 /// What is fixed for one operation (one command).
 pub struct Env {
@@ -19,6 +28,8 @@ pub struct Env {
     pub let_vars: Vec<(String, OwnedValue)>,
     /// Seed of the operation's randomness, advanced by each draw.
     random_state: AtomicU64,
+    /// Work done since the interrupt was last asked; see [`Env::work`].
+    work: AtomicUsize,
     /// Asked now and then by loops that may run long; an error ends the operation (maxTimeMS, killOp).
     pub interrupt: Option<Box<dyn Fn() -> Result<()> + Send + Sync>>,
 }
@@ -33,6 +44,7 @@ impl Env {
             collation: None,
             let_vars: Vec::new(),
             random_state: AtomicU64::new(seed | 1),
+            work: AtomicUsize::new(0),
             interrupt: None,
         }
     }
@@ -64,6 +76,23 @@ impl Env {
     pub fn check_interrupt(&self) -> Result<()> {
         self.interrupt.as_ref().map_or(Ok(()), |f| f())
     }
+
+    /// Notes work done, in units of about ten nanoseconds, and asks the interrupt when there was much of it: loops whose
+    /// steps may themselves be long cannot count on their own steps.
+    ///
+    /// # Errors
+    /// Those of the interrupt.
+    #[inline]
+    pub fn work(&self, units: usize) -> Result<()> {
+        // A lost update between threads only moves the next look.
+        let done = self.work.load(Ordering::Relaxed).saturating_add(units);
+        if done < WORK_BETWEEN_CHECKS {
+            self.work.store(done, Ordering::Relaxed);
+            return Ok(());
+        }
+        self.work.store(0, Ordering::Relaxed);
+        self.check_interrupt()
+    }
 }
 
 /// Number of a variable, given at parse time.
@@ -92,12 +121,14 @@ pub struct Cx<'s, 'a> {
     pub env: &'s Env,
     /// Metadata of the document (`$meta`), a field per name.
     pub meta: Option<Doc<'a>>,
+    /// Bytes in arenas of evaluations around this one.
+    pub held_bytes: usize,
 }
 
 impl<'s, 'a> Cx<'s, 'a> {
     /// A context without variables.
     pub fn new(arena: &'a Bump, root: Value<'a>, env: &'s Env) -> Cx<'s, 'a> {
-        Cx { arena, root, vars: None, env, meta: None }
+        Cx { arena, root, vars: None, env, meta: None, held_bytes: 0 }
     }
 
     /// The value of a variable; `Missing` when it is not bound (the parser refuses unknown names).
@@ -117,11 +148,78 @@ impl<'s, 'a> Cx<'s, 'a> {
     where
         's: 't,
     {
-        Cx { arena: self.arena, root: self.root, vars: Some(frame), env: self.env, meta: self.meta }
+        Cx { vars: Some(frame), ..*self }
+    }
+
+    /// To be called before `bytes` are made, and by loops for each step: bounds memory and asks the interrupt.
+    ///
+    /// # Errors
+    /// 146 ExceededMemoryLimit; those of the interrupt.
+    #[inline]
+    pub fn spend(&self, bytes: usize) -> Result<()> {
+        let all = self.held_bytes.saturating_add(self.arena.allocated_bytes()).saturating_add(bytes);
+        if bytes > VALUE_BYTES_MAX || all > EVALUATION_BYTES_MAX {
+            return too_large(bytes, all);
+        }
+        self.env.work(1 + bytes / 64)
+    }
+
+    /// An array of values.
+    ///
+    /// # Errors
+    /// Those of [`Cx::spend`].
+    pub fn array(&self, values: &[Value<'_>]) -> Result<Value<'a>> {
+        self.spend(values.iter().map(|v| bytes_of(v) + 8).sum())?;
+        Ok(Value::Array(Array::from_values_in(self.arena, values.iter().copied())))
     }
 
     /// The operation's collation.
     pub fn collate(&self) -> Option<&'s dyn Collate> {
         self.env.collate()
+    }
+}
+
+/// About the bytes of a value in a document.
+pub(crate) fn bytes_of(v: &Value<'_>) -> usize {
+    match v {
+        Value::Document(d) => d.len_bytes(),
+        Value::Array(a) => a.as_bytes().len(),
+        Value::String(s) | Value::Symbol(s) | Value::Code(s) => s.len() + 5,
+        Value::Binary(b) => b.bytes.len() + 5,
+        Value::Regex(r) => r.pattern.len() + r.options.len() + 2,
+        Value::CodeWithScope(c, scope) => c.len() + scope.len() + 9,
+        _ => 16,
+    }
+}
+
+#[cold]
+fn too_large(bytes: usize, all: usize) -> Result<()> {
+    bail!(
+        code::EXCEEDED_MEMORY_LIMIT,
+        "the expression would use too much memory and cannot spill: {bytes} bytes for one value, {VALUE_BYTES_MAX} are allowed; \
+         {all} bytes for one document, {EVALUATION_BYTES_MAX} are allowed"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_bounded_and_the_interrupt_is_asked() {
+        let (mut env, arena) = (Env::new(0, 1), Bump::new());
+        let cx = Cx::new(&arena, Value::Missing, &env);
+        assert!(cx.spend(VALUE_BYTES_MAX).is_ok());
+        assert_eq!(cx.spend(VALUE_BYTES_MAX + 1).map_err(|e| e.code()), Err(146));
+        let outer = Cx { held_bytes: EVALUATION_BYTES_MAX, ..cx };
+        assert_eq!(outer.spend(1).map_err(|e| e.code()), Err(146));
+        let count = Arc::new(AtomicUsize::new(0));
+        let seen = count.clone();
+        env.interrupt = Some(Box::new(move || {
+            seen.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        }));
+        (0..10 * WORK_BETWEEN_CHECKS).for_each(|_| env.work(1).unwrap_or_default());
+        assert_eq!(count.load(Ordering::Relaxed), 10);
     }
 }

@@ -3,6 +3,7 @@
 
 use model::MongoError;
 use pcre2::bytes::{CaptureLocations, RegexBuilder};
+use std::sync::OnceLock;
 
 /// Work of one match before it is given up: about a second of backtracking at the worst.
 const LIMITS: &str = "(*LIMIT_MATCH=10000000)(*LIMIT_DEPTH=250000)(*LIMIT_HEAP=64000)";
@@ -11,10 +12,24 @@ const LIMITS: &str = "(*LIMIT_MATCH=10000000)(*LIMIT_DEPTH=250000)(*LIMIT_HEAP=6
 const MAX_PATTERN_BYTES: usize = 16_384;
 
 /// A compiled pattern.
-pub struct Regex(pcre2::bytes::Regex);
+pub struct Regex {
+    source: Source,
+    /// For ASCII texts, where bytes are characters: spares PCRE2 checking the text's UTF-8 from each start of a search.
+    bytes: Option<One>,
+    /// For all texts; made when needed if there is the other.
+    utf: OnceLock<Result<One, Refusal>>,
+}
+
+struct Source {
+    pattern: String,
+    options: String,
+}
+
+/// A pattern compiled for one kind of text.
+pub struct One(pcre2::bytes::Regex);
 
 /// Why a pattern is refused; every user has error codes of its own.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// An option letter other than `i m s x u`.
     Option(char),
@@ -31,9 +46,52 @@ impl Regex {
         if pattern.len() > MAX_PATTERN_BYTES {
             return Err(Refusal::Pattern(format!("it has {} bytes, {MAX_PATTERN_BYTES} are allowed", pattern.len())));
         }
+        let source = Source { pattern: pattern.to_owned(), options: options.to_owned() };
+        let utf = OnceLock::new();
+        let bytes = match means_the_same_on_bytes(pattern) {
+            true => Some(source.compile(false)?),
+            false => None,
+        };
+        if bytes.is_none() {
+            let _ = utf.set(Ok(source.compile(true)?));
+        }
+        Ok(Regex { source, bytes, utf })
+    }
+
+    /// The form of the pattern for a text.
+    ///
+    /// # Errors
+    /// 51091 in theory: what compiles for bytes compiles for characters.
+    pub fn on(&self, text: &str) -> model::Result<&One> {
+        match &self.bytes {
+            Some(bytes) if text.is_ascii() => Ok(bytes),
+            _ => match self.utf.get_or_init(|| self.source.compile(true)) {
+                Ok(utf) => Ok(utf),
+                Err(why) => Err(MongoError::new(51091, format!("Regular expression is invalid: {why:?}"))),
+            },
+        }
+    }
+
+    /// True when the pattern is found in a text.
+    ///
+    /// # Errors
+    /// 51156 when a match runs into a limit.
+    pub fn is_match(&self, text: &str) -> model::Result<bool> {
+        self.on(text)?.0.is_match(text.as_bytes()).map_err(given_up)
+    }
+}
+
+/// Whether a pattern finds the same in an ASCII text read as bytes: it names no characters by number or property.
+fn means_the_same_on_bytes(pattern: &str) -> bool {
+    let special = ["(*", "\\x{", "\\o{", "\\N", "\\p", "\\P", "\\X", "\\C"];
+    pattern.is_ascii() && !special.iter().any(|s| pattern.contains(s))
+}
+
+impl Source {
+    fn compile(&self, utf: bool) -> Result<One, Refusal> {
         let mut builder = RegexBuilder::new();
-        builder.utf(true).jit_if_available(true);
-        for option in options.chars() {
+        builder.utf(utf).jit_if_available(true);
+        for option in self.options.chars() {
             match option {
                 'i' => builder.caseless(true),
                 'm' => builder.multi_line(true),
@@ -44,20 +102,15 @@ impl Regex {
             };
         }
         // Limits given first cannot be raised by later ones in the pattern itself.
-        match builder.build(&format!("{LIMITS}{pattern}")) {
-            Ok(regex) => Ok(Regex(regex)),
+        match builder.build(&format!("{LIMITS}{}", self.pattern)) {
+            Ok(regex) => Ok(One(regex)),
             Err(e) => Err(Refusal::Pattern(e.to_string())),
         }
     }
 
-    /// True when the pattern is found in a text.
-    ///
-    /// # Errors
-    /// 51156 when a match runs into a limit.
-    pub fn is_match(&self, text: &str) -> model::Result<bool> {
-        self.0.is_match(text.as_bytes()).map_err(given_up)
-    }
+}
 
+impl One {
     /// Room for the places of a match.
     pub fn places(&self) -> CaptureLocations {
         self.0.capture_locations()
@@ -87,6 +140,22 @@ mod tests {
         assert!(Regex::new(&"a".repeat(MAX_PATTERN_BYTES), "").is_ok());
         assert!(Regex::new(&"a".repeat(MAX_PATTERN_BYTES + 1), "").is_err());
         assert!(matches!(Regex::new("(", "").err(), Some(Refusal::Pattern(_))));
+    }
+
+    #[test]
+    fn patterns_find_the_same_in_both_kinds_of_text() {
+        for (pattern, options, text, wanted) in [
+            ("^a.c$", "", "abc", true),
+            ("^a.c$", "", "aéc", true),
+            ("k", "i", "\u{212a}", true),
+            ("[^a]", "", "a", false),
+            ("[^a]", "", "é", true),
+            ("é?b", "", "b", true),
+            (r"\x{e9}", "", "é", true),
+            (r"\w", "", "é", false),
+        ] {
+            assert_eq!(Regex::new(pattern, options).unwrap().is_match(text), Ok(wanted), "{pattern} in {text}");
+        }
     }
 
     #[test]

@@ -45,7 +45,7 @@ impl Find {
     ///
     /// # Errors
     /// 2 for a hint that names no index.
-    pub fn plan(&self, coll: &Collection, rt: &Rt<'_>) -> Result<Plan> {
+    pub fn plan(&self, coll: &Collection) -> Result<Plan> {
         if !self.min.doc().is_empty() || !self.max.doc().is_empty() {
             let plan = plan::between(coll, self.hint.as_ref(), self.min.doc(), self.max.doc())?;
             return Ok(Plan { sorted: self.sort.is_none(), ..plan });
@@ -56,14 +56,14 @@ impl Find {
             hint: self.hint.as_ref(),
             collation: self.collation.as_ref().map(DocBuf::doc),
         };
-        choose(coll, &want, rt.env.collate())
+        choose(coll, &want)
     }
 
     /// Opens the chain.
     ///
     /// # Errors
     /// Those of the planner.
-    pub fn open(self: &Arc<Self>, coll: Arc<Collection>, rt: &Rt<'_>) -> Result<Box<dyn Docs>> {
+    pub fn open(self: &Arc<Self>, coll: Arc<Collection>) -> Result<Box<dyn Docs>> {
         if self.tail {
             // Only the collection itself has an end where new documents come in; other hints count for nothing.
             let reverse = matches!(self.hint, Some(Hint::Natural { reverse: true }));
@@ -74,7 +74,7 @@ impl Find {
             }
             return Ok(self.above(Box::new(source), true));
         }
-        let plan = self.plan(&coll, rt)?;
+        let plan = self.plan(&coll)?;
         let sorted = plan.sorted || self.sort.is_none();
         let wanted = self.limit.map(|n| n.saturating_add(self.skip));
         let near = self.filter.filter.near().is_some();

@@ -8,11 +8,11 @@ pub type Predicate = Arc<dyn Fn(Doc<'_>) -> bool + Send + Sync>;
 
 /// Compilers the store calls; implemented above it.
 pub trait Hooks: Send + Sync {
-    /// Compiles a filter.
+    /// Compiles a filter whose strings compare by a collation.
     ///
     /// # Errors
-    /// The filter parser's.
-    fn predicate(&self, filter: Doc<'_>) -> Result<Predicate>;
+    /// The filter parser's and the collation parser's.
+    fn predicate(&self, filter: Doc<'_>, collation: Option<Doc<'_>>) -> Result<Predicate>;
 
     /// Makes a collator; `None` for the simple order.
     ///
@@ -25,7 +25,7 @@ pub trait Hooks: Send + Sync {
 pub struct NoHooks;
 
 impl Hooks for NoHooks {
-    fn predicate(&self, _: Doc<'_>) -> Result<Predicate> {
+    fn predicate(&self, _: Doc<'_>, _: Option<Doc<'_>>) -> Result<Predicate> {
         Err(MongoError::new(code::NOT_IMPLEMENTED, "partial indexes need the query language"))
     }
     fn collator(&self, _: Doc<'_>) -> Result<Option<Arc<dyn Collate>>> {

@@ -82,8 +82,10 @@ impl Index {
             fields.push(IndexField { path: FieldPath::new(path), kind });
         }
         unkeyed |= fields.iter().any(|f| f.path.parts().iter().any(|p| p.name == "$**"));
-        let partial = d.field("partialFilterExpression").as_doc().map(|f| hooks.predicate(f)).transpose()?;
-        let collate = match d.field("collation").as_doc() {
+        let collation = d.field("collation").as_doc();
+        let partial = d.field("partialFilterExpression").as_doc();
+        let partial = partial.map(|f| hooks.predicate(f, collation)).transpose()?;
+        let collate = match collation {
             Some(c) => hooks.collator(c)?,
             None => None,
         };
@@ -182,7 +184,8 @@ impl Index {
     /// Fills `set` with the encoded keys of `doc`, sorted and distinct.
     ///
     /// # Errors
-    /// 171 when two fields are arrays at once, 201 when the keys together are too large.
+    /// 171 when two fields are arrays at once, 201 when the keys together are too large, 16746 when a numeric component is a
+    /// position and a field name at once.
     pub fn keys_of(&self, doc: Doc<'_>, set: &mut KeySet) -> Result<()> {
         set.clear();
         if self.unkeyed {
@@ -192,7 +195,7 @@ impl Index {
             return Ok(());
         }
         let mut states: smallvec::SmallVec<[Reach<'_>; 4]> =
-            self.fields.iter().map(|f| reach(Value::Document(doc), f.path.parts())).collect();
+            self.fields.iter().map(|f| reach(Value::Document(doc), f.path.parts())).collect::<Result<_>>()?;
         if self.sparse && states.iter().all(|s| matches!(s, Reach::At(Value::Missing))) {
             return Ok(());
         }
@@ -245,14 +248,14 @@ impl Index {
             let mut next: smallvec::SmallVec<[Reach<'_>; 4]> = states
                 .iter()
                 .map(|s| match s {
-                    Reach::Blocked(_, rest) if rest.is_empty() => Reach::At(element.unwrap_or(Value::Undefined)),
+                    Reach::Blocked(_, rest) if rest.is_empty() => Ok(Reach::At(element.unwrap_or(Value::Undefined))),
                     Reach::Blocked(_, rest) => match element {
                         Some(v @ Value::Document(_)) => reach(v, rest),
-                        _ => Reach::At(Value::Missing),
+                        _ => Ok(Reach::At(Value::Missing)),
                     },
-                    Reach::At(v) => Reach::At(*v),
+                    Reach::At(v) => Ok(Reach::At(*v)),
                 })
-                .collect();
+                .collect::<Result<_>>()?;
             self.expand(&mut next, set)
         };
         if array.is_empty() {
@@ -275,6 +278,7 @@ fn encode_component(kind: FieldKind, v: &Value<'_>, collate: Option<&dyn Collate
             let hash = canonical.iter().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| {
                 (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3)
             });
+            out.push(keys::HASH);
             out.extend_from_slice(&hash.to_be_bytes());
         }
     }
@@ -288,28 +292,37 @@ enum Reach<'a> {
     Blocked(Array<'a>, &'a [PathPart]),
 }
 
-fn reach<'a>(mut v: Value<'a>, path: &'a [PathPart]) -> Reach<'a> {
+fn reach<'a>(mut v: Value<'a>, path: &'a [PathPart]) -> Result<Reach<'a>> {
     let mut rest = path;
     loop {
         match (v, rest.split_first()) {
-            (Value::Array(a), Some((head, tail))) => match head.index {
-                // A position in the array, unless its elements have fields of that name.
-                Some(i) if !a.iter().any(|e| matches!(e, Value::Document(d) if d.contains(&head.name))) => {
-                    v = a.get(i).unwrap_or(Value::Missing);
-                    rest = tail;
-                    if let (Value::Array(inner), true) = (v, tail.is_empty()) {
-                        return Reach::Blocked(inner, tail);
+            (Value::Array(a), Some((head, tail))) => {
+                let Some(position) = head.index else { return Ok(Reach::Blocked(a, rest)) };
+                let named = a.iter().any(|e| matches!(e, Value::Document(d) if d.contains(&head.name)));
+                match (a.get(position), named) {
+                    (_, false) => {}
+                    (None, true) => return Ok(Reach::Blocked(a, rest)),
+                    (Some(_), true) => {
+                        return Err(MongoError::new(16746, format!(
+                            "Ambiguous field name found in array (do not use numeric field names in embedded elements in an \
+                             array), field: '{}' for array: {a:?}",
+                            head.name
+                        )));
                     }
                 }
-                _ => return Reach::Blocked(a, rest),
-            },
-            (Value::Array(a), None) => return Reach::Blocked(a, rest),
-            (v, None) => return Reach::At(v),
+                v = a.get(position).unwrap_or(Value::Missing);
+                rest = tail;
+                if let (Value::Array(inner), true) = (v, tail.is_empty()) {
+                    return Ok(Reach::Blocked(inner, tail));
+                }
+            }
+            (Value::Array(a), None) => return Ok(Reach::Blocked(a, rest)),
+            (v, None) => return Ok(Reach::At(v)),
             (Value::Document(d), Some((head, tail))) => {
                 v = d.field(&head.name);
                 rest = tail;
             }
-            (_, Some(_)) => return Reach::At(Value::Missing),
+            (_, Some(_)) => return Ok(Reach::At(Value::Missing)),
         }
     }
 }
@@ -396,6 +409,15 @@ mod tests {
         let s = || doc! { "key": { "a": 1i32 }, "name": "a", "sparse": true };
         assert_eq!(keys(s(), &doc! { "b": 1i32 }).unwrap().0, 0);
         assert_eq!(keys(s(), &doc! { "a": 1i32 }).unwrap().0, 1);
+    }
+
+    #[test]
+    fn a_name_that_is_a_position_and_a_field_is_refused() {
+        let s = || doc! { "key": { "a.0": 1i32 }, "name": "a" };
+        assert_eq!(keys(s(), &doc! { "a": [5i32, { "0": 1i32 }] }).unwrap_err().code(), 16746);
+        assert_eq!(keys(s(), &doc! { "a": [{ "1": 1i32 }] }).unwrap(), (1, 0));
+        let s = || doc! { "key": { "a.1": 1i32 }, "name": "a" };
+        assert_eq!(keys(s(), &doc! { "a": [{ "1": 1i32 }] }).unwrap(), (1, 1));
     }
 
     #[test]

@@ -128,7 +128,9 @@ pub struct TargetFacts {
 impl TargetFacts {
     /// Product and version; a product with a version of its own claims the protocol level of another.
     pub fn name(&self) -> String {
-        if self.product.contains(' ') {
+        if self.version.contains(' ') {
+            format!("{}, {}", self.product, self.version)
+        } else if self.product.contains(' ') {
             format!("{} (speaking {})", self.product, self.version)
         } else {
             format!("{} {}", self.product, self.version)

@@ -215,7 +215,7 @@ impl<S: Session> Client<S> {
         let begun = Instant::now();
         let mut progress = Progress::default();
         while !self.is_over(begun) {
-            let (part, first, second) = match self.work.next() {
+            let (part, first, second) = match self.work.draw() {
                 Next::Call(part, call) => (part, call, None),
                 Next::Pair(part, first, second) => (part, first, Some(second)),
                 Next::Wait => {

@@ -274,7 +274,7 @@ impl<T: Target> Run<'_, T> {
         let (begun, mut ops) = (Instant::now(), 0);
         for _ in 0..REHEARSAL_CALLS {
             let sent = Instant::now();
-            let call = match work.next() {
+            let call = match work.draw() {
                 Next::Call(_, call) | Next::Pair(_, call, _) => call,
                 Next::Wait | Next::End => break,
             };

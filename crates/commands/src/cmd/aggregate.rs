@@ -103,5 +103,11 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let cursor = QueryCursor::new(docs, env, host, allow_disk_use);
     let info = CursorInfo { ns, ..cx.cursor_info() };
     cx.first_batch(Box::new(cursor), info, BatchLimit::of(batch), false)?;
-    if writes { crate::write::durability_of_all(cx) } else { Ok(Outcome::Reply) }
+    if !writes {
+        return Ok(Outcome::Reply);
+    }
+    if let Some(e) = crate::write::concern_error(cx) {
+        cx.reply.put("writeConcernError", &e);
+    }
+    crate::write::durability_of_all(cx)
 }

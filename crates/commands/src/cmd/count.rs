@@ -51,7 +51,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                 hint: hint.as_ref(),
                 collation: collation.document(),
             };
-            let plan = choose(&c, &want, env.collate())?;
+            let plan = choose(&c, &want)?;
             found = count_matches(&c, &plan, Some(&filter), &env, want_most)?;
         }
     }

@@ -49,7 +49,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         }
         Some(c) => {
             let want = Want { filter: Some(&filter), sort: None, hint: hint.as_ref(), collation: collation.document() };
-            let plan = choose(&c, &want, env.collate())?;
+            let plan = choose(&c, &want)?;
             let leaping = distinct_plan(&c, &want, &plan, args.key).and_then(|p| DistinctWalk::open(c.clone(), &p));
             if let Some(mut walk) = leaping {
                 // A document without the field stands beside those with null: it has no value to give.

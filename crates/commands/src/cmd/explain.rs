@@ -91,8 +91,8 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    fn plan(&self, rt: &Rt<'_>) -> Result<Option<Plan>> {
-        self.coll.as_ref().map(|c| self.find.plan(c, rt)).transpose()
+    fn plan(&self) -> Result<Option<Plan>> {
+        self.coll.as_ref().map(|c| self.find.plan(c)).transpose()
     }
 
     fn measure(&self, plan: Option<&Plan>, rt: &Rt<'_>, cx: &Ctx<'_, '_>, most: u64, entries: bool) -> Result<Measured> {
@@ -178,7 +178,7 @@ fn explain_read<'a>(cx: &mut Ctx<'a, '_>, name: &'a str, own: Value<'a>, inner: 
         return aggregation(cx, &pipeline, None, &rt, level);
     }
     let asked = Asked { ns, coll, find, projection };
-    let plan = asked.plan(&rt)?;
+    let plan = asked.plan()?;
     if let (Some(c), Some(chosen), Some(key)) = (&asked.coll, &plan, key)
         && let Some(leap) = distinct_plan(c, &asked.want(), chosen, key)
     {
@@ -257,7 +257,7 @@ pub(crate) fn aggregation(cx: &mut Ctx<'_, '_>, pipeline: &Pipeline, hint: Optio
             find.collation = rt.host.collation();
             let coll = cx.service.store.collection(ns)?;
             let asked = Asked { ns: ns.clone(), coll, find, projection: projection.doc() };
-            let plan = asked.plan(rt)?;
+            let plan = asked.plan()?;
             let measured = match level {
                 Level::Planner => None,
                 _ => Some(asked.measure(plan.as_ref(), rt, cx, asked.most(plan.as_ref()), false)?),
@@ -345,7 +345,7 @@ fn explain_write<'a>(cx: &mut Ctx<'a, '_>, name: &'a str, own: Value<'a>, inner:
         find.limit = Some(1);
     }
     let asked = Asked { ns, coll, find, projection: s.projection };
-    let plan = asked.plan(&rt)?;
+    let plan = asked.plan()?;
     let changer = s.mods.as_ref().map(|m| Changer::parse(&env, m, None)).transpose()?;
     let mut measured = match level {
         Level::Planner => None,

@@ -208,7 +208,7 @@ fn open(
         Some(c) if args.cursor.tailable && !c.is_capped() => {
             bail!(code::BAD_VALUE, "error processing query: tailable cursor requested on non capped collection {ns}")
         }
-        Some(c) => find.open(c, &rt)?,
+        Some(c) => find.open(c)?,
     };
     Ok((docs, host))
 }

@@ -33,7 +33,7 @@ pub(crate) struct Target<'t> {
 impl Target<'_> {
     fn plan(&self) -> Result<Plan> {
         let want = Want { filter: Some(self.filter), hint: self.hint.as_ref(), collation: self.collation, ..Want::default() };
-        choose(self.coll, &want, self.env.collate())
+        choose(self.coll, &want)
     }
 
     /// The key of the only document a filter of the form `{_id: value, ...}` can match; no read.

@@ -84,11 +84,11 @@ impl Host for StoreHost {
         Ok(Resolved::View { on, pipeline: pipeline.as_doc().to_buf() })
     }
 
-    fn open(&self, rt: &Rt<'_>, read: &Read<'_>) -> Result<Opened> {
+    fn open(&self, _: &Rt<'_>, read: &Read<'_>) -> Result<Opened> {
         let Some(coll) = self.service.store.collection(read.ns)? else {
             return Ok(Opened { docs: Box::new(query::pipeline::NoDocs), filtered: false, sorted: false, limited: false });
         };
-        let plan = choose(&coll, &self.want(read), rt.env.collate())?;
+        let plan = choose(&coll, &self.want(read))?;
         if let Some(field) = read.distinct
             && let Some(plan) = distinct_plan(&coll, &self.want(read), &plan, field)
             && let Some(docs) = DistinctDocs::open(coll.clone(), &plan)
@@ -152,7 +152,7 @@ impl Host for StoreHost {
             return Ok(Box::new(PlanDocs::new(coll, &plan, None, None)));
         }
         let want = Want { filter: Some(&filter), collation: self.collation.as_ref().map(DocBuf::doc), ..Want::default() };
-        let plan = choose(&coll, &want, rt.env.collate())?;
+        let plan = choose(&coll, &want)?;
         Ok(Box::new(PlanDocs::new(coll, &plan, Some(filter), None)))
     }
 
@@ -205,7 +205,7 @@ impl Host for StoreHost {
             }
         });
         let filter = MatchFilter::parse(&mut ParseCx::new(&env), spec.doc())?;
-        let plan = choose(&coll, &Want { filter: Some(&filter), ..Want::default() }, None)?;
+        let plan = choose(&coll, &Want { filter: Some(&filter), ..Want::default() })?;
         let mut key = None;
         each_match(&coll, &plan, Some(&filter), &env, &mut |row| {
             key = Some(row.key.to_vec());

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// From the signal to the reply. Generous: the machine that runs this may be busy, and none of the operations would end
 /// within ten seconds by itself.
-const SOON: Duration = Duration::from_millis(500);
+const SOON: Duration = Duration::from_millis(2000);
 
 pub(crate) fn code(d: &DocBuf) -> i64 {
     d.doc().field("code").as_i64_exact().unwrap_or(0)

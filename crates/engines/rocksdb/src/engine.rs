@@ -183,7 +183,8 @@ fn caps() -> Caps {
         name: "rocksdb",
         persistent: true,
         // What RocksDB documents as its limit.
-        key_bytes_max: 8 << 20,
+        // A document of 16 MB may be one _id, and zeros in it take two bytes.
+        key_bytes_max: 64 << 20,
         value_bytes_max: 64 << 20,
         // A batch becomes one journal record and one memtable insertion.
         batch_bytes_max: 256 << 20,

@@ -53,7 +53,18 @@ impl<'a> Doc<'a> {
     /// The first field called `name`, undecoded.
     pub fn get_element(self, name: &str) -> Option<Element<'a>> {
         let name = name.as_bytes();
-        self.elements().find(|e| e.name == name)
+        let mut rest = self.elements().rest;
+        // As `Elements::next`, but a name that is not the wanted one is only passed over.
+        loop {
+            let (&tag, after_tag) = rest.split_first()?;
+            if after_tag.get(name.len()) == Some(&0) && after_tag.starts_with(name) {
+                let body = after_tag.get(name.len() + 1..)?;
+                let payload = body.get(..payload_len(Tag(tag), body)?)?;
+                return Some(Element { name: &after_tag[..name.len()], tag: Tag(tag), payload });
+            }
+            let body = after_tag.get(name_len(after_tag)? + 1..)?;
+            rest = body.get(payload_len(Tag(tag), body)?..)?;
+        }
     }
     /// The first field called `name`.
     pub fn get(self, name: &str) -> Option<Value<'a>> {
@@ -180,7 +191,7 @@ impl<'a> Iterator for Elements<'a> {
     #[inline]
     fn next(&mut self) -> Option<Element<'a>> {
         let (&tag, after_tag) = self.rest.split_first()?;
-        let name_len = after_tag.iter().position(|&b| b == 0)?;
+        let name_len = name_len(after_tag)?;
         let (name, after_name) = after_tag.split_at(name_len);
         let body = after_name.get(1..)?;
         let len = payload_len(Tag(tag), body)?;
@@ -190,6 +201,24 @@ impl<'a> Iterator for Elements<'a> {
     }
 }
 
+/// Bytes before the first zero.
+#[inline]
+fn name_len(b: &[u8]) -> Option<usize> {
+    const LOW: u64 = 0x0101_0101_0101_0101;
+    let mut from = 0;
+    while let Some(eight) = b.get(from..).and_then(|b| b.first_chunk::<8>()) {
+        let word = u64::from_le_bytes(*eight);
+        // The lowest set bit belongs to the first zero byte; those above it may be wrong.
+        let zero = word.wrapping_sub(LOW) & !word & (LOW << 7);
+        if zero != 0 {
+            return Some(from + (zero.trailing_zeros() / 8) as usize);
+        }
+        from += 8;
+    }
+    b.get(from..)?.iter().position(|&c| c == 0).map(|n| from + n)
+}
+
+#[inline]
 fn read_len(b: &[u8]) -> Option<usize> {
     usize::try_from(i32::from_le_bytes(*b.first_chunk::<4>()?)).ok()
 }
@@ -265,4 +294,37 @@ pub(crate) fn decode(tag: Tag, b: &[u8]) -> Option<Value<'_>> {
         Tag::MAX_KEY => Value::MaxKey,
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doc;
+
+    #[test]
+    fn names_of_every_length_are_found() {
+        for len in 0..40 {
+            let name = "n".repeat(len);
+            let longer = format!("{name}x");
+            let d = crate::DocBuf::build(|w| {
+                w.put(&longer, 1i32).put("z", "text").put(&name, 2i32).put("last", true);
+            });
+            assert_eq!(d.doc().field(&name).as_i64_exact(), Some(2), "{len}");
+            assert_eq!(d.doc().iter().map(|(n, _)| n.len()).collect::<Vec<_>>(), [len + 1, 1, len, 4]);
+            assert!(d.doc().get("nothing").is_none());
+        }
+    }
+
+    #[test]
+    fn broken_bytes_end_a_search() {
+        let whole = doc! { "a": "some text", "b": { "c": 1i32 }, "d": 2i32 }.into_bytes();
+        for cut in 5..whole.len() {
+            let mut bytes = whole[..cut].to_vec();
+            bytes[..4].copy_from_slice(&(cut as i32).to_le_bytes());
+            bytes[cut - 1] = 0;
+            if let Some(d) = Doc::new(&bytes) {
+                assert_eq!(d.get_element("d").is_some(), d.elements().any(|e| e.name == b"d"), "{cut}");
+            }
+        }
+    }
 }

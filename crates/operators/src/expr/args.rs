@@ -2,7 +2,7 @@
 //! Must not know any single operator.
 
 use super::ParseCx;
-use crate::{Cx, VarId};
+use crate::VarId;
 use model::{MongoError, Number, Result, Value, bail, code};
 
 /// The value as an `i32`, when it is a number with exactly such a value.
@@ -45,14 +45,6 @@ pub(crate) fn define_as(cx: &mut ParseCx<'_>, name: Value<'_>) -> Result<VarId> 
         }
     };
     Ok(cx.define(name))
-}
-
-/// Asks now and then, by the number of an element, whether the operation was ended.
-///
-/// # Errors
-/// Those of the interrupt.
-pub(crate) fn check_interrupt(cx: &Cx<'_, '_>, element: usize) -> Result<()> {
-    if element % 1024 == 1023 { cx.env.check_interrupt() } else { Ok(()) }
 }
 
 /// The error for a missing argument field.

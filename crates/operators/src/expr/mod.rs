@@ -29,9 +29,11 @@ mod variable;
 
 pub use args::check_user_variable;
 pub(crate) use parse::check_path;
+pub(crate) use set::Members;
 pub use parse::{ParseCx, Scope, define_let, parse, parse_args, parse_constant, parse_object};
 pub use path::{CurrentPath, VarPath, walk};
 
+use crate::cx::bytes_of;
 use crate::{Cx, Env};
 use model::{Bump, MongoError, OwnedValue, Result, Value};
 use rustc_hash::FxHashMap;
@@ -158,7 +160,10 @@ struct Unary {
 
 impl Expr for Unary {
     fn eval<'a>(&'a self, cx: &Cx<'_, 'a>) -> Result<Value<'a>> {
-        (self.f)(cx, self.arg.eval(cx)?)
+        let v = self.arg.eval(cx)?;
+        // Conversions and the like give about as much as they take.
+        cx.spend(bytes_of(&v))?;
+        (self.f)(cx, v)
     }
     fn visit<'e>(&'e self, each: &mut dyn FnMut(&'e dyn Expr)) {
         each(self.arg.as_ref());
@@ -175,6 +180,7 @@ impl Expr for Nary {
         let mut values = smallvec::SmallVec::<[Value<'a>; 4]>::new();
         for a in &self.args {
             values.push(a.eval(cx)?);
+            cx.spend(0)?;
         }
         (self.f)(cx, &values)
     }

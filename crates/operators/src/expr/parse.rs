@@ -1,6 +1,7 @@
 //! From a BSON specification to nodes: literals, field paths, variables, objects, arrays, operators.
 
 use super::{BoxExpr, Constant, CurrentPath, Expr, VarPath, find, fold};
+use crate::cx::bytes_of;
 use crate::{Cx, Env, VarId};
 use model::{Array, Doc, FieldPath, MongoError, Result, Value, bail, code};
 
@@ -284,8 +285,9 @@ impl Expr for ArrayExpr {
         let mut values = smallvec::SmallVec::<[Value<'a>; 8]>::new();
         for e in &self.0 {
             values.push(e.eval(cx)?);
+            cx.spend(0)?;
         }
-        Ok(Value::Array(Array::from_values_in(cx.arena, values)))
+        cx.array(&values)
     }
     fn visit<'e>(&'e self, each: &mut dyn FnMut(&'e dyn Expr)) {
         self.0.iter().for_each(|e| each(e.as_ref()));
@@ -298,9 +300,13 @@ struct ObjectExpr(Vec<(String, BoxExpr)>);
 impl Expr for ObjectExpr {
     fn eval<'a>(&'a self, cx: &Cx<'_, 'a>) -> Result<Value<'a>> {
         let mut values = smallvec::SmallVec::<[Value<'a>; 8]>::new();
-        for (_, e) in &self.0 {
-            values.push(e.eval(cx)?);
+        let mut bytes = 0;
+        for (name, e) in &self.0 {
+            let v = e.eval(cx)?;
+            bytes += bytes_of(&v) + name.len() + 2;
+            values.push(v);
         }
+        cx.spend(bytes)?;
         Ok(Value::Document(Doc::build_in(cx.arena, |w| {
             for ((name, _), v) in self.0.iter().zip(&values) {
                 w.put(name, *v);

@@ -4,7 +4,8 @@
 //! operators nested in `$in`.
 
 use super::regex::Pattern;
-use model::{Collate, Number, OwnedValue, Result, Value, bail, code, compare_with};
+use model::{Collate, Element, Number, OwnedValue, Result, Tag, Value, bail, code, compare_with};
+use rustc_hash::FxHashSet;
 use std::cmp::Ordering;
 
 /// Which comparison.
@@ -24,6 +25,41 @@ pub struct Compare {
     pub op: CompareOp,
     /// The constant.
     pub value: OwnedValue,
+    quick: Quick,
+}
+
+/// The constant in a form that is compared with stored bytes before anything is decoded.
+enum Quick {
+    Int(i64),
+    /// Not NaN.
+    Double(f64),
+    Text(Box<[u8]>),
+    None,
+}
+
+impl Quick {
+    fn of(v: &Value<'_>) -> Quick {
+        match v {
+            Value::Int32(n) => Quick::Int(i64::from(*n)),
+            Value::Int64(n) => Quick::Int(*n),
+            Value::Double(n) if !n.is_nan() => Quick::Double(*n),
+            Value::String(s) => Quick::Text(s.as_bytes().into()),
+            _ => Quick::None,
+        }
+    }
+
+    /// How a stored value stands to the constant, when both are of one simple type.
+    #[inline]
+    fn order(&self, e: &Element<'_>, simple: bool) -> Option<Ordering> {
+        match (self, e.tag) {
+            (Quick::Int(b), Tag::INT32) => Some(i64::from(i32::from_le_bytes(*e.payload.first_chunk()?)).cmp(b)),
+            (Quick::Int(b), Tag::INT64) => Some(i64::from_le_bytes(*e.payload.first_chunk()?).cmp(b)),
+            (Quick::Double(b), Tag::DOUBLE) => f64::from_le_bytes(*e.payload.first_chunk()?).partial_cmp(b),
+            (Quick::Double(b), Tag::INT32) => f64::from(i32::from_le_bytes(*e.payload.first_chunk()?)).partial_cmp(b),
+            (Quick::Text(b), Tag::STRING) if simple => Some(e.payload.get(4..e.payload.len().checked_sub(1)?)?.cmp(b)),
+            _ => None,
+        }
+    }
 }
 
 impl Compare {
@@ -38,7 +74,16 @@ impl Compare {
         if op != CompareOp::Eq && matches!(value, Value::Regex(_)) {
             bail!(code::BAD_VALUE, "Can't have RegEx as arg to predicate over field '{path}'.");
         }
-        Ok(Compare { op, value: value.to_owned_value() })
+        Ok(Compare { op, value: value.to_owned_value(), quick: Quick::of(&value) })
+    }
+
+    /// One stored element that is no array.
+    #[inline]
+    pub(super) fn matches_element(&self, e: &Element<'_>, collate: Option<&dyn Collate>) -> bool {
+        match self.quick.order(e, collate.is_none()) {
+            Some(order) => holds(self.op, order),
+            None => self.matches(&e.value(), collate),
+        }
     }
 
     pub(super) fn matches(&self, v: &Value<'_>, collate: Option<&dyn Collate>) -> bool {
@@ -87,6 +132,10 @@ pub struct In {
     pub patterns: Vec<Pattern>,
     /// Null is among the values.
     pub has_null: bool,
+    /// The values, when all are integers: most lists are of one type, and its comparison is short.
+    integers: Option<Vec<i64>>,
+    /// The values, when all are strings and only equal bytes are equal.
+    texts: Option<FxHashSet<Box<str>>>,
 }
 
 impl In {
@@ -96,30 +145,41 @@ impl In {
     /// 2 for anything else than an array, for nested operators and undefined; those of regular expressions.
     pub(super) fn parse(name: &str, spec: Value<'_>, collate: Option<&dyn Collate>) -> Result<In> {
         let Value::Array(items) = spec else { bail!(code::BAD_VALUE, "{name} needs an array") };
-        let mut parsed = In { values: Vec::new(), patterns: Vec::new(), has_null: false };
+        let (mut values, mut patterns) = (Vec::new(), Vec::new());
         for v in items.iter() {
             match v {
                 Value::Document(d) if is_operator_document(d) => {
                     bail!(code::BAD_VALUE, "cannot nest $ under {name}")
                 }
                 Value::Undefined => bail!(code::BAD_VALUE, "InMatchExpression equality cannot be undefined"),
-                Value::Regex(r) => parsed.patterns.push(Pattern::new(r.pattern, r.options)?),
-                v => {
-                    parsed.has_null |= matches!(v, Value::Null);
-                    parsed.values.push(v.to_owned_value());
-                }
+                Value::Regex(r) => patterns.push(Pattern::new(r.pattern, r.options)?),
+                v => values.push(v.to_owned_value()),
             }
         }
-        parsed.values.sort_by(|a, b| compare_with(&a.get(), &b.get(), collate));
-        parsed.values.dedup_by(|a, b| compare_with(&a.get(), &b.get(), collate) == Ordering::Equal);
-        Ok(parsed)
+        Ok(In::of(values, patterns, collate))
+    }
+
+    /// From operands that may stand in `$in`.
+    pub(super) fn of(mut values: Vec<OwnedValue>, patterns: Vec<Pattern>, collate: Option<&dyn Collate>) -> In {
+        values.sort_by(|a, b| compare_with(&a.get(), &b.get(), collate));
+        values.dedup_by(|a, b| compare_with(&a.get(), &b.get(), collate) == Ordering::Equal);
+        let has_null = values.iter().any(|v| matches!(v.get(), Value::Null));
+        let integers = values.iter().map(|v| match v.get() {
+            Value::Int32(n) => Some(i64::from(n)),
+            Value::Int64(n) => Some(n),
+            _ => None,
+        });
+        let integers = integers.collect::<Option<Vec<i64>>>();
+        let texts = values.iter().map(|v| v.get().as_str().filter(|_| collate.is_none()).map(Box::from));
+        let texts = texts.collect::<Option<FxHashSet<Box<str>>>>();
+        In { values, patterns, has_null, integers, texts }
     }
 
     pub(super) fn matches(&self, v: &Value<'_>, collate: Option<&dyn Collate>) -> Result<bool> {
         if v.is_missing() {
             return Ok(self.has_null);
         }
-        if self.values.binary_search_by(|x| compare_with(&x.get(), v, collate)).is_ok() {
+        if self.holds(v, collate) {
             return Ok(true);
         }
         for p in &self.patterns {
@@ -128,6 +188,18 @@ impl In {
             }
         }
         Ok(false)
+    }
+}
+
+impl In {
+    fn holds(&self, v: &Value<'_>, collate: Option<&dyn Collate>) -> bool {
+        match (v, &self.integers, &self.texts) {
+            (Value::Int32(n), Some(list), _) => return list.binary_search(&i64::from(*n)).is_ok(),
+            (Value::Int64(n), Some(list), _) => return list.binary_search(n).is_ok(),
+            (Value::String(s) | Value::Symbol(s), _, Some(set)) => return set.contains(*s),
+            _ => {}
+        }
+        self.values.binary_search_by(|x| compare_with(&x.get(), v, collate)).is_ok()
     }
 }
 

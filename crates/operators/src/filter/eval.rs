@@ -1,11 +1,15 @@
 //! Matching: a node on a document, a test on a value.
 
+use super::comparison::Compare;
 use super::node::{Node, Test};
 use super::walk::{Leaf, walk_doc};
 use crate::Cx;
-use model::{Doc, FieldPath, Result, Value, code};
+use model::{Doc, Element, FieldPath, Result, Tag, Value, code};
 use std::cell::Cell;
 use std::ops::ControlFlow;
+
+/// From here on a predicate on a document is work worth counting.
+const LARGE_BYTES: usize = 1 << 14;
 
 /// Records the array index a match went through.
 #[derive(Default)]
@@ -26,7 +30,23 @@ pub(super) fn node<'a>(n: &'a Node, doc: Doc<'a>, cx: &Cx<'_, 'a>, position: Opt
         Node::AlwaysTrue => Ok(true),
         Node::AlwaysFalse => Ok(false),
         Node::And(nodes) => {
+            let mut last: Option<(&FieldPath, Option<Element<'a>>)> = None;
             for n in nodes {
+                if let Node::Field { path, test: Test::Compare(c) } = n
+                    && let [only] = path.parts()
+                {
+                    // Several conditions on one field often follow each other.
+                    let e = match last {
+                        Some((p, e)) if p == path => e,
+                        _ => doc.get_element(&only.name),
+                    };
+                    last = Some((path, e));
+                    match compared(c, e, cx) {
+                        Some(true) => continue,
+                        Some(false) => return Ok(false),
+                        None => {}
+                    }
+                }
                 if !node(n, doc, cx, position)? {
                     return Ok(false);
                 }
@@ -57,6 +77,16 @@ fn any<'a>(nodes: &'a [Node], doc: Doc<'a>, cx: &Cx<'_, 'a>, position: Option<&P
     Ok(false)
 }
 
+/// A comparison with a field that is no array; `None` when elements must be looked at.
+#[inline]
+fn compared(c: &Compare, e: Option<Element<'_>>, cx: &Cx<'_, '_>) -> Option<bool> {
+    match e {
+        None => Some(c.matches(&Value::Missing, cx.collate())),
+        Some(e) if e.tag == Tag::ARRAY => None,
+        Some(e) => Some(c.matches_element(&e, cx.collate())),
+    }
+}
+
 fn field<'a>(
     path: &FieldPath,
     t: &'a Test,
@@ -64,6 +94,14 @@ fn field<'a>(
     cx: &Cx<'_, 'a>,
     position: Option<&Position>,
 ) -> Result<bool> {
+    if doc.len_bytes() > LARGE_BYTES {
+        cx.env.work(doc.len_bytes() / 64)?;
+    }
+    if let (Test::Compare(c), [only]) = (t, path.parts())
+        && let Some(passed) = compared(c, doc.get_element(&only.name), cx)
+    {
+        return Ok(passed);
+    }
     let leaf = if t.wants_whole_array() { Leaf::Whole } else { Leaf::Traverse };
     let parts = path.parts();
     let mut outcome = Ok(false);

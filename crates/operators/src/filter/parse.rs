@@ -12,7 +12,8 @@ use super::regex::{Pattern, RegexSpec};
 use super::text::Text;
 use super::array;
 use crate::expr::{self, ParseCx};
-use model::{Doc, FieldPath, Result, Value, bail, code};
+use model::{Collate, Doc, FieldPath, OwnedValue, Result, Value, bail, code};
+use rustc_hash::FxHashMap;
 
 /// Where a filter document stands; some operators are allowed only at the top.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,7 +48,9 @@ fn deeper<T>(cx: &mut ParseCx<'_>, body: impl FnOnce(&mut ParseCx<'_>) -> Result
 fn document_inner(cx: &mut ParseCx<'_>, spec: Doc<'_>, place: Place) -> Result<Node> {
     let mut nodes = Vec::new();
     for (name, v) in spec.iter() {
-        if name.starts_with('$') && !matches!(name, "$ref" | "$id" | "$db") {
+        if matches!(name, "$and" | "$or" | "$nor") {
+            nodes.push(logical(name, list(cx, name, v, place)?, cx.env.collate()));
+        } else if name.starts_with('$') && !matches!(name, "$ref" | "$id" | "$db") {
             nodes.push(top_level(cx, name, v, place)?);
         } else {
             field(cx, name, v, &mut nodes)?;
@@ -64,9 +67,6 @@ fn top_level(cx: &mut ParseCx<'_>, name: &str, v: Value<'_>, place: Place) -> Re
         Ok(())
     };
     match name {
-        "$and" => Ok(Node::all(list(cx, name, v, place)?)),
-        "$or" => Ok(Node::Or(list(cx, name, v, place)?)),
-        "$nor" => Ok(Node::Nor(list(cx, name, v, place)?)),
         "$comment" => Ok(Node::AlwaysTrue),
         "$alwaysTrue" | "$alwaysFalse" => match v.as_i64_exact() {
             Some(1) if name == "$alwaysTrue" => Ok(Node::AlwaysTrue),
@@ -118,6 +118,54 @@ fn list(cx: &mut ParseCx<'_>, name: &str, v: Value<'_>, place: Place) -> Result<
             v => bail!(code::BAD_VALUE, "{name} argument's entries must be objects, not {}", v.type_name()),
         })
         .collect()
+}
+
+fn logical(name: &str, nodes: Vec<Node>, collate: Option<&dyn Collate>) -> Node {
+    if name == "$and" {
+        return Node::all(nodes);
+    }
+    let mut nodes = equalities_joined(nodes, collate);
+    match name {
+        "$nor" => Node::Nor(nodes),
+        _ if nodes.len() > 1 => Node::Or(nodes),
+        _ => nodes.pop().map_or(Node::AlwaysFalse, in_or_alone),
+    }
+}
+
+/// Alternatives that want one of several values at the same path become one `$in`: a search instead of a comparison with
+/// each, and bounds for an index.
+fn equalities_joined(nodes: Vec<Node>, collate: Option<&dyn Collate>) -> Vec<Node> {
+    let mut out: Vec<Node> = Vec::new();
+    let mut places: FxHashMap<String, usize> = FxHashMap::default();
+    let mut joined: Vec<(usize, Vec<OwnedValue>)> = Vec::new();
+    for n in nodes {
+        let Node::Field { path, test: Test::Compare(Compare { op: CompareOp::Eq, value, .. }) } = &n else {
+            out.push(n);
+            continue;
+        };
+        match places.get(path.as_str()) {
+            Some(at) => joined[*at].1.push(value.clone()),
+            None => {
+                places.insert(path.as_str().to_owned(), joined.len());
+                joined.push((out.len(), vec![value.clone()]));
+                out.push(n);
+            }
+        }
+    }
+    for (at, values) in joined.into_iter().filter(|(_, v)| v.len() > 1) {
+        if let Some(Node::Field { test, .. }) = out.get_mut(at) {
+            *test = Test::In(In::of(values, Vec::new(), collate));
+        }
+    }
+    out
+}
+
+/// What is left of `$or` when all alternatives were joined; a lone equality stays an alternative, which an upsert heeds.
+fn in_or_alone(n: Node) -> Node {
+    match n {
+        Node::Field { test: Test::In(_), .. } => n,
+        n => Node::Or(vec![n]),
+    }
 }
 
 /// One field of a filter: a value to equal, a regular expression, or operators.

@@ -10,7 +10,18 @@ use model::{Result, Value, bail, code};
 pub struct Pattern {
     source: String,
     options: String,
-    compiled: Regex,
+    compiled: Box<Regex>,
+    shortcut: Shortcut,
+}
+
+/// What can be said of a text without running the pattern.
+enum Shortcut {
+    /// It must begin so; and that is enough, if the flag says so.
+    Prefix(String, bool),
+    /// It must hold this, and that is enough.
+    Holds(Box<memchr::memmem::Finder<'static>>),
+    /// Nothing.
+    None,
 }
 
 impl Pattern {
@@ -26,11 +37,18 @@ impl Pattern {
             bail!(code::BAD_VALUE, "Regular expression options string cannot contain an embedded null byte");
         }
         let compiled = match Regex::new(source, options) {
-            Ok(compiled) => compiled,
+            Ok(compiled) => Box::new(compiled),
             Err(Refusal::Option(o)) => bail!(51108, "invalid flag in regex options: {o}"),
             Err(Refusal::Pattern(why)) => bail!(51091, "Regular expression is invalid: {why}"),
         };
-        Ok(Pattern { source: source.to_owned(), options: options.to_owned(), compiled })
+        let mut pattern =
+            Pattern { source: source.to_owned(), options: options.to_owned(), compiled, shortcut: Shortcut::None };
+        pattern.shortcut = match pattern.literal_prefix() {
+            Some((prefix, exact)) => Shortcut::Prefix(prefix.to_owned(), exact),
+            None if pattern.is_literal() => Shortcut::Holds(Box::new(memchr::memmem::Finder::new(source).into_owned())),
+            None => Shortcut::None,
+        };
+        Ok(pattern)
     }
 
     /// The pattern as given.
@@ -52,7 +70,7 @@ impl Pattern {
         if body.contains('|') {
             return None;
         }
-        let end = body.find(|c: char| ".^$*+?()[]{}|\\#".contains(c)).unwrap_or(body.len());
+        let end = body.find(is_special).unwrap_or(body.len());
         // A quantifier makes the character before it optional.
         let optional = body[end..].starts_with(['*', '?', '{']);
         let cut = if optional { body[..end].char_indices().last().map_or(0, |(i, _)| i) } else { end };
@@ -65,7 +83,18 @@ impl Pattern {
     /// # Errors
     /// 51156 when the match runs into a limit.
     pub fn is_match(&self, text: &str) -> Result<bool> {
-        self.compiled.is_match(text)
+        match &self.shortcut {
+            Shortcut::Prefix(prefix, exact) => {
+                Ok(text.starts_with(prefix.as_str()) && (*exact || self.compiled.is_match(text)?))
+            }
+            Shortcut::Holds(finder) => Ok(finder.find(text.as_bytes()).is_some()),
+            Shortcut::None => self.compiled.is_match(text),
+        }
+    }
+
+    /// True when every character stands for itself.
+    fn is_literal(&self) -> bool {
+        self.options.chars().all(|c| matches!(c, 'u' | 's' | 'm')) && !self.source.contains(is_special)
     }
 
     pub(super) fn matches(&self, v: &Value<'_>) -> Result<bool> {
@@ -75,6 +104,10 @@ impl Pattern {
             _ => Ok(false),
         }
     }
+}
+
+fn is_special(c: char) -> bool {
+    ".^$*+?()[]{}|\\#".contains(c)
 }
 
 /// What `$regex` and `$options` of one field said.

@@ -2,6 +2,7 @@
 
 use super::tree::{Field, Tree};
 use crate::Cx;
+use crate::cx::bytes_of;
 use model::{Array, Doc, Edit, Result, Value};
 use smallvec::SmallVec;
 
@@ -97,17 +98,23 @@ fn exclude_value<'a>(tree: &Tree, cx: &Cx<'_, 'a>, v: Value<'a>) -> Value<'a> {
 /// Sets the computed fields of `tree` in `doc`; expressions see the original document, `cx.root`.
 pub(super) fn compute<'a>(tree: &'a Tree, cx: &Cx<'_, 'a>, doc: Doc<'a>) -> Result<Doc<'a>> {
     let mut set: SmallVec<[(&'a str, Value<'a>); 8]> = SmallVec::new();
+    let mut bytes = doc.len_bytes();
     for (name, field) in tree.fields() {
         let v = match field {
             Field::Named | Field::Sliced => continue,
-            Field::Computed(e) => e.eval(cx)?,
+            Field::Computed(e) => {
+                let v = e.eval(cx)?;
+                bytes += bytes_of(&v);
+                v
+            }
             Field::ElemMatch(m) => m.eval(cx, name)?,
             Field::Below(t) if t.has_computed() => compute_value(t, cx, doc.field(name))?,
             Field::Below(_) => continue,
         };
         set.push((name.as_str(), v));
     }
-    Ok(Doc::build_sized_in(cx.arena, doc.len_bytes() + 64, |w| {
+    cx.spend(bytes)?;
+    Ok(Doc::build_sized_in(cx.arena, bytes + 64, |w| {
         w.put_edited(doc, |e| match set.iter().find(|(n, _)| n.as_bytes() == e.name) {
             Some((_, v)) => Edit::Set(*v),
             None => Edit::Keep,

@@ -2,7 +2,11 @@
 //! Errors: 14 when `$each` is not an array, 2 for unknown clauses and for fields that are no arrays.
 
 use super::{At, Modifier, Outcome};
+use crate::expr::Members;
 use model::{Array, OwnedValue, Result, Value, bail, code, compare_with};
+
+/// From this many values on they are hashed and not compared one with another.
+const MANY: usize = 16;
 
 pub(super) struct AddToSet(Vec<OwnedValue>);
 
@@ -38,11 +42,17 @@ impl Modifier for AddToSet {
             ),
         };
         let before = items.len();
-        for v in &self.0 {
-            let v = v.get();
-            if !items.iter().any(|i| compare_with(i, &v, at.cx.env.collate()).is_eq()) {
-                items.push(v);
+        let collate = at.cx.env.collate();
+        if self.0.len() < MANY {
+            for v in self.0.iter().map(OwnedValue::get) {
+                if !items.iter().any(|i| compare_with(i, &v, collate).is_eq()) {
+                    items.push(v);
+                }
             }
+        } else {
+            let mut members = Members::new(collate);
+            items.iter().for_each(|i| _ = members.insert(i));
+            items.extend(self.0.iter().map(OwnedValue::get).filter(|v| members.insert(v)));
         }
         if items.len() == before && !current.is_missing() {
             return Ok(Outcome::Keep);

@@ -3,11 +3,15 @@
 use super::array_filters::ArrayFilters;
 use super::tree::{Branch, Node, conflict};
 use super::{Applied, At, Outcome, UpdateCx};
-use model::{Array, Doc, Edit, Result, Value, bail, code};
+use model::{Array, Doc, Edit, Element, Result, Value, bail, code};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 /// Longest run of nulls written to reach an array index.
 const MAX_BACKFILL: usize = 1_500_000;
+
+/// From this many names on they are looked up and not gone through.
+const MANY: usize = 16;
 
 type Nodes<'n> = SmallVec<[&'n Node; 2]>;
 
@@ -65,6 +69,15 @@ impl std::fmt::Display for Path<'_> {
             Part::Index(i) => write!(f, "{i}"),
         }
     }
+}
+
+/// The first field of each name.
+fn fields_by_name(d: Doc<'_>) -> FxHashMap<&str, Element<'_>> {
+    let mut map = FxHashMap::default();
+    for e in d.elements() {
+        map.entry(e.name_str()).or_insert(e);
+    }
+    map
 }
 
 impl<'a> Applier<'_, 'a> {
@@ -139,22 +152,27 @@ impl<'a> Applier<'_, 'a> {
             names.sort_by(|a, b| super::path::field_order(a, b));
             names.dedup();
         }
-        let mut outcomes: SmallVec<[(&str, Outcome<'a>); 8]> = SmallVec::new();
+        let by_name = (names.len() > MANY).then(|| fields_by_name(d));
+        // In the order of names, with whether the field is new.
+        let mut outcomes: SmallVec<[(&str, Outcome<'a>, bool); 8]> = SmallVec::new();
         let mut changed = false;
         for name in names {
             let mut nodes = Nodes::new();
             for b in branches {
-                nodes.extend(b.fields.iter().filter(|(n, _)| n == name).map(|(_, n)| n));
+                nodes.extend(b.field(name));
                 nodes.extend(b.positional.as_deref().filter(|_| position.as_deref() == Some(name)));
             }
-            let current = d.field(name);
+            let current = match &by_name {
+                Some(m) => m.get(name).map_or(Value::Missing, Element::value),
+                None => d.field(name),
+            };
             let outcome = self.value(&nodes, current, &path.field(name))?;
             changed |= match outcome {
                 Outcome::Keep => false,
                 Outcome::Set(_) => true,
                 Outcome::Remove => !current.is_missing(),
             };
-            outcomes.push((name, outcome));
+            outcomes.push((name, outcome, current.is_missing()));
         }
         if !changed {
             return Ok(Outcome::Keep);
@@ -162,15 +180,22 @@ impl<'a> Applier<'_, 'a> {
         // The new values are few and mostly small.
         let bytes = d.len_bytes() + 64;
         Ok(Outcome::Set(Value::Document(Doc::build_sized_in(self.at.cx.arena, bytes, |w| {
-            w.put_edited(d, |e| match outcomes.iter().find(|(n, _)| n.as_bytes() == e.name) {
-                Some((_, Outcome::Set(v))) => Edit::Set(*v),
-                Some((_, Outcome::Remove)) => Edit::Drop,
-                _ => Edit::Keep,
+            w.put_edited(d, |e| {
+                let found = match outcomes.len() > MANY {
+                    true => {
+                        let name = e.name_str();
+                        outcomes.binary_search_by(|o| super::path::field_order(o.0, name)).ok().and_then(|i| outcomes.get(i))
+                    }
+                    false => outcomes.iter().find(|o| o.0.as_bytes() == e.name),
+                };
+                match found {
+                    Some((_, Outcome::Set(v), _)) => Edit::Set(*v),
+                    Some((_, Outcome::Remove, _)) => Edit::Drop,
+                    _ => Edit::Keep,
+                }
             });
-            for (name, outcome) in &outcomes {
-                if let Outcome::Set(v) = outcome
-                    && !d.contains(name)
-                {
+            for (name, outcome, is_new) in &outcomes {
+                if let (Outcome::Set(v), true) = (outcome, is_new) {
                     w.put(name, *v);
                 }
             }
@@ -181,8 +206,14 @@ impl<'a> Applier<'_, 'a> {
         let position = self.position(branches)?;
         let mut items: Vec<Value<'a>> = a.iter().collect();
         let mut changed = false;
+        let indexed = branches.iter().flat_map(|b| &b.fields);
+        let mut by_index: FxHashMap<usize, Nodes<'a>> = FxHashMap::default();
+        for (index, node) in indexed.filter_map(|(n, node)| Some((model::path::array_index(n)?, node))) {
+            by_index.entry(index).or_default().push(node);
+        }
         for (i, item) in items.iter_mut().enumerate() {
-            let nodes = self.nodes_of_element(branches, i, *item, position)?;
+            let named = by_index.remove(&i).unwrap_or_default();
+            let nodes = self.nodes_of_element(branches, named, i, *item, position)?;
             if nodes.is_empty() {
                 continue;
             }
@@ -208,13 +239,12 @@ impl<'a> Applier<'_, 'a> {
     fn nodes_of_element(
         &self,
         branches: &[&'a Branch],
+        mut nodes: Nodes<'a>,
         index: usize,
         item: Value<'a>,
         position: Option<usize>,
     ) -> Result<Nodes<'a>> {
-        let mut nodes = Nodes::new();
         for b in branches {
-            nodes.extend(b.fields.iter().filter(|(n, _)| model::path::array_index(n) == Some(index)).map(|(_, n)| n));
             nodes.extend(b.positional.as_deref().filter(|_| position == Some(index)));
             nodes.extend(b.all.as_deref());
             for (id, n) in &b.filtered {

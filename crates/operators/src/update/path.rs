@@ -66,11 +66,15 @@ pub(super) fn parse(path: &str) -> Result<Vec<Part>> {
     Ok(parts)
 }
 
-/// The order in which fields that are new to a document are added: numbers by value, names bytewise.
+/// The order in which fields that are new to a document are added: numbers by value, names bytewise; names that only
+/// begin with a digit after all numbers, else there would be circles (9, 10, 5a).
 pub(super) fn field_order(a: &str, b: &str) -> std::cmp::Ordering {
     use model::path::array_index;
+    let digit = |name: &str| name.starts_with(|c: char| c.is_ascii_digit());
     match (array_index(a), array_index(b)) {
         (Some(x), Some(y)) => x.cmp(&y),
+        (Some(_), None) if digit(b) => std::cmp::Ordering::Less,
+        (None, Some(_)) if digit(a) => std::cmp::Ordering::Greater,
         _ => a.cmp(b),
     }
 }

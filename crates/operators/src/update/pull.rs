@@ -3,7 +3,7 @@
 //! Errors: 2 for fields that are no arrays and for operands of `$pullAll` that are none.
 
 use super::{At, Modifier, Outcome};
-use crate::expr::ParseCx;
+use crate::expr::{Members, ParseCx};
 use crate::filter::Filter;
 use model::{Array, Doc, DocBuf, OwnedValue, Result, Value, bail, code, compare_with};
 
@@ -57,7 +57,7 @@ fn without<'a>(
     name: &str,
     current: Value<'a>,
     at: &At<'_, 'a>,
-    takes: impl Fn(Value<'a>) -> Result<bool>,
+    mut takes: impl FnMut(Value<'a>) -> Result<bool>,
 ) -> Result<Outcome<'a>> {
     let a = match current {
         Value::Missing => return Ok(Outcome::Keep),
@@ -82,6 +82,9 @@ impl Modifier for Pull {
     }
 }
 
+/// From this many values on they are hashed and not compared one with another.
+const MANY: usize = 16;
+
 pub(super) struct PullAll(Vec<OwnedValue>);
 
 impl PullAll {
@@ -96,6 +99,13 @@ impl PullAll {
 impl Modifier for PullAll {
     fn apply<'a>(&'a self, current: Value<'a>, at: &At<'_, 'a>) -> Result<Outcome<'a>> {
         let collate = at.cx.env.collate();
-        without("$pullAll", current, at, |v| Ok(self.0.iter().any(|w| compare_with(&v, &w.get(), collate).is_eq())))
+        if self.0.len() < MANY {
+            return without("$pullAll", current, at, |v| {
+                Ok(self.0.iter().any(|w| compare_with(&v, &w.get(), collate).is_eq()))
+            });
+        }
+        let mut unwanted = Members::new(collate);
+        self.0.iter().for_each(|w| _ = unwanted.insert(&w.get()));
+        without("$pullAll", current, at, |v| Ok(unwanted.contains(&v)))
     }
 }

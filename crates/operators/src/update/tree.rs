@@ -5,6 +5,7 @@ use super::path::{self, Part};
 use super::{Modifier, add_to_set, arithmetic, bit, current_date, fields, min_max, pop, pull, push, rename};
 use crate::expr::ParseCx;
 use model::{Doc, Result, Value, bail, code};
+use rustc_hash::FxHashMap;
 
 /// What is to be done at a place.
 pub(super) enum Node {
@@ -15,8 +16,10 @@ pub(super) enum Node {
 /// What is to be done below a place.
 #[derive(Default)]
 pub(super) struct Branch {
-    /// By name, in the order new fields are added.
+    /// By name; in the order new fields are added once everything is parsed.
     pub(super) fields: Vec<(String, Node)>,
+    /// Where a name stands in `fields` while parsing.
+    places: FxHashMap<String, usize>,
     /// `$`
     pub(super) positional: Option<Box<Node>>,
     /// `$[]`
@@ -66,16 +69,36 @@ impl Branch {
                 &mut self.filtered[at].1
             }
             Part::Name(name) => {
-                let at = match self.fields.binary_search_by(|(n, _)| path::field_order(n, name)) {
-                    Ok(i) => i,
-                    Err(i) => {
-                        self.fields.insert(i, (name.clone(), fresh()));
-                        i
+                let at = match self.places.get(name) {
+                    Some(i) => *i,
+                    None => {
+                        self.places.insert(name.clone(), self.fields.len());
+                        self.fields.push((name.clone(), fresh()));
+                        self.fields.len() - 1
                     }
                 };
                 &mut self.fields[at].1
             }
         })
+    }
+
+    /// The child called `name`.
+    pub(super) fn field(&self, name: &str) -> Option<&Node> {
+        let at = self.fields.binary_search_by(|(n, _)| path::field_order(n, name)).ok()?;
+        self.fields.get(at).map(|(_, n)| n)
+    }
+
+    /// Brings the fields of all branches into their order.
+    fn settle(&mut self) {
+        self.places = FxHashMap::default();
+        self.fields.sort_by(|(a, _), (b, _)| path::field_order(a, b));
+        let below = self.fields.iter_mut().chain(&mut self.filtered).map(|(_, n)| n);
+        let below = below.chain(self.positional.as_deref_mut()).chain(self.all.as_deref_mut());
+        for n in below {
+            if let Node::Branch(b) = n {
+                b.settle();
+            }
+        }
     }
 
     fn is_empty(&self) -> bool {
@@ -139,6 +162,7 @@ pub(super) fn parse(cx: &mut ParseCx<'_>, spec: Doc<'_>, filters: &mut ArrayFilt
             root.insert(&parts, field, modifier)?;
         }
     }
+    root.settle();
     Ok(root)
 }
 

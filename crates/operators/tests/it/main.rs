@@ -2,6 +2,7 @@
 
 #![allow(missing_docs)]
 
+mod bounded;
 mod documents;
 mod hostile;
 mod hostile_specs;

@@ -28,7 +28,7 @@ impl<'r> Rt<'r> {
     where
         'r: 'a,
     {
-        Cx { arena, root: Value::Document(doc), vars: self.vars, env: self.env, meta: None }
+        Cx { vars: self.vars, ..Cx::new(arena, Value::Document(doc), self.env) }
     }
 }
 

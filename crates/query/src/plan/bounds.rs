@@ -73,6 +73,9 @@ pub(super) enum Combine {
 /// The bounds a filter puts on `path`.
 pub(super) fn of_filter(root: &Node, path: &str, collate: Option<&dyn Collate>, collation_fits: bool, how: Combine) -> FieldBounds {
     let mut bounds = FieldBounds { ranges: None, exact: true };
+    // Below an array, `a.0` is a position for an index but a field of each element as well for a filter: an element
+    // without it counts as null, and has no entry that says so.
+    let positional = path.split('.').skip(1).any(|p| model::path::array_index(p).is_some());
     let mut tests: smallvec::SmallVec<[&Test; 4]> = smallvec::SmallVec::new();
     conjuncts(root, &mut |n| {
         if let Node::Field { path: p, test } = n
@@ -83,6 +86,10 @@ pub(super) fn of_filter(root: &Node, path: &str, collate: Option<&dyn Collate>, 
     });
     bounds.exact = how == Combine::Intersect || tests.len() == 1;
     for t in tests {
+        if positional && accepts_missing(t) {
+            bounds.exact = false;
+            continue;
+        }
         let Some((ranges, exact)) = of_test(t, collate, collation_fits) else {
             bounds.exact = false;
             continue;
@@ -100,6 +107,15 @@ pub(super) fn of_filter(root: &Node, path: &str, collate: Option<&dyn Collate>, 
     }
     bounds.exact &= bounds.ranges.is_some();
     bounds
+}
+
+/// Whether the absence of a value passes.
+fn accepts_missing(t: &Test) -> bool {
+    match t {
+        Test::Compare(c) => matches!(c.value.get(), Value::Null),
+        Test::In(i) => i.has_null,
+        _ => false,
+    }
 }
 
 /// Shows each predicate that must hold.

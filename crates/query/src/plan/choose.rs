@@ -5,7 +5,7 @@ use super::partial::implied;
 use super::bounds::{self, Combine, FieldBounds, ValueRange};
 use crate::pipeline::MatchFilter;
 use crate::stages::sort_pattern::{SortBy, SortPattern};
-use model::{Collate, Doc, MongoError, Result, Value};
+use model::{Doc, MongoError, Result, Value};
 use operators::filter::{Node, Test};
 use std::sync::Arc;
 use store::{Collection, FieldKind, Index, KeyInterval};
@@ -110,7 +110,7 @@ impl Plan {
 ///
 /// # Errors
 /// 2 BadValue for a hint that names no index.
-pub fn choose(coll: &Collection, want: &Want<'_>, collate: Option<&dyn Collate>) -> Result<Plan> {
+pub fn choose(coll: &Collection, want: &Want<'_>) -> Result<Plan> {
     static ALL: Node = Node::AlwaysTrue;
     let root = want.filter.map_or(&ALL, |f| f.filter.root());
     let mut impossible = false;
@@ -130,7 +130,7 @@ pub fn choose(coll: &Collection, want: &Want<'_>, collate: Option<&dyn Collate>)
     if let Some(reverse) = natural {
         return Ok(Plan::of(Access::Collection { reverse }, true));
     }
-    let by_id = by_id(coll, want, root, collate);
+    let by_id = by_id(coll, want, root);
     // One document by its id: nothing can be better.
     if let Some(p) = &by_id
         && matches!(&p.access, Access::Ids { ids, .. } if ids.len() <= 1)
@@ -146,7 +146,7 @@ pub fn choose(coll: &Collection, want: &Want<'_>, collate: Option<&dyn Collate>)
     }
     // An equality prefix beats a union; a range or a mere order does not.
     if best.as_ref().is_none_or(|(score, _)| *score < SCORE_EQUALITY)
-        && let Some(p) = union::by_disjunction(coll, want, root, &indexes, collate)
+        && let Some(p) = union::by_disjunction(coll, want, root, &indexes)
     {
         return Ok(p);
     }
@@ -170,13 +170,13 @@ pub fn alternatives(coll: &Collection, want: &Want<'_>, taken: &Plan) -> Vec<Pla
 }
 
 /// The best bounded way to the documents of one branch of a disjunction.
-pub(super) fn of_branch(coll: &Collection, want: &Want<'_>, branch: &Node, indexes: &[Arc<Index>], collate: Option<&dyn Collate>) -> Option<Plan> {
+pub(super) fn of_branch(coll: &Collection, want: &Want<'_>, branch: &Node, indexes: &[Arc<Index>]) -> Option<Plan> {
     // The partial filters of indexes are compared with whole filters; a branch has none of its own.
     let want = Want { filter: None, ..*want };
     if matches!(branch, Node::AlwaysFalse) {
         return Some(Plan::nothing());
     }
-    let mut best = by_id(coll, &want, branch, collate).filter(Plan::is_bounded).map(|p| (id_score(&p), p));
+    let mut best = by_id(coll, &want, branch).filter(Plan::is_bounded).map(|p| (id_score(&p), p));
     for index in indexes.iter().filter(|i| i.is_ready() && i.is_keyed() && !i.is_hidden()) {
         let Some((score, plan)) = by_index(index, &want, branch, false).filter(|(_, p)| p.is_bounded()) else { continue };
         if best.as_ref().is_none_or(|(s, _)| score > *s) {
@@ -202,13 +202,9 @@ fn hinted(coll: &Collection, want: &Want<'_>, root: &Node, hint: &Hint, indexes:
         Hint::Natural { .. } => false,
     };
     if is_id {
-        let collate = coll.id_collate();
-        return Ok(by_id(coll, want, root, collate).unwrap_or_else(|| {
-            let reverse = id_sort(want.sort).unwrap_or(false);
-            Plan::of(
-                Access::IdRange { lower: None, upper: None, reverse },
-                want.sort.is_none() || id_sort(want.sort).is_some(),
-            )
+        return Ok(by_id(coll, want, root).unwrap_or_else(|| {
+            // Had it given the wanted order, there would be a plan.
+            Plan::of(Access::IdRange { lower: None, upper: None, reverse: false }, want.sort.is_none())
         }));
     }
     let found = indexes.iter().filter(|i| i.is_ready()).find(|i| match hint {
@@ -253,10 +249,10 @@ fn id_score(p: &Plan) -> u32 {
 }
 
 /// Reading by `_id`: points, a range, or its order.
-fn by_id(coll: &Collection, want: &Want<'_>, root: &Node, collate: Option<&dyn Collate>) -> Option<Plan> {
+fn by_id(coll: &Collection, want: &Want<'_>, root: &Node) -> Option<Plan> {
     let fits = collation_fits(want.collation, coll.options().doc().field("collation").as_doc());
     let b = bounds::of_filter(root, "_id", coll.id_collate(), fits, Combine::Intersect);
-    let order = id_sort(want.sort).filter(|_| fits || collate.is_none());
+    let order = id_sort(want.sort).filter(|_| fits);
     let sorted = want.sort.is_none() || order.is_some();
     let reverse = order.unwrap_or(false);
     let exact = b.exact;
@@ -322,7 +318,7 @@ fn collation_fits(query: Option<Doc<'_>>, index: Option<Doc<'_>>) -> bool {
 /// How well an index answers, and the plan with it. `None` when it must not or need not be used.
 pub(super) fn by_index(index: &Arc<Index>, want: &Want<'_>, root: &Node, forced: bool) -> Option<(u32, Plan)> {
     let fits = collation_fits(want.collation, index.collation());
-    if index.is_partial() && !forced && !implied(index, want.filter) {
+    if index.is_partial() && !forced && !implied(index, want.filter, fits) {
         return None;
     }
     let bits = index.multikey_bits();

@@ -2,29 +2,86 @@
 //! doubt: the index is then not used.
 
 use crate::pipeline::MatchFilter;
-use model::{Doc, Value, compare};
+use model::{Collate, Doc, Value, compare, compare_with};
 use store::Index;
 
-/// True when every document of the filter is in the index.
-pub(super) fn implied(index: &Index, filter: Option<&MatchFilter>) -> bool {
+/// True when every document of the filter is in the index. Strings say nothing of each other when the collations differ.
+pub(super) fn implied(index: &Index, filter: Option<&MatchFilter>, collation_fits: bool) -> bool {
     let Some(partial) = index.spec().field("partialFilterExpression").as_doc() else { return true };
-    let collated = index.spec().contains("collation");
-    holds(partial, filter.map_or(Doc::EMPTY, |f| f.spec.doc()), collated)
+    let by = By { collation_fits, collate: index.collate() };
+    by.holds(partial, filter.map_or(Doc::EMPTY, |f| f.spec.doc()))
 }
 
-/// Whether `query` implies `partial`.
-fn holds(partial: Doc<'_>, query: Doc<'_>, collated: bool) -> bool {
-    let branches = |v: Value<'_>, all: bool| {
-        v.as_array().is_some_and(|list| {
-            let mut each = list.iter().map(|b| b.as_doc().is_some_and(|b| holds(b, query, collated)));
-            if all { each.all(|b| b) } else { each.any(|b| b) }
+/// How strings are compared.
+struct By<'c> {
+    collation_fits: bool,
+    collate: Option<&'c dyn Collate>,
+}
+
+impl By<'_> {
+    /// Whether `query` implies `partial`.
+    fn holds(&self, partial: Doc<'_>, query: Doc<'_>) -> bool {
+        partial.iter().all(|(name, v)| {
+            if !self.collation_fits && holds_text(&v) {
+                return false;
+            }
+            let branch = |b: Value<'_>| b.as_doc().is_some_and(|b| self.holds(b, query));
+            match name {
+                "$and" => v.as_array().is_some_and(|l| l.iter().all(branch)),
+                "$or" => v.as_array().is_some_and(|l| l.iter().any(branch)) || stands_in(query, name, v),
+                _ => each_operator(v).all(|(op, limit)| any_condition(query, name, &|have, given| self.narrower(have, given, op, limit))),
+            }
         })
-    };
-    partial.iter().all(|(name, v)| match name {
-        "$and" => branches(v, true),
-        "$or" => branches(v, false) || stands_in(query, name, v),
-        _ => each_operator(v).all(|(op, limit)| any_condition(query, name, &|c, given| condition_implies(c, given, op, limit, collated))),
-    })
+    }
+
+    /// Whether a value that passes `have: v` passes `wanted: limit`. Of an array each condition looks at any element, so what
+    /// holds of the value that fulfils one holds of the array.
+    fn narrower(&self, have: &str, v: Value<'_>, wanted: &str, limit: Value<'_>) -> bool {
+        let compares = matches!(have, "$eq" | "$gt" | "$gte" | "$lt" | "$lte") && !matches!(v, Value::Regex(_));
+        match (have, wanted) {
+            ("$in", _) if wanted != "$in" || compare(&v, &limit).is_ne() => {
+                let each = |one: Value<'_>| !matches!(one, Value::Regex(_)) && self.narrower("$eq", one, wanted, limit);
+                return v.as_array().is_some_and(|l| !l.is_empty() && l.iter().all(each));
+            }
+            ("$eq", "$in") => {
+                let same = |one: Value<'_>| compare_with(&one, &v, self.collate).is_eq();
+                return !v.is_nullish() && limit.as_array().is_some_and(|l| l.iter().any(same));
+            }
+            (_, "$exists") if have != "$exists" => {
+                // What is missing lies between the two keys, too.
+                let spans_types = have != "$eq" && matches!(v, Value::MinKey | Value::MaxKey);
+                return limit.truthy() && (compares && !v.is_nullish() && !spans_types || have == "$type");
+            }
+            _ => {}
+        }
+        if have == wanted && compare(&v, &limit).is_eq() {
+            return true;
+        }
+        // NaN stands beside the order of numbers.
+        let nan = |v: &Value<'_>| v.as_f64().is_some_and(f64::is_nan);
+        if !compares || compare::class(&v) != compare::class(&limit) || nan(&v) || nan(&limit) {
+            return false;
+        }
+        let order = compare_with(&v, &limit, self.collate);
+        match (wanted, have) {
+            ("$gt", "$gt") | ("$gte", "$gt" | "$gte" | "$eq") => order.is_ge(),
+            ("$gt", "$gte" | "$eq") => order.is_gt(),
+            ("$lt", "$lt") | ("$lte", "$lt" | "$lte" | "$eq") => order.is_le(),
+            ("$lt", "$lte" | "$eq") => order.is_lt(),
+            ("$eq", "$eq") => order.is_eq(),
+            _ => false,
+        }
+    }
+}
+
+/// Whether a collation bears on a condition; names of types are no text.
+fn holds_text(v: &Value<'_>) -> bool {
+    match v {
+        Value::String(_) | Value::Symbol(_) => true,
+        Value::Document(d) => d.iter().any(|(name, v)| name != "$type" && holds_text(&v)),
+        Value::Array(a) => a.iter().any(|v| holds_text(&v)),
+        _ => false,
+    }
 }
 
 /// The same condition, word by word.
@@ -51,34 +108,6 @@ fn any_condition(query: Doc<'_>, field: &str, f: &dyn Fn(&str, Value<'_>) -> boo
     })
 }
 
-/// Whether `given` under `condition` implies `limit` under `op`. Of an array each condition looks at any element, so what
-/// holds of the value that fulfils one holds of the array.
-fn condition_implies(condition: &str, given: Value<'_>, op: &str, limit: Value<'_>, collated: bool) -> bool {
-    if condition == op && compare(&given, &limit).is_eq() {
-        return true;
-    }
-    let ordered = compare::class(&given) == compare::class(&limit) && !(collated && given.as_str().is_some());
-    let order = compare(&given, &limit);
-    match (condition, op) {
-        ("$in", _) => given.as_array().is_some_and(|l| {
-            let plain = |v: &Value<'_>| !matches!(v, Value::Regex(_));
-            !l.is_empty() && l.iter().all(|v| plain(&v) && condition_implies("$eq", v, op, limit, collated))
-        }),
-        ("$eq", "$in") => !given.is_nullish() && limit.as_array().is_some_and(|l| l.iter().any(|v| compare(&v, &given).is_eq())),
-        ("$eq" | "$gt" | "$gte" | "$lt" | "$lte", "$exists") => limit.truthy() && !given.is_nullish(),
-        ("$type", "$exists") => limit.truthy(),
-        ("$eq", "$gt") => ordered && order.is_gt(),
-        ("$eq", "$gte") => ordered && order.is_ge(),
-        ("$eq", "$lt") => ordered && order.is_lt(),
-        ("$eq", "$lte") => ordered && order.is_le(),
-        ("$gt", "$gt" | "$gte") | ("$gte", "$gte") => ordered && order.is_ge(),
-        ("$gte", "$gt") => ordered && order.is_gt(),
-        ("$lt", "$lt" | "$lte") | ("$lte", "$lte") => ordered && order.is_le(),
-        ("$lte", "$lt") => ordered && order.is_lt(),
-        _ => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,7 +115,7 @@ mod tests {
 
     #[test]
     fn narrower_conditions_imply_wider_ones() {
-        let wide = |d: model::DocBuf, q: model::DocBuf| holds(d.doc(), q.doc(), false);
+        let wide = |d: model::DocBuf, q: model::DocBuf| By { collation_fits: true, collate: None }.holds(d.doc(), q.doc());
         let lte = || doc! { "a": { "$lte": 1.5 } };
         assert!(wide(lte(), doc! { "x": 6i32, "a": 1i32 }));
         assert!(wide(lte(), doc! { "a": { "$lte": 1i32 } }));

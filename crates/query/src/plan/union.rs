@@ -6,7 +6,7 @@ use super::choose::{Plan, Want, intervals, of_branch, sort_direction};
 use super::read::Walk;
 use super::Access;
 use crate::stages::sort_pattern::SortPattern;
-use model::{Collate, Doc, Result};
+use model::{Doc, Result};
 use operators::Env;
 use operators::filter::Node;
 use rustc_hash::FxHashSet;
@@ -28,7 +28,6 @@ pub(super) fn by_disjunction(
     want: &Want<'_>,
     root: &Node,
     indexes: &[Arc<Index>],
-    collate: Option<&dyn Collate>,
 ) -> Option<Plan> {
     let mut found = None;
     bounds::conjuncts(root, &mut |n| {
@@ -39,7 +38,7 @@ pub(super) fn by_disjunction(
     let nodes = found.filter(|n| n.len() <= BRANCHES_MAX)?;
     let mut branches = Vec::with_capacity(nodes.len());
     for n in nodes {
-        let plan = of_branch(coll, want, n, indexes, collate)?;
+        let plan = of_branch(coll, want, n, indexes)?;
         if !matches!(plan.access, Access::Nothing) {
             branches.push(plan);
         }

@@ -128,7 +128,7 @@ proptest! {
                 prop_assert_eq!(c.insert(&[d.doc()], true).unwrap().count, 1);
             }
             let want = Want { filter: Some(&f), sort: order.as_ref(), ..Want::default() };
-            let plan = choose(&c, &want, None).unwrap();
+            let plan = choose(&c, &want).unwrap();
             let mut found = Vec::new();
             each_match(&c, &plan, Some(&f), &env, &mut |row| {
                 found.push(row.doc.to_buf());
@@ -159,7 +159,7 @@ fn plans_use_what_is_there() {
     let plan = |spec: DocBuf, sort: Option<DocBuf>| {
         let f = MatchFilter::parse(&mut ParseCx::new(&env), spec.doc()).unwrap();
         let s = sort.map(|s| SortPattern::parse(s.doc()).unwrap());
-        choose(&c, &Want { filter: Some(&f), sort: s.as_ref(), ..Want::default() }, None).unwrap()
+        choose(&c, &Want { filter: Some(&f), sort: s.as_ref(), ..Want::default() }).unwrap()
     };
     assert!(matches!(plan(doc! { "_id": 5i32 }, None).access, Access::Ids { ref ids, .. } if ids.len() == 1));
     assert!(matches!(plan(doc! { "a": 5i32 }, None).access, Access::Index { .. }));

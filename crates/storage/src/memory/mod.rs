@@ -67,7 +67,7 @@ impl MemoryEngine {
             caps: Caps {
                 name: "memory",
                 persistent: false,
-                key_bytes_max: 8 << 20,
+                key_bytes_max: 64 << 20,
                 value_bytes_max: 1 << 30,
                 batch_bytes_max: 1 << 30,
                 delete_range: true,

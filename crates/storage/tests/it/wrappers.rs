@@ -41,7 +41,8 @@ fn contract_checker_and_mirror_keep_the_contract() {
 #[test]
 fn contract_checker_refuses_bad_arguments() {
     let engine = Observed::new(memory(), Contract::default());
-    for key in [&b""[..], b"abc", &[0xFF; 4], &[b'k'; (8 << 20) + 1]] {
+    let long = vec![b'k'; (64 << 20) + 1];
+    for key in [&b""[..], b"abc", &[0xFF; 4], &long] {
         assert!(
             engine.apply(&batch(key, b"v"), Durability::Buffered).is_err(),
             "{} bytes",

@@ -38,6 +38,8 @@ pub(super) const REGEX: u8 = 0x90;
 pub(super) const DB_POINTER: u8 = 0x98;
 pub(super) const CODE: u8 = 0xA0;
 pub(super) const CODE_WITH_SCOPE: u8 = 0xA8;
+/// A hashed component: it needs a class like any other, else its bytes would reach beyond [`BEFORE`] and [`AFTER`].
+pub const HASH: u8 = 0xB0;
 pub(super) const MAX_KEY: u8 = 0xF0;
 
 /// Appends one ascending component. Missing encodes as null.

@@ -170,7 +170,7 @@ impl Work {
     }
 
     /// Draws the next call, so that making up rows is not part of its latency.
-    pub fn next(&mut self) -> Next {
+    pub fn draw(&mut self) -> Next {
         match &mut self.calls_left {
             Some(0) => return Next::End,
             Some(left) => *left -= 1,
@@ -377,7 +377,7 @@ impl Work {
             .settings
             .rows_of(u32::try_from(table).unwrap_or(u32::MAX));
         let (kind, payload) = (self.shape.kind, self.shape.settings.payload);
-        let now = i64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or(0);
+        let now = jiff::Timestamp::now().as_millisecond();
         let fields = kind.draw(&mut self.random, number, table_rows.max(1), payload, now);
         let id = (self.shape.ids == Ids::Lab).then(|| kind.key(number));
         let row = Row { id, fields };

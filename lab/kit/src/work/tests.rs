@@ -41,7 +41,7 @@ fn clients_share_the_rows_of_all_tables_without_gap_or_overlap() {
     for round in 0..2 {
         for client in 0..4 {
             let mut work = work(&shape, role(Part::Insert), Quota::Rows(1_003), (client, 4));
-            while let Next::Call(_, Call::Insert { table, rows }) = work.next() {
+            while let Next::Call(_, Call::Insert { table, rows }) = work.draw() {
                 for row in &rows {
                     assert!(
                         seen.insert((table, row.id.clone().unwrap())),
@@ -85,7 +85,7 @@ fn own_rows_of_clients_never_meet_and_cover_all() {
         );
         let mut own = BTreeSet::new();
         for _ in 0..500 {
-            let Next::Call(_, Call::ReadModifyWrite { id, .. }) = work.next() else {
+            let Next::Call(_, Call::ReadModifyWrite { id, .. }) = work.draw() else {
                 panic!()
             };
             own.insert(id);
@@ -107,7 +107,7 @@ fn a_read_that_finds_nothing_fails_unless_rows_may_be_missing() {
             (0, 1),
             misses,
         );
-        assert!(matches!(work.next(), Next::Call(..)));
+        assert!(matches!(work.draw(), Next::Call(..)));
         let (outcome, _) = work.settle(Outcome::done(1, 0));
         assert_eq!(matches!(outcome, Outcome::Failed { .. }), is_failure);
     }
@@ -143,11 +143,11 @@ fn deletes_follow_inserts_and_inserts_wait_for_them() {
         (0, 1),
     );
     assert!(
-        matches!(delete.next(), Next::Wait),
+        matches!(delete.draw(), Next::Wait),
         "nothing was inserted yet"
     );
     let mut inserted = 0;
-    while let Next::Call(..) = insert.next() {
+    while let Next::Call(..) = insert.draw() {
         insert.settle(Outcome::done(10, 10));
         inserted += 10;
     }
@@ -155,13 +155,13 @@ fn deletes_follow_inserts_and_inserts_wait_for_them() {
         inserted, 90,
         "eight batches ahead and the one that went over"
     );
-    let Next::Call(_, Call::Delete { ids, .. }) = delete.next() else {
+    let Next::Call(_, Call::Delete { ids, .. }) = delete.draw() else {
         panic!()
     };
     assert_eq!((ids.first(), ids.len()), (Some(&Key::Number(1)), 10));
     let (_, effect) = delete.settle(Outcome::done(10, 10));
     assert_eq!(effect.deleted, 10);
-    assert!(matches!(insert.next(), Next::Call(..)));
+    assert!(matches!(insert.draw(), Next::Call(..)));
 }
 
 #[test]
@@ -176,12 +176,12 @@ fn a_deleted_row_is_put_back_by_who_deleted_it() {
     );
     shape.stored(50);
     let mut work = work(&shape, role(Part::DeleteInsert), Quota::Endless, (0, 1));
-    let Next::Call(_, Call::Delete { ids, .. }) = work.next() else {
+    let Next::Call(_, Call::Delete { ids, .. }) = work.draw() else {
         panic!()
     };
     let (_, effect) = work.settle(Outcome::done(1, 1));
     assert!((effect.deleted, effect.inserted) == (1, 0) && work.owes());
-    let Next::Call(_, Call::Insert { rows, .. }) = work.next() else {
+    let Next::Call(_, Call::Insert { rows, .. }) = work.draw() else {
         panic!()
     };
     assert_eq!(rows[0].id.as_ref(), ids.first());
@@ -201,7 +201,7 @@ fn rows_stored_at_random_leave_a_share_of_one_by_e_missing() {
     );
     let mut work = work(&shape, role(Part::FillRandom), Quota::Calls(10_000), (0, 1));
     let mut distinct = 0;
-    while let Next::Call(..) = work.next() {
+    while let Next::Call(..) = work.draw() {
         distinct += work.settle(Outcome::done(1, 1)).1.inserted;
     }
     assert!((6_250..6_400).contains(&distinct), "{distinct}");
@@ -225,7 +225,7 @@ fn mixes_keep_their_weights_and_latest_prefers_the_newest() {
     let mut work = work(&shape, run.work.clone(), Quota::Endless, (0, 1));
     let (mut inserts, mut newest) = (0, 0);
     for _ in 0..20_000 {
-        match work.next() {
+        match work.draw() {
             Next::Call(Part::Insert, Call::Insert { rows, .. }) => {
                 inserts += rows.len();
                 work.settle(Outcome::done(1, 1));

@@ -77,25 +77,34 @@ fn look(name: &str, engine: &str) -> RunResult {
     result
 }
 
-/// Those that no other test below names.
-#[test]
-fn loads_and_mixes() {
+/// Those that no other test below names, in two halves so that they run side by side.
+fn look_at_others(half: usize) {
     let special = [
         "insert-modern",
         "forestdb",
         "kinds-of-write",
         "capped",
-        "db-bench",
         "insert-rounds",
         "sysbench-transaction",
     ];
-    for workload in Workload::all().unwrap() {
-        let name = workload.name.as_str();
-        let is_special = special.contains(&name) || name.starts_with("db-bench");
-        if !is_special {
-            look(name, "redb");
-        }
-    }
+    let all = Workload::all().unwrap();
+    let others = all
+        .iter()
+        .map(|workload| workload.name.as_str())
+        .filter(|name| !special.contains(name) && !name.starts_with("db-bench"));
+    others.skip(half).step_by(2).for_each(|name| {
+        look(name, "redb");
+    });
+}
+
+#[test]
+fn loads_and_mixes_of_one_half() {
+    look_at_others(0);
+}
+
+#[test]
+fn loads_and_mixes_of_the_other_half() {
+    look_at_others(1);
 }
 
 #[test]

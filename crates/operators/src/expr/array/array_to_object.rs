@@ -3,6 +3,7 @@
 //! bad pair documents; 40396, 40391 mixed forms; 40398 other elements.
 
 use crate::Cx;
+use crate::cx::bytes_of;
 use crate::expr::{Operator, unary};
 use model::{Array, Doc, Result, Value, bail};
 
@@ -46,6 +47,7 @@ fn eval<'a>(cx: &Cx<'_, 'a>, v: Value<'a>) -> Result<Value<'a>> {
             }
         }
     }
+    cx.spend(fields.iter().map(|(name, v)| name.len() + bytes_of(v) + 2).sum())?;
     Ok(Value::Document(Doc::build_in(cx.arena, |w| {
         for (name, v) in &fields {
             w.put(name, *v);

@@ -1,6 +1,7 @@
 //! `$concatArrays`: all elements of all arrays. The first nullish operand makes it null. Errors: 28664 no array.
 
 use crate::Cx;
+use crate::cx::bytes_of;
 use crate::expr::{Operator, nary};
 use model::{Array, Result, Value, bail};
 
@@ -15,6 +16,7 @@ fn eval<'a>(cx: &Cx<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
             v => bail!(28664, "$concatArrays only supports arrays, not {}", v.type_name()),
         }
     }
+    cx.spend(args.iter().map(bytes_of).sum())?;
     Ok(Value::Array(Array::build_in(cx.arena, |w| {
         for e in args.iter().filter_map(Value::as_array).flat_map(Array::elements) {
             w.push_raw(e.tag, e.payload);

@@ -1,10 +1,11 @@
 //! `$filter`: the elements for which `cond` is true, at most `limit`. Null for nullish input. Errors: 28646 no document,
 //! 28647 unknown argument, 28648 no `input`, 28650 no `cond`, 28651 input no array, 327391 / 327392 bad limit, 9 bad `as`.
 
-use crate::expr::args::{check_interrupt, define_as, int32_exact, missing};
+use crate::expr::args::{define_as, int32_exact, missing};
 use crate::expr::{BoxExpr, Expr, Operator, ParseCx, parse};
+use crate::cx::VALUE_BYTES_PER_BYTE;
 use crate::{Cx, Frame, VarId};
-use model::{Array, Result, Value, bail};
+use model::{Result, Value, bail};
 
 pub(super) static OPERATORS: &[Operator] = &[Operator { name: "$filter", parse: parse_filter }];
 
@@ -45,8 +46,9 @@ impl Expr for Filter {
             Some(e) => limit_of(e.eval(cx)?)?,
         };
         let mut kept = smallvec::SmallVec::<[Value<'a>; 16]>::new();
-        for (n, item) in array.iter().enumerate() {
-            check_interrupt(cx, n)?;
+        cx.spend(array.as_bytes().len().saturating_mul(VALUE_BYTES_PER_BYTE))?;
+        for item in array.iter() {
+            cx.spend(0)?;
             let frame = Frame { id: self.var, value: item, outer: cx.vars };
             if self.cond.eval(&cx.with(&frame))?.truthy() {
                 kept.push(item);
@@ -55,7 +57,7 @@ impl Expr for Filter {
                 }
             }
         }
-        Ok(Value::Array(Array::from_values_in(cx.arena, kept)))
+        cx.array(&kept)
     }
     fn visit<'e>(&'e self, each: &mut dyn FnMut(&'e dyn Expr)) {
         each(self.input.as_ref());

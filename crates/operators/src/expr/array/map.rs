@@ -1,10 +1,11 @@
 //! `$map`: `in` evaluated for each element bound to `as` (default `this`). Null for nullish input; a missing result becomes
 //! null. Errors: 16878 no document, 16879 unknown argument, 16880 no `input`, 16882 no `in`, 16883 input no array, 9 bad `as`.
 
-use crate::expr::args::{check_interrupt, define_as, missing};
+use crate::expr::args::{define_as, missing};
 use crate::expr::{BoxExpr, Expr, Operator, ParseCx, parse};
+use crate::cx::VALUE_BYTES_PER_BYTE;
 use crate::{Cx, Frame, VarId};
-use model::{Array, Result, Value, bail};
+use model::{Result, Value, bail};
 
 pub(super) static OPERATORS: &[Operator] = &[Operator { name: "$map", parse: parse_map }];
 
@@ -38,12 +39,13 @@ impl Expr for Map {
             v => bail!(16883, "input to $map must be an array not {}", v.type_name()),
         };
         let mut out = smallvec::SmallVec::<[Value<'a>; 16]>::new();
-        for (n, item) in array.iter().enumerate() {
-            check_interrupt(cx, n)?;
+        cx.spend(array.as_bytes().len().saturating_mul(VALUE_BYTES_PER_BYTE))?;
+        for item in array.iter() {
+            cx.spend(0)?;
             let frame = Frame { id: self.var, value: item, outer: cx.vars };
             out.push(self.body.eval(&cx.with(&frame))?);
         }
-        Ok(Value::Array(Array::from_values_in(cx.arena, out)))
+        cx.array(&out)
     }
     fn visit<'e>(&'e self, each: &mut dyn FnMut(&'e dyn Expr)) {
         each(self.input.as_ref());

@@ -1,10 +1,10 @@
 //! `$reduce`: folds `in` over the array with `$$value` (so far) and `$$this` (element). Null for nullish input.
 //! Errors: 40075 no document, 40076 unknown argument, 40077 / 40078 / 40079 missing argument, 40080 input no array.
 
-use crate::expr::args::{check_interrupt, missing};
+use crate::expr::args::missing;
 use crate::expr::{BoxExpr, Expr, Operator, ParseCx, parse};
 use crate::{Cx, Frame, VarId};
-use model::{Result, Value, bail};
+use model::{Bump, OwnedValue, Result, Value, bail};
 
 pub(super) static OPERATORS: &[Operator] = &[Operator { name: "$reduce", parse: parse_reduce }];
 
@@ -33,6 +33,34 @@ fn parse_reduce(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) -> Re
     })
 }
 
+/// What steps may leave behind before it is swept: their results are garbage but for the last.
+const SWEEP_BYTES: usize = 1 << 20;
+
+impl Reduce {
+    /// Folds until the array ends or much is left behind.
+    fn some_steps<'a>(
+        &'a self,
+        cx: &Cx<'_, 'a>,
+        items: &mut impl Iterator<Item = Value<'a>>,
+        carried: &OwnedValue,
+    ) -> Result<OwnedValue> {
+        let scratch = Bump::new();
+        // Everything of the outer context outlives these steps.
+        let inner = Cx { arena: &scratch, held_bytes: cx.held_bytes + cx.arena.allocated_bytes() + carried.len_bytes(), ..*cx };
+        let mut so_far = carried.get();
+        for item in items {
+            inner.spend(0)?;
+            let this = Frame { id: self.this, value: item, outer: inner.vars };
+            let both = Frame { id: self.value, value: so_far, outer: Some(&this) };
+            so_far = self.body.eval(&inner.with(&both))?;
+            if scratch.allocated_bytes() > SWEEP_BYTES {
+                break;
+            }
+        }
+        Ok(so_far.to_owned_value())
+    }
+}
+
 impl Expr for Reduce {
     fn eval<'a>(&'a self, cx: &Cx<'_, 'a>) -> Result<Value<'a>> {
         let array = match self.input.eval(cx)? {
@@ -40,14 +68,13 @@ impl Expr for Reduce {
             v if v.is_nullish() => return Ok(Value::Null),
             v => bail!(40080, "$reduce requires that 'input' be an array, found: {}", v.type_name()),
         };
-        let mut so_far = self.initial.eval(cx)?;
-        for (n, item) in array.iter().enumerate() {
-            check_interrupt(cx, n)?;
-            let this = Frame { id: self.this, value: item, outer: cx.vars };
-            let both = Frame { id: self.value, value: so_far, outer: Some(&this) };
-            so_far = self.body.eval(&cx.with(&both))?;
+        let mut items = array.iter().peekable();
+        let mut carried = self.initial.eval(cx)?.to_owned_value();
+        while items.peek().is_some() {
+            carried = self.some_steps(cx, &mut items, &carried)?;
         }
-        Ok(so_far)
+        cx.spend(carried.len_bytes())?;
+        Ok(carried.get().copy_into(cx.arena))
     }
     fn visit<'e>(&'e self, each: &mut dyn FnMut(&'e dyn Expr)) {
         each(self.input.as_ref());

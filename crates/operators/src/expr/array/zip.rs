@@ -3,6 +3,7 @@
 //! defaults without useLongestLength / of another length, 34468 input no array.
 
 use crate::Cx;
+use crate::cx::{VALUE_BYTES_PER_BYTE, bytes_of};
 use crate::expr::{BoxExpr, Expr, Operator, ParseCx, parse};
 use model::{Array, Result, Value, bail};
 
@@ -52,9 +53,14 @@ fn list(cx: &mut ParseCx<'_>, v: Value<'_>, field: &str, code: i32) -> Result<Ve
 impl Expr for Zip {
     fn eval<'a>(&'a self, cx: &Cx<'_, 'a>) -> Result<Value<'a>> {
         let mut inputs: Vec<Vec<Value<'a>>> = Vec::with_capacity(self.inputs.len());
+        let mut bytes = 0;
         for e in &self.inputs {
             match e.eval(cx)? {
-                Value::Array(a) => inputs.push(a.iter().collect()),
+                Value::Array(a) => {
+                    bytes += a.as_bytes().len().saturating_mul(VALUE_BYTES_PER_BYTE);
+                    cx.spend(bytes)?;
+                    inputs.push(a.iter().collect());
+                }
                 v if v.is_nullish() => return Ok(Value::Null),
                 v => bail!(34468, "$zip found a non-array expression in input: {v:?}"),
             }
@@ -62,6 +68,9 @@ impl Expr for Zip {
         let defaults = self.defaults.iter().map(|e| e.eval(cx)).collect::<Result<Vec<_>>>()?;
         let lengths = inputs.iter().map(Vec::len);
         let rows = if self.longest { lengths.max() } else { lengths.min() }.unwrap_or(0);
+        let cells = rows.saturating_mul(inputs.len()).saturating_mul(16);
+        let elements = inputs.iter().flatten().map(bytes_of).sum::<usize>();
+        cx.spend(cells.saturating_add(elements))?;
         Ok(Value::Array(Array::build_in(cx.arena, |w| {
             for row in 0..rows {
                 let mut out = w.array();

@@ -2,6 +2,7 @@
 //! operands are left out; an array as the only operand is read as the operands. Errors: 40400 no document.
 
 use crate::Cx;
+use crate::cx::bytes_of;
 use crate::expr::{Operator, nary};
 use model::{Doc, Result, Value, bail};
 
@@ -14,7 +15,7 @@ fn eval<'a>(cx: &Cx<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
         [Value::Array(a)] => a.iter().try_for_each(|v| merged.add(&v))?,
         args => args.iter().try_for_each(|v| merged.add(v))?,
     }
-    Ok(Value::Document(merged.build(cx)))
+    merged.build(cx).map(Value::Document)
 }
 
 /// Fields in the order they first came, with their last values.
@@ -42,12 +43,13 @@ impl<'a> Merged<'a> {
         }
         Ok(())
     }
-    fn build(&self, cx: &Cx<'_, 'a>) -> Doc<'a> {
-        Doc::build_in(cx.arena, |w| {
+    fn build(&self, cx: &Cx<'_, 'a>) -> Result<Doc<'a>> {
+        cx.spend(self.fields.iter().map(|(name, v)| name.len() + bytes_of(v) + 2).sum())?;
+        Ok(Doc::build_in(cx.arena, |w| {
             for (name, v) in &self.fields {
                 w.put(name, *v);
             }
-        })
+        }))
     }
 }
 

@@ -4,6 +4,7 @@
 //! field a path, 9534700 field with a zero byte, 4161105 input no document.
 
 use crate::Cx;
+use crate::cx::bytes_of;
 use crate::expr::args::missing;
 use crate::expr::{BoxExpr, Constant, Expr, Operator, ParseCx, parse};
 use model::{Doc, Result, Value, bail};
@@ -78,6 +79,7 @@ impl Expr for SetField {
         };
         let value = self.value.eval(cx)?;
         let name = self.field.as_bytes();
+        cx.spend(input.len_bytes() + name.len() + bytes_of(&value))?;
         Ok(Value::Document(Doc::build_in(cx.arena, |w| {
             let mut found = false;
             for e in input.elements() {

@@ -18,8 +18,15 @@ fn eval<'a>(cx: &Cx<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
         }
     }
     let mut seen = Members::new(cx.collate());
-    let distinct = args.iter().filter_map(Value::as_array).flat_map(Array::iter).filter(|v| seen.insert(v));
-    Ok(Value::Array(Array::from_values_in(cx.arena, distinct)))
+    let mut distinct = Vec::new();
+    for v in args.iter().filter_map(Value::as_array).flat_map(Array::iter) {
+        if seen.insert(&v) {
+            // Kept here and as a key of the set.
+            cx.spend(0)?;
+            distinct.push(v);
+        }
+    }
+    cx.array(&distinct)
 }
 
 #[cfg(test)]

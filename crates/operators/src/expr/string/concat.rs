@@ -12,7 +12,10 @@ fn concat<'a>(cx: &Cx<'_, 'a>, operands: &[Value<'a>]) -> Result<Value<'a>> {
     for v in operands {
         match v {
             v if v.is_nullish() => return Ok(Value::Null),
-            Value::String(s) => text.push_str(s),
+            Value::String(s) => {
+                cx.spend(text.len() + s.len())?;
+                text.push_str(s);
+            }
             v => bail!(16702, "$concat only supports strings, not {}", v.type_name()),
         }
     }

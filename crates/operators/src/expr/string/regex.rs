@@ -3,11 +3,11 @@
 //!
 //! 51103 no object, 31024 an unknown field, 31022 / 31023 no `input` / `regex`, 51104 / 51105 / 51106 `input` / `regex` /
 //! `options` of a wrong type, 51107 options given twice, 51108 an unknown option, 51109 / 51110 a null character in the
-//! pattern / the options, 51111 a pattern that does not compile, 51156 a match that takes too long.
+//! pattern / the options, 51111 a pattern that does not compile, 51156 a match that takes too long, 51151 matches of more than 64 MB.
 
 use crate::Cx;
 use crate::expr::{BoxExpr, Expr, Operator, ParseCx, parse};
-use crate::regex::{Refusal, Regex};
+use crate::regex::{One, Refusal, Regex};
 use model::{Array, Doc, Result, Value, bail};
 
 pub(super) static OPERATORS: &[Operator] = &[
@@ -15,6 +15,9 @@ pub(super) static OPERATORS: &[Operator] = &[
     Operator { name: "$regexFindAll", parse: |cx, name, spec| parse_regex(cx, name, spec, Answer::All) },
     Operator { name: "$regexMatch", parse: |cx, name, spec| parse_regex(cx, name, spec, Answer::Whether) },
 ];
+
+/// Most bytes of all matches of `$regexFindAll`.
+const OUTPUT_BYTES_MAX: usize = 64 << 20;
 
 #[derive(Clone, Copy)]
 enum Answer {
@@ -74,8 +77,8 @@ impl Expr for Search {
         };
         match (input, regex, self.answer) {
             (Some(text), Some(regex), Answer::Whether) => regex.is_match(text).map(Value::Bool),
-            (Some(text), Some(regex), Answer::First) => first(cx, text, regex),
-            (Some(text), Some(regex), Answer::All) => all(cx, text, regex),
+            (Some(text), Some(regex), Answer::First) => first(cx, text, regex.on(text)?),
+            (Some(text), Some(regex), Answer::All) => all(cx, text, regex.on(text)?),
             (_, _, Answer::Whether) => Ok(Value::Bool(false)),
             (_, _, Answer::First) => Ok(Value::Null),
             (_, _, Answer::All) => Ok(Value::Array(Array::EMPTY)),
@@ -119,7 +122,7 @@ fn compile(name: &str, regex: &Value<'_>, options: &Value<'_>) -> Result<Option<
     }
 }
 
-fn first<'a>(cx: &Cx<'_, 'a>, text: &'a str, regex: &Regex) -> Result<Value<'a>> {
+fn first<'a>(cx: &Cx<'_, 'a>, text: &'a str, regex: &One) -> Result<Value<'a>> {
     let mut places = regex.places();
     Ok(match regex.find_at(&mut places, text, 0)? {
         true => found(cx, text, &places, code_points(text, 0, places.get(0).map_or(0, |p| p.0))),
@@ -127,15 +130,20 @@ fn first<'a>(cx: &Cx<'_, 'a>, text: &'a str, regex: &Regex) -> Result<Value<'a>>
     })
 }
 
-fn all<'a>(cx: &Cx<'_, 'a>, text: &'a str, regex: &Regex) -> Result<Value<'a>> {
+fn all<'a>(cx: &Cx<'_, 'a>, text: &'a str, regex: &One) -> Result<Value<'a>> {
     let mut places = regex.places();
     let mut matches = Vec::new();
+    let before = cx.arena.allocated_bytes();
     // `counted` bytes of the text are `index` code points.
     let (mut from, mut counted, mut index) = (0, 0, 0);
     while regex.find_at(&mut places, text, from)? {
         let Some((start, end)) = places.get(0) else { break };
         index += code_points(text, counted, start);
         counted = start;
+        if cx.arena.allocated_bytes().saturating_sub(before) > OUTPUT_BYTES_MAX {
+            bail!(51151, "$regexFindAll: the size of buffer to store output exceeded the 64MB limit");
+        }
+        cx.spend(text.len() - start)?;
         matches.push(found(cx, text, &places, index));
         // After an empty match, one code point on; never at the end of a text that is not empty.
         let step = text.get(end..).and_then(|rest| rest.chars().next()).map_or(1, char::len_utf8);
@@ -144,7 +152,7 @@ fn all<'a>(cx: &Cx<'_, 'a>, text: &'a str, regex: &Regex) -> Result<Value<'a>> {
             break;
         }
     }
-    Ok(Value::Array(Array::from_values_in(cx.arena, matches)))
+    cx.array(&matches)
 }
 
 fn code_points(text: &str, from: usize, to: usize) -> i32 {

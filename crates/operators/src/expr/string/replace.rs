@@ -59,10 +59,12 @@ impl Expr for Replace {
         }
         let [Some(input), Some(find), Some(replacement)] = values else { return Ok(Value::Null) };
         let count = if self.all { usize::MAX } else { 1 };
-        Ok(match input.contains(find) {
-            true => Value::String(cx.arena.alloc_str(&input.replacen(find, replacement, count))),
-            false => Value::String(input),
-        })
+        let found = input.matches(find).take(count).count();
+        if found == 0 {
+            return Ok(Value::String(input));
+        }
+        cx.spend(input.len().saturating_add(found.saturating_mul(replacement.len())))?;
+        Ok(Value::String(cx.arena.alloc_str(&input.replacen(find, replacement, count))))
     }
     fn visit<'e>(&'e self, each: &mut dyn FnMut(&'e dyn Expr)) {
         self.args.iter().for_each(|a| each(a.as_ref()));

@@ -3,7 +3,7 @@
 
 use crate::Cx;
 use crate::expr::{Operator, nary};
-use model::{Array, Result, Value, bail};
+use model::{Result, Value, bail};
 
 pub(super) static OPERATORS: &[Operator] =
     &[Operator { name: "$split", parse: |cx, name, spec| nary(cx, name, spec, (2, 2), split) }];
@@ -21,7 +21,11 @@ fn split<'a>(cx: &Cx<'_, 'a>, v: &[Value<'a>]) -> Result<Value<'a>> {
         Value::String(s) => *s,
         v => bail!(40086, "$split requires an expression that evaluates to a string as a second argument, found: {}", v.type_name()),
     };
-    Ok(Value::Array(Array::from_values_in(cx.arena, text.split(separator).map(Value::String))))
+    // The list of the parts and the array made of it.
+    let count = text.matches(separator).count() + 1;
+    cx.spend(text.len().saturating_add(count.saturating_mul(56)))?;
+    let parts: Vec<Value<'_>> = text.split(separator).map(Value::String).collect();
+    cx.array(&parts)
 }
 
 #[cfg(test)]

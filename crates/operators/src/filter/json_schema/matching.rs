@@ -2,7 +2,9 @@
 
 use super::{Additional, Dependency, Items, Schema};
 use model::decimal::Parts;
-use model::{Array, Decimal128, Doc, Number, Result, Value, compare};
+use model::compare::{self, compare};
+use model::{Array, Decimal128, Doc, Number, Result, Value};
+use rustc_hash::FxHashSet;
 use std::cmp::Ordering;
 
 pub(super) fn value(s: &Schema, v: &Value<'_>) -> Result<bool> {
@@ -118,12 +120,13 @@ fn array(s: &Schema, a: Array<'_>) -> Result<bool> {
         return Ok(false);
     }
     if s.unique_items {
-        let mut seen: Vec<Value<'_>> = Vec::new();
+        let mut seen = FxHashSet::default();
         for v in a.iter() {
-            if seen.iter().any(|o| same(o, &v)) {
+            let mut key = Vec::new();
+            unordered_key(&v, &mut key);
+            if !seen.insert(key) {
                 return Ok(false);
             }
-            seen.push(v);
         }
     }
     match &s.items {
@@ -210,6 +213,33 @@ fn every_name(s: &Schema, d: Doc<'_>) -> Result<bool> {
         }
     }
     Ok(true)
+}
+
+/// Bytes that are equal exactly when values are the [`same`].
+fn unordered_key(v: &Value<'_>, out: &mut Vec<u8>) {
+    match v {
+        Value::Document(d) => {
+            let mut fields: Vec<_> = d.iter().collect();
+            fields.sort_by_key(|(name, _)| *name);
+            out.push(compare::class(v));
+            for (name, v) in fields {
+                out.push(1);
+                out.extend_from_slice(&(name.len() as u32).to_le_bytes());
+                out.extend_from_slice(name.as_bytes());
+                unordered_key(&v, out);
+            }
+            out.push(0);
+        }
+        Value::Array(a) => {
+            out.push(compare::class(v));
+            for v in a.iter() {
+                out.push(1);
+                unordered_key(&v, out);
+            }
+            out.push(0);
+        }
+        v => compare::equality_key(v, None, out),
+    }
 }
 
 /// Equality that disregards the order of fields.

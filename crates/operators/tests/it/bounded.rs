@@ -1,0 +1,157 @@
+//! Expressions and filters that ask for more than there is end with a code, in bounded memory and time, and every long loop
+//! hears the interrupt.
+
+use model::{Bump, Doc, DocBuf, MongoError, Value, code, extjson};
+use operators::expr::{ParseCx, parse};
+use operators::filter::Filter;
+use operators::update::{Applied, Update, UpdateCx};
+use operators::{Cx, Env};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// These measure the process; one at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Debug builds on busy machines are slow; unbounded ones would take minutes to years.
+const TIME_MAX: Duration = Duration::from_secs(30);
+/// Twice the bound of one evaluation and what lists of values take beside.
+const PEAK_KIB_MAX: usize = 900 << 10;
+
+fn peak_kib() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
+    line.and_then(|l| l.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
+
+fn run(spec: &str, env: &Env) -> Result<usize, i32> {
+    let spec = extjson::parse_document(&format!("{{\"e\": {spec}}}")).unwrap();
+    let text = "x".repeat(1 << 20);
+    let root = model::doc! { "s": text.as_str(), "n": 1i32 };
+    let arena = Bump::new();
+    let e = parse(&mut ParseCx::new(env), spec.doc().field("e")).map_err(|e| e.code())?;
+    let v = e.eval(&Cx::new(&arena, Value::Document(root.doc()), env)).map_err(|e| e.code())?;
+    Ok(v.payload_bytes())
+}
+
+#[test]
+fn memory_and_time_are_bounded() {
+    let _alone = ALONE.lock();
+    let (before, began) = (peak_kib(), Instant::now());
+    let twice = |op: &str, start: &str| {
+        format!(r#"{{"$reduce": {{"input": {{"$range": [0, 60]}}, "initialValue": {start}, "in": {{"{op}": ["$$value", "$$value"]}}}}}}"#)
+    };
+    let thousand = |e: &str| vec![e; 1000].join(", ");
+    for (spec, wanted) in [
+        (twice("$concat", "\"$s\""), 146),
+        (twice("$concatArrays", "[\"$n\"]"), 146),
+        (r#"{"$range": [0, 2147483647]}"#.to_owned(), 146),
+        (r#"{"$map": {"input": {"$range": [0, 1000]}, "in": "$$ROOT"}}"#.to_owned(), 146),
+        (r#"{"$map": {"input": {"$range": [0, 100000]}, "in": {"$range": [0, 100000]}}}"#.to_owned(), 146),
+        (r#"{"$reduce": {"input": {"$range": [0, 60]}, "initialValue": {}, "in": {"a": "$$value", "b": "$$value", "s": "$s"}}}"#.to_owned(), 146),
+        (r#"{"$replaceAll": {"input": "$s", "find": "x", "replacement": "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789abcdef"}}"#.to_owned(), 146),
+        (r#"{"$split": ["$s", "x"]}"#.to_owned(), 0),
+        (r#"{"$zip": {"inputs": [{"$range": [0, 1000000]}, {"$range": [0, 1000000]}, {"$range": [0, 1000000]}]}}"#.to_owned(), 146),
+        (format!("[{}]", thousand("\"$s\"")), 146),
+        (format!("[{}]", thousand(r#"{"$toUpper": "$s"}"#)), 146),
+        (format!(r#"{{"$concat": [{}]}}"#, thousand("\"$s\"")), 146),
+    ] {
+        let code = run(&spec, &Env::new(0, 1)).err().unwrap_or(0);
+        assert_eq!(code, wanted, "{}", &spec[..spec.len().min(200)]);
+    }
+    assert!(began.elapsed() < TIME_MAX, "{:?}", began.elapsed());
+    let grown = peak_kib().saturating_sub(before);
+    assert!(grown < PEAK_KIB_MAX, "the peak grew by {grown} KiB");
+}
+
+#[test]
+fn garbage_of_a_fold_is_swept() {
+    // 3000 steps leave 3 MB each behind, 9 GB in all; the result is small.
+    let spec = r#"{"$reduce": {"input": {"$range": [0, 3000]}, "initialValue": 0,
+        "in": {"$add": ["$$value", {"$strLenBytes": {"$concat": ["$s", "$s", "$s"]}}]}}}"#;
+    assert_eq!(run(spec, &Env::new(0, 1)), Ok(8));
+}
+
+/// An environment that lets this many looks at the interrupt pass.
+fn interrupted(after: usize) -> Env {
+    let mut env = Env::new(0, 1);
+    let looks = Arc::new(AtomicUsize::new(0));
+    env.interrupt = Some(Box::new(move || match looks.fetch_add(1, Ordering::Relaxed) < after {
+        true => Ok(()),
+        false => Err(MongoError::new(code::MAX_TIME_MS_EXPIRED, "operation exceeded time limit")),
+    }));
+    env
+}
+
+#[test]
+fn long_loops_hear_the_interrupt() {
+    let endless = |one: &str| {
+        format!(r#"{{"$reduce": {{"input": {{"$range": [0, 1000000]}}, "initialValue": 0, "in": {{"$add": ["$$value", {one}]}}}}}}"#)
+    };
+    let list = r#"{"$range": ["$n", 100000]}"#;
+    for one in [
+        format!(r#"{{"$size": {list}}}"#),
+        format!(r#"{{"$size": {{"$map": {{"input": {list}, "in": "$$this"}}}}}}"#),
+        format!(r#"{{"$size": {{"$filter": {{"input": {list}, "cond": "$$this"}}}}}}"#),
+        format!(r#"{{"$size": {{"$setUnion": [{list}]}}}}"#),
+        format!(r#"{{"$size": {{"$reverseArray": {list}}}}}"#),
+        r#"{"$strLenBytes": {"$toUpper": "$s"}}"#.to_owned(),
+        r#"{"$cond": [{"$regexMatch": {"input": {"$toUpper": "$s"}, "regex": "y$"}}, 1, 0]}"#.to_owned(),
+    ] {
+        let began = Instant::now();
+        assert_eq!(run(&endless(&one), &interrupted(3)), Err(50), "{one}");
+        assert!(began.elapsed() < TIME_MAX, "{one}: {:?}", began.elapsed());
+    }
+}
+
+fn long_array() -> DocBuf {
+    DocBuf::build(|w| {
+        let mut a = w.array("a");
+        (0..300_000i32).for_each(|n| _ = a.push(n));
+    })
+}
+
+#[test]
+fn filters_over_long_arrays_hear_the_interrupt() {
+    let d = long_array();
+    let spec = DocBuf::build(|w| {
+        let mut list = w.array("$or");
+        (0..5000).for_each(|n| _ = list.doc().put(&format!("a.{n}"), -5i32));
+    });
+    let env = interrupted(3);
+    let f = Filter::parse(&mut ParseCx::new(&env), spec.doc()).unwrap();
+    let began = Instant::now();
+    assert_eq!(f.matches(d.doc(), &Bump::new(), &env).map_err(|e| e.code()), Err(50));
+    assert!(began.elapsed() < TIME_MAX);
+}
+
+#[test]
+fn updates_of_many_fields_are_not_quadratic() {
+    let (env, arena, d) = (Env::new(0, 1), Bump::new(), long_array());
+    let began = Instant::now();
+    let mut doc: Doc<'_> = d.doc();
+    let many = |each: &dyn Fn(usize) -> String| {
+        DocBuf::build(|w| {
+            let mut set = w.doc("$set");
+            (0..50_000).for_each(|n| _ = set.put(&each(n), n as i32));
+        })
+    };
+    let unwanted = DocBuf::build(|w| {
+        let mut pull = w.doc("$pullAll");
+        let mut list = pull.array("a");
+        (0..50_000).for_each(|n| _ = list.push(n * 10));
+    });
+    let specs = [many(&|n| format!("f{n}")), many(&|n| format!("g.f{n}.x")), many(&|n| format!("a.{}", n * 5))];
+    let updates: Vec<Update> = specs
+        .iter()
+        .chain([&unwanted])
+        .map(|s| Update::parse(&mut ParseCx::new(&env), Value::Document(s.doc()), None).unwrap())
+        .collect();
+    for u in &updates {
+        let cx = UpdateCx { arena: &arena, env: &env, inserting: false, position: None };
+        let Ok(Applied::Changed(new)) = u.apply(doc, &cx) else { panic!("it changes") };
+        doc = new;
+    }
+    assert_eq!(doc.field("f49999").as_i64_exact(), Some(49_999));
+    assert!(began.elapsed() < TIME_MAX, "{:?}", began.elapsed());
+}

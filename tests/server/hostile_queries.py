@@ -1,0 +1,288 @@
+"""Valid messages with hostile queries against the real server: each ends in bounded time and memory, by an answer or by the
+code MongoDB gives, while a second client's finds are timed. Usage: hostile_queries.py [NAME-PART]
+"""
+
+import sys
+import threading
+import time
+
+from bson import BSON, Regex
+from bson.raw_bson import RawBSONDocument
+from pymongo.errors import ConnectionFailure, DocumentTooLarge, OperationFailure, WriteError
+
+from harness import Scratch, check, say
+from hostile import nested
+
+MEMORY_MB = 1024
+# All of a hostile query's own memory is above the server's budget for data: copies of 16 MB commands, 100 MB per stage.
+RSS_MB_MAX = 1536
+LATENCY_S_P99 = 0.1
+LATENCY_S_MAX = 1.0
+
+OK = "ok"
+# Results too large: the limit on memory, on a document, on a string while it is made.
+TOO_LARGE = {146, 10334, 17280, 13548, 17419, 4031700}
+
+
+def raw(depth, kind=3):
+    """A document nested so deep that the library would refuse to make it."""
+    return RawBSONDocument(nested(depth, kind))
+
+
+def chain(name, inner, depth, as_list):
+    for _ in range(depth):
+        inner = {name: [inner] if as_list else inner}
+    return inner
+
+
+def doubling(rounds):
+    return {"$reduce": {"input": {"$range": [0, rounds]}, "initialValue": "xxxxxxxxxxxxxxxx", "in": {"$concat": ["$$value", "$$value"]}}}
+
+
+def endless(one):
+    """An expression that costs a million times one expression."""
+    return {"$reduce": {"input": {"$range": [0, 1000000]}, "initialValue": 0, "in": {"$add": ["$$value", one]}}}
+
+
+def let(depth):
+    inner = "$$v0"
+    for n in range(depth):
+        inner = {"$let": {"vars": {f"v{n % 3}": n}, "in": {"$add": [inner, 1]}}} if n else inner
+    return {"$let": {"vars": {"v0": 1}, "in": inner}}
+
+
+def schema(depth):
+    inner = {"bsonType": "int"}
+    for _ in range(depth):
+        inner = {"properties": {"a": inner}}
+    return inner
+
+
+def find(filter, **more):
+    return {"find": "c", "filter": filter, **more}
+
+
+def aggregate(*stages, **more):
+    return {"aggregate": "c", "pipeline": list(stages), "cursor": {}, **more}
+
+
+def expr(e, **more):
+    return find({"$expr": {"$eq": [e, -1]}}, **more)
+
+
+def cases():
+    """Name, command, allowed outcomes, most seconds."""
+    many = [{"a": n} for n in range(100_000)]
+    million = list(range(1_000_000))
+    regexes = [Regex(f"^x{n}y") for n in range(10_000)]
+    yield "depth: $and x 90", find(chain("$and", {"a": 1}, 90, True)), {OK}, 2
+    yield "depth: $or x 99", find(chain("$or", {"a": 1}, 99, True)), {OK, 2, 15}, 2
+    for name, as_list in [("$and", True), ("$nor", True)]:
+        yield f"depth: {name} x 1000", find(RawBSONDocument(nested_as(name, 1000))), {2, 15}, 2
+    yield "depth: $not x 150", find({"a": chain("$not", {"$gt": 1}, 150, False)}), {2, 15}, 2
+    yield "depth: $elemMatch x 150", find({"a": chain("$elemMatch", {"$gt": 1}, 150, False)}), {2, 15}, 2
+    yield "depth: document x 180", find({"a": raw(170)}), {OK}, 2
+    yield "depth: document x 5000", find({"a": raw(5000)}), {2, 15}, 2
+    yield "depth: array x 5000", find({"a": raw(5000, 4)}), {2, 15}, 2
+    yield "depth: $jsonSchema x 60", find({"$jsonSchema": schema(60)}), {OK}, 2
+    yield "depth: $jsonSchema x 95", find({"$jsonSchema": schema(95)}), {OK, 15}, 2
+    yield "depth: $let x 40", expr(let(40)), {OK}, 2
+    yield "depth: $let x 60", expr(let(60)), {15}, 2
+    yield "depth: $let x 1000 stages deep", aggregate(*[{"$set": {"v": let(40)}} for _ in range(500)], {"$limit": 1}), {OK}, 10
+    yield "depth: $cond x 90", expr(chain("$abs", "$n", 90, False)), {OK, 2, 15, 16020}, 2
+    yield "size: $or of 100,000", find({"$or": many}), {OK}, 20
+    yield "size: $or of 100,000 on the index", find({"$or": [{"_id": n["a"]} for n in many]}), {OK}, 20
+    yield "size: $and of 100,000", find({"$and": many}), {OK}, 20
+    yield "size: $nor of 100,000", find({"$nor": many}), {OK}, 20
+    yield "size: $in of 1,000,000", find({"a": {"$in": million}}), {OK}, 20
+    yield "size: $in of 1,000,000 ids", find({"_id": {"$in": million}}), {OK}, 20
+    yield "size: $in of 1,000,000 on an index", find({"n": {"$in": million}}), {OK}, 20
+    yield "size: two $in of 1,000 on a compound index", find({"n": {"$in": million[:1000]}, "m": {"$in": million[:1000]}}), {OK}, 10
+    yield "size: $nin of 1,000,000", find({"a": {"$nin": million}}), {OK}, 20
+    yield "size: $all of 100,000", find({"t": {"$all": million[:100_000]}}), {OK}, 20
+    yield "size: $in of 10,000 patterns", find({"s": {"$in": regexes}}), {OK, 2}, 20
+    yield "size: string of 15 MB", find({"s": "x" * 15_000_000}), {OK}, 2
+    yield "size: path of 100,000 components", find({"a" + ".a" * 100_000: 1}), {2, 15, OK}, 2
+    yield "size: path of 200 components", find({"a" + ".a" * 199: 1}), {OK}, 2
+    yield "regex: exponential", find({"s": Regex("^(x+x+)+$")}), {51156}, 10
+    yield "regex: exponential on 10 MB", {"find": "big", "filter": {"s": Regex("(x+x+)+y$")}}, {51156}, 10
+    yield "regex: 10 MB without a match", {"find": "big", "filter": {"s": Regex("xyz")}}, {OK}, 5
+    yield "regex: quadratic on 10 MB", {"find": "big", "filter": {"s": Regex("x*y")}}, {OK, 51156}, 10
+    yield "regex: pattern of 32,764 bytes", find({"s": Regex("x" * 32_764)}), {OK, 51091}, 2
+    yield "regex: nested repeats", find({"s": Regex("((((x{1,100}){1,100}){1,100}){1,100})")}), {OK, 51091, 51156}, 5
+    yield "regex: deep groups", find({"s": Regex("(" * 3000 + "x" + ")" * 3000)}), {OK, 51091}, 5
+    yield "regex: $regexFindAll on 10 MB", aggregate_big({"$size": {"$regexFindAll": {"input": "$s", "regex": "x"}}}), {51151}, 10
+    yield "expression: $range of 2^31", expr({"$size": {"$range": [0, 2_147_483_647]}}), {146}, 2
+    yield "expression: $concat doubles", expr(doubling(40)), TOO_LARGE, 5
+    yield "expression: $concatArrays doubles", expr({"$reduce": {"input": {"$range": [0, 40]}, "initialValue": [1], "in": {"$concatArrays": ["$$value", "$$value"]}}}), TOO_LARGE, 10
+    yield "expression: $map of documents", expr({"$map": {"input": {"$range": [0, 5_000_000]}, "in": {"a": "$$this", "b": "xxxxxxxxxxxxxxxx"}}}), TOO_LARGE | {OK}, 10
+    yield "expression: $map of $map", expr({"$map": {"input": {"$range": [0, 5000]}, "in": {"$range": [0, 100_000]}}}), TOO_LARGE, 10
+    yield "expression: $zip", expr({"$zip": {"inputs": [{"$range": [0, 1_000_000]}] * 50}}), TOO_LARGE, 10
+    yield "expression: $replaceAll grows", expr({"$replaceAll": {"input": doubling(19), "find": "x", "replacement": "y" * 1000}}), TOO_LARGE, 10
+    yield "expression: $indexOfArray and $setUnion", expr({"$setUnion": [{"$range": [0, 1_000_000]}] * 8}), {OK} | TOO_LARGE, 20
+    yield "expression: $mergeObjects grows", expr({"$reduce": {"input": {"$range": [0, 30]}, "initialValue": {"a": 1}, "in": {"$mergeObjects": [{"l": "$$value", "r": "$$value"}]}}}), TOO_LARGE | {15}, 10
+    yield "expression: $push doubles in stages", aggregate({"$limit": 1}, *[{"$set": {"s": {"$concat": ["$s", "$s"]}}} for _ in range(40)]), TOO_LARGE, 10
+    yield "expression: $split", expr({"$size": {"$split": [doubling(19), "x"]}}), {OK} | TOO_LARGE, 10
+    yield "stages: 1,001", aggregate(*[{"$skip": 0}] * 1001), {7749501}, 2
+    yield "stages: 1,000", aggregate(*[{"$set": {"a": 1}}] * 999, {"$limit": 1}), {OK}, 10
+    yield "stages: $facet x 200", aggregate({"$facet": {f"f{n}": [{"$match": {"a": n}}] for n in range(200)}}), {OK}, 20
+    yield "stages: $facet keeps all", {"aggregate": "wide", "pipeline": [{"$facet": {f"f{n}": [] for n in range(40)}}], "cursor": {}}, {17419, 10334, 146, 4031700, 40600}, 30
+    yield "stages: $group keeps all", {"aggregate": "wide", "pipeline": [{"$group": {"_id": None, "all": {"$push": "$$ROOT"}}}], "cursor": {}, "allowDiskUse": False}, {292}, 30
+    yield "stages: $unwind of a million", {"aggregate": "long", "pipeline": [{"$unwind": "$a"}, {"$group": {"_id": None, "n": {"$sum": "$a"}}}], "cursor": {}}, {OK}, 10
+    yield "stages: $lookup without end", aggregate({"$lookup": {"from": "c", "pipeline": [{"$lookup": {"from": "c", "pipeline": [], "as": "y"}}], "as": "x"}}, maxTimeMS=1000), {50} | TOO_LARGE | {4568}, 5
+    yield "shape: projection of 5,000 paths", find({}, projection={f"p{n}.q.r": 1 for n in range(5000)}), {OK}, 10
+    yield "shape: $project of 5,000 expressions", aggregate({"$project": {f"p{n}": {"$add": ["$n", n]} for n in range(5000)}}, {"$limit": 100}), {OK}, 10
+    yield "shape: sort by 32 keys", find({}, sort={f"k{n}": 1 for n in range(32)}, limit=1), {OK}, 5
+    yield "shape: sort by 5,000 keys", find({}, sort={f"k{n}": 1 for n in range(5000)}, limit=1), {OK, 2, 13103}, 20
+    yield "shape: $set of 100,000 fields", update({"$set": {f"f{n}": n for n in range(100_000)}}), {OK}, 20
+    yield "shape: $set of 100,000 nested", update({"$set": {f"g.f{n}.x": n for n in range(100_000)}}), {OK}, 20
+    yield "shape: $push of a million", update({"$push": {"t": {"$each": million}}}), {OK, 10334, 17419}, 20
+    yield "shape: $addToSet of 100,000", update({"$addToSet": {"set": {"$each": million[:100_000]}}}), {OK}, 20
+    yield "shape: position beyond all", update({"$set": {"t.1500001": 1}}), {2, 17419}, 2
+    yield "shape: 10,000 array filters", update({"$set": {"t.$[e]": 1}}, [{f"e{n}": 1} for n in range(10_000)]), {2, 9}, 5
+    yield "shape: array filters on a million", {"update": "long", "updates": [{"q": {}, "u": {"$set": {"a.$[e]": 5}}, "arrayFilters": [{"e": {"$lt": 10}}]}]}, {OK}, 10
+    yield "long array: position in the middle", {"find": "long", "filter": {"a.500000": 7}}, {OK}, 5
+    yield "long array: $elemMatch", {"find": "long", "filter": {"a": {"$elemMatch": {"$gt": 5, "$lt": 5}}}}, {OK}, 5
+    yield "long array: paths through it", {"find": "long", "filter": {"$or": [{f"a.{n}": -5} for n in range(100)]}}, {OK}, 20
+    yield "long array: $setUnion", {"aggregate": "long", "pipeline": [{"$project": {"n": {"$size": {"$setUnion": ["$a", "$a"]}}}}], "cursor": {}}, {OK}, 10
+    yield "long array: uniqueItems", {"find": "long", "filter": {"$jsonSchema": {"properties": {"a": {"uniqueItems": True}}}}}, {OK}, 10
+    for name, one in [
+        ("$range", {"$size": {"$range": [0, 100_000]}}),
+        ("$map", {"$size": {"$map": {"input": {"$range": [0, 100_000]}, "in": 1}}}),
+        ("$filter", {"$size": {"$filter": {"input": {"$range": [0, 100_000]}, "cond": False}}}),
+        ("$reduce", {"$reduce": {"input": {"$range": [0, 100_000]}, "initialValue": 0, "in": 1}}),
+        ("$concat", {"$strLenBytes": doubling(18)}),
+        ("$sortArray", {"$size": {"$sortArray": {"input": {"$range": [0, 100_000]}, "sortBy": -1}}}),
+        ("$regexMatch", {"$cond": [{"$regexMatch": {"input": doubling(12), "regex": "x*y"}}, 1, 0]}),
+        ("$reverseArray", {"$size": {"$reverseArray": {"$range": [0, 100_000]}}}),
+        ("$setUnion", {"$size": {"$setUnion": [{"$range": [0, 100_000]}]}}),
+        ("$indexOfArray", {"$indexOfArray": [{"$range": [0, 100_000]}, -1]}),
+    ]:
+        yield f"maxTimeMS: {name} in $reduce", expr(endless(one), maxTimeMS=300), {50}, 1.5
+    yield "maxTimeMS: patterns", {"find": "big", "filter": {"$or": [{"s": Regex(f"x*y{n}")} for n in range(200)]}, "maxTimeMS": 300}, {50, 51156}, 3
+    yield "maxTimeMS: array filter", {"find": "long", "filter": {"$or": [{f"a.{n}": -5} for n in range(5000)]}, "maxTimeMS": 300}, {50}, 1.5
+    yield "maxTimeMS: update", {"update": "c", "updates": [{"q": {}, "u": [{"$set": {"n": endless({"$size": {"$range": [0, 100_000]}})}}], "multi": True}], "maxTimeMS": 300}, {50}, 1.5
+
+
+def nested_as(name, depth):
+    """`{name: [{name: [...]}]}` built by hand."""
+    inner = BSON.encode({"a": 1})
+    for _ in range(depth):
+        array = (4 + 1 + 2 + len(inner) + 1).to_bytes(4, "little") + b"\x03" + b"0\0" + inner + b"\0"
+        body = b"\x04" + name.encode() + b"\0" + array
+        inner = (4 + len(body) + 1).to_bytes(4, "little") + body + b"\0"
+    return inner
+
+
+def aggregate_big(e):
+    return {"aggregate": "big", "pipeline": [{"$project": {"n": e}}], "cursor": {}}
+
+
+def update(change, filters=None):
+    one = {"q": {"_id": 1}, "u": change}
+    if filters is not None:
+        one["arrayFilters"] = filters
+    return {"update": "c", "updates": [one]}
+
+
+def fill(db):
+    db.c.insert_many([{"_id": n, "n": n, "m": n % 7, "s": "x" * 30 + str(n), "t": [1, 2, 3], "a": [{"b": n}]} for n in range(500)])
+    db.c.create_index([("n", 1), ("m", 1)])
+    db.big.insert_one({"_id": 1, "s": "x" * 10_000_000})
+    db.long.insert_one({"_id": 1, "a": list(range(1_000_000))})
+    db.wide.insert_many([{"_id": n, "s": "y" * 1_000_000} for n in range(150)])
+    db.honest.insert_many([{"_id": n} for n in range(1000)])
+
+
+class Honest(threading.Thread):
+    """Finds one document after the other and notes how long each takes."""
+
+    def __init__(self, server):
+        super().__init__(daemon=True)
+        self.client = server.client()
+        self.waits, self.running, self.failed = [], True, None
+
+    def run(self):
+        find = self.client.hostile.honest.find_one
+        n = 0
+        while self.running:
+            began = time.monotonic()
+            try:
+                check_found = find({"_id": n % 1000})
+            except Exception as e:  # noqa: BLE001 - whatever it is, the test fails by it
+                self.failed = repr(e)
+                return
+            self.waits.append((time.monotonic() - began, time.monotonic()))
+            if check_found is None:
+                self.failed = f"{n % 1000} is gone"
+                return
+            n += 1
+            time.sleep(0.002)
+
+
+def outcome(db, command):
+    try:
+        reply = db.command(command)
+        for e in reply.get("writeErrors", []):
+            return e["code"], e["errmsg"]
+        return OK, ""
+    except (OperationFailure, WriteError) as e:
+        return e.code, str(e.details.get("errmsg", e) if e.details else e)
+    except DocumentTooLarge as e:
+        sys.exit(f"a case is too large to be sent: {e}")
+    except ConnectionFailure as e:
+        return "connection", str(e)
+
+
+def reset_peak(server):
+    with open(f"/proc/{server.process.pid}/clear_refs", "w") as f:
+        f.write("5")
+
+
+def main(part):
+    bad = []
+    with Scratch() as scratch:
+        server = scratch.server("data", "--memory", f"{MEMORY_MB}M", "--standalone").start()
+        db = server.client(socketTimeoutMS=120_000).hostile
+        fill(db)
+        honest = Honest(server)
+        honest.start()
+        peak = 0.0
+        ran = 0
+        for name, command, allowed, most_s in cases():
+            if part not in name:
+                continue
+            ran += 1
+            reset_peak(server)
+            began = time.monotonic()
+            code, message = outcome(db, command)
+            took = time.monotonic() - began
+            mib = server.memory_mib()
+            peak = max(peak, mib)
+            worst = max((w for w, at in honest.waits if at >= began), default=0.0)
+            verdict = []
+            if code not in allowed:
+                verdict.append(f"outcome {code} is none of {sorted(map(str, allowed))}")
+            if took > most_s:
+                verdict.append(f"more than {most_s} s")
+            if not server.alive():
+                verdict.append("the server is gone")
+            say(f"{name:48} {code!s:>8} {took:7.2f} s {mib:6.0f} MiB, honest find at most {worst * 1000:6.1f} ms {'; '.join(verdict)} {message[:90]}")
+            bad += [f"{name}: {v}" for v in verdict]
+            if not server.alive():
+                break
+        honest.running = False
+        honest.join(10)
+        waits = sorted(w for w, _ in honest.waits)
+        check(honest.failed is None, f"the honest client: {honest.failed}")
+        p99, most = waits[len(waits) * 99 // 100], waits[-1]
+        say(f"{ran} hostile queries; {len(waits)} honest finds, p99 {p99 * 1000:.1f} ms, at most {most * 1000:.1f} ms; peak {peak:.0f} MiB")
+        check(not bad, "\n" + "\n".join(bad))
+        check(p99 <= LATENCY_S_P99, f"an honest find waited {p99:.3f} s at the 99th percentile, {LATENCY_S_P99} s are allowed")
+        check(most <= LATENCY_S_MAX, f"an honest find waited {most:.3f} s, {LATENCY_S_MAX} s are allowed")
+        check(peak <= RSS_MB_MAX, f"{peak:.0f} MiB resident, {RSS_MB_MAX} are allowed")
+        server.stop()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1] if len(sys.argv) > 1 else "")
