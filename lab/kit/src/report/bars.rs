@@ -127,13 +127,14 @@ impl Bars {
                     (bottom - edge).max(1.0)
                 );
                 // A number over a bar only where it cannot touch its neighbour's.
-                if bar >= 46.0 {
+                let label = self.quantity.tick(value);
+                if label.chars().count() as f64 * 7.6 <= bar {
                     let _ = writeln!(
                         out,
                         "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
                         x + bar / 2.0,
                         edge - 5.0,
-                        escape(&self.quantity.tick(value))
+                        escape(&label)
                     );
                 }
             }

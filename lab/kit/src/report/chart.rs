@@ -383,8 +383,10 @@ impl Chart {
             );
             let _ = writeln!(
                 out,
-                "<text x=\"{x:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
+                "<text x=\"{x:.1}\" y=\"{}\" text-anchor=\"{}\">{}</text>",
                 frame.bottom + 19.0,
+                // Long names at the right edge would leave the picture.
+                if x + text.chars().count() as f64 * 3.8 > frame.width { "end" } else { "middle" },
                 escape(&text)
             );
         }

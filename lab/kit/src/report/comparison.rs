@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::chart::{Quantity, round_ticks};
 use super::overlay::{Named, percentiles, throughput};
 use super::{escape, foot, head};
 use crate::compare::{Comparison, FigureComparison, StepComparison, Verdict, change};
@@ -136,10 +137,11 @@ fn forest(figures: &[FigureComparison]) -> String {
          <svg viewBox=\"0 0 1060 {height}\" role=\"img\"><title>Changes from A to B in percent, with 95 % intervals</title>\n\
          <desc>The same numbers as in the table above.</desc>\n"
     );
-    for share in [-1.0, -0.5, 0.0, 0.5, 1.0] {
-        let (at, percent) = (x(share * bound), share * bound);
+    let step = Quantity::Number.round_step(bound / 3.0);
+    for percent in round_ticks(-bound, bound, step) {
+        let at = x(percent);
         let text = if percent.abs() < 1e-9 { "no change".to_owned() } else { format!("{percent:+.0} %").replace('-', "−") };
-        let class = if share == 0.0 { "reference" } else { "grid" };
+        let class = if percent.abs() < 1e-9 { "reference" } else { "grid" };
         let _ = writeln!(
             out,
             "<line class=\"{class}\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"10\" y2=\"{}\"/><text x=\"{at:.1}\" y=\"{}\" text-anchor=\"middle\">{text}</text>",

@@ -163,6 +163,12 @@ fn verdict(result: &RunResult, step: &StepResult) -> String {
     out
 }
 
+/// With a capital letter.
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
 /// Text for HTML, inside elements and attributes alike.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -178,3 +184,6 @@ fn escape(text: &str) -> String {
     }
     out
 }
+
+#[cfg(test)]
+mod tests;

@@ -126,6 +126,7 @@ pub(super) fn throughput(all: &[Named<'_>], unit: &str) -> String {
         .render(),
     );
     if lines.len() > 1 {
+        out.push_str("<details class=\"apart\"><summary>Throughput of each on a scale of its own</summary>\n<div class=\"charts\">\n");
         for line in lines {
             out.push_str(
                 &Chart {
@@ -137,6 +138,7 @@ pub(super) fn throughput(all: &[Named<'_>], unit: &str) -> String {
                 .render(),
             );
         }
+        out.push_str("</div></details>\n");
     }
     out
 }

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::bars::{BarSeries, Bars};
 use super::chart::Quantity;
 use super::overlay::{COLOURS, Named, colour, percentiles, throughput};
-use super::{escape, foot, head};
+use super::{capital, escape, foot, head};
 use crate::figure::{self, Better, Figure};
 use crate::format;
 use crate::result::{RunResult, StepResult};
@@ -186,7 +186,7 @@ fn write_step(out: &mut String, step: &StepResult, groups: &[Group<'_>]) {
                 .filter(|run| group.runs.iter().any(|other| std::ptr::eq(*other, **run)))
                 .filter_map(|run| run.steps.iter().find(|other| other.name == step.name))
                 .collect();
-            let name = if by_clients.len() > 1 { format!("{}, {clients} clients", group.name) } else { group.name.clone() };
+            let name = if by_clients.len() > 1 { format!("{}, {clients} {}", group.name, if *clients == 1 { "client" } else { "clients" }) } else { group.name.clone() };
             for (number, run) in runs.iter().enumerate() {
                 let repeat = if runs.len() > 1 { format!(", run {}", number + 1) } else { String::new() };
                 named.push(Named { name: format!("{name}{repeat}"), colour: colour(named.len()), step: run });
@@ -206,11 +206,6 @@ fn write_step(out: &mut String, step: &StepResult, groups: &[Group<'_>]) {
     for (clients, cells) in &by_clients {
         write_tables(out, step, *clients, cells, groups);
     }
-}
-
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// Configurations by figures: absolute, then relative to the first.

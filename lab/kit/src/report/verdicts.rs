@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use super::{escape, foot, head};
+use super::{capital, escape, foot, head};
 use crate::claims::{Finding, Judgement, Outcome};
 use crate::format;
 use crate::result::RunResult;
@@ -66,7 +66,7 @@ fn write_row(out: &mut String, judgement: &Judgement) {
          <td><span class=\"pill {class}\">{}</span><br><span class=\"muted\">{}</span></td><td>",
         escape(&format!("{}-{}", judgement.id, judgement.target).replace(|letter: char| !letter.is_ascii_alphanumeric(), "-")),
         escape(&judgement.id),
-        escape(&judgement.statement),
+        escape(&capital(&judgement.statement)),
         escape(&judgement.rule),
         judgement.outcome.name(),
         escape(&judgement.target)

@@ -1,0 +1,141 @@
+//! The structure of the pages: what must be there, and what must never be (requests, broken numbers, unbalanced elements).
+//! With `QUARRY_LAB_PAGES=DIR` the pages are written for looking at them.
+
+use super::*;
+use crate::compare::compare;
+
+fn run(id: &str, factor: f64) -> RunResult {
+    let mut out: RunResult = serde_json::from_str(include_str!("../../tests/data/point.json")).unwrap();
+    out.run.id = id.to_owned();
+    out.run.started_at = format!("2026-01-01T00:00:{id}Z");
+    for step in out.steps.iter_mut().filter(|step| step.measured) {
+        step.rate.average *= factor;
+        for point in &mut step.series {
+            point.ops = (point.ops as f64 * factor) as u64;
+        }
+        for (_, us) in &mut step.latency.percentiles_us {
+            *us /= factor;
+        }
+    }
+    out
+}
+
+/// What no page may have, and what every page must.
+fn sound(name: &str, page: &str) {
+    if let Ok(dir) = std::env::var("QUARRY_LAB_PAGES") {
+        std::fs::write(std::path::Path::new(&dir).join(name), page).unwrap();
+    }
+    for request in ["http://", "https://", "src=", "@import", "url(", "<link"] {
+        assert!(!page.contains(request), "{name}: {request}");
+    }
+    assert!(!page.contains("NaN") && !page.contains("inf\"") && !page.contains(">null<"), "{name}: a number is broken");
+    for element in ["figure", "svg", "table", "details", "div", "ul", "script", "tr", "main", "thead", "tbody"] {
+        let opened = page.matches(&format!("<{element}>")).count() + page.matches(&format!("<{element} ")).count();
+        assert_eq!(opened, page.matches(&format!("</{element}>")).count(), "{name}: {element} is not balanced");
+    }
+    let pictures = page.matches("<svg ").count();
+    assert_eq!(page.matches("<desc>").count(), pictures, "{name}: a picture without description");
+    assert_eq!(page.matches("scale</title>").count() + page.matches("intervals</title>").count(), pictures, "{name}: a picture without title");
+    assert!(page.starts_with("<!doctype html>") && page.contains("<html lang=\"en\">") && page.ends_with("</html>\n"), "{name}");
+}
+
+#[test]
+fn a_run_has_its_charts_their_numbers_and_the_published_figures() {
+    let text = page(&run("01", 1.0));
+    sound("run.html", &text);
+    for wanted in [
+        "<h3>Throughput</h3>",
+        "<h3>Cumulative average</h3>",
+        "<h3>Latency by percentile</h3>",
+        "Numbers of this chart",
+        "warm-up, not measured",
+        "Beside the published figures",
+        "Small Datum, 2014-04-22",
+        "mongo26",
+        "class=\"new\"",
+        "data-scale=\"log\"",
+        "The other steps in full",
+    ] {
+        assert!(text.contains(wanted), "{wanted}");
+    }
+}
+
+#[test]
+fn a_run_of_many_steps_shows_them_side_by_side() {
+    let mut many = run("01", 1.0);
+    let measured = many.steps.iter().find(|step| step.measured).unwrap().clone();
+    many.run.workload = "scanned".to_owned();
+    many.steps.clear();
+    for (number, limit) in [1_u32, 10, 100, 1_000, 10_000].iter().enumerate() {
+        let mut step = measured.clone();
+        step.name = format!("scan-{limit}");
+        step.sizes.directory_bytes = Some(1 << (20 + number));
+        for point in &mut step.series {
+            point.latency_us_p50 *= f64::from(*limit);
+        }
+        many.steps.push(step);
+    }
+    let text = page(&many);
+    sound("steps.html", &text);
+    for wanted in ["All measured steps", "Data directory after each step", "Throughput on a shared scale", "<h3>Throughput: scan-100</h3>", "<h3>Latency by documents scanned</h3>", "<circle"] {
+        assert!(text.contains(wanted), "{wanted}");
+    }
+    let forest = {
+        many.run.workload = "forestdb".to_owned();
+        many.steps = ["load", "ows.1", "ows.n", "pqw.1", "pqw.n", "rqw.1", "rqw.n", "pq.1", "pq.n", "rq.1", "rq.n", "owa.1", "owa.n"]
+            .map(|name| {
+                let mut step = measured.clone();
+                step.name = name.to_owned();
+                step
+            })
+            .to_vec();
+        page(&many)
+    };
+    sound("forestdb.html", &forest);
+    assert!(forest.contains("Steps 9 to 13") && forest.contains("600M documents, SSD"));
+}
+
+#[test]
+fn several_runs_stand_by_clients_and_relative_to_the_first() {
+    let mut runs = Vec::new();
+    for (number, clients) in [1, 2, 4, 1, 2, 4].into_iter().enumerate() {
+        let mut one = run(&format!("{number:02}"), f64::from(clients) * if number < 3 { 1.0 } else { 1.3 });
+        one.settings.clients = clients;
+        if number >= 3 {
+            one.target.product = "Other".to_owned();
+        }
+        runs.push(one);
+    }
+    let text = runs_page(&runs).unwrap();
+    sound("runs.html", &text);
+    for wanted in ["Throughput by clients", "Relative to the first", "class=\"up\"", "Step point, 4 clients"] {
+        assert!(text.contains(wanted), "{wanted}");
+    }
+    runs[1].run.workload = "hot".to_owned();
+    let message = runs_page(&runs).unwrap_err().to_string();
+    assert!(message.contains("01") && message.contains("hot") && !message.contains('\n'), "{message}");
+    assert!(runs_page(&[]).is_err());
+}
+
+#[test]
+fn a_comparison_shows_verdicts_intervals_and_both_sides() {
+    let a = [run("01", 1.0), run("03", 1.02), run("05", 0.98)];
+    let b = [run("02", 1.2), run("04", 1.23), run("06", 1.19)];
+    let found = compare(["old".to_owned(), "new".to_owned()], &a, &b, &[]).unwrap();
+    let text = comparison_page(&found, &a, &b);
+    sound("comparison.html", &text);
+    for wanted in ["<span class=\"pill good\">better</span>", "Changes with their intervals", "A, all runs", "<td>03</td><td>04</td>"] {
+        assert!(text.contains(wanted), "{wanted}");
+    }
+}
+
+#[test]
+fn claims_stand_with_their_figures() {
+    let runs: Vec<RunResult> = (0..3).map(|number| run(&format!("{number:02}"), 1.0 + f64::from(number) * 0.01)).collect();
+    let claims = crate::claims::all().unwrap();
+    let judgements: Vec<_> = claims.iter().flat_map(|claim| crate::claims::judge(claim, &runs, 2)).collect();
+    let text = claims_page(&judgements, &runs);
+    sound("claims.html", &text);
+    assert_eq!(text.matches("<strong>C").count(), 60);
+    assert!(text.contains("Not runnable yet") && text.contains("smoke size"));
+}
