@@ -8,7 +8,7 @@ mod naive;
 mod schema;
 mod tree;
 
-use model::{Bump, Collate, Doc, DocBuf, MongoError, Namespace, Result, Value, doc};
+use model::{Bump, Collate, Doc, DocBuf, Namespace, Result, Value, doc};
 use operators::Env;
 use operators::expr::ParseCx;
 use operators::filter::Filter;
@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use storage::MemoryEngine;
-use store::{Collection, Hooks, Predicate, Store, Terms};
+use store::{Collection, Hooks, Predicate, Store};
 use tree::{Dice, Tree};
 
 /// Partial filters and collations, as the server makes them.
@@ -210,7 +210,6 @@ fn trouble(case: &Case, seen: &mut Seen) -> Option<String> {
 fn access(a: &Access) -> String {
     match a {
         Access::Nothing => "nothing".to_owned(),
-        Access::Text { .. } => "text".to_owned(),
         Access::Collection { .. } => "collection".to_owned(),
         Access::Ids { ids, .. } => format!("ids {ids:02x?}"),
         Access::IdRange { lower, upper, .. } => format!("ids from {lower:02x?} to {upper:02x?}"),
