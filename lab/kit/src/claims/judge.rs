@@ -166,7 +166,7 @@ fn examine(test: &Test, runs: &[&RunResult], cpus: usize) -> Finding {
         None => (estimate(&over.values), over.values.len(), mean(&over.values)),
     };
     let (outcome, because) = if repeats == 0 {
-        (Outcome::NotRun, "no runs".to_owned())
+        (Outcome::NotRun, "no run that did this".to_owned())
     } else if test.uncached && !(over.is_uncached && under.as_ref().is_none_or(|group| group.is_uncached)) {
         (Outcome::Inconclusive, "the data fit in memory: this claim is about data that do not (--memory-mb, --times-memory)".to_owned())
     } else if repeats < REPEATS_MIN {

@@ -33,13 +33,20 @@ pub fn text(comparison: &Comparison) -> String {
 /// The change with its interval in words.
 pub(crate) fn change(figure: &FigureComparison) -> String {
     let signed = |value: f64| {
-        let text = if value.abs() >= 100.0 { format!("{value:+.0}") } else { format!("{value:+.1}") };
+        let text = match value.abs() {
+            // Beyond that only one thing can be learnt: too uncertain.
+            size if size >= 1_000.0 => return if value > 0.0 { "> +999".to_owned() } else { "< −999".to_owned() },
+            size if size >= 100.0 => format!("{value:+.0}"),
+            size if size >= 1.0 || figure.difference.is_none() => format!("{value:+.1}"),
+            _ => format!("{value:+.3}"),
+        };
         text.replace('-', "−")
     };
     match (figure.change_percent, figure.difference) {
         (Some(found), _) => format!("{} % ({} to {})", signed(found.mean), signed(found.low), signed(found.high)),
         (None, Some(found)) => {
-            format!("{} {} ({} to {})", signed(found.mean), figure.unit, signed(found.low), signed(found.high))
+            let unit = if figure.unit.is_empty() { String::new() } else { format!(" {}", figure.unit) };
+            format!("{}{unit} ({} to {})", signed(found.mean), signed(found.low), signed(found.high))
         }
         (None, None) if figure.a > 0.0 => format!("{} %", signed((figure.b / figure.a - 1.0) * 100.0)),
         (None, None) => "–".to_owned(),
