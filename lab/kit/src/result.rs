@@ -220,6 +220,9 @@ pub struct StepMore {
     pub statistics: serde_json::Value,
     /// In words, for steps that are done once.
     pub remark: String,
+    /// Replays only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replay: Option<crate::replay::ReplayResult>,
 }
 
 /// Work beside the measured one.

@@ -104,6 +104,10 @@ fn make_runs(arguments: &ClaimsArguments, claims: &[Claim], cpus: usize, out: &s
     let mut needed: Vec<Needed> = claims.iter().flat_map(|claim| claim.needed(cpus)).collect();
     needed.sort();
     needed.dedup();
+    if needed.iter().any(|run| run.workload == lab_kit::replay::WORKLOAD) {
+        needed.retain(|run| run.workload != lab_kit::replay::WORKLOAD);
+        eprintln!("replays need a recording: make them with quarry-lab replay, and judge their folders with --judge");
+    }
     let program = std::env::current_exe()?;
     let total = needed.len() * arguments.target.len() * arguments.repeats as usize;
     eprintln!("{total} runs of preset {}", arguments.preset);

@@ -16,6 +16,8 @@ mod limit;
 mod mongo;
 mod profile;
 mod progress;
+mod record;
+mod replay;
 mod run;
 mod sampler;
 mod serve;
@@ -50,13 +52,15 @@ fn main() -> ExitCode {
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Claims(arguments) => claims::run(&arguments),
         Command::Profile(arguments) => profile::run(&arguments),
+        Command::Record(arguments) => record::run(&arguments),
+        Command::Replay(arguments) => replay::run(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("quarry-lab: {error}");
             ExitCode::from(match error {
-                LabError::Partial { .. } => 3,
+                LabError::Partial { .. } | LabError::Recording(_) => 3,
                 LabError::Wrong { .. } => 4,
                 _ => 1,
             })
