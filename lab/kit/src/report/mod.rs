@@ -9,6 +9,7 @@ mod charts;
 mod comparison;
 mod overlay;
 mod overview;
+mod replay;
 mod runs;
 mod tables;
 mod verdicts;
@@ -55,6 +56,7 @@ pub fn page(result: &RunResult) -> String {
             out.push_str("</div>\n");
             tables::write_warnings(&mut out, result);
             overview::write(&mut out, result);
+            out.push_str(&replay::section(result));
             write_charts(&mut out, result, step);
             tables::write_step(&mut out, step);
             out.push_str(&beside::section(result));

@@ -269,7 +269,8 @@ fn write_more(out: &mut String, step: &StepResult) {
     if let Some(service) = &step.more.service {
         write_card(out, "Latency from sending, not from the intended start", "right", &latency(service));
     }
-    for (part, of_part) in &step.more.by_part {
+    // A replay has a table of its own for them.
+    for (part, of_part) in step.more.by_part.iter().filter(|_| step.more.replay.is_none()) {
         write_card(out, &format!("Latency of {part}"), "right", &latency(of_part));
     }
     for role in &step.more.beside {

@@ -6,6 +6,7 @@ mod complaints;
 mod fake;
 mod interrupted;
 mod reading;
+mod replay;
 mod runs;
 mod smoke;
 
