@@ -119,6 +119,9 @@ fn conclude(proxy: &Proxy, summary: &Summary, cpu: Duration, arguments: &RecordA
     if stripped > 0 {
         println!("compressors were removed from {stripped} handshakes: nothing that passed was compressed");
     }
+    if end.ops == 0 && end.left_out.contains_key("hello") {
+        println!("only handshakes passed: a driver that looks up the members of a replica set goes past the proxy; give it directConnection=true");
+    }
     for (what, times) in &end.left_out {
         println!("not recorded: {what} ({})", count(*times));
     }

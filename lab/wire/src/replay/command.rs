@@ -3,18 +3,22 @@
 //! Promises: what belonged to the recorded session (its id, transaction numbers, cluster times) is gone, all else is as recorded.
 
 use mongodb::bson::raw::RawBsonRef;
-use mongodb::bson::{Bson, Document, RawDocument, RawDocumentBuf};
+use mongodb::bson::{Bson, Document, RawArrayBuf, RawDocument, RawDocumentBuf};
 
 use crate::mongo::integer;
 use crate::record::file::ReplyFacts;
 
-/// Documents larger than this are refused by servers, so a command of several sequences may not fit into one.
+/// Documents larger than this are refused by servers, so a command that came with document sequences may not fit into one.
 const COMMAND_MAX: usize = 16 * 1_024 * 1_024;
+/// Then its statements are sent in pieces of this size.
+const PIECE: usize = 12 * 1_024 * 1_024;
+/// What comes in sequences.
+const STATEMENTS: [&str; 3] = ["documents", "updates", "deletes"];
 /// Parts of a command that belong to its session or its cluster.
 const OF_SESSION: [&str; 6] = ["lsid", "txnNumber", "autocommit", "startTransaction", "stmtId", "stmtIds"];
 
 /// Why a command is not sent again.
-pub(crate) const TOO_LARGE: &str = "larger than a server takes in one document (16 MiB)";
+const TOO_LARGE: &str = "larger than a server takes in one document (16 MiB)";
 
 /// The kind of operation that reports name; none for commands that are not part of a load.
 pub(crate) fn kind(name: &str) -> Option<&'static str> {
@@ -53,15 +57,51 @@ pub(crate) fn is_kind(kind: &str, given: &str) -> bool {
     kind.eq_ignore_ascii_case(given) || kind.strip_prefix("command.").is_some_and(|kind| kind.eq_ignore_ascii_case(given))
 }
 
-/// The command to send; `cursor` takes the place of recorded cursor ids.
+/// The command to send, in pieces if it is too large for one document; `cursor` takes the place of recorded cursor ids.
 ///
 /// # Errors
-/// The recorded bytes are no command, or too many.
-pub(crate) fn prepare(recorded: &RawDocument, cursor: Option<i64>) -> Result<RawDocumentBuf, String> {
-    if recorded.as_bytes().len() > COMMAND_MAX {
-        return Err(TOO_LARGE.to_owned());
+/// The recorded bytes are no command, or too many of them belong to one document.
+pub(crate) fn prepare(recorded: &RawDocument, cursor: Option<i64>) -> Result<Vec<RawDocumentBuf>, String> {
+    if recorded.as_bytes().len() <= COMMAND_MAX {
+        return Ok(vec![without_session(recorded, cursor, None)?]);
     }
-    let broken = |error: &dyn std::fmt::Display| format!("cannot be read: {error}");
+    let found = STATEMENTS.iter().find_map(|name| Some((*name, recorded.get(name).ok()??.as_array()?)));
+    let Some((name, statements)) = found else { return Err(TOO_LARGE.to_owned()) };
+    let (mut out, mut piece, mut size) = (Vec::new(), RawArrayBuf::new(), 0);
+    for statement in statements {
+        let statement = statement.map_err(|error| broken(&error))?;
+        let length = statement.as_document().map_or(0, |document| document.as_bytes().len());
+        if size > 0 && size + length > PIECE {
+            out.push(without_session(recorded, cursor, Some((name, &std::mem::take(&mut piece))))?);
+            size = 0;
+        }
+        piece.push(statement);
+        size += length;
+    }
+    out.push(without_session(recorded, cursor, Some((name, &piece)))?);
+    Ok(out)
+}
+
+/// Adds what a further piece of the same command said.
+pub(crate) fn add(total: &mut ReplyFacts, piece: &ReplyFacts) {
+    let sum = |left: Option<i64>, right: Option<i64>| left.zip(right).map(|(left, right)| left.saturating_add(right)).or(left).or(right);
+    total.n = sum(total.n, piece.n);
+    total.modified = sum(total.modified, piece.modified);
+    total.write_errors = sum(total.write_errors, piece.write_errors);
+    total.code = total.code.or(piece.code);
+}
+
+/// Whether statements after one that failed are not carried out.
+pub(crate) fn is_ordered(recorded: &RawDocument) -> bool {
+    recorded.get_bool("ordered").unwrap_or(true)
+}
+
+fn broken(error: &dyn std::fmt::Display) -> String {
+    format!("cannot be read: {error}")
+}
+
+/// One command, with some of its statements or all.
+fn without_session(recorded: &RawDocument, cursor: Option<i64>, only: Option<(&str, &RawArrayBuf)>) -> Result<RawDocumentBuf, String> {
     let mut out = RawDocumentBuf::new();
     for element in recorded.iter_elements() {
         let element = element.map_err(|error| broken(&error))?;
@@ -71,9 +111,12 @@ pub(crate) fn prepare(recorded: &RawDocument, cursor: Option<i64>) -> Result<Raw
         }
         let value = element.value().map_err(|error| broken(&error))?;
         match (name, value, cursor) {
+            (_, RawBsonRef::Array(_), _) if only.is_some_and(|(only, _)| only == name) => {
+                out.append(key, only.map_or_else(RawArrayBuf::new, |(_, statements)| statements.clone()));
+            }
             ("getMore", _, Some(id)) => out.append(key, id),
             ("cursors", _, Some(id)) => {
-                let mut ids = mongodb::bson::RawArrayBuf::new();
+                let mut ids = RawArrayBuf::new();
                 ids.push(id);
                 out.append(key, ids);
             }
@@ -150,13 +193,25 @@ mod tests {
             "getMore": 77_i64, "collection": "c", "batchSize": 5, "lsid": { "id": 1 }, "txnNumber": 3_i64, "$db": "d", "$clusterTime": {},
             "readConcern": { "level": "majority", "afterClusterTime": 5 }, "writeConcern": { "w": 0 },
         };
-        let sent = Document::try_from(prepare(&recorded, Some(5)).unwrap()).unwrap();
+        let sent = Document::try_from(prepare(&recorded, Some(5)).unwrap().remove(0)).unwrap();
         assert_eq!(sent, doc! { "getMore": 5_i64, "collection": "c", "batchSize": 5, "readConcern": { "level": "majority" } });
         let kill = rawdoc! { "killCursors": "c", "cursors": [77_i64, 78_i64], "$db": "d" };
         assert_eq!(cursors(&kill), [77, 78]);
-        assert_eq!(Document::try_from(prepare(&kill, Some(9)).unwrap()).unwrap(), doc! { "killCursors": "c", "cursors": [9_i64] });
-        let large = rawdoc! { "insert": "c", "documents": [{ "pad": "x".repeat(COMMAND_MAX) }] };
-        assert_eq!(prepare(&large, None).unwrap_err(), TOO_LARGE);
+        assert_eq!(Document::try_from(prepare(&kill, Some(9)).unwrap().remove(0)).unwrap(), doc! { "killCursors": "c", "cursors": [9_i64] });
+        assert_eq!(prepare(&rawdoc! { "find": "c", "filter": { "x": "x".repeat(COMMAND_MAX) } }, None).unwrap_err(), TOO_LARGE);
+    }
+
+    #[test]
+    fn what_came_in_sequences_goes_in_pieces() {
+        let pad = "x".repeat(PIECE / 3);
+        let large = rawdoc! { "insert": "c", "documents": [{ "n": 1, "x": &*pad }, { "n": 2, "x": &*pad }, { "n": 3, "x": &*pad }, { "n": 4, "x": &*pad }, { "n": 5, "x": &*pad }], "$db": "d" };
+        let pieces: Vec<Document> = prepare(&large, None).unwrap().into_iter().map(|piece| Document::try_from(piece).unwrap()).collect();
+        let numbers = |piece: &Document| piece.get_array("documents").unwrap().iter().map(|one| one.as_document().unwrap().get_i32("n").unwrap()).collect::<Vec<_>>();
+        assert_eq!(pieces.iter().map(numbers).collect::<Vec<_>>(), [vec![1, 2], vec![3, 4], vec![5]]);
+        assert!(pieces.iter().all(|piece| piece.get_str("insert").unwrap() == "c"));
+        let mut total = facts(&doc! { "n": 2 });
+        add(&mut total, &facts(&doc! { "n": 1, "writeErrors": [{ "code": 11000 }] }));
+        assert_eq!((total.n, total.write_errors, total.code, is_ordered(&large)), (Some(3), Some(1), Some(11_000), true));
     }
 
     #[test]

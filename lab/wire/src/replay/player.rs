@@ -191,7 +191,7 @@ impl Player {
             }
         };
         let sent = Instant::now();
-        let answer = self.call(&asked.database, ready).await;
+        let answer = self.call_all(asked, ready).await;
         let (latency, service) = (intended.unwrap_or(sent).elapsed(), sent.elapsed());
         let facts = match answer {
             Answer::Facts(facts, error) => {
@@ -260,6 +260,30 @@ impl Player {
         if tally.lost_in_a_row >= LOST_IN_A_ROW_MAX {
             self.control.stop(&format!("{LOST_IN_A_ROW_MAX} calls in a row without an answer: {message}"));
         }
+    }
+
+    /// Sends the pieces of a command one after the other; nearly always there is one.
+    async fn call_all(&self, asked: &Asked, pieces: Vec<mongodb::bson::RawDocumentBuf>) -> Answer {
+        let mut total: Option<(ReplyFacts, Option<String>)> = None;
+        for piece in pieces {
+            let (facts, error) = match self.call(&asked.database, piece).await {
+                Answer::Facts(facts, error) => (facts, error),
+                lost => return lost,
+            };
+            let is_failed = facts.code.is_some();
+            match &mut total {
+                Some((total, first_error)) => {
+                    command::add(total, &facts);
+                    *first_error = first_error.take().or(error);
+                }
+                None => total = Some((facts, error)),
+            }
+            if is_failed && command::is_ordered(&asked.command) {
+                break;
+            }
+        }
+        let (facts, error) = total.unwrap_or_default();
+        Answer::Facts(facts, error)
     }
 
     async fn call(&self, database: &str, command: mongodb::bson::RawDocumentBuf) -> Answer {
