@@ -141,7 +141,9 @@ fn verdict(result: &RunResult, step: &StepResult) -> String {
         1 => "1 secondary index".to_owned(),
         count => format!("{count} secondary indexes"),
     };
-    let how = if step.batch > 1 {
+    let how = if let Some(replay) = &step.more.replay {
+        format!("{} style, {} differences in {} answers", replay.style, format::count(replay.differences()), format::count(replay.compared))
+    } else if step.batch > 1 {
         format!("in batches of {}, {indexes}", step.batch)
     } else {
         indexes

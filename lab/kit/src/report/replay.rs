@@ -40,10 +40,25 @@ pub(super) fn section(result: &RunResult) -> String {
         let both = vec![series("as recorded", 1, |kind| &kind.recorded), series("replayed, from sending", 0, |kind| &kind.service)];
         out.push_str(&bars(title, "latency", Quantity::LatencyUs, groups(), both, "As recorded: seen by the recorder, between driver and server."));
     }
-    out.push_str("</div>\n");
+    out.push_str("</div>\n<p></p>\n");
     write_kinds(&mut out, step, replay);
     write_answers(&mut out, replay);
     out
+}
+
+/// The settings of a replay, for the table of conditions.
+pub(super) fn settings(result: &RunResult) -> Option<Vec<(String, String)>> {
+    let replay = result.main_step()?.more.replay.as_ref()?;
+    let pace = if replay.style == "real" { format!("at the recorded times, {} times as fast", replay.speed) } else { "as fast as the workers can".to_owned() };
+    let rows = [
+        ("style", replay.style.clone()),
+        ("pacing", pace),
+        ("order", replay.order.clone()),
+        ("workers", result.settings.clients.to_string()),
+        ("operations of the recording wanted", format::count(result.settings.rows)),
+        ("write concern", result.target.write_concern.clone()),
+    ];
+    Some(rows.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
 /// The charts of several replays beside each other; empty where there is none.
@@ -66,7 +81,7 @@ pub(super) fn beside(runs: &[RunResult]) -> String {
         let groups = kinds.iter().map(|kind| short(kind).to_owned()).collect();
         out.push_str(&bars(title, "latency", Quantity::LatencyUs, groups, series, "From sending; the recorder saw its own between driver and server."));
     }
-    out.push_str("</div>\n<div class=\"card scroll\"><h3>Answers</h3><table class=\"right\"><thead><tr><th scope=\"col\">run</th><th>target</th><th>operations</th><th>compared</th><th>differences</th><th>errors</th></tr></thead><tbody>\n");
+    out.push_str("</div>\n<p></p>\n<div class=\"card scroll\"><h3>Answers</h3><table class=\"right\"><thead><tr><th scope=\"col\">run</th><th>target</th><th>operations</th><th>compared</th><th>differences</th><th>errors</th></tr></thead><tbody>\n");
     for (run, replay) in &replays {
         let total = |of: fn(&crate::replay::KindResult) -> u64| replay.kinds.values().map(of).sum::<u64>();
         let _ = writeln!(
@@ -173,7 +188,7 @@ fn write_answers(out: &mut String, replay: &ReplayResult) {
     if replay.first_differences.is_empty() {
         return;
     }
-    out.push_str("<div class=\"card scroll\"><h3>First differences</h3><table><thead><tr><th>operation</th><th>kind</th><th>collection</th><th>what</th><th>recorded</th><th>replayed</th></tr></thead><tbody>\n");
+    out.push_str("<p></p>\n<div class=\"card scroll\"><h3>First differences</h3><table><thead><tr><th>operation</th><th>kind</th><th>collection</th><th>what</th><th>recorded</th><th>replayed</th></tr></thead><tbody>\n");
     for one in &replay.first_differences {
         let _ = writeln!(
             out,

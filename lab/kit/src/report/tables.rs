@@ -448,6 +448,9 @@ pub(super) fn write_run(out: &mut String, result: &RunResult) {
         row("write concern", result.target.write_concern.clone()),
         row("seed", result.run.seed.to_string()),
     ];
+    if let Some(own) = super::replay::settings(result) {
+        rows = own;
+    }
     let changed = &result.changed_from_paper;
     rows.push(row(
         "not as in the paper preset",
