@@ -205,7 +205,7 @@ fn write_answers(out: &mut String, replay: &ReplayResult) {
 }
 
 fn card(out: &mut String, title: &str, rows: impl Iterator<Item = (String, String)>) {
-    let _ = write!(out, "<div class=\"card\"><h3>{}</h3><table><tbody>\n", escape(title));
+    let _ = writeln!(out, "<div class=\"card\"><h3>{}</h3><table><tbody>", escape(title));
     for (name, value) in rows {
         let _ = writeln!(out, "<tr><th scope=\"row\">{}</th><td>{}</td></tr>", escape(&name), escape(&value));
     }
@@ -252,7 +252,7 @@ mod tests {
         let page = beside(&[replayed(50), replayed(70)]);
         assert!(page.matches("<figure").count() == 2 && page.contains("as recorded"), "{page}");
         let other: RunResult = serde_json::from_str(include_str!("../../tests/data/point.json")).unwrap();
-        assert_eq!((section(&other), beside(&[other.clone()])), (String::new(), String::new()));
+        assert_eq!((section(&other), beside(std::slice::from_ref(&other))), (String::new(), String::new()));
     }
 
     #[test]

@@ -200,8 +200,7 @@ impl Proxy {
         let mut tap = Tap::new(side);
         let mut chunk = vec![0; CHUNK];
         let mut counted = 0;
-        loop {
-            let Ok(length @ 1..) = from.read(&mut chunk).await else { break };
+        while let Ok(length @ 1..) = from.read(&mut chunk).await {
             let Some(bytes) = chunk.get(..length) else { break };
             if !self.tape.is_on() && tap.is_looking() && to.write_all(&tap.give_up()).await.is_err() {
                 break;
