@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
 use super::anonymise::Anonymiser;
@@ -19,6 +19,8 @@ use super::message;
 const WAITING_MAX: usize = 256 * 1_024 * 1_024;
 /// The file is brought up to date at least this often.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
+/// With nothing to do, the recorder looks again after this: waking it for each message would cost the traffic more than the message.
+const NAP: Duration = Duration::from_millis(10);
 /// Commands of one connection that may wait for their replies; drivers have one.
 const OPEN_MAX: usize = 10_000;
 /// Names of commands that are counted apart when they are left out.
@@ -157,7 +159,7 @@ struct Recorder<W> {
 impl<W: std::io::Write> Recorder<W> {
     fn run(mut self, events: &Receiver<Event>) -> Summary {
         loop {
-            let result = match events.recv_timeout(FLUSH_EVERY) {
+            let result = match events.try_recv() {
                 Ok(Event::Stop(reason)) => return self.finish(reason),
                 Ok(Event::Message(connection, side, begun, whole, bytes)) => {
                     self.shared.waiting.fetch_sub(bytes.len(), Ordering::Relaxed);
@@ -171,8 +173,11 @@ impl<W: std::io::Write> Recorder<W> {
                     self.forget(connection)
                 }
                 Ok(Event::Closed(connection)) => self.forget(connection),
-                Err(RecvTimeoutError::Timeout) => Ok(()),
-                Err(RecvTimeoutError::Disconnected) => return self.finish(String::new()),
+                Err(TryRecvError::Empty) => {
+                    std::thread::sleep(NAP);
+                    Ok(())
+                }
+                Err(TryRecvError::Disconnected) => return self.finish(String::new()),
             };
             if let Err(error) = result.and_then(|()| self.flush_now_and_then()) {
                 self.writer = None;

@@ -444,7 +444,10 @@ fn checks(arguments: &ReplayArguments, step: &StepResult) -> Vec<Check> {
     let Some(replay) = &step.more.replay else { return Vec::new() };
     let found = replay.differences();
     let allowed = (arguments.allow_differences / 100.0 * replay.compared as f64) as u64;
-    let kinds: Vec<String> = replay.differences.iter().map(|(what, count)| format!("{what} {}", format::count(*count))).collect();
+    let mut kinds: Vec<String> = replay.differences.iter().map(|(what, count)| format!("{what} {}", format::count(*count))).collect();
+    if found > 0 && arguments.order() == Order::Connection {
+        kinds.push("operations of different connections may have overtaken each other: --order recorded keeps them apart".to_owned());
+    }
     vec![Check {
         name: "answers as recorded".to_owned(),
         expected: if allowed > 0 { format!("at most {} differences", format::count(allowed)) } else { "0 differences".to_owned() },
