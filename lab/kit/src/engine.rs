@@ -200,7 +200,7 @@ pub trait EngineSession: Send {
     /// The engine fails.
     fn get(&mut self, key: &[u8], out: &mut Vec<u8>) -> Result<bool, EngineError>;
 
-    /// Visits keys in `from..end` in order, or downwards from the last one.
+    /// Visits keys in `from..end` in order, or downwards from the last one. An empty `from` is the beginning.
     ///
     /// # Errors
     /// The engine fails.

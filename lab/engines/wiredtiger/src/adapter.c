@@ -192,6 +192,9 @@ static int order(const WT_ITEM *a, const void *b, size_t b_length) {
 /* The first key of the walk: the first one not below `from`, or the last one below `end`. */
 static int start(WT_CURSOR *cursor, const void *from, size_t from_length, const void *end, size_t end_length, int reverse) {
     int exact = 0, status;
+    /* An empty key cannot be searched for; a cursor without a place goes to the first one. */
+    if (!reverse && from_length == 0)
+        return cursor->next(cursor);
     key_of(cursor, reverse ? end : from, reverse ? end_length : from_length);
     status = cursor->search_near(cursor, &exact);
     if (status == 0 && !reverse && exact < 0)
