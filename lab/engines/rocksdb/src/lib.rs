@@ -261,7 +261,7 @@ mod tests {
             "style=universal",
             "blobs=true&compression=zstd",
             "durability=sync",
-            "block=16K&bloom=0&direct=true&wbuf=1M",
+            "block=16K&bloom=0&direct=true&wbuf=1M&align=true&compression=none",
         ] {
             let directory = tempfile::tempdir().unwrap();
             contract::check_with(directory.path(), form, &super::open);

@@ -14,8 +14,8 @@ const BLOCK_BYTES: u64 = 4 << 10;
 const BLOCK_BYTES_MAX: u64 = 16 << 20;
 const BLOOM_BITS: u32 = 10;
 const BLOOM_BITS_MAX: u32 = 64;
-const PARAMETERS: &str = "style (leveled, universal), blobs (true, false), compression (none, lz4, zstd), block, direct (true, false), \
-    wbuf, bloom, delayed_write_rate, soft_limit, hard_limit";
+const PARAMETERS: &str = "style (leveled, universal), blobs (true, false), compression (none, lz4, zstd), block, align (true, false), \
+    direct (true, false), wbuf, bloom, delayed_write_rate, soft_limit, hard_limit";
 
 /// An address in `RocksDB`'s terms.
 pub(crate) struct Settings {
@@ -23,6 +23,7 @@ pub(crate) struct Settings {
     compression: String,
     has_blobs: bool,
     is_direct: bool,
+    is_aligned: bool,
     block_bytes: u64,
     memtable_bytes: u64,
     bloom_bits: u32,
@@ -77,6 +78,7 @@ impl Settings {
             compression,
             has_blobs: yes_or_no(given, "blobs")?,
             is_direct: yes_or_no(given, "direct")?,
+            is_aligned: yes_or_no(given, "align")?,
             block_bytes: within("block", bytes(given, "block")?.unwrap_or(BLOCK_BYTES), 256, BLOCK_BYTES_MAX)?,
             memtable_bytes: within("wbuf", memtable_bytes, MEMTABLE_BYTES_MIN, u64::MAX)?,
             bloom_bits,
@@ -86,6 +88,9 @@ impl Settings {
             cache_bytes: given.cache_bytes,
         };
         given.nothing_left(PARAMETERS)?;
+        if out.is_aligned && out.compression != "none" {
+            return Err(EngineError(format!("align is true with compression {}; aligned blocks need compression none", out.compression)));
+        }
         if let (Some(soft), Some(hard)) = (out.soft_limit_bytes, out.hard_limit_bytes)
             && soft > hard
             && hard > 0
@@ -128,6 +133,7 @@ impl Settings {
         }
         let mut blocks = BlockBasedOptions::default();
         blocks.set_block_size(size(self.block_bytes));
+        blocks.set_block_align(self.is_aligned);
         blocks.set_block_cache(&Cache::new_lru_cache(size(self.cache_bytes)));
         if self.bloom_bits > 0 {
             blocks.set_bloom_filter(f64::from(self.bloom_bits), false);
@@ -144,7 +150,8 @@ impl Settings {
             out += ", blobs";
         }
         out += &format!(
-            ", blocks of {}, cache {}, memtable {}, {}",
+            ", {}blocks of {}, cache {}, memtable {}, {}",
+            if self.is_aligned { "aligned " } else { "" },
             words(self.block_bytes),
             words(self.cache_bytes),
             words(self.memtable_bytes),
@@ -184,9 +191,9 @@ mod tests {
     fn everything_asked_for_is_in_the_name() {
         assert_eq!(about("").unwrap(), "leveled, lz4, blocks of 4 KiB, cache 64 MiB, memtable 16 MiB, bloom filter of 10 bits");
         assert_eq!(
-            about("style=universal&compression=none&blobs=true&block=64K&cache=1G&wbuf=2M&bloom=0&direct=true&delayed_write_rate=12582912&soft_limit=1G&hard_limit=2G")
+            about("style=universal&compression=none&blobs=true&block=64K&cache=1G&wbuf=2M&bloom=0&align=true&direct=true&delayed_write_rate=12582912&soft_limit=1G&hard_limit=2G")
                 .unwrap(),
-            "universal, none, blobs, blocks of 64 KiB, cache 1 GiB, memtable 2 MiB, no bloom filter, direct I/O, delayed write rate 12 MiB, \
+            "universal, none, blobs, aligned blocks of 64 KiB, cache 1 GiB, memtable 2 MiB, no bloom filter, direct I/O, delayed write rate 12 MiB, \
              soft limit 1 GiB, hard limit 2 GiB"
         );
     }
@@ -202,6 +209,7 @@ mod tests {
             ("bloom=65", ["'65'", "0 (none) to 64"]),
             ("wbuf=1K", ["wbuf is 1024;", "65536"]),
             ("soft_limit=2G&hard_limit=1G", ["2147483648", "soft one comes first"]),
+            ("align=true", ["compression lz4", "need compression none"]),
             ("shape=round", ["'shape'", "delayed_write_rate"]),
         ] {
             let text = about(query).unwrap_err();

@@ -4,19 +4,27 @@ use std::path::Path;
 use std::process::Command;
 
 use lab_kit::engine::EngineError;
+use libloading::Library;
 
 use crate::Recipe;
-use crate::functions::Functions;
 
 const HEADER: &str = include_str!("adapter.h");
 const SOURCE: &str = "adapter.c";
 
-/// Compiles and loads. The files are gone afterwards: what is loaded stays loaded.
-pub(crate) fn load(recipe: &Recipe) -> Result<Functions, EngineError> {
-    let failed = |reason: &str| {
+impl Recipe {
+    /// Why it cannot be made, in one line.
+    pub(crate) fn failed(&self, reason: &str) -> EngineError {
         let reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
-        EngineError(format!("{}'s header or library cannot be used ({reason}); {}", recipe.engine, recipe.advice))
-    };
+        EngineError(format!("{}'s header or library cannot be used ({reason}); {}", self.engine, self.advice))
+    }
+}
+
+/// Compiles an adapter and loads it. Its files are gone afterwards: what is loaded stays loaded.
+///
+/// # Errors
+/// There is no compiler, header or library.
+pub fn load(recipe: &Recipe) -> Result<Library, EngineError> {
+    let failed = |reason: &str| recipe.failed(reason);
     let directory = tempfile::tempdir().map_err(|error| failed(&error.to_string()))?;
     let write = |name: &str, text: &str| std::fs::write(directory.path().join(name), text).map_err(|error| failed(&error.to_string()));
     write("adapter.h", HEADER)?;
@@ -28,7 +36,8 @@ pub(crate) fn load(recipe: &Recipe) -> Result<Functions, EngineError> {
     if !ran.status.success() {
         return Err(failed(&reason(&String::from_utf8_lossy(&ran.stderr))));
     }
-    Functions::load(&out).map_err(|reason| failed(&reason))
+    // SAFETY: opening runs start-up code of the adapter (none) and of the library that the user named.
+    unsafe { Library::new(&out) }.map_err(|error| failed(&error.to_string()))
 }
 
 fn command(compiler: &str, directory: &Path, recipe: &Recipe) -> Command {

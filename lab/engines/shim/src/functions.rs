@@ -1,7 +1,6 @@
 //! The adapter's functions, found by name. Their types are those of `adapter.h`.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::path::Path;
 
 use libloading::Library;
 
@@ -27,10 +26,8 @@ macro_rules! functions {
         }
 
         impl Functions {
-            /// Opens the adapter at `path` and finds every function.
-            pub(crate) fn load(path: &Path) -> Result<Self, String> {
-                // SAFETY: opening runs start-up code of the adapter (none) and of the library that the user named.
-                let library = unsafe { Library::new(path) }.map_err(|error| error.to_string())?;
+            /// Finds every function.
+            pub(crate) fn of(library: Library) -> Result<Self, String> {
                 Ok(Self {
                     // SAFETY: the adapter was compiled against `adapter.h`, whose types these are.
                     $($name: *unsafe { library.get::<unsafe extern "C" fn($($argument),*) $(-> $result)?>(concat!($symbol, "\0").as_bytes()) }

@@ -21,6 +21,7 @@ use lab_kit::engine::{Counters, Durability, Engine, EngineError, EngineOptions, 
 use lab_kit::target::Rest;
 use lab_kit::workload::Need;
 
+pub use compile::load;
 use functions::{Functions, Opaque};
 use session::Session;
 
@@ -77,7 +78,7 @@ pub struct Manner {
 /// # Errors
 /// There is no compiler, header or library, or the engine refuses.
 pub fn open(recipe: &Recipe, directory: &Path, settings: &[(&str, String)], manner: Manner) -> Result<Box<dyn Engine>, EngineError> {
-    let functions = compile::load(recipe)?;
+    let functions = Functions::of(load(recipe)?).map_err(|reason| recipe.failed(&reason))?;
     let path = CString::new(directory.as_os_str().as_bytes()).map_err(EngineError::of)?;
     let mut words = Vec::new();
     for (name, value) in settings {

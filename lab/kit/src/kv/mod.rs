@@ -345,6 +345,9 @@ impl Target for KvTarget {
             map.insert("debt_bytes".to_owned(), debt.into());
         }
         let now = self.0.engine.counters();
+        if now == Counters::default() {
+            return out;
+        }
         let mut counted = self.0.counted.lock().unwrap_or_else(PoisonError::into_inner);
         let since = now.since(&std::mem::replace(&mut counted, now));
         map.insert("counters".to_owned(), now.json());
