@@ -141,6 +141,10 @@ const char *lab_version(void) {
 }
 
 const char *lab_text(int status) {
+#ifdef TOKUDB_HUGE_PAGES_ENABLED
+    if (status == TOKUDB_HUGE_PAGES_ENABLED)
+        return "it refuses to run with transparent huge pages (switch them off, or set TOKU_HUGE_PAGES_OK=1 for a trial)";
+#endif
     const char *text = db_strerror(status);
     return text != NULL ? text : "an unknown error";
 }
