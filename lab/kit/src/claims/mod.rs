@@ -181,6 +181,9 @@ pub fn systems(run: &RunResult) -> Vec<&'static str> {
     } else if has(&["innodb", "wiredtiger", "lmdb", "redb"]) {
         out.push("btree");
     }
+    if has(&["wiredtiger"]) {
+        out.push(if has(&["lsm"]) { "wiredtiger-lsm" } else { "wiredtiger-btree" });
+    }
     if has(&["lmdb"]) {
         out.push("mmap");
     }

@@ -113,4 +113,9 @@ fn systems_are_told_by_what_the_target_says() {
     (run.target.product, run.target.storage_engine) = ("MariaDB".to_owned(), Some("InnoDB".to_owned()));
     run.target.uri = "mysql://127.0.0.1".to_owned();
     assert_eq!(systems(&run), ["btree", "clustered", "server"]);
+    run.target.uri = "wiredtiger:x".to_owned();
+    (run.target.product, run.target.storage_engine) = ("WiredTiger 3.2.1, LSM with chunks of 4096 KiB".to_owned(), None);
+    assert_eq!(systems(&run), ["lsm", "wiredtiger-lsm", "engine"]);
+    run.target.product = "WiredTiger 3.2.1, B-tree, no compression".to_owned();
+    assert_eq!(systems(&run), ["btree", "wiredtiger-btree", "engine"]);
 }
