@@ -8,6 +8,7 @@ use lab_kit::workload::{Assign, Overrides, Placement, Workload};
 use serde::{Deserialize, Serialize};
 
 use crate::errors::LabError;
+use crate::limit::LimitBy;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -48,6 +49,12 @@ pub(crate) enum Command {
         /// Which
         #[command(subcommand)]
         server: Server,
+    },
+    /// Hold memory until the input ends: a part of --memory-mb
+    #[command(hide = true)]
+    Balloon {
+        /// How much
+        bytes: u64,
     },
     /// List workloads and presets
     List,
@@ -130,6 +137,10 @@ pub(crate) struct RunArguments {
     /// Memory for the target and its page cache in MiB: a control group, or else a balloon that takes the rest
     #[arg(long, value_name = "N")]
     pub(crate) memory_mb: Option<u64>,
+    /// How memory is limited: the first way that works, unless one is named
+    #[arg(long, value_enum, value_name = "WAY")]
+    #[serde(default)]
+    pub(crate) memory_limit_by: Option<LimitBy>,
     /// Collections
     #[arg(long, value_name = "N")]
     pub(crate) tables: Option<u32>,

@@ -71,6 +71,12 @@ pub(crate) enum LabError {
         /// Where the results are.
         folder: PathBuf,
     },
+    /// The limit on memory cannot be had.
+    #[error("memory cannot be limited: {reason}")]
+    NoLimit {
+        /// What each way lacks.
+        reason: String,
+    },
     /// The machine lacks something.
     #[error("cannot start: {0}")]
     Machine(#[from] std::io::Error),

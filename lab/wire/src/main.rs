@@ -20,6 +20,7 @@ mod run;
 mod sampler;
 mod serve;
 mod step;
+mod survey;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         Command::Run(arguments) => begin(&arguments),
         Command::Resume { folder, target } => resume(&folder, target),
         Command::Target { server } => serve::serve(&server),
+        Command::Balloon { bytes } => limit::balloon(bytes),
         Command::List => cli::list(),
         Command::Report(arguments) => compare::report(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),

@@ -9,6 +9,7 @@ mod charts;
 mod comparison;
 mod overlay;
 mod overview;
+mod resources;
 mod runs;
 mod tables;
 mod verdicts;
