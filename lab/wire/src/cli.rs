@@ -19,6 +19,9 @@ Examples:
   quarry-lab run point --target mysql://root@127.0.0.1:3306/ --preset smoke --out results
   quarry-lab target mariadb --dir data/mariadb --engine rocksdb --cache-mb 512
   quarry-lab resume results/RUN
+  quarry-lab run hot --target mongodb://127.0.0.1:27017 --clients 1,2,4,8 --hot-rows 1,2,4 --out results
+
+One or two options with numbers may be lists: one run for each value, in a folder with one page for all; resume goes on with it.
 
 Exit status: 0 complete and right; 1 could not run; 2 wrong command line; 3 ended early, partial report; 4 a check failed.";
 
@@ -36,9 +39,9 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Run a workload and write its report
     Run(Box<RunArguments>),
-    /// Go on with a run that was interrupted
+    /// Go on with a run or a sweep that was interrupted
     Resume {
-        /// Folder of the run (with checkpoint.json)
+        /// Folder of the run (with checkpoint.json) or of the sweep (with sweep.json)
         folder: PathBuf,
         /// Address of the target, where the run's had a password: that is not stored
         #[arg(long, value_name = "ADDRESS")]
@@ -116,7 +119,7 @@ pub(crate) struct RunArguments {
     /// Folder for results; a folder per run is made in it
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
-    /// Concurrent clients
+    /// Concurrent clients; a list such as 1,2,4,8 makes a run for each
     #[arg(long, value_name = "N")]
     pub(crate) clients: Option<u32>,
     /// Documents per insert command
@@ -195,6 +198,14 @@ pub(crate) struct RunArguments {
     /// Longest wait of a settle step
     #[arg(long, value_name = "N", default_value_t = 1200)]
     pub(crate) settle_seconds: u64,
+    /// Read what the run in this folder loaded: a part of sweeps
+    #[arg(long, value_name = "DIR", hide = true)]
+    #[serde(default)]
+    pub(crate) loaded_by: Option<PathBuf>,
+    /// Keep the state after the load: a part of sweeps
+    #[arg(long, hide = true)]
+    #[serde(default)]
+    pub(crate) keep_state: bool,
 }
 
 /// The database that belongs to the lab: its collections are dropped without asking.

@@ -44,6 +44,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) settings: Settings,
     /// An interrupted run that goes on.
     pub(crate) resumed: Option<Resumed>,
+    /// Another run whose data this one reads.
+    pub(crate) loaded: Option<Resumed>,
 }
 
 impl Plan<'_> {
@@ -144,9 +146,19 @@ impl Plan<'_> {
             watch.data.as_deref(),
         )
         .inspect_err(failed)?;
-        let progress = match self.resumed {
-            Some(resumed) => run.take_up(resumed).await?,
-            None => {
+        let progress = match (self.resumed, self.loaded) {
+            (Some(resumed), _) => run.take_up(resumed).await?,
+            (None, Some(loaded)) => {
+                let from = loaded.folder.clone();
+                let taken = run.take_up(loaded).await;
+                taken
+                    .map_err(|error| LabError::Gone {
+                        folder: from,
+                        reason: error.to_string(),
+                    })
+                    .inspect_err(failed)?
+            }
+            (None, None) => {
                 run.target
                     .prepare()
                     .await
@@ -257,7 +269,11 @@ impl<T: Target> Run<'_, T> {
                 });
                 continue;
             }
-            Checkpoint::of(self, &about, &done, Some(&step.name)).write(folder.path())?;
+            let checkpoint = Checkpoint::of(self, &about, &done, Some(&step.name));
+            checkpoint.write(folder.path())?;
+            if self.arguments.keep_state && step.measured && !done.steps.iter().any(|step| step.measured) {
+                checkpoint.keep(folder.path())?;
+            }
             done.ledger.begin(self, step).await;
             let ended = if step.work.part.is_action() {
                 self.run_action(step, folder, instruments).await?

@@ -7,6 +7,7 @@ mod beside;
 mod chart;
 mod charts;
 mod comparison;
+mod layouts;
 mod overlay;
 mod overview;
 mod resources;
