@@ -89,7 +89,7 @@ fn begin(arguments: &RunArguments) -> Result<(), LabError> {
 
 /// Goes on with a run that was interrupted.
 fn resume(folder: &Path, target: Option<String>) -> Result<(), LabError> {
-    if let Some(done) = sweep::resume(folder) {
+    if let Some(done) = sweep::resume(folder, target.as_deref()) {
         return done;
     }
     let resumed = Resumed::read(folder)?;

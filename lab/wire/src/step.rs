@@ -308,6 +308,8 @@ impl<T: Target> Run<'_, T> {
             ..
         } = sampling;
         let stopped_because = end.control.reason();
+        // Before the target is asked: some engines read all their data to answer.
+        let details = instruments.details();
         let mut sizes = Sizes::default();
         let mut statistics = serde_json::Value::Null;
         if stopped_because.is_none() {
@@ -318,7 +320,6 @@ impl<T: Target> Run<'_, T> {
         if !step.measured {
             statistics = serde_json::Value::Null;
         }
-        let details = instruments.details();
         details.fill_sizes(&mut sizes);
         let mut lanes = lanes.into_iter().zip(end.crews);
         let Some((lane, crew)) = lanes.next() else {
@@ -399,13 +400,13 @@ impl<T: Target> Run<'_, T> {
             Err(reason) => (reason.clone(), Some(format!("{}: {reason}", step.name))),
         };
         instruments.fill(&mut interval);
+        let details = instruments.details();
         recorder.push(&interval, &mut folder)?;
         let mut sizes = if stopped_because.is_none() {
             self.target.sizes().await
         } else {
             Sizes::default()
         };
-        let details = instruments.details();
         details.fill_sizes(&mut sizes);
         let fate = ClientFate {
             ops: interval.ops,

@@ -52,7 +52,7 @@ struct Sweep {
 /// One of its runs.
 #[derive(Debug, Serialize, Deserialize)]
 struct Planned {
-    /// The command line after the program's name.
+    /// The command line after the program's name; in the file without a password.
     words: Vec<String>,
     /// Runs of the same number share what the first of them loads.
     load: usize,
@@ -145,13 +145,19 @@ fn begin(lines: Vec<Vec<String>>) -> Result<(), LabError> {
     go_on(&folder, Sweep { schema: SCHEMA.to_owned(), runs })
 }
 
-/// Goes on with the sweep in `folder`, if there is one.
-pub(crate) fn resume(folder: &Path) -> Option<Result<(), LabError>> {
+/// Goes on with the sweep in `folder`, if there is one; `target` stands in for the address, whose password was not stored.
+pub(crate) fn resume(folder: &Path, target: Option<&str>) -> Option<Result<(), LabError>> {
     let path = folder.join(FILE);
     let text = std::fs::read_to_string(&path).ok()?;
     let wrong = |reason: String| FolderError::Format { path: path.clone(), reason };
     Some(match serde_json::from_str::<Sweep>(&text) {
-        Ok(sweep) if sweep.schema == SCHEMA => go_on(folder, sweep),
+        Ok(mut sweep) if sweep.schema == SCHEMA => {
+            let lines = sweep.runs.iter_mut().map(|run| &mut run.words);
+            if let Some(target) = target {
+                lines.for_each(|words| *words = with(words, "--target", target));
+            }
+            go_on(folder, sweep)
+        }
         Ok(sweep) => Err(wrong(format!("its schema is {}, this program reads {SCHEMA}", sweep.schema)).into()),
         Err(error) => Err(wrong(error.to_string()).into()),
     })
@@ -181,8 +187,7 @@ fn is_same_load(one: &Settings, other: &Settings) -> bool {
 }
 
 fn go_on(folder: &Path, mut sweep: Sweep) -> Result<(), LabError> {
-    let save = |sweep: &Sweep| write_json(&folder.join(FILE), sweep);
-    save(&sweep)?;
+    save(folder, &sweep, None)?;
     let total = sweep.runs.len();
     let mut ended = Ok(());
     for number in 0..total {
@@ -193,15 +198,8 @@ fn go_on(folder: &Path, mut sweep: Sweep) -> Result<(), LabError> {
         }
         eprintln!("run {} of {total}: {}", number + 1, shown(&run.words));
         let found = match at.filter(|at| at.join(crate::checkpoint::FILE).exists()) {
-            Some(at) => go(&["resume".to_owned(), at.display().to_string()], at),
-            None => start(folder, &sweep, number, &mut |name| {
-                let mut kept = Sweep { schema: sweep.schema.clone(), runs: Vec::new() };
-                kept.runs.extend(sweep.runs.iter().map(|run| Planned { words: run.words.clone(), load: run.load, folder: run.folder.clone() }));
-                if let Some(run) = kept.runs.get_mut(number) {
-                    run.folder = Some(name.to_owned());
-                }
-                Ok(save(&kept)?)
-            }),
+            Some(at) => take_up(&run.words, at),
+            None => start(folder, &sweep, number, &mut |name| save(folder, &sweep, Some((number, name)))),
         };
         match found {
             Ok(at) => {
@@ -209,7 +207,7 @@ fn go_on(folder: &Path, mut sweep: Sweep) -> Result<(), LabError> {
                 if let Some(run) = sweep.runs.get_mut(number) {
                     run.folder = name;
                 }
-                save(&sweep)?;
+                save(folder, &sweep, None)?;
             }
             Err(error) => {
                 ended = Err(error);
@@ -227,6 +225,17 @@ fn go_on(folder: &Path, mut sweep: Sweep) -> Result<(), LabError> {
     })
 }
 
+/// Writes how far the sweep came, without passwords; `begun` is a run that has just made its folder.
+fn save(folder: &Path, sweep: &Sweep, begun: Option<(usize, &str)>) -> Result<(), LabError> {
+    let planned = |(number, run): (usize, &Planned)| Planned {
+        words: run.words.iter().map(|word| crate::address::without_password(word)).collect(),
+        load: run.load,
+        folder: begun.filter(|(at, _)| *at == number).map_or_else(|| run.folder.clone(), |(_, name)| Some(name.to_owned())),
+    };
+    let kept = Sweep { schema: sweep.schema.clone(), runs: sweep.runs.iter().enumerate().map(planned).collect() };
+    Ok(write_json(&folder.join(FILE), &kept)?)
+}
+
 fn is_complete(folder: &Path) -> bool {
     read_result(folder).is_ok_and(|result| result.run.complete)
 }
@@ -241,7 +250,7 @@ fn start(folder: &Path, sweep: &Sweep, number: usize, began: &mut dyn FnMut(&str
         return Err(LabError::Sweep { reason: "no such run".to_owned() });
     };
     let others = || sweep.runs.iter().filter(|other| other.load == run.load);
-    let mut words = with_out(&run.words, folder);
+    let mut words = with(&run.words, "--out", &folder.display().to_string());
     let loaded = others().filter_map(|other| Some(folder.join(other.folder.as_ref()?))).find(|other| other.join(LOADED).exists());
     if let Some(loaded) = loaded {
         let shared: Vec<String> = words.iter().cloned().chain(["--loaded-by".to_owned(), loaded.display().to_string()]).collect();
@@ -258,20 +267,19 @@ fn start(folder: &Path, sweep: &Sweep, number: usize, began: &mut dyn FnMut(&str
 
 const CHANGED: &str = "the data that were loaded are no longer there";
 
-/// The command line with the sweep's folder in place of the one for results.
-fn with_out(words: &[String], folder: &Path) -> Vec<String> {
-    let mut out = Vec::with_capacity(words.len());
-    let mut is_next = false;
+/// The command line with another value of an option that it has.
+fn with(words: &[String], option: &str, value: &str) -> Vec<String> {
+    let mut out: Vec<String> = Vec::with_capacity(words.len());
     for word in words {
-        let word = if is_next {
-            folder.display().to_string()
-        } else if word.starts_with("--out=") {
-            format!("--out={}", folder.display())
+        let is_value = out.last().is_some_and(|last| last == option);
+        let is_both = word.split_once('=').is_some_and(|(name, _)| name == option);
+        out.push(if is_value {
+            value.to_owned()
+        } else if is_both {
+            format!("{option}={value}")
         } else {
             word.clone()
-        };
-        is_next = !is_next && word == "--out";
-        out.push(word);
+        });
     }
     out
 }
@@ -300,9 +308,16 @@ fn follow(words: &[String], folder: &Path, began: &mut dyn FnMut(&str) -> Result
 pub(crate) const CODE_CHANGED: u8 = 5;
 
 /// Goes on with the run in `at` and waits.
-fn go(words: &[String], at: PathBuf) -> Result<PathBuf, LabError> {
-    let child = Command::new(std::env::current_exe()?).args(words).stdin(Stdio::null()).spawn()?;
-    match wait(child, &mut || Ok(true))? {
+fn take_up(words: &[String], at: PathBuf) -> Result<PathBuf, LabError> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg("resume").arg(&at);
+    // Its password stands nowhere but here.
+    let target = words.iter().skip_while(|word| *word != "--target").nth(1).cloned();
+    let target = target.or_else(|| words.iter().find_map(|word| word.strip_prefix("--target=").map(str::to_owned)));
+    if let Some(target) = target.filter(|target| !target.contains(":***@")) {
+        command.args(["--target", &target]);
+    }
+    match wait(command.stdin(Stdio::null()).spawn()?, &mut || Ok(true))? {
         0 => Ok(at),
         code => Err(LabError::Sweep { reason: format!("a run ended with status {code}") }),
     }
@@ -385,7 +400,17 @@ mod tests {
 
     #[test]
     fn results_go_into_the_folder_of_the_sweep() {
-        assert_eq!(with_out(&words("run x --out a --rows 1"), Path::new("s")), words("run x --out s --rows 1"));
-        assert_eq!(with_out(&words("run x --out=a"), Path::new("s")), words("run x --out=s"));
+        assert_eq!(with(&words("run x --out a --rows 1"), "--out", "s"), words("run x --out s --rows 1"));
+        assert_eq!(with(&words("run x --out=a"), "--out", "s"), words("run x --out=s"));
+    }
+
+    #[test]
+    fn no_password_is_stored() {
+        let dir = tempfile::tempdir().unwrap();
+        let line = words("run point --target mongodb://me:secret@h:1 --out x");
+        let sweep = Sweep { schema: SCHEMA.to_owned(), runs: vec![Planned { words: line, load: 0, folder: None }] };
+        save(dir.path(), &sweep, Some((0, "run-1"))).unwrap();
+        let text = std::fs::read_to_string(dir.path().join(FILE)).unwrap();
+        assert!(!text.contains("secret") && text.contains("me:***@h:1") && text.contains("\"run-1\""), "{text}");
     }
 }
