@@ -45,7 +45,7 @@ impl MemoryParts {
 }
 
 /// Descriptors that process `pid` has open, sockets included.
-pub fn open_files(pid: u32) -> Option<u64> {
+pub fn open_descriptors(pid: u32) -> Option<u64> {
     Some(fs::read_dir(format!("/proc/{pid}/fd")).ok()?.flatten().count() as u64)
 }
 
@@ -197,9 +197,9 @@ mod tests {
 
     #[test]
     fn this_process_has_open_files_and_memory() {
-        let before = open_files(std::process::id()).unwrap();
+        let before = open_descriptors(std::process::id()).unwrap();
         let held = fs::File::open("/proc/self/stat").unwrap();
-        assert!(open_files(std::process::id()).unwrap() > before.saturating_sub(1) && before >= 3, "{before}");
+        assert!(open_descriptors(std::process::id()).unwrap() > before.saturating_sub(1) && before >= 3, "{before}");
         drop(held);
         assert!(MemoryParts::of(std::process::id()).unwrap().anonymous_bytes > 0);
     }

@@ -13,7 +13,7 @@ mod pressure;
 mod process;
 mod throttle;
 
-pub use details::{MemoryParts, ThreadSampler, ThreadUse, open_files};
+pub use details::{MemoryParts, ThreadSampler, ThreadUse, open_descriptors};
 pub use directory::{DirectorySize, directory_size};
 pub use disk::{DiskSample, DiskSampler, DiskUse};
 pub use host::{HostCpu, HostCpuUse, LoadAverage, Memory};

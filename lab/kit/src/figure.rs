@@ -112,7 +112,7 @@ pub const ALL: &[Figure] = figures![
         |step| step.rate.quartiles_by_median.filter(|_| step.rate.intervals >= 5);
     "stall_longest_s", "longest stall", "s", Lower, false, |step| Some(step.stalls.longest_seconds);
     "below_half_s", "time below half the median", "s", Lower, false, |step| Some(step.stalls.seconds_below_50_percent);
-    "latency_us_mean_cut_to_ms", "latency, mean of whole milliseconds", "µs", Lower, false,
+    "latency_us_mean_whole_ms", "latency, mean of whole milliseconds", "µs", Lower, false,
         |step| (step.latency.calls > 0).then_some(step.latency.mean_cut_to_ms_us);
     "latency_lost_by_cutting_percent", "share of the mean latency that whole milliseconds lose", "%", Lower, false,
         |step| (step.latency.mean_us > 0.0).then(|| (1.0 - step.latency.mean_cut_to_ms_us / step.latency.mean_us) * 100.0);

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use lab_kit::use_of::Details;
-use metrics::{DirectorySize, MemoryParts, ThreadSampler, directory_size, open_files};
+use metrics::{DirectorySize, MemoryParts, ThreadSampler, directory_size, open_descriptors};
 
 use crate::clients::lock;
 
@@ -136,7 +136,7 @@ impl Looker {
             self.details.directory_bytes_max = self.details.directory_bytes_max.max(Some(size.allocated_bytes));
         }
         let Some(pid) = self.pid else { return };
-        self.details.open_files_max = self.details.open_files_max.max(open_files(pid));
+        self.details.open_files_max = self.details.open_files_max.max(open_descriptors(pid));
         if let Some(threads) = &mut self.threads {
             self.details.threads = threads.look();
         }

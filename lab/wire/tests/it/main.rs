@@ -8,6 +8,7 @@ mod interrupted;
 mod reading;
 mod runs;
 mod smoke;
+mod sweeps;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
