@@ -415,6 +415,10 @@ impl<T: Target> Run<'_, T> {
         };
         let mut result = recorder.finish(&folder, &[fate], Default::default(), sizes)?;
         result.more.remark = remark;
+        if step.work.part == Part::Settle && stopped_because.is_none() {
+            let statistics = self.target.statistics().await;
+            result.more.debt_bytes = self.target.debt_bytes(&statistics);
+        }
         details.fill_step(&mut result);
         let end = StepEnd {
             result,
