@@ -13,4 +13,4 @@ pub use disk::{DiskSample, DiskSampler, DiskUse, directory_bytes};
 pub use host::{HostCpu, HostCpuUse, LoadAverage, Memory};
 pub use interval::Interval;
 pub use latency::{LatencyError, LatencyHistogram};
-pub use process::{ProcessSample, ProcessSampler, ProcessUse, listening_process};
+pub use process::{ProcessSample, ProcessSampler, ProcessUse, is_alive, listening_process, open_files};

@@ -306,6 +306,19 @@ fn auxiliary_vector(proc: &Path) -> (u64, u64) {
     (ticks, page)
 }
 
+/// Files, sockets and pipes that a process has open, when they can be seen.
+pub fn open_files(pid: u32) -> Option<u64> {
+    let entries = fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
+    Some(entries.count() as u64)
+}
+
+/// Whether a process is there and has not ended; one whose parent has not fetched its status has ended.
+pub fn is_alive(pid: u32) -> bool {
+    let state = fs::read_to_string(format!("/proc/{pid}/stat"));
+    let state = state.ok().and_then(|text| text.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next()));
+    state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
+}
+
 /// The process that listens on TCP port `port` of this machine, when it can be seen.
 ///
 /// # Cost

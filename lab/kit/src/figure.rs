@@ -34,6 +34,25 @@ fn percentile(latency: &LatencySummary, wanted: f64) -> Option<f64> {
     found.map(|(_, us)| *us).filter(|_| latency.calls > 0)
 }
 
+/// Rate over the first 60 seconds or the first tenth of a step, whichever is shorter; its warm-up counts, since what a step before left
+/// behind shows there.
+fn first_part_rate(step: &StepResult) -> Option<f64> {
+    let points: Vec<_> = step.series.iter().filter(|point| point.seconds > 0.0).collect();
+    let total: f64 = points.iter().map(|point| point.seconds).sum();
+    if points.len() < 10 {
+        return None;
+    }
+    let (mut ops, mut seconds) = (0.0, 0.0);
+    for point in points {
+        (ops, seconds) = (ops + point.ops as f64, seconds + point.seconds);
+        // A tenth of a second is the sampler's unpunctuality.
+        if seconds + 0.1 >= (total / 10.0).min(60.0) {
+            break;
+        }
+    }
+    Some(ops / seconds)
+}
+
 /// Rates over the first and last fifth of the measured operations.
 fn end_by_begin(step: &StepResult) -> Option<f64> {
     let points: Vec<_> = step.series.iter().filter(|point| !point.warmup && point.seconds > 0.0).collect();
@@ -106,6 +125,10 @@ pub const ALL: &[Figure] = figures![
     };
     "user_mb_per_second", "user data written", "MiB/s", Higher, false,
         |step| (step.more.user_bytes > 0 && step.seconds > 0.0).then(|| step.more.user_bytes as f64 / 1_048_576.0 / step.seconds);
+    "first_part_rate", "throughput of the first 60 s or the first tenth", "ops/s", Higher, false, first_part_rate;
+    "open_files", "files the server has open", "", Lower, false, |step| step.more.open_files.map(|count| count as f64);
+    "rss_bytes", "server memory at the end", "bytes", Lower, false, |step| step.more.rss_bytes.map(|bytes| bytes as f64);
+    "start_seconds", "time to start", "s", Lower, false, |step| step.more.start_seconds;
     "rows_per_second", "rows returned", "rows/s", Higher, false,
         |step| (step.more.rows_returned > 0).then_some(step.more.rows_per_second);
 ];

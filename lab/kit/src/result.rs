@@ -98,6 +98,9 @@ pub struct RunFacts {
     /// When an interrupted run was taken up again, each time.
     #[serde(default)]
     pub resumed_at: Vec<String>,
+    /// What tells it from other runs with the same settings, as its user says.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
 }
 
 /// The server.
@@ -220,6 +223,12 @@ pub struct StepMore {
     pub statistics: serde_json::Value,
     /// In words, for steps that are done once.
     pub remark: String,
+    /// Files and sockets that the server had open at the end.
+    pub open_files: Option<u64>,
+    /// Resident memory of the server at the end.
+    pub rss_bytes: Option<u64>,
+    /// Seconds from the end of the old process until the new one answered; restarts only.
+    pub start_seconds: Option<f64>,
 }
 
 /// Work beside the measured one.

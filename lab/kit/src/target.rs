@@ -19,6 +19,8 @@ pub struct Table {
     pub kind: DocumentKind,
     /// Whether the target makes the ids.
     pub target_makes_ids: bool,
+    /// Whether ids come in no order: then a target must look before it can say that one is new.
+    pub ids_in_no_order: bool,
     /// Bytes of the pad or value of its rows.
     pub payload: u32,
     /// Its bound, if it is capped.
@@ -260,6 +262,16 @@ pub trait Target: Send + Sync + 'static {
     /// # Errors
     /// Data of others is in the way, or the target refuses.
     fn prepare(&self) -> impl Future<Output = Result<(), TargetError>> + Send;
+
+    /// Connects again after the target was restarted; fails as long as it does not answer.
+    ///
+    /// # Errors
+    /// It does not answer, or it lives in the lab's process and cannot be restarted.
+    fn reconnect(&self) -> impl Future<Output = Result<(), TargetError>> + Send {
+        let what = "a restart".to_owned();
+        let reason = "it runs in the process of the lab".to_owned();
+        async { Err(TargetError::Refused { what, reason }) }
+    }
 
     /// Takes up the secondary indexes of an interrupted run.
     fn attach(&self, indexes: &[Index]);

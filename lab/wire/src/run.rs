@@ -59,6 +59,7 @@ impl Plan<'_> {
                 },
                 kind: data.documents,
                 target_makes_ids: data.ids == Ids::Target,
+                ids_in_no_order: data.ids == Ids::Random,
                 payload: self.settings.payload,
                 capped_bytes: data.capped_bytes,
             })
@@ -85,7 +86,7 @@ impl Plan<'_> {
         let arguments = self.arguments;
         let seed = match &self.resumed {
             Some(resumed) => resumed.checkpoint.seed,
-            None => arguments.seed.unwrap_or_else(clock_us),
+            None => arguments.seed.unwrap_or_else(|| self.settings.seed_mode.base(clock_us())),
         };
         let started = environment::now();
         // The folder comes first: a run whose results cannot be kept should not begin.
@@ -110,6 +111,7 @@ impl Plan<'_> {
                     RunFacts {
                         id,
                         started_at: started,
+                        labels: arguments.labels.iter().cloned().collect(),
                         ..RunFacts::default()
                     },
                 )
@@ -197,6 +199,9 @@ impl<T: Target> Run<'_, T> {
         if let Some(need) = missing {
             return Some(format!("the target has no {}", need.name()));
         }
+        if step.work.part == Part::Restart && self.arguments.restart_command.is_none() {
+            return Some("it needs --restart-command".to_owned());
+        }
         let reads_index = |part: Part| part == Part::IndexRange;
         let wants = roles().any(|role| {
             reads_index(role.part) || role.mix.iter().any(|(part, _)| reads_index(*part))
@@ -258,6 +263,7 @@ impl<T: Target> Run<'_, T> {
                 self.run_step(step, folder, instruments).await?
             };
             let (end, folder_back, instruments_back) = ended;
+            stored.pid = instruments_back.server_pid().or(stored.pid);
             (folder, instruments) = (folder_back, instruments_back);
             self.keep(step, &end.effect, end.stopped_because.is_none());
             done.ledger.take(step, &end.effect);

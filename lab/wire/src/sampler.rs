@@ -35,26 +35,46 @@ pub(crate) struct Instruments {
 impl Instruments {
     /// Opens what there is.
     pub(crate) fn open(pid: Option<u32>, data: Option<PathBuf>) -> std::io::Result<Self> {
-        let server = pid.and_then(|pid| {
-            let mut sampler = ProcessSampler::new(pid).ok()?;
-            let first = sampler.sample().ok()?;
-            Some((sampler, first))
-        });
         let mut own = ProcessSampler::of_self()?;
         let first = own.sample()?;
         let disk = data
             .as_deref()
             .and_then(|path| DiskSampler::of_path(path).ok().flatten());
         let disk = disk.and_then(|sampler| sampler.sample().ok().map(|first| (sampler, first)));
-        Ok(Self {
-            server,
+        let mut out = Self {
+            server: None,
             client: (own, first),
             disk,
             host: HostCpu::sample()?,
             directory: data,
             intervals: 0,
             server_lost: None,
-        })
+        };
+        out.watch_process(pid);
+        Ok(out)
+    }
+
+    /// Watches another process from now on: the target was restarted.
+    pub(crate) fn watch_process(&mut self, pid: Option<u32>) {
+        self.server = pid.and_then(|pid| {
+            let mut sampler = ProcessSampler::new(pid).ok()?;
+            let first = sampler.sample().ok()?;
+            Some((sampler, first))
+        });
+    }
+
+    /// The process that is watched.
+    pub(crate) fn server_pid(&self) -> Option<u32> {
+        self.server.as_ref().map(|(sampler, _)| sampler.pid())
+    }
+
+    /// Files that the server has open, and its resident memory, now.
+    pub(crate) fn server_holds(&mut self) -> (Option<u64>, Option<u64>) {
+        let Some((sampler, _)) = &mut self.server else {
+            return (None, None);
+        };
+        let files = metrics::open_files(sampler.pid());
+        (files, sampler.sample().ok().map(|now| now.rss_bytes))
     }
 
     /// The device under the data directory.

@@ -135,6 +135,7 @@ fn index_model(index: &Index) -> IndexModel {
         .collect();
     let mut options = mongodb::options::IndexOptions::default();
     options.name = Some(index.name.clone());
+    options.unique = index.unique.then_some(true);
     IndexModel::builder().keys(keys).options(options).build()
 }
 
@@ -147,6 +148,11 @@ impl Target for MongoTarget {
 
     fn lacks(&self) -> &'static [Need] {
         &[]
+    }
+
+    async fn reconnect(&self) -> Result<(), TargetError> {
+        let asked = self.database.run_command(doc! { "ping": 1 }).await;
+        asked.map(|_| ()).map_err(|error| self.refused("ping".to_owned(), &error))
     }
 
     fn attach(&self, indexes: &[Index]) {
