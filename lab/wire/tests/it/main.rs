@@ -5,6 +5,7 @@
 mod complaints;
 mod fake;
 mod interrupted;
+mod pages;
 mod reading;
 mod runs;
 mod smoke;
