@@ -383,6 +383,25 @@ fn listening_inodes(table: &str, port: u16) -> Vec<u64> {
 mod tests {
     use super::*;
 
+    #[test]
+    fn a_process_that_ended_is_not_alive_and_open_files_are_counted() {
+        let own = std::process::id();
+        let before = open_files(own).unwrap();
+        let files: Vec<fs::File> = (0..200).map(|_| fs::File::open("/dev/null").unwrap()).collect();
+        // Other tests open and close files meanwhile, but never so many.
+        assert!(open_files(own).unwrap() >= before + 100);
+        drop(files);
+        assert!(is_alive(own));
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        // Until its status is fetched it stays in the table of processes.
+        while is_alive(child.id()) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(fs::exists(format!("/proc/{}", child.id())).unwrap());
+        child.wait().unwrap();
+        assert!(!is_alive(child.id()) && open_files(4_194_999).is_none());
+    }
+
     fn write_process(dir: &Path, started: u64, user: u64, threads: &[(u32, u64, u64)]) {
         let root = dir.join("77");
         let _ = fs::remove_dir_all(root.join("task"));

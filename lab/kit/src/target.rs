@@ -263,6 +263,11 @@ pub trait Target: Send + Sync + 'static {
     /// Data of others is in the way, or the target refuses.
     fn prepare(&self) -> impl Future<Output = Result<(), TargetError>> + Send;
 
+    /// Whether it is a process of its own, which can be restarted.
+    fn can_restart(&self) -> bool {
+        false
+    }
+
     /// Connects again after the target was restarted; fails as long as it does not answer.
     ///
     /// # Errors

@@ -264,6 +264,10 @@ impl Target for SqlTarget {
         }
     }
 
+    fn can_restart(&self) -> bool {
+        true
+    }
+
     async fn reconnect(&self) -> Result<(), TargetError> {
         let reach = |error: mysql::Error| TargetError::Unreachable {
             address: self.options.shown.clone(),

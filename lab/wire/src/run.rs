@@ -199,8 +199,13 @@ impl<T: Target> Run<'_, T> {
         if let Some(need) = missing {
             return Some(format!("the target has no {}", need.name()));
         }
-        if step.work.part == Part::Restart && self.arguments.restart_command.is_none() {
-            return Some("it needs --restart-command".to_owned());
+        if step.work.part == Part::Restart {
+            let because = match (&self.arguments.restart_command, self.target.can_restart()) {
+                (_, false) => "the target runs in the lab's process",
+                (None, true) => "it needs --restart-command",
+                (Some(_), true) => return None,
+            };
+            return Some(because.to_owned());
         }
         let reads_index = |part: Part| part == Part::IndexRange;
         let wants = roles().any(|role| {

@@ -418,14 +418,23 @@ impl Workload {
     /// # Errors
     /// There is none.
     pub fn named(name: &str) -> Result<Self, WorkloadError> {
-        let all = Self::all()?;
+        // Judging many runs asks for the same few workloads again and again.
+        static PARSED: std::sync::OnceLock<Vec<Workload>> = std::sync::OnceLock::new();
+        let all = match PARSED.get() {
+            Some(all) => all,
+            None => {
+                let parsed = Self::all()?;
+                PARSED.get_or_init(|| parsed)
+            }
+        };
         let known = all
             .iter()
             .map(|workload| workload.name.as_str())
             .collect::<Vec<_>>()
             .join(", ");
-        all.into_iter()
+        all.iter()
             .find(|workload| workload.name == name)
+            .cloned()
             .ok_or_else(|| WorkloadError::UnknownWorkload {
                 given: name.to_owned(),
                 known,

@@ -22,7 +22,7 @@ const SERVERS: &str = "servers";
 pub(super) fn runs(arguments: &ClaimsArguments, plan: Plan, done: &[RunResult], out: &Path) -> Result<bool, LabError> {
     let (open, used) = plan.open(done);
     let again = if used > 0 { format!("; {used} are there already") } else { String::new() };
-    eprintln!("{} runs of preset {}{again}", open.len(), arguments.preset);
+    eprintln!("runs to make: {}, preset {}{again}", open.len(), arguments.preset);
     let stop = watch_for_interrupts()?;
     let mut clock = Clock::default();
     for (number, unit) in open.iter().enumerate() {

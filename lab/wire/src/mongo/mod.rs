@@ -150,6 +150,10 @@ impl Target for MongoTarget {
         &[]
     }
 
+    fn can_restart(&self) -> bool {
+        true
+    }
+
     async fn reconnect(&self) -> Result<(), TargetError> {
         let asked = self.database.run_command(doc! { "ping": 1 }).await;
         asked.map(|_| ()).map_err(|error| self.refused("ping".to_owned(), &error))

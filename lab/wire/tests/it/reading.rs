@@ -98,7 +98,7 @@ fn claims_about_pairs_are_run_and_taken_up_again() {
     let output = lab(&["claims", "--resume", &out]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("1 runs of preset smoke; 5 are there already"), "{said}");
+    assert!(said.contains("runs to make: 1, preset smoke; 5 are there already"), "{said}");
     let results: Vec<lab_kit::result::RunResult> = folders().iter().filter_map(|folder| lab_kit::folder::read_result(folder).ok()).collect();
     assert_eq!(results.len(), 6);
     assert!(results.iter().all(|run| run.settings.rows == 2_000), "the options after -- are kept");
