@@ -7,10 +7,12 @@ mod disk;
 mod host;
 mod interval;
 mod latency;
+mod presence;
 mod process;
 
 pub use disk::{DiskSample, DiskSampler, DiskUse, directory_bytes};
 pub use host::{HostCpu, HostCpuUse, LoadAverage, Memory};
 pub use interval::Interval;
 pub use latency::{LatencyError, LatencyHistogram};
-pub use process::{ProcessSample, ProcessSampler, ProcessUse, is_alive, listening_process, open_files};
+pub use presence::{age, is_alive, open_files};
+pub use process::{ProcessSample, ProcessSampler, ProcessUse, listening_process};

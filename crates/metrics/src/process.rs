@@ -235,17 +235,17 @@ impl ProcessSampler {
     }
 }
 
-struct Stat {
-    state: char,
+pub(crate) struct Stat {
+    pub(crate) state: char,
     user_ticks: u64,
     system_ticks: u64,
     threads: u64,
-    started_ticks: u64,
+    pub(crate) started_ticks: u64,
     rss_pages: u64,
 }
 
 /// Parses `/proc/PID/stat`. The second field is the command in brackets and may itself hold brackets and blanks.
-fn parse_stat(text: &str) -> io::Result<Stat> {
+pub(crate) fn parse_stat(text: &str) -> io::Result<Stat> {
     let bad = || {
         io::Error::new(
             io::ErrorKind::InvalidData,
@@ -286,7 +286,7 @@ pub(crate) fn field(text: &str, name: &str) -> Option<u64> {
 }
 
 /// Clock ticks per second and page size as the kernel handed them to this process.
-fn auxiliary_vector(proc: &Path) -> (u64, u64) {
+pub(crate) fn auxiliary_vector(proc: &Path) -> (u64, u64) {
     const PAGE_SIZE: u64 = 6;
     const CLOCK_TICKS: u64 = 17;
     let (mut ticks, mut page) = (100, 4096);
@@ -304,19 +304,6 @@ fn auxiliary_vector(proc: &Path) -> (u64, u64) {
         }
     }
     (ticks, page)
-}
-
-/// Files, sockets and pipes that a process has open, when they can be seen.
-pub fn open_files(pid: u32) -> Option<u64> {
-    let entries = fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
-    Some(entries.count() as u64)
-}
-
-/// Whether a process is there and has not ended; one whose parent has not fetched its status has ended.
-pub fn is_alive(pid: u32) -> bool {
-    let state = fs::read_to_string(format!("/proc/{pid}/stat"));
-    let state = state.ok().and_then(|text| text.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next()));
-    state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
 }
 
 /// The process that listens on TCP port `port` of this machine, when it can be seen.
@@ -382,25 +369,6 @@ fn listening_inodes(table: &str, port: u16) -> Vec<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_process_that_ended_is_not_alive_and_open_files_are_counted() {
-        let own = std::process::id();
-        let before = open_files(own).unwrap();
-        let files: Vec<fs::File> = (0..200).map(|_| fs::File::open("/dev/null").unwrap()).collect();
-        // Other tests open and close files meanwhile, but never so many.
-        assert!(open_files(own).unwrap() >= before + 100);
-        drop(files);
-        assert!(is_alive(own));
-        let mut child = std::process::Command::new("true").spawn().unwrap();
-        // Until its status is fetched it stays in the table of processes.
-        while is_alive(child.id()) {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        assert!(fs::exists(format!("/proc/{}", child.id())).unwrap());
-        child.wait().unwrap();
-        assert!(!is_alive(child.id()) && open_files(4_194_999).is_none());
-    }
 
     fn write_process(dir: &Path, started: u64, user: u64, threads: &[(u32, u64, u64)]) {
         let root = dir.join("77");

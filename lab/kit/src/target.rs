@@ -268,14 +268,17 @@ pub trait Target: Send + Sync + 'static {
         false
     }
 
-    /// Connects again after the target was restarted; fails as long as it does not answer.
+    /// Whether it answers a new connection now.
+    fn answers(&self) -> impl Future<Output = bool> + Send {
+        async { true }
+    }
+
+    /// Connects again after a restart.
     ///
     /// # Errors
-    /// It does not answer, or it lives in the lab's process and cannot be restarted.
+    /// It does not answer.
     fn reconnect(&self) -> impl Future<Output = Result<(), TargetError>> + Send {
-        let what = "a restart".to_owned();
-        let reason = "it runs in the process of the lab".to_owned();
-        async { Err(TargetError::Refused { what, reason }) }
+        async { Ok(()) }
     }
 
     /// Takes up the secondary indexes of an interrupted run.

@@ -268,6 +268,10 @@ impl Target for SqlTarget {
         true
     }
 
+    async fn answers(&self) -> bool {
+        Conn::new(self.opts.clone()).is_ok()
+    }
+
     async fn reconnect(&self) -> Result<(), TargetError> {
         let reach = |error: mysql::Error| TargetError::Unreachable {
             address: self.options.shown.clone(),

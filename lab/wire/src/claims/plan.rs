@@ -60,6 +60,10 @@ impl Unit {
         for (name, value) in &self.labels {
             out.extend(["--label".to_owned(), format!("{name}={value}")]);
         }
+        if matches!(self.against, Against::Own(_)) {
+            // Its data would be there while the next run is measured.
+            out.push("--clean".to_owned());
+        }
         out.extend(arguments.more.iter().cloned());
         out
     }
