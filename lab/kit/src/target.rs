@@ -339,6 +339,11 @@ pub trait Target: Send + Sync + 'static {
     /// Waits until no work is left over: nothing to flush, nothing to compact.
     fn settle(&self, patience: Duration) -> impl Future<Output = Rest> + Send;
 
+    /// Bytes that wait for a flush or compaction, if the target says so; `statistics` is what it said just now.
+    fn debt_bytes(&self, statistics: &serde_json::Value) -> Option<u64> {
+        crate::debt::of_statistics(statistics)
+    }
+
     /// Statistics of the engine, raw.
     fn statistics(&self) -> impl Future<Output = serde_json::Value> + Send;
 

@@ -9,6 +9,7 @@ use lab_kit::workload::{Assign, Ids, Overrides, Placement, Workload};
 use serde::{Deserialize, Serialize};
 
 use crate::errors::LabError;
+use crate::limit::LimitBy;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -19,6 +20,9 @@ Examples:
   quarry-lab run point --target mysql://root@127.0.0.1:3306/ --preset smoke --out results
   quarry-lab target mariadb --dir data/mariadb --engine rocksdb --cache-mb 512
   quarry-lab resume results/RUN
+  quarry-lab run hot --target mongodb://127.0.0.1:27017 --clients 1,2,4,8 --hot-rows 1,2,4 --out results
+
+One or two options with numbers may be lists: one run for each value, in a folder with one page for all; resume goes on with it.
 
 Exit status: 0 complete and right; 1 could not run; 2 wrong command line; 3 ended early, partial report; 4 a check failed.";
 
@@ -36,9 +40,9 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Run a workload and write its report
     Run(Box<RunArguments>),
-    /// Go on with a run that was interrupted
+    /// Go on with a run or a sweep that was interrupted
     Resume {
-        /// Folder of the run (with checkpoint.json)
+        /// Folder of the run (with checkpoint.json) or of the sweep (with sweep.json)
         folder: PathBuf,
         /// Address of the target, where the run's had a password: that is not stored
         #[arg(long, value_name = "ADDRESS")]
@@ -49,6 +53,12 @@ pub(crate) enum Command {
         /// Which
         #[command(subcommand)]
         server: Server,
+    },
+    /// Hold memory until the input ends: a part of --memory-mb
+    #[command(hide = true)]
+    Balloon {
+        /// How much
+        bytes: u64,
     },
     /// List workloads and presets
     List,
@@ -116,7 +126,7 @@ pub(crate) struct RunArguments {
     /// Folder for results; a folder per run is made in it
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
-    /// Concurrent clients
+    /// Concurrent clients; a list such as 1,2,4,8 makes a run for each
     #[arg(long, value_name = "N")]
     pub(crate) clients: Option<u32>,
     /// Documents per insert command
@@ -137,6 +147,10 @@ pub(crate) struct RunArguments {
     /// Memory for the target and its page cache in MiB: a control group, or else a balloon that takes the rest
     #[arg(long, value_name = "N")]
     pub(crate) memory_mb: Option<u64>,
+    /// How memory is limited: the first way that works, unless one is named
+    #[arg(long, value_enum, value_name = "WAY")]
+    #[serde(default)]
+    pub(crate) memory_limit_by: Option<LimitBy>,
     /// Collections
     #[arg(long, value_name = "N")]
     pub(crate) tables: Option<u32>,
@@ -222,6 +236,14 @@ pub(crate) struct RunArguments {
     /// Longest wait of a settle step
     #[arg(long, value_name = "N", default_value_t = 1200)]
     pub(crate) settle_seconds: u64,
+    /// Read what the run in this folder loaded: a part of sweeps
+    #[arg(long, value_name = "DIR", hide = true)]
+    #[serde(default)]
+    pub(crate) loaded_by: Option<PathBuf>,
+    /// Keep the state after the load: a part of sweeps
+    #[arg(long, hide = true)]
+    #[serde(default)]
+    pub(crate) keep_state: bool,
 }
 
 /// The database that belongs to the lab: its collections are dropped without asking.

@@ -9,6 +9,7 @@ use lab_kit::folder::RunFolder;
 use lab_kit::format;
 use lab_kit::result::{RunFacts, RunResult, SCHEMA, Skipped, StepResult, VERSION};
 use lab_kit::target::{Table, Target, Watch};
+use lab_kit::use_of::{settled, space};
 use lab_kit::warnings::{Warning, of_step};
 use lab_kit::work::Shape;
 use lab_kit::workload::{Ids, Index, Need, Part, Settings, Step, Workload};
@@ -43,6 +44,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) settings: Settings,
     /// An interrupted run that goes on.
     pub(crate) resumed: Option<Resumed>,
+    /// Another run whose data this one reads.
+    pub(crate) loaded: Option<Resumed>,
 }
 
 impl Plan<'_> {
@@ -138,10 +141,26 @@ impl Plan<'_> {
         };
         run.can_begin().inspect_err(failed)?;
         let watch = run.target.watch().await;
-        let limit = Limit::apply(run.settings.memory_mb, watch.pid).inspect_err(failed)?;
-        let progress = match self.resumed {
-            Some(resumed) => run.take_up(resumed).await?,
-            None => {
+        let limit = Limit::apply(
+            run.settings.memory_mb,
+            arguments.memory_limit_by,
+            watch.pid,
+            watch.data.as_deref(),
+        )
+        .inspect_err(failed)?;
+        let progress = match (self.resumed, self.loaded) {
+            (Some(resumed), _) => run.take_up(resumed).await?,
+            (None, Some(loaded)) => {
+                let from = loaded.folder.clone();
+                let taken = run.take_up(loaded).await;
+                taken
+                    .map_err(|error| LabError::Gone {
+                        folder: from,
+                        reason: error.to_string(),
+                    })
+                    .inspect_err(failed)?
+            }
+            (None, None) => {
                 run.target
                     .prepare()
                     .await
@@ -260,22 +279,35 @@ impl<T: Target> Run<'_, T> {
                 });
                 continue;
             }
-            Checkpoint::of(self, &about, &done, Some(&step.name)).write(folder.path())?;
+            let checkpoint = Checkpoint::of(self, &about, &done, Some(&step.name));
+            checkpoint.write(folder.path())?;
+            if self.arguments.keep_state && step.measured && !done.steps.iter().any(|step| step.measured) {
+                checkpoint.keep(folder.path())?;
+            }
             done.ledger.begin(self, step).await;
             let ended = if step.work.part.is_action() {
                 self.run_action(step, folder, instruments).await?
             } else {
                 self.run_step(step, folder, instruments).await?
             };
-            let (end, folder_back, instruments_back) = ended;
+            let (mut end, folder_back, instruments_back) = ended;
             stored.pid = instruments_back.server_pid().or(stored.pid);
             (folder, instruments) = (folder_back, instruments_back);
             self.keep(step, &end.effect, end.stopped_because.is_none());
             done.ledger.take(step, &end.effect);
+            if end.stopped_because.is_none() {
+                let rows = u64::try_from(done.ledger.rows()).unwrap_or(0);
+                let row_bytes = self.workload.row_bytes(self.settings.payload);
+                space(&mut end.result.sizes, rows, row_bytes);
+            }
             warnings.extend(of_step(&end.result, environment.cpus));
             print_step(&end.result);
             stopped_because = end.stopped_because;
+            let came_to_rest = !end.result.more.remark.starts_with("not at rest");
             done.steps.push(end.result);
+            if step.work.part == Part::Settle {
+                settled(&mut done.steps, came_to_rest && stopped_because.is_none());
+            }
             if stopped_because.is_some() {
                 break;
             }

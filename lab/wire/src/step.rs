@@ -10,6 +10,7 @@ use lab_kit::recorder::{ClientFate, StepFacts, StepRecorder, amplification, late
 use lab_kit::result::{Sizes, StepResult};
 use lab_kit::seed::{self, SeedMode};
 use lab_kit::target::{Outcome, Session, Target};
+use lab_kit::use_of::CLIENT_THREAD;
 use lab_kit::work::{Effect, Next, Quota, Shape, Work};
 use lab_kit::workload::{Part, Role, Settings, Step, Stop};
 use metrics::{Interval, LatencyHistogram};
@@ -256,7 +257,11 @@ impl<T: Target> Run<'_, T> {
         };
         if <T::Session as Session>::BLOCKING {
             let runtime = tokio::runtime::Handle::current();
-            tasks.spawn_blocking(move || runtime.block_on(client.run()));
+            tasks.spawn_blocking(move || {
+                // So that reads of clients can be told from those of the engine's own threads. It is for the eye of the sampler only.
+                let _ = std::fs::write("/proc/thread-self/comm", CLIENT_THREAD);
+                runtime.block_on(client.run());
+            });
         } else {
             tasks.spawn(client.run());
         }
@@ -310,20 +315,23 @@ impl<T: Target> Run<'_, T> {
         let Sampling {
             lanes,
             folder,
-            mut instruments,
+            instruments,
             ..
         } = sampling;
-        let (open_files, rss_bytes) = instruments.server_holds();
         let stopped_because = end.control.reason();
+        // Before the target is asked: some engines read all their data to answer.
+        let details = instruments.details();
         let mut sizes = Sizes::default();
         let mut statistics = serde_json::Value::Null;
         if stopped_because.is_none() {
             sizes = self.target.sizes().await;
-            if step.measured {
-                statistics = self.target.statistics().await;
-            }
+            statistics = self.target.statistics().await;
         }
-        sizes.directory_bytes = instruments.directory_bytes();
+        let debt_bytes = self.target.debt_bytes(&statistics);
+        if !step.measured {
+            statistics = serde_json::Value::Null;
+        }
+        details.fill_sizes(&mut sizes);
         let mut lanes = lanes.into_iter().zip(end.crews);
         let Some((lane, crew)) = lanes.next() else {
             return Err(LabError::Machine(std::io::Error::other(
@@ -348,7 +356,7 @@ impl<T: Target> Run<'_, T> {
         more.seeds = end.seeds;
         more.lab_cpu_us_per_op = end.lab_cpu_us_per_op;
         more.statistics = statistics;
-        (more.open_files, more.rss_bytes) = (open_files, rss_bytes);
+        more.debt_bytes = debt_bytes;
         for (lane, crew) in lanes {
             let totals = crew.group.totals();
             effect.add(&totals.effect);
@@ -359,6 +367,7 @@ impl<T: Target> Run<'_, T> {
         more.sla_met = (!promised.is_empty()).then(|| promised.iter().all(|met| *met));
         let measured = result.ops as f64 / (result.ops + result.warmup_ops).max(1) as f64;
         amplification(&mut result, (effect.bytes as f64 * measured) as u64);
+        details.fill_step(&mut result);
         let end = StepEnd {
             result,
             effect,
@@ -406,13 +415,14 @@ impl<T: Target> Run<'_, T> {
             instruments.watch_process(self.target.watch().await.pid);
         }
         instruments.fill(&mut interval);
+        let details = instruments.details();
         recorder.push(&interval, &mut folder)?;
         let mut sizes = if stopped_because.is_none() {
             self.target.sizes().await
         } else {
             Sizes::default()
         };
-        sizes.directory_bytes = instruments.directory_bytes();
+        details.fill_sizes(&mut sizes);
         let fate = ClientFate {
             ops: interval.ops,
             active: interval.length,
@@ -421,7 +431,11 @@ impl<T: Target> Run<'_, T> {
         let mut result = recorder.finish(&folder, &[fate], Default::default(), sizes)?;
         result.more.remark = remark;
         result.more.start_seconds = start_seconds;
-        (result.more.open_files, result.more.rss_bytes) = instruments.server_holds();
+        if step.work.part == Part::Settle && stopped_because.is_none() {
+            let statistics = self.target.statistics().await;
+            result.more.debt_bytes = self.target.debt_bytes(&statistics);
+        }
+        details.fill_step(&mut result);
         let end = StepEnd {
             result,
             effect: Effect::default(),

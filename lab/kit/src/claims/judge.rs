@@ -195,7 +195,8 @@ fn examine(claim: &Claim, test: &Test, runs: &[&RunResult], cpus: usize) -> Find
     let bounds = Bounds::of(test, cpus);
     let is_cached = test.uncached && !groups.iter().all(|group| group.is_uncached);
     let (outcome, because) = if repeats == 0 {
-        (Outcome::NotRun, "no run showed this figure".to_owned())
+        let left_out = groups.iter().find_map(|group| group.left_out.clone());
+        (Outcome::NotRun, left_out.unwrap_or_else(|| "no run showed this figure".to_owned()))
     } else if is_cached {
         (Outcome::Inconclusive, "the data fit in memory: this claim is about data that do not (--memory-mb, --times-memory)".to_owned())
     } else if repeats < REPEATS_MIN {
@@ -287,6 +288,8 @@ fn finite(found: Estimate) -> Estimate {
 struct Group {
     settings: Vec<(String, String)>,
     side: Option<String>,
+    /// Why the runs there are lack the step.
+    left_out: Option<String>,
     values: Vec<f64>,
     is_uncached: bool,
 }
@@ -317,7 +320,9 @@ fn values(claim: &Claim, selection: &Selection, runs: &[&RunResult], cpus: usize
         if found > best_mean {
             best_mean = found;
             let side = claim.differ.as_ref().zip(selection.side.as_ref()).map(|(differ, side)| format!("{differ} {side}"));
-            best = Group { side, settings: settings.into_iter().collect(), is_uncached: mine.iter().all(|run| is_uncached(run)), values };
+            let skipped = mine.iter().flat_map(|run| &run.skipped).find(|skipped| skipped.step == selection.step);
+            let left_out = skipped.map(|skipped| format!("step {} was left out: {}", skipped.step, skipped.because));
+            best = Group { side, left_out, settings: settings.into_iter().collect(), is_uncached: mine.iter().all(|run| is_uncached(run)), values };
         }
     }
     best

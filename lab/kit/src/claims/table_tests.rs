@@ -87,8 +87,10 @@ fn put(step: &mut StepResult, figure: &str, value: f64) {
         // The first fifth of the operations falls into the quick points, the last fifth into the slow ones.
         "rate_end_by_begin" => step.series = series(1_000_000_000, (value * 1e9) as u64),
         "first_part_rate" => step.series = series((value * 1e6) as u64, 1),
-        "open_files" => step.more.open_files = Some((value * 1e6) as u64),
-        "rss_bytes" => step.more.rss_bytes = Some((value * 1e6) as u64),
+        "server_open_files" => server.open_files_max = Some((value * 1e6) as u64),
+        "server_rss_bytes_end" => server.rss_bytes_end = (value * 1e6) as u64,
+        "foreground_reads_per_op" => step.more.foreground_reads_per_op = Some(value),
+        "latency_us_mean_whole_ms" => step.latency.mean_cut_to_ms_us = value,
         "start_seconds" => step.more.start_seconds = Some(value),
         other => panic!("the table cannot set {other}"),
     }

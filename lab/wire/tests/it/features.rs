@@ -58,7 +58,6 @@ fn workloads_run_with_settings_that_change_them() {
     assert_eq!((result.settings.unique_indexes, result.settings.sync_every), (1, Some(2)));
     let step = result.steps.iter().find(|step| step.name == "grow").unwrap();
     assert!(step.errors.is_empty() && step.ops == 3_000, "{:?}", step.errors);
-    assert!(step.more.open_files.is_some_and(|files| files > 3) && step.more.rss_bytes.is_some_and(|bytes| bytes > 1 << 20));
 
     let pattern = run("neighbours", &target, &["--rows", "3000", "--seconds", "1", "--read-batch", "5"]);
     assert_eq!(pattern.status(), Some(0), "{}", pattern.complaint());

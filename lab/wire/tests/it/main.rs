@@ -10,6 +10,7 @@ mod pages;
 mod reading;
 mod runs;
 mod smoke;
+mod sweeps;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
