@@ -39,6 +39,25 @@ fn counted(step: &StepResult, name: &str) -> Option<f64> {
     step.more.statistics.get("counters_since_last")?.get(name)?.as_f64()
 }
 
+/// Rate over the first 60 seconds or the first tenth of a step, whichever is shorter; its warm-up counts, since what a step before left
+/// behind shows there.
+fn first_part_rate(step: &StepResult) -> Option<f64> {
+    let points: Vec<_> = step.series.iter().filter(|point| point.seconds > 0.0).collect();
+    let total: f64 = points.iter().map(|point| point.seconds).sum();
+    if points.len() < 10 {
+        return None;
+    }
+    let (mut ops, mut seconds) = (0.0, 0.0);
+    for point in points {
+        (ops, seconds) = (ops + point.ops as f64, seconds + point.seconds);
+        // A tenth of a second is the sampler's unpunctuality.
+        if seconds + 0.1 >= (total / 10.0).min(60.0) {
+            break;
+        }
+    }
+    Some(ops / seconds)
+}
+
 /// Rates over the first and last fifth of the measured operations.
 fn end_by_begin(step: &StepResult) -> Option<f64> {
     let points: Vec<_> = step.series.iter().filter(|point| !point.warmup && point.seconds > 0.0).collect();
@@ -113,6 +132,8 @@ pub const ALL: &[Figure] = figures![
     };
     "user_mb_per_second", "user data written", "MiB/s", Higher, false,
         |step| (step.more.user_bytes > 0 && step.seconds > 0.0).then(|| step.more.user_bytes as f64 / 1_048_576.0 / step.seconds);
+    "first_part_rate", "throughput of the first 60 s or the first tenth", "ops/s", Higher, false, first_part_rate;
+    "start_seconds", "time to start", "s", Lower, false, |step| step.more.start_seconds;
     "rate_met_in_99_percent", "throughput reached in 99 % of seconds", "ops/s", Higher, false,
         |step| (step.rate.intervals >= 10).then_some(step.rate.met_in_99_percent);
     "rate_quartiles_by_median", "distance of quartiles by median second", "", Lower, false,
