@@ -24,7 +24,7 @@ use lab_kit::report::runs_page;
 use lab_kit::result::{Check, RunFacts, RunResult, SCHEMA, Sizes, StepResult, VERSION};
 use lab_kit::target::Target;
 use lab_kit::warnings::{Warning, of_step};
-use lab_kit::workload::{Assign, Part, Placement, Settings};
+use lab_kit::workload::{Part, Settings};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
@@ -282,7 +282,7 @@ async fn replay(arguments: &ReplayArguments, target: &str, name: &str, survey: &
     }
     folder = sampling.folder;
     let Some(lane) = sampling.lanes.pop() else { return Err(LabError::Replay("a replay without work".to_owned())) };
-    let sizes = Sizes { directory_bytes: sampling.instruments.directory_bytes(), ..Sizes::default() };
+    let sizes = Sizes { directory_bytes: watch.data.as_deref().and_then(|path| metrics::directory_size(path).ok()).map(|size| size.allocated_bytes), ..Sizes::default() };
     let stopped_because = control.reason();
     let step = {
         let tally = lock(&player.tally);
@@ -294,7 +294,7 @@ async fn replay(arguments: &ReplayArguments, target: &str, name: &str, survey: &
     if let Some(lost) = &sampling.instruments.server_lost {
         warnings.push(warning("server-not-watched", &format!("The server was not watched to the end: {lost}.")));
     }
-    warnings.extend(of_step(&step, environment.cpus));
+    warnings.extend(of_step(&step, environment.cpus, false));
     let run = RunFacts {
         id,
         workload: WORKLOAD.to_owned(),
@@ -314,7 +314,7 @@ async fn replay(arguments: &ReplayArguments, target: &str, name: &str, survey: &
         version: VERSION,
         run,
         target: stored,
-        settings: settings(arguments, survey),
+        settings: settings(arguments, survey)?,
         changed_from_paper: vec!["another recording".to_owned()],
         environment,
         warnings,
@@ -387,27 +387,20 @@ fn step(
     Ok(step)
 }
 
-/// The size of a replay, in the terms of every run.
-fn settings(arguments: &ReplayArguments, survey: &Survey) -> Settings {
-    Settings {
-        preset: arguments.style.name().to_owned(),
-        rows: survey.wanted,
-        clients: arguments.workers,
-        batch: 1,
-        seconds: arguments.seconds,
-        warmup_seconds: 0,
-        indexes: 0,
-        placement: Placement::Shared,
-        rate: None,
-        tables: 1,
-        payload: 0,
-        rounds: 1,
-        hot_rows: 1,
-        assign: Assign::Pinned,
-        limit: 1,
-        memory_mb: None,
-        extra_tables: 0,
-    }
+/// The size of a replay, in the terms of every run; what a replay has no say in is as where nothing is set.
+fn settings(arguments: &ReplayArguments, survey: &Survey) -> Result<Settings, LabError> {
+    let given = serde_json::json!({
+        "preset": arguments.style.name(),
+        "rows": survey.wanted,
+        "clients": arguments.workers,
+        "batch": 1,
+        "seconds": arguments.seconds,
+        "warmup_seconds": 0,
+        "indexes": 0,
+        "placement": "shared",
+        "rate": null,
+    });
+    serde_json::from_value(given).map_err(|error| LabError::Replay(format!("settings: {error}")))
 }
 
 fn about(arguments: &ReplayArguments, facts: &RecordingFacts) -> String {

@@ -4,12 +4,14 @@
 
 mod complaints;
 mod fake;
+mod features;
 mod interrupted;
 mod pages;
 mod reading;
 mod replay;
 mod runs;
 mod smoke;
+mod sweeps;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
