@@ -180,6 +180,12 @@ pub const ALL: &[Figure] = figures![
     "space_amplification", "space amplification", "×", Lower, true, |step| step.sizes.space_amplification;
     "rows_per_second", "rows returned", "rows/s", Higher, false,
         |step| (step.more.rows_returned > 0).then_some(step.more.rows_per_second);
+    "write_kind_us_p99_max", "replay: p99 of the slowest kind of write", "µs", Lower, false,
+        |step| crate::replay::worst_write(step, |latency| percentile(latency, 99.0));
+    "write_kind_us_max", "replay: longest write", "µs", Lower, false,
+        |step| crate::replay::worst_write(step, |latency| (latency.calls > 0).then_some(latency.max_us));
+    "differences", "replay: answers that differ from the recording", "", Lower, false,
+        |step| step.more.replay.as_ref().map(|replay| replay.differences() as f64);
 ];
 
 /// The figure called `id`.

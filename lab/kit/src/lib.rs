@@ -17,6 +17,7 @@ pub mod pacing;
 pub mod profile;
 pub mod published;
 pub mod recorder;
+pub mod replay;
 pub mod report;
 pub mod rest;
 pub mod result;

@@ -243,6 +243,9 @@ pub struct StepMore {
     pub statistics: serde_json::Value,
     /// In words, for steps that are done once.
     pub remark: String,
+    /// Replays only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replay: Option<crate::replay::ReplayResult>,
     /// Seconds from the end of the old process until the new one answered; restarts only.
     pub start_seconds: Option<f64>,
 }

@@ -8,7 +8,7 @@ use crate::errors::LabError;
 use crate::mongo::MongoTarget;
 use crate::run::Plan;
 
-const DRIVER_MONGO: &str = "mongodb 3.9 (Rust)";
+pub(crate) const DRIVER_MONGO: &str = "mongodb 3.9 (Rust)";
 const FORMS: &str = "mongodb://HOST:PORT, mysql://USER@HOST:PORT/DB, or ENGINE:DIRECTORY with rocksdb, lmdb, fjall, redb, wiredtiger, forestdb or perconaft";
 
 /// Runs a plan against whatever its target names.

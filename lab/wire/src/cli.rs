@@ -70,6 +70,10 @@ pub(crate) enum Command {
     Claims(crate::claims::ClaimsArguments),
     /// Take stacks of a running process: counts and a flame graph
     Profile(crate::profile::ProfileArguments),
+    /// Record real traffic: a proxy between any driver and any server
+    Record(crate::record::RecordArguments),
+    /// Replay a recording against one target or several in turn
+    Replay(Box<crate::replay::ReplayArguments>),
 }
 
 /// Servers that the lab can start.

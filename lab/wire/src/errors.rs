@@ -71,6 +71,15 @@ pub(crate) enum LabError {
         /// Where the results are.
         folder: PathBuf,
     },
+    /// A recording that cannot be made.
+    #[error("recording ended early: {0}")]
+    Recording(String),
+    /// A recording that cannot be read or written.
+    #[error(transparent)]
+    RecordingFile(#[from] crate::record::file::RecordingError),
+    /// Options of a replay that do not fit.
+    #[error("{0}")]
+    Replay(String),
     /// The limit on memory cannot be had.
     #[error("memory cannot be limited: {reason}")]
     NoLimit {

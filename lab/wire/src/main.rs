@@ -16,6 +16,8 @@ mod limit;
 mod mongo;
 mod profile;
 mod progress;
+mod record;
+mod replay;
 mod restart;
 mod run;
 mod sampler;
@@ -52,7 +54,7 @@ fn main() -> ExitCode {
         Err(error) => {
             eprintln!("quarry-lab: {error}");
             ExitCode::from(match error {
-                LabError::Partial { .. } | LabError::SweepStopped { .. } => 3,
+                LabError::Partial { .. } | LabError::SweepStopped { .. } | LabError::Recording(_) => 3,
                 LabError::Wrong { .. } => 4,
                 LabError::Gone { .. } => sweep::CODE_CHANGED,
                 _ => 1,
@@ -72,6 +74,8 @@ fn obey(command: Command) -> Result<(), LabError> {
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Claims(arguments) => claims::run(&arguments),
         Command::Profile(arguments) => profile::run(&arguments),
+        Command::Record(arguments) => record::run(&arguments),
+        Command::Replay(arguments) => replay::run(&arguments),
     }
 }
 

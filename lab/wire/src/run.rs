@@ -441,7 +441,7 @@ fn print_step(step: &StepResult) {
     println!("{}", summary_line(step));
 }
 
-fn summary_line(step: &StepResult) -> String {
+pub(crate) fn summary_line(step: &StepResult) -> String {
     let one = step.part.unit_one();
     let per = |value: Option<f64>, unit: &str| {
         value.map_or_else(String::new, |value| {
@@ -520,7 +520,7 @@ fn forget(folder: &Path) {
 }
 
 /// The command line as it was given, password removed.
-fn command_line() -> String {
+pub(crate) fn command_line() -> String {
     let quoted = |word: String| {
         if word.contains([' ', '&', '?', '$', '*']) {
             format!("'{word}'")

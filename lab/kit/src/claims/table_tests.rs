@@ -91,6 +91,15 @@ fn put(step: &mut StepResult, figure: &str, value: f64) {
         "server_rss_bytes_end" => server.rss_bytes_end = (value * 1e6) as u64,
         "foreground_reads_per_op" => step.more.foreground_reads_per_op = Some(value),
         "latency_us_mean_whole_ms" => step.latency.mean_cut_to_ms_us = value,
+        "write_kind_us_p99_max" | "write_kind_us_max" => {
+            let kind = step.more.replay.get_or_insert_default().kinds.entry("update".to_owned()).or_default();
+            kind.service.calls = 1_000;
+            if figure == "write_kind_us_max" {
+                kind.service.max_us = value;
+            } else {
+                kind.service.percentiles_us = vec![(99.0, value)];
+            }
+        }
         "start_seconds" => step.more.start_seconds = Some(value),
         other => panic!("the table cannot set {other}"),
     }
@@ -136,7 +145,9 @@ fn made(of: &str, workload: &str, given: &BTreeMap<String, String>) -> RunResult
     let mut run = recorded();
     run.steps.clear();
     run.run.workload = workload.to_owned();
-    run.settings = settings(workload, given);
+    if workload != crate::replay::WORKLOAD {
+        run.settings = settings(workload, given);
+    }
     run.memory_limit = Some(crate::result::MemoryLimit { bytes: 1, ..Default::default() });
     let system = match of.split_once('=') {
         Some((name, side)) => {

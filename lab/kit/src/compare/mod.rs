@@ -214,6 +214,11 @@ fn same_experiment(first: &RunResult, other: &RunResult, allowed: &[String]) -> 
             check(name, plain(value), plain(found))?;
         }
     }
+    let recording = |run: &RunResult| {
+        let replay = run.main_step().and_then(|step| step.more.replay.as_ref());
+        replay.map_or_else(|| "none".to_owned(), |replay| format!("{} at {}×, order {}", replay.recording.fingerprint, replay.speed, replay.order))
+    };
+    check("recording", recording(first), recording(other))?;
     let names = |run: &RunResult| run.steps.iter().map(|step| step.name.as_str()).collect::<Vec<_>>().join(", ");
     check("steps", names(first), names(other))?;
     let (here, there) = (&first.environment, &other.environment);

@@ -10,6 +10,7 @@ mod comparison;
 mod layouts;
 mod overlay;
 mod overview;
+mod replay;
 mod resources;
 mod runs;
 mod tables;
@@ -57,6 +58,7 @@ pub fn page(result: &RunResult) -> String {
             out.push_str("</div>\n");
             tables::write_warnings(&mut out, result);
             overview::write(&mut out, result);
+            out.push_str(&replay::section(result));
             write_charts(&mut out, result, step);
             tables::write_step(&mut out, step);
             out.push_str(&beside::section(result));
@@ -141,7 +143,9 @@ fn verdict(result: &RunResult, step: &StepResult) -> String {
         1 => "1 secondary index".to_owned(),
         count => format!("{count} secondary indexes"),
     };
-    let how = if step.batch > 1 {
+    let how = if let Some(replay) = &step.more.replay {
+        format!("{} style, {} differences in {} answers", replay.style, format::count(replay.differences()), format::count(replay.compared))
+    } else if step.batch > 1 {
         format!("in batches of {}, {indexes}", step.batch)
     } else {
         indexes

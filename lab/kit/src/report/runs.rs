@@ -79,6 +79,7 @@ pub fn runs_page(runs: &[RunResult]) -> Result<String, RunsError> {
         escape(&first.run.source)
     );
     write_notes(&mut out, runs);
+    out.push_str(&super::replay::beside(runs));
     let steps: Vec<&StepResult> = first.steps.iter().filter(|step| step.measured).collect();
     for step in steps {
         write_step(&mut out, step, &groups);

@@ -273,7 +273,8 @@ fn write_more(out: &mut String, step: &StepResult) {
     if let Some(service) = &step.more.service {
         write_card(out, "Latency from sending, not from the intended start", "right", &latency(service));
     }
-    for (part, of_part) in &step.more.by_part {
+    // A replay has a table of its own for them.
+    for (part, of_part) in step.more.by_part.iter().filter(|_| step.more.replay.is_none()) {
         write_card(out, &format!("Latency of {part}"), "right", &latency(of_part));
     }
     for role in &step.more.beside {
@@ -450,6 +451,9 @@ pub(super) fn write_run(out: &mut String, result: &RunResult) {
         row("write concern", result.target.write_concern.clone()),
         row("seed", result.run.seed.to_string()),
     ];
+    if let Some(own) = super::replay::settings(result) {
+        rows = own;
+    }
     if let Some(limit) = &result.memory_limit {
         let mut text = format!("{} by {}: {}", format::bytes(limit.bytes as f64), limit.how, limit.remark);
         if let Some(most) = limit.bytes_max {

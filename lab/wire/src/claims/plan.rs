@@ -114,6 +114,10 @@ impl Plan {
                 continue;
             }
             for needed in claim.needed(cpus) {
+                if needed.workload == lab_kit::replay::WORKLOAD {
+                    eprintln!("{}: left out, it needs a recording: make the runs with quarry-lab replay, and judge their folders with --judge", claim.id);
+                    continue;
+                }
                 wanted.extend(units(arguments, &needed));
             }
         }

@@ -41,20 +41,34 @@ pub(crate) struct MongoTarget {
 }
 
 impl MongoTarget {
-    /// Connects and asks for a sign of life.
+    /// Connects for a run.
     pub(crate) async fn open(
         arguments: &RunArguments,
         tables: Vec<Table>,
         clients: u32,
     ) -> Result<Self, TargetError> {
-        let uri = without_password(&arguments.target);
+        let connected = Self::connect(&arguments.target, &arguments.db, clients).await?;
+        Ok(Self {
+            write_concern: write_concern(arguments)?,
+            may_drop: arguments.drop || arguments.db == DEFAULT_DB,
+            tables,
+            data_dir: arguments.data_dir.clone(),
+            ..connected
+        })
+    }
+
+    /// Connects and asks for a sign of life.
+    pub(crate) async fn connect(
+        target: &str,
+        database: &str,
+        clients: u32,
+    ) -> Result<Self, TargetError> {
+        let uri = without_password(target);
         let wrong = |error: Error| TargetError::Address {
             given: uri.clone(),
             reason: one_line(&error),
         };
-        let mut options = ClientOptions::parse(&arguments.target)
-            .await
-            .map_err(wrong)?;
+        let mut options = ClientOptions::parse(target).await.map_err(wrong)?;
         options
             .app_name
             .get_or_insert_with(|| "quarry-lab".to_owned());
@@ -67,14 +81,14 @@ impl MongoTarget {
         // A retry inside the driver would hide an error and count its time as latency.
         options.retry_writes.get_or_insert(false);
         options.retry_reads.get_or_insert(false);
-        options.max_pool_size = Some(clients + 4);
+        options.max_pool_size = Some(clients.saturating_add(4));
         let address = options.hosts.first().cloned().unwrap_or_default();
         let mut fresh = options.clone();
         fresh.server_selection_timeout = Some(Duration::from_millis(100));
         fresh.direct_connection = Some(true);
         fresh.hosts.truncate(1);
         let client = Client::with_options(options).map_err(wrong)?;
-        let database = client.database(&arguments.db);
+        let database = client.database(database);
         let refused = |error: Error| TargetError::Unreachable {
             address: uri.clone(),
             reason: one_line(&error),
@@ -83,19 +97,22 @@ impl MongoTarget {
             .run_command(doc! { "ping": 1 })
             .await
             .map_err(refused)?;
-        let write_concern = write_concern(arguments)?;
-        let may_drop = arguments.drop || arguments.db == DEFAULT_DB;
         Ok(Self {
             uri,
             address,
             fresh,
-            write_concern,
+            write_concern: None,
             database,
-            may_drop,
-            tables,
+            may_drop: false,
+            tables: Vec::new(),
             indexes: Mutex::default(),
-            data_dir: arguments.data_dir.clone(),
+            data_dir: None,
         })
+    }
+
+    /// The driver's own handle.
+    pub(crate) fn client(&self) -> &Client {
+        self.database.client()
     }
 
     /// A collection whose writes use the run's write concern; `sync`: each waits for the journal.

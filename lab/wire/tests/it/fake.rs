@@ -31,6 +31,9 @@ struct State {
     updates: usize,
     dead: bool,
     connections: Vec<TcpStream>,
+    /// Documents left, by cursor.
+    cursors: BTreeMap<i64, Vec<Document>>,
+    last_cursor: i64,
 }
 
 /// A server that listens until it is dropped or dies.
@@ -44,7 +47,9 @@ impl Fake {
     pub(crate) fn start(faults: Faults) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let state = Arc::new(Mutex::new(State::default()));
+        // Each server gives other cursor ids.
+        let state = State { last_cursor: i64::from(port) * 1_000, ..State::default() };
+        let state = Arc::new(Mutex::new(state));
         let shared = state.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -78,6 +83,15 @@ impl Fake {
             }
             document.remove("dateandtime");
         }
+        out
+    }
+
+    /// Everything stored, in an order that does not depend on who came first.
+    pub(crate) fn all(&self) -> Vec<String> {
+        let state = self.state.lock().unwrap();
+        let mut out: Vec<String> =
+            state.collections.iter().flat_map(|(name, documents)| documents.iter().map(move |document| format!("{name}: {document}"))).collect();
+        out.sort();
         out
     }
 
@@ -186,6 +200,20 @@ fn documents(command: &Document, key: &str) -> Vec<Document> {
         .collect()
 }
 
+/// A batch of what is left; a cursor for the rest.
+fn batch(command: &Document, mut left: Vec<Document>, name: &str, state: &mut State) -> Document {
+    let own = command.get_i64("getMore").ok();
+    let size = command.get_i32("batchSize").map_or(left.len(), |size| size as usize).min(left.len());
+    let rest = left.split_off(size);
+    let mut id = 0;
+    if !rest.is_empty() {
+        state.last_cursor += 1;
+        id = own.unwrap_or(state.last_cursor);
+        state.cursors.insert(id, rest);
+    }
+    doc! { "cursor": { "id": id, "ns": "d.c", name: left }, "ok": 1.0 }
+}
+
 fn cursor(first: Vec<Document>) -> Document {
     doc! { "cursor": { "id": 0_i64, "ns": "quarry_lab.c", "firstBatch": first }, "ok": 1.0 }
 }
@@ -244,6 +272,14 @@ fn answer(command: &Document, state: &mut State, faults: Faults) -> Option<Docum
                 doc! { "_id": null, "total": total }
             }])
         }
+        "find" if !command.get_document("filter").is_ok_and(|filter| filter.contains_key("_id")) => {
+            let stored = state.collections.get(&collection).cloned().unwrap_or_default();
+            batch(command, stored, "firstBatch", state)
+        }
+        "getmore" => match state.cursors.remove(&command.get_i64("getMore").unwrap()) {
+            Some(left) => batch(command, left, "nextBatch", state),
+            None => doc! { "ok": 0.0, "code": 43, "codeName": "CursorNotFound", "errmsg": "no such cursor" },
+        },
         "find" => {
             let id = command
                 .get_document("filter")

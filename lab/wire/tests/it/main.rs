@@ -8,6 +8,7 @@ mod features;
 mod interrupted;
 mod pages;
 mod reading;
+mod replay;
 mod runs;
 mod smoke;
 mod sweeps;
