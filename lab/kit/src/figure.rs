@@ -53,6 +53,11 @@ fn first_part_rate(step: &StepResult) -> Option<f64> {
     Some(ops / seconds)
 }
 
+/// What an engine counted since the measured step before.
+fn counted(step: &StepResult, name: &str) -> Option<f64> {
+    step.more.statistics.get("counters_since_last")?.get(name)?.as_f64()
+}
+
 /// Rates over the first and last fifth of the measured operations.
 fn end_by_begin(step: &StepResult) -> Option<f64> {
     let points: Vec<_> = step.series.iter().filter(|point| !point.warmup && point.seconds > 0.0).collect();
@@ -107,6 +112,8 @@ pub const ALL: &[Figure] = figures![
     "host_cpu_percent_per_op", "machine CPU per operation, old form", "%·10⁻⁶", Lower, false, |step| step.host.busy_percent_per_op_millionths;
     "client_cpu_us_per_op", "lab CPU per operation", "µs", Lower, false, |step| step.client.cpu_us_per_op;
     "write_amplification", "write amplification", "×", Lower, true, |step| step.more.write_amplification;
+    "engine_write_amplification", "write amplification by the engine's own counters", "×", Lower, false, |step| counted(step, "write_amplification");
+    "engine_stall_s", "time the engine held writers up, all of them together", "s", Lower, false, |step| counted(step, "stall_us").map(|us| us / 1e6);
     "skew_factor", "skew of finishing clients", "×", Lower, false, |step| step.finish.skew_factor;
     "bytes_per_document", "stored per document", "bytes", Lower, true, |step| step.sizes.bytes_per_document;
     "directory_bytes", "data directory", "bytes", Lower, true, |step| step.sizes.directory_bytes.map(|bytes| bytes as f64);
@@ -195,6 +202,16 @@ impl Figure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn engines_own_counters_are_figures() {
+        let mut run: crate::result::RunResult = serde_json::from_str(include_str!("../tests/data/point.json")).unwrap();
+        let step = &mut run.steps[0];
+        let value = |step: &StepResult, id: &str| named(id).unwrap().value(step);
+        assert_eq!(value(step, "engine_write_amplification"), None);
+        step.more.statistics = serde_json::json!({ "counters_since_last": { "write_amplification": 3.5, "stall_us": 1_500_000 } });
+        assert_eq!((value(step, "engine_write_amplification"), value(step, "engine_stall_s")), (Some(3.5), Some(1.5)));
+    }
 
     #[test]
     fn identifiers_are_unique() {

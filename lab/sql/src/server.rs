@@ -296,6 +296,14 @@ fn settings_text(settings: &Settings) -> Result<String, String> {
             out += &format!(
                 "rocksdb_block_cache_size = {cache}M\nrocksdb_flush_log_at_trx_commit = {flush}\n"
             );
+            // Memtables take as much as the cache, and making an index takes two buffers at once: with their defaults (64 MiB for each
+            // memtable, 64 MiB and 1 GiB for the buffers) a small memory limit kills the server.
+            out += &format!(
+                "rocksdb_db_write_buffer_size = {cache}M\nrocksdb_default_cf_options = write_buffer_size={}m\nrocksdb_merge_buf_size = {}M\nrocksdb_merge_combine_read_size = {}M\n",
+                (cache / 4).clamp(1, 64),
+                (cache / 4).clamp(1, 64),
+                cache.clamp(4, 1024)
+            );
         }
         given => {
             return Err(format!(

@@ -116,8 +116,8 @@ pub(crate) enum Server {
 pub(crate) struct RunArguments {
     /// Workload; `quarry-lab list` shows them
     pub(crate) workload: String,
-    /// What to measure: mongodb://HOST:PORT, mysql://USER@HOST:PORT/, or ENGINE:DIRECTORY with rocksdb, lmdb, fjall, redb or
-    /// forestdb (ENGINE:DIRECTORY?cache=64M&durability=none|lazy|sync, and options of the engine's own)
+    /// What to measure: mongodb://HOST:PORT, mysql://USER@HOST:PORT/, or ENGINE:DIRECTORY with rocksdb, lmdb, fjall, redb,
+    /// wiredtiger, forestdb or perconaft (ENGINE:DIRECTORY?cache=64M&durability=none|lazy|sync, and options of the engine's own)
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) target: String,
     /// Sizes to start from: smoke, laptop, server or paper

@@ -300,7 +300,8 @@ impl<T: Target> Run<'_, T> {
                 let row_bytes = self.workload.row_bytes(self.settings.payload);
                 space(&mut end.result.sizes, rows, row_bytes);
             }
-            warnings.extend(of_step(&end.result, environment.cpus));
+            let is_inside = stored.pid == Some(std::process::id());
+            warnings.extend(of_step(&end.result, environment.cpus, is_inside));
             print_step(&end.result);
             stopped_because = end.stopped_because;
             let came_to_rest = !end.result.more.remark.starts_with("not at rest");
@@ -435,11 +436,9 @@ impl<T: Target> Run<'_, T> {
     }
 }
 
-/// The line of a step that ended.
+/// The line of a step that ended, with what the lab itself cost.
 fn print_step(step: &StepResult) {
-    if step.measured || !step.more.remark.is_empty() {
-        println!("{}", summary_line(step));
-    }
+    println!("{}", summary_line(step));
 }
 
 fn summary_line(step: &StepResult) -> String {

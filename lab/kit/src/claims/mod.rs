@@ -242,6 +242,9 @@ fn kinds(text: &str, uri: &str) -> Vec<&'static str> {
     } else if has(&["innodb", "wiredtiger", "lmdb", "redb"]) {
         out.push("btree");
     }
+    if has(&["wiredtiger"]) {
+        out.push(if has(&["lsm"]) { "wiredtiger-lsm" } else { "wiredtiger-btree" });
+    }
     if has(&["lmdb"]) {
         out.push("mmap");
     }

@@ -123,4 +123,9 @@ fn systems_are_told_by_what_the_target_says() {
     assert_eq!(systems_at("mongodb://127.0.0.1"), None);
     assert_eq!(systems_at("mysql://root@127.0.0.1/?engine=innodb&interface=handler"), Some(systems(&run)));
     assert_eq!(systems_at("lmdb:data?map=1G"), Some(vec!["btree", "mmap", "engine"]));
+    run.target.uri = "wiredtiger:x".to_owned();
+    (run.target.product, run.target.storage_engine) = ("WiredTiger 3.2.1, LSM with chunks of 4096 KiB".to_owned(), None);
+    assert_eq!(systems(&run), ["lsm", "wiredtiger-lsm", "engine"]);
+    run.target.product = "WiredTiger 3.2.1, B-tree, no compression".to_owned();
+    assert_eq!(systems(&run), ["btree", "wiredtiger-btree", "engine"]);
 }

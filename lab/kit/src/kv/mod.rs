@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use crate::engine::{Engine, EngineError, EngineSession, KeyChange};
+use crate::engine::{Counters, Engine, EngineError, EngineSession, KeyChange};
 use crate::result::{Sizes, TargetFacts};
 use crate::row::{Key, Value};
 use crate::target::{Rest, Table, Target, TargetError, Watch};
@@ -47,6 +47,8 @@ struct Inner {
     path: PathBuf,
     address: String,
     durability: String,
+    /// The engine's counters when its statistics were last asked for.
+    counted: Mutex<Counters>,
 }
 
 /// A target over an engine in this process.
@@ -69,6 +71,7 @@ impl KvTarget {
             path,
             address,
             durability,
+            counted: Mutex::default(),
         }))
     }
 
@@ -360,9 +363,20 @@ impl Target for KvTarget {
 
     async fn statistics(&self) -> serde_json::Value {
         let mut out = self.0.engine.statistics();
-        if let (Some(map), Some(debt)) = (out.as_object_mut(), self.0.engine.debt_bytes()) {
+        let Some(map) = out.as_object_mut() else {
+            return out;
+        };
+        if let Some(debt) = self.0.engine.debt_bytes() {
             map.insert("debt_bytes".to_owned(), debt.into());
         }
+        let now = self.0.engine.counters();
+        if now == Counters::default() {
+            return out;
+        }
+        let mut counted = self.0.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = now.since(&std::mem::replace(&mut counted, now));
+        map.insert("counters".to_owned(), now.json());
+        map.insert("counters_since_last".to_owned(), since.json());
         out
     }
 
