@@ -34,6 +34,11 @@ fn percentile(latency: &LatencySummary, wanted: f64) -> Option<f64> {
     found.map(|(_, us)| *us).filter(|_| latency.calls > 0)
 }
 
+/// What an engine counted since the measured step before.
+fn counted(step: &StepResult, name: &str) -> Option<f64> {
+    step.more.statistics.get("counters_since_last")?.get(name)?.as_f64()
+}
+
 /// Rate over the first 60 seconds or the first tenth of a step, whichever is shorter; its warm-up counts, since what a step before left
 /// behind shows there.
 fn first_part_rate(step: &StepResult) -> Option<f64> {
@@ -51,11 +56,6 @@ fn first_part_rate(step: &StepResult) -> Option<f64> {
         }
     }
     Some(ops / seconds)
-}
-
-/// What an engine counted since the measured step before.
-fn counted(step: &StepResult, name: &str) -> Option<f64> {
-    step.more.statistics.get("counters_since_last")?.get(name)?.as_f64()
 }
 
 /// Rates over the first and last fifth of the measured operations.
