@@ -94,7 +94,7 @@ fn put(step: &mut StepResult, figure: &str, value: f64) {
         "server_open_files" => server.open_files_max = Some((value * 1e6) as u64),
         "server_rss_bytes_end" => server.rss_bytes_end = (value * 1e6) as u64,
         "foreground_reads_per_op" => step.more.foreground_reads_per_op = Some(value),
-        "latency_us_mean_whole_ms" => step.latency.mean_cut_to_ms_us = value,
+        "latency_us_mean_whole_ms" => step.latency.mean_cut_to_ms_us = Some(value),
         "start_seconds" => step.more.start_seconds = Some(value),
         other => panic!("the table cannot set {other}"),
     }
@@ -167,7 +167,7 @@ fn every_claim_is_confirmed_by_what_it_says_and_refuted_by_the_opposite() {
     for line in TABLE.lines().filter(|line| !line.starts_with('#')) {
         let Line { id, outcome, mut runs } = parse(line);
         outgrow(&mut runs);
-        let claim = only(&[id.clone()]).unwrap().remove(0);
+        let claim = only(std::slice::from_ref(&id)).unwrap().remove(0);
         let judged = judge(&claim, &runs, 2);
         assert_eq!(judged.len(), 1, "{line}: {judged:?}");
         let found = judged.first().unwrap();
