@@ -257,19 +257,19 @@ impl ProcessSampler {
     }
 }
 
-struct Stat {
-    state: char,
+pub(crate) struct Stat {
+    pub(crate) state: char,
     faults_minor: u64,
     faults_major: u64,
     user_ticks: u64,
     system_ticks: u64,
     threads: u64,
-    started_ticks: u64,
+    pub(crate) started_ticks: u64,
     rss_pages: u64,
 }
 
 /// Parses `/proc/PID/stat`. The second field is the command in brackets and may itself hold brackets and blanks.
-fn parse_stat(text: &str) -> io::Result<Stat> {
+pub(crate) fn parse_stat(text: &str) -> io::Result<Stat> {
     let bad = || {
         io::Error::new(
             io::ErrorKind::InvalidData,

@@ -4,12 +4,15 @@
 //! Must not know: rows, workloads, any engine.
 
 pub mod contract;
+mod counters;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::target::Rest;
 use crate::workload::Need;
+
+pub use counters::Counters;
 
 /// An engine's own words for a failure.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -169,6 +172,11 @@ pub trait Engine: Send + Sync + 'static {
     /// Raw statistics.
     fn statistics(&self) -> serde_json::Value;
 
+    /// What it counts itself, as far as it does.
+    fn counters(&self) -> Counters {
+        Counters::default()
+    }
+
     /// Bytes that wait for compaction or a flush, if the engine says so.
     fn debt_bytes(&self) -> Option<u64> {
         None
@@ -192,7 +200,7 @@ pub trait EngineSession: Send {
     /// The engine fails.
     fn get(&mut self, key: &[u8], out: &mut Vec<u8>) -> Result<bool, EngineError>;
 
-    /// Visits keys in `from..end` in order, or downwards from the last one.
+    /// Visits keys in `from..end` in order, or downwards from the last one. An empty `from` is the beginning.
     ///
     /// # Errors
     /// The engine fails.

@@ -34,6 +34,30 @@ fn percentile(latency: &LatencySummary, wanted: f64) -> Option<f64> {
     found.map(|(_, us)| *us).filter(|_| latency.calls > 0)
 }
 
+/// What an engine counted since the measured step before.
+fn counted(step: &StepResult, name: &str) -> Option<f64> {
+    step.more.statistics.get("counters_since_last")?.get(name)?.as_f64()
+}
+
+/// Rate over the first 60 seconds or the first tenth of a step, whichever is shorter; its warm-up counts, since what a step before left
+/// behind shows there.
+fn first_part_rate(step: &StepResult) -> Option<f64> {
+    let points: Vec<_> = step.series.iter().filter(|point| point.seconds > 0.0).collect();
+    let total: f64 = points.iter().map(|point| point.seconds).sum();
+    if points.len() < 10 {
+        return None;
+    }
+    let (mut ops, mut seconds) = (0.0, 0.0);
+    for point in points {
+        (ops, seconds) = (ops + point.ops as f64, seconds + point.seconds);
+        // A tenth of a second is the sampler's unpunctuality.
+        if seconds + 0.1 >= (total / 10.0).min(60.0) {
+            break;
+        }
+    }
+    Some(ops / seconds)
+}
+
 /// Rates over the first and last fifth of the measured operations.
 fn end_by_begin(step: &StepResult) -> Option<f64> {
     let points: Vec<_> = step.series.iter().filter(|point| !point.warmup && point.seconds > 0.0).collect();
@@ -88,6 +112,8 @@ pub const ALL: &[Figure] = figures![
     "host_cpu_percent_per_op", "machine CPU per operation, old form", "%·10⁻⁶", Lower, false, |step| step.host.busy_percent_per_op_millionths;
     "client_cpu_us_per_op", "lab CPU per operation", "µs", Lower, false, |step| step.client.cpu_us_per_op;
     "write_amplification", "write amplification", "×", Lower, true, |step| step.more.write_amplification;
+    "engine_write_amplification", "write amplification by the engine's own counters", "×", Lower, false, |step| counted(step, "write_amplification");
+    "engine_stall_s", "time the engine held writers up, all of them together", "s", Lower, false, |step| counted(step, "stall_us").map(|us| us / 1e6);
     "skew_factor", "skew of finishing clients", "×", Lower, false, |step| step.finish.skew_factor;
     "bytes_per_document", "stored per document", "bytes", Lower, true, |step| step.sizes.bytes_per_document;
     "directory_bytes", "data directory", "bytes", Lower, true, |step| step.sizes.directory_bytes.map(|bytes| bytes as f64);
@@ -106,6 +132,8 @@ pub const ALL: &[Figure] = figures![
     };
     "user_mb_per_second", "user data written", "MiB/s", Higher, false,
         |step| (step.more.user_bytes > 0 && step.seconds > 0.0).then(|| step.more.user_bytes as f64 / 1_048_576.0 / step.seconds);
+    "first_part_rate", "throughput of the first 60 s or the first tenth", "ops/s", Higher, false, first_part_rate;
+    "start_seconds", "time to start", "s", Lower, false, |step| step.more.start_seconds;
     "rate_met_in_99_percent", "throughput reached in 99 % of seconds", "ops/s", Higher, false,
         |step| (step.rate.intervals >= 10).then_some(step.rate.met_in_99_percent);
     "rate_quartiles_by_median", "distance of quartiles by median second", "", Lower, false,
@@ -174,6 +202,16 @@ impl Figure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn engines_own_counters_are_figures() {
+        let mut run: crate::result::RunResult = serde_json::from_str(include_str!("../tests/data/point.json")).unwrap();
+        let step = &mut run.steps[0];
+        let value = |step: &StepResult, id: &str| named(id).unwrap().value(step);
+        assert_eq!(value(step, "engine_write_amplification"), None);
+        step.more.statistics = serde_json::json!({ "counters_since_last": { "write_amplification": 3.5, "stall_us": 1_500_000 } });
+        assert_eq!((value(step, "engine_write_amplification"), value(step, "engine_stall_s")), (Some(3.5), Some(1.5)));
+    }
 
     #[test]
     fn identifiers_are_unique() {

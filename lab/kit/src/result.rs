@@ -104,6 +104,9 @@ pub struct RunFacts {
     /// When an interrupted run was taken up again, each time.
     #[serde(default)]
     pub resumed_at: Vec<String>,
+    /// What tells it from other runs with the same settings, as its user says.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
 }
 
 /// The server.
@@ -240,6 +243,8 @@ pub struct StepMore {
     pub statistics: serde_json::Value,
     /// In words, for steps that are done once.
     pub remark: String,
+    /// Seconds from the end of the old process until the new one answered; restarts only.
+    pub start_seconds: Option<f64>,
 }
 
 /// Threads of one name.

@@ -9,7 +9,7 @@ use crate::mongo::MongoTarget;
 use crate::run::Plan;
 
 const DRIVER_MONGO: &str = "mongodb 3.9 (Rust)";
-const FORMS: &str = "mongodb://HOST:PORT, mysql://USER@HOST:PORT/DB, or ENGINE:DIRECTORY with rocksdb, lmdb, fjall, redb or forestdb";
+const FORMS: &str = "mongodb://HOST:PORT, mysql://USER@HOST:PORT/DB, or ENGINE:DIRECTORY with rocksdb, lmdb, fjall, redb, wiredtiger, forestdb or perconaft";
 
 /// Runs a plan against whatever its target names.
 pub(crate) async fn run(plan: Plan<'_>) -> Result<(), LabError> {
@@ -25,7 +25,7 @@ pub(crate) async fn run(plan: Plan<'_>) -> Result<(), LabError> {
             plan.run(DRIVER_MONGO, open).await
         }
         "mysql" | "mariadb" => run_mysql(plan).await,
-        "rocksdb" | "lmdb" | "fjall" | "redb" | "forestdb" => {
+        "rocksdb" | "lmdb" | "fjall" | "redb" | "forestdb" | "wiredtiger" | "perconaft" => {
             let open = async |plan: &Plan<'_>| open_engine(plan, scheme);
             plan.run("none: the engine is called directly", open).await
         }
@@ -108,6 +108,10 @@ fn opener(scheme: &str) -> Option<Opener> {
         "lmdb" => Some(lab_lmdb::open),
         #[cfg(feature = "forestdb")]
         "forestdb" => Some(lab_forestdb::open),
+        #[cfg(feature = "wiredtiger")]
+        "wiredtiger" => Some(lab_wiredtiger::open),
+        #[cfg(feature = "perconaft")]
+        "perconaft" => Some(lab_perconaft::open),
         _ => None,
     }
 }

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use lab_kit::format;
-use lab_kit::workload::{Assign, Overrides, Placement, Workload};
+use lab_kit::seed::SeedMode;
+use lab_kit::workload::{Assign, Ids, Overrides, Placement, Workload};
 use serde::{Deserialize, Serialize};
 
 use crate::errors::LabError;
@@ -97,6 +98,12 @@ pub(crate) enum Server {
         /// Whether the binary log is written
         #[arg(long)]
         change_log: bool,
+        /// InnoDB's flushing of neighbours: 0 none, 1 the extent's dirty pages in a row, 2 all of the extent's
+        #[arg(long, default_value_t = 0)]
+        flush_neighbors: u8,
+        /// Library of a memory allocator to load first, such as libjemalloc.so.2
+        #[arg(long, value_name = "PATH")]
+        allocator: Option<PathBuf>,
         /// Do not empty the directory: start again on what it holds
         #[arg(long)]
         keep: bool,
@@ -109,8 +116,8 @@ pub(crate) enum Server {
 pub(crate) struct RunArguments {
     /// Workload; `quarry-lab list` shows them
     pub(crate) workload: String,
-    /// What to measure: mongodb://HOST:PORT, mysql://USER@HOST:PORT/, or ENGINE:DIRECTORY with rocksdb, lmdb, fjall, redb or
-    /// forestdb (ENGINE:DIRECTORY?cache=64M&durability=none|lazy|sync, and options of the engine's own)
+    /// What to measure: mongodb://HOST:PORT, mysql://USER@HOST:PORT/, or ENGINE:DIRECTORY with rocksdb, lmdb, fjall, redb,
+    /// wiredtiger, forestdb or perconaft (ENGINE:DIRECTORY?cache=64M&durability=none|lazy|sync, and options of the engine's own)
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) target: String,
     /// Sizes to start from: smoke, laptop, server or paper
@@ -165,6 +172,27 @@ pub(crate) struct RunArguments {
     /// Secondary indexes (insert: 0 to 3)
     #[arg(long, value_name = "N")]
     pub(crate) indexes: Option<u32>,
+    /// Secondary indexes, from the first on, that are unique (insert-grow: 0 or 1)
+    #[arg(long, value_name = "N")]
+    pub(crate) unique_indexes: Option<u32>,
+    /// Who makes the ids: the lab in order, the target, or the lab without order
+    #[arg(long, value_enum)]
+    pub(crate) ids: Option<IdsArgument>,
+    /// Point reads of neighbours in the order of insertion, one after the other
+    #[arg(long, value_name = "N")]
+    pub(crate) read_batch: Option<u32>,
+    /// Whether each update is preceded by a read of its document
+    #[arg(long, value_name = "BOOL")]
+    pub(crate) prefetch: Option<bool>,
+    /// Inserting clients let each so manieth call wait for storage
+    #[arg(long, value_name = "CALLS")]
+    pub(crate) sync_every: Option<u32>,
+    /// Wait after this step until the target is at rest
+    #[arg(long, value_name = "STEP")]
+    pub(crate) settle_after: Option<String>,
+    /// Whether the collection of the workload capped is capped
+    #[arg(long, value_name = "BOOL")]
+    pub(crate) capped: Option<bool>,
     /// Whether clients insert into one collection or one each
     #[arg(long, value_enum)]
     pub(crate) placement: Option<PlacementArgument>,
@@ -174,6 +202,16 @@ pub(crate) struct RunArguments {
     /// Seed of all random data; by default taken from the clock, and always written into the result
     #[arg(long, value_name = "S")]
     pub(crate) seed: Option<u64>,
+    /// How the random data of clients and steps differ; all but fresh repeat themselves
+    #[arg(long, value_enum)]
+    pub(crate) seed_mode: Option<SeedModeArgument>,
+    /// What tells this run from others with the same settings, such as change-log=off; kept in the result
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
+    #[serde(default)]
+    pub(crate) labels: Vec<(String, String)>,
+    /// Shell command that stops the target and starts it again, for the workload collections
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) restart_command: Option<String>,
     /// Write concern: a number or majority
     #[arg(long, alias = "writeConcern", value_name = "W")]
     pub(crate) write_concern: Option<String>,
@@ -229,6 +267,37 @@ pub(crate) enum PlacementArgument {
     PerClient,
 }
 
+/// Who makes ids.
+#[derive(Clone, Copy, Debug, ValueEnum, Serialize, Deserialize)]
+pub(crate) enum IdsArgument {
+    /// The lab, in order
+    Lab,
+    /// The target or its driver
+    Target,
+    /// The lab, without order
+    Random,
+}
+
+/// How streams of random data differ.
+#[derive(Clone, Copy, Debug, ValueEnum, Serialize, Deserialize)]
+pub(crate) enum SeedModeArgument {
+    /// By run, step and client
+    Fresh,
+    /// By step and client
+    Fixed,
+    /// By run and step
+    SharedAcrossThreads,
+    /// By client
+    LegacyConstant,
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() && !value.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("allowed is NAME=VALUE".to_owned()),
+    }
+}
+
 impl RunArguments {
     /// The settings given on the command line.
     pub(crate) fn overrides(&self) -> Overrides {
@@ -256,6 +325,23 @@ impl RunArguments {
             }),
             limit: None,
             extra_tables: self.extra_tables,
+            unique_indexes: self.unique_indexes,
+            ids: self.ids.map(|ids| match ids {
+                IdsArgument::Lab => Ids::Lab,
+                IdsArgument::Target => Ids::Target,
+                IdsArgument::Random => Ids::Random,
+            }),
+            read_batch: self.read_batch,
+            seed_mode: self.seed_mode.map(|mode| match mode {
+                SeedModeArgument::Fresh => SeedMode::Fresh,
+                SeedModeArgument::Fixed => SeedMode::Fixed,
+                SeedModeArgument::SharedAcrossThreads => SeedMode::SharedAcrossThreads,
+                SeedModeArgument::LegacyConstant => SeedMode::LegacyConstant,
+            }),
+            sync_every: self.sync_every,
+            settle_after: self.settle_after.clone(),
+            prefetch: self.prefetch,
+            capped: self.capped,
         }
     }
 }

@@ -16,6 +16,7 @@ mod limit;
 mod mongo;
 mod profile;
 mod progress;
+mod restart;
 mod run;
 mod sampler;
 mod serve;
@@ -78,6 +79,7 @@ fn obey(command: Command) -> Result<(), LabError> {
 fn begin(arguments: &RunArguments) -> Result<(), LabError> {
     let workload = Workload::named(&arguments.workload)?;
     let settings = workload.settings(&arguments.preset, arguments.overrides())?;
+    let workload = workload.adapted(&settings);
     carry_out(Plan {
         arguments,
         workload,
@@ -97,6 +99,7 @@ fn resume(folder: &Path, target: Option<String>) -> Result<(), LabError> {
     arguments.target = target.unwrap_or(arguments.target);
     let workload = Workload::named(&arguments.workload)?;
     let settings = resumed.checkpoint.settings.clone();
+    let workload = workload.adapted(&settings);
     carry_out(Plan {
         arguments: &arguments,
         workload,

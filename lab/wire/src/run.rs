@@ -62,6 +62,7 @@ impl Plan<'_> {
                 },
                 kind: data.documents,
                 target_makes_ids: data.ids == Ids::Target,
+                ids_in_no_order: data.ids == Ids::Random,
                 payload: self.settings.payload,
                 capped_bytes: data.capped_bytes,
             })
@@ -88,7 +89,7 @@ impl Plan<'_> {
         let arguments = self.arguments;
         let seed = match &self.resumed {
             Some(resumed) => resumed.checkpoint.seed,
-            None => arguments.seed.unwrap_or_else(clock_us),
+            None => arguments.seed.unwrap_or_else(|| self.settings.seed_mode.base(clock_us())),
         };
         let started = environment::now();
         // The folder comes first: a run whose results cannot be kept should not begin.
@@ -113,6 +114,7 @@ impl Plan<'_> {
                     RunFacts {
                         id,
                         started_at: started,
+                        labels: arguments.labels.iter().cloned().collect(),
                         ..RunFacts::default()
                     },
                 )
@@ -216,6 +218,14 @@ impl<T: Target> Run<'_, T> {
         if let Some(need) = missing {
             return Some(format!("the target has no {}", need.name()));
         }
+        if step.work.part == Part::Restart {
+            let because = match (&self.arguments.restart_command, self.target.can_restart()) {
+                (_, false) => "the target runs in the lab's process",
+                (None, true) => "it needs --restart-command",
+                (Some(_), true) => return None,
+            };
+            return Some(because.to_owned());
+        }
         let reads_index = |part: Part| part == Part::IndexRange;
         let wants = roles().any(|role| {
             reads_index(role.part) || role.mix.iter().any(|(part, _)| reads_index(*part))
@@ -281,6 +291,7 @@ impl<T: Target> Run<'_, T> {
                 self.run_step(step, folder, instruments).await?
             };
             let (mut end, folder_back, instruments_back) = ended;
+            stored.pid = instruments_back.server_pid().or(stored.pid);
             (folder, instruments) = (folder_back, instruments_back);
             self.keep(step, &end.effect, end.stopped_because.is_none());
             done.ledger.take(step, &end.effect);

@@ -30,18 +30,26 @@ pub(crate) struct Instruments {
     paging: Option<Paging>,
     throttle: Option<(ThrottleSampler, u64)>,
     surveyor: Surveyor,
+    data: Option<PathBuf>,
     /// Why the server is no longer watched.
     pub(crate) server_lost: Option<String>,
+}
+
+fn watched(pid: Option<u32>) -> Option<(ProcessSampler, ProcessSample)> {
+    let mut sampler = ProcessSampler::new(pid?).ok()?;
+    let first = sampler.sample().ok()?;
+    Some((sampler, first))
+}
+
+fn throttled(pid: Option<u32>) -> Option<(ThrottleSampler, u64)> {
+    let sampler = ThrottleSampler::of(pid?)?;
+    let first = sampler.sample()?;
+    Some((sampler, first))
 }
 
 impl Instruments {
     /// Opens what there is.
     pub(crate) fn open(pid: Option<u32>, data: Option<PathBuf>) -> std::io::Result<Self> {
-        let server = pid.and_then(|pid| {
-            let mut sampler = ProcessSampler::new(pid).ok()?;
-            let first = sampler.sample().ok()?;
-            Some((sampler, first))
-        });
         let mut own = ProcessSampler::of_self()?;
         let first = own.sample()?;
         let disk = data
@@ -49,19 +57,28 @@ impl Instruments {
             .and_then(|path| DiskSampler::of_path(path).ok().flatten());
         let disk = disk.and_then(|sampler| sampler.sample().ok().map(|first| (sampler, first)));
         Ok(Self {
-            server,
+            server: watched(pid),
             client: (own, first),
             disk,
             host: HostCpu::sample()?,
             pressure: Pressure::sample(),
             paging: Paging::sample(),
-            throttle: pid.and_then(ThrottleSampler::of).and_then(|sampler| {
-                let first = sampler.sample()?;
-                Some((sampler, first))
-            }),
-            surveyor: Surveyor::start(pid, data),
+            throttle: throttled(pid),
+            surveyor: Surveyor::start(pid, data.clone()),
+            data,
             server_lost: None,
         })
+    }
+
+    /// Watches another process from now on: the target was restarted.
+    pub(crate) fn watch_process(&mut self, pid: Option<u32>) {
+        (self.server, self.throttle) = (watched(pid), throttled(pid));
+        self.surveyor = Surveyor::start(pid, self.data.clone());
+    }
+
+    /// The process that is watched.
+    pub(crate) fn server_pid(&self) -> Option<u32> {
+        self.server.as_ref().map(|(sampler, _)| sampler.pid())
     }
 
     /// The device under the data directory.

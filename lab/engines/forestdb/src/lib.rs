@@ -1,14 +1,13 @@
 //! `ForestDB`, from the user's own shared library, as a target of the lab. Nothing of it is linked: the library is opened when asked for.
 //!
-//! Promises: a clear message when the library is absent or lacks a function; one handle per session, as `ForestDB` wants it. Needs version 1
-//! or later (the key-value store interface). The engine keeps its default settings: its settings structure differs by version. Must not
-//! know: rows, workloads.
+//! Promises: a clear message when the library is absent or lacks a function; handles of its own for each session, as `ForestDB` wants it.
+//! Needs version 1 or later (the key-value store interface). The engine keeps its default settings unless a threshold is asked for: its
+//! settings structure differs by version, so that a small adapter is compiled against the user's header then. Must not know: rows, workloads.
 
 mod library;
+mod part;
+mod settings;
 
-use std::ffi::CString;
-use std::os::unix::ffi::OsStrExt;
-use std::ptr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,32 +17,26 @@ use lab_kit::engine::{
 use lab_kit::target::Rest;
 use lab_kit::workload::Need;
 
-use library::{Doc, Library, Opaque};
+use library::Library;
+use part::{Part, Walk};
+use settings::Settings;
 
-const FILE: &str = "data.fdb";
 /// Uncommitted changes of a session reach storage after this long.
 const COMMIT_EVERY: Duration = Duration::from_secs(1);
-const COMMIT_NORMAL: u8 = 0;
-const ITERATE_NO_DELETES: u8 = 2;
-const ITERATE_WITHOUT_MAX: u8 = 8;
 
-/// Opens a database below a directory. `library` names the shared library, `libforestdb.so` without it.
+/// Opens a database below a directory. `library` names the shared library, `libforestdb.so` without it; `threshold` is the share of garbage
+/// in percent at which a file is compacted; `files` spreads keys over so many files.
 ///
 /// # Errors
-/// The library is absent or too old, the file cannot be used, or a parameter is unknown.
-pub fn open(mut options: EngineOptions) -> Result<Box<dyn Engine>, EngineError> {
-    let name = options
-        .take("library")
-        .unwrap_or_else(|| "libforestdb.so".to_owned());
-    options.nothing_left("library")?;
-    let library = Arc::new(Library::load(&name)?);
-    let path =
-        CString::new(options.path.join(FILE).as_os_str().as_bytes()).map_err(EngineError::of)?;
+/// The library is absent or too old, a file cannot be used, or a parameter is unknown.
+pub fn open(options: EngineOptions) -> Result<Box<dyn Engine>, EngineError> {
+    let durability = options.durability;
+    let settings = Settings::take(options)?;
+    let library = Arc::new(Library::load(&settings.library)?);
     let forest = Forest {
         library,
-        path,
-        durability: options.durability,
-        name,
+        settings: Arc::new(settings.make()?),
+        durability,
     };
     forest.connect()?;
     Ok(Box::new(forest))
@@ -51,38 +44,27 @@ pub fn open(mut options: EngineOptions) -> Result<Box<dyn Engine>, EngineError> 
 
 struct Forest {
     library: Arc<Library>,
-    path: CString,
+    settings: Arc<settings::Made>,
     durability: Durability,
-    name: String,
 }
 
 impl Forest {
     fn connect(&self) -> Result<Session, EngineError> {
-        let (mut file, mut store) = (ptr::null_mut(), ptr::null_mut());
-        // SAFETY: the path ends with a zero byte and lives through the call; a null configuration means defaults; both out-pointers are
-        // valid, and are used only if the calls succeed.
-        self.library.check("fdb_open", unsafe {
-            (self.library.open)(&mut file, self.path.as_ptr(), ptr::null_mut())
-        })?;
-        // SAFETY: as above; the file handle was just opened.
-        let opened = self.library.check("fdb_kvs_open_default", unsafe {
-            (self.library.kvs_open_default)(file, &mut store, ptr::null_mut())
-        });
-        let session = Session {
-            library: self.library.clone(),
-            file,
-            store,
+        let open = |path| Part::open(self.library.clone(), path, self.settings.config());
+        let parts = self.settings.paths.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+        Ok(Session {
+            parts,
+            _settings: self.settings.clone(),
             always_commit: self.durability == Durability::Sync,
             committed: Instant::now(),
             is_dirty: false,
-        };
-        opened.map(|()| session)
+        })
     }
 }
 
 impl Engine for Forest {
     fn name(&self) -> String {
-        format!("ForestDB ({}), default settings", self.name)
+        format!("ForestDB ({}), {}", self.settings.library, self.settings.about)
     }
 
     fn lacks(&self) -> &'static [Need] {
@@ -105,70 +87,50 @@ impl Engine for Forest {
     }
 
     fn statistics(&self) -> serde_json::Value {
-        serde_json::json!({ "library": self.name })
+        serde_json::json!({ "library": self.settings.library })
     }
 }
 
 struct Session {
-    library: Arc<Library>,
-    file: *mut Opaque,
-    store: *mut Opaque,
+    /// One for each file; keys are spread over them.
+    parts: Vec<Part>,
+    /// The handles above refer to it.
+    _settings: Arc<settings::Made>,
     always_commit: bool,
     committed: Instant,
     is_dirty: bool,
 }
-
-// SAFETY: a handle may move between threads as long as one uses it at a time; a session is owned by one client.
-unsafe impl Send for Session {}
 
 impl Drop for Session {
     fn drop(&mut self) {
         if self.is_dirty {
             let _ = self.commit();
         }
-        if !self.store.is_null() {
-            // SAFETY: the handle is open and is not used again.
-            unsafe { (self.library.kvs_close)(self.store) };
-        }
-        // SAFETY: the handle is open and is not used again.
-        unsafe { (self.library.close)(self.file) };
     }
 }
 
 impl Session {
     fn commit(&mut self) -> Result<(), EngineError> {
         (self.committed, self.is_dirty) = (Instant::now(), false);
-        // SAFETY: the handle is open.
-        self.library.check("fdb_commit", unsafe {
-            (self.library.commit)(self.file, COMMIT_NORMAL)
-        })
+        self.parts.iter().try_for_each(Part::commit)
+    }
+
+    fn part(&self, key: &[u8]) -> Result<&Part, EngineError> {
+        // The same file in every build and run: FNV-1a.
+        let mix = |sum: u64, byte: &u8| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        let sum = key.iter().fold(0xcbf2_9ce4_8422_2325, mix);
+        let at = usize::try_from(sum >> 32).unwrap_or(0) % self.parts.len().max(1);
+        self.parts.get(at).ok_or_else(|| EngineError("no file".to_owned()))
     }
 }
 
 impl EngineSession for Session {
+    /// Over several files a batch is as many commits: a crash between them may keep a part of it.
     fn write(&mut self, batch: &[KeyChange], sync: bool) -> Result<(), EngineError> {
-        let library = &self.library;
         for change in batch {
             match change {
-                KeyChange::Put(key, value) => {
-                    // SAFETY: key and value live through the call, which copies them; the handle is open.
-                    let status = unsafe {
-                        (library.set)(
-                            self.store,
-                            key.as_ptr().cast(),
-                            key.len(),
-                            value.as_ptr().cast(),
-                            value.len(),
-                        )
-                    };
-                    library.check("fdb_set_kv", status)?;
-                }
-                KeyChange::Delete(key) => {
-                    // SAFETY: the key lives through the call; the handle is open.
-                    let status =
-                        unsafe { (library.delete)(self.store, key.as_ptr().cast(), key.len()) };
-                    library.check("fdb_del_kv", status)?;
-                }
+                KeyChange::Put(key, value) => self.part(key)?.put(key, value)?,
+                KeyChange::Delete(key) => self.part(key)?.delete(key)?,
                 KeyChange::Merge(..) => {
                     return Err(EngineError("ForestDB has no merge".to_owned()));
                 }
@@ -182,32 +144,7 @@ impl EngineSession for Session {
     }
 
     fn get(&mut self, key: &[u8], out: &mut Vec<u8>) -> Result<bool, EngineError> {
-        let library = &self.library;
-        let (mut value, mut length) = (ptr::null_mut(), 0);
-        // SAFETY: the key lives through the call; both out-pointers are valid.
-        let status = unsafe {
-            (library.get)(
-                self.store,
-                key.as_ptr().cast(),
-                key.len(),
-                &mut value,
-                &mut length,
-            )
-        };
-        if status == library::KEY_NOT_FOUND {
-            return Ok(false);
-        }
-        library.check("fdb_get_kv", status)?;
-        out.clear();
-        if !value.is_null() {
-            // SAFETY: the library returned a block of that length, which is ours until it is given back below.
-            out.extend_from_slice(unsafe {
-                std::slice::from_raw_parts(value.cast::<u8>(), length)
-            });
-            // SAFETY: the block came from the library and is given back once.
-            unsafe { (library.free_block)(value) };
-        }
-        Ok(true)
+        self.part(key)?.get(key, out)
     }
 
     fn scan(
@@ -217,69 +154,23 @@ impl EngineSession for Session {
         reverse: bool,
         visit: Visit<'_>,
     ) -> Result<(), EngineError> {
-        let library = &self.library;
-        let mut iterator = ptr::null_mut();
-        let how = ITERATE_NO_DELETES | ITERATE_WITHOUT_MAX;
-        // SAFETY: both keys live through the call, which copies them; the out-pointer is valid.
-        let status = unsafe {
-            (library.iterator_init)(
-                self.store,
-                &mut iterator,
-                from.as_ptr().cast(),
-                from.len(),
-                end.as_ptr().cast(),
-                end.len(),
-                how,
-            )
-        };
-        library.check("fdb_iterator_init", status)?;
-        let mut status = library::SUCCESS;
-        if reverse {
-            // SAFETY: the iterator is open.
-            status = unsafe { (library.iterator_seek_to_max)(iterator) };
-        }
-        while status == library::SUCCESS {
-            let mut doc: *mut Doc = ptr::null_mut();
-            // SAFETY: the iterator is open and the out-pointer valid.
-            status = unsafe { (library.iterator_get)(iterator, &mut doc) };
-            if status != library::SUCCESS || doc.is_null() {
-                break;
+        let walk = |part| Walk::begin(part, from, end, reverse);
+        let mut walks = self.parts.iter().map(walk).collect::<Result<Vec<_>, _>>()?;
+        loop {
+            let next = walks
+                .iter_mut()
+                .filter(|walk| walk.key().is_some())
+                .min_by(|a, b| {
+                    let order = a.key().cmp(&b.key());
+                    if reverse { order.reverse() } else { order }
+                });
+            let Some(next) = next else { return Ok(()) };
+            if !next.row().is_some_and(|(key, value)| visit(key, value)) {
+                return Ok(());
             }
-            // SAFETY: the library returned a document whose key and body have the lengths that it says.
-            let goes_on = unsafe {
-                visit(
-                    block((*doc).key, (*doc).keylen),
-                    block((*doc).body, (*doc).bodylen),
-                )
-            };
-            // SAFETY: the document came from the library and is given back once.
-            unsafe { (library.doc_free)(doc) };
-            if !goes_on {
-                break;
-            }
-            let step = if reverse {
-                library.iterator_prev
-            } else {
-                library.iterator_next
-            };
-            // SAFETY: the iterator is open.
-            status = unsafe { step(iterator) };
+            next.step();
         }
-        // SAFETY: the iterator is open and is not used again.
-        unsafe { (library.iterator_close)(iterator) };
-        // Every other status means that there are no more keys.
-        Ok(())
     }
-}
-
-/// # Safety
-/// `pointer` is null or points to `length` bytes that live for `'a`.
-unsafe fn block<'a>(pointer: *mut Opaque, length: usize) -> &'a [u8] {
-    if pointer.is_null() {
-        return &[];
-    }
-    // SAFETY: the caller promises it.
-    unsafe { std::slice::from_raw_parts(pointer.cast::<u8>(), length) }
 }
 
 #[cfg(test)]
@@ -310,6 +201,47 @@ mod tests {
     fn another_library_is_named_as_such() {
         let text = message("libc.so.6");
         assert!(text.contains("has no function fdb_"), "{text}");
+    }
+
+    const FAKE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fake");
+
+    #[test]
+    fn keeps_the_promises_of_the_seam_on_a_stand_in() {
+        let built = tempfile::tempdir().unwrap();
+        let library = built.path().join("libfake.so");
+        let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
+        let ran = std::process::Command::new(&compiler)
+            .args(["-shared", "-fPIC", "-O1", "-I", FAKE, "-o"])
+            .arg(&library)
+            .arg(format!("{FAKE}/forest.c"))
+            .output();
+        match ran {
+            Ok(ran) => assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr)),
+            Err(error) => return eprintln!("skipped: no C compiler {compiler}: {error}"),
+        }
+        for form in ["", "files=3", "threshold=50&files=2"] {
+            let directory = tempfile::tempdir().unwrap();
+            let form = format!("library={}&include={FAKE}&{form}", library.display());
+            lab_kit::engine::contract::check_with(directory.path(), &form, &open);
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let address = format!("{}?library={}&include={FAKE}&threshold=25&files=8", directory.path().display(), library.display());
+        let name = open(EngineOptions::parse(&address).unwrap()).unwrap().name();
+        assert!(name.contains("above 25 % of garbage, cache 64 MiB, 8 files"), "{name}");
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "nothing was committed");
+    }
+
+    #[test]
+    fn refusals_say_what_is_allowed() {
+        for (query, words) in [
+            ("threshold=0", ["'0'", "1 to 99"]),
+            ("files=many", ["'many'", "1 to 256"]),
+            ("rate=1", ["'rate'", "threshold"]),
+            ("threshold=50&library=nowhere/libforestdb.so", ["ForestDB's library", "nowhere"]),
+        ] {
+            let text = open(EngineOptions::parse(&format!("x?{query}")).unwrap()).err().unwrap().to_string();
+            assert!(words.iter().all(|word| text.contains(word)), "{text}");
+        }
     }
 
     #[test]

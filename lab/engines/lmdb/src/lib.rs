@@ -31,13 +31,27 @@ pub fn open(mut options: EngineOptions) -> Result<Box<dyn Engine>, EngineError> 
         Some(text) => parse_bytes(&text).map_err(EngineError)?,
         None => MAP_BYTES,
     };
-    options.nothing_left("map")?;
+    let reads_ahead = match options.take("readahead").as_deref() {
+        None | Some("off") => false,
+        Some("on") => true,
+        Some(given) => {
+            return Err(EngineError(format!(
+                "readahead is '{given}'; allowed is on or off"
+            )));
+        }
+    };
+    options.nothing_left("map, readahead (on, off)")?;
     let mut builder = EnvOpenOptions::new().read_txn_without_tls();
     builder.map_size(usize::try_from(map_bytes).unwrap_or(usize::MAX));
     builder.max_readers(READERS_MAX);
+    let read_ahead = if reads_ahead {
+        EnvFlags::empty()
+    } else {
+        EnvFlags::NO_READ_AHEAD
+    };
     // SAFETY: NO_SYNC leaves the order of writes to the system, so that a crash of the machine may damage the file. The lab's data can be
     // made again, and the result names the durability. NO_READ_AHEAD only advises the system.
-    unsafe { builder.flags(EnvFlags::NO_SYNC | EnvFlags::NO_READ_AHEAD) };
+    unsafe { builder.flags(EnvFlags::NO_SYNC | read_ahead) };
     // SAFETY: the directory is the lab's own (its mark was checked or made), so that nobody else changes the mapped file.
     let env = unsafe { builder.open(&options.path) }.map_err(EngineError::of)?;
     let mut write = env.write_txn().map_err(EngineError::of)?;
@@ -57,7 +71,11 @@ pub fn open(mut options: EngineOptions) -> Result<Box<dyn Engine>, EngineError> 
         let shared = shared.clone();
         std::thread::spawn(move || shared.flush_now_and_then())
     });
-    Ok(Box::new(Lmdb { shared, flusher }))
+    Ok(Box::new(Lmdb {
+        shared,
+        flusher,
+        reads_ahead,
+    }))
 }
 
 struct Shared {
@@ -87,6 +105,7 @@ impl Shared {
 struct Lmdb {
     shared: Arc<Shared>,
     flusher: Option<JoinHandle<()>>,
+    reads_ahead: bool,
 }
 
 impl Drop for Lmdb {
@@ -106,7 +125,12 @@ impl Drop for Lmdb {
 
 impl Engine for Lmdb {
     fn name(&self) -> String {
-        "LMDB 0.9, page cache of the system, no read-ahead".to_owned()
+        let read_ahead = if self.reads_ahead {
+            "the system's read-ahead"
+        } else {
+            "no read-ahead"
+        };
+        format!("LMDB 0.9, page cache of the system, {read_ahead}")
     }
 
     fn lacks(&self) -> &'static [Need] {
@@ -195,7 +219,13 @@ impl EngineSession for Session {
         visit: Visit<'_>,
     ) -> Result<(), EngineError> {
         let read = self.0.env.read_txn().map_err(EngineError::of)?;
-        let bounds = (Bound::Included(from), Bound::Excluded(end));
+        // LMDB has no empty keys, not even to compare with.
+        let first = if from.is_empty() {
+            Bound::Unbounded
+        } else {
+            Bound::Included(from)
+        };
+        let bounds = (first, Bound::Excluded(end));
         let mut walk = |entry: heed::Result<(&[u8], &[u8])>| {
             let (key, value) = entry.map_err(EngineError::of)?;
             Ok::<bool, EngineError>(visit(key, value))
@@ -224,6 +254,20 @@ impl EngineSession for Session {
 
 #[cfg(test)]
 mod tests {
+    use lab_kit::engine::EngineOptions;
+
+    #[test]
+    fn read_ahead_is_a_choice_that_the_name_tells() {
+        for (choice, words) in [("on", "the system's read-ahead"), ("off", "no read-ahead")] {
+            let directory = tempfile::tempdir().unwrap();
+            let address = format!("{}?readahead={choice}&map=1G", directory.path().display());
+            let engine = super::open(EngineOptions::parse(&address).unwrap()).unwrap();
+            assert!(engine.name().contains(words), "{}", engine.name());
+        }
+        let refused = super::open(EngineOptions::parse("x?readahead=much").unwrap());
+        assert!(refused.err().unwrap().to_string().contains("'much'"));
+    }
+
     #[test]
     fn keeps_the_promises_of_the_seam() {
         let directory = tempfile::tempdir().unwrap();

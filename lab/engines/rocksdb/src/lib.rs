@@ -1,93 +1,46 @@
 //! `RocksDB`, without a server, as a target of the lab: leveled or universal compaction, with or without blob files.
 //!
-//! Promises: one column family of bytes with few settings, all of them in the name that the report shows; counters grow by a merge
+//! Promises: one column family of bytes, its settings in the name that the report shows; counters grow by a merge
 //! operator. Must not know: rows, workloads, and how Quarry's server uses the same library.
+
+mod settings;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lab_kit::engine::{
-    Durability, Engine, EngineError, EngineOptions, EngineSession, KeyChange, Visit,
+    Counters, Durability, Engine, EngineError, EngineOptions, EngineSession, KeyChange, Visit,
 };
 use lab_kit::kv::add_to_row;
 use lab_kit::target::Rest;
 use lab_kit::workload::Need;
+use rust_rocksdb::statistics::Ticker;
 use rust_rocksdb::{
-    BlockBasedOptions, Cache, DB, DBCompactionStyle, DBCompressionType, FlushOptions,
-    MergeOperands, Options, ReadOptions, WriteBatch, WriteOptions,
+    DB, FlushOptions, MergeOperands, Options, ReadOptions, WriteBatch, WriteOptions,
 };
 
-/// Unflushed writes; as large as the cache would be a bad use of little memory.
-const MEMTABLE_BYTES_MAX: u64 = 64 << 20;
-/// Values at least this large go to blob files.
-const BLOB_BYTES_MIN: u64 = 256;
+use settings::Settings;
+
 /// The engine is asked this often whether it is at rest.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-const PARAMETERS: &str =
-    "style (leveled, universal), blobs (true, false), compression (none, lz4, zstd)";
-
 /// Opens a database in a directory.
 ///
 /// # Errors
 /// The directory cannot be used, or a parameter is unknown.
-pub fn open(mut given: EngineOptions) -> Result<Box<dyn Engine>, EngineError> {
-    let style = given.take("style").unwrap_or_else(|| "leveled".to_owned());
-    let blobs = given.take("blobs").unwrap_or_else(|| "false".to_owned());
-    let compression = given
-        .take("compression")
-        .unwrap_or_else(|| "lz4".to_owned());
-    given.nothing_left(PARAMETERS)?;
-    let refuse = |name: &str, value: &str| {
-        EngineError(format!("{name} is '{value}'; allowed is {PARAMETERS}"))
-    };
-    let mut options = Options::default();
-    options.create_if_missing(true);
-    options.set_compaction_style(match style.as_str() {
-        "leveled" => DBCompactionStyle::Level,
-        "universal" => DBCompactionStyle::Universal,
-        _ => return Err(refuse("style", &style)),
-    });
-    let algorithm = match compression.as_str() {
-        "none" => DBCompressionType::None,
-        "lz4" => DBCompressionType::Lz4,
-        "zstd" => DBCompressionType::Zstd,
-        _ => return Err(refuse("compression", &compression)),
-    };
-    options.set_compression_type(algorithm);
-    match blobs.as_str() {
-        "false" => {}
-        "true" => {
-            options.set_enable_blob_files(true);
-            options.set_min_blob_size(BLOB_BYTES_MIN);
-            options.set_enable_blob_gc(true);
-            options.set_blob_compression_type(algorithm);
-        }
-        _ => return Err(refuse("blobs", &blobs)),
-    }
-    let memtable_bytes = (given.cache_bytes / 4).clamp(1 << 20, MEMTABLE_BYTES_MAX);
-    options.set_write_buffer_size(usize::try_from(memtable_bytes).unwrap_or(usize::MAX));
+pub fn open(given: EngineOptions) -> Result<Box<dyn Engine>, EngineError> {
+    let (path, durability) = (given.path.clone(), given.durability);
+    let settings = Settings::take(given)?;
+    let mut options = settings.options();
     let threads = std::thread::available_parallelism().map_or(2, usize::from);
     options.increase_parallelism(i32::try_from(threads).unwrap_or(2));
-    let mut blocks = BlockBasedOptions::default();
-    let cache_bytes = usize::try_from(given.cache_bytes).unwrap_or(usize::MAX);
-    blocks.set_block_cache(&Cache::new_lru_cache(cache_bytes));
-    blocks.set_bloom_filter(10.0, false);
-    blocks.set_cache_index_and_filter_blocks(true);
-    options.set_block_based_table_factory(&blocks);
     options.set_merge_operator("quarry-lab.add", merge_full, merge_partial);
     options.enable_statistics();
-    let db = DB::open(&options, &given.path).map_err(EngineError::of)?;
-    let about = format!(
-        "{style}, {compression}{}, cache {} MiB, memtable {} MiB, bloom filter of 10 bits",
-        if blobs == "true" { ", blobs" } else { "" },
-        given.cache_bytes >> 20,
-        memtable_bytes >> 20
-    );
+    let db = DB::open(&options, &path).map_err(EngineError::of)?;
     Ok(Box::new(Rocks {
         db: Arc::new(db),
         options,
-        durability: given.durability,
-        about,
+        durability,
+        about: settings.about(),
     }))
 }
 
@@ -217,6 +170,20 @@ impl Engine for Rocks {
         out.into()
     }
 
+    /// Flushes and compactions count what they wrote to blob files, too.
+    fn counters(&self) -> Counters {
+        let of = |ticker| Some(self.options.get_ticker_count(ticker));
+        Counters {
+            user_bytes: of(Ticker::BytesWritten),
+            log_bytes: of(Ticker::WalFileBytes),
+            flush_bytes: of(Ticker::FlushWriteBytes),
+            compaction_bytes: of(Ticker::CompactWriteBytes),
+            stall_us: of(Ticker::StallMicros),
+            debt_bytes: self.debt_bytes(),
+            ..Counters::default()
+        }
+    }
+
     fn debt_bytes(&self) -> Option<u64> {
         let pending = self.number("rocksdb.estimate-pending-compaction-bytes")?;
         Some(pending + self.number("rocksdb.cur-size-all-mem-tables").unwrap_or(0))
@@ -284,7 +251,9 @@ impl EngineSession for Session {
 
 #[cfg(test)]
 mod tests {
-    use lab_kit::engine::contract;
+    use std::time::Duration;
+
+    use lab_kit::engine::{EngineOptions, KeyChange, contract};
 
     #[test]
     fn keeps_the_promises_of_the_seam_in_each_form() {
@@ -293,6 +262,7 @@ mod tests {
             "style=universal",
             "blobs=true&compression=zstd",
             "durability=sync",
+            "block=16K&bloom=0&direct=true&wbuf=1M&align=true&compression=none",
         ] {
             let directory = tempfile::tempdir().unwrap();
             contract::check_with(directory.path(), form, &super::open);
@@ -300,12 +270,31 @@ mod tests {
     }
 
     #[test]
-    fn unknown_forms_say_what_is_allowed() {
-        let options = lab_kit::engine::EngineOptions::parse("nowhere?style=fifo").unwrap();
-        let refused = super::open(options).err().unwrap().to_string();
-        assert!(
-            refused.contains("'fifo'") && refused.contains("universal"),
-            "{refused}"
+    fn counts_what_it_wrote_and_how_long_it_held_writers_up() {
+        let directory = tempfile::tempdir().unwrap();
+        // Any debt is above the soft limit, so that writers are slowed down to the rate.
+        let address = format!(
+            "{}?wbuf=64K&compression=none&delayed_write_rate=1M&soft_limit=1&hard_limit=1G",
+            directory.path().display()
         );
+        let engine = super::open(EngineOptions::parse(&address).unwrap()).unwrap();
+        let mut session = engine.session().unwrap();
+        let mut last = 0;
+        for round in 0..400_u32 {
+            let row = |n: u32| {
+                KeyChange::Put((n * 7_919 % 1_000).to_be_bytes().to_vec(), vec![round as u8; 500])
+            };
+            let rows: Vec<_> = (round * 10..round * 10 + 10).map(row).collect();
+            session.write(&rows, false).unwrap();
+            last += rows.len();
+        }
+        assert!(engine.settle(Duration::from_secs(30)).quiet);
+        let counters = engine.counters();
+        let user = counters.user_bytes.unwrap();
+        assert!(user >= last as u64 * 504, "{counters:?}");
+        assert!(counters.log_bytes >= Some(user), "{counters:?}");
+        assert!(counters.write_amplification().unwrap() > 1.5, "{counters:?}");
+        assert!(counters.stall_us.unwrap() > 0, "{counters:?}");
+        assert!(engine.name().contains("soft limit 1 B"), "{}", engine.name());
     }
 }

@@ -97,6 +97,18 @@ fn scans(session: &mut dyn EngineSession) {
     assert!(collect(session, 500, 600, false, 99).is_empty());
     assert!(collect(session, 500, 600, true, 99).is_empty());
     assert_eq!(collect(session, 0, 500, false, usize::MAX).len(), 500);
+    // No key is below the empty one: it means from the beginning.
+    for reverse in [false, true] {
+        let mut seen = 0;
+        let mut visit = |_: &[u8], _: &[u8]| {
+            seen += 1;
+            true
+        };
+        session
+            .scan(&[], &key(500), reverse, &mut visit)
+            .expect("a scan from the beginning");
+        assert_eq!(seen, 500, "from the beginning, reverse: {reverse}");
+    }
 }
 
 fn changes(engine: &dyn Engine, session: &mut dyn EngineSession) {

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use crate::engine::{Engine, EngineError, EngineSession, KeyChange};
+use crate::engine::{Counters, Engine, EngineError, EngineSession, KeyChange};
 use crate::result::{Sizes, TargetFacts};
 use crate::row::{Key, Value};
 use crate::target::{Rest, Table, Target, TargetError, Watch};
@@ -32,6 +32,8 @@ const MARK: &str = "quarry-lab-target";
 struct KvIndex {
     /// Positions of its fields.
     fields: Vec<usize>,
+    /// Whether a second row with the same values is refused.
+    unique: bool,
 }
 
 /// What all sessions share.
@@ -45,6 +47,8 @@ struct Inner {
     path: PathBuf,
     address: String,
     durability: String,
+    /// The engine's counters when its statistics were last asked for.
+    counted: Mutex<Counters>,
 }
 
 /// A target over an engine in this process.
@@ -67,6 +71,7 @@ impl KvTarget {
             path,
             address,
             durability,
+            counted: Mutex::default(),
         }))
     }
 
@@ -127,6 +132,27 @@ impl Inner {
             out
         };
         indexes.iter().enumerate().map(entry).collect()
+    }
+
+    /// What the entries of unique indexes for a row begin with, up to the id.
+    fn unique_prefixes(&self, table: usize, values: &[Value]) -> Vec<Vec<u8>> {
+        let indexes = self.indexes.read().unwrap_or_else(PoisonError::into_inner);
+        let prefix = |(number, index): (usize, &KvIndex)| {
+            let mut out = encode::prefix(table, space_of(number));
+            let fields = index.fields.iter().filter_map(|at| values.get(*at));
+            fields.for_each(|value| encode::push_ordered(&mut out, value));
+            out
+        };
+        let unique = indexes.iter().enumerate().filter(|(_, index)| index.unique);
+        unique.map(prefix).collect()
+    }
+
+    /// Whether an insert must look before it stores.
+    fn guards(&self, table: usize) -> bool {
+        let indexes = self.indexes.read();
+        let indexes = indexes.unwrap_or_else(PoisonError::into_inner);
+        indexes.iter().any(|index| index.unique)
+            || self.tables.get(table).is_some_and(|table| table.ids_in_no_order)
     }
 
     fn has_indexes(&self) -> bool {
@@ -208,6 +234,7 @@ impl Target for KvTarget {
                     fields.iter().position(|(name, _)| name == key)
                 })
                 .collect(),
+            unique: index.unique,
         };
         let mut known = self
             .0
@@ -317,8 +344,9 @@ impl Target for KvTarget {
             known
                 .iter()
                 .map(|index| Index {
-                    name: String::new(),
                     keys: index.fields.iter().filter_map(name).collect(),
+                    unique: index.unique,
+                    ..Index::default()
                 })
                 .collect()
         };
@@ -335,9 +363,20 @@ impl Target for KvTarget {
 
     async fn statistics(&self) -> serde_json::Value {
         let mut out = self.0.engine.statistics();
-        if let (Some(map), Some(debt)) = (out.as_object_mut(), self.0.engine.debt_bytes()) {
+        let Some(map) = out.as_object_mut() else {
+            return out;
+        };
+        if let Some(debt) = self.0.engine.debt_bytes() {
             map.insert("debt_bytes".to_owned(), debt.into());
         }
+        let now = self.0.engine.counters();
+        if now == Counters::default() {
+            return out;
+        }
+        let mut counted = self.0.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = now.since(&std::mem::replace(&mut counted, now));
+        map.insert("counters".to_owned(), now.json());
+        map.insert("counters_since_last".to_owned(), since.json());
         out
     }
 

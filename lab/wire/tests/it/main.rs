@@ -4,6 +4,7 @@
 
 mod complaints;
 mod fake;
+mod features;
 mod interrupted;
 mod pages;
 mod reading;

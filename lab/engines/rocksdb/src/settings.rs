@@ -1,0 +1,219 @@
+//! What an address asks of `RocksDB`, made into its options and into words.
+//!
+//! Promises: what was asked for is in the words, so that every result records it; the engine's own defaults apply where nothing was asked.
+
+use lab_kit::engine::{EngineError, EngineOptions, parse_bytes};
+use rust_rocksdb::{BlockBasedOptions, Cache, DBCompactionStyle, DBCompressionType, Options};
+
+/// Unflushed writes; as large as the cache would be a bad use of little memory.
+const MEMTABLE_BYTES_MAX: u64 = 64 << 20;
+const MEMTABLE_BYTES_MIN: u64 = 64 << 10;
+/// Values at least this large go to blob files.
+const BLOB_BYTES_MIN: u64 = 256;
+const BLOCK_BYTES: u64 = 4 << 10;
+const BLOCK_BYTES_MAX: u64 = 16 << 20;
+const BLOOM_BITS: u32 = 10;
+const BLOOM_BITS_MAX: u32 = 64;
+const PARAMETERS: &str = "style (leveled, universal), blobs (true, false), compression (none, lz4, zstd), block, align (true, false), \
+    direct (true, false), wbuf, bloom, delayed_write_rate, soft_limit, hard_limit";
+
+/// An address in `RocksDB`'s terms.
+pub(crate) struct Settings {
+    style: String,
+    compression: String,
+    has_blobs: bool,
+    is_direct: bool,
+    is_aligned: bool,
+    block_bytes: u64,
+    memtable_bytes: u64,
+    bloom_bits: u32,
+    delayed_write_rate: Option<u64>,
+    soft_limit_bytes: Option<u64>,
+    hard_limit_bytes: Option<u64>,
+    cache_bytes: u64,
+}
+
+fn refuse(name: &str, value: &str) -> EngineError {
+    EngineError(format!("{name} is '{value}'; allowed is {PARAMETERS}"))
+}
+
+fn yes_or_no(given: &mut EngineOptions, name: &str) -> Result<bool, EngineError> {
+    match given.take(name).as_deref() {
+        None | Some("false") => Ok(false),
+        Some("true") => Ok(true),
+        Some(value) => Err(refuse(name, value)),
+    }
+}
+
+fn bytes(given: &mut EngineOptions, name: &str) -> Result<Option<u64>, EngineError> {
+    given.take(name).map(|text| parse_bytes(&text).map_err(|reason| EngineError(format!("{name}: {reason}")))).transpose()
+}
+
+fn within(name: &str, value: u64, low: u64, high: u64) -> Result<u64, EngineError> {
+    if (low..=high).contains(&value) {
+        return Ok(value);
+    }
+    Err(EngineError(format!("{name} is {value}; allowed is {low} to {high}")))
+}
+
+impl Settings {
+    /// Takes what is its own out of `given` and complains about the rest.
+    pub(crate) fn take(mut given: EngineOptions) -> Result<Self, EngineError> {
+        let given = &mut given;
+        let one_of = |name: &str, value: Option<String>, allowed: &[&str]| {
+            let value = value.unwrap_or_else(|| allowed.first().copied().unwrap_or_default().to_owned());
+            if allowed.contains(&value.as_str()) { Ok(value) } else { Err(refuse(name, &value)) }
+        };
+        let style = one_of("style", given.take("style"), &["leveled", "universal"])?;
+        let compression = one_of("compression", given.take("compression"), &["lz4", "none", "zstd"])?;
+        let memtable_bytes = bytes(given, "wbuf")?.unwrap_or_else(|| (given.cache_bytes / 4).clamp(1 << 20, MEMTABLE_BYTES_MAX));
+        let bloom_bits = match given.take("bloom") {
+            None => BLOOM_BITS,
+            Some(text) => text.parse().ok().filter(|bits| *bits <= BLOOM_BITS_MAX).ok_or_else(|| {
+                EngineError(format!("bloom is '{text}'; allowed is 0 (none) to {BLOOM_BITS_MAX} bits"))
+            })?,
+        };
+        let out = Self {
+            style,
+            compression,
+            has_blobs: yes_or_no(given, "blobs")?,
+            is_direct: yes_or_no(given, "direct")?,
+            is_aligned: yes_or_no(given, "align")?,
+            block_bytes: within("block", bytes(given, "block")?.unwrap_or(BLOCK_BYTES), 256, BLOCK_BYTES_MAX)?,
+            memtable_bytes: within("wbuf", memtable_bytes, MEMTABLE_BYTES_MIN, u64::MAX)?,
+            bloom_bits,
+            delayed_write_rate: bytes(given, "delayed_write_rate")?,
+            soft_limit_bytes: bytes(given, "soft_limit")?,
+            hard_limit_bytes: bytes(given, "hard_limit")?,
+            cache_bytes: given.cache_bytes,
+        };
+        given.nothing_left(PARAMETERS)?;
+        if out.is_aligned && out.compression != "none" {
+            return Err(EngineError(format!("align is true with compression {}; aligned blocks need compression none", out.compression)));
+        }
+        if let (Some(soft), Some(hard)) = (out.soft_limit_bytes, out.hard_limit_bytes)
+            && soft > hard
+            && hard > 0
+        {
+            return Err(EngineError(format!("soft_limit is {soft} and hard_limit {hard}; the soft one comes first")));
+        }
+        Ok(out)
+    }
+
+    /// As options, without what every form shares.
+    pub(crate) fn options(&self) -> Options {
+        let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+        let mut options = Options::default();
+        options.create_if_missing(true);
+        let is_leveled = self.style == "leveled";
+        options.set_compaction_style(if is_leveled { DBCompactionStyle::Level } else { DBCompactionStyle::Universal });
+        let algorithm = match self.compression.as_str() {
+            "none" => DBCompressionType::None,
+            "zstd" => DBCompressionType::Zstd,
+            _ => DBCompressionType::Lz4,
+        };
+        options.set_compression_type(algorithm);
+        if self.has_blobs {
+            options.set_enable_blob_files(true);
+            options.set_min_blob_size(BLOB_BYTES_MIN);
+            options.set_enable_blob_gc(true);
+            options.set_blob_compression_type(algorithm);
+        }
+        options.set_write_buffer_size(size(self.memtable_bytes));
+        options.set_use_direct_reads(self.is_direct);
+        options.set_use_direct_io_for_flush_and_compaction(self.is_direct);
+        if let Some(rate) = self.delayed_write_rate {
+            options.set_delayed_write_rate(rate);
+        }
+        if let Some(limit) = self.soft_limit_bytes {
+            options.set_soft_pending_compaction_bytes_limit(size(limit));
+        }
+        if let Some(limit) = self.hard_limit_bytes {
+            options.set_hard_pending_compaction_bytes_limit(size(limit));
+        }
+        let mut blocks = BlockBasedOptions::default();
+        blocks.set_block_size(size(self.block_bytes));
+        blocks.set_block_align(self.is_aligned);
+        blocks.set_block_cache(&Cache::new_lru_cache(size(self.cache_bytes)));
+        if self.bloom_bits > 0 {
+            blocks.set_bloom_filter(f64::from(self.bloom_bits), false);
+        }
+        blocks.set_cache_index_and_filter_blocks(true);
+        options.set_block_based_table_factory(&blocks);
+        options
+    }
+
+    /// In words.
+    pub(crate) fn about(&self) -> String {
+        let mut out = format!("{}, {}", self.style, self.compression);
+        if self.has_blobs {
+            out += ", blobs";
+        }
+        out += &format!(
+            ", {}blocks of {}, cache {}, memtable {}, {}",
+            if self.is_aligned { "aligned " } else { "" },
+            words(self.block_bytes),
+            words(self.cache_bytes),
+            words(self.memtable_bytes),
+            if self.bloom_bits > 0 { format!("bloom filter of {} bits", self.bloom_bits) } else { "no bloom filter".to_owned() }
+        );
+        if self.is_direct {
+            out += ", direct I/O";
+        }
+        for (name, bytes) in [("delayed write rate", self.delayed_write_rate), ("soft limit", self.soft_limit_bytes), ("hard limit", self.hard_limit_bytes)]
+        {
+            if let Some(bytes) = bytes {
+                out += &format!(", {name} {}", words(bytes));
+            }
+        }
+        out
+    }
+}
+
+/// A size in the largest unit that leaves it whole.
+fn words(bytes: u64) -> String {
+    [(30, "GiB"), (20, "MiB"), (10, "KiB")]
+        .into_iter()
+        .find(|(shift, _)| bytes > 0 && bytes.trailing_zeros() >= *shift)
+        .map_or_else(|| format!("{bytes} B"), |(shift, unit)| format!("{} {unit}", bytes >> shift))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn about(query: &str) -> Result<String, String> {
+        let options = EngineOptions::parse(&format!("x?{query}")).unwrap();
+        Settings::take(options).map(|settings| settings.about()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn everything_asked_for_is_in_the_name() {
+        assert_eq!(about("").unwrap(), "leveled, lz4, blocks of 4 KiB, cache 64 MiB, memtable 16 MiB, bloom filter of 10 bits");
+        assert_eq!(
+            about("style=universal&compression=none&blobs=true&block=64K&cache=1G&wbuf=2M&bloom=0&align=true&direct=true&delayed_write_rate=12582912&soft_limit=1G&hard_limit=2G")
+                .unwrap(),
+            "universal, none, blobs, aligned blocks of 64 KiB, cache 1 GiB, memtable 2 MiB, no bloom filter, direct I/O, delayed write rate 12 MiB, \
+             soft limit 1 GiB, hard limit 2 GiB"
+        );
+    }
+
+    #[test]
+    fn refusals_say_what_was_given_and_what_is_allowed() {
+        for (query, words) in [
+            ("style=fifo", ["'fifo'", "universal"]),
+            ("direct=maybe", ["'maybe'", "true, false"]),
+            ("block=1", ["block is 1;", "256"]),
+            ("block=1X", ["block:", "'X'"]),
+            ("bloom=lots", ["'lots'", "0 (none) to 64"]),
+            ("bloom=65", ["'65'", "0 (none) to 64"]),
+            ("wbuf=1K", ["wbuf is 1024;", "65536"]),
+            ("soft_limit=2G&hard_limit=1G", ["2147483648", "soft one comes first"]),
+            ("align=true", ["compression lz4", "need compression none"]),
+            ("shape=round", ["'shape'", "delayed_write_rate"]),
+        ] {
+            let text = about(query).unwrap_err();
+            assert!(words.iter().all(|word| text.contains(word)), "{text}");
+        }
+    }
+}
