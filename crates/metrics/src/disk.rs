@@ -1,4 +1,4 @@
-//! Block device counters from `/proc/diskstats`, and the size of a directory.
+//! Block device counters from `/proc/diskstats`.
 //!
 //! Promises: the device of a path is found through its mount, or honestly not found (overlay, tmpfs, network file systems).
 
@@ -20,6 +20,16 @@ pub struct DiskSample {
     pub writes: u64,
     /// Bytes written.
     pub write_bytes: u64,
+    /// Milliseconds that read requests took, all together.
+    pub read_ms: u64,
+    /// Milliseconds that write requests took, all together.
+    pub write_ms: u64,
+    /// Milliseconds during which at least one request was under way.
+    pub busy_ms: u64,
+    /// Milliseconds times the requests that were under way.
+    pub queue_ms: u64,
+    /// Cache flushes completed; 0 where the kernel does not count them.
+    pub flushes: u64,
 }
 
 /// What a device did between two samples.
@@ -33,6 +43,11 @@ impl DiskSample {
             read_bytes: self.read_bytes.saturating_sub(earlier.read_bytes),
             writes: self.writes.saturating_sub(earlier.writes),
             write_bytes: self.write_bytes.saturating_sub(earlier.write_bytes),
+            read_ms: since(self.read_ms, earlier.read_ms),
+            write_ms: since(self.write_ms, earlier.write_ms),
+            busy_ms: since(self.busy_ms, earlier.busy_ms),
+            queue_ms: since(self.queue_ms, earlier.queue_ms),
+            flushes: self.flushes.saturating_sub(earlier.flushes),
         }
     }
 
@@ -42,6 +57,20 @@ impl DiskSample {
         self.read_bytes += other.read_bytes;
         self.writes += other.writes;
         self.write_bytes += other.write_bytes;
+        self.read_ms += other.read_ms;
+        self.write_ms += other.write_ms;
+        self.busy_ms += other.busy_ms;
+        self.queue_ms += other.queue_ms;
+        self.flushes += other.flushes;
+    }
+}
+
+/// The kernel keeps milliseconds in 32 bits, which run over after 49 days.
+fn since(now: u64, earlier: u64) -> u64 {
+    if now >= earlier {
+        now - earlier
+    } else {
+        (now + (1 << 32)).saturating_sub(earlier)
     }
 }
 
@@ -103,37 +132,14 @@ fn parse(text: &str, device: (u64, u64)) -> Option<(String, DiskSample)> {
             read_bytes: number(5)? * SECTOR_BYTES,
             writes: number(7)?,
             write_bytes: number(9)? * SECTOR_BYTES,
+            read_ms: number(6)?,
+            write_ms: number(10)?,
+            busy_ms: number(12)?,
+            queue_ms: number(13)?,
+            flushes: number(18).unwrap_or(0),
         };
         Some(((*fields.get(2)?).to_owned(), sample))
     })
-}
-
-/// Bytes that a directory and everything below it take on the device (blocks, not apparent sizes).
-///
-/// Files that vanish while it looks are skipped: engines delete files all the time.
-///
-/// # Cost
-/// One `stat` per file.
-pub fn directory_bytes(root: &Path) -> io::Result<u64> {
-    let mut bytes = 0;
-    let mut open = vec![root.to_owned()];
-    fs::read_dir(root)?;
-    while let Some(directory) = open.pop() {
-        let Ok(entries) = fs::read_dir(&directory) else {
-            continue;
-        };
-        for entry in entries.flatten() {
-            let Ok(metadata) = entry.metadata() else {
-                continue;
-            };
-            if metadata.is_dir() {
-                open.push(entry.path());
-            } else if metadata.is_file() {
-                bytes += metadata.blocks() * 512;
-            }
-        }
-    }
-    Ok(bytes)
 }
 
 #[cfg(test)]
@@ -141,7 +147,7 @@ mod tests {
     use super::*;
 
     const TABLE: &str =
-        " 254 0 vda 100 1 800 9 50 2 1600 9 0 9 9\n 254 1 vda1 10 1 80 9 5 2 160 9 0 9 9\n";
+        " 254 0 vda 100 1 800 9 50 2 1600 9 0 9 9\n 254 1 vda1 10 1 80 9 5 2 160 8 0 7 6\n";
 
     #[test]
     fn finds_the_partition_not_the_whole_disk() {
@@ -153,25 +159,36 @@ mod tests {
                 reads: 10,
                 read_bytes: 80 * 512,
                 writes: 5,
-                write_bytes: 160 * 512
+                write_bytes: 160 * 512,
+                read_ms: 9,
+                write_ms: 8,
+                busy_ms: 7,
+                queue_ms: 6,
+                flushes: 0,
             }
         );
         assert!(parse(TABLE, (0, 54)).is_none());
     }
 
     #[test]
-    fn splits_device_numbers() {
-        assert_eq!(device_numbers(0xfe01), (254, 1));
-        assert_eq!(device_numbers((0x12 << 12) << 8 | 0x0301), (3, 0x1201));
+    fn reads_every_column_of_a_recorded_table() {
+        let table = "   7       0 loop0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n 254       0 vda 10939241 465460 478431410 21505611 2957287 835173 \
+                     739935728 3459512 0 1104032 25331088 547021 96 898269656 147076 566524 218888\n";
+        let (_, sample) = parse(table, (254, 0)).unwrap();
+        assert_eq!((sample.read_ms, sample.write_ms), (21_505_611, 3_459_512));
+        assert_eq!((sample.busy_ms, sample.queue_ms, sample.flushes), (1_104_032, 25_331_088, 566_524));
     }
 
     #[test]
-    fn adds_up_a_directory_tree() {
-        let dir = tempfile::tempdir().unwrap();
-        fs::create_dir(dir.path().join("deep")).unwrap();
-        fs::write(dir.path().join("deep/a"), vec![1_u8; 100_000]).unwrap();
-        let bytes = directory_bytes(dir.path()).unwrap();
-        assert!((100_000..200_000).contains(&bytes), "{bytes}");
-        assert!(directory_bytes(&dir.path().join("absent")).is_err());
+    fn milliseconds_that_ran_over_are_still_a_difference() {
+        let before = DiskSample { queue_ms: (1 << 32) - 5, ..DiskSample::default() };
+        let after = DiskSample { queue_ms: 7, ..DiskSample::default() };
+        assert_eq!(after.since(&before).queue_ms, 12);
+    }
+
+    #[test]
+    fn splits_device_numbers() {
+        assert_eq!(device_numbers(0xfe01), (254, 1));
+        assert_eq!(device_numbers((0x12 << 12) << 8 | 0x0301), (3, 0x1201));
     }
 }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::{DiskUse, HostCpuUse, LatencyHistogram, ProcessUse};
+use crate::{DirectorySize, DiskUse, HostCpuUse, LatencyHistogram, Paging, Pressure, ProcessUse};
 
 /// One stretch of a run, usually a second.
 #[derive(Clone, Debug, Default)]
@@ -27,8 +27,14 @@ pub struct Interval {
     pub disk: Option<DiskUse>,
     /// How the machine spent its CPU time.
     pub host: HostCpuUse,
-    /// Size of the data directory at the end, when known.
-    pub disk_bytes: Option<u64>,
+    /// How long tasks of the machine waited, where the kernel counts it.
+    pub pressure: Option<Pressure>,
+    /// Traffic of the machine's page cache, where the kernel counts it.
+    pub paging: Option<Paging>,
+    /// Microseconds in which the server's control group had no CPU quota left, where it can be seen.
+    pub throttled_us: Option<u64>,
+    /// Size of the data directory, if it was looked at in this interval.
+    pub directory: Option<DirectorySize>,
     /// Whether it belongs to the warm-up.
     pub warmup: bool,
 }
@@ -76,7 +82,20 @@ impl Interval {
             (left @ None, Some(right)) => *left = Some(*right),
             (_, None) => {}
         }
-        self.disk_bytes = next.disk_bytes.or(self.disk_bytes);
+        match (&mut self.pressure, &next.pressure) {
+            (Some(left), Some(right)) => left.merge(right),
+            (left @ None, Some(right)) => *left = Some(*right),
+            (_, None) => {}
+        }
+        match (&mut self.paging, &next.paging) {
+            (Some(left), Some(right)) => left.merge(right),
+            (left @ None, Some(right)) => *left = Some(*right),
+            (_, None) => {}
+        }
+        if let Some(us) = next.throttled_us {
+            *self.throttled_us.get_or_insert(0) += us;
+        }
+        self.directory = next.directory.or(self.directory);
         self.warmup &= next.warmup;
     }
 }
@@ -107,12 +126,14 @@ mod tests {
             write_bytes: 7,
             ..ProcessUse::default()
         });
-        right.disk_bytes = Some(5);
+        right.directory = Some(DirectorySize { files: 5, ..DirectorySize::default() });
+        right.throttled_us = Some(9);
         left.merge(&right);
         assert_eq!((left.ops, left.errors, left.latency.count()), (600, 2, 2));
         assert_eq!(left.rate(), 150.0);
         assert_eq!(left.host.busy_percent, 30.0);
         assert_eq!(left.server.map(|server| server.write_bytes), Some(7));
-        assert_eq!((left.start, left.disk_bytes), (Duration::ZERO, Some(5)));
+        assert_eq!((left.start, left.directory.map(|size| size.files)), (Duration::ZERO, Some(5)));
+        assert_eq!(left.throttled_us, Some(9));
     }
 }

@@ -99,6 +99,20 @@ impl LatencyHistogram {
         }
     }
 
+    /// Mean of the latencies cut to whole milliseconds, in microseconds, as a log that counts milliseconds would give it; 0 when
+    /// empty. Within the resolution of a bucket.
+    pub fn mean_cut_to_ms_us(&self) -> f64 {
+        if self.count() == 0 {
+            return 0.0;
+        }
+        let sum: f64 = self
+            .histogram
+            .iter_recorded()
+            .map(|value| (value.value_iterated_to() / 1_000_000) as f64 * value.count_since_last_iteration() as f64)
+            .sum();
+        sum * 1_000.0 / self.count() as f64
+    }
+
     /// The exact longest latency in microseconds (not a bucket bound), 0 when empty.
     pub fn max_us(&self) -> f64 {
         self.max_ns as f64 / 1_000.0
@@ -167,6 +181,18 @@ impl LatencyHistogram {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_log_in_whole_milliseconds_loses_what_is_below() {
+        let mut latency = LatencyHistogram::new();
+        assert_eq!(latency.mean_cut_to_ms_us(), 0.0);
+        for us in [300, 900, 1_500, 7_250] {
+            latency.record(Duration::from_micros(us));
+        }
+        // 0, 0, 1 and 7 ms.
+        assert_eq!(latency.mean_cut_to_ms_us(), 2_000.0);
+        assert!((latency.mean_us() - 2_487.5).abs() < 5.0, "{}", latency.mean_us());
+    }
 
     #[test]
     fn percentiles_of_a_known_ramp() {

@@ -34,6 +34,10 @@ pub struct ProcessSample {
     pub rss_bytes_max: u64,
     /// Threads alive now.
     pub threads: u64,
+    /// Page faults that did without storage.
+    pub faults_minor: u64,
+    /// Page faults that waited for storage.
+    pub faults_major: u64,
 }
 
 /// What a process used between two samples.
@@ -57,6 +61,14 @@ pub struct ProcessUse {
     pub switches_involuntary: u64,
     /// Resident memory at the end; of merged intervals, the highest.
     pub rss_bytes: u64,
+    /// Resident memory at the end.
+    pub rss_bytes_end: u64,
+    /// Threads at the end; of merged intervals, the most.
+    pub threads: u64,
+    /// Page faults that did without storage.
+    pub faults_minor: u64,
+    /// Page faults that waited for storage.
+    pub faults_major: u64,
 }
 
 impl ProcessSample {
@@ -76,6 +88,10 @@ impl ProcessSample {
                 .switches_involuntary
                 .saturating_sub(earlier.switches_involuntary),
             rss_bytes: self.rss_bytes,
+            rss_bytes_end: self.rss_bytes,
+            threads: self.threads,
+            faults_minor: self.faults_minor.saturating_sub(earlier.faults_minor),
+            faults_major: self.faults_major.saturating_sub(earlier.faults_major),
         }
     }
 }
@@ -97,6 +113,10 @@ impl ProcessUse {
         self.switches_voluntary += other.switches_voluntary;
         self.switches_involuntary += other.switches_involuntary;
         self.rss_bytes = self.rss_bytes.max(other.rss_bytes);
+        self.rss_bytes_end = other.rss_bytes_end;
+        self.threads = self.threads.max(other.threads);
+        self.faults_minor += other.faults_minor;
+        self.faults_major += other.faults_major;
     }
 }
 
@@ -180,6 +200,8 @@ impl ProcessSampler {
             switches_involuntary: self.switches.1,
             rss_bytes: stat.rss_pages * self.page_bytes,
             threads: stat.threads,
+            faults_minor: stat.faults_minor,
+            faults_major: stat.faults_major,
             ..ProcessSample::default()
         };
         if let Ok(text) = fs::read_to_string(self.root.join("status")) {
@@ -235,17 +257,19 @@ impl ProcessSampler {
     }
 }
 
-struct Stat {
-    state: char,
+pub(crate) struct Stat {
+    pub(crate) state: char,
+    faults_minor: u64,
+    faults_major: u64,
     user_ticks: u64,
     system_ticks: u64,
     threads: u64,
-    started_ticks: u64,
+    pub(crate) started_ticks: u64,
     rss_pages: u64,
 }
 
 /// Parses `/proc/PID/stat`. The second field is the command in brackets and may itself hold brackets and blanks.
-fn parse_stat(text: &str) -> io::Result<Stat> {
+pub(crate) fn parse_stat(text: &str) -> io::Result<Stat> {
     let bad = || {
         io::Error::new(
             io::ErrorKind::InvalidData,
@@ -266,6 +290,8 @@ fn parse_stat(text: &str) -> io::Result<Stat> {
             .first()
             .and_then(|field| field.chars().next())
             .ok_or_else(bad)?,
+        faults_minor: number(10)?,
+        faults_major: number(12)?,
         user_ticks: number(14)?,
         system_ticks: number(15)?,
         threads: number(20)?,
@@ -286,7 +312,7 @@ pub(crate) fn field(text: &str, name: &str) -> Option<u64> {
 }
 
 /// Clock ticks per second and page size as the kernel handed them to this process.
-fn auxiliary_vector(proc: &Path) -> (u64, u64) {
+pub(crate) fn auxiliary_vector(proc: &Path) -> (u64, u64) {
     const PAGE_SIZE: u64 = 6;
     const CLOCK_TICKS: u64 = 17;
     let (mut ticks, mut page) = (100, 4096);
@@ -375,7 +401,7 @@ mod tests {
         let _ = fs::remove_dir_all(root.join("task"));
         fs::create_dir_all(&root).unwrap();
         let stat = format!(
-            "77 (odd ) name (x) S 1 77 77 0 -1 4194560 5 0 0 0 {user} 25 0 0 20 0 3 0 {started} 1000 512 0"
+            "77 (odd ) name (x) S 1 77 77 0 -1 4194560 5 0 6 0 {user} 25 0 0 20 0 3 0 {started} 1000 512 0"
         );
         fs::write(root.join("stat"), stat).unwrap();
         fs::write(root.join("status"), "Name:\tx\nVmHWM:\t   4096 kB\n").unwrap();
@@ -407,6 +433,7 @@ mod tests {
             (sample.rss_bytes, sample.rss_bytes_max, sample.threads),
             (512 * 4_096, 4_096 * 1_024, 3)
         );
+        assert_eq!((sample.faults_minor, sample.faults_major), (5, 6));
     }
 
     #[test]

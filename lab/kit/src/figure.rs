@@ -39,6 +39,25 @@ fn counted(step: &StepResult, name: &str) -> Option<f64> {
     step.more.statistics.get("counters_since_last")?.get(name)?.as_f64()
 }
 
+/// Rate over the first 60 seconds or the first tenth of a step, whichever is shorter; its warm-up counts, since what a step before left
+/// behind shows there.
+fn first_part_rate(step: &StepResult) -> Option<f64> {
+    let points: Vec<_> = step.series.iter().filter(|point| point.seconds > 0.0).collect();
+    let total: f64 = points.iter().map(|point| point.seconds).sum();
+    if points.len() < 10 {
+        return None;
+    }
+    let (mut ops, mut seconds) = (0.0, 0.0);
+    for point in points {
+        (ops, seconds) = (ops + point.ops as f64, seconds + point.seconds);
+        // A tenth of a second is the sampler's unpunctuality.
+        if seconds + 0.1 >= (total / 10.0).min(60.0) {
+            break;
+        }
+    }
+    Some(ops / seconds)
+}
+
 /// Rates over the first and last fifth of the measured operations.
 fn end_by_begin(step: &StepResult) -> Option<f64> {
     let points: Vec<_> = step.series.iter().filter(|point| !point.warmup && point.seconds > 0.0).collect();
@@ -113,6 +132,52 @@ pub const ALL: &[Figure] = figures![
     };
     "user_mb_per_second", "user data written", "MiB/s", Higher, false,
         |step| (step.more.user_bytes > 0 && step.seconds > 0.0).then(|| step.more.user_bytes as f64 / 1_048_576.0 / step.seconds);
+    "first_part_rate", "throughput of the first 60 s or the first tenth", "ops/s", Higher, false, first_part_rate;
+    "start_seconds", "time to start", "s", Lower, false, |step| step.more.start_seconds;
+    "rate_met_in_99_percent", "throughput reached in 99 % of seconds", "ops/s", Higher, false,
+        |step| (step.rate.intervals >= 10).then_some(step.rate.met_in_99_percent);
+    "rate_quartiles_by_median", "distance of quartiles by median second", "", Lower, false,
+        |step| step.rate.quartiles_by_median.filter(|_| step.rate.intervals >= 5);
+    "stall_longest_s", "longest stall", "s", Lower, false, |step| Some(step.stalls.longest_seconds);
+    "below_half_s", "time below half the median", "s", Lower, false, |step| Some(step.stalls.seconds_below_50_percent);
+    "latency_us_mean_whole_ms", "latency, mean of whole milliseconds", "µs", Lower, false,
+        |step| (step.latency.calls > 0).then_some(step.latency.mean_cut_to_ms_us);
+    "latency_lost_by_cutting_percent", "share of the mean latency that whole milliseconds lose", "%", Lower, false,
+        |step| (step.latency.mean_us > 0.0).then(|| (1.0 - step.latency.mean_cut_to_ms_us / step.latency.mean_us) * 100.0);
+    "device_read_await_ms", "device, time of a read", "ms", Lower, false, |step| step.device.as_ref()?.read_await_ms;
+    "device_write_await_ms", "device, time of a write", "ms", Lower, false, |step| step.device.as_ref()?.write_await_ms;
+    "device_queue_depth", "device, requests under way", "", Lower, false, |step| step.device.as_ref()?.queue_depth;
+    "device_busy_percent", "device busy", "%", Lower, false, |step| step.device.as_ref()?.busy_percent;
+    "device_read_size_kb", "device, size of a read", "KB", Lower, false, |step| step.device.as_ref()?.read_size_kb;
+    "device_flushes_per_op", "device flushes per operation", "", Lower, false, |step| step.device.as_ref()?.flushes_per_op;
+    "device_reads_per_second", "device reads", "/s", Lower, false,
+        |step| Some(step.device.as_ref()?.reads_per_op? * step.rate.average);
+    "device_read_kb_per_op", "device reads per operation", "KB", Lower, false, |step| step.device.as_ref()?.read_kb_per_op;
+    "pressure_cpu_percent", "time some task waited for a CPU", "%", Lower, false, |step| Some(step.host.pressure?.cpu_some_percent);
+    "pressure_io_percent", "time some task waited for storage", "%", Lower, false, |step| Some(step.host.pressure?.io_some_percent);
+    "pressure_io_full_percent", "time all tasks waited for storage", "%", Lower, false, |step| Some(step.host.pressure?.io_full_percent);
+    "pressure_memory_percent", "time some task waited for memory", "%", Lower, false, |step| Some(step.host.pressure?.memory_some_percent);
+    "page_in_kb_per_op", "read into the page cache per operation", "KB", Lower, false, |step| step.host.page_in_kb_per_op;
+    "server_faults_major_per_op", "server page faults from storage per operation", "", Lower, false,
+        |step| step.server.as_ref()?.faults_major_per_op;
+    "server_throttled_percent", "server without CPU quota", "%", Lower, false, |step| step.server.as_ref()?.throttled_percent;
+    "server_rss_bytes_end", "server memory, at the end", "bytes", Lower, false,
+        |step| Some(step.server.as_ref()?.rss_bytes_end as f64).filter(|bytes| *bytes > 0.0);
+    "server_pss_bytes", "server memory, shared pages in part", "bytes", Lower, false, |step| Some(step.server.as_ref()?.pss_bytes? as f64);
+    "server_anonymous_bytes", "server memory without files behind it", "bytes", Lower, false,
+        |step| Some(step.server.as_ref()?.anonymous_bytes? as f64);
+    "server_open_files", "server open files", "", Lower, false, |step| Some(step.server.as_ref()?.open_files_max? as f64);
+    "server_threads", "server threads", "", Lower, false, |step| Some(step.server.as_ref()?.threads_max as f64).filter(|threads| *threads > 0.0);
+    "foreground_reads_per_op", "pages read by client threads per operation", "", Lower, false, |step| step.more.foreground_reads_per_op;
+    "background_read_kb_per_op", "reads of other threads per operation", "KB", Lower, false, |step| step.more.background_read_kb_per_op;
+    "debt_bytes", "work left over", "bytes", Lower, false, |step| step.more.debt_bytes.map(|bytes| bytes as f64);
+    "quiesce_s", "time to come to rest afterwards", "s", Lower, false, |step| step.more.quiesce_seconds;
+    "settled_write_amplification", "write amplification, settled", "×", Lower, false, |step| step.more.settled_write_amplification;
+    "device_write_amplification", "write amplification of the device", "×", Lower, false, |step| step.more.device_write_amplification;
+    "directory_bytes_max", "data directory, largest", "bytes", Lower, false, |step| step.sizes.directory_bytes_max.map(|bytes| bytes as f64);
+    "directory_apparent_bytes", "data directory, lengths of files", "bytes", Lower, false,
+        |step| step.sizes.directory_apparent_bytes.map(|bytes| bytes as f64);
+    "space_amplification", "space amplification", "×", Lower, true, |step| step.sizes.space_amplification;
     "rows_per_second", "rows returned", "rows/s", Higher, false,
         |step| (step.more.rows_returned > 0).then_some(step.more.rows_per_second);
 ];

@@ -50,7 +50,10 @@ pub struct RunFolder {
 const COLUMNS: &str = "step,phase,start_s,seconds,ops,ops_per_s,cumulative_ops_per_s,calls,errors,latency_us_mean,latency_us_p50,\
 latency_us_p95,latency_us_p99,latency_us_p999,latency_us_max,server_cpu_ms,server_switches_voluntary,server_switches_involuntary,\
 server_read_bytes,server_write_bytes,server_read_calls,server_write_calls,server_rss_bytes,client_cpu_ms,disk_reads,disk_read_bytes,\
-disk_writes,disk_write_bytes,host_busy_percent,host_steal_percent,host_io_wait_percent,directory_bytes,latency_hdr";
+disk_writes,disk_write_bytes,host_busy_percent,host_steal_percent,host_io_wait_percent,directory_bytes,directory_apparent_bytes,\
+server_faults_minor,server_faults_major,server_threads,disk_read_ms,disk_write_ms,disk_busy_ms,disk_queue_ms,disk_flushes,\
+host_page_in_bytes,host_page_out_bytes,host_faults_major,pressure_cpu_some_us,pressure_cpu_full_us,pressure_io_some_us,\
+pressure_io_full_us,pressure_memory_some_us,pressure_memory_full_us,server_throttled_us,latency_hdr";
 
 impl RunFolder {
     /// Makes `out/id` and the head of its interval file.
@@ -267,15 +270,32 @@ fn row(step: &str, interval: &Interval, cumulative_rate: f64) -> String {
         [host.busy_percent, host.steal_percent, host.io_wait_percent]
             .map(|value| format!("{value:.1}")),
     );
-    fields.push(
-        interval
-            .disk_bytes
-            .map_or_else(String::new, |bytes| bytes.to_string()),
-    );
+    push_details(&mut fields, interval);
     fields.push(latency.to_base64());
     let mut out = fields.join(",");
     out.push('\n');
     out
+}
+
+/// Columns that came later; empty where nothing was seen.
+fn push_details(fields: &mut Vec<String>, interval: &Interval) {
+    let mut push = |values: Option<&[u64]>, count: usize| match values {
+        Some(values) => fields.extend(values.iter().map(u64::to_string)),
+        None => fields.extend(std::iter::repeat_n(String::new(), count)),
+    };
+    let directory = interval.directory.map(|size| [size.allocated_bytes, size.apparent_bytes]);
+    push(directory.as_ref().map(|values| &values[..]), 2);
+    let server = interval.server.map(|used| [used.faults_minor, used.faults_major, used.threads]);
+    push(server.as_ref().map(|values| &values[..]), 3);
+    let disk = interval.disk.map(|used| [used.read_ms, used.write_ms, used.busy_ms, used.queue_ms, used.flushes]);
+    push(disk.as_ref().map(|values| &values[..]), 5);
+    let paging = interval.paging.map(|moved| [moved.in_bytes, moved.out_bytes, moved.faults_major]);
+    push(paging.as_ref().map(|values| &values[..]), 3);
+    let pressure = interval.pressure.map(|waited| {
+        [waited.cpu_some_us, waited.cpu_full_us, waited.io_some_us, waited.io_full_us, waited.memory_some_us, waited.memory_full_us]
+    });
+    push(pressure.as_ref().map(|values| &values[..]), 6);
+    push(interval.throttled_us.map(|us| [us]).as_ref().map(|values| &values[..]), 1);
 }
 
 #[cfg(test)]
@@ -289,7 +309,10 @@ mod tests {
         let full = Interval {
             server: Some(Default::default()),
             disk: Some(Default::default()),
-            disk_bytes: Some(1),
+            directory: Some(Default::default()),
+            pressure: Some(Default::default()),
+            paging: Some(Default::default()),
+            throttled_us: Some(1),
             ..Interval::default()
         };
         for interval in [bare, full] {

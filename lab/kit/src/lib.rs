@@ -5,6 +5,7 @@
 
 pub mod claims;
 pub mod compare;
+pub mod debt;
 pub mod documents;
 pub mod engine;
 pub mod environment;
@@ -24,6 +25,7 @@ pub mod seed;
 pub mod series;
 pub mod statistics;
 pub mod target;
+pub mod use_of;
 pub mod warnings;
 pub mod work;
 pub mod workload;

@@ -7,15 +7,16 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use metrics::{Interval, LatencyHistogram, ProcessUse};
+use metrics::{Interval, LatencyHistogram};
 
 use crate::folder::{FolderError, RunFolder};
 use crate::result::{
-    BUCKET_BOUNDS_US, CostSummary, DeviceSummary, FinishSummary, HostSummary, LatencySummary,
+    BUCKET_BOUNDS_US, CostSummary, FinishSummary, HostSummary, LatencySummary,
     PERCENTILES, PERCENTILES_FAR, RateSummary, RoleResult, Sizes, Stalls, StepMore, StepResult,
     Stretch,
 };
 use crate::series::Series;
+use crate::use_of;
 use crate::workload::Part;
 
 /// Stalls listed at most.
@@ -146,6 +147,7 @@ impl StepRecorder {
             steal_percent: total.host.steal_percent,
             io_wait_percent: total.host.io_wait_percent,
             busy_percent_per_op_millionths: ratio(total.host.busy_percent * 1e6, rate.average),
+            ..use_of::host(&total)
         };
         Ok(StepResult {
             name: facts.name,
@@ -164,18 +166,14 @@ impl StepRecorder {
             rate,
             stalls,
             latency: latency_summary(&total.latency),
-            server: total
-                .server
-                .as_ref()
-                .map(|used| cost(used, total.ops, seconds)),
-            client: cost(&total.client, total.ops, seconds),
-            device: total.disk.map(|disk| DeviceSummary {
-                name: facts.device.unwrap_or_default(),
-                reads_per_op: ratio(disk.reads as f64, total.ops as f64),
-                read_kb_per_op: ratio(disk.read_bytes as f64 / 1024.0, total.ops as f64),
-                writes_per_op: ratio(disk.writes as f64, total.ops as f64),
-                write_kb_per_op: ratio(disk.write_bytes as f64 / 1024.0, total.ops as f64),
+            server: total.server.as_ref().map(|used| CostSummary {
+                throttled_percent: total
+                    .throttled_us
+                    .and_then(|us| ratio(us as f64 / 1e4, seconds)),
+                ..use_of::process(used, total.ops, seconds)
             }),
+            client: use_of::process(&total.client, total.ops, seconds),
+            device: use_of::device(&total, facts.device),
             host,
             sizes,
             series: series.into_points(),
@@ -234,27 +232,10 @@ pub fn amplification(step: &mut StepResult, user_bytes: u64) {
         .and_then(|device| written(device.write_kb_per_op));
 }
 
-fn ratio(above: f64, below: f64) -> Option<f64> {
+pub(crate) fn ratio(above: f64, below: f64) -> Option<f64> {
     (below > 0.0)
         .then(|| above / below)
         .filter(|value| value.is_finite())
-}
-
-fn cost(used: &ProcessUse, ops: u64, seconds: f64) -> CostSummary {
-    let per_op = |value: f64| ratio(value, ops as f64);
-    let cpu = used.cpu().as_secs_f64();
-    CostSummary {
-        cpu_cores: ratio(cpu, seconds).unwrap_or(0.0),
-        cpu_us_per_op: per_op(cpu * 1e6),
-        cpu_system_percent: ratio(used.cpu_system.as_secs_f64() * 100.0, cpu),
-        switches_per_op: per_op((used.switches_voluntary + used.switches_involuntary) as f64),
-        switches_voluntary_per_op: per_op(used.switches_voluntary as f64),
-        read_kb_per_op: per_op(used.read_bytes as f64 / 1024.0),
-        write_kb_per_op: per_op(used.write_bytes as f64 / 1024.0),
-        read_calls_per_op: per_op(used.read_calls as f64),
-        write_calls_per_op: per_op(used.write_calls as f64),
-        rss_bytes_max: used.rss_bytes,
-    }
 }
 
 fn finish_summary(fates: &[ClientFate], rate: &RateSummary) -> FinishSummary {
@@ -297,6 +278,7 @@ pub fn latency_summary(latency: &LatencyHistogram) -> LatencySummary {
             .map(|percentile| (*percentile, latency.percentile_us(*percentile)))
             .collect(),
         max_us: latency.max_us(),
+        mean_cut_to_ms_us: latency.mean_cut_to_ms_us(),
         bucket_percent,
         hdr: latency.to_base64(),
     }
@@ -357,6 +339,7 @@ impl Rates {
                 .clamp(self.min, self.max)
         };
         RateSummary {
+            quartiles_by_median: ratio(met_in(25.0) - met_in(75.0), met_in(50.0)),
             intervals: self.count,
             variance,
             stddev: variance.sqrt(),
@@ -481,10 +464,10 @@ mod tests {
                 ops: *ops,
                 ..Interval::default()
             };
-            interval.server = Some(ProcessUse {
+            interval.server = Some(metrics::ProcessUse {
                 cpu_user: Duration::from_micros(30 * ops),
                 write_bytes: 2_048 * ops,
-                ..ProcessUse::default()
+                ..metrics::ProcessUse::default()
             });
             interval.latency.record(Duration::from_millis(1));
             recorder.push(&interval, &mut folder).unwrap();

@@ -66,6 +66,12 @@ pub struct MemoryLimit {
     pub how: String,
     /// What the reader should know about it.
     pub remark: String,
+    /// Most that the control group held at once, page cache included, where it says.
+    #[serde(default)]
+    pub bytes_max: Option<u64>,
+    /// Page cache that the control group was charged for at the end, where it says.
+    #[serde(default)]
+    pub cache_bytes: Option<u64>,
 }
 
 /// Name, time and fate of a run.
@@ -98,6 +104,9 @@ pub struct RunFacts {
     /// When an interrupted run was taken up again, each time.
     #[serde(default)]
     pub resumed_at: Vec<String>,
+    /// What tells it from other runs with the same settings, as its user says.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
 }
 
 /// The server.
@@ -210,6 +219,20 @@ pub struct StepMore {
     pub write_amplification: Option<f64>,
     /// Bytes that the device wrote, by those.
     pub device_write_amplification: Option<f64>,
+    /// Threads of the server (or of the lab, for an engine inside it) by their names: what each group used.
+    pub threads: Vec<ThreadGroup>,
+    /// Pages of 4 KiB fetched from storage by threads that serve clients, by operation; the rest is the engine's own work.
+    pub foreground_reads_per_op: Option<f64>,
+    /// KB fetched from storage by all other threads, by operation.
+    pub background_read_kb_per_op: Option<f64>,
+    /// Bytes that wait for a flush or compaction at the end, where the engine says so.
+    pub debt_bytes: Option<u64>,
+    /// How long the settle step that followed took to come to rest; none if none followed or it was given up.
+    pub quiesce_seconds: Option<f64>,
+    /// `write_amplification` with what the settle step that followed wrote, shared by user bytes among the steps before it.
+    pub settled_write_amplification: Option<f64>,
+    /// The same of the device.
+    pub settled_device_write_amplification: Option<f64>,
     /// CPU of the lab for drawing a call, encoding and recording it, by operation, measured without a target before the step.
     pub lab_cpu_us_per_op: Option<f64>,
     /// The seed of each client's stream.
@@ -220,6 +243,32 @@ pub struct StepMore {
     pub statistics: serde_json::Value,
     /// In words, for steps that are done once.
     pub remark: String,
+    /// Seconds from the end of the old process until the new one answered; restarts only.
+    pub start_seconds: Option<f64>,
+}
+
+/// Threads of one name.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ThreadGroup {
+    /// Their name without a number at its end.
+    pub name: String,
+    /// How many there were at the end.
+    pub threads: u64,
+    /// Whether they serve clients.
+    pub is_foreground: bool,
+    /// CPU seconds.
+    pub cpu_s: f64,
+    /// Bytes fetched from storage.
+    pub read_bytes: u64,
+    /// Bytes sent towards storage.
+    pub write_bytes: u64,
+    /// Context switches because a thread waited.
+    pub switches_voluntary: u64,
+    /// Context switches because a time slice ended.
+    pub switches_involuntary: u64,
+    /// Page faults that waited for storage.
+    pub faults_major: u64,
 }
 
 /// Work beside the measured one.
@@ -278,6 +327,9 @@ pub struct RateSummary {
     pub max: f64,
     /// Change of the rate each time the number of operations doubles, in percent.
     pub slope_percent_per_doubling: Option<f64>,
+    /// Distance between the upper and lower quartile of the intervals, by their median.
+    #[serde(default)]
+    pub quartiles_by_median: Option<f64>,
 }
 
 /// Intervals far below the median.
@@ -319,6 +371,9 @@ pub struct LatencySummary {
     pub percentiles_us: Vec<(f64, f64)>,
     /// The longest.
     pub max_us: f64,
+    /// Mean of the latencies cut to whole milliseconds, as logs that count milliseconds give it; from the histogram.
+    #[serde(default)]
+    pub mean_cut_to_ms_us: f64,
     /// Share of calls, in percent, up to each bound of [`BUCKET_BOUNDS_US`] and not below; the last share has no bound.
     pub bucket_percent: Vec<f64>,
     /// The histogram: HdrHistogram V2 compressed, base64, nanoseconds.
@@ -358,6 +413,33 @@ pub struct CostSummary {
     pub write_calls_per_op: Option<f64>,
     /// Highest resident memory seen.
     pub rss_bytes_max: u64,
+    /// Resident memory at the end.
+    #[serde(default)]
+    pub rss_bytes_end: u64,
+    /// Page faults that did without storage, per operation.
+    #[serde(default)]
+    pub faults_minor_per_op: Option<f64>,
+    /// Page faults that waited for storage, per operation: reads of an engine that maps its files.
+    #[serde(default)]
+    pub faults_major_per_op: Option<f64>,
+    /// Most threads seen.
+    #[serde(default)]
+    pub threads_max: u64,
+    /// Most descriptors seen open, sockets included.
+    #[serde(default)]
+    pub open_files_max: Option<u64>,
+    /// Memory at the end, pages shared with others counted in part.
+    #[serde(default)]
+    pub pss_bytes: Option<u64>,
+    /// Of that, without a file behind it: caches, buffers.
+    #[serde(default)]
+    pub anonymous_bytes: Option<u64>,
+    /// Of that, pages of mapped files.
+    #[serde(default)]
+    pub file_bytes: Option<u64>,
+    /// Time in which its control group had no CPU quota left, in percent of the step, over all its CPUs.
+    #[serde(default)]
+    pub throttled_percent: Option<f64>,
 }
 
 /// What a block device did.
@@ -373,6 +455,27 @@ pub struct DeviceSummary {
     pub writes_per_op: Option<f64>,
     /// KB written per operation.
     pub write_kb_per_op: Option<f64>,
+    /// Cache flushes per operation.
+    #[serde(default)]
+    pub flushes_per_op: Option<f64>,
+    /// Mean time of a read request, queueing included.
+    #[serde(default)]
+    pub read_await_ms: Option<f64>,
+    /// Mean time of a write request, queueing included.
+    #[serde(default)]
+    pub write_await_ms: Option<f64>,
+    /// Mean number of requests under way.
+    #[serde(default)]
+    pub queue_depth: Option<f64>,
+    /// Share of the time with a request under way.
+    #[serde(default)]
+    pub busy_percent: Option<f64>,
+    /// Mean KB of a read request.
+    #[serde(default)]
+    pub read_size_kb: Option<f64>,
+    /// Mean KB of a write request.
+    #[serde(default)]
+    pub write_size_kb: Option<f64>,
 }
 
 /// The machine's CPU during the step.
@@ -386,6 +489,36 @@ pub struct HostSummary {
     pub io_wait_percent: f64,
     /// CPU of the whole machine per operation, in the old form: busy percent by operations per second, times a million.
     pub busy_percent_per_op_millionths: Option<f64>,
+    /// Share of the time in which tasks waited for CPU, storage or memory; none where the kernel does not count it.
+    #[serde(default)]
+    pub pressure: Option<PressureSummary>,
+    /// KB that came from storage into the page cache, per operation.
+    #[serde(default)]
+    pub page_in_kb_per_op: Option<f64>,
+    /// KB that went from memory to storage, per operation.
+    #[serde(default)]
+    pub page_out_kb_per_op: Option<f64>,
+    /// Page faults of the machine that waited for storage, per operation.
+    #[serde(default)]
+    pub faults_major_per_op: Option<f64>,
+}
+
+/// Waiting tasks of the machine, in percent of the time: `some` at least one, `full` all that were not idle.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PressureSummary {
+    /// For a CPU.
+    pub cpu_some_percent: f64,
+    /// For a CPU; above zero only within control groups.
+    pub cpu_full_percent: f64,
+    /// For storage.
+    pub io_some_percent: f64,
+    /// For storage.
+    pub io_full_percent: f64,
+    /// For memory.
+    pub memory_some_percent: f64,
+    /// For memory.
+    pub memory_full_percent: f64,
 }
 
 /// When each client finished.
@@ -414,6 +547,30 @@ pub struct Sizes {
     pub directory_bytes: Option<u64>,
     /// Records and indexes by documents.
     pub bytes_per_document: Option<f64>,
+    /// Sum of the lengths of its files.
+    #[serde(default)]
+    pub directory_apparent_bytes: Option<u64>,
+    /// The most blocks that it took, looked at every ten seconds and at the end.
+    #[serde(default)]
+    pub directory_bytes_max: Option<u64>,
+    /// Files in it.
+    #[serde(default)]
+    pub directory_files: Option<u64>,
+    /// Blocks of its logs and journals, as far as names tell.
+    #[serde(default)]
+    pub directory_log_bytes: Option<u64>,
+    /// Blocks of files that hold indexes only, as far as names tell.
+    #[serde(default)]
+    pub directory_index_bytes: Option<u64>,
+    /// Blocks of files that hold large values only, as far as names tell.
+    #[serde(default)]
+    pub directory_blob_bytes: Option<u64>,
+    /// Bytes of the documents that are there: `data_bytes`, or else their number times the size of an average one.
+    #[serde(default)]
+    pub live_bytes: Option<u64>,
+    /// The directory by those.
+    #[serde(default)]
+    pub space_amplification: Option<f64>,
 }
 
 /// A test that the work was done right: fast means right.

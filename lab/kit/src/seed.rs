@@ -5,13 +5,50 @@
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Serialize};
 
 /// The stream of random numbers that the lab draws from.
 pub type Stream = ChaCha8Rng;
 
+/// How the streams of clients differ: rightly, or as old benchmarks had it, to show what that did to their numbers.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum SeedMode {
+    /// Each step and client its own, and others in each run.
+    #[default]
+    Fresh,
+    /// The same, but every run repeats them.
+    Fixed,
+    /// All clients of a step draw the same.
+    SharedAcrossThreads,
+    /// Each client draws the same in every step and every run.
+    LegacyConstant,
+}
+
+impl SeedMode {
+    /// The base seed where the user gives none.
+    pub fn base(self, from_clock: u64) -> u64 {
+        if self == Self::Fresh { from_clock } else { 1 }
+    }
+
+    /// The seed of a client's stream.
+    pub fn of(self, base: u64, step: &str, role: &str, thread: u32) -> u64 {
+        match self {
+            Self::Fresh | Self::Fixed => of(base, step, role, thread),
+            Self::SharedAcrossThreads => of(base, step, role, 0),
+            Self::LegacyConstant => of(0, "", "", thread),
+        }
+    }
+}
+
+/// The stream that starts at a seed of [`of`].
+pub fn from(seed: u64) -> Stream {
+    ChaCha8Rng::seed_from_u64(seed)
+}
+
 /// The stream of one thread in one role in one step.
 pub fn stream(base: u64, step: &str, role: &str, thread: u32) -> Stream {
-    ChaCha8Rng::seed_from_u64(of(base, step, role, thread))
+    from(of(base, step, role, thread))
 }
 
 /// The seed of that stream, as results record it.
@@ -58,6 +95,20 @@ mod tests {
             }
         }
         assert!(firsts.insert(stream(8, "l.i0", "insert", 0).next_u64()));
+    }
+
+    #[test]
+    fn modes_repeat_what_they_say() {
+        use SeedMode::{Fixed, Fresh, LegacyConstant, SharedAcrossThreads};
+        for (mode, between_threads, between_steps, between_bases) in
+            [(Fresh, false, false, false), (Fixed, false, false, false), (SharedAcrossThreads, true, false, false), (LegacyConstant, false, true, true)]
+        {
+            let one = mode.of(7, "a", "client", 1);
+            assert_eq!(one == mode.of(7, "a", "client", 2), between_threads, "{mode:?}");
+            assert_eq!(one == mode.of(7, "b", "client", 1), between_steps, "{mode:?}");
+            assert_eq!(one == mode.of(8, "a", "client", 1), between_bases, "{mode:?}");
+        }
+        assert_eq!((Fresh.base(5), Fixed.base(5)), (5, 1));
     }
 
     #[test]

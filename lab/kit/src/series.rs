@@ -59,6 +59,17 @@ pub struct Point {
     pub host_busy_percent: f64,
     /// Size of the data directory.
     pub directory_bytes: Option<u64>,
+    /// Share of the time with a request under way at the device.
+    #[serde(default)]
+    pub disk_busy_percent: Option<f64>,
+    /// Share of the time in which some task of the machine waited for storage.
+    #[serde(default)]
+    pub pressure_io_percent: Option<f64>,
+}
+
+fn percent_of(ms: u64, interval: &Interval) -> Option<f64> {
+    let seconds = interval.length.as_secs_f64();
+    (seconds > 0.0).then(|| ms as f64 / 10.0 / seconds)
 }
 
 impl Point {
@@ -83,7 +94,9 @@ impl Point {
             disk_read_bytes: disk.map(|used| used.read_bytes),
             disk_write_bytes: disk.map(|used| used.write_bytes),
             host_busy_percent: interval.host.busy_percent,
-            directory_bytes: interval.disk_bytes,
+            directory_bytes: interval.directory.map(|size| size.allocated_bytes),
+            disk_busy_percent: disk.and_then(|used| percent_of(used.busy_ms, interval)),
+            pressure_io_percent: interval.pressure.and_then(|waited| percent_of(waited.io_some_us / 1_000, interval)),
             ..Self::default()
         };
         out.set_latency(&interval.latency);
@@ -106,6 +119,9 @@ impl Point {
             self.host_busy_percent = (self.host_busy_percent * self.seconds
                 + next.host_busy_percent * next.seconds)
                 / total;
+            let weighted = |left: f64, right: f64| (left * self.seconds + right * next.seconds) / total;
+            self.disk_busy_percent = sum(self.disk_busy_percent, next.disk_busy_percent, weighted);
+            self.pressure_io_percent = sum(self.pressure_io_percent, next.pressure_io_percent, weighted);
         }
         self.seconds = total;
         self.ops += next.ops;

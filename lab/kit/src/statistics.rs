@@ -44,27 +44,44 @@ pub fn ratio(pairs: &[(f64, f64)]) -> Option<Estimate> {
 /// The ratio of the means of two groups whose repeats are not pairs: Welch's t on the logarithms.
 /// None with fewer than two values in a group or where a value is not above zero.
 pub fn ratio_of_groups(a: &[f64], b: &[f64]) -> Option<Estimate> {
-    if a.len() < 2 || b.len() < 2 || a.iter().chain(b).any(|value| *value <= 0.0) {
+    product_of_groups(&[b], &[a])
+}
+
+/// The product of the means of some groups by the product of others, on logarithms: a ratio, or a ratio of ratios.
+/// None with fewer than two values in a group or where a value is not above zero.
+pub fn product_of_groups(over: &[&[f64]], under: &[&[f64]]) -> Option<Estimate> {
+    if over.iter().chain(under).copied().flatten().any(|value| *value <= 0.0) {
         return None;
     }
-    let describe = |values: &[f64]| {
-        let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
-        let count = logs.len() as f64;
-        let mean = logs.iter().sum::<f64>() / count;
-        let square = logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (count - 1.0) / count;
-        (mean, square, count - 1.0)
-    };
-    let ((mean_a, square_a, free_a), (mean_b, square_b, free_b)) = (describe(a), describe(b));
-    let sum = square_a + square_b;
-    let free = if sum > 0.0 {
-        sum.powi(2) / (square_a.powi(2) / free_a + square_b.powi(2) / free_b)
-    } else {
-        free_a + free_b
-    };
+    let logs = |groups: &[&[f64]]| groups.iter().map(|values| values.iter().map(|value| value.ln()).collect()).collect::<Vec<Vec<f64>>>();
+    let found = contrast(&logs(over), &logs(under))?;
+    Some(Estimate { mean: found.mean.exp(), low: found.low.exp(), high: found.high.exp() })
+}
+
+/// The mean of one group less that of another whose repeats are not pairs. None with fewer than two values in a group.
+pub fn difference_of_groups(plus: &[f64], minus: &[f64]) -> Option<Estimate> {
+    contrast(&[plus.to_vec()], &[minus.to_vec()])
+}
+
+/// Welch's t for a sum of means less a sum of means.
+fn contrast(plus: &[Vec<f64>], minus: &[Vec<f64>]) -> Option<Estimate> {
+    let (mut mean, mut sum, mut spread, mut free_of_all) = (0.0, 0.0, 0.0, 0.0);
+    for (values, sign) in plus.iter().map(|values| (values, 1.0)).chain(minus.iter().map(|values| (values, -1.0))) {
+        let count = values.len() as f64;
+        if values.len() < 2 {
+            return None;
+        }
+        let middle = values.iter().sum::<f64>() / count;
+        let square = values.iter().map(|value| (value - middle).powi(2)).sum::<f64>() / (count - 1.0) / count;
+        mean += sign * middle;
+        sum += square;
+        spread += square.powi(2) / (count - 1.0);
+        free_of_all += count - 1.0;
+    }
+    let free = if sum > 0.0 { sum.powi(2) / spread } else { free_of_all };
     // The nudge keeps 3.9999999 from counting as 3.
     let half = t_975((free + 1e-6).floor().max(1.0) as usize) * sum.sqrt();
-    let mean = mean_b - mean_a;
-    Some(Estimate { mean: mean.exp(), low: (mean - half).exp(), high: (mean + half).exp() })
+    Some(Estimate { mean, low: mean - half, high: mean + half })
 }
 
 /// The value that Student's t stays below with 97.5 %, for `free` degrees of freedom.
@@ -121,6 +138,19 @@ mod tests {
 
     fn near(found: f64, wanted: f64, within: f64) {
         assert!((found - wanted).abs() < within, "{found} is not {wanted}");
+    }
+
+    #[test]
+    fn differences_and_ratios_of_ratios_follow_from_their_groups() {
+        let found = difference_of_groups(&[3.0, 4.0, 5.0], &[1.0, 1.0, 1.0]).unwrap();
+        near(found.mean, 3.0, 1e-12);
+        // Only the first group varies: two degrees of freedom, a standard error of 1 / sqrt(3).
+        near(found.high, 3.0 + 4.302_65 / 3.0_f64.sqrt(), 1e-4);
+        let same = [2.0, 2.0];
+        let found = product_of_groups(&[&[12.0, 12.0], &same], &[&same, &[3.0, 3.0]]).unwrap();
+        near(found.mean, 4.0, 1e-12);
+        assert_eq!(product_of_groups(&[&[0.0, 1.0]], &[&same]), None);
+        assert_eq!(difference_of_groups(&[1.0], &same), None);
     }
 
     #[test]

@@ -19,6 +19,8 @@ pub struct Table {
     pub kind: DocumentKind,
     /// Whether the target makes the ids.
     pub target_makes_ids: bool,
+    /// Whether ids come in no order: then a target must look before it can say that one is new.
+    pub ids_in_no_order: bool,
     /// Bytes of the pad or value of its rows.
     pub payload: u32,
     /// Its bound, if it is capped.
@@ -261,6 +263,24 @@ pub trait Target: Send + Sync + 'static {
     /// Data of others is in the way, or the target refuses.
     fn prepare(&self) -> impl Future<Output = Result<(), TargetError>> + Send;
 
+    /// Whether it is a process of its own, which can be restarted.
+    fn can_restart(&self) -> bool {
+        false
+    }
+
+    /// Whether it answers a new connection now.
+    fn answers(&self) -> impl Future<Output = bool> + Send {
+        async { true }
+    }
+
+    /// Connects again after a restart.
+    ///
+    /// # Errors
+    /// It does not answer.
+    fn reconnect(&self) -> impl Future<Output = Result<(), TargetError>> + Send {
+        async { Ok(()) }
+    }
+
     /// Takes up the secondary indexes of an interrupted run.
     fn attach(&self, indexes: &[Index]);
 
@@ -318,6 +338,11 @@ pub trait Target: Send + Sync + 'static {
 
     /// Waits until no work is left over: nothing to flush, nothing to compact.
     fn settle(&self, patience: Duration) -> impl Future<Output = Rest> + Send;
+
+    /// Bytes that wait for a flush or compaction, if the target says so; `statistics` is what it said just now.
+    fn debt_bytes(&self, statistics: &serde_json::Value) -> Option<u64> {
+        crate::debt::of_statistics(statistics)
+    }
 
     /// Statistics of the engine, raw.
     fn statistics(&self) -> impl Future<Output = serde_json::Value> + Send;

@@ -48,8 +48,8 @@ pub fn of_environment(environment: &Environment) -> Vec<Warning> {
     out
 }
 
-/// What a step itself says.
-pub fn of_step(step: &StepResult, cpus: usize) -> Vec<Warning> {
+/// What a step itself says; `is_inside`: the target runs in the lab's process, so that one cost stands for both.
+pub fn of_step(step: &StepResult, cpus: usize, is_inside: bool) -> Vec<Warning> {
     let mut out = Vec::new();
     if !step.measured {
         return out;
@@ -69,7 +69,7 @@ pub fn of_step(step: &StepResult, cpus: usize) -> Vec<Warning> {
         );
         out.push(warning("cpu-stolen", at(text)));
     }
-    let server_cores = step.server.as_ref().map_or(0.0, |server| server.cpu_cores);
+    let server_cores = step.server.as_ref().filter(|_| !is_inside).map_or(0.0, |server| server.cpu_cores);
     let others =
         step.host.busy_percent / 100.0 * cpus as f64 - server_cores - step.client.cpu_cores;
     if step.server.is_some() && others > 0.25 {
@@ -79,7 +79,7 @@ pub fn of_step(step: &StepResult, cpus: usize) -> Vec<Warning> {
         );
         out.push(warning("others-busy", at(text)));
     }
-    if step.host.busy_percent > 90.0 && step.client.cpu_cores > 0.33 * cpus as f64 {
+    if !is_inside && step.host.busy_percent > 90.0 && step.client.cpu_cores > 0.33 * cpus as f64 {
         let text = format!(
             "the machine is full and the lab itself took {} of {cpus} CPUs. The rate shows both together; trust CPU per operation \
              instead, or run the lab elsewhere.",
@@ -117,4 +117,24 @@ pub fn of_step(step: &StepResult, cpus: usize) -> Vec<Warning> {
         ));
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_engine_inside_the_lab_is_not_counted_twice() {
+        let run: crate::result::RunResult = serde_json::from_str(include_str!("../tests/data/point.json")).unwrap();
+        let mut step = run.main_step().unwrap().clone();
+        step.host.busy_percent = 95.0;
+        step.server.get_or_insert_default().cpu_cores = 1.2;
+        step.client.cpu_cores = 1.2;
+        let codes = |is_inside: bool| of_step(&step, 2, is_inside).into_iter().map(|warning| warning.code).collect::<Vec<_>>();
+        let has = |codes: &[String], code: &str| codes.iter().any(|known| known == code);
+        let (inside, apart) = (codes(true), codes(false));
+        // 1.9 cores were busy and 1.2 of them are the engine and the lab together: somebody else had 0.7.
+        assert!(has(&inside, "others-busy") && !has(&inside, "client-cpu-saturated"), "{inside:?}");
+        assert!(!has(&apart, "others-busy") && has(&apart, "client-cpu-saturated"), "{apart:?}");
+    }
 }

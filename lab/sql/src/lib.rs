@@ -264,6 +264,24 @@ impl Target for SqlTarget {
         }
     }
 
+    fn can_restart(&self) -> bool {
+        true
+    }
+
+    async fn answers(&self) -> bool {
+        Conn::new(self.opts.clone()).is_ok()
+    }
+
+    async fn reconnect(&self) -> Result<(), TargetError> {
+        let reach = |error: mysql::Error| TargetError::Unreachable {
+            address: self.options.shown.clone(),
+            reason: one_line(&error),
+        };
+        let conn = Conn::new(self.opts.clone()).map_err(reach)?;
+        *self.conn() = conn;
+        Ok(())
+    }
+
     fn attach(&self, indexes: &[Index]) {
         *self.indexes.lock().unwrap_or_else(PoisonError::into_inner) = indexes.to_vec();
     }

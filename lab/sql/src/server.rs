@@ -31,6 +31,10 @@ pub struct Settings {
     pub page_kb: u32,
     /// Whether the binary log is written.
     pub change_log: bool,
+    /// InnoDB's flushing of neighbours, 0 to 2.
+    pub flush_neighbors: u8,
+    /// Library of a memory allocator that is loaded first.
+    pub allocator: Option<PathBuf>,
     /// Whether to start on what the directory holds.
     pub keep: bool,
 }
@@ -85,6 +89,9 @@ impl MariaDb {
         command.arg(format!("--defaults-file={}", file.display()));
         if rustix::process::geteuid().is_root() {
             command.arg("--user=root");
+        }
+        if let Some(library) = &settings.allocator {
+            command.env("LD_PRELOAD", library);
         }
         let child = command
             .stdin(Stdio::null())
@@ -263,6 +270,12 @@ fn settings_text(settings: &Settings) -> Result<String, String> {
             settings.page_kb
         ));
     }
+    if settings.flush_neighbors > 2 {
+        return Err(format!("flush_neighbors is {}; allowed is 0, 1 or 2", settings.flush_neighbors));
+    }
+    if let Some(library) = settings.allocator.as_ref().filter(|library| !library.is_file()) {
+        return Err(format!("there is no allocator library {}", library.display()));
+    }
     let cache = settings.cache_mb;
     let mut out = String::from(
         "[mysqld]\nskip-name-resolve\nmax_connections = 4200\nmax_prepared_stmt_count = 1000000\nmax_allowed_packet = 256M\nquery_cache_type = 0\n",
@@ -274,13 +287,22 @@ fn settings_text(settings: &Settings) -> Result<String, String> {
     match settings.engine.as_str() {
         "innodb" => {
             out += &format!(
-                "default_storage_engine = InnoDB\ninnodb_buffer_pool_size = {cache}M\ninnodb_flush_method = O_DIRECT\ninnodb_flush_neighbors = 0\n"
+                "default_storage_engine = InnoDB\ninnodb_buffer_pool_size = {cache}M\ninnodb_flush_method = O_DIRECT\ninnodb_flush_neighbors = {}\n",
+                settings.flush_neighbors
             )
         }
         "rocksdb" => {
             out += "plugin-load-add = ha_rocksdb\ndefault_storage_engine = RocksDB\ninnodb_buffer_pool_size = 16M\n";
             out += &format!(
                 "rocksdb_block_cache_size = {cache}M\nrocksdb_flush_log_at_trx_commit = {flush}\n"
+            );
+            // Memtables take as much as the cache, and making an index takes two buffers at once: with their defaults (64 MiB for each
+            // memtable, 64 MiB and 1 GiB for the buffers) a small memory limit kills the server.
+            out += &format!(
+                "rocksdb_db_write_buffer_size = {cache}M\nrocksdb_default_cf_options = write_buffer_size={}m\nrocksdb_merge_buf_size = {}M\nrocksdb_merge_combine_read_size = {}M\n",
+                (cache / 4).clamp(1, 64),
+                (cache / 4).clamp(1, 64),
+                cache.clamp(4, 1024)
             );
         }
         given => {
@@ -310,6 +332,8 @@ mod tests {
             durability: "lazy".to_owned(),
             page_kb: 16,
             change_log: false,
+            flush_neighbors: 0,
+            allocator: None,
             keep: false,
         }
     }
@@ -334,6 +358,10 @@ mod tests {
             settings("myisam"),
             Settings {
                 page_kb: 5,
+                ..settings("innodb")
+            },
+            Settings {
+                flush_neighbors: 3,
                 ..settings("innodb")
             },
             Settings {

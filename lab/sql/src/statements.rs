@@ -50,8 +50,9 @@ fn text(length: u32, tail: &str) -> String {
 
 /// Makes a secondary index.
 pub(crate) fn create_index(table: &str, index: &Index) -> String {
+    let unique = if index.unique { "UNIQUE " } else { "" };
     format!(
-        "CREATE INDEX `{}` ON `{table}` ({})",
+        "CREATE {unique}INDEX `{}` ON `{table}` ({})",
         index.name,
         names(&index.keys)
     )
@@ -144,6 +145,7 @@ mod tests {
         let table = Table {
             name: "t".to_owned(),
             kind: DocumentKind::Small,
+            ids_in_no_order: false,
             target_makes_ids: false,
             payload: 10,
             capped_bytes: None,
@@ -162,7 +164,11 @@ mod tests {
         let index = Index {
             name: "ab".to_owned(),
             keys: ["a", "b"].map(str::to_owned).to_vec(),
+            ..Index::default()
         };
+        let unique = Index { unique: true, ..index.clone() };
+        assert_eq!(create_index("t", &index), "CREATE INDEX `ab` ON `t` (`a`, `b`)");
+        assert_eq!(create_index("t", &unique), "CREATE UNIQUE INDEX `ab` ON `t` (`a`, `b`)");
         let statement = index_range("t", &index, 2, 5);
         assert!(
             statement

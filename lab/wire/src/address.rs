@@ -78,7 +78,7 @@ fn open_engine(plan: &Plan<'_>, scheme: &str) -> Result<KvTarget, LabError> {
     let durability = format!("{:?}", options.durability).to_lowercase();
     // Whether the engine can be had is found out before anything is deleted.
     let open = opener(scheme).ok_or_else(|| absent(given, scheme))?;
-    let keep = plan.resumed.is_some();
+    let keep = plan.resumed.is_some() || plan.loaded.is_some();
     prepare_directory(&path, plan.arguments.drop, keep)?;
     let engine = open(options).map_err(|error| {
         LabError::from(TargetError::Unreachable {

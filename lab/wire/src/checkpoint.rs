@@ -17,7 +17,9 @@ use crate::cli::RunArguments;
 use crate::errors::LabError;
 use crate::run::{Done, Run};
 
-const FILE: &str = "checkpoint.json";
+pub(crate) const FILE: &str = "checkpoint.json";
+/// The state before the first measured step, for runs that read the same data.
+pub(crate) const LOADED: &str = "loaded.json";
 const SCHEMA: &str = "quarry-lab/checkpoint 1";
 
 /// The state of a run before a step.
@@ -55,7 +57,21 @@ pub(crate) struct Resumed {
 impl Resumed {
     /// Reads the state of the run in `folder`.
     pub(crate) fn read(folder: &Path) -> Result<Self, LabError> {
-        let path = folder.join(FILE);
+        Self::read_file(folder, FILE)
+    }
+
+    /// Reads what the run in `folder` had when it had loaded its data. The steps say where they come from.
+    pub(crate) fn read_loaded(folder: &Path) -> Result<Self, LabError> {
+        let mut out = Self::read_file(folder, LOADED)?;
+        let from = out.checkpoint.run.id.clone();
+        for step in &mut out.checkpoint.steps {
+            step.more.remark = format!("done by run {from}, whose data this run reads");
+        }
+        Ok(out)
+    }
+
+    fn read_file(folder: &Path, name: &str) -> Result<Self, LabError> {
+        let path = folder.join(name);
         let text = std::fs::read_to_string(&path).map_err(|source| {
             if folder.join("result.json").exists() && source.kind() == std::io::ErrorKind::NotFound
             {
@@ -117,7 +133,16 @@ impl Checkpoint {
 
     /// Writes it into the run's folder.
     pub(crate) fn write(&self, folder: &Path) -> Result<(), LabError> {
-        let path = folder.join(FILE);
+        self.write_as(folder, FILE)
+    }
+
+    /// Keeps it for runs that read the same data.
+    pub(crate) fn keep(&self, folder: &Path) -> Result<(), LabError> {
+        self.write_as(folder, LOADED)
+    }
+
+    fn write_as(&self, folder: &Path, name: &str) -> Result<(), LabError> {
+        let path = folder.join(name);
         let text = serde_json::to_string(self).map_err(|error| FolderError::Write {
             path: path.clone(),
             source: std::io::Error::other(error),

@@ -4,10 +4,12 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use lab_kit::format;
-use lab_kit::workload::{Assign, Overrides, Placement, Workload};
+use lab_kit::seed::SeedMode;
+use lab_kit::workload::{Assign, Ids, Overrides, Placement, Workload};
 use serde::{Deserialize, Serialize};
 
 use crate::errors::LabError;
+use crate::limit::LimitBy;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -18,6 +20,9 @@ Examples:
   quarry-lab run point --target mysql://root@127.0.0.1:3306/ --preset smoke --out results
   quarry-lab target mariadb --dir data/mariadb --engine rocksdb --cache-mb 512
   quarry-lab resume results/RUN
+  quarry-lab run hot --target mongodb://127.0.0.1:27017 --clients 1,2,4,8 --hot-rows 1,2,4 --out results
+
+One or two options with numbers may be lists: one run for each value, in a folder with one page for all; resume goes on with it.
 
 Exit status: 0 complete and right; 1 could not run; 2 wrong command line; 3 ended early, partial report; 4 a check failed.";
 
@@ -35,9 +40,9 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Run a workload and write its report
     Run(Box<RunArguments>),
-    /// Go on with a run that was interrupted
+    /// Go on with a run or a sweep that was interrupted
     Resume {
-        /// Folder of the run (with checkpoint.json)
+        /// Folder of the run (with checkpoint.json) or of the sweep (with sweep.json)
         folder: PathBuf,
         /// Address of the target, where the run's had a password: that is not stored
         #[arg(long, value_name = "ADDRESS")]
@@ -48,6 +53,12 @@ pub(crate) enum Command {
         /// Which
         #[command(subcommand)]
         server: Server,
+    },
+    /// Hold memory until the input ends: a part of --memory-mb
+    #[command(hide = true)]
+    Balloon {
+        /// How much
+        bytes: u64,
     },
     /// List workloads and presets
     List,
@@ -87,6 +98,12 @@ pub(crate) enum Server {
         /// Whether the binary log is written
         #[arg(long)]
         change_log: bool,
+        /// InnoDB's flushing of neighbours: 0 none, 1 the extent's dirty pages in a row, 2 all of the extent's
+        #[arg(long, default_value_t = 0)]
+        flush_neighbors: u8,
+        /// Library of a memory allocator to load first, such as libjemalloc.so.2
+        #[arg(long, value_name = "PATH")]
+        allocator: Option<PathBuf>,
         /// Do not empty the directory: start again on what it holds
         #[arg(long)]
         keep: bool,
@@ -109,7 +126,7 @@ pub(crate) struct RunArguments {
     /// Folder for results; a folder per run is made in it
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
-    /// Concurrent clients
+    /// Concurrent clients; a list such as 1,2,4,8 makes a run for each
     #[arg(long, value_name = "N")]
     pub(crate) clients: Option<u32>,
     /// Documents per insert command
@@ -130,6 +147,10 @@ pub(crate) struct RunArguments {
     /// Memory for the target and its page cache in MiB: a control group, or else a balloon that takes the rest
     #[arg(long, value_name = "N")]
     pub(crate) memory_mb: Option<u64>,
+    /// How memory is limited: the first way that works, unless one is named
+    #[arg(long, value_enum, value_name = "WAY")]
+    #[serde(default)]
+    pub(crate) memory_limit_by: Option<LimitBy>,
     /// Collections
     #[arg(long, value_name = "N")]
     pub(crate) tables: Option<u32>,
@@ -151,6 +172,27 @@ pub(crate) struct RunArguments {
     /// Secondary indexes (insert: 0 to 3)
     #[arg(long, value_name = "N")]
     pub(crate) indexes: Option<u32>,
+    /// Secondary indexes, from the first on, that are unique (insert-grow: 0 or 1)
+    #[arg(long, value_name = "N")]
+    pub(crate) unique_indexes: Option<u32>,
+    /// Who makes the ids: the lab in order, the target, or the lab without order
+    #[arg(long, value_enum)]
+    pub(crate) ids: Option<IdsArgument>,
+    /// Point reads of neighbours in the order of insertion, one after the other
+    #[arg(long, value_name = "N")]
+    pub(crate) read_batch: Option<u32>,
+    /// Whether each update is preceded by a read of its document
+    #[arg(long, value_name = "BOOL")]
+    pub(crate) prefetch: Option<bool>,
+    /// Inserting clients let each so manieth call wait for storage
+    #[arg(long, value_name = "CALLS")]
+    pub(crate) sync_every: Option<u32>,
+    /// Wait after this step until the target is at rest
+    #[arg(long, value_name = "STEP")]
+    pub(crate) settle_after: Option<String>,
+    /// Whether the collection of the workload capped is capped
+    #[arg(long, value_name = "BOOL")]
+    pub(crate) capped: Option<bool>,
     /// Whether clients insert into one collection or one each
     #[arg(long, value_enum)]
     pub(crate) placement: Option<PlacementArgument>,
@@ -160,6 +202,16 @@ pub(crate) struct RunArguments {
     /// Seed of all random data; by default taken from the clock, and always written into the result
     #[arg(long, value_name = "S")]
     pub(crate) seed: Option<u64>,
+    /// How the random data of clients and steps differ; all but fresh repeat themselves
+    #[arg(long, value_enum)]
+    pub(crate) seed_mode: Option<SeedModeArgument>,
+    /// What tells this run from others with the same settings, such as change-log=off; kept in the result
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
+    #[serde(default)]
+    pub(crate) labels: Vec<(String, String)>,
+    /// Shell command that stops the target and starts it again, for the workload collections
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) restart_command: Option<String>,
     /// Write concern: a number or majority
     #[arg(long, alias = "writeConcern", value_name = "W")]
     pub(crate) write_concern: Option<String>,
@@ -184,6 +236,14 @@ pub(crate) struct RunArguments {
     /// Longest wait of a settle step
     #[arg(long, value_name = "N", default_value_t = 1200)]
     pub(crate) settle_seconds: u64,
+    /// Read what the run in this folder loaded: a part of sweeps
+    #[arg(long, value_name = "DIR", hide = true)]
+    #[serde(default)]
+    pub(crate) loaded_by: Option<PathBuf>,
+    /// Keep the state after the load: a part of sweeps
+    #[arg(long, hide = true)]
+    #[serde(default)]
+    pub(crate) keep_state: bool,
 }
 
 /// The database that belongs to the lab: its collections are dropped without asking.
@@ -205,6 +265,37 @@ pub(crate) enum PlacementArgument {
     Shared,
     /// One each
     PerClient,
+}
+
+/// Who makes ids.
+#[derive(Clone, Copy, Debug, ValueEnum, Serialize, Deserialize)]
+pub(crate) enum IdsArgument {
+    /// The lab, in order
+    Lab,
+    /// The target or its driver
+    Target,
+    /// The lab, without order
+    Random,
+}
+
+/// How streams of random data differ.
+#[derive(Clone, Copy, Debug, ValueEnum, Serialize, Deserialize)]
+pub(crate) enum SeedModeArgument {
+    /// By run, step and client
+    Fresh,
+    /// By step and client
+    Fixed,
+    /// By run and step
+    SharedAcrossThreads,
+    /// By client
+    LegacyConstant,
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() && !value.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("allowed is NAME=VALUE".to_owned()),
+    }
 }
 
 impl RunArguments {
@@ -234,6 +325,23 @@ impl RunArguments {
             }),
             limit: None,
             extra_tables: self.extra_tables,
+            unique_indexes: self.unique_indexes,
+            ids: self.ids.map(|ids| match ids {
+                IdsArgument::Lab => Ids::Lab,
+                IdsArgument::Target => Ids::Target,
+                IdsArgument::Random => Ids::Random,
+            }),
+            read_batch: self.read_batch,
+            seed_mode: self.seed_mode.map(|mode| match mode {
+                SeedModeArgument::Fresh => SeedMode::Fresh,
+                SeedModeArgument::Fixed => SeedMode::Fixed,
+                SeedModeArgument::SharedAcrossThreads => SeedMode::SharedAcrossThreads,
+                SeedModeArgument::LegacyConstant => SeedMode::LegacyConstant,
+            }),
+            sync_every: self.sync_every,
+            settle_after: self.settle_after.clone(),
+            prefetch: self.prefetch,
+            capped: self.capped,
         }
     }
 }

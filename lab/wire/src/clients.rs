@@ -194,6 +194,8 @@ pub(crate) struct Client<S: Session> {
     pub(crate) number: usize,
     /// Its connection.
     pub(crate) session: S,
+    /// A second one whose writes wait for storage, and which call of how many goes there.
+    pub(crate) synced: Option<(u32, S)>,
     /// What it does.
     pub(crate) work: Work,
     /// Until when.
@@ -214,6 +216,7 @@ impl<S: Session> Client<S> {
         self.control.start_together().await;
         let begun = Instant::now();
         let mut progress = Progress::default();
+        let mut number: u32 = 0;
         while !self.is_over(begun) {
             let (part, first, second) = match self.work.draw() {
                 Next::Call(part, call) => (part, call, None),
@@ -225,17 +228,16 @@ impl<S: Session> Client<S> {
                 Next::End => break,
             };
             let size = first.ops();
-            let calls = (
-                self.session.ready(first),
-                second.map(|call| self.session.ready(call)),
-            );
+            number = number.wrapping_add(1);
+            let session = self.session_for(number);
+            let calls = (session.ready(first), second.map(|call| session.ready(call)));
             let Some(timing) = self.wait_for_turn(begun, &mut progress).await else {
                 break;
             };
             if let Some(stake) = self.group.at_stake.get(self.number) {
                 *lock(stake) = self.work.at_stake();
             }
-            let outcome = self.call(calls, size).await;
+            let outcome = self.call(number, calls, size).await;
             let (outcome, effect) = self.work.settle(outcome);
             let done = Instant::now();
             let is_measured = done.duration_since(begun) >= self.limits.warmup;
@@ -305,8 +307,22 @@ impl<S: Session> Client<S> {
         })
     }
 
-    async fn call(&mut self, (first, second): (S::Ready, Option<S::Ready>), size: u64) -> Outcome {
-        let session = &mut self.session;
+    /// The connection for call number `number`.
+    fn session_for(&mut self, number: u32) -> &mut S {
+        match &mut self.synced {
+            Some((every, session)) if number.is_multiple_of(*every) => session,
+            _ => &mut self.session,
+        }
+    }
+
+    async fn call(
+        &mut self,
+        number: u32,
+        (first, second): (S::Ready, Option<S::Ready>),
+        size: u64,
+    ) -> Outcome {
+        let timeout = self.limits.call_timeout;
+        let session = self.session_for(number);
         let both = async move {
             match (session.run(first).await, second) {
                 (Outcome::Done { rows: 1.., .. }, Some(second)) => session.run(second).await,
@@ -317,11 +333,11 @@ impl<S: Session> Client<S> {
         if S::BLOCKING {
             return both.await;
         }
-        match tokio::time::timeout(self.limits.call_timeout, both).await {
+        match tokio::time::timeout(timeout, both).await {
             Ok(outcome) => outcome,
             Err(_) => Outcome::Lost {
                 unknown: size,
-                message: format!("no reply within {} s", self.limits.call_timeout.as_secs()),
+                message: format!("no reply within {} s", timeout.as_secs()),
             },
         }
     }

@@ -71,6 +71,34 @@ pub(crate) enum LabError {
         /// Where the results are.
         folder: PathBuf,
     },
+    /// The limit on memory cannot be had.
+    #[error("memory cannot be limited: {reason}")]
+    NoLimit {
+        /// What each way lacks.
+        reason: String,
+    },
+    /// What another run loaded is not there any more.
+    #[error("the data that {} loaded are not there any more: {reason}", folder.display())]
+    Gone {
+        /// That run.
+        folder: PathBuf,
+        /// What was found.
+        reason: String,
+    },
+    /// A sweep that cannot be made.
+    #[error("{reason}")]
+    Sweep {
+        /// Why.
+        reason: String,
+    },
+    /// A sweep that ended before its last run.
+    #[error("sweep ended early: {reason}; quarry-lab resume {} goes on", folder.display())]
+    SweepStopped {
+        /// Why.
+        reason: String,
+        /// Its folder.
+        folder: PathBuf,
+    },
     /// The machine lacks something.
     #[error("cannot start: {0}")]
     Machine(#[from] std::io::Error),

@@ -16,10 +16,13 @@ mod limit;
 mod mongo;
 mod profile;
 mod progress;
+mod restart;
 mod run;
 mod sampler;
 mod serve;
 mod step;
+mod survey;
+mod sweep;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -40,27 +43,35 @@ const THREADS_MAX: usize = 8_192;
 const FAREWELL: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    let done = match arguments.command {
-        Command::Run(arguments) => begin(&arguments),
-        Command::Resume { folder, target } => resume(&folder, target),
-        Command::Target { server } => serve::serve(&server),
-        Command::List => cli::list(),
-        Command::Report(arguments) => compare::report(&arguments),
-        Command::Compare(arguments) => compare::run(&arguments),
-        Command::Claims(arguments) => claims::run(&arguments),
-        Command::Profile(arguments) => profile::run(&arguments),
+    let done = match sweep::wanted() {
+        Some(done) => done,
+        None => obey(Arguments::parse().command),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("quarry-lab: {error}");
             ExitCode::from(match error {
-                LabError::Partial { .. } => 3,
+                LabError::Partial { .. } | LabError::SweepStopped { .. } => 3,
                 LabError::Wrong { .. } => 4,
+                LabError::Gone { .. } => sweep::CODE_CHANGED,
                 _ => 1,
             })
         }
+    }
+}
+
+fn obey(command: Command) -> Result<(), LabError> {
+    match command {
+        Command::Run(arguments) => begin(&arguments),
+        Command::Resume { folder, target } => resume(&folder, target),
+        Command::Target { server } => serve::serve(&server),
+        Command::Balloon { bytes } => limit::balloon(bytes),
+        Command::List => cli::list(),
+        Command::Report(arguments) => compare::report(&arguments),
+        Command::Compare(arguments) => compare::run(&arguments),
+        Command::Claims(arguments) => claims::run(&arguments),
+        Command::Profile(arguments) => profile::run(&arguments),
     }
 }
 
@@ -68,26 +79,33 @@ fn main() -> ExitCode {
 fn begin(arguments: &RunArguments) -> Result<(), LabError> {
     let workload = Workload::named(&arguments.workload)?;
     let settings = workload.settings(&arguments.preset, arguments.overrides())?;
+    let workload = workload.adapted(&settings);
     carry_out(Plan {
         arguments,
         workload,
         settings,
         resumed: None,
+        loaded: arguments.loaded_by.as_deref().map(Resumed::read_loaded).transpose()?,
     })
 }
 
 /// Goes on with a run that was interrupted.
 fn resume(folder: &Path, target: Option<String>) -> Result<(), LabError> {
+    if let Some(done) = sweep::resume(folder, target.as_deref()) {
+        return done;
+    }
     let resumed = Resumed::read(folder)?;
     let mut arguments = resumed.checkpoint.arguments.clone();
     arguments.target = target.unwrap_or(arguments.target);
     let workload = Workload::named(&arguments.workload)?;
     let settings = resumed.checkpoint.settings.clone();
+    let workload = workload.adapted(&settings);
     carry_out(Plan {
         arguments: &arguments,
         workload,
         settings,
         resumed: Some(resumed),
+        loaded: None,
     })
 }
 

@@ -9,6 +9,7 @@ use lab_kit::folder::RunFolder;
 use lab_kit::format;
 use lab_kit::result::{RunFacts, RunResult, SCHEMA, Skipped, StepResult, VERSION};
 use lab_kit::target::{Table, Target, Watch};
+use lab_kit::use_of::{settled, space};
 use lab_kit::warnings::{Warning, of_step};
 use lab_kit::work::Shape;
 use lab_kit::workload::{Ids, Index, Need, Part, Settings, Step, Workload};
@@ -43,6 +44,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) settings: Settings,
     /// An interrupted run that goes on.
     pub(crate) resumed: Option<Resumed>,
+    /// Another run whose data this one reads.
+    pub(crate) loaded: Option<Resumed>,
 }
 
 impl Plan<'_> {
@@ -59,6 +62,7 @@ impl Plan<'_> {
                 },
                 kind: data.documents,
                 target_makes_ids: data.ids == Ids::Target,
+                ids_in_no_order: data.ids == Ids::Random,
                 payload: self.settings.payload,
                 capped_bytes: data.capped_bytes,
             })
@@ -85,7 +89,7 @@ impl Plan<'_> {
         let arguments = self.arguments;
         let seed = match &self.resumed {
             Some(resumed) => resumed.checkpoint.seed,
-            None => arguments.seed.unwrap_or_else(clock_us),
+            None => arguments.seed.unwrap_or_else(|| self.settings.seed_mode.base(clock_us())),
         };
         let started = environment::now();
         // The folder comes first: a run whose results cannot be kept should not begin.
@@ -110,6 +114,7 @@ impl Plan<'_> {
                     RunFacts {
                         id,
                         started_at: started,
+                        labels: arguments.labels.iter().cloned().collect(),
                         ..RunFacts::default()
                     },
                 )
@@ -136,10 +141,26 @@ impl Plan<'_> {
         };
         run.can_begin().inspect_err(failed)?;
         let watch = run.target.watch().await;
-        let limit = Limit::apply(run.settings.memory_mb, watch.pid).inspect_err(failed)?;
-        let progress = match self.resumed {
-            Some(resumed) => run.take_up(resumed).await?,
-            None => {
+        let limit = Limit::apply(
+            run.settings.memory_mb,
+            arguments.memory_limit_by,
+            watch.pid,
+            watch.data.as_deref(),
+        )
+        .inspect_err(failed)?;
+        let progress = match (self.resumed, self.loaded) {
+            (Some(resumed), _) => run.take_up(resumed).await?,
+            (None, Some(loaded)) => {
+                let from = loaded.folder.clone();
+                let taken = run.take_up(loaded).await;
+                taken
+                    .map_err(|error| LabError::Gone {
+                        folder: from,
+                        reason: error.to_string(),
+                    })
+                    .inspect_err(failed)?
+            }
+            (None, None) => {
                 run.target
                     .prepare()
                     .await
@@ -197,6 +218,14 @@ impl<T: Target> Run<'_, T> {
         if let Some(need) = missing {
             return Some(format!("the target has no {}", need.name()));
         }
+        if step.work.part == Part::Restart {
+            let because = match (&self.arguments.restart_command, self.target.can_restart()) {
+                (_, false) => "the target runs in the lab's process",
+                (None, true) => "it needs --restart-command",
+                (Some(_), true) => return None,
+            };
+            return Some(because.to_owned());
+        }
         let reads_index = |part: Part| part == Part::IndexRange;
         let wants = roles().any(|role| {
             reads_index(role.part) || role.mix.iter().any(|(part, _)| reads_index(*part))
@@ -250,21 +279,36 @@ impl<T: Target> Run<'_, T> {
                 });
                 continue;
             }
-            Checkpoint::of(self, &about, &done, Some(&step.name)).write(folder.path())?;
+            let checkpoint = Checkpoint::of(self, &about, &done, Some(&step.name));
+            checkpoint.write(folder.path())?;
+            if self.arguments.keep_state && step.measured && !done.steps.iter().any(|step| step.measured) {
+                checkpoint.keep(folder.path())?;
+            }
             done.ledger.begin(self, step).await;
             let ended = if step.work.part.is_action() {
                 self.run_action(step, folder, instruments).await?
             } else {
                 self.run_step(step, folder, instruments).await?
             };
-            let (end, folder_back, instruments_back) = ended;
+            let (mut end, folder_back, instruments_back) = ended;
+            stored.pid = instruments_back.server_pid().or(stored.pid);
             (folder, instruments) = (folder_back, instruments_back);
             self.keep(step, &end.effect, end.stopped_because.is_none());
             done.ledger.take(step, &end.effect);
-            warnings.extend(of_step(&end.result, environment.cpus));
+            if end.stopped_because.is_none() {
+                let rows = u64::try_from(done.ledger.rows()).unwrap_or(0);
+                let row_bytes = self.workload.row_bytes(self.settings.payload);
+                space(&mut end.result.sizes, rows, row_bytes);
+            }
+            let is_inside = stored.pid == Some(std::process::id());
+            warnings.extend(of_step(&end.result, environment.cpus, is_inside));
             print_step(&end.result);
             stopped_because = end.stopped_because;
+            let came_to_rest = !end.result.more.remark.starts_with("not at rest");
             done.steps.push(end.result);
+            if step.work.part == Part::Settle {
+                settled(&mut done.steps, came_to_rest && stopped_because.is_none());
+            }
             if stopped_because.is_some() {
                 break;
             }
@@ -392,11 +436,9 @@ impl<T: Target> Run<'_, T> {
     }
 }
 
-/// The line of a step that ended.
+/// The line of a step that ended, with what the lab itself cost.
 fn print_step(step: &StepResult) {
-    if step.measured || !step.more.remark.is_empty() {
-        println!("{}", summary_line(step));
-    }
+    println!("{}", summary_line(step));
 }
 
 fn summary_line(step: &StepResult) -> String {

@@ -7,17 +7,17 @@ use std::time::{Duration, Instant};
 
 use lab_kit::folder::{FolderError, RunFolder};
 use lab_kit::recorder::StepRecorder;
+use lab_kit::use_of::Details;
 use metrics::{
-    DiskSample, DiskSampler, HostCpu, Interval, ProcessSample, ProcessSampler, directory_bytes,
+    DiskSample, DiskSampler, HostCpu, Interval, Paging, Pressure, ProcessSample, ProcessSampler, ThrottleSampler,
 };
 
 use crate::clients::{Control, Group, lock};
 use crate::progress::Progress;
+use crate::survey::Surveyor;
 
 /// Length of an interval.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
-/// The data directory is measured every so many intervals: that costs a look at each file.
-const DIRECTORY_EVERY: u32 = 10;
 
 /// What can be watched beside the clients.
 #[derive(Debug)]
@@ -26,20 +26,30 @@ pub(crate) struct Instruments {
     client: (ProcessSampler, ProcessSample),
     disk: Option<(DiskSampler, DiskSample)>,
     host: HostCpu,
-    directory: Option<PathBuf>,
-    intervals: u32,
+    pressure: Option<Pressure>,
+    paging: Option<Paging>,
+    throttle: Option<(ThrottleSampler, u64)>,
+    surveyor: Surveyor,
+    data: Option<PathBuf>,
     /// Why the server is no longer watched.
     pub(crate) server_lost: Option<String>,
+}
+
+fn watched(pid: Option<u32>) -> Option<(ProcessSampler, ProcessSample)> {
+    let mut sampler = ProcessSampler::new(pid?).ok()?;
+    let first = sampler.sample().ok()?;
+    Some((sampler, first))
+}
+
+fn throttled(pid: Option<u32>) -> Option<(ThrottleSampler, u64)> {
+    let sampler = ThrottleSampler::of(pid?)?;
+    let first = sampler.sample()?;
+    Some((sampler, first))
 }
 
 impl Instruments {
     /// Opens what there is.
     pub(crate) fn open(pid: Option<u32>, data: Option<PathBuf>) -> std::io::Result<Self> {
-        let server = pid.and_then(|pid| {
-            let mut sampler = ProcessSampler::new(pid).ok()?;
-            let first = sampler.sample().ok()?;
-            Some((sampler, first))
-        });
         let mut own = ProcessSampler::of_self()?;
         let first = own.sample()?;
         let disk = data
@@ -47,14 +57,28 @@ impl Instruments {
             .and_then(|path| DiskSampler::of_path(path).ok().flatten());
         let disk = disk.and_then(|sampler| sampler.sample().ok().map(|first| (sampler, first)));
         Ok(Self {
-            server,
+            server: watched(pid),
             client: (own, first),
             disk,
             host: HostCpu::sample()?,
-            directory: data,
-            intervals: 0,
+            pressure: Pressure::sample(),
+            paging: Paging::sample(),
+            throttle: throttled(pid),
+            surveyor: Surveyor::start(pid, data.clone()),
+            data,
             server_lost: None,
         })
+    }
+
+    /// Watches another process from now on: the target was restarted.
+    pub(crate) fn watch_process(&mut self, pid: Option<u32>) {
+        (self.server, self.throttle) = (watched(pid), throttled(pid));
+        self.surveyor = Surveyor::start(pid, self.data.clone());
+    }
+
+    /// The process that is watched.
+    pub(crate) fn server_pid(&self) -> Option<u32> {
+        self.server.as_ref().map(|(sampler, _)| sampler.pid())
     }
 
     /// The device under the data directory.
@@ -66,7 +90,17 @@ impl Instruments {
     pub(crate) fn restart(&mut self) {
         let mut scratch = Interval::default();
         self.fill(&mut scratch);
-        self.intervals = 0;
+        self.surveyor.restart();
+    }
+
+    /// The warm-up has ended: what is looked at rarely counts from now on.
+    pub(crate) fn begin_measuring(&self) {
+        self.surveyor.restart();
+    }
+
+    /// What was looked at rarely, with a last look now.
+    pub(crate) fn details(&self) -> Details {
+        self.surveyor.conclude()
     }
 
     /// Writes what happened since the last call into `interval`.
@@ -98,15 +132,21 @@ impl Instruments {
             interval.host = now.since(&self.host);
             self.host = now;
         }
-        if self.intervals.is_multiple_of(DIRECTORY_EVERY) {
-            interval.disk_bytes = self.directory_bytes();
+        if let (Some(last), Some(now)) = (&mut self.pressure, Pressure::sample()) {
+            interval.pressure = Some(now.since(last));
+            *last = now;
         }
-        self.intervals += 1;
-    }
-
-    /// Size of the data directory now.
-    pub(crate) fn directory_bytes(&self) -> Option<u64> {
-        directory_bytes(self.directory.as_deref()?).ok()
+        if let (Some(last), Some(now)) = (&mut self.paging, Paging::sample()) {
+            interval.paging = Some(now.since(last));
+            *last = now;
+        }
+        if let Some((sampler, last)) = &mut self.throttle
+            && let Some(now) = sampler.sample()
+        {
+            interval.throttled_us = Some(now.saturating_sub(*last));
+            *last = now;
+        }
+        interval.directory = self.surveyor.take_directory();
     }
 }
 
@@ -159,6 +199,10 @@ impl Sampling {
             // The tick at the end of the warm-up may come a moment late; half an interval decides.
             let is_warmup = closed + INTERVAL / 2 < warmup;
             self.close(control, closed, now, is_warmup);
+            let is_next_warmup = now + INTERVAL / 2 < warmup;
+            if is_warmup && !is_next_warmup {
+                self.instruments.begin_measuring();
+            }
             closed = now;
             if finished {
                 self.progress.end();

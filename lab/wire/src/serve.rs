@@ -15,6 +15,8 @@ pub(crate) fn serve(server: &Server) -> Result<(), LabError> {
         durability,
         page_kb,
         change_log,
+        flush_neighbors,
+        allocator,
         keep,
     } = server;
     let settings = lab_sql::server::Settings {
@@ -24,6 +26,8 @@ pub(crate) fn serve(server: &Server) -> Result<(), LabError> {
         durability: durability.clone(),
         page_kb: *page_kb,
         change_log: *change_log,
+        flush_neighbors: *flush_neighbors,
+        allocator: allocator.clone(),
         keep: *keep,
     };
     let runtime = tokio::runtime::Builder::new_current_thread()

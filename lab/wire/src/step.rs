@@ -8,8 +8,9 @@ use lab_kit::folder::RunFolder;
 use lab_kit::pacing::Schedule;
 use lab_kit::recorder::{ClientFate, StepFacts, StepRecorder, amplification, latency_summary};
 use lab_kit::result::{Sizes, StepResult};
-use lab_kit::seed;
+use lab_kit::seed::{self, SeedMode};
 use lab_kit::target::{Outcome, Session, Target};
+use lab_kit::use_of::CLIENT_THREAD;
 use lab_kit::work::{Effect, Next, Quota, Shape, Work};
 use lab_kit::workload::{Part, Role, Settings, Step, Stop};
 use metrics::{Interval, LatencyHistogram};
@@ -171,7 +172,7 @@ impl<T: Target> Run<'_, T> {
             );
             for client in 0..crew.clients {
                 if number == 0 {
-                    seeds.push(seed::of(self.seed, &step.name, &role, client));
+                    seeds.push(self.seed_of(step, crew, &role, client));
                 }
                 self.spawn(step, crew, (&role, client), &control, limits, tasks)
                     .await?;
@@ -215,6 +216,12 @@ impl<T: Target> Run<'_, T> {
         self.conclude_step(step, sampling, more).await
     }
 
+    /// The seed of a client. Rows are never drawn twice by two clients, whatever the mode: they would be duplicates.
+    fn seed_of(&self, step: &Step, crew: &Crew<'_>, role: &str, client: u32) -> u64 {
+        let mode = if crew.role.part == Part::Insert { SeedMode::Fresh } else { self.settings.seed_mode };
+        mode.of(self.seed, &step.name, role, client)
+    }
+
     async fn spawn(
         &self,
         step: &Step,
@@ -224,7 +231,11 @@ impl<T: Target> Run<'_, T> {
         limits: Limits,
         tasks: &mut JoinSet<()>,
     ) -> Result<(), LabError> {
-        let random = seed::stream(self.seed, &step.name, role, client);
+        let random = seed::from(self.seed_of(step, crew, role, client));
+        let synced = match crew.role.sync_every {
+            Some(every) => Some((every, self.target.session(true).await?)),
+            None => None,
+        };
         let schedule = crew
             .rate
             .map(|rate| Schedule::even(rate / f64::from(crew.batch), client, crew.clients));
@@ -233,6 +244,7 @@ impl<T: Target> Run<'_, T> {
             group: crew.group.clone(),
             number: client as usize,
             session: self.target.session(crew.role.sync).await?,
+            synced,
             work: Work::new(
                 (crew.role.clone(), crew.quota),
                 self.shape.clone(),
@@ -245,7 +257,11 @@ impl<T: Target> Run<'_, T> {
         };
         if <T::Session as Session>::BLOCKING {
             let runtime = tokio::runtime::Handle::current();
-            tasks.spawn_blocking(move || runtime.block_on(client.run()));
+            tasks.spawn_blocking(move || {
+                // So that reads of clients can be told from those of the engine's own threads. It is for the eye of the sampler only.
+                let _ = std::fs::write("/proc/thread-self/comm", CLIENT_THREAD);
+                runtime.block_on(client.run());
+            });
         } else {
             tasks.spawn(client.run());
         }
@@ -303,15 +319,19 @@ impl<T: Target> Run<'_, T> {
             ..
         } = sampling;
         let stopped_because = end.control.reason();
+        // Before the target is asked: some engines read all their data to answer.
+        let details = instruments.details();
         let mut sizes = Sizes::default();
         let mut statistics = serde_json::Value::Null;
         if stopped_because.is_none() {
             sizes = self.target.sizes().await;
-            if step.measured {
-                statistics = self.target.statistics().await;
-            }
+            statistics = self.target.statistics().await;
         }
-        sizes.directory_bytes = instruments.directory_bytes();
+        let debt_bytes = self.target.debt_bytes(&statistics);
+        if !step.measured {
+            statistics = serde_json::Value::Null;
+        }
+        details.fill_sizes(&mut sizes);
         let mut lanes = lanes.into_iter().zip(end.crews);
         let Some((lane, crew)) = lanes.next() else {
             return Err(LabError::Machine(std::io::Error::other(
@@ -336,6 +356,7 @@ impl<T: Target> Run<'_, T> {
         more.seeds = end.seeds;
         more.lab_cpu_us_per_op = end.lab_cpu_us_per_op;
         more.statistics = statistics;
+        more.debt_bytes = debt_bytes;
         for (lane, crew) in lanes {
             let totals = crew.group.totals();
             effect.add(&totals.effect);
@@ -346,6 +367,7 @@ impl<T: Target> Run<'_, T> {
         more.sla_met = (!promised.is_empty()).then(|| promised.iter().all(|met| *met));
         let measured = result.ops as f64 / (result.ops + result.warmup_ops).max(1) as f64;
         amplification(&mut result, (effect.bytes as f64 * measured) as u64);
+        details.fill_step(&mut result);
         let end = StepEnd {
             result,
             effect,
@@ -375,7 +397,8 @@ impl<T: Target> Run<'_, T> {
         instruments.restart();
         let begun = Instant::now();
         let mut interval = Interval::default();
-        let act = self.act(step, &mut interval.latency);
+        let mut start_seconds = None;
+        let act = self.act(step, (&mut interval.latency, &mut start_seconds), instruments.server_pid());
         let acted = tokio::select! {
             acted = act => acted,
             () = interrupted() => Err("interrupted".to_owned()),
@@ -388,14 +411,18 @@ impl<T: Target> Run<'_, T> {
             }
             Err(reason) => (reason.clone(), Some(format!("{}: {reason}", step.name))),
         };
+        if step.work.part == Part::Restart {
+            instruments.watch_process(self.target.watch().await.pid);
+        }
         instruments.fill(&mut interval);
+        let details = instruments.details();
         recorder.push(&interval, &mut folder)?;
         let mut sizes = if stopped_because.is_none() {
             self.target.sizes().await
         } else {
             Sizes::default()
         };
-        sizes.directory_bytes = instruments.directory_bytes();
+        details.fill_sizes(&mut sizes);
         let fate = ClientFate {
             ops: interval.ops,
             active: interval.length,
@@ -403,6 +430,12 @@ impl<T: Target> Run<'_, T> {
         };
         let mut result = recorder.finish(&folder, &[fate], Default::default(), sizes)?;
         result.more.remark = remark;
+        result.more.start_seconds = start_seconds;
+        if step.work.part == Part::Settle && stopped_because.is_none() {
+            let statistics = self.target.statistics().await;
+            result.more.debt_bytes = self.target.debt_bytes(&statistics);
+        }
+        details.fill_step(&mut result);
         let end = StepEnd {
             result,
             effect: Effect::default(),
@@ -414,7 +447,8 @@ impl<T: Target> Run<'_, T> {
     async fn act(
         &self,
         step: &Step,
-        latency: &mut LatencyHistogram,
+        (latency, start_seconds): (&mut LatencyHistogram, &mut Option<f64>),
+        pid: Option<u32>,
     ) -> Result<(u64, String), String> {
         let begun = Instant::now();
         let done = match step.work.part {
@@ -447,6 +481,11 @@ impl<T: Target> Run<'_, T> {
                     latency.record(begun.elapsed());
                 }
                 return Ok((u64::from(self.settings.extra_tables), String::new()));
+            }
+            Part::Restart => {
+                let seconds = self.restart(pid).await?;
+                *start_seconds = Some(seconds);
+                (1, format!("answered after {}", lab_kit::format::seconds(seconds)))
             }
             Part::Empty => {
                 self.target

@@ -185,7 +185,8 @@ impl Engine for Rocks {
     }
 
     fn debt_bytes(&self) -> Option<u64> {
-        self.number("rocksdb.estimate-pending-compaction-bytes")
+        let pending = self.number("rocksdb.estimate-pending-compaction-bytes")?;
+        Some(pending + self.number("rocksdb.cur-size-all-mem-tables").unwrap_or(0))
     }
 }
 

@@ -5,11 +5,12 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::differ::{PAIR, is_of_a_pair};
 use super::{Claim, Selection, Test, systems};
 use crate::figure;
 use crate::format;
 use crate::result::{RunResult, StepResult};
-use crate::statistics::{Estimate, estimate, line, mean, ratio_of_groups};
+use crate::statistics::{Estimate, difference_of_groups, estimate, line, mean, product_of_groups};
 use crate::workload::{Overrides, Part, Workload};
 
 /// Repeats below which nothing is decided.
@@ -53,11 +54,11 @@ pub struct Finding {
     pub rule: String,
     /// The figure or ratio, with its interval.
     pub found: Option<Estimate>,
-    /// The values behind it: of the figure, then of what it is divided by.
-    pub values: [Vec<f64>; 2],
+    /// The values behind it: of the figure, then of what it is divided by or related to.
+    pub values: Vec<Vec<f64>>,
     /// Its verdict.
     pub outcome: Outcome,
-    /// Why, where it is not plain from the numbers.
+    /// Why.
     pub because: String,
 }
 
@@ -68,6 +69,8 @@ pub struct Judgement {
     pub id: String,
     /// What is claimed.
     pub statement: String,
+    /// The study it comes from.
+    pub study: u8,
     /// The rule of the study's distillation.
     pub rule: String,
     /// What was published.
@@ -87,6 +90,7 @@ pub fn judge(claim: &Claim, runs: &[RunResult], cpus: usize) -> Vec<Judgement> {
     let of = |target: String, outcome, findings, remark: String| Judgement {
         id: claim.id.clone(),
         statement: claim.statement.clone(),
+        study: claim.study,
         rule: claim.rule.clone(),
         published: claim.published.clone(),
         target,
@@ -98,29 +102,55 @@ pub fn judge(claim: &Claim, runs: &[RunResult], cpus: usize) -> Vec<Judgement> {
         let needs = claim.needs.clone().unwrap_or_default();
         return vec![of(String::new(), Outcome::NotRunnable, Vec::new(), format!("needs {needs}"))];
     }
-    let usable: Vec<&RunResult> = runs.iter().filter(|run| run.run.complete && !run.checks.iter().any(|check| check.passed == Some(false))).collect();
-    let mut targets: Vec<String> = usable.iter().map(|run| name(run)).collect();
-    targets.sort();
-    targets.dedup();
-    if !claim.systems().is_empty() {
-        targets = vec![claim.systems().join(", ")];
-    }
+    let is_right = |run: &&RunResult| run.run.complete && !run.checks.iter().any(|check| check.passed == Some(false));
+    let usable: Vec<&RunResult> = runs.iter().filter(is_right).filter(|run| is_candidate(claim, run)).collect();
     let mut out = Vec::new();
-    for target in targets {
-        let own: Vec<&RunResult> =
-            if claim.systems().is_empty() { usable.iter().copied().filter(|run| name(run) == target).collect() } else { usable.clone() };
-        let findings: Vec<Finding> = claim.tests.iter().map(|test| examine(test, &own, cpus)).collect();
+    for (target, own) in subjects(claim, &usable) {
+        let findings: Vec<Finding> = claim.tests.iter().map(|test| examine(claim, test, &own, cpus)).collect();
         let outcome = overall(&findings);
         if outcome != Outcome::NotRun {
             out.push(of(target, outcome, findings, claim.remark.clone()));
         }
     }
     if out.is_empty() {
-        let systems = claim.systems();
-        let kinds = if systems.is_empty() { String::new() } else { format!(" of the kinds {}", systems.join(", ")) };
-        out.push(of(String::new(), Outcome::NotRun, Vec::new(), format!("no run{kinds} with the workload and settings it asks for")));
+        let of_what = match (&claim.differ, claim.systems().as_slice()) {
+            (Some(differ), _) => format!(" of two targets that differ in {differ}"),
+            (None, []) => String::new(),
+            (None, systems) => format!(" of the kinds {}", systems.join(", ")),
+        };
+        out.push(of(String::new(), Outcome::NotRun, Vec::new(), format!("no run{of_what} with the workload and settings it asks for")));
     }
     out
+}
+
+/// Runs of pairs judge claims about pairs, all others the rest.
+fn is_candidate(claim: &Claim, run: &RunResult) -> bool {
+    match &claim.differ {
+        Some(differ) => run.run.labels.contains_key(differ),
+        None => !is_of_a_pair(run),
+    }
+}
+
+/// What is judged by itself, with its runs: each target, each pair of targets, or all there is where the claim tells kinds of system apart.
+fn subjects<'a>(claim: &Claim, usable: &[&'a RunResult]) -> Vec<(String, Vec<&'a RunResult>)> {
+    let systems = claim.systems();
+    let key = |run: &RunResult| match &claim.differ {
+        Some(_) => run.run.labels.get(PAIR).cloned().unwrap_or_default(),
+        None if systems.is_empty() => name(run),
+        None => systems.join(", "),
+    };
+    let mut keys: Vec<String> = usable.iter().map(|run| key(run)).collect();
+    keys.sort();
+    keys.dedup();
+    let of = |wanted: String| {
+        let own: Vec<&RunResult> = usable.iter().copied().filter(|run| key(run) == wanted).collect();
+        let Some(differ) = &claim.differ else { return (wanted, own) };
+        let mut names: Vec<String> = own.iter().map(|run| format!("{} ({differ} {})", name(run), run.run.labels.get(differ).map_or("", String::as_str))).collect();
+        names.sort();
+        names.dedup();
+        (names.join("; "), own)
+    };
+    keys.into_iter().map(of).collect()
 }
 
 fn name(run: &RunResult) -> String {
@@ -143,51 +173,107 @@ fn overall(findings: &[Finding]) -> Outcome {
     }
 }
 
-fn examine(test: &Test, runs: &[&RunResult], cpus: usize) -> Finding {
-    let over = values(&test.over, runs, cpus);
-    let under = test.under.as_ref().map(|selection| values(selection, runs, cpus));
-    let at_least = test.at_least.or(test.at_least_by_cpus.map(|factor| factor * cpus as f64));
-    let rule = match (at_least, test.at_most) {
-        (Some(low), Some(high)) => format!("{} to {}", format::number(low), format::number(high)),
-        (Some(low), None) => format!("at least {}", format::number(low)),
-        (None, Some(high)) => format!("at most {}", format::number(high)),
-        (None, None) => String::new(),
+fn examine(claim: &Claim, test: &Test, runs: &[&RunResult], cpus: usize) -> Finding {
+    let groups: Vec<Group> = test.selections().map(|selection| values(claim, selection, runs, cpus)).collect();
+    let lists: Vec<&[f64]> = groups.iter().map(|group| group.values.as_slice()).collect();
+    let repeats = lists.iter().map(|values| values.len()).min().unwrap_or(0);
+    let words: Vec<String> = test.selections().zip(&groups).map(|(selection, group)| describe(selection, group)).collect();
+    let joint = if test.difference { "less" } else { "by" };
+    let what = match words.as_slice() {
+        [over, under, top, bottom] => format!("({over} by {under}) by ({top} by {bottom})"),
+        words => words.join(&format!(" {joint} ")),
     };
-    let words = |selection: &Selection, group: &Group| describe(selection, group);
-    let what = match (&test.under, &under) {
-        (Some(selection), Some(group)) => format!("{} by {}", words(&test.over, &over), words(selection, group)),
-        _ => words(&test.over, &over),
-    };
-    let (found, repeats, fallback) = match &under {
-        Some(under) => {
-            let means = mean(&over.values).zip(mean(&under.values)).filter(|(_, under)| *under > 0.0).map(|(over, under)| over / under);
-            (ratio_of_groups(&under.values, &over.values), over.values.len().min(under.values.len()), means)
+    let found = match lists.as_slice() {
+        [over, under] if test.difference => difference_of_groups(over, under),
+        [over, under] if over.iter().all(|value| *value == 0.0) && under.iter().all(|value| *value > 0.0) && repeats > 1 => {
+            Some(Estimate { mean: 0.0, low: 0.0, high: 0.0 })
         }
-        None => (estimate(&over.values), over.values.len(), mean(&over.values)),
+        [over, under] => product_of_groups(&[over], &[under]),
+        [over, under, top, bottom] => product_of_groups(&[over, bottom], &[under, top]),
+        lists => lists.first().and_then(|values| estimate(values)),
     };
+    let bounds = Bounds::of(test, cpus);
+    let is_cached = test.uncached && !groups.iter().all(|group| group.is_uncached);
     let (outcome, because) = if repeats == 0 {
-        (Outcome::NotRun, "no run that did this".to_owned())
-    } else if test.uncached && !(over.is_uncached && under.as_ref().is_none_or(|group| group.is_uncached)) {
+        let left_out = groups.iter().find_map(|group| group.left_out.clone());
+        (Outcome::NotRun, left_out.unwrap_or_else(|| "no run showed this figure".to_owned()))
+    } else if is_cached {
         (Outcome::Inconclusive, "the data fit in memory: this claim is about data that do not (--memory-mb, --times-memory)".to_owned())
     } else if repeats < REPEATS_MIN {
         (Outcome::Inconclusive, format!("{repeats} of {REPEATS_MIN} repeats"))
     } else {
-        let low = at_least.unwrap_or(f64::NEG_INFINITY);
-        let high = test.at_most.unwrap_or(f64::INFINITY);
-        match found {
-            Some(found) if found.low >= low && found.high <= high => (Outcome::Confirmed, String::new()),
-            Some(found) if found.high < low || found.low > high => (Outcome::Refuted, String::new()),
-            Some(_) => (Outcome::Inconclusive, "the interval spans the rule".to_owned()),
-            None => (Outcome::Inconclusive, "a value is zero".to_owned()),
-        }
+        found.map_or_else(|| (Outcome::Inconclusive, "a value is zero".to_owned()), |found| bounds.judge(&found))
     };
     Finding {
         what,
-        rule,
-        found: found.or(fallback.map(|value| Estimate { mean: value, low: f64::NAN, high: f64::NAN }).filter(|_| repeats > 0)).map(finite),
-        values: [over.values, under.map_or_else(Vec::new, |group| group.values)],
+        rule: bounds.words(),
+        found: found.or_else(|| guess(test, &lists)).filter(|_| repeats > 0).map(finite),
+        values: groups.into_iter().map(|group| group.values).collect(),
         outcome,
         because,
+    }
+}
+
+/// The figure without an interval, where there is none.
+fn guess(test: &Test, lists: &[&[f64]]) -> Option<Estimate> {
+    let means: Vec<f64> = lists.iter().filter_map(|values| mean(values)).collect();
+    let value = match means.as_slice() {
+        [one] => *one,
+        [over, under] if test.difference => over - under,
+        [over, under] => over / under,
+        [over, under, top, bottom] => over / under / (top / bottom),
+        _ => return None,
+    };
+    value.is_finite().then_some(Estimate { mean: value, low: f64::NAN, high: f64::NAN })
+}
+
+/// What a figure must be.
+struct Bounds {
+    low: Option<f64>,
+    high: Option<f64>,
+    excludes: Option<f64>,
+}
+
+impl Bounds {
+    fn of(test: &Test, cpus: usize) -> Self {
+        let low = test.at_least.or(test.at_least_by_cpus.map(|factor| factor * cpus as f64));
+        Self { low, high: test.at_most, excludes: test.excludes }
+    }
+
+    fn words(&self) -> String {
+        let number = format::number;
+        match (self.low, self.high, self.excludes) {
+            (_, _, Some(value)) => format!("other than {}", number(value)),
+            (Some(low), Some(high), _) => format!("{} to {}", number(low), number(high)),
+            (Some(low), None, _) => format!("at least {}", number(low)),
+            (None, Some(high), _) => format!("at most {}", number(high)),
+            (None, None, None) => String::new(),
+        }
+    }
+
+    fn judge(&self, found: &Estimate) -> (Outcome, String) {
+        let rule = self.words();
+        let confirmed = || (Outcome::Confirmed, format!("all of the interval is {rule}"));
+        let refuted = |why: String| (Outcome::Refuted, why);
+        let spans = || (Outcome::Inconclusive, format!("the interval spans the rule, {rule}"));
+        if let Some(value) = self.excludes {
+            let near = value * 0.01;
+            return if found.high < value || found.low > value {
+                confirmed()
+            } else if found.low > value - near && found.high < value + near {
+                refuted("all of the interval is within 1 % of it".to_owned())
+            } else {
+                spans()
+            };
+        }
+        let (low, high) = (self.low.unwrap_or(f64::NEG_INFINITY), self.high.unwrap_or(f64::INFINITY));
+        if found.low >= low && found.high <= high {
+            confirmed()
+        } else if found.high < low || found.low > high {
+            refuted(format!("none of the interval is {rule}"))
+        } else {
+            spans()
+        }
     }
 }
 
@@ -201,6 +287,9 @@ fn finite(found: Estimate) -> Estimate {
 #[derive(Default)]
 struct Group {
     settings: Vec<(String, String)>,
+    side: Option<String>,
+    /// Why the runs there are lack the step.
+    left_out: Option<String>,
     values: Vec<f64>,
     is_uncached: bool,
 }
@@ -209,12 +298,13 @@ fn describe(selection: &Selection, group: &Group) -> String {
     let figure = figure::named(&selection.figure).map_or(selection.figure.as_str(), |figure| figure.name);
     let mut settings: Vec<String> = group.settings.iter().map(|(name, value)| format!("{} {value}", name.replace('_', " "))).collect();
     settings.extend(selection.system.clone());
+    settings.extend(group.side.clone());
     let settings = if settings.is_empty() { String::new() } else { format!(" ({})", settings.join(", ")) };
     format!("{figure} of {}/{}{settings}", selection.workload, selection.step)
 }
 
 /// The values of the best group where a peak is asked for, else of the only one.
-fn values(selection: &Selection, runs: &[&RunResult], cpus: usize) -> Group {
+fn values(claim: &Claim, selection: &Selection, runs: &[&RunResult], cpus: usize) -> Group {
     let mut best = Group::default();
     let mut best_mean = f64::NEG_INFINITY;
     for settings in selection.groups(cpus) {
@@ -222,17 +312,34 @@ fn values(selection: &Selection, runs: &[&RunResult], cpus: usize) -> Group {
             .iter()
             .filter(|run| run.run.workload == selection.workload)
             .filter(|run| selection.system.as_deref().is_none_or(|system| systems(run).contains(&system)))
+            .filter(|run| is_on_side(claim, selection, run))
             .filter(|run| fits(run, &settings))
             .collect();
         let values: Vec<f64> = mine.iter().filter_map(|run| value(selection, run)).collect();
         let found = mean(&values).unwrap_or(f64::MIN);
         if found > best_mean {
             best_mean = found;
-            best = Group { settings: settings.into_iter().collect(), is_uncached: mine.iter().all(|run| is_uncached(run)), values };
+            let side = claim.differ.as_ref().zip(selection.side.as_ref()).map(|(differ, side)| format!("{differ} {side}"));
+            let skipped = mine.iter().flat_map(|run| &run.skipped).find(|skipped| skipped.step == selection.step);
+            let left_out = skipped.map(|skipped| format!("step {} was left out: {}", skipped.step, skipped.because));
+            best = Group { side, left_out, settings: settings.into_iter().collect(), is_uncached: mine.iter().all(|run| is_uncached(run)), values };
         }
     }
     best
 }
+
+fn is_on_side(claim: &Claim, selection: &Selection, run: &RunResult) -> bool {
+    match (&claim.differ, &selection.side) {
+        (Some(differ), Some(side)) => run.run.labels.get(differ) == Some(side),
+        _ => true,
+    }
+}
+
+/// Settings by which runs of a workload are told apart.
+const TOLD_APART: &[&str] = &[
+    "clients", "hot_rows", "payload", "indexes", "placement", "assign", "rate", "extra_tables", "unique_indexes", "ids", "read_batch",
+    "seed_mode", "sync_every", "settle_after", "prefetch", "capped",
+];
 
 /// A run has the settings asked for; those not named are as in its preset.
 fn fits(run: &RunResult, wanted: &std::collections::BTreeMap<String, String>) -> bool {
@@ -242,7 +349,7 @@ fn fits(run: &RunResult, wanted: &std::collections::BTreeMap<String, String>) ->
         .and_then(|workload| workload.settings(&run.settings.preset, Overrides::default()))
         .ok()
         .and_then(|settings| serde_json::to_value(settings).ok());
-    ["clients", "hot_rows", "payload", "indexes", "placement", "assign", "rate"].iter().all(|name| {
+    TOLD_APART.iter().all(|name| {
         let found = here.get(*name).map(plain);
         match wanted.get(*name) {
             Some(value) => found.as_deref() == Some(value),

@@ -3,6 +3,7 @@
 //! Promises: a claim that today's workloads cannot answer says what it needs. `judge` decides from results alone, so that it also
 //! works on folders of earlier runs. Must not know: how a run is started.
 
+mod differ;
 mod judge;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use serde::Deserialize;
 use crate::result::RunResult;
 use crate::workload::WorkloadError;
 
+pub use differ::{DIFFERENCES, Difference, difference};
 pub use judge::{Finding, Judgement, Outcome, judge};
 
 const FILE: &str = include_str!("../../../claims.toml");
@@ -30,6 +32,9 @@ pub struct Claim {
     pub rule: String,
     /// What was published.
     pub published: String,
+    /// The one thing in which the two targets of its runs differ: a name of [`DIFFERENCES`].
+    #[serde(default)]
+    pub differ: Option<String>,
     /// What is missing to run it; none for claims with tests.
     #[serde(default)]
     pub needs: Option<String>,
@@ -41,7 +46,7 @@ pub struct Claim {
     pub tests: Vec<Test>,
 }
 
-/// One condition: a figure, or the ratio of two, within bounds.
+/// One condition: a figure, the ratio or difference of two, or the ratio of two ratios, within bounds.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Test {
@@ -50,6 +55,15 @@ pub struct Test {
     /// Divided by this.
     #[serde(default)]
     pub under: Option<Selection>,
+    /// Less it instead: for figures that may be zero.
+    #[serde(default)]
+    pub difference: bool,
+    /// The ratio by which that ratio is divided.
+    #[serde(default)]
+    pub relative_to: Option<Ratio>,
+    /// Confirmed if the interval does not hold this value, refuted if it lies within 1 % of it.
+    #[serde(default)]
+    pub excludes: Option<f64>,
     /// Lower bound.
     #[serde(default)]
     pub at_least: Option<f64>,
@@ -62,6 +76,24 @@ pub struct Test {
     /// Whether it says something only where data exceed a limit of memory.
     #[serde(default)]
     pub uncached: bool,
+}
+
+/// A ratio of two figures.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ratio {
+    /// What is looked at.
+    pub over: Selection,
+    /// Divided by this.
+    pub under: Selection,
+}
+
+impl Test {
+    /// All that it looks at.
+    pub fn selections(&self) -> impl Iterator<Item = &Selection> {
+        let second = self.relative_to.iter().flat_map(|ratio| [&ratio.over, &ratio.under]);
+        std::iter::once(&self.over).chain(&self.under).chain(second)
+    }
 }
 
 /// Which figure of which runs.
@@ -83,6 +115,9 @@ pub struct Selection {
     /// Kind of system; without it each target is judged by itself.
     #[serde(default)]
     pub system: Option<String>,
+    /// Which of two targets that differ in one thing; a side of the claim's difference.
+    #[serde(default)]
+    pub side: Option<String>,
 }
 
 /// A run that a claim needs.
@@ -92,6 +127,10 @@ pub struct Needed {
     pub workload: String,
     /// Settings as the command line takes them, without dashes in front.
     pub settings: Vec<(String, String)>,
+    /// What the claim's two targets differ in, and which of them this run is of.
+    pub side: Option<(String, String)>,
+    /// Kind of system that alone is of interest.
+    pub system: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -130,8 +169,8 @@ impl Claim {
         let mut out: Vec<Needed> = self
             .tests
             .iter()
-            .flat_map(|test| std::iter::once(&test.over).chain(&test.under))
-            .flat_map(|selection| selection.needed(cpus))
+            .flat_map(Test::selections)
+            .flat_map(|selection| selection.needed(self.differ.as_deref(), cpus))
             .collect();
         out.sort();
         out.dedup();
@@ -140,7 +179,7 @@ impl Claim {
 
     /// Kinds of system that its tests tell apart.
     pub fn systems(&self) -> Vec<&str> {
-        let both = self.tests.iter().flat_map(|test| std::iter::once(&test.over).chain(&test.under));
+        let both = self.tests.iter().flat_map(Test::selections);
         let mut out: Vec<&str> = both.filter_map(|selection| selection.system.as_deref()).collect();
         out.sort_unstable();
         out.dedup();
@@ -164,16 +203,38 @@ impl Selection {
         self.peak_of_clients.iter().map(with).collect()
     }
 
-    fn needed(&self, cpus: usize) -> Vec<Needed> {
-        let groups = self.groups(cpus);
-        groups.into_iter().map(|group| Needed { workload: self.workload.clone(), settings: group.into_iter().collect() }).collect()
+    fn needed(&self, differ: Option<&str>, cpus: usize) -> Vec<Needed> {
+        let side = differ.zip(self.side.as_deref()).map(|(differ, side)| (differ.to_owned(), side.to_owned()));
+        let of = |group: BTreeMap<String, String>| Needed {
+            workload: self.workload.clone(),
+            settings: group.into_iter().collect(),
+            side: side.clone(),
+            system: self.system.clone(),
+        };
+        self.groups(cpus).into_iter().map(of).collect()
     }
 }
 
 /// The kinds of system that a run's target belongs to.
 pub fn systems(run: &RunResult) -> Vec<&'static str> {
     let target = &run.target;
-    let text = format!("{} {}", target.product, target.storage_engine.as_deref().unwrap_or_default()).to_lowercase();
+    let text = format!("{} {}", target.product, target.storage_engine.as_deref().unwrap_or_default());
+    kinds(&text, &target.uri)
+}
+
+/// The kinds of system behind an address, where the address alone tells.
+pub fn systems_at(address: &str) -> Option<Vec<&'static str>> {
+    let (scheme, rest) = address.split_once(':')?;
+    let engine = rest.split_once("engine=").map(|(_, engine)| engine.split('&').next().unwrap_or_default());
+    match (scheme, engine) {
+        ("mysql" | "mariadb", Some(engine)) => Some(kinds(engine, address)),
+        ("mysql" | "mariadb" | "mongodb" | "mongodb+srv", _) => None,
+        (engine, _) => Some(kinds(engine, address)),
+    }
+}
+
+fn kinds(text: &str, uri: &str) -> Vec<&'static str> {
+    let text = text.to_lowercase();
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
     let mut out = Vec::new();
     if has(&["rocksdb", "myrocks", "fjall", "lsm"]) {
@@ -193,12 +254,20 @@ pub fn systems(run: &RunResult) -> Vec<&'static str> {
     if has(&["fractal", "perconaft"]) {
         out.push("write-optimised");
     }
+    let is_server = ["mongodb", "mysql", "mariadb"].iter().any(|scheme| uri.starts_with(scheme));
     if has(&["innodb", "myrocks"]) {
         out.push("clustered");
     }
-    out.push(if target.uri.starts_with("mongodb") || target.uri.starts_with("mysql") { "server" } else { "engine" });
+    if has(&["innodb", "wiredtiger"]) {
+        out.push("file-per-table");
+    } else if is_server && has(&["rocksdb", "myrocks"]) {
+        out.push("shared-keyspace");
+    }
+    out.push(if is_server { "server" } else { "engine" });
     out
 }
 
+#[cfg(test)]
+mod table_tests;
 #[cfg(test)]
 mod tests;

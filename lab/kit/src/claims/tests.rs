@@ -26,8 +26,13 @@ fn all_sixty_claims_are_there_and_name_things_that_exist() {
     for claim in &claims {
         assert_ne!(claim.is_runnable(), claim.needs.is_some(), "{}", claim.id);
         for test in &claim.tests {
-            assert!(test.at_least.is_some() || test.at_most.is_some() || test.at_least_by_cpus.is_some(), "{}", claim.id);
-            for selection in std::iter::once(&test.over).chain(&test.under) {
+            assert!(test.at_least.or(test.at_most).or(test.at_least_by_cpus).or(test.excludes).is_some(), "{}", claim.id);
+            assert!(test.relative_to.is_none() || test.under.is_some() && !test.difference, "{}", claim.id);
+            for selection in test.selections() {
+                let side = claim.differ.as_deref().and_then(difference).map(|difference| difference.sides);
+                assert_eq!(claim.differ.is_some(), side.is_some(), "{}: {:?}", claim.id, claim.differ);
+                assert_eq!(selection.side.is_some(), side.is_some(), "{}", claim.id);
+                assert!(selection.side.as_deref().is_none_or(|side_here| side.is_some_and(|sides| sides.contains(&side_here))), "{}", claim.id);
                 let workload = Workload::named(&selection.workload).unwrap();
                 let stem = selection.step.trim_end_matches(".first").trim_end_matches(".last");
                 assert!(workload.steps.iter().any(|step| step.name == selection.step || step.name == stem), "{}: {}", claim.id, selection.step);
@@ -73,9 +78,11 @@ fn three_repeats_decide_and_two_do_not() {
 fn what_cannot_be_judged_says_why() {
     let nothing = judge(&one("C33"), &[], 2).remove(0);
     assert_eq!(nothing.outcome, Outcome::NotRun);
-    let future = judge(&one("C60"), &[], 2).remove(0);
+    let mut future = one("C33");
+    (future.tests, future.needs) = (Vec::new(), Some("a crystal ball".to_owned()));
+    let future = judge(&future, &[], 2).remove(0);
     assert_eq!(future.outcome, Outcome::NotRunnable);
-    assert!(future.remark.starts_with("needs "), "{}", future.remark);
+    assert_eq!(future.remark, "needs a crystal ball");
     let mut wrong: Vec<RunResult> = (0..3).flat_map(|_| [hot(1, 1_000.0), hot(64, 700.0)]).collect();
     for run in &mut wrong {
         run.run.complete = false;
@@ -109,10 +116,13 @@ fn cached_data_do_not_decide_about_uncached_ones() {
 #[test]
 fn systems_are_told_by_what_the_target_says() {
     let mut run = hot(1, 1.0);
-    assert_eq!(systems(&run), ["lsm", "server"]);
+    assert_eq!(systems(&run), ["lsm", "shared-keyspace", "server"]);
     (run.target.product, run.target.storage_engine) = ("MariaDB".to_owned(), Some("InnoDB".to_owned()));
     run.target.uri = "mysql://127.0.0.1".to_owned();
-    assert_eq!(systems(&run), ["btree", "clustered", "server"]);
+    assert_eq!(systems(&run), ["btree", "clustered", "file-per-table", "server"]);
+    assert_eq!(systems_at("mongodb://127.0.0.1"), None);
+    assert_eq!(systems_at("mysql://root@127.0.0.1/?engine=innodb&interface=handler"), Some(systems(&run)));
+    assert_eq!(systems_at("lmdb:data?map=1G"), Some(vec!["btree", "mmap", "engine"]));
     run.target.uri = "wiredtiger:x".to_owned();
     (run.target.product, run.target.storage_engine) = ("WiredTiger 3.2.1, LSM with chunks of 4096 KiB".to_owned(), None);
     assert_eq!(systems(&run), ["lsm", "wiredtiger-lsm", "engine"]);

@@ -32,6 +32,8 @@ const MARK: &str = "quarry-lab-target";
 struct KvIndex {
     /// Positions of its fields.
     fields: Vec<usize>,
+    /// Whether a second row with the same values is refused.
+    unique: bool,
 }
 
 /// What all sessions share.
@@ -132,6 +134,27 @@ impl Inner {
         indexes.iter().enumerate().map(entry).collect()
     }
 
+    /// What the entries of unique indexes for a row begin with, up to the id.
+    fn unique_prefixes(&self, table: usize, values: &[Value]) -> Vec<Vec<u8>> {
+        let indexes = self.indexes.read().unwrap_or_else(PoisonError::into_inner);
+        let prefix = |(number, index): (usize, &KvIndex)| {
+            let mut out = encode::prefix(table, space_of(number));
+            let fields = index.fields.iter().filter_map(|at| values.get(*at));
+            fields.for_each(|value| encode::push_ordered(&mut out, value));
+            out
+        };
+        let unique = indexes.iter().enumerate().filter(|(_, index)| index.unique);
+        unique.map(prefix).collect()
+    }
+
+    /// Whether an insert must look before it stores.
+    fn guards(&self, table: usize) -> bool {
+        let indexes = self.indexes.read();
+        let indexes = indexes.unwrap_or_else(PoisonError::into_inner);
+        indexes.iter().any(|index| index.unique)
+            || self.tables.get(table).is_some_and(|table| table.ids_in_no_order)
+    }
+
     fn has_indexes(&self) -> bool {
         let indexes = self.indexes.read();
         !indexes.unwrap_or_else(PoisonError::into_inner).is_empty()
@@ -211,6 +234,7 @@ impl Target for KvTarget {
                     fields.iter().position(|(name, _)| name == key)
                 })
                 .collect(),
+            unique: index.unique,
         };
         let mut known = self
             .0
@@ -320,8 +344,9 @@ impl Target for KvTarget {
             known
                 .iter()
                 .map(|index| Index {
-                    name: String::new(),
                     keys: index.fields.iter().filter_map(name).collect(),
+                    unique: index.unique,
+                    ..Index::default()
                 })
                 .collect()
         };

@@ -1,5 +1,6 @@
 //! One client's calls on an ordered engine.
 
+use std::collections::{BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
@@ -25,6 +26,17 @@ pub enum KvReady {
         batch: Vec<KeyChange>,
         /// What it counts for.
         ops: u64,
+    },
+    /// A batch of rows of which none may be there yet.
+    Insert {
+        /// The changes.
+        batch: Vec<KeyChange>,
+        /// What it counts for.
+        ops: u64,
+        /// Keys of rows that must not be there.
+        ids: Vec<Vec<u8>>,
+        /// Beginnings that no entry of a unique index may have.
+        values: Vec<Vec<u8>>,
     },
     /// Reads of single keys.
     Get(Vec<Vec<u8>>),
@@ -92,13 +104,20 @@ impl KvSession {
     fn insert(&self, table: usize, rows: Vec<crate::row::Row>) -> KvReady {
         let ops = rows.len() as u64;
         let has_indexes = self.shared.has_indexes();
+        let guards = self.shared.guards(table);
         let mut batch = Vec::with_capacity(rows.len() * 4);
+        let (mut ids, mut unique) = (Vec::new(), Vec::new());
         for row in rows {
+            let given = row.id.is_some();
             let id = row.id.unwrap_or_else(|| self.shared.make_id());
             let key = encode::row_key(table, &id);
+            if guards && given {
+                ids.push(key.clone());
+            }
             if has_indexes {
                 let values: Vec<Value> =
                     row.fields.iter().map(|(_, value)| value.clone()).collect();
+                unique.extend(self.shared.unique_prefixes(table, &values));
                 let entries = self.shared.entries(table, id_of(table, &key), &values);
                 batch.extend(
                     entries
@@ -108,7 +127,36 @@ impl KvSession {
             }
             batch.push(KeyChange::Put(key, encode::encode(&row.fields)));
         }
+        if guards {
+            return KvReady::Insert { batch, ops, ids, values: unique };
+        }
         KvReady::Write { batch, ops }
+    }
+
+    /// Looks for each id and each unique value, then stores: what a database does that cannot know otherwise.
+    fn insert_new(&mut self, (batch, ops): (&[KeyChange], u64), ids: &[Vec<u8>], values: &[Vec<u8>]) -> Result<Outcome, EngineError> {
+        let shared = self.shared.clone();
+        let _locked = lock_all(&shared, ids.iter().chain(values));
+        let mut seen = HashSet::new();
+        for id in ids {
+            if !seen.insert(id) || self.engine.get(id, &mut self.buffer)? {
+                return Ok(Outcome::failed("duplicate id", "a row with this id is there".to_owned()));
+            }
+        }
+        for prefix in values {
+            // No id has nine such bytes: numbers have eight, text none.
+            let end = [prefix.as_slice(), &[0xff; 9]].concat();
+            let mut found = !seen.insert(prefix);
+            self.engine.scan(prefix, &end, false, &mut |_, _| {
+                found = true;
+                false
+            })?;
+            if found {
+                return Ok(Outcome::failed("duplicate value", "a row with these values is in a unique index".to_owned()));
+            }
+        }
+        self.engine.write(batch, self.sync)?;
+        Ok(Outcome::done(ops, ops))
     }
 
     fn position(&self, table: usize, field: &str) -> usize {
@@ -214,6 +262,7 @@ impl KvSession {
                 self.engine.write(&batch, self.sync)?;
                 Ok(Outcome::done(ops, ops))
             }
+            KvReady::Insert { batch, ops, ids, values } => self.insert_new((&batch, ops), &ids, &values),
             KvReady::Get(keys) => self.read(&keys),
             KvReady::Scan {
                 from,
@@ -271,11 +320,22 @@ fn id_of(table: usize, key: &[u8]) -> &[u8] {
         .unwrap_or_default()
 }
 
-fn lock_row<'a>(shared: &'a Inner, key: &[u8]) -> Option<MutexGuard<'a, ()>> {
+fn stripe_of(key: &[u8]) -> usize {
     let mut hasher = DefaultHasher::new();
     key.hash(&mut hasher);
-    let stripe = shared.stripes.get(hasher.finish() as usize % STRIPES)?;
+    hasher.finish() as usize % STRIPES
+}
+
+fn lock_row<'a>(shared: &'a Inner, key: &[u8]) -> Option<MutexGuard<'a, ()>> {
+    let stripe = shared.stripes.get(stripe_of(key))?;
     Some(stripe.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// All of them, always in the same order, so that no two clients wait for each other.
+fn lock_all<'a>(shared: &'a Inner, keys: impl Iterator<Item = &'a Vec<u8>>) -> Vec<MutexGuard<'a, ()>> {
+    let stripes: BTreeSet<usize> = keys.map(|key| stripe_of(key)).collect();
+    let stripes = stripes.into_iter().filter_map(|at| shared.stripes.get(at));
+    stripes.map(|stripe| stripe.lock().unwrap_or_else(PoisonError::into_inner)).collect()
 }
 
 impl Session for KvSession {

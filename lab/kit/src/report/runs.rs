@@ -6,6 +6,7 @@ use std::fmt::Write;
 use super::bars::{BarSeries, Bars};
 use super::chart::Quantity;
 use super::overlay::{COLOURS, Named, colour, percentiles, throughput};
+use super::layouts::{self, Configuration};
 use super::{capital, escape, foot, head};
 use crate::figure::{self, Better, Figure};
 use crate::format;
@@ -203,6 +204,9 @@ fn write_step(out: &mut String, step: &StepResult, groups: &[Group<'_>]) {
         out.push_str(&percentiles(&merged).render());
     }
     out.push_str("</div>\n");
+    let configurations: Vec<Configuration<'_>> =
+        groups.iter().map(|group| Configuration { name: group.name.clone(), runs: group.runs.clone() }).collect();
+    layouts::write(out, step, &configurations);
     for (clients, cells) in &by_clients {
         write_tables(out, step, *clients, cells, groups);
     }

@@ -208,7 +208,7 @@ pub(super) fn write_warnings(out: &mut String, result: &RunResult) {
 }
 
 /// A card with rows of name and value.
-fn write_card(out: &mut String, title: &str, class: &str, rows: &[(String, String)]) {
+pub(super) fn write_card(out: &mut String, title: &str, class: &str, rows: &[(String, String)]) {
     let _ = writeln!(
         out,
         "<div class=\"card\"><h3>{}</h3><table class=\"{class}\"><tbody>",
@@ -225,7 +225,7 @@ fn write_card(out: &mut String, title: &str, class: &str, rows: &[(String, Strin
     out.push_str("</tbody></table></div>\n");
 }
 
-fn row(name: impl Into<String>, value: impl Into<String>) -> (String, String) {
+pub(super) fn row(name: impl Into<String>, value: impl Into<String>) -> (String, String) {
     (name.into(), value.into())
 }
 
@@ -238,6 +238,9 @@ pub(super) fn write_step(out: &mut String, step: &StepResult) {
     );
     let latency = &step.latency;
     let mut rows = vec![row("mean", format::latency_us(latency.mean_us))];
+    if latency.mean_cut_to_ms_us > 0.0 || latency.mean_us < 1_000.0 {
+        rows.push(row("mean of whole milliseconds", format::latency_us(latency.mean_cut_to_ms_us)));
+    }
     rows.extend(
         latency
             .percentiles_us
@@ -255,6 +258,7 @@ pub(super) fn write_step(out: &mut String, step: &StepResult) {
         &costs(step),
     );
     write_more(out, step);
+    super::resources::write(out, step);
     out.push_str("</div>\n");
 }
 
@@ -344,6 +348,9 @@ fn evenness(step: &StepResult) -> Vec<(String, String)> {
             format!("{} %", format::number(share * 100.0)),
         ));
     }
+    if let Some(share) = rate.quartiles_by_median {
+        rows.push(row("quartiles apart, by median", format!("{} %", format::number(share * 100.0))));
+    }
     if let Some(slope) = rate.slope_percent_per_doubling {
         rows.push(row(
             "change per doubling",
@@ -354,6 +361,7 @@ fn evenness(step: &StepResult) -> Vec<(String, String)> {
         "seconds without any",
         format::seconds(stalls.seconds_without_ops),
     ));
+    rows.push(row("seconds below half the median", format::seconds(stalls.seconds_below_50_percent)));
     rows.push(row(
         "stalls, longest",
         format!(
@@ -391,6 +399,7 @@ fn costs(step: &StepResult) -> Vec<(String, String)> {
         push("server write calls", server.write_calls_per_op, "");
     }
     push("lab CPU", step.client.cpu_us_per_op, "µs");
+    push("of that without driver and target", step.more.lab_cpu_us_per_op, "µs");
     if let Some(device) = &step.device {
         push("device reads", device.reads_per_op, "");
         push("device read", device.read_kb_per_op, "KB");
@@ -401,12 +410,6 @@ fn costs(step: &StepResult) -> Vec<(String, String)> {
         step.host.busy_percent_per_op_millionths,
         "%·10⁻⁶",
     );
-    if let Some(server) = &step.server {
-        rows.push(row(
-            "server memory, highest",
-            format::bytes(server.rss_bytes_max as f64),
-        ));
-    }
     rows.push(row(
         "machine busy, stolen, waiting",
         format!(
@@ -447,6 +450,16 @@ pub(super) fn write_run(out: &mut String, result: &RunResult) {
         row("write concern", result.target.write_concern.clone()),
         row("seed", result.run.seed.to_string()),
     ];
+    if let Some(limit) = &result.memory_limit {
+        let mut text = format!("{} by {}: {}", format::bytes(limit.bytes as f64), limit.how, limit.remark);
+        if let Some(most) = limit.bytes_max {
+            let _ = write!(text, "; most held {}", format::bytes(most as f64));
+        }
+        if let Some(cache) = limit.cache_bytes {
+            let _ = write!(text, ", page cache of that at the end {}", format::bytes(cache as f64));
+        }
+        rows.push(row("memory for the target", text));
+    }
     let changed = &result.changed_from_paper;
     rows.push(row(
         "not as in the paper preset",

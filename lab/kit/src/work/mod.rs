@@ -117,6 +117,8 @@ pub struct Work {
     calls_left: Option<u64>,
     zipf: draw::Zipf,
     put_back: Option<(usize, u64)>,
+    /// Table, number and reads left of a batch of neighbours.
+    neighbours: Option<(usize, u64, u32)>,
     pending: Pending,
     /// A deleter takes nothing above what its step found.
     delete_limits: Vec<u64>,
@@ -164,6 +166,7 @@ impl Work {
             calls_left,
             zipf: draw::Zipf::default(),
             put_back: None,
+            neighbours: None,
             pending: Pending::default(),
             misses_allowed,
         }
@@ -230,6 +233,10 @@ impl Work {
                 self.draw_simple(part, table, limit)
             }
         };
+        if let (true, Call::Update { table, id, .. }) = (self.role.prefetch, &call) {
+            let (table, id) = (*table, id.clone());
+            return Next::Pair(part, Call::Get { table, id }, call);
+        }
         Next::Call(part, call)
     }
 
@@ -239,17 +246,21 @@ impl Work {
         match part {
             Part::Points => {
                 self.pending.expected = u64::from(limit);
-                let ids = (0..limit)
-                    .map(|_| self.draw_number(table))
-                    .map(|number| kind.key(number));
+                let ids: Vec<Key> = (0..limit)
+                    .map(|_| {
+                        let number = self.draw_number(table);
+                        self.shape.key(number)
+                    })
+                    .collect();
                 Call::GetMany {
                     table,
-                    ids: ids.collect(),
+                    ids,
                 }
             }
             Part::Range => {
                 self.pending.expected = 0;
-                let from = kind.key(self.draw_number(table));
+                let number = self.draw_number(table);
+                let from = self.shape.key(number);
                 // YCSB draws the length with the skewed id; the other sources have it fixed.
                 let limit = if self.role.draw == Draw::Uniform {
                     limit
@@ -274,13 +285,15 @@ impl Work {
                 self.update(table, number, Change::Set(field, value))
             }
             Part::ReadModifyWrite => {
-                let id = kind.key(self.draw_own(table));
+                let number = self.draw_own(table);
+                let id = self.shape.key(number);
                 Call::ReadModifyWrite { table, id }
             }
-            Part::Commutative => Call::Add {
-                table,
-                id: kind.key(self.draw_number(table)),
-            },
+            Part::Commutative => {
+                let number = self.draw_number(table);
+                let id = self.shape.key(number);
+                Call::Add { table, id }
+            }
             Part::Blind => {
                 let number = self.draw_number(table);
                 self.pending.expected = 0;
@@ -288,11 +301,23 @@ impl Work {
                 Call::Put { table, row }
             }
             // Actions never reach a client; finding a row is the least that a part can mean.
-            _ => Call::Get {
-                table,
-                id: kind.key(self.draw_number(table)),
-            },
+            _ => self.point(table),
         }
+    }
+
+    /// A drawn row; where reads come in batches, the neighbour of the one before.
+    fn point(&mut self, table: usize) -> Call {
+        let batch = self.role.read_batch.unwrap_or(1).max(1);
+        let (table, number, left) = match self.neighbours.take() {
+            Some(next) => next,
+            None => (table, self.draw_number(table), batch),
+        };
+        let (first, count) = self.existing(table);
+        if left > 1 && number + 1 < first + count {
+            self.neighbours = Some((table, number + 1, left - 1));
+        }
+        let id = self.shape.key(number);
+        Call::Get { table, id }
     }
 
     fn update(&mut self, table: usize, number: u64, change: Change) -> Call {
@@ -301,7 +326,7 @@ impl Work {
             Change::Set(_, Value::Text(text)) => text.len() as u64,
             Change::Set(..) => 8,
         };
-        let id = self.shape.kind.key(number);
+        let id = self.shape.key(number);
         Call::Update { table, id, change }
     }
 
@@ -313,7 +338,7 @@ impl Work {
             .kind
             .fresh_field(&mut self.random, self.shape.settings.payload);
         let update = self.update(table, number, Change::Set(field, value));
-        let id = self.shape.kind.key(number);
+        let id = self.shape.key(number);
         Next::Pair(Part::ReadWriteField, Call::Get { table, id }, update)
     }
 
@@ -379,7 +404,7 @@ impl Work {
         let (kind, payload) = (self.shape.kind, self.shape.settings.payload);
         let now = jiff::Timestamp::now().as_millisecond();
         let fields = kind.draw(&mut self.random, number, table_rows.max(1), payload, now);
-        let id = (self.shape.ids == Ids::Lab).then(|| kind.key(number));
+        let id = (self.shape.ids != Ids::Target).then(|| self.shape.key(number));
         let row = Row { id, fields };
         self.pending.bytes += row.logical_bytes();
         row
@@ -456,7 +481,7 @@ impl Work {
             self.shape.paired.store(false, Ordering::Relaxed);
             return Next::End;
         }
-        let ids = numbers.map(|number| self.shape.kind.key(number)).collect();
+        let ids = numbers.map(|number| self.shape.key(number)).collect();
         Next::Call(Part::DeleteOldest, Call::Delete { table, ids })
     }
 
@@ -475,7 +500,7 @@ impl Work {
         self.put_back = Some((table, number));
         Call::Delete {
             table,
-            ids: vec![self.shape.kind.key(number)],
+            ids: vec![self.shape.key(number)],
         }
     }
 

@@ -8,6 +8,8 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
+use crate::row::Key;
+use crate::seed::mix;
 use crate::workload::{DocumentKind, Ids, Index, Settings};
 
 /// More rows than this are not told apart when they are stored at random.
@@ -124,6 +126,14 @@ impl Shape {
             sparse: AtomicBool::new(false),
             ahead: AtomicI64::new(0),
             paired: AtomicBool::new(false),
+        }
+    }
+
+    /// The id of row `number`. Without order they are the numbers themselves, mixed: still no two alike.
+    pub fn key(&self, number: u64) -> Key {
+        match self.ids {
+            Ids::Random => Key::Number(mix(number).cast_signed()),
+            Ids::Lab | Ids::Target => self.kind.key(number),
         }
     }
 

@@ -2,6 +2,7 @@
 //!
 //! A new workload is a new file in `lab/workloads/` and one line in [`FILES`], unless it needs a part that nobody has written yet.
 
+mod adapt;
 mod settings;
 
 use std::collections::BTreeMap;
@@ -32,6 +33,8 @@ const FILES: &[&str] = files![
     "forestdb",
     "db-bench",
     "db-bench-modern",
+    "neighbours",
+    "point-repeated",
     "collections",
     "scanned",
     "capped",
@@ -124,7 +127,7 @@ pub struct Data {
 }
 
 /// Who makes the ids.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ids {
     /// The lab: the key of the row's number.
@@ -132,16 +135,24 @@ pub enum Ids {
     Lab,
     /// The target or its driver. Such rows cannot be read back by id.
     Target,
+    /// The lab: numbers without order, so that each insert lands elsewhere.
+    Random,
 }
 
-/// A secondary index, ascending, not unique.
-#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+/// A secondary index, ascending.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct Index {
     /// Its name.
     pub name: String,
     /// Its fields.
     pub keys: Vec<String>,
+    /// Whether its rows all have other values, so that it can be made unique.
+    #[serde(default)]
+    pub distinct: bool,
+    /// Whether the target is to refuse a second row with the same values.
+    #[serde(default)]
+    pub unique: bool,
 }
 
 /// One step of a workload.
@@ -196,6 +207,13 @@ pub struct Role {
     pub reverse: bool,
     /// Drawn from the first so many rows of each table only.
     pub within: Option<u64>,
+    /// Point reads go on with so many neighbours in the order of insertion, each a call of its own.
+    pub read_batch: Option<u32>,
+    /// Each update is preceded by a read of its document: one operation of two calls.
+    #[serde(default)]
+    pub prefetch: bool,
+    /// Each client's call number N, 2N and so on waits for storage.
+    pub sync_every: Option<u32>,
 }
 
 /// How ids are drawn.
@@ -257,6 +275,8 @@ pub enum Part {
     ReadWriteField,
     /// Delete all documents.
     Empty,
+    /// Stop the target and start it again by the user's command; measured until it answers.
+    Restart,
 }
 
 /// What a part asks of a target beyond storing and finding by id.
@@ -305,7 +325,7 @@ impl Part {
             | Self::Commutative => "updates",
             Self::Blind | Self::FillRandom => "writes",
             Self::DeleteOldest => "deletes",
-            Self::DeleteInsert | Self::Mix | Self::Settle | Self::Empty => "operations",
+            Self::DeleteInsert | Self::Mix | Self::Settle | Self::Empty | Self::Restart => "operations",
             Self::CreateIndexes => "indexed rows",
             Self::CreateTables => "tables",
         }
@@ -336,7 +356,7 @@ impl Part {
     pub fn is_action(self) -> bool {
         matches!(
             self,
-            Self::CreateIndexes | Self::Settle | Self::CreateTables | Self::Empty
+            Self::CreateIndexes | Self::Settle | Self::CreateTables | Self::Empty | Self::Restart
         )
     }
 
@@ -354,7 +374,7 @@ impl Role {
     pub fn needs(&self) -> Vec<Need> {
         let mixed = self.mix.iter().flat_map(|(part, _)| part.needs());
         let mut out: Vec<Need> = self.part.needs().iter().chain(mixed).copied().collect();
-        if self.sync {
+        if self.sync || self.sync_every.is_some() {
             out.push(Need::Sync);
         }
         out
@@ -398,14 +418,23 @@ impl Workload {
     /// # Errors
     /// There is none.
     pub fn named(name: &str) -> Result<Self, WorkloadError> {
-        let all = Self::all()?;
+        // Judging many runs asks for the same few workloads again and again.
+        static PARSED: std::sync::OnceLock<Vec<Workload>> = std::sync::OnceLock::new();
+        let all = match PARSED.get() {
+            Some(all) => all,
+            None => {
+                let parsed = Self::all()?;
+                PARSED.get_or_init(|| parsed)
+            }
+        };
         let known = all
             .iter()
             .map(|workload| workload.name.as_str())
             .collect::<Vec<_>>()
             .join(", ");
-        all.into_iter()
+        all.iter()
             .find(|workload| workload.name == name)
+            .cloned()
             .ok_or_else(|| WorkloadError::UnknownWorkload {
                 given: name.to_owned(),
                 known,

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{DocumentKind, Stop, Workload, WorkloadError};
+use super::{DocumentKind, Ids, Stop, Workload, WorkloadError};
+use crate::seed::SeedMode;
 
 /// How clients share collections.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
@@ -36,7 +37,7 @@ macro_rules! settings {
         impl Overrides {
             /// Fills what is missing here from `base`.
             fn or(self, base: &Self) -> Self {
-                Self { $($name: self.$name.or(base.$name),)* }
+                Self { $($name: self.$name.or_else(|| base.$name.clone()),)* }
             }
         }
     };
@@ -77,6 +78,22 @@ settings! {
     memory_mb: u64,
     /// Tables that a probe makes beside those it uses.
     extra_tables: u32,
+    /// Secondary indexes, from the first on, that are unique.
+    unique_indexes: u32,
+    /// Who makes ids, where it differs from the workload's own.
+    ids: Ids,
+    /// Point reads of neighbours, one after the other.
+    read_batch: u32,
+    /// How the streams of clients differ.
+    seed_mode: SeedMode,
+    /// Calls of an inserting client of which the last waits for storage.
+    sync_every: u32,
+    /// Step after which the target is waited for until it is at rest.
+    settle_after: String,
+    /// Whether each update is preceded by a read of its document.
+    prefetch: bool,
+    /// Whether collections that the workload wants capped are so.
+    capped: bool,
 }
 
 /// The settings of a run, complete.
@@ -124,6 +141,30 @@ pub struct Settings {
     /// Tables that a probe makes beside those it uses.
     #[serde(default)]
     pub extra_tables: u32,
+    /// Secondary indexes, from the first on, that are unique.
+    #[serde(default)]
+    pub unique_indexes: u32,
+    /// Who makes ids; none: as the workload says.
+    #[serde(default)]
+    pub ids: Option<Ids>,
+    /// Point reads of neighbours, one after the other.
+    #[serde(default = "one")]
+    pub read_batch: u32,
+    /// How the streams of clients differ.
+    #[serde(default)]
+    pub seed_mode: SeedMode,
+    /// Calls of an inserting client of which the last waits for storage.
+    #[serde(default)]
+    pub sync_every: Option<u32>,
+    /// Step after which the target is waited for until it is at rest.
+    #[serde(default)]
+    pub settle_after: Option<String>,
+    /// Whether each update is preceded by a read of its document.
+    #[serde(default)]
+    pub prefetch: bool,
+    /// Whether collections that the workload wants capped are so; none: they are.
+    #[serde(default)]
+    pub capped: Option<bool>,
 }
 
 fn one() -> u32 {
@@ -195,6 +236,14 @@ impl Workload {
             limit: merged.limit.unwrap_or(1),
             memory_mb: merged.memory_mb,
             extra_tables: merged.extra_tables.unwrap_or(0),
+            unique_indexes: merged.unique_indexes.unwrap_or(0),
+            ids: merged.ids,
+            read_batch: merged.read_batch.unwrap_or(1),
+            seed_mode: merged.seed_mode.unwrap_or_default(),
+            sync_every: merged.sync_every,
+            settle_after: merged.settle_after,
+            prefetch: merged.prefetch.unwrap_or(false),
+            capped: merged.capped,
         };
         if settings.placement == Placement::PerClient {
             settings.tables = settings.clients;
@@ -272,6 +321,7 @@ impl Workload {
                 u64::MAX,
             )?;
         }
+        self.check_adaptation(settings)?;
         let hot_rows = u64::from(settings.hot_rows);
         within("--hot-rows", hot_rows, 1, settings.rows.min(100_000))?;
         if let Some(memory) = settings.memory_mb {
@@ -330,6 +380,8 @@ impl Workload {
             ("hot rows", here.hot_rows, there.hot_rows),
             ("limit", here.limit, there.limit),
             ("extra tables", here.extra_tables, there.extra_tables),
+            ("unique indexes", here.unique_indexes, there.unique_indexes),
+            ("neighbours read", here.read_batch, there.read_batch),
         ] {
             note(name, here.to_string(), there.to_string());
         }
@@ -344,6 +396,7 @@ impl Workload {
             let assign = |value: &Settings| format!("{:?}", value.assign);
             note("assignment of hot rows", assign(here), assign(there));
         }
+        self.note_adaptation(settings, &paper, &mut note);
         if let Some(rate) = settings.rate {
             note("rate", format!("{rate}/s"), "not limited".to_owned());
         }

@@ -29,6 +29,8 @@ pub(crate) struct MongoTarget {
     uri: String,
     /// Where it listens.
     address: ServerAddress,
+    /// For a connection of its own after a restart.
+    fresh: ClientOptions,
     /// Write concern of every write.
     write_concern: Option<WriteConcern>,
     database: Database,
@@ -67,6 +69,10 @@ impl MongoTarget {
         options.retry_reads.get_or_insert(false);
         options.max_pool_size = Some(clients + 4);
         let address = options.hosts.first().cloned().unwrap_or_default();
+        let mut fresh = options.clone();
+        fresh.server_selection_timeout = Some(Duration::from_millis(100));
+        fresh.direct_connection = Some(true);
+        fresh.hosts.truncate(1);
         let client = Client::with_options(options).map_err(wrong)?;
         let database = client.database(&arguments.db);
         let refused = |error: Error| TargetError::Unreachable {
@@ -82,6 +88,7 @@ impl MongoTarget {
         Ok(Self {
             uri,
             address,
+            fresh,
             write_concern,
             database,
             may_drop,
@@ -135,6 +142,7 @@ fn index_model(index: &Index) -> IndexModel {
         .collect();
     let mut options = mongodb::options::IndexOptions::default();
     options.name = Some(index.name.clone());
+    options.unique = index.unique.then_some(true);
     IndexModel::builder().keys(keys).options(options).build()
 }
 
@@ -147,6 +155,25 @@ impl Target for MongoTarget {
 
     fn lacks(&self) -> &'static [Need] {
         &[]
+    }
+
+    fn can_restart(&self) -> bool {
+        true
+    }
+
+    async fn answers(&self) -> bool {
+        // The pool's client looks at a server that was gone twice a second only.
+        let Ok(client) = Client::with_options(self.fresh.clone()) else {
+            return false;
+        };
+        let asked = client.database("admin").run_command(doc! { "ping": 1 }).await;
+        client.shutdown().immediate(true).await;
+        asked.is_ok()
+    }
+
+    async fn reconnect(&self) -> Result<(), TargetError> {
+        let asked = self.database.run_command(doc! { "ping": 1 }).await;
+        asked.map(|_| ()).map_err(|error| self.refused("ping".to_owned(), &error))
     }
 
     fn attach(&self, indexes: &[Index]) {

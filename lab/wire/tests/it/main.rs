@@ -4,11 +4,13 @@
 
 mod complaints;
 mod fake;
+mod features;
 mod interrupted;
 mod pages;
 mod reading;
 mod runs;
 mod smoke;
+mod sweeps;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

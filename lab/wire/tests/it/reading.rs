@@ -57,20 +57,53 @@ fn two_sides_are_compared_or_refused_in_one_line() {
 fn claims_are_listed_and_judged_from_folders() {
     let listed = String::from_utf8_lossy(&lab(&["claims"]).stdout).into_owned();
     assert_eq!(listed.lines().filter(|line| line.starts_with('C')).count(), 60, "{listed}");
-    assert!(listed.contains("not runnable yet: needs replay of a captured load"), "{listed}");
+    assert!(listed.contains("two targets that differ in change-log (whether a change log is written"), "{listed}");
+    let listed = String::from_utf8_lossy(&lab(&["claims", "--list", "--only", "C08,C19", "--target", "redb:nowhere"]).stdout).into_owned();
+    assert!(listed.contains("missing: it needs a target of the kind append, lsm, too"), "{listed}");
+    assert!(listed.contains("--versus ADDRESS --differ change-log"), "{listed}");
 
     let dir = tempfile::tempdir().unwrap();
     side(dir.path(), "one", &[100.0, 101.0, 99.0], 1);
     let many = side(dir.path(), "many", &[100.0, 101.0, 99.0], 40);
     let one = dir.path().join("one").display().to_string();
     let out = dir.path().join("out").display().to_string();
-    let output = lab(&["claims", "--only", "C30,c60", "--judge", &one, "--judge", &many, "--out", &out]);
+    let output = lab(&["claims", "--only", "C30,c08", "--judge", &one, "--judge", &many, "--out", &out]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     // The switches are the same at 1 and 40 clients, so they do not fall.
     assert!(text.contains("C30 refuted"), "{text}");
-    assert!(text.contains("0 confirmed, 1 refuted, 0 inconclusive, 0 not run, 1 not runnable yet"), "{text}");
+    assert!(text.contains("0 confirmed, 1 refuted, 0 inconclusive, 1 not run, 0 not runnable yet"), "{text}");
     assert!(dir.path().join("out/claims.html").is_file() && dir.path().join("out/claims.json").is_file());
     assert!(complaint(&["claims", "--only", "C99"]).contains("C99"));
+    assert!(complaint(&["claims", "--only", "C19", "--target", "redb:nowhere", "--out", &out]).contains("nothing to measure"));
+    assert_eq!(lab(&["claims", "--target", "a", "--versus", "b", "--differ", "colour"]).status.code(), Some(2));
+}
+
+#[test]
+fn claims_about_pairs_are_run_and_taken_up_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let (target, versus) = (format!("redb:{}?durability=lazy", path("lazy")), format!("redb:{}?durability=none", path("none")));
+    let out = path("out");
+    let words = ["claims", "--only", "C45", "--target", &target, "--versus", &versus, "--differ", "durability", "--repeats", "3", "--out", &out];
+    let output = lab(&[words.as_slice(), &["--", "--rows", "2000"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("C45 ") && text.contains("durability sync") && !text.contains("of 3 repeats"), "{text}");
+    let folders = || std::fs::read_dir(dir.path().join("out/runs")).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
+    assert_eq!(folders().len(), 6);
+
+    // One run is lost: only that one is made again, with the options of the first time.
+    let lost = folders().remove(0);
+    std::fs::remove_file(lost.join("result.json")).unwrap();
+    let output = lab(&["claims", "--resume", &out]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("runs to make: 1, preset smoke; 5 are there already"), "{said}");
+    let results: Vec<lab_kit::result::RunResult> = folders().iter().filter_map(|folder| lab_kit::folder::read_result(folder).ok()).collect();
+    assert_eq!(results.len(), 6);
+    assert!(results.iter().all(|run| run.settings.rows == 2_000), "the options after -- are kept");
+    let on = results.iter().filter(|run| run.run.labels.get("durability").is_some_and(|side| side == "sync")).count();
+    assert_eq!(on, 3);
 }
 
 #[test]
