@@ -29,7 +29,7 @@ pub const DIFFERENCES: &[Difference] = &[
     Difference { name: "flush-neighbors", sides: ["on", "off"], about: "whether dirty neighbours of a page are flushed with it" },
     Difference { name: "interface", sides: ["low", "query"], about: "whether reads go past the query layer" },
     Difference { name: "read-lock", sides: ["without", "with"], about: "whether reads take one global lock" },
-    Difference { name: "alignment", sides: ["unaligned", "aligned"], about: "whether blocks begin where pages do, reads past the page cache" },
+    Difference { name: "alignment", sides: ["unaligned", "aligned"], about: "whether blocks begin where pages do" },
     Difference { name: "read-size", sides: ["large", "small"], about: "how much a miss reads: read-ahead or the size of blocks" },
     Difference { name: "throttling", sides: ["limited", "free"], about: "whether writes are slowed down before compaction is far behind" },
 ];
