@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use lab_kit::pacing::Schedule;
@@ -102,6 +102,8 @@ pub(crate) struct Group {
     /// What each call under way would mean if its answer never came. One per client, so that an abandoned one loses nothing.
     at_stake: Vec<Mutex<Effect>>,
     errors: Mutex<BTreeMap<String, u64>>,
+    /// What the first call that failed was answered.
+    first_failure: OnceLock<String>,
     fates: Mutex<Vec<ClientFate>>,
 }
 
@@ -145,6 +147,7 @@ impl Group {
             is_mix: part == Part::Mix,
             at_stake: (0..clients).map(|_| Mutex::default()).collect(),
             errors: Mutex::default(),
+            first_failure: OnceLock::new(),
             fates: Mutex::default(),
         })
     }
@@ -397,10 +400,14 @@ impl Progress {
             self.failures_in_a_row = 0;
             return;
         };
+        // What broke a target, not what it answers ever after.
+        group.first_failure.get_or_init(|| message.clone());
         self.failures_in_a_row += 1;
         if self.failures_in_a_row >= FAILURES_IN_A_ROW_MAX {
+            let first = group.first_failure.get().unwrap_or(&message);
+            let last = if *first == message { String::new() } else { format!(", the last with: {message}") };
             control.stop(&format!(
-                "{FAILURES_IN_A_ROW_MAX} calls in a row failed, the last with: {message}"
+                "{FAILURES_IN_A_ROW_MAX} calls in a row failed, the first with: {first}{last}"
             ));
         }
         let mut errors = lock(&group.errors);
