@@ -167,7 +167,7 @@ fn every_claim_is_confirmed_by_what_it_says_and_refuted_by_the_opposite() {
     for line in TABLE.lines().filter(|line| !line.starts_with('#')) {
         let Line { id, outcome, mut runs } = parse(line);
         outgrow(&mut runs);
-        let claim = only(&[id.clone()]).unwrap().remove(0);
+        let claim = only(std::slice::from_ref(&id)).unwrap().remove(0);
         let judged = judge(&claim, &runs, 2);
         assert_eq!(judged.len(), 1, "{line}: {judged:?}");
         let found = judged.first().unwrap();
