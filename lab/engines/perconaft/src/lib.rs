@@ -117,7 +117,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let engine = open(EngineOptions::parse(&format!("{}?{address}", directory.path().display())).unwrap()).unwrap();
         let mut session = engine.session().unwrap();
-        // The stand-in refuses puts now and then; a batch of 50 is refused more often than not before long.
+        // The stand-in refuses each seventh transaction.
         for batch in 0..60_u32 {
             let rows: Vec<_> = (0..50).map(|n| KeyChange::Put((batch * 50 + n).to_be_bytes().to_vec(), vec![1; 10])).collect();
             session.write(&rows, false).unwrap();

@@ -78,9 +78,10 @@ impl Settings {
     }
 
     fn connection(&self, options: &EngineOptions, has_log: bool) -> String {
+        // Log files made ahead of need, 100 MB each, would count as the size of the data.
         let extensions = self.extension.as_ref().map(|path| format!(",extensions=[\"{path}\"]")).unwrap_or_default();
         format!(
-            "create,cache_size={},session_max={SESSIONS_MAX},statistics=(fast),checkpoint=(wait=60,log_size=2GB),log=(enabled={has_log}),\
+            "create,cache_size={},session_max={SESSIONS_MAX},statistics=(fast),checkpoint=(wait=60,log_size=2GB),log=(enabled={has_log},prealloc=false),\
              transaction_sync=(enabled=false,method=fsync){extensions}",
             options.cache_bytes
         )

@@ -229,9 +229,11 @@ pub fn systems_at(address: &str) -> Option<Vec<&'static str>> {
     match (scheme, engine) {
         ("mysql" | "mariadb", Some(engine)) => Some(kinds(engine, address)),
         ("mysql" | "mariadb" | "mongodb" | "mongodb+srv", _) => None,
-        // Of WiredTiger's two forms the options name the one.
-        ("wiredtiger", _) if rest.contains("style=lsm") => Some(kinds("wiredtiger, lsm", address)),
-        (engine, _) => Some(kinds(engine, address)),
+        // The style of an engine in the lab's process may say what kind of tree it is.
+        (engine, _) => {
+            let style = rest.split_once("style=").map_or("", |(_, style)| style.split('&').next().unwrap_or_default());
+            Some(kinds(&format!("{engine} {style}"), address))
+        }
     }
 }
 
@@ -260,7 +262,6 @@ fn kinds(text: &str, uri: &str) -> Vec<&'static str> {
     if has(&["innodb", "myrocks"]) {
         out.push("clustered");
     }
-    // In the lab's own process an engine's tables are prefixes of one tree.
     if is_server && has(&["innodb", "wiredtiger"]) {
         out.push("file-per-table");
     } else if is_server && has(&["rocksdb", "myrocks"]) {

@@ -133,4 +133,6 @@ fn systems_are_told_by_what_the_target_says() {
     assert_eq!(systems_at("wiredtiger:x?style=lsm&cache=1M"), Some(systems(&run)));
     run.target.product = "WiredTiger 3.2.1, B-tree, no compression".to_owned();
     assert_eq!(systems(&run), ["btree", "wiredtiger-btree", "engine"]);
+    assert_eq!(systems_at("wiredtiger:lsm?cache=1G&style=btree"), Some(systems(&run)));
+    assert_eq!(systems_at("wiredtiger:x?style=lsm&cache=1G"), Some(vec!["lsm", "wiredtiger-lsm", "engine"]));
 }

@@ -52,7 +52,7 @@ pub(crate) struct ClaimsArguments {
     #[arg(long, value_name = "ADDRESS", requires = "differ")]
     pub(crate) versus: Option<String>,
     /// What --target and --versus differ in: change-log, journal, durability, allocator, build, page-size, flush-neighbors, interface,
-    /// alignment, read-ahead, throttling or read-lock. --target is the side named first by --list
+    /// read-lock, alignment, read-size or throttling. --target is the side named first by --list
     #[arg(long, value_name = "THING", requires = "versus", value_parser = thing)]
     pub(crate) differ: Option<String>,
     /// Start a server of this kind for each run, in --out, with the settings that the claim asks for
