@@ -41,8 +41,6 @@ fn target(system: &str) -> (&'static str, &'static str) {
         "append" => ("ForestDB", "forestdb:data"),
         "clustered" | "file-per-table" => ("MariaDB InnoDB", "mysql://root@127.0.0.1/"),
         "shared-keyspace" => ("Quarry rocksdb", "mongodb://127.0.0.1"),
-        "wiredtiger-lsm" => ("WiredTiger 3.2.1, LSM", "wiredtiger:data"),
-        "wiredtiger-btree" => ("WiredTiger 3.2.1, B-tree", "wiredtiger:data"),
         other => panic!("no target of kind {other}"),
     }
 }
@@ -71,8 +69,6 @@ fn put(step: &mut StepResult, figure: &str, value: f64) {
         "device_read_size_kb" => device.read_size_kb = Some(value),
         "device_reads_per_op" => device.reads_per_op = Some(value),
         "device_write_kb_per_op" => device.write_kb_per_op = Some(value),
-        "device_read_size_kb" => device.read_size_kb = Some(value),
-        "stalled_s" => step.stalls.seconds_below_10_percent = value,
         "latency_us_p50" => percentile(50.0, value),
         "latency_us_mean" => step.latency.mean_us = value,
         "latency_max_by_p99" => {
