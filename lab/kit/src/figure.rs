@@ -141,9 +141,9 @@ pub const ALL: &[Figure] = figures![
     "stall_longest_s", "longest stall", "s", Lower, false, |step| Some(step.stalls.longest_seconds);
     "below_half_s", "time below half the median", "s", Lower, false, |step| Some(step.stalls.seconds_below_50_percent);
     "latency_us_mean_whole_ms", "latency, mean of whole milliseconds", "µs", Lower, false,
-        |step| (step.latency.calls > 0).then_some(step.latency.mean_cut_to_ms_us);
+        |step| step.latency.mean_cut_to_ms_us.filter(|_| step.latency.calls > 0);
     "latency_lost_by_cutting_percent", "share of the mean latency that whole milliseconds lose", "%", Lower, false,
-        |step| (step.latency.mean_us > 0.0).then(|| (1.0 - step.latency.mean_cut_to_ms_us / step.latency.mean_us) * 100.0);
+        |step| step.latency.mean_cut_to_ms_us.filter(|_| step.latency.mean_us > 0.0).map(|cut| (1.0 - cut / step.latency.mean_us) * 100.0);
     "device_read_await_ms", "device, time of a read", "ms", Lower, false, |step| step.device.as_ref()?.read_await_ms;
     "device_write_await_ms", "device, time of a write", "ms", Lower, false, |step| step.device.as_ref()?.write_await_ms;
     "device_queue_depth", "device, requests under way", "", Lower, false, |step| step.device.as_ref()?.queue_depth;

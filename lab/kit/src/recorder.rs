@@ -278,7 +278,7 @@ pub fn latency_summary(latency: &LatencyHistogram) -> LatencySummary {
             .map(|percentile| (*percentile, latency.percentile_us(*percentile)))
             .collect(),
         max_us: latency.max_us(),
-        mean_cut_to_ms_us: latency.mean_cut_to_ms_us(),
+        mean_cut_to_ms_us: Some(latency.mean_cut_to_ms_us()),
         bucket_percent,
         hdr: latency.to_base64(),
     }

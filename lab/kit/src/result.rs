@@ -376,7 +376,7 @@ pub struct LatencySummary {
     pub max_us: f64,
     /// Mean of the latencies cut to whole milliseconds, as logs that count milliseconds give it; from the histogram.
     #[serde(default)]
-    pub mean_cut_to_ms_us: f64,
+    pub mean_cut_to_ms_us: Option<f64>,
     /// Share of calls, in percent, up to each bound of [`BUCKET_BOUNDS_US`] and not below; the last share has no bound.
     pub bucket_percent: Vec<f64>,
     /// The histogram: HdrHistogram V2 compressed, base64, nanoseconds.

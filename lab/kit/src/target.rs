@@ -10,6 +10,10 @@ use crate::result::{Sizes, TargetFacts};
 use crate::row::{DocumentKind, Key, Row, Value};
 use crate::workload::{Index, Need};
 
+/// What the names of tables begin with that a probe makes beside those of the workload. They are the lab's in any database, and whoever
+/// prepares a target deletes those that a run before left.
+pub const EXTRA_TABLE: &str = "quarry_lab_extra";
+
 /// A table as the workload wants it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {

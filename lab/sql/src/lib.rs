@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use lab_kit::result::{Sizes, TargetFacts};
-use lab_kit::target::{Rest, Table, Target, TargetError, Watch};
+use lab_kit::target::{EXTRA_TABLE, Rest, Table, Target, TargetError, Watch};
 use lab_kit::workload::{Index, Need};
 use mysql::prelude::Queryable;
 use mysql::{Conn, Opts, OptsBuilder};
@@ -287,6 +287,12 @@ impl Target for SqlTarget {
     }
 
     async fn prepare(&self) -> Result<(), TargetError> {
+        let question = "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() AND LEFT(table_name, ?) = ?";
+        let left: Vec<String> = self.conn().exec(question, (EXTRA_TABLE.len(), EXTRA_TABLE)).unwrap_or_default();
+        for name in left {
+            let dropped = self.conn().query_drop(format!("DROP TABLE IF EXISTS `{name}`"));
+            dropped.map_err(Self::refused(format!("to drop {name}")))?;
+        }
         for table in self.tables.iter() {
             let name = &table.name;
             let rows: Option<i64> = self.ask(&format!(
@@ -324,7 +330,7 @@ impl Target for SqlTarget {
     }
 
     async fn create_extra_table(&self, number: u32) -> Result<(), TargetError> {
-        let name = format!("quarry_lab_extra{number}");
+        let name = format!("{EXTRA_TABLE}{number}");
         let engine = self
             .engine
             .as_ref()

@@ -15,6 +15,7 @@ const STOP_PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 const SETTINGS_FILE: &str = "my.cnf";
 const LOG_FILE: &str = "server.log";
+const PID_FILE: &str = "server.pid";
 
 /// What a server is started with.
 #[derive(Clone, Debug)]
@@ -72,7 +73,7 @@ impl MariaDb {
         let port = free_port().map_err(|error| failed("a port", error))?;
         let file = directory.join(SETTINGS_FILE);
         let text = format!(
-            "{text}datadir = {data}\nsocket = {directory}/server.sock\npid-file = {directory}/server.pid\nport = {port}\nbind-address = 127.0.0.1\n",
+            "{text}datadir = {data}\nsocket = {directory}/server.sock\npid-file = {directory}/{PID_FILE}\nport = {port}\nbind-address = 127.0.0.1\n",
             data = data.display(),
             directory = directory.display()
         );
@@ -120,6 +121,29 @@ impl MariaDb {
     /// Its process.
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// A shell command that stops it and starts it again on its data.
+    ///
+    /// # Errors
+    /// MariaDB is no longer installed.
+    pub fn restart_command(&self) -> Result<String, lab_kit::target::TargetError> {
+        let program = find(&["mariadbd", "mysqld"])?;
+        let user = if rustix::process::geteuid().is_root() { " --user=root" } else { "" };
+        let path = |file: &str| self.directory.join(file).display().to_string();
+        let (pid, settings, log) = (path(PID_FILE), path(SETTINGS_FILE), path(LOG_FILE));
+        // It takes its file of the process number away when it has closed everything.
+        let stop = format!("kill -TERM \"$(cat '{pid}')\" && while [ -e '{pid}' ]; do sleep 0.02; done");
+        Ok(format!("{stop}; exec '{}' '--defaults-file={settings}'{user} >> '{log}' 2>&1", program.display()))
+    }
+
+    /// The process that a restart command left, if one did.
+    fn successor(&self) -> Option<u32> {
+        let text = fs::read_to_string(self.directory.join(PID_FILE)).ok()?;
+        let pid = text.trim().parse().ok().filter(|pid| *pid != self.child.id())?;
+        let words = fs::read_to_string(format!("/proc/{pid}/cmdline")).ok()?;
+        // A number may have been given to another process since.
+        words.contains(&*self.settings_file().to_string_lossy()).then_some(pid)
     }
 
     /// The file that states its settings.
@@ -173,7 +197,17 @@ impl MariaDb {
 
     /// Asks it to end and waits; one that does not is ended by force.
     pub fn stop(&mut self) {
-        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+        let pid_of = |number: u32| i32::try_from(number).ok().and_then(Pid::from_raw);
+        if let Some(successor) = self.successor() {
+            if let Some(pid) = pid_of(successor) {
+                let _ = kill_process(pid, Signal::TERM);
+            }
+            let begun = Instant::now();
+            while metrics::is_alive(successor) && begun.elapsed() < STOP_PATIENCE {
+                std::thread::sleep(LOOK_EVERY);
+            }
+        }
+        if let Some(pid) = pid_of(self.child.id()).filter(|_| matches!(self.child.try_wait(), Ok(None))) {
             let _ = kill_process(pid, Signal::TERM);
         }
         let begun = Instant::now();
@@ -190,9 +224,7 @@ impl MariaDb {
 
 impl Drop for MariaDb {
     fn drop(&mut self) {
-        if matches!(self.child.try_wait(), Ok(None)) {
-            self.stop();
-        }
+        self.stop();
     }
 }
 

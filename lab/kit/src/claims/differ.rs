@@ -28,6 +28,9 @@ pub const DIFFERENCES: &[Difference] = &[
     Difference { name: "page-size", sides: ["small", "large"], about: "the page size, one half of the other" },
     Difference { name: "flush-neighbors", sides: ["on", "off"], about: "whether dirty neighbours of a page are flushed with it" },
     Difference { name: "interface", sides: ["low", "query"], about: "whether reads go past the query layer" },
+    Difference { name: "alignment", sides: ["unaligned", "aligned"], about: "whether blocks begin at pages of the device" },
+    Difference { name: "read-ahead", sides: ["more", "less"], about: "how much is read at once: read-ahead, block size" },
+    Difference { name: "throttling", sides: ["delayed", "hard"], about: "whether writers are slowed down early or stopped late" },
     Difference { name: "read-lock", sides: ["without", "with"], about: "whether reads take one global lock" },
 ];
 

@@ -229,6 +229,8 @@ pub fn systems_at(address: &str) -> Option<Vec<&'static str>> {
     match (scheme, engine) {
         ("mysql" | "mariadb", Some(engine)) => Some(kinds(engine, address)),
         ("mysql" | "mariadb" | "mongodb" | "mongodb+srv", _) => None,
+        // Of WiredTiger's two forms the options name the one.
+        ("wiredtiger", _) if rest.contains("style=lsm") => Some(kinds("wiredtiger, lsm", address)),
         (engine, _) => Some(kinds(engine, address)),
     }
 }
@@ -258,7 +260,8 @@ fn kinds(text: &str, uri: &str) -> Vec<&'static str> {
     if has(&["innodb", "myrocks"]) {
         out.push("clustered");
     }
-    if has(&["innodb", "wiredtiger"]) {
+    // In the lab's own process an engine's tables are prefixes of one tree.
+    if is_server && has(&["innodb", "wiredtiger"]) {
         out.push("file-per-table");
     } else if is_server && has(&["rocksdb", "myrocks"]) {
         out.push("shared-keyspace");

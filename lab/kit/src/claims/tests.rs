@@ -130,6 +130,7 @@ fn systems_are_told_by_what_the_target_says() {
     run.target.uri = "wiredtiger:x".to_owned();
     (run.target.product, run.target.storage_engine) = ("WiredTiger 3.2.1, LSM with chunks of 4096 KiB".to_owned(), None);
     assert_eq!(systems(&run), ["lsm", "wiredtiger-lsm", "engine"]);
+    assert_eq!(systems_at("wiredtiger:x?style=lsm&cache=1M"), Some(systems(&run)));
     run.target.product = "WiredTiger 3.2.1, B-tree, no compression".to_owned();
     assert_eq!(systems(&run), ["btree", "wiredtiger-btree", "engine"]);
 }

@@ -238,8 +238,8 @@ pub(super) fn write_step(out: &mut String, step: &StepResult) {
     );
     let latency = &step.latency;
     let mut rows = vec![row("mean", format::latency_us(latency.mean_us))];
-    if latency.mean_cut_to_ms_us > 0.0 || latency.mean_us < 1_000.0 {
-        rows.push(row("mean of whole milliseconds", format::latency_us(latency.mean_cut_to_ms_us)));
+    if let Some(cut) = latency.mean_cut_to_ms_us.filter(|_| latency.calls > 0) {
+        rows.push(row("mean of whole milliseconds", format::latency_us(cut)));
     }
     rows.extend(
         latency

@@ -55,7 +55,10 @@ fn make(arguments: &ClaimsArguments, unit: &Unit, out: &Path, stop: &AtomicBool)
         (Against::Address(address), None) => address,
         (Against::Own(variant), None) => return Ok(Some(format!("has no server {}", variant.name()))),
     };
-    let words = unit.command(arguments, address, &out.join(RUNS).display().to_string());
+    let mut words = unit.command(arguments, address, &out.join(RUNS).display().to_string());
+    if let Some(server) = &server {
+        words.extend(["--restart-command".to_owned(), server.restart_command.clone()]);
+    }
     let mut child = Command::new(std::env::current_exe()?).args(words).stdin(Stdio::null()).spawn()?;
     let mut told = false;
     loop {

@@ -51,8 +51,8 @@ pub(crate) struct ClaimsArguments {
     /// A target that differs from --target in one thing, which --differ names
     #[arg(long, value_name = "ADDRESS", requires = "differ")]
     pub(crate) versus: Option<String>,
-    /// What --target and --versus differ in: change-log, journal, durability, allocator, build, page-size, flush-neighbors, interface
-    /// or read-lock. --target is the side named first by --list
+    /// What --target and --versus differ in: change-log, journal, durability, allocator, build, page-size, flush-neighbors, interface,
+    /// alignment, read-ahead, throttling or read-lock. --target is the side named first by --list
     #[arg(long, value_name = "THING", requires = "versus", value_parser = thing)]
     pub(crate) differ: Option<String>,
     /// Start a server of this kind for each run, in --out, with the settings that the claim asks for

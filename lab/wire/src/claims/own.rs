@@ -89,7 +89,7 @@ impl Variant {
         }
         let server = lab_sql::server::MariaDb::start(&settings)?;
         let interface = if self.differ.as_deref() == Some("interface") { choose("&interface=handler", "&interface=select") } else { String::new() };
-        Ok(Running { address: server.address() + &interface, _server: server })
+        Ok(Running { address: server.address() + &interface, restart_command: server.restart_command()?, _server: server })
     }
 
     /// This build cannot.
@@ -102,6 +102,8 @@ impl Variant {
 /// A server that runs as long as this lives.
 pub(super) struct Running {
     pub(super) address: String,
+    /// Restarts it, for runs that measure that.
+    pub(super) restart_command: String,
     #[cfg(feature = "mysql")]
     _server: lab_sql::server::MariaDb,
 }

@@ -64,7 +64,12 @@ impl Unit {
             // Its data would be there while the next run is measured.
             out.push("--clean".to_owned());
         }
-        out.extend(arguments.more.iter().cloned());
+        // How a server of the user's is restarted says nothing about one of its own.
+        let restart = "--restart-command";
+        let is_own = matches!(self.against, Against::Own(_));
+        let at = arguments.more.iter().position(|word| word == restart).filter(|_| is_own);
+        let drops = |number: usize| at.is_some_and(|at| (at..at + 2).contains(&number));
+        out.extend(arguments.more.iter().enumerate().filter(|(number, _)| !drops(*number)).map(|(_, word)| word.clone()));
         out
     }
 

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use lab_kit::result::Sizes;
-use lab_kit::target::{Rest, Table, Target, TargetError, Watch};
+use lab_kit::target::{EXTRA_TABLE, Rest, Table, Target, TargetError, Watch};
 use lab_kit::workload::{Index, Need};
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::error::{Error, ErrorKind};
@@ -198,6 +198,12 @@ impl Target for MongoTarget {
     }
 
     async fn prepare(&self) -> Result<(), TargetError> {
+        // A server that does not list them has none that could disturb.
+        let there = self.database.list_collection_names().await.unwrap_or_default();
+        for name in there.iter().filter(|name| name.starts_with(EXTRA_TABLE)) {
+            let dropped = self.database.collection::<Document>(name).drop().await;
+            dropped.map_err(|error| self.refused(format!("to drop {name}"), &error))?;
+        }
         for table in &self.tables {
             let name = &table.name;
             let collection = self.collection(name, false);
@@ -240,7 +246,7 @@ impl Target for MongoTarget {
 
     async fn create_extra_table(&self, number: u32) -> Result<(), TargetError> {
         // Nobody else's collection has such a name, so what an earlier run left may go.
-        let name = format!("quarry_lab_extra{number}");
+        let name = format!("{EXTRA_TABLE}{number}");
         let table = self.database.collection::<Document>(&name);
         let refused = |error: Error| self.refused(format!("table {name}"), &error);
         table.drop().await.map_err(refused)?;
