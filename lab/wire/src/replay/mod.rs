@@ -71,7 +71,8 @@ pub(crate) struct ReplayArguments {
     /// Operations under way at once, at most
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) workers: u32,
-    /// What an operation waits for: those before it on its connection, or also all that had been answered when it was sent
+    /// What an operation waits for: those before it on its connection (with stress), or also all that had been answered when it was
+    /// sent (with real)
     #[arg(long, value_enum)]
     order: Option<Order>,
     /// Kinds of operation to replay, such as insert,update,remove,query,getMore,count; without it all
@@ -135,7 +136,11 @@ impl Style {
 
 impl ReplayArguments {
     fn order(&self) -> Order {
-        self.order.unwrap_or(Order::Connection)
+        // A driver's pool lets one client wander over connections: only the recorded order keeps its operations apart.
+        self.order.unwrap_or(match self.style {
+            Style::Real => Order::Recorded,
+            Style::Stress => Order::Connection,
+        })
     }
 
     fn check(&self) -> Result<(), LabError> {
