@@ -329,9 +329,10 @@ fn settings_text(settings: &Settings) -> Result<String, String> {
                 "rocksdb_block_cache_size = {cache}M\nrocksdb_flush_log_at_trx_commit = {flush}\n"
             );
             // Memtables take as much as the cache, and making an index takes two buffers at once: with their defaults (64 MiB for each
-            // memtable, 64 MiB and 1 GiB for the buffers) a small memory limit kills the server.
+            // memtable, 64 MiB and 1 GiB for the buffers) a small memory limit kills the server. Indexes of files stay out of the cache:
+            // one of them does not fit into a shard of a small cache, and each lookup would read and decompress it anew.
             out += &format!(
-                "rocksdb_db_write_buffer_size = {cache}M\nrocksdb_default_cf_options = write_buffer_size={}m\nrocksdb_merge_buf_size = {}M\nrocksdb_merge_combine_read_size = {}M\n",
+                "rocksdb_db_write_buffer_size = {cache}M\nrocksdb_default_cf_options = write_buffer_size={}m;block_based_table_factory={{cache_index_and_filter_blocks=0;filter_policy=bloomfilter:10:false;whole_key_filtering=1}}\nrocksdb_merge_buf_size = {}M\nrocksdb_merge_combine_read_size = {}M\n",
                 (cache / 4).clamp(1, 64),
                 (cache / 4).clamp(1, 64),
                 cache.clamp(4, 1024)

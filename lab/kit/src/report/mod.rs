@@ -2,6 +2,7 @@
 //!
 //! Promises: no number without its unit, no average without its interval series, conditions and warnings on the same page.
 
+mod abreast;
 mod bars;
 mod beside;
 mod chart;

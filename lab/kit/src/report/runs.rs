@@ -6,6 +6,7 @@ use std::fmt::Write;
 use super::bars::{BarSeries, Bars};
 use super::chart::Quantity;
 use super::overlay::{COLOURS, Named, colour, percentiles, throughput};
+use super::abreast;
 use super::layouts::{self, Configuration};
 use super::{capital, escape, foot, head};
 use crate::figure::{self, Better, Figure};
@@ -48,7 +49,9 @@ const FIGURES: [&str; 9] = [
 
 /// Runs that differ in nothing but the number of clients and the repeat.
 struct Group<'a> {
+    /// As short as tells the groups of the page apart.
     name: String,
+    full_name: String,
     colour: u8,
     runs: Vec<&'a RunResult>,
 }
@@ -81,8 +84,18 @@ pub fn runs_page(runs: &[RunResult]) -> Result<String, RunsError> {
     write_notes(&mut out, runs);
     out.push_str(&super::replay::beside(runs));
     let steps: Vec<&StepResult> = first.steps.iter().filter(|step| step.measured).collect();
+    let configurations: Vec<Configuration<'_>> =
+        groups.iter().map(|group| Configuration { name: group.name.clone(), runs: group.runs.clone() }).collect();
+    out.push_str(&abreast::section(&steps, &configurations));
     for step in steps {
         write_step(&mut out, step, &groups);
+    }
+    if groups.iter().any(|group| group.name != group.full_name) {
+        out.push_str("<h2>Configurations</h2>\n<div class=\"card\"><table><tbody>\n");
+        for group in &groups {
+            let _ = writeln!(out, "<tr><th scope=\"row\">{}</th><td>{}</td></tr>", escape(&group.name), escape(&group.full_name));
+        }
+        out.push_str("</tbody></table></div>\n");
     }
     out.push_str("<h2>Runs</h2>\n<div class=\"card\"><table><tbody>\n");
     for run in runs {
@@ -134,10 +147,14 @@ fn group(runs: &[RunResult]) -> Vec<Group<'_>> {
             let value = map.get(key).map_or_else(String::new, ToString::to_string);
             let _ = write!(name, ", {} {}", key.replace('_', " "), value.trim_matches('"'));
         }
-        match out.iter_mut().find(|group| group.name == name) {
+        match out.iter_mut().find(|group| group.full_name == name) {
             Some(group) => group.runs.push(run),
-            None => out.push(Group { name, colour: colour(out.len()), runs: vec![run] }),
+            None => out.push(Group { name: name.clone(), full_name: name, colour: colour(out.len()), runs: vec![run] }),
         }
+    }
+    let full: Vec<String> = out.iter().map(|group| group.full_name.clone()).collect();
+    for (group, short) in out.iter_mut().zip(abreast::shorten(&full)) {
+        group.name = short;
     }
     out
 }
@@ -152,7 +169,9 @@ fn write_step(out: &mut String, step: &StepResult, groups: &[Group<'_>]) {
     let mut by_clients: BTreeMap<u32, Vec<Vec<&RunResult>>> = BTreeMap::new();
     for (at, group) in groups.iter().enumerate() {
         for run in &group.runs {
-            let columns = by_clients.entry(run.settings.clients).or_insert_with(|| vec![Vec::new(); groups.len()]);
+            // Some steps have clients of their own.
+            let clients = run.steps.iter().find(|other| other.name == step.name).map_or(run.settings.clients, |step| step.clients);
+            let columns = by_clients.entry(clients).or_insert_with(|| vec![Vec::new(); groups.len()]);
             if let Some(cell) = columns.get_mut(at) {
                 cell.push(run);
             }
