@@ -36,9 +36,11 @@ step tidy cargo run -q --locked -p xtask -- tidy
 step "build server" cargo build --locked -p quarry-server
 cp "${CARGO_TARGET_DIR:-target}/debug/quarry" "$scratch/quarry"
 step "build tests" cargo test --locked --workspace --no-run --quiet
+cp "${CARGO_TARGET_DIR:-target}/debug/quarry-lab" "$scratch/quarry-lab"
 QUARRY_BIN=$scratch/quarry step "client smokes" tests/clients/run.sh python node mongosh
 QUARRY_BIN=$scratch/quarry step "pymongo suite" env QUARRY_BIN="$scratch/quarry" tests/clients/pymongo-suite/run.sh
 QUARRY_BIN=$scratch/quarry step "server tests" tests/server/run.sh
+step "workloads of the lab" env QUARRY_BIN="$scratch/quarry" LAB_BIN="$scratch/quarry-lab" tests/lab/run.sh
 QUARRY_BIN=$scratch/quarry step "Debian example" examples/debian-packages/run.sh
 step "cargo test" cargo_tests "$scratch/tests.log"
 awk '/^test result:/ { binaries++; passed += $4; failed += $6; ignored += $8 }

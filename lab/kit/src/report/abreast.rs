@@ -147,12 +147,14 @@ mod tests {
     #[test]
     fn steps_stand_in_rows_with_their_ratio_to_the_first() {
         let run = |load: f64, read: f64| {
-            let step = |name: &str, rate: f64| {
-                let mut step = StepResult { name: name.to_owned(), measured: true, ..StepResult::default() };
-                step.rate.average = rate;
-                step
-            };
-            RunResult { steps: vec![step("load", load), step("pq.1", read)], ..RunResult::default() }
+            let mut run: RunResult = serde_json::from_str(include_str!("../../tests/data/point.json")).unwrap();
+            let mut like = run.steps.remove(0);
+            run.steps = Vec::new();
+            for (name, rate) in [("load", load), ("pq.1", read)] {
+                (like.name, like.rate.average) = (name.to_owned(), rate);
+                run.steps.push(like.clone());
+            }
+            run
         };
         let (one, other) = (run(100.0, 20.0), run(50.0, 21.0));
         let steps: Vec<&StepResult> = one.steps.iter().collect();

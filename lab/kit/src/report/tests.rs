@@ -101,6 +101,7 @@ fn several_runs_stand_by_clients_and_relative_to_the_first() {
     for (number, clients) in [1, 2, 4, 1, 2, 4].into_iter().enumerate() {
         let mut one = run(&format!("{number:02}"), f64::from(clients) * if number < 3 { 1.0 } else { 1.3 });
         one.settings.clients = clients;
+        one.steps.iter_mut().filter(|step| step.measured).for_each(|step| step.clients = clients);
         if number >= 3 {
             one.target.product = "Other".to_owned();
         }
