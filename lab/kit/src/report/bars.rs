@@ -48,11 +48,14 @@ impl Bars {
         }
         let lowest = values().filter(|value| *value > 0.0).fold(highest, f64::min);
         let class = if self.half { " class=\"half\"" } else { "" };
+        // Bars a hundred times lower than others cannot be seen beside them.
+        let is_wide = highest / lowest > 100.0;
         let mut out = format!(
             "<figure{class}>\n<div class=\"head\"><h3>{}</h3><span class=\"switch\" role=\"group\" aria-label=\"Vertical scale\">\
-             <button type=\"button\" data-scale=\"linear\" aria-pressed=\"true\">linear</button>\
-             <button type=\"button\" data-scale=\"log\" aria-pressed=\"false\">log</button></span></div>\n",
-            escape(&self.title)
+             <button type=\"button\" data-scale=\"linear\" aria-pressed=\"{}\">linear</button>\
+             <button type=\"button\" data-scale=\"log\" aria-pressed=\"{is_wide}\">log</button></span></div>\n",
+            escape(&self.title),
+            !is_wide
         );
         if self.series.len() > 1 {
             out.push_str("<div class=\"legend\">");
@@ -62,17 +65,17 @@ impl Bars {
             out.push_str("</div>\n");
         }
         out.push_str("<div class=\"plot\" tabindex=\"0\">\n");
-        self.write_svg(&mut out, "linear", (0.0, highest * 1.08));
+        self.write_svg(&mut out, "linear", is_wide, (0.0, highest * 1.08));
         // The lowest bar must be seen, so the scale begins below it.
         let decades = (10_f64.powf((lowest * 0.8).log10().floor()).max(highest / 1e8), 10_f64.powf((highest * 1.02).log10().ceil()));
-        self.write_svg(&mut out, "log", decades);
+        self.write_svg(&mut out, "log", !is_wide, decades);
         let _ = writeln!(out, "</div>\n<figcaption>{}</figcaption>", escape(&self.caption));
         self.write_numbers(&mut out);
         out.push_str("</figure>\n");
         out
     }
 
-    fn write_svg(&self, out: &mut String, scale: &str, (low, high): (f64, f64)) {
+    fn write_svg(&self, out: &mut String, scale: &str, is_hidden: bool, (low, high): (f64, f64)) {
         let (width, height) = if self.half { (520.0, 280.0) } else { (1060.0, 320.0) };
         let (left, top, below) = EDGES;
         let (right, bottom) = (width - 12.0, height - below);
@@ -85,7 +88,7 @@ impl Bars {
             };
             bottom - share.clamp(0.0, 1.0) * (bottom - top)
         };
-        let hidden = if is_log { " hidden" } else { "" };
+        let hidden = if is_hidden { " hidden" } else { "" };
         let _ = writeln!(
             out,
             "<svg viewBox=\"0 0 {width} {height}\" data-scale=\"{scale}\" role=\"img\"{hidden}>\n<title>{}, {scale} scale</title>\n\

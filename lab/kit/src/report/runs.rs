@@ -197,10 +197,13 @@ fn write_step(out: &mut String, step: &StepResult, groups: &[Group<'_>]) {
         };
         out.push_str(&bars.render());
     }
+    // What would not fit into the colours: the runs with most clients stand for their configurations.
+    let all: usize = by_clients.values().flatten().map(Vec::len).sum();
+    let drawn: Vec<u32> = if all > COLOURS { by_clients.keys().next_back().copied().into_iter().collect() } else { by_clients.keys().copied().collect() };
     let mut named = Vec::new();
     let mut merged: Vec<(String, u8, Vec<&StepResult>)> = Vec::new();
     for group in groups {
-        for (clients, cells) in &by_clients {
+        for (clients, cells) in by_clients.iter().filter(|(clients, _)| drawn.contains(clients)) {
             let runs: Vec<&StepResult> = cells
                 .iter()
                 .flatten()
@@ -219,6 +222,10 @@ fn write_step(out: &mut String, step: &StepResult, groups: &[Group<'_>]) {
     }
     named.truncate(COLOURS);
     merged.truncate(COLOURS);
+    if named.len() < all {
+        let of = drawn.first().filter(|_| drawn.len() < by_clients.len()).map_or_else(String::new, |clients| format!(", those with {clients} clients"));
+        let _ = writeln!(out, "<p class=\"muted part\">Over time: {} of {all} runs{of}. The others have pages of their own.</p>", named.len());
+    }
     if named.iter().any(|one| !one.step.series.is_empty()) {
         out.push_str(&throughput(&named, &step.unit));
         out.push_str(&percentiles(&merged).render());

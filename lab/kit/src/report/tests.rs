@@ -112,6 +112,9 @@ fn several_runs_stand_by_clients_and_relative_to_the_first() {
     for wanted in ["Throughput by clients", "Relative to the first", "class=\"up\"", "Step point, 4 clients"] {
         assert!(text.contains(wanted), "{wanted}");
     }
+    assert!(!text.contains("Over time: "));
+    let many: Vec<RunResult> = runs.iter().chain(&runs).cloned().collect();
+    assert!(runs_page(&many).unwrap().contains("Over time: 4 of 12 runs, those with 4 clients"));
     runs[1].run.workload = "hot".to_owned();
     let message = runs_page(&runs).unwrap_err().to_string();
     assert!(message.contains("01") && message.contains("hot") && !message.contains('\n'), "{message}");
