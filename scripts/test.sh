@@ -44,5 +44,5 @@ step "workloads of the lab" env QUARRY_BIN="$scratch/quarry" LAB_BIN="$scratch/q
 QUARRY_BIN=$scratch/quarry step "Debian example" examples/debian-packages/run.sh
 step "cargo test" cargo_tests "$scratch/tests.log"
 awk '/^test result:/ { binaries++; passed += $4; failed += $6; ignored += $8 }
-  END { printf "test: %d passed, %d failed, %d ignored in %d test binaries; client smokes, server tests and Debian example passed before\n",
+  END { printf "test: %d passed, %d failed, %d ignored in %d test binaries; client smokes, server tests, workloads of the lab and Debian example passed before\n",
         passed, failed, ignored, binaries }' "$scratch/tests.log"
