@@ -239,6 +239,16 @@ pub struct Rest {
     pub remark: String,
 }
 
+impl Rest {
+    /// Of an engine that has nothing to do in the background once it has synced.
+    pub fn after_sync<E: std::fmt::Display>(synced: Result<(), E>) -> Self {
+        Self {
+            quiet: synced.is_ok(),
+            remark: synced.map_or_else(|error| error.to_string(), |()| "synced; no work in the background".to_owned()),
+        }
+    }
+}
+
 /// What the sampler watches.
 #[derive(Clone, Debug, Default)]
 pub struct Watch {

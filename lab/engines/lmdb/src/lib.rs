@@ -142,14 +142,7 @@ impl Engine for Lmdb {
     }
 
     fn settle(&self, _: Duration) -> Rest {
-        let synced = self.shared.env.force_sync();
-        Rest {
-            quiet: synced.is_ok(),
-            remark: synced.map_or_else(
-                |error| error.to_string(),
-                |()| "synced; no work in the background".to_owned(),
-            ),
-        }
+        Rest::after_sync(self.shared.env.force_sync())
     }
 
     fn statistics(&self) -> serde_json::Value {

@@ -119,14 +119,7 @@ impl Engine for Redb {
     }
 
     fn settle(&self, _: Duration) -> Rest {
-        let flushed = self.shared.flush();
-        Rest {
-            quiet: flushed.is_ok(),
-            remark: flushed.map_or_else(
-                |error| error.to_string(),
-                |()| "synced; no work in the background".to_owned(),
-            ),
-        }
+        Rest::after_sync(self.shared.flush())
     }
 
     fn statistics(&self) -> serde_json::Value {

@@ -4,13 +4,12 @@ use std::fmt::Write;
 
 use super::bars::{BarSeries, Bars};
 use super::chart::Quantity;
-use super::layouts::Configuration;
+use super::layouts::{Configuration, mean_of, ratio_cell};
 use super::overlay::colour;
 use super::{capital, escape};
-use crate::figure::{self, Better, Figure};
+use crate::figure::{self, Figure};
 use crate::format;
 use crate::result::StepResult;
-use crate::statistics::mean;
 
 /// What is drawn, each as steps by configurations.
 const CHARTS: [(&str, Quantity); 4] = [
@@ -62,8 +61,7 @@ pub(super) fn section(steps: &[&StepResult], configurations: &[Configuration<'_>
 }
 
 fn value(configuration: &Configuration<'_>, step: &str, figure: &Figure) -> Option<f64> {
-    let of_run = |run: &&crate::result::RunResult| figure.value(run.steps.iter().find(|other| other.name == step)?);
-    mean(&configuration.runs.iter().filter_map(of_run).collect::<Vec<f64>>())
+    mean_of(configuration.runs.iter().copied(), step, figure)
 }
 
 /// Steps by configurations; beside each other configuration its ratio to the first.
@@ -80,20 +78,13 @@ fn table(out: &mut String, title: &str, figure: &Figure, steps: &[&StepResult], 
     out.push_str("</tr></thead><tbody>\n");
     for (name, values) in &rows {
         let _ = write!(out, "<tr><th scope=\"row\">{}</th>", escape(name));
-        let base = values.first().copied().flatten().filter(|base| *base > 0.0);
+        let base = values.first().copied().flatten();
         for (at, value) in values.iter().enumerate() {
             let _ = write!(out, "<td>{}</td>", value.map_or_else(|| "–".to_owned(), format::number));
             if at == 0 {
                 continue;
             }
-            let ratio = value.zip(base).map(|(value, base)| value / base);
-            let class = match ratio {
-                Some(ratio) if !(0.95..=1.05).contains(&ratio) => {
-                    if (ratio > 1.0) == (figure.better == Better::Higher) { " class=\"up\"" } else { " class=\"down\"" }
-                }
-                _ => "",
-            };
-            let _ = write!(out, "<td{class}>{}</td>", ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.2}")));
+            out.push_str(&ratio_cell(*value, base, figure));
         }
         out.push_str("</tr>\n");
     }

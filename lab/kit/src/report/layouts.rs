@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::escape;
-use crate::figure::{self, Figure};
+use crate::figure::{self, Better, Figure};
 use crate::format;
 use crate::result::{RunResult, StepResult};
 use crate::statistics::mean;
@@ -62,9 +62,25 @@ pub(super) fn write(out: &mut String, step: &StepResult, configurations: &[Confi
 }
 
 fn value(runs: &[&RunResult], clients: u32, step: &str, figure: &Figure) -> Option<f64> {
-    let of = runs.iter().filter(|run| run.settings.clients == clients).filter_map(|run| run.steps.iter().find(|other| other.name == step));
-    let values: Vec<f64> = of.filter_map(|step| figure.value(step)).collect();
-    mean(&values)
+    mean_of(runs.iter().copied().filter(|run| run.settings.clients == clients), step, figure)
+}
+
+/// The mean of a figure of a step over runs; none where none shows it.
+pub(super) fn mean_of<'a>(runs: impl IntoIterator<Item = &'a RunResult>, step: &str, figure: &Figure) -> Option<f64> {
+    let steps = runs.into_iter().filter_map(|run| run.steps.iter().find(|other| other.name == step));
+    mean(&steps.filter_map(|step| figure.value(step)).collect::<Vec<f64>>())
+}
+
+/// A cell with the ratio of a value to a base, marked as better or worse from 5 % on.
+pub(super) fn ratio_cell(value: Option<f64>, base: Option<f64>, figure: &Figure) -> String {
+    let ratio = value.zip(base).filter(|(_, base)| *base > 0.0).map(|(value, base)| value / base);
+    let class = match ratio {
+        Some(ratio) if (0.95..=1.05).contains(&ratio) => "",
+        Some(ratio) if (ratio > 1.0) == (figure.better == Better::Higher) => " class=\"up\"",
+        Some(_) => " class=\"down\"",
+        None => "",
+    };
+    format!("<td{class}>{}</td>", ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.2}")))
 }
 
 fn number(value: Option<f64>) -> String {

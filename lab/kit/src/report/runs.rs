@@ -9,10 +9,9 @@ use super::overlay::{COLOURS, Named, colour, percentiles, throughput};
 use super::abreast;
 use super::layouts::{self, Configuration};
 use super::{capital, escape, foot, head};
-use crate::figure::{self, Better, Figure};
+use crate::figure::{self, Figure};
 use crate::format;
 use crate::result::{RunResult, StepResult};
-use crate::statistics::mean;
 
 /// Runs that cannot stand on one page.
 #[derive(Debug, thiserror::Error)]
@@ -160,9 +159,7 @@ fn group(runs: &[RunResult]) -> Vec<Group<'_>> {
 }
 
 fn value(runs: &[&RunResult], step: &str, figure: &Figure) -> Option<f64> {
-    let values: Vec<f64> =
-        runs.iter().filter_map(|run| run.steps.iter().find(|other| other.name == step)).filter_map(|step| figure.value(step)).collect();
-    mean(&values)
+    layouts::mean_of(runs.iter().copied(), step, figure)
 }
 
 fn write_step(out: &mut String, step: &StepResult, groups: &[Group<'_>]) {
@@ -275,14 +272,7 @@ fn write_tables(out: &mut String, step: &StepResult, clients: u32, cells: &[Vec<
     for (name, values) in &rows {
         let _ = write!(out, "<tr><th scope=\"row\">{}</th>", escape(name));
         for ((value, base), figure) in values.iter().zip(base).zip(&figures) {
-            let ratio = value.zip(*base).filter(|(_, base)| *base > 0.0).map(|(value, base)| value / base);
-            let class = match ratio {
-                Some(ratio) if (0.95..=1.05).contains(&ratio) => "",
-                Some(ratio) if (ratio > 1.0) == (figure.better == Better::Higher) => " class=\"up\"",
-                Some(_) => " class=\"down\"",
-                None => "",
-            };
-            let _ = write!(out, "<td{class}>{}</td>", ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.2}")));
+            out.push_str(&layouts::ratio_cell(*value, *base, figure));
         }
         out.push_str("</tr>\n");
     }
