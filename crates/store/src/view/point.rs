@@ -3,9 +3,11 @@
 use crate::catalog::Collection;
 use crate::error;
 use crate::format::record;
+use crate::index::Index;
 use crate::view::ReadView;
 use crate::view::rows::{EachRow, FETCH_MAX, Row, Rows, fetch};
 use model::{Doc, Result, Value};
+use std::sync::Arc;
 use storage::Table;
 
 impl Collection {
@@ -15,6 +17,17 @@ impl Collection {
     /// Engine failures.
     pub fn snapshot(&self) -> Result<ReadView> {
         ReadView::now(self.shared.engine.as_ref())
+    }
+
+    /// Secondary indexes that have all entries of a view (`None` is the latest state).
+    pub fn readable_indexes(&self, view: Option<&ReadView>) -> Arc<Vec<Arc<Index>>> {
+        let indexes = self.indexes();
+        let pos = view.and_then(ReadView::pos);
+        let readable = |i: &Arc<Index>| i.is_ready() && pos.is_none_or(|p| i.ready_at() <= p);
+        if indexes.iter().all(readable) {
+            return indexes;
+        }
+        Arc::new(indexes.iter().filter(|i| readable(i)).cloned().collect())
     }
 
     /// Shows the document with this `_id` in place.
@@ -51,14 +64,17 @@ impl Collection {
     /// How many of `ids` were looked at; all of them unless `f` stopped.
     ///
     /// # Cost
-    /// One visit to the engine for 128 ids.
+    /// One visit to the engine for up to 128 ids.
     ///
     /// # Errors
     /// As [`Collection::get_with`].
     pub fn get_encoded(&self, view: &ReadView, ids: &[&[u8]], f: &mut EachRow<'_>) -> Result<usize> {
         let mut rows = Rows::default();
-        let mut looked = 0;
-        for chunk in ids.chunks(FETCH_MAX) {
+        // Few at first, for readers who stop soon.
+        let (mut looked, mut size) = (0, 4);
+        while looked < ids.len() {
+            let chunk = &ids[looked..ids.len().min(looked + size)];
+            size = (size * 4).min(FETCH_MAX);
             let keys: Vec<Vec<u8>> = chunk.iter().map(|id| self.key_of(id)).collect();
             let wanted: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
             fetch(view, self.shared.engine.as_ref(), &wanted, &mut rows)?;
