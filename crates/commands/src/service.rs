@@ -1,19 +1,20 @@
 //! The shared service and one connection's state. `Service::handle` is the only door into this room.
 
-use crate::args::{Args, check_value, duplicate_field, unknown_field};
+use crate::dispatch::args::{Args, check_value, duplicate_field, unknown_field};
 use crate::clock::Clock;
-use crate::counters::Counters;
-use crate::ctx::Ctx;
-use crate::cursors::Cursors;
-use crate::failpoints::Failure;
-use crate::generic::{self, Generic};
-use crate::interrupt::{Interrupt, Link, interrupted};
-use crate::registry::{self, Command, OpClass, flag};
-use crate::request::{Outcome, Request};
-use crate::reply;
-use crate::retry::{self, Retry};
+use crate::state::counters::Counters;
+use crate::dispatch::ctx::Ctx;
+use crate::state::cursors::Cursors;
+use crate::state::failpoints::Failure;
+use crate::dispatch::generic::{self, Generic};
+use crate::dispatch::interrupt::{Interrupt, Link, interrupted};
+use crate::dispatch::command::{Command, OpClass, flag};
+use crate::registry;
+use crate::dispatch::request::{Outcome, Request};
+use crate::dispatch::reply;
+use crate::dispatch::retry::{self, Retry};
 use crate::state::State;
-use crate::tails::{self, Tails};
+use crate::state::waiters::{self, Tails};
 use model::{Doc, DocBuf, DocWriter, MongoError, ObjectId, Result, Timestamp, Value, bail, code};
 use parking_lot::Mutex;
 use store::{SessionRecord, Store};
@@ -118,7 +119,7 @@ pub(crate) struct Awaits {
     pub(crate) cursor: Option<i64>,
     /// Monotonic microseconds.
     pub(crate) until_us: u64,
-    pub(crate) _waiting: tails::Waiting,
+    pub(crate) _waiting: waiters::Waiting,
     pub(crate) cursors: Arc<Cursors>,
 }
 
@@ -327,7 +328,7 @@ impl Service {
 
     /// Keeps a line for `getLog`.
     pub fn log(&self, severity: char, component: &str, message: &str) {
-        self.state.log.push(crate::log::line(self.clock.now_ms(), severity, component, "main", message));
+        self.state.log.push(crate::state::log::line(self.clock.now_ms(), severity, component, "main", message));
     }
 
     /// Handles one request. A reply is one document appended to `reply`.
@@ -424,7 +425,7 @@ impl Service {
         let interrupt = self.begin_op(conn, request, command, &generic);
         if command.is(flag::WRITE) && self.state.fsync_locks.load(Ordering::Acquire) > 0 {
             let until_us = self.clock.monotonic_us().saturating_add(UNLOCK_POLL_US);
-            return Ok(Outcome::Wait { until_us, on: crate::request::WaitFor::Unlock });
+            return Ok(Outcome::Wait { until_us, on: crate::dispatch::request::WaitFor::Unlock });
         }
         // A getMore that goes on after a wait was looked at when it came.
         let failure = if conn.awaits.is_some() { None } else { self.failure(conn, request, command, &generic)? };
@@ -432,7 +433,7 @@ impl Service {
             if f.block_ms > 0 {
                 let until_us = self.clock.monotonic_us().saturating_add(f.block_ms as u64 * 1000);
                 conn.failing = Some(Failure { block_ms: 0, ..f.clone() });
-                return Ok(Outcome::Wait { until_us, on: crate::request::WaitFor::Time });
+                return Ok(Outcome::Wait { until_us, on: crate::dispatch::request::WaitFor::Time });
             }
             if f.close {
                 return Ok(Outcome::Close);
@@ -593,9 +594,9 @@ impl Service {
 impl<'a> Args<'a> {
     /// Checks the command's own value, which stands first under whatever name the command was called by.
     fn take_own(&mut self, command: &'static Command, value: Value<'a>) -> Result<()> {
-        let row = crate::args::Arg { name: command.name, kind: command.value, required: true, strict_null: false };
+        let row = crate::dispatch::args::Arg { name: command.name, kind: command.value, required: true, strict_null: false };
         if !check_value(command.name, &row, &value)? {
-            return Err(crate::args::missing_field(&format!("{}.{}", command.name, command.name)));
+            return Err(crate::dispatch::args::missing_field(&format!("{}.{}", command.name, command.name)));
         }
         self.push_own(command.name, value);
         Ok(())
@@ -626,7 +627,7 @@ fn database<'a>(request: &Request<'a>) -> Result<&'a str> {
             Some(db) => db,
             None => bail!(40_571, "OP_MSG requests require a $db argument"),
         },
-        v => return Err(crate::args::wrong_type("$db", &v, &[model::Tag::STRING])),
+        v => return Err(crate::dispatch::args::wrong_type("$db", &v, &[model::Tag::STRING])),
     };
     model::namespace::check_db(db)?;
     Ok(db)
