@@ -328,6 +328,10 @@ impl<O: Observer + 'static> Engine for Observed<O> {
         )
     }
 
+    fn last_pos(&self) -> CommitPos {
+        self.inner.last_pos()
+    }
+
     fn durable_pos(&self) -> CommitPos {
         self.inner.durable_pos()
     }
