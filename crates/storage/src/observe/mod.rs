@@ -335,6 +335,10 @@ impl<O: Observer + 'static> Engine for Observed<O> {
         )
     }
 
+    fn last_pos(&self) -> CommitPos {
+        self.inner.last_pos()
+    }
+
     fn durable_pos(&self) -> CommitPos {
         self.observer.durable(self.inner.durable_pos())
     }
