@@ -1,10 +1,10 @@
 //! What all writing commands share: batch limits, `_id` rules, validators, write errors, when a reply may be sent.
 
-use crate::ctx::Ctx;
+use crate::dispatch::ctx::Ctx;
 use crate::ddl::names;
-use crate::generic::Acknowledge;
-use crate::registry::flag;
-use crate::request::Outcome;
+use crate::dispatch::generic::Acknowledge;
+use crate::dispatch::command::flag;
+use crate::dispatch::request::Outcome;
 use crate::language::Matcher;
 use crate::service::Service;
 use model::{Doc, DocBuf, DocWriter, MongoError, Namespace, Result, Value, bail, code};

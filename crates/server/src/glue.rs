@@ -1,7 +1,8 @@
 //! Between the network layer and the commands: requests in the words of the one become requests in the words of the other.
 
 use crate::net::{Class, ConnHandle, Handler, Next, PeerInfo};
-use commands::registry::{self, flag};
+use commands::dispatch::command::flag;
+use commands::registry;
 use commands::{Connection, Link, Outcome, Request, Sequence, Service};
 use model::{Doc, DocBuf};
 use std::sync::Arc;

@@ -2,10 +2,10 @@
 //! do here because this server has neither authentication caches nor free-space reports.
 
 use super::command;
-use crate::args::{Kind, arg, to_i64};
-use crate::ctx::Ctx;
-use crate::registry::{Command, flag};
-use crate::request::Outcome;
+use crate::dispatch::args::{Kind, arg, to_i64};
+use crate::dispatch::ctx::Ctx;
+use crate::dispatch::command::{Command, flag};
+use crate::dispatch::request::Outcome;
 use crate::state::ProfileLevel;
 use model::{Result, Value, bail, code};
 use std::sync::atomic::Ordering;
@@ -105,7 +105,7 @@ fn profile(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         Value::Missing => None,
         Value::String("unset") => Some(None),
         Value::Document(d) => Some(Some(d.to_buf())),
-        v => return Err(crate::args::wrong_type("profile.filter", &v, &[model::Tag::STRING, model::Tag::DOCUMENT])),
+        v => return Err(crate::dispatch::args::wrong_type("profile.filter", &v, &[model::Tag::STRING, model::Tag::DOCUMENT])),
     };
     let mut levels = state.profile.lock();
     let was = levels.get(cx.db).cloned().unwrap_or_default();

@@ -1,14 +1,14 @@
 //! `aggregate`.
 
-use crate::args::Kind;
+use crate::dispatch::args::Kind;
 use crate::crud::AggregateArgs;
 use crate::crud::read::AGGREGATE;
-use crate::ctx::Ctx;
-use crate::cursors::{BatchLimit, CursorInfo};
+use crate::dispatch::ctx::Ctx;
+use crate::state::cursors::{BatchLimit, CursorInfo};
 use crate::read::{CollationArg, QueryCursor, StoreHost, environment};
-use crate::registry::{Command, OpClass, flag};
-use crate::request::Outcome;
-use crate::generic::{self, ReadLevel};
+use crate::dispatch::command::{Command, OpClass, flag};
+use crate::dispatch::request::Outcome;
+use crate::dispatch::generic::{self, ReadLevel};
 use model::{Array, Namespace, Result, bail, code};
 use operators::expr::ParseCx;
 use query::pipeline::{ParseOptions, Pipeline, Rt, Target};
@@ -63,7 +63,7 @@ fn check_hint(hint: Option<&Hint>, pipeline: Array<'_>) -> Result<()> {
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let args = AggregateArgs::of(cx.value(), &cx.args, false, cx.generic.write_concern.is_some())?;
     if cx.generic.api_strict {
-        crate::api::check_pipeline(args.pipeline)?;
+        crate::dispatch::api::check_pipeline(args.pipeline)?;
     }
     check_read_concern(cx, args.pipeline)?;
     let (ns, mut options) = match args.coll {

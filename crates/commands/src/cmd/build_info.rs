@@ -1,9 +1,9 @@
 //! `buildInfo`: which release clients may take us for, and what we really are.
 
 use super::{VERSION, VERSION_PARTS, command};
-use crate::ctx::Ctx;
-use crate::registry::{Command, flag};
-use crate::request::Outcome;
+use crate::dispatch::ctx::Ctx;
+use crate::dispatch::command::{Command, flag};
+use crate::dispatch::request::Outcome;
 use model::{Result, doc_fields};
 
 pub(crate) static COMMANDS: &[Command] = &[Command {

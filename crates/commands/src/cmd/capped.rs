@@ -1,11 +1,11 @@
 //! `convertToCapped` and `cloneCollectionAsCapped`.
 
 use super::command;
-use crate::args::{Kind, arg, collection_name, show, to_i64};
-use crate::ctx::Ctx;
+use crate::dispatch::args::{Kind, arg, collection_name, show, to_i64};
+use crate::dispatch::ctx::Ctx;
 use crate::ddl::names;
-use crate::registry::{Command, flag};
-use crate::request::Outcome;
+use crate::dispatch::command::{Command, flag};
+use crate::dispatch::request::Outcome;
 use crate::service::Service;
 use model::{Doc, DocBuf, MongoError, Namespace, Result, bail, code};
 use std::sync::Arc;

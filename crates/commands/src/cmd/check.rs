@@ -1,11 +1,11 @@
 //! `validate`, `dbHash`, `compact`, `validateDBMetadata`.
 
 use super::command;
-use crate::args::{Arg, Kind, arg, check_doc};
-use crate::ctx::Ctx;
+use crate::dispatch::args::{Arg, Kind, arg, check_doc};
+use crate::dispatch::ctx::Ctx;
 use crate::ddl::names;
-use crate::registry::{Command, flag};
-use crate::request::Outcome;
+use crate::dispatch::command::{Command, flag};
+use crate::dispatch::request::Outcome;
 use md5::{Digest, Md5};
 use model::{Binary, Doc, Namespace, Result, Value, bail, code};
 use std::sync::Arc;

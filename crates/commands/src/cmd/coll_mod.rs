@@ -2,11 +2,11 @@
 
 use super::command;
 use super::create::{expire_seconds, pre_images, validation_words};
-use crate::args::{Arg, Kind, arg, check_doc, show, to_i64};
-use crate::ctx::Ctx;
+use crate::dispatch::args::{Arg, Kind, arg, check_doc, show, to_i64};
+use crate::dispatch::ctx::Ctx;
 use crate::ddl::{index_spec, names, timeseries, view};
-use crate::registry::{Command, flag};
-use crate::request::Outcome;
+use crate::dispatch::command::{Command, flag};
+use crate::dispatch::request::Outcome;
 use model::{Array, Doc, DocBuf, Namespace, Result, Tag, Value, bail, code};
 use std::sync::Arc;
 use store::{Collection, Index};
@@ -199,7 +199,7 @@ struct IndexChange {
 impl IndexChange {
     /// # Errors
     /// 72 InvalidOptions, 27 IndexNotFound, 2 for `_id_`, 181 for an ambiguous key.
-    fn check(c: &Collection, a: &crate::args::Args<'_>) -> Result<Option<IndexChange>> {
+    fn check(c: &Collection, a: &crate::dispatch::args::Args<'_>) -> Result<Option<IndexChange>> {
         match (a.has("name"), a.has("keyPattern")) {
             (true, true) => bail!(code::INVALID_OPTIONS, "Cannot specify both key pattern and name"),
             (false, false) => bail!(code::INVALID_OPTIONS, "Must specify either index name or key pattern"),
@@ -270,7 +270,7 @@ impl IndexChange {
     }
 }
 
-fn find(c: &Collection, a: &crate::args::Args<'_>) -> Result<Arc<Index>> {
+fn find(c: &Collection, a: &crate::dispatch::args::Args<'_>) -> Result<Arc<Index>> {
     let indexes = c.indexes();
     if let Some(name) = a.str("name") {
         return match indexes.iter().find(|i| i.name() == name) {

@@ -1,13 +1,13 @@
 //! `count`. Without a filter it is the collection's counter, which is exact and costs no read.
 
-use crate::args::Kind;
+use crate::dispatch::args::Kind;
 use crate::crud::CountArgs;
 use crate::crud::read::COUNT;
-use crate::ctx::Ctx;
+use crate::dispatch::ctx::Ctx;
 use crate::ddl::names;
 use crate::read::{CollationArg, StoreHost, environment};
-use crate::registry::{Command, flag};
-use crate::request::Outcome;
+use crate::dispatch::command::{Command, flag};
+use crate::dispatch::request::Outcome;
 use model::{ArrayWriter, DocBuf, Result, Value};
 use operators::expr::ParseCx;
 use query::pipeline::{MatchFilter, ParseOptions, Pipeline, Rt};

@@ -2,11 +2,11 @@
 //! catalog as `listCollections` shows them.
 
 use super::command;
-use crate::args::{Arg, Args, Kind, arg, check_doc, show, to_i64};
-use crate::ctx::Ctx;
+use crate::dispatch::args::{Arg, Args, Kind, arg, check_doc, show, to_i64};
+use crate::dispatch::ctx::Ctx;
 use crate::ddl::{encrypted, index_spec, names, timeseries, view};
-use crate::registry::{Command, flag};
-use crate::request::Outcome;
+use crate::dispatch::command::{Command, flag};
+use crate::dispatch::request::Outcome;
 use model::{Array, Doc, DocBuf, Namespace, Result, Tag, Value, bail, code};
 use operators::collation;
 

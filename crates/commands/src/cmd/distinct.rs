@@ -1,13 +1,13 @@
 //! `distinct`: the different values at a path, array elements one by one.
 
-use crate::args::Kind;
+use crate::dispatch::args::Kind;
 use crate::crud::DistinctArgs;
 use crate::crud::read::DISTINCT;
-use crate::ctx::Ctx;
+use crate::dispatch::ctx::Ctx;
 use crate::ddl::names;
 use crate::read::{CollationArg, StoreHost, environment};
-use crate::registry::{Command, flag};
-use crate::request::Outcome;
+use crate::dispatch::command::{Command, flag};
+use crate::dispatch::request::Outcome;
 use model::path::PathPart;
 use model::{Collate, Doc, FieldPath, OwnedValue, Result, Value, bail, code};
 use operators::expr::ParseCx;

@@ -1,12 +1,12 @@
 //! `drop`, `dropDatabase`, `renameCollection`.
 
 use super::command;
-use crate::args::{Kind, arg, wrong_type};
-use crate::ctx::Ctx;
+use crate::dispatch::args::{Kind, arg, wrong_type};
+use crate::dispatch::ctx::Ctx;
 use crate::ddl::names;
-use crate::generic;
-use crate::registry::{Command, flag};
-use crate::request::Outcome;
+use crate::dispatch::generic;
+use crate::dispatch::command::{Command, flag};
+use crate::dispatch::request::Outcome;
 use crate::service::Service;
 use model::{Binary, MongoError, Namespace, Result, Tag, Value, bail, code};
 
@@ -82,7 +82,7 @@ fn drop_collection(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 
 fn drop_database(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     if cx.value().as_i64_exact() != Some(1) {
-        bail!(5_255_100, "Expected 1 as the value of dropDatabase, given {}", crate::args::show(&cx.value()));
+        bail!(5_255_100, "Expected 1 as the value of dropDatabase, given {}", crate::dispatch::args::show(&cx.value()));
     }
     if matches!(cx.db, "admin" | "config" | "local") {
         bail!(code::ILLEGAL_OPERATION, "Dropping the '{}' database is prohibited", cx.db);

@@ -1,11 +1,11 @@
 //! `compactStructuredEncryptionData`: refuses collections without encrypted fields, as every collection here is.
 
 use super::command;
-use crate::args::{Kind, arg};
-use crate::ctx::Ctx;
+use crate::dispatch::args::{Kind, arg};
+use crate::dispatch::ctx::Ctx;
 use crate::ddl::names;
-use crate::registry::{Command, flag};
-use crate::request::Outcome;
+use crate::dispatch::command::{Command, flag};
+use crate::dispatch::request::Outcome;
 use model::{Result, bail, code};
 
 pub(crate) static COMMANDS: &[Command] = &[Command {

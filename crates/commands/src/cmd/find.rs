@@ -2,13 +2,13 @@
 
 use crate::crud::FindArgs;
 use crate::crud::read::FIND;
-use crate::ctx::Ctx;
-use crate::cursors::{BatchLimit, CursorInfo};
-use crate::args::Kind;
+use crate::dispatch::ctx::Ctx;
+use crate::state::cursors::{BatchLimit, CursorInfo};
+use crate::dispatch::args::Kind;
 use crate::ddl::names;
 use crate::read::{CollationArg, QueryCursor, StoreHost, environment};
-use crate::registry::{Command, OpClass, flag};
-use crate::request::Outcome;
+use crate::dispatch::command::{Command, OpClass, flag};
+use crate::dispatch::request::Outcome;
 use model::{Array, ArrayWriter, DocBuf, MongoError, Namespace, Result, Value, bail, code};
 use operators::Env;
 use operators::expr::ParseCx;

@@ -1,10 +1,10 @@
 //! `getMore` and `killCursors`.
 
-use crate::args::{Kind, arg, wrong_type};
-use crate::ctx::Ctx;
-use crate::cursors::{BatchLimit, Cursor, CursorInfo, Progress};
-use crate::registry::{Command, OpClass, flag};
-use crate::request::{Outcome, WaitFor};
+use crate::dispatch::args::{Kind, arg, wrong_type};
+use crate::dispatch::ctx::Ctx;
+use crate::state::cursors::{BatchLimit, Cursor, CursorInfo, Progress};
+use crate::dispatch::command::{Command, OpClass, flag};
+use crate::dispatch::request::{Outcome, WaitFor};
 use crate::service::Awaits;
 use model::{Array, Result, Tag, Value, bail, code};
 use std::sync::Arc;

@@ -2,10 +2,10 @@
 //! there are transactions, sessions, change streams and compression.
 
 use super::{MESSAGE_BYTES_MAX, SESSION_TIMEOUT_MINUTES, WIRE_VERSION_MAX, WRITE_BATCH_MAX, command};
-use crate::args::{Arg, Kind, arg, check_doc, wrong_type};
-use crate::ctx::Ctx;
-use crate::registry::{Command, flag};
-use crate::request::{Outcome, WaitFor};
+use crate::dispatch::args::{Arg, Kind, arg, check_doc, wrong_type};
+use crate::dispatch::ctx::Ctx;
+use crate::dispatch::command::{Command, flag};
+use crate::dispatch::request::{Outcome, WaitFor};
 use model::{DocBuf, Result, Tag, Timestamp, Value, bail, code};
 
 static ARGS: &[Arg] = &[

@@ -2,13 +2,13 @@
 
 use super::command;
 use super::list::{batch_size, id_index};
-use crate::args::{Kind, arg, wrong_type};
-use crate::ctx::Ctx;
-use crate::cursors::{BatchLimit, CursorInfo};
+use crate::dispatch::args::{Kind, arg, wrong_type};
+use crate::dispatch::ctx::Ctx;
+use crate::state::cursors::{BatchLimit, CursorInfo};
 use crate::ddl::{index_spec, names};
 use crate::listing::Listing;
-use crate::registry::{Command, flag};
-use crate::request::Outcome;
+use crate::dispatch::command::{Command, flag};
+use crate::dispatch::request::Outcome;
 use model::{Array, Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
 use std::sync::Arc;
 use store::{Collection, Index};
@@ -158,7 +158,7 @@ fn listed(cx: &Ctx<'_, '_>) -> Result<Namespace> {
     match cx.value() {
         Value::String(s) => Namespace::new(cx.db, s),
         v => {
-            let wanted = crate::generic::uuid(&v).map_err(|_| {
+            let wanted = crate::dispatch::generic::uuid(&v).map_err(|_| {
                 MongoError::new(code::INVALID_NAMESPACE, "collection name has invalid type, expected a string or a UUID")
             })?;
             let entry = cx.service.store.list_collections(cx.db)?.into_iter().find(|e| e.row.uuid == wanted);

@@ -1,12 +1,12 @@
 //! `insert`.
 
-use crate::args::{Arg, Kind, arg};
-use crate::ctx::Ctx;
+use crate::dispatch::args::{Arg, Kind, arg};
+use crate::dispatch::ctx::Ctx;
 use crate::ddl::names;
 use crate::ddl::timeseries::Series;
-use crate::registry::{Command, OpClass};
-use crate::request::Outcome;
-use crate::retry::StatementIds;
+use crate::dispatch::command::{Command, OpClass};
+use crate::dispatch::request::Outcome;
+use crate::dispatch::retry::StatementIds;
 use crate::service::replaced;
 use crate::write;
 use model::{Doc, DocBuf, MongoError, Namespace, ObjectId, Result, Tag, Timestamp, Value, bail, code};

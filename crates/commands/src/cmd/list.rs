@@ -1,13 +1,13 @@
 //! `listDatabases` and `listCollections`.
 
 use super::command;
-use crate::args::{Arg, Kind, arg, check_doc};
-use crate::ctx::Ctx;
-use crate::cursors::{BatchLimit, CursorInfo};
+use crate::dispatch::args::{Arg, Kind, arg, check_doc};
+use crate::dispatch::ctx::Ctx;
+use crate::state::cursors::{BatchLimit, CursorInfo};
 use crate::language::Matcher;
 use crate::listing::Listing;
-use crate::registry::{Command, flag};
-use crate::request::Outcome;
+use crate::dispatch::command::{Command, flag};
+use crate::dispatch::request::Outcome;
 use model::{Binary, Doc, DocBuf, Namespace, Result, code};
 use store::catalog::{CatalogRow, Kind as CatalogKind};
 

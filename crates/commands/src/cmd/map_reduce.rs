@@ -2,8 +2,8 @@
 //! engine does.
 
 use super::command;
-use crate::args::{Kind, arg};
-use crate::registry::{Command, flag};
+use crate::dispatch::args::{Kind, arg};
+use crate::dispatch::command::{Command, flag};
 use model::{Tag, bail};
 
 const FUNCTION: Kind = Kind::OneOf(&[Tag::STRING, Tag::CODE, Tag::CODE_WITH_SCOPE]);

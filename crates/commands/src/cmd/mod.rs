@@ -1,9 +1,9 @@
 //! One file per command; tiny siblings share one. Each exports `COMMANDS`, joined in `registry::FAMILIES`.
 
-use crate::args::{Arg, Kind};
-use crate::ctx::Ctx;
-use crate::registry::{Command, OpClass};
-use crate::request::Outcome;
+use crate::dispatch::args::{Arg, Kind};
+use crate::dispatch::ctx::Ctx;
+use crate::dispatch::command::{Command, OpClass};
+use crate::dispatch::request::Outcome;
 use model::Result;
 
 pub(crate) mod admin;

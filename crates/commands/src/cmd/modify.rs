@@ -1,17 +1,17 @@
 //! `update`, `delete`, `findAndModify`.
 
-use crate::args::Kind;
+use crate::dispatch::args::Kind;
 use crate::crud::write::{DELETE, FIND_AND_MODIFY, UPDATE};
 use crate::crud::{DeleteOp, FindAndModifyArgs, Mods, UpdateOp, WriteArgs};
-use crate::ctx::Ctx;
+use crate::dispatch::ctx::Ctx;
 use crate::ddl::names;
 use crate::ddl::timeseries::Series;
 use crate::exec::write::{Changer, Done, Target, collection, delete, update};
 use crate::read::{CollationArg, environment};
-use crate::interrupt::is_interruption;
-use crate::registry::{Command, OpClass};
-use crate::request::Outcome;
-use crate::retry::{Retry, single};
+use crate::dispatch::interrupt::is_interruption;
+use crate::dispatch::command::{Command, OpClass};
+use crate::dispatch::request::Outcome;
+use crate::dispatch::retry::{Retry, single};
 use crate::service::{Service, replaced};
 use crate::write::{self, FLAGS, Validator};
 use model::{Bump, Doc, DocBuf, MongoError, Namespace, OwnedValue, Result, Value, bail};

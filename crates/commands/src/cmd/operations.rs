@@ -1,12 +1,12 @@
 //! `currentOp` and `killOp`.
 
 use super::command;
-use crate::args::{Kind, arg, wrong_type};
-use crate::ctx::Ctx;
-use crate::cursors::CursorInfo;
-use crate::generic;
-use crate::registry::{Command, flag};
-use crate::request::Outcome;
+use crate::dispatch::args::{Kind, arg, wrong_type};
+use crate::dispatch::ctx::Ctx;
+use crate::state::cursors::CursorInfo;
+use crate::dispatch::generic;
+use crate::dispatch::command::{Command, flag};
+use crate::dispatch::request::Outcome;
 use crate::service::{ConnectionInfo, Service};
 use model::{Binary, Doc, DocBuf, DocWriter, Result, Tag, Value, bail, code};
 
@@ -145,13 +145,13 @@ fn kill_op(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         }
         v => match v.as_i64_exact() {
             Some(n) => n,
-            None => bail!(code::BAD_VALUE, "Expected field \"op\" to have a value exactly representable as a 64-bit integer, given {}", crate::args::show(&v)),
+            None => bail!(code::BAD_VALUE, "Expected field \"op\" to have a value exactly representable as a 64-bit integer, given {}", crate::dispatch::args::show(&v)),
         },
     };
     let Ok(op) = i32::try_from(op) else { bail!(26_823, "invalid op : {op}, an operation number has 32 bits") };
     for conn in cx.service.connections() {
         if let Some(running) = conn.op.lock().as_ref().filter(|r| r.opid == op) {
-            running.interrupt.kill(crate::interrupt::interrupted());
+            running.interrupt.kill(crate::dispatch::interrupt::interrupted());
         }
     }
     cx.reply.put("info", "attempting to kill op");

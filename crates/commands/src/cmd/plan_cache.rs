@@ -2,11 +2,11 @@
 //! only, as in MongoDB; the planner asks for them.
 
 use super::command;
-use crate::args::{Arg, Kind, arg, collection_name};
-use crate::ctx::Ctx;
+use crate::dispatch::args::{Arg, Kind, arg, collection_name};
+use crate::dispatch::ctx::Ctx;
 use crate::ddl::names;
-use crate::registry::{Command, flag};
-use crate::request::Outcome;
+use crate::dispatch::command::{Command, flag};
+use crate::dispatch::request::Outcome;
 use crate::state::PlanFilter;
 use model::{Array, Doc, DocBuf, Namespace, Result, Value, bail, code};
 
@@ -87,7 +87,7 @@ fn shape(cx: &Ctx<'_, '_>) -> Result<PlanFilter> {
             bail!(code::BAD_VALUE, "optional collation object must not be empty");
         }
         if !c.contains("locale") {
-            return Err(crate::args::missing_field("collation.locale"));
+            return Err(crate::dispatch::args::missing_field("collation.locale"));
         }
         cx.service.check_collation(c)?;
     }

@@ -2,9 +2,9 @@
 //! standalone's refusals.
 
 use super::command;
-use crate::ctx::Ctx;
-use crate::registry::{Command, flag};
-use crate::request::Outcome;
+use crate::dispatch::ctx::Ctx;
+use crate::dispatch::command::{Command, flag};
+use crate::dispatch::request::Outcome;
 use model::{DocWriter, MongoError, Result, Timestamp, Value, code, doc_fields};
 
 pub(crate) static COMMANDS: &[Command] = &[

@@ -2,10 +2,11 @@
 //! Monitoring tools decode this into fixed structures, so names and number types are exact; `uptime` is a whole double.
 
 use super::{VERSION, command};
-use crate::ctx::Ctx;
-use crate::host::Process;
-use crate::registry::{self, Command, OpClass, flag};
-use crate::request::Outcome;
+use crate::dispatch::ctx::Ctx;
+use crate::state::machine::Process;
+use crate::dispatch::command::{Command, OpClass, flag};
+use crate::registry;
+use crate::dispatch::request::Outcome;
 use crate::service::Service;
 use model::{DocWriter, Result, Value, doc_fields};
 use std::sync::atomic::Ordering::Relaxed;

@@ -1,11 +1,11 @@
 //! `startSession`, `endSessions`, `refreshSessions`, `killSessions`, `killAllSessions`, `killAllSessionsByPattern`.
 
 use super::{SESSION_TIMEOUT_MINUTES, command};
-use crate::args::{Arg, Kind, arg, check_doc, wrong_type};
-use crate::ctx::Ctx;
-use crate::generic;
-use crate::registry::{Command, flag};
-use crate::request::Outcome;
+use crate::dispatch::args::{Arg, Kind, arg, check_doc, wrong_type};
+use crate::dispatch::ctx::Ctx;
+use crate::dispatch::generic;
+use crate::dispatch::command::{Command, flag};
+use crate::dispatch::request::Outcome;
 use model::{Array, Binary, Result, Tag, Value};
 
 pub(crate) static COMMANDS: &[Command] = &[

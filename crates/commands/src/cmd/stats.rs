@@ -1,11 +1,11 @@
 //! `collStats`, `dbStats`, `dataSize`.
 
 use super::command;
-use crate::args::{Kind, arg};
-use crate::ctx::Ctx;
+use crate::dispatch::args::{Kind, arg};
+use crate::dispatch::ctx::Ctx;
 use crate::ddl::{index_spec, names};
-use crate::registry::{Command, flag};
-use crate::request::Outcome;
+use crate::dispatch::command::{Command, flag};
+use crate::dispatch::request::Outcome;
 use model::{Doc, DocWriter, Namespace, Result, Value, bail, code, compare};
 use std::cmp::Ordering;
 use store::{CollStats, Collection};

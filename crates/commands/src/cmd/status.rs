@@ -2,12 +2,13 @@
 //! `connPoolStats`, `lockInfo`, `hostInfo`, `logRotate`, `getDefaultRWConcern`, `setDefaultRWConcern`.
 
 use super::command;
-use crate::args::{Arg, Kind, arg, check_doc, wrong_type};
-use crate::ctx::Ctx;
-use crate::host::Host;
-use crate::log;
-use crate::registry::{Command, all, flag};
-use crate::request::Outcome;
+use crate::dispatch::args::{Arg, Kind, arg, check_doc, wrong_type};
+use crate::dispatch::ctx::Ctx;
+use crate::state::machine::Host;
+use crate::state::log;
+use crate::dispatch::command::{Command, flag};
+use crate::registry::all;
+use crate::dispatch::request::Outcome;
 use model::{Result, Tag, Value, bail, code, doc_fields};
 
 pub(crate) static COMMANDS: &[Command] = &[
@@ -251,7 +252,7 @@ fn set_default_concern(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         }
     }
     if let Some(write) = write {
-        crate::generic::write_concern(write, false)?;
+        crate::dispatch::generic::write_concern(write, false)?;
         if write.is_empty() || write.field("w").as_i64_exact() == Some(0) {
             bail!(code::BAD_VALUE, "w:0 and an empty document are not suitable for the default write concern");
         }

@@ -1,6 +1,6 @@
 //! Index specifications: what may stand in one, how it is completed, when two conflict.
 
-use crate::args::{show, to_i64, wrong_type};
+use crate::dispatch::args::{show, to_i64, wrong_type};
 use super::text_index::{self, TextIndex};
 use super::timeseries::Series;
 use model::{Doc, DocBuf, MongoError, Result, Tag, Value, bail, code, compare, doc};

@@ -1,8 +1,8 @@
 //! A cursor over a query: the chain of pull operators, its environment, and documents pulled but not yet sent.
 
 use super::StoreHost;
-use crate::cursors::{BatchLimit, Cursor, Progress};
-use crate::interrupt::Interrupt;
+use crate::state::cursors::{BatchLimit, Cursor, Progress};
+use crate::dispatch::interrupt::Interrupt;
 use model::{ArrayWriter, Result, bail, code};
 use operators::Env;
 use query::pipeline::{Batch, Docs, Rt};

@@ -25,7 +25,7 @@ fn sessions(service: &Service, spec: Doc<'_>) -> Vec<DocBuf> {
         return Vec::new();
     }
     let one = |id: [u8; 16], last_use_ms: i64| {
-        let uid = Binary { subtype: 0, bytes: crate::generic::NO_USER };
+        let uid = Binary { subtype: 0, bytes: crate::dispatch::generic::NO_USER };
         model::doc! { "_id": { "id": Binary { subtype: 4, bytes: &id }, "uid": uid }, "lastUse": Value::Date(last_use_ms) }
     };
     service.state.sessions.list().into_iter().map(|(id, s)| one(id, s.last_use_ms)).collect()

@@ -9,7 +9,7 @@ use crate::pipeline::{Batch, Docs, Inside, Place, Rt, drain_ahead};
 use crate::rows::memory_exceeded;
 use crate::spill::SpillFile;
 use hashbrown::HashTable;
-use model::{Bump, Doc, DocBuf, MongoError, OwnedValue, Result, Value, bail, code, compare};
+use model::{Bump, Doc, DocBuf, ErrorKind, MongoError, OwnedValue, Result, Value, bail, code, compare};
 use operators::Cx;
 use operators::expr::{self, BoxExpr, ParseCx};
 use std::hash::Hasher;
@@ -48,7 +48,7 @@ fn selects(kind: Kind<'_>) -> bool {
 /// An error as that engine numbers it.
 fn renumbered(e: MongoError) -> MongoError {
     let number = match e.code() {
-        code::BAD_VALUE if e.message() == "can't $divide by zero" => 4848401,
+        code::BAD_VALUE if e.is(ErrorKind::DivisionByZero) => 4848401,
         16610 => 4848403,
         40400 => 5911200,
         _ => return e,

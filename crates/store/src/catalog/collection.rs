@@ -67,8 +67,6 @@ pub struct CollStats {
     pub index_bytes: Vec<(String, u64)>,
 }
 
-const GONE: &str = "collection dropped or renamed";
-
 impl Collection {
     /// Opens from a catalog row. Unfinished indexes are left out; the caller removes them from the row.
     ///
@@ -198,7 +196,8 @@ impl Collection {
     }
 
     pub(crate) fn gone(&self) -> model::MongoError {
-        model::MongoError::new(model::code::QUERY_PLAN_KILLED, format!("{GONE}: {}", self.ns))
+        model::MongoError::new(model::code::QUERY_PLAN_KILLED, format!("collection dropped or renamed: {}", self.ns))
+            .kind(model::ErrorKind::CollectionGone)
     }
 
     /// A plan rests on what an index was when it was made, and the index has changed.
@@ -208,7 +207,7 @@ impl Collection {
 
     /// True for the error of a collection that went away under an operation.
     pub fn is_gone(e: &model::MongoError) -> bool {
-        e.code() == model::code::QUERY_PLAN_KILLED && e.message().starts_with(GONE)
+        e.is_collection_gone()
     }
 
     /// The key under which a document with this `_id` is stored.

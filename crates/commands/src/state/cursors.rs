@@ -6,7 +6,7 @@
 use model::{ArrayWriter, DocBuf, DocWriter, MongoError, Result, bail, code};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
-use crate::interrupt::Interrupt;
+use crate::dispatch::interrupt::Interrupt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 

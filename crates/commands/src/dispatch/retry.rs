@@ -1,7 +1,7 @@
 //! Retryable writes: a write that carries a transaction number is remembered by statement, and a retry runs only the
 //! statements that were not done yet.
 
-use crate::args::{Args, to_i64};
+use crate::dispatch::args::{Args, to_i64};
 use model::{DocWriter, MongoError, Result, Value, bail, code};
 use smallvec::SmallVec;
 use store::{Begun, CommitPos, Effect, Keep, Noted, SessionRecord, Store};

@@ -1,8 +1,8 @@
 //! Fail points: failures a client asks for, to test itself. They exist only with `enableTestCommands`; without, the
 //! only cost is one relaxed load per command. Must not know what any command does.
 
-use crate::generic::Generic;
-use crate::registry::Command;
+use crate::dispatch::generic::Generic;
+use crate::dispatch::command::Command;
 use crate::service::Connection;
 use model::{Doc, DocBuf, DocWriter, MongoError, Result, Value, bail, code};
 use parking_lot::Mutex;
@@ -154,9 +154,9 @@ fn parse_mode(mode: Value<'_>) -> Result<Option<Mode>> {
             let Some((name, value)) = d.first() else {
                 bail!(code::BAD_VALUE, "the mode of a fail point may not be an empty document");
             };
-            let count = || match crate::args::to_i64(&value) {
+            let count = || match crate::dispatch::args::to_i64(&value) {
                 Some(n) if n >= 0 => Ok(n),
-                _ => bail!(code::BAD_VALUE, "'{name}' of a fail point must be a number of 0 or more, given {}", crate::args::show(&value)),
+                _ => bail!(code::BAD_VALUE, "'{name}' of a fail point must be a number of 0 or more, given {}", crate::dispatch::args::show(&value)),
             };
             match name {
                 "times" => Ok(Some(Mode::Times(count()?))),
@@ -194,12 +194,12 @@ fn failure(data: Doc<'_>) -> Failure {
     let labels = data.field("errorLabels").as_array();
     Failure {
         block_ms: if data.field("blockConnection").truthy() {
-            crate::args::to_i64(&data.field("blockTimeMS")).unwrap_or(0).clamp(0, BLOCK_MS_MAX)
+            crate::dispatch::args::to_i64(&data.field("blockTimeMS")).unwrap_or(0).clamp(0, BLOCK_MS_MAX)
         } else {
             0
         },
         close: data.field("closeConnection").truthy(),
-        code: crate::args::to_i64(&data.field("errorCode")).and_then(|c| i32::try_from(c).ok()).unwrap_or(0),
+        code: crate::dispatch::args::to_i64(&data.field("errorCode")).and_then(|c| i32::try_from(c).ok()).unwrap_or(0),
         labels: labels.map(|l| l.iter().filter_map(|v| v.as_str().map(str::to_owned)).collect()),
         write_concern_error: data.field("writeConcernError").as_doc().map(|d| d.to_buf()),
     }
@@ -227,7 +227,7 @@ impl Failure {
         let mut out = DocWriter::new(reply);
         out.put_all(fields.doc());
         out.put("writeConcernError", error.doc());
-        let code = crate::args::to_i64(&error.doc().field("code")).and_then(|c| i32::try_from(c).ok()).unwrap_or(0);
+        let code = crate::dispatch::args::to_i64(&error.doc().field("code")).and_then(|c| i32::try_from(c).ok()).unwrap_or(0);
         match &self.labels {
             Some(labels) => put_labels(&mut out, labels),
             None if numbered && RETRYABLE.contains(&code) => {

@@ -1,12 +1,12 @@
 //! What one run of a command sees.
 
-use crate::args::Args;
-use crate::cursors::{BatchLimit, Cursor, CursorInfo, write_first_batch};
-use crate::generic::Generic;
-use crate::interrupt::Interrupt;
-use crate::registry::Command;
-use crate::request::Request;
-use crate::retry::Retry;
+use crate::dispatch::args::Args;
+use crate::state::cursors::{BatchLimit, Cursor, CursorInfo, write_first_batch};
+use crate::dispatch::generic::Generic;
+use crate::dispatch::interrupt::Interrupt;
+use crate::dispatch::command::Command;
+use crate::dispatch::request::Request;
+use crate::dispatch::retry::Retry;
 use crate::service::{Connection, Service};
 use model::{DocWriter, Result};
 use std::sync::Arc;

@@ -1,11 +1,21 @@
 //! State of the whole server that commands read and set, beside data: profiling levels, locks against writes,
 //! cluster parameters, plan filters.
 
-use crate::log::LogLines;
-use crate::parameters::Parameters;
-use crate::sessions::Sessions;
+pub mod counters;
+pub mod cursors;
+pub mod failpoints;
+pub mod figures;
+pub mod log;
+pub(crate) mod machine;
+pub mod parameters;
+pub mod sessions;
+pub mod waiters;
+
+use log::LogLines;
 use model::{DocBuf, OwnedValue};
+use parameters::Parameters;
 use parking_lot::Mutex;
+use sessions::Sessions;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicI64;
 
@@ -58,7 +68,7 @@ pub struct State {
     /// Logical sessions.
     pub sessions: Sessions,
     /// Failures asked for by a client that tests itself.
-    pub failpoints: crate::failpoints::FailPoints,
+    pub failpoints: failpoints::FailPoints,
     /// Last log lines.
     pub log: LogLines,
     /// Feature compatibility version.
@@ -86,7 +96,7 @@ impl Default for State {
         State {
             parameters: Parameters::default(),
             sessions: Sessions::default(),
-            failpoints: crate::failpoints::FailPoints::default(),
+            failpoints: failpoints::FailPoints::default(),
             log: LogLines::default(),
             fcv: Mutex::new(crate::cmd::FCV.to_owned()),
             profile: Mutex::default(),

@@ -3,7 +3,7 @@
 //! Promises: an insert that is visible before somebody waits is found by him, one that comes later wakes him.
 //! Must not know: cursors, what the waiting does when woken.
 
-use crate::interrupt::Link;
+use crate::dispatch::interrupt::Link;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! Arguments every command takes: sessions, concerns, time limits, the stable API. Checked in this one place.
 
-use crate::args::{Args, Kind, arg, check_doc, to_i64, unknown_field, wrong_type};
-use crate::args::Arg;
-use crate::registry::{Command, flag};
+use crate::dispatch::args::{Args, Kind, arg, check_doc, to_i64, unknown_field, wrong_type};
+use crate::dispatch::args::Arg;
+use crate::dispatch::command::{Command, flag};
 use model::{Binary, Doc, MongoError, Number, Result, Tag, Timestamp, Value, bail, code};
 
 /// Read concern levels.
@@ -230,7 +230,7 @@ pub fn max_time_ms(value: &Value<'_>) -> Result<i64> {
         return Err(wrong_type("maxTimeMS", value, &[Tag::INT64, Tag::INT32, Tag::DECIMAL128, Tag::DOUBLE]));
     };
     let Some(ms) = number.to_i64_exact() else {
-        bail!(code::FAILED_TO_PARSE, "Expected an integer for maxTimeMS, given {}", crate::args::show(value));
+        bail!(code::FAILED_TO_PARSE, "Expected an integer for maxTimeMS, given {}", crate::dispatch::args::show(value));
     };
     if !(0..=i64::from(i32::MAX)).contains(&ms) {
         bail!(code::BAD_VALUE, "{ms} value for maxTimeMS is out of range [0, {}]", i32::MAX);
@@ -352,7 +352,7 @@ fn acknowledge(value: &Value<'_>, standalone: bool) -> Result<Acknowledge> {
             n @ 0..=1 => Ok(Acknowledge::Members(n as i32)),
             n @ 2..=50 if standalone => bail!(code::BAD_VALUE, "cannot use 'w' > 1 when a host is not replicated, given {n}"),
             n @ 2..=50 => Ok(Acknowledge::Members(n as i32)),
-            _ => bail!(code::FAILED_TO_PARSE, "w has to be a non-negative number and not greater than 50, given {}", crate::args::show(v)),
+            _ => bail!(code::FAILED_TO_PARSE, "w has to be a non-negative number and not greater than 50, given {}", crate::dispatch::args::show(v)),
         },
         Value::String("majority") => Ok(Acknowledge::Majority),
         Value::String(mode) if !standalone && !mode.is_empty() => Ok(Acknowledge::Mode((*mode).to_owned())),

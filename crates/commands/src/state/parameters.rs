@@ -1,6 +1,6 @@
 //! Server parameters: one declarative table, values kept in memory.
 
-use crate::args::{to_i64, wrong_type};
+use crate::dispatch::args::{to_i64, wrong_type};
 use model::{Doc, DocBuf, OwnedValue, Result, Tag, Value, bail, code};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -316,7 +316,7 @@ impl Default {
             Default::Bool(_) => return Err(wrong_type(name, value, &[Tag::BOOL])),
             Default::Int(_) => match i32::try_from(number(Tag::INT32)?) {
                 Ok(n) => Value::from(n),
-                Err(_) => bail!(code::BAD_VALUE, "value of {name} is out of the range of 32 bits: {}", crate::args::show(value)),
+                Err(_) => bail!(code::BAD_VALUE, "value of {name} is out of the range of 32 bits: {}", crate::dispatch::args::show(value)),
             },
             Default::Long(_) => Value::from(number(Tag::INT64)?),
             Default::Double(_) => match value.as_f64() {
