@@ -44,3 +44,5 @@ pub use write::session::{Begun, Effect, Keep, Noted, SessionId, SessionRecord};
 
 /// Position of a commit in the journal; hand it to [`Store::wait_durable`].
 pub use storage::CommitPos;
+/// Who writes, for the engine's admission.
+pub use storage::WriteClass;
