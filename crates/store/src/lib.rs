@@ -39,3 +39,5 @@ pub use validate::Validation;
 
 /// Position of a commit in the journal; hand it to [`Store::wait_durable`].
 pub use storage::CommitPos;
+/// Who writes, for the engine's admission.
+pub use storage::WriteClass;

@@ -389,6 +389,45 @@ impl Store {
         failed.map_or(Ok(found), Err)
     }
 
+    /// Shows catalog rows in the order of databases and names, at most `rows_max`, and moves `at`, which is empty at the
+    /// start, behind them. Rows that cannot be read are left out.
+    ///
+    /// # Output
+    /// False when there are no more.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub fn visit_catalog(
+        &self,
+        at: &mut Vec<u8>,
+        rows_max: usize,
+        f: &mut dyn FnMut(Namespace, CatalogRow),
+    ) -> Result<bool> {
+        let lower = if at.is_empty() { b"c".to_vec() } else { [&at[..], &[0]].concat() };
+        let range = KeyRange { lower: &lower, upper: b"d" };
+        let opts = CursorOpts { fill_cache: false, ..CursorOpts::default() };
+        let mut cursor = self.shared.engine.cursor(Table::Meta, range, opts).map_err(error::storage)?;
+        let mut shown = 0;
+        while shown < rows_max {
+            let more = cursor
+                .visit(rows_max - shown, &mut |key, value| {
+                    shown += 1;
+                    at.clear();
+                    at.extend_from_slice(key);
+                    let ns = meta::split_catalog(key).and_then(|(db, coll)| Namespace::new(db, coll).ok());
+                    if let (Some(ns), Ok(row)) = (ns, CatalogRow::decode(value)) {
+                        f(ns, row);
+                    }
+                    true
+                })
+                .map_err(error::storage)?;
+            if !more {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Databases that have a collection, by name. One seek each, however many collections.
     ///
     /// # Errors
