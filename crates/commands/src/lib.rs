@@ -5,6 +5,7 @@
 
 pub mod clock;
 mod cmd;
+pub mod config;
 pub mod crud;
 mod ddl;
 pub mod dispatch;
@@ -13,12 +14,16 @@ pub mod language;
 pub mod listing;
 mod read;
 pub mod registry;
-pub mod service;
+mod release;
 pub mod state;
+pub mod ttl;
 pub mod write;
 
 pub use clock::{Clock, SystemClock};
+pub use config::Config;
+pub use dispatch::Dispatcher;
+pub use dispatch::connection::Connection;
 pub use dispatch::interrupt::{Interrupt, Link};
 pub use dispatch::request::{Outcome, Request, Sequence, WaitFor};
 pub use language::Language;
-pub use service::{Config, Connection, Service};
+pub use state::service::Service;

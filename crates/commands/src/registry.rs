@@ -1,9 +1,10 @@
 //! Every command on one line each. Names are case-sensitive.
 
 use crate::cmd;
-use crate::dispatch::command::Command;
-use rustc_hash::FxHashMap;
-use std::sync::LazyLock;
+use crate::dispatch::Dispatcher;
+use crate::dispatch::command::{Command, CommandTable};
+use crate::state::service::Service;
+use std::sync::Arc;
 
 /// All commands, family by family.
 pub static FAMILIES: &[&[Command]] = &[
@@ -60,24 +61,19 @@ pub static NOT_BUILT: &[&str] = &[
     "updateRole", "updateSearchIndex", "updateUser", "waitForFailPoint", "whatsmysni",
 ];
 
-static BY_NAME: LazyLock<FxHashMap<&'static str, (usize, &'static Command)>> = LazyLock::new(|| {
-    let mut map = FxHashMap::default();
-    for (i, command) in all().enumerate() {
-        for name in std::iter::once(command.name).chain(command.aliases.iter().copied()) {
-            map.insert(name, (i, command));
-        }
-    }
-    map
-});
-
 /// Every command in registry order.
 pub fn all() -> impl Iterator<Item = &'static Command> {
     FAMILIES.iter().flat_map(|f| f.iter())
 }
 
-/// The command of this name or alias, with its number in registry order.
-pub fn find(name: &str) -> Option<(usize, &'static Command)> {
-    BY_NAME.get(name).copied()
+/// The table of all commands, as a dispatcher takes it.
+pub fn table() -> CommandTable {
+    CommandTable::new(all(), NOT_BUILT)
+}
+
+/// A dispatcher of all commands over a service.
+pub fn dispatcher(service: Arc<Service>) -> Dispatcher {
+    Dispatcher::new(service, table())
 }
 
 #[cfg(test)]

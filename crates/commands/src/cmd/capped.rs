@@ -6,7 +6,6 @@ use crate::dispatch::ctx::Ctx;
 use crate::ddl::names;
 use crate::dispatch::command::{Command, flag};
 use crate::dispatch::request::Outcome;
-use crate::service::Service;
 use model::{Doc, DocBuf, MongoError, Namespace, Result, bail, code};
 use std::sync::Arc;
 use store::Collection;
@@ -65,21 +64,6 @@ fn convert(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     c.trim(u64::try_from(size).unwrap_or(u64::MAX), None)?;
     cx.service.forget(&ns, &MongoError::new(code::QUERY_PLAN_KILLED, format!("collection converted to capped: {ns}")));
     Ok(Outcome::Reply)
-}
-
-/// After an insert: readers at the end of a capped collection are told, and the oldest documents go until the limits hold
-/// again.
-///
-/// # Errors
-/// Engine failures.
-pub(crate) fn inserted(service: &Service, c: &Collection) -> Result<()> {
-    if !c.is_capped() {
-        return Ok(());
-    }
-    service.tails.inserted(c.uuid());
-    let options = c.options();
-    let limit = |name: &str| options.doc().field(name).as_i64_exact().and_then(|n| u64::try_from(n).ok()).filter(|n| *n > 0);
-    c.trim(limit("size").unwrap_or(u64::MAX), limit("max"))
 }
 
 fn clone(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {

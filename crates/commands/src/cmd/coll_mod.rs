@@ -2,6 +2,7 @@
 
 use super::command;
 use super::create::{expire_seconds, pre_images, validation_words};
+use crate::ddl::identity::check_uuid;
 use crate::dispatch::args::{Arg, Kind, arg, check_doc, show, to_i64};
 use crate::dispatch::ctx::Ctx;
 use crate::ddl::{index_spec, names, timeseries, view};
@@ -53,7 +54,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         bail!(code::INVALID_OPTIONS, "collMod is not allowed on {ns}");
     }
     let c = names::existing(cx, &ns)?;
-    super::drop::check_uuid(cx, &ns, Some(c.uuid()))?;
+    check_uuid(cx, &ns, Some(c.uuid()))?;
     if c.is_view() {
         return change_view(cx, &ns, &c);
     }
@@ -73,6 +74,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     if let Some(change) = change {
         change.apply(&c, &mut cx.reply)?;
     }
+    cx.service.ttl.note(&c);
     Ok(Outcome::Reply)
 }
 
@@ -215,7 +217,7 @@ impl IndexChange {
             bail!(code::INVALID_OPTIONS, "the _id index cannot be changed");
         }
         let index = find(c, a)?;
-        let expire = match to_i64(&a.value("expireAfterSeconds")) {
+        let expire = match index_spec::ttl_seconds(&a.value("expireAfterSeconds")) {
             Some(n) if !(0..=i64::from(i32::MAX)).contains(&n) => {
                 bail!(code::INVALID_OPTIONS, "TTL index 'expireAfterSeconds' option must be within 0 to {}, given {n}", i32::MAX);
             }

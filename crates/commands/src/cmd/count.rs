@@ -1,5 +1,6 @@
 //! `count`. Without a filter it is the collection's counter, which is exact and costs no read.
 
+use crate::ddl::identity::check_uuid;
 use crate::dispatch::args::Kind;
 use crate::crud::CountArgs;
 use crate::crud::read::COUNT;
@@ -13,16 +14,18 @@ use operators::expr::ParseCx;
 use query::pipeline::{MatchFilter, ParseOptions, Pipeline, Rt};
 use query::plan::{Hint, Want, choose, count_matches};
 
+const FLAGS: u32 = flag::API_V1 | flag::READ_CONCERN | flag::ENDS_WITH_CLIENT | flag::RUNS_AGAIN;
+
 pub(crate) static COMMANDS: &[Command] = &[Command {
     value: Kind::Collection,
-    ..super::command("count", "number of documents that match", flag::API_V1 | flag::READ_CONCERN | flag::ENDS_WITH_CLIENT, COUNT, run)
+    ..super::command("count", "number of documents that match", FLAGS, COUNT, run)
 }];
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::own(cx)?;
     let args = CountArgs::of(cx.value().as_str().unwrap_or_default(), &cx.args)?;
     let coll = cx.service.store.collection(&ns)?;
-    super::drop::check_uuid(cx, &ns, coll.as_ref().map(|c| c.uuid()))?;
+    check_uuid(cx, &ns, coll.as_ref().map(|c| c.uuid()))?;
     let options = coll.as_ref().map(|c| c.options());
     let collation = CollationArg::of(args.collation, options.as_ref().map(|o| o.doc()));
     let mut env = environment(cx, &collation)?;

@@ -1,5 +1,6 @@
 //! `distinct`: the different values at a path, array elements one by one.
 
+use crate::ddl::identity::check_uuid;
 use crate::dispatch::args::Kind;
 use crate::crud::DistinctArgs;
 use crate::crud::read::DISTINCT;
@@ -15,9 +16,11 @@ use query::pipeline::{MatchFilter, ParseOptions, Pipeline, Rt, drain};
 use query::plan::{DistinctWalk, Hint, Want, choose, distinct_plan, each_match};
 use rustc_hash::FxHashSet;
 
+const FLAGS: u32 = flag::READ_CONCERN | flag::ENDS_WITH_CLIENT | flag::IN_TRANSACTION | flag::RUNS_AGAIN;
+
 pub(crate) static COMMANDS: &[Command] = &[Command {
     value: Kind::Collection,
-    ..super::command("distinct", "different values of a field", flag::READ_CONCERN | flag::ENDS_WITH_CLIENT, DISTINCT, run)
+    ..super::command("distinct", "different values of a field", FLAGS, DISTINCT, run)
 }];
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
@@ -27,7 +30,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         bail!(code::BAD_VALUE, "Distinct key cannot contain a null byte");
     }
     let coll = cx.service.store.collection(&ns)?;
-    super::drop::check_uuid(cx, &ns, coll.as_ref().map(|c| c.uuid()))?;
+    check_uuid(cx, &ns, coll.as_ref().map(|c| c.uuid()))?;
     let options = coll.as_ref().map(|c| c.options());
     let collation = CollationArg::of(args.collation, options.as_ref().map(|o| o.doc()));
     let mut env = environment(cx, &collation)?;

@@ -1,5 +1,6 @@
 //! `find`. A point lookup by `_id` goes straight from the engine's bytes into the reply.
 
+use crate::ddl::identity::check_uuid;
 use crate::crud::FindArgs;
 use crate::crud::read::FIND;
 use crate::dispatch::ctx::Ctx;
@@ -20,10 +21,16 @@ use query::stages::sort_pattern::{SortBy, SortPart, SortPattern};
 use std::sync::Arc;
 use store::Collection;
 
+const FLAGS: u32 = flag::API_V1
+    | flag::READ_CONCERN
+    | flag::ENDS_WITH_CLIENT
+    | flag::IN_TRANSACTION
+    | flag::RUNS_AGAIN;
+
 pub(crate) static COMMANDS: &[Command] = &[Command {
     value: Kind::Collection,
     class: OpClass::Query,
-    ..super::command("find", "documents that match a filter", flag::API_V1 | flag::READ_CONCERN | flag::ENDS_WITH_CLIENT, FIND, run)
+    ..super::command("find", "documents that match a filter", FLAGS, FIND, run)
 }];
 
 /// Documents of a first batch when the client names no number.
@@ -33,7 +40,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::own(cx)?;
     let args = FindArgs::of(cx.value().as_str().unwrap_or_default(), &cx.args)?;
     let coll = cx.service.store.collection(&ns)?;
-    super::drop::check_uuid(cx, &ns, coll.as_ref().map(|c| c.uuid()))?;
+    check_uuid(cx, &ns, coll.as_ref().map(|c| c.uuid()))?;
     if let Some(c) = &coll
         && by_id(cx, &ns, &args, c)?
     {

@@ -28,7 +28,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     command("hello", "role, limits and versions of the server", flag::API_V1 | flag::NO_AUTH | flag::QUIET, ARGS, run),
     Command {
         aliases: &["ismaster"],
-        ..command("isMaster", "role, limits and versions of the server (old form)", flag::NO_AUTH | flag::QUIET, ARGS, run)
+        ..command("isMaster", "role, limits and versions of the server (old form)", flag::NO_AUTH | flag::QUIET, ARGS, run_legacy)
     },
 ];
 
@@ -36,12 +36,19 @@ pub(crate) static COMMANDS: &[Command] = &[
 const CLIENT_BYTES_MAX: usize = 512;
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    answer(cx, false)
+}
+
+fn run_legacy(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    answer(cx, true)
+}
+
+fn answer(cx: &mut Ctx<'_, '_>, legacy: bool) -> Result<Outcome> {
     if let Some(outcome) = wait_for_change(cx)? {
         return Ok(outcome);
     }
     remember_client(cx)?;
     let mechanisms = mechanisms(cx)?;
-    let legacy = cx.command.name != "hello";
     if cx.args.bool("helloOk", false) {
         cx.conn.hello_ok = true;
     }

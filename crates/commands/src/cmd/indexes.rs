@@ -1,7 +1,8 @@
 //! `createIndexes`, `listIndexes`, `dropIndexes`.
 
 use super::command;
-use super::list::{batch_size, id_index};
+use super::list::batch_size;
+use crate::ddl::describe::id_index;
 use crate::dispatch::args::{Kind, arg, wrong_type};
 use crate::dispatch::ctx::Ctx;
 use crate::state::cursors::{BatchLimit, CursorInfo};
@@ -19,7 +20,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         ..command(
             "createIndexes",
             "builds indexes",
-            flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE | flag::LONG,
+            flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE | flag::LONG | flag::IN_TRANSACTION,
             &[
                 arg("indexes", Kind::Array).required(),
                 arg("ignoreUnknownIndexOptions", Kind::Bool),
@@ -114,6 +115,7 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     }
     let none = missing.is_empty();
     build(&c, missing, &|| cx.interrupt.check())?;
+    cx.service.ttl.note(&c);
     cx.reply.put("numIndexesBefore", shown(before)).put("numIndexesAfter", shown(count(&c)));
     cx.reply.put("createdCollectionAutomatically", created);
     if none {

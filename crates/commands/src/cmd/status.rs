@@ -7,7 +7,6 @@ use crate::dispatch::ctx::Ctx;
 use crate::state::machine::Host;
 use crate::state::log;
 use crate::dispatch::command::{Command, flag};
-use crate::registry::all;
 use crate::dispatch::request::Outcome;
 use model::{Result, Tag, Value, bail, code, doc_fields};
 
@@ -105,7 +104,7 @@ fn get_log(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 
 fn list_commands(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let mut list = cx.reply.doc("commands");
-    let mut commands: Vec<&Command> = all().collect();
+    let mut commands: Vec<&Command> = cx.commands.all().map(|row| row.command).collect();
     commands.sort_by_key(|c| c.name);
     for c in commands {
         let mut one = list.doc(c.name);

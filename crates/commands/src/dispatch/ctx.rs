@@ -1,20 +1,24 @@
 //! What one run of a command sees.
 
-use crate::dispatch::args::Args;
+use super::args::Args;
+use super::command::{Command, CommandTable};
+use super::connection::Connection;
+use super::durability::{self, Reported};
+use super::generic::Generic;
+use super::interrupt::Interrupt;
+use super::request::Request;
+use super::retry::Retry;
 use crate::state::cursors::{BatchLimit, Cursor, CursorInfo, write_first_batch};
-use crate::dispatch::generic::Generic;
-use crate::dispatch::interrupt::Interrupt;
-use crate::dispatch::command::Command;
-use crate::dispatch::request::Request;
-use crate::dispatch::retry::Retry;
-use crate::service::{Connection, Service};
+use crate::state::service::Service;
 use model::{DocWriter, Result};
 use std::sync::Arc;
 
 /// Context of one run.
 pub struct Ctx<'a, 'w> {
-    /// The shared service.
+    /// What all connections share.
     pub service: &'a Service,
+    /// All commands, for those that tell of them.
+    pub commands: &'a CommandTable,
     /// The connection asking.
     pub conn: &'a mut Connection,
     /// How the operation is ended from outside.
@@ -33,6 +37,8 @@ pub struct Ctx<'a, 'w> {
     pub generic: Generic<'a>,
     /// The session's record, for a write that carries a transaction number.
     pub retry: Option<Retry<'a>>,
+    /// What the reply tells of data, which decides what it waits for.
+    pub reported: Reported,
     /// `ok` is written as a 32-bit integer, as MongoDB does in one place.
     pub ok_int: bool,
     /// The reply; `ok` and what follows is added after the run.
@@ -59,6 +65,7 @@ impl<'a> Ctx<'a, '_> {
             opened_ms: now,
             last_use_ms: now,
             command: Some(self.request.body.to_buf()),
+            durable_reads: durability::promises_durable_reads(self),
             ..CursorInfo::default()
         }
     }

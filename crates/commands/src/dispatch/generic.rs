@@ -293,8 +293,7 @@ fn read_concern(command: &Command, value: &Value<'_>, standalone: bool) -> Resul
     if standalone && concern.at.is_some() {
         bail!(code::INVALID_OPTIONS, "readConcern.atClusterTime needs a replica set");
     }
-    // The stages of a pipeline have their say first.
-    if command.name != "aggregate" {
+    if !command.is(flag::CHECKS_READ_LEVEL) {
         check_level(level, standalone)?;
     }
     Ok(concern)

@@ -1,6 +1,6 @@
 //! The ends of replies: `ok`, errors, cluster time.
 
-use crate::service::Service;
+use crate::state::service::Service;
 use model::{DocWriter, MongoError, Timestamp};
 
 /// Appends `ok: 1` and, on a replica set, the times.

@@ -4,10 +4,7 @@
 use crate::dispatch::args::{Args, to_i64};
 use model::{DocWriter, MongoError, Result, Value, bail, code};
 use smallvec::SmallVec;
-use store::{Begun, CommitPos, Effect, Keep, Noted, SessionRecord, Store};
-
-/// Commands that may carry a transaction number of their own.
-pub const COMMANDS: &[&str] = &["insert", "update", "delete", "findAndModify", "bulkWrite"];
+use store::{Begun, Effect, Keep, Noted, SessionRecord, Store};
 
 /// Numbers of the statements of one command.
 pub type StatementIds = SmallVec<[i32; 8]>;
@@ -50,11 +47,6 @@ impl<'r> Retry<'r> {
     /// Where the writes of these statements are remembered.
     pub fn note<'n>(&'n mut self, ids: &'n [i32], keep: Keep) -> Noted<'n> {
         Noted { record: self.record, ids, keep }
-    }
-
-    /// Covers what earlier tries wrote: the reply to a retry waits for the journal as the first one would have.
-    pub fn pos(&self) -> CommitPos {
-        if self.retried.is_empty() { CommitPos::default() } else { self.record.pos() }
     }
 
     /// The only statement of a command was not run again.

@@ -3,7 +3,7 @@
 
 use crate::crud::{DeleteOp, Mods, UpdateOp};
 use crate::read::StoreHost;
-use crate::service::Service;
+use crate::state::service::Service;
 use crate::write::{Validator, create_implicitly, with_id};
 use model::{Array, Bump, Doc, DocBuf, Namespace, OwnedValue, Result, Value, bail, code};
 use operators::Env;
@@ -334,7 +334,7 @@ fn upsert(service: &Service, t: &Target<'_>, changer: &Changer, done: &mut Done,
     let new = with_id(new.doc(), service.clock.now_ms())?;
     let mut noted = noted.map(|n| Noted { record: &mut *n.record, ids: n.ids, keep: if n.keep == Keep::Fact { Keep::Id } else { n.keep } });
     let inserted = t.coll.insert_noted(&[new.doc()], true, noted.as_mut())?;
-    crate::cmd::capped::inserted(service, t.coll)?;
+    crate::exec::capped::inserted(service, t.coll)?;
     if let Some((_, e)) = inserted.errors.into_iter().next() {
         return Err(e);
     }

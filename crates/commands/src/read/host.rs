@@ -1,7 +1,7 @@
 //! What pipelines ask of the server, answered over the store.
 
 use super::out::Out;
-use crate::service::Service;
+use crate::state::service::Service;
 use crate::write;
 use model::{Doc, DocBuf, FieldPath, MongoError, Namespace, Result, Value, bail, code};
 use operators::expr::ParseCx;
@@ -238,14 +238,14 @@ impl Host for StoreHost {
                 valid(doc.doc())?;
                 match coll.insert(&[doc.doc()], true)?.errors.pop() {
                     Some((_, e)) => Err(e),
-                    None => crate::cmd::capped::inserted(&self.service, &coll),
+                    None => crate::exec::capped::inserted(&self.service, &coll),
                 }
             }
         }
     }
 
     fn coll_stats(&self, ns: &Namespace, spec: Doc<'_>) -> Result<Vec<DocBuf>> {
-        crate::cmd::stats::stage(&self.service, ns, spec)
+        super::stats::stage(&self.service, ns, spec)
     }
 
     fn index_stats(&self, ns: &Namespace) -> Result<Vec<DocBuf>> {
@@ -262,7 +262,7 @@ impl Host for StoreHost {
             }
         };
         let options = c.options();
-        let id = crate::cmd::list::id_index(options.doc());
+        let id = crate::ddl::describe::id_index(options.doc());
         let mut all = vec![one("_id_", model::doc! { "_id": 1i32 }.doc(), id.doc(), 0)];
         for i in c.indexes().iter() {
             let ops = i.accesses.load(std::sync::atomic::Ordering::Relaxed);

@@ -1,7 +1,8 @@
 //! Documents of the stages that list something of the server.
 
-use crate::cmd;
-use crate::service::Service;
+use crate::ddl::describe::describe;
+use crate::state::operations;
+use crate::state::service::Service;
 use model::{Binary, Doc, DocBuf, Namespace, Result, Value};
 
 /// The documents of `stage`, run on `db` with the argument `spec`.
@@ -11,7 +12,7 @@ use model::{Binary, Doc, DocBuf, Namespace, Result, Value};
 pub(super) fn list(service: &Service, stage: &str, db: &str, spec: Doc<'_>) -> Result<Vec<DocBuf>> {
     match stage {
         "$currentOp" => {
-            Ok(cmd::operations::list(service, spec.field("idleConnections").truthy(), spec.field("idleCursors").truthy()))
+            Ok(operations::list(service, spec.field("idleConnections").truthy(), spec.field("idleCursors").truthy()))
         }
         "$listSessions" | "$listLocalSessions" => Ok(sessions(service, spec)),
         "$listClusterCatalog" => catalog(service, db, spec.field("shards").truthy()),
@@ -38,7 +39,7 @@ fn catalog(service: &Service, db: &str, shards: bool) -> Result<Vec<DocBuf>> {
     for db in databases {
         for e in service.store.list_collections(&db)? {
             let ns = Namespace::new(&db, &e.name)?;
-            let listed = cmd::list::describe(&ns, &e.row, false);
+            let listed = describe(&ns, &e.row, false);
             let d = listed.doc();
             all.push(DocBuf::build(|w| {
                 w.put("ns", ns.to_string().as_str()).put("db", db.as_str());

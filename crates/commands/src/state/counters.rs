@@ -5,15 +5,6 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
-/// Runs and failures of one command.
-#[derive(Debug, Default)]
-pub struct CommandCount {
-    /// Runs.
-    pub total: AtomicI64,
-    /// Runs that ended in an error.
-    pub failed: AtomicI64,
-}
-
 /// Time and number of operations of one kind on one namespace.
 pub type Tally = (i64, i64);
 
@@ -52,7 +43,6 @@ impl NamespaceUse {
 #[derive(Debug, Default)]
 pub struct Counters {
     classes: [AtomicI64; 6],
-    commands: Box<[CommandCount]>,
     unknown: AtomicI64,
     namespaces: Mutex<BTreeMap<String, NamespaceUse>>,
     /// Requests received.
@@ -68,29 +58,19 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Zeroes for so many commands.
-    pub fn new(commands: usize) -> Counters {
-        Counters { commands: (0..commands).map(|_| CommandCount::default()).collect(), ..Counters::default() }
-    }
-    pub(crate) fn begin(&self, command: usize, class: OpClass) {
+    pub(crate) fn begin(&self, class: OpClass) {
         self.requests.fetch_add(1, Relaxed);
         self.active.fetch_add(1, Relaxed);
         self.add(class, 1);
-        if let Some(c) = self.commands.get(command) {
-            c.total.fetch_add(1, Relaxed);
-        }
     }
     /// An operation goes on after a wait.
     pub(crate) fn resume(&self) {
         self.active.fetch_add(1, Relaxed);
     }
-    pub(crate) fn end(&self, command: usize, failed: bool) {
+    pub(crate) fn end(&self, failed: bool) {
         self.active.fetch_sub(1, Relaxed);
         if failed {
             self.user_asserts.fetch_add(1, Relaxed);
-            if let Some(c) = self.commands.get(command) {
-                c.failed.fetch_add(1, Relaxed);
-            }
         }
     }
     pub(crate) fn unknown_command(&self) {
@@ -132,10 +112,6 @@ impl Counters {
     /// Count of a class.
     pub fn class(&self, class: OpClass) -> i64 {
         self.classes[class as usize].load(Relaxed)
-    }
-    /// Counts of a command by its number in the registry.
-    pub fn command(&self, number: usize) -> Option<&CommandCount> {
-        self.commands.get(number)
     }
     /// Requests for commands that do not exist.
     pub fn unknown(&self) -> i64 {

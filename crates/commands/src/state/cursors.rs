@@ -70,6 +70,8 @@ pub struct CursorInfo {
     pub await_data: bool,
     /// The collection it tails.
     pub tails: Option<[u8; 16]>,
+    /// It was opened with a read concern that promises durable data.
+    pub durable_reads: bool,
     /// What is left of the `maxTimeMS` of its command, microseconds.
     pub left_us: Option<u64>,
     /// An operation uses it now; set in [`Cursors::list`] only.

@@ -2,8 +2,8 @@
 //! only cost is one relaxed load per command. Must not know what any command does.
 
 use crate::dispatch::generic::Generic;
-use crate::dispatch::command::Command;
-use crate::service::Connection;
+use crate::dispatch::command::{Command, flag};
+use crate::dispatch::connection::Connection;
 use model::{Doc, DocBuf, DocWriter, MongoError, Result, Value, bail, code};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -120,22 +120,32 @@ impl FailPoints {
         Ok(())
     }
 
+    /// Ends a getMore.
+    ///
+    /// # Errors
+    /// 28616, or the code that was asked for, by `failGetMoreAfterCursorCheckout`.
+    pub fn at_get_more(&self) -> Result<()> {
+        if !self.armed() {
+            return Ok(());
+        }
+        let mut points = self.points.lock();
+        let Some(p) = points.get_mut("failGetMoreAfterCursorCheckout") else { return Ok(()) };
+        if !p.hit() {
+            return Ok(());
+        }
+        let error = p.data.doc().field("errorCode").as_i64_exact().and_then(|c| i32::try_from(c).ok()).unwrap_or(28_616);
+        bail!(error, "Hit the fail point failGetMoreAfterCursorCheckout");
+    }
+
     /// What shall fail at this command.
     ///
     /// # Errors
-    /// 50 MaxTimeMSExpired by `maxTimeAlwaysTimeOut`, 28616 by `failGetMoreAfterCursorCheckout`.
+    /// 50 MaxTimeMSExpired by `maxTimeAlwaysTimeOut`.
     pub fn at(&self, conn: &Connection, command: &Command, generic: &Generic<'_>, ns: Option<&str>) -> Result<Option<Failure>> {
-        if generic.max_time_ms > 0 && command.name != "getMore" {
+        if generic.max_time_ms > 0 && !command.is(flag::WAITS_FOR_DATA) {
             self.time_out()?;
         }
         let mut points = self.points.lock();
-        if command.name == "getMore"
-            && let Some(p) = points.get_mut("failGetMoreAfterCursorCheckout")
-            && p.hit()
-        {
-            let error = p.data.doc().field("errorCode").as_i64_exact().and_then(|c| i32::try_from(c).ok()).unwrap_or(28_616);
-            bail!(error, "Hit the fail point failGetMoreAfterCursorCheckout");
-        }
         let Some(point) = points.get_mut("failCommand") else { return Ok(None) };
         let data = point.data.clone();
         if !concerns(data.doc(), conn, command, generic.db, ns) || !point.hit() {
@@ -173,8 +183,7 @@ fn parse_mode(mode: Value<'_>) -> Result<Option<Mode>> {
 }
 
 fn concerns(data: Doc<'_>, conn: &Connection, command: &Command, db: &str, ns: Option<&str>) -> bool {
-    // Its own switch must stay reachable.
-    if command.name == "configureFailPoint" {
+    if command.is(flag::NEVER_FAILS) {
         return false;
     }
     let named = data.field("failCommands").as_array().is_some_and(|names| {

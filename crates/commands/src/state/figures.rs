@@ -1,6 +1,6 @@
 //! Figures of engine and catalog for reports.
 
-use crate::service::Service;
+use crate::state::service::Service;
 use model::{MongoError, Namespace, Result};
 use store::catalog::{CatalogRow, Kind};
 

@@ -1,14 +1,18 @@
 //! State of the whole server that commands read and set, beside data: profiling levels, locks against writes,
 //! cluster parameters, plan filters.
 
+pub mod connections;
 pub mod counters;
 pub mod cursors;
 pub mod failpoints;
 pub mod figures;
 pub mod log;
 pub(crate) mod machine;
+pub(crate) mod operations;
 pub mod parameters;
+pub mod service;
 pub mod sessions;
+pub mod ttl;
 pub mod waiters;
 
 use log::LogLines;
@@ -98,7 +102,7 @@ impl Default for State {
             sessions: Sessions::default(),
             failpoints: failpoints::FailPoints::default(),
             log: LogLines::default(),
-            fcv: Mutex::new(crate::cmd::FCV.to_owned()),
+            fcv: Mutex::new(crate::release::FCV.to_owned()),
             profile: Mutex::default(),
             slow: Mutex::default(),
             fsync_locks: AtomicI64::new(0),

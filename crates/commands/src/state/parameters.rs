@@ -39,10 +39,18 @@ pub struct Parameter {
     /// When it may be set.
     pub set_at: SetAt,
     default: Default,
+    /// Smallest number allowed.
+    min: i64,
 }
 
 const fn p(name: &'static str, set_at: SetAt, default: Default) -> Parameter {
-    Parameter { name, set_at, default }
+    Parameter { name, set_at, default, min: i64::MIN }
+}
+
+impl Parameter {
+    const fn at_least(self, min: i64) -> Parameter {
+        Parameter { min, ..self }
+    }
 }
 
 /// All parameters, by name.
@@ -90,8 +98,10 @@ pub static PARAMETERS: &[Parameter] = &[
     p("tcmallocReleaseRate", SetAt::Both, Default::Double(1.0)),
     p("tlsMode", SetAt::Startup, Default::Str("disabled")),
     p("transactionLifetimeLimitSeconds", SetAt::Both, Default::Int(60)),
+    p("ttlIndexDeleteTargetDocs", SetAt::Both, Default::Long(50_000)).at_least(0),
+    p("ttlIndexDeleteTargetTimeMS", SetAt::Both, Default::Long(1000)).at_least(0),
     p("ttlMonitorEnabled", SetAt::Both, Default::Bool(true)),
-    p("ttlMonitorSleepSecs", SetAt::Both, Default::Int(60)),
+    p("ttlMonitorSleepSecs", SetAt::Both, Default::Int(60)).at_least(1),
     p("wiredTigerConcurrentReadTransactions", SetAt::Both, Default::Int(128)),
     p("wiredTigerConcurrentWriteTransactions", SetAt::Both, Default::Int(128)),
 ];
@@ -211,6 +221,9 @@ impl Parameters {
             return Ok(was);
         }
         let new = row.default.convert(row.name, &value)?;
+        if let Some(n) = to_i64(&new.get()).filter(|n| *n < row.min) {
+            bail!(code::BAD_VALUE, "Invalid value for parameter {}: {n}, it must be {} or more", row.name, row.min);
+        }
         if row.name == "logLevel" {
             let level = to_i64(&new.get()).unwrap_or(0);
             if !(0..=5).contains(&level) {

@@ -2,6 +2,7 @@
 
 mod aggregation;
 mod behaviour;
+mod durability;
 mod expected;
 mod explain;
 mod find_options;
@@ -14,4 +15,5 @@ mod protocol;
 mod retries;
 mod tails;
 mod text;
+mod ttl;
 mod writes;
