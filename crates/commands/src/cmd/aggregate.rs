@@ -98,6 +98,8 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     check_hint(hint.as_ref(), args.pipeline)?;
     let host = StoreHost::new(cx.service.arc()?, collation.document().map(|d| d.to_buf()), hint)
         .bypassing_validation(args.bypass_validation);
+    let (view, at) = cx.read_view()?;
+    let host = host.reading(view);
     let allow_disk_use = args.allow_disk_use.unwrap_or_else(|| cx.service.state.parameters.bool("allowDiskUseByDefault"));
     let rt = Rt { env: &env, host: &host, vars: None, allow_disk_use };
     if args.explain {
@@ -112,7 +114,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     }
     let docs = pipeline.open(&rt)?;
     let batch = if writes { None } else { Some(args.batch_size.unwrap_or(FIRST_BATCH_DOCUMENTS)) };
-    let cursor = QueryCursor::new(docs, env, host, allow_disk_use);
+    let cursor = QueryCursor::new(docs, env, host, allow_disk_use).at(at);
     let info = CursorInfo { ns, ..cx.cursor_info() };
     cx.first_batch(Box::new(cursor), info, BatchLimit::of(batch), false)?;
     Ok(Outcome::Reply)

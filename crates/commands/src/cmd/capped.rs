@@ -8,7 +8,7 @@ use crate::dispatch::command::{Command, flag};
 use crate::dispatch::request::Outcome;
 use model::{Doc, DocBuf, MongoError, Namespace, Result, bail, code};
 use std::sync::Arc;
-use store::Collection;
+use store::{Collection, ReadView};
 
 pub(crate) static COMMANDS: &[Command] = &[
     Command {
@@ -102,7 +102,7 @@ fn clone(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 /// Copies the newest documents that fit.
 fn copy(from: &Arc<Collection>, to: &Collection, size: i64, go_on: &dyn Fn() -> Result<()>) -> Result<()> {
     let mut excess = i64::try_from(from.size_bytes()).unwrap_or(i64::MAX).saturating_sub(size);
-    let mut scan = from.scan(false);
+    let mut scan = from.scan(&ReadView::LATEST, false);
     loop {
         go_on()?;
         let mut batch: Vec<DocBuf> = Vec::new();

@@ -9,7 +9,7 @@ use crate::dispatch::request::Outcome;
 use md5::{Digest, Md5};
 use model::{Binary, Doc, Namespace, Result, Value, bail, code};
 use std::sync::Arc;
-use store::Collection;
+use store::{Collection, ReadView};
 
 pub(crate) static COMMANDS: &[Command] = &[
     Command {
@@ -177,7 +177,7 @@ fn views_sum(cx: &Ctx<'_, '_>) -> Result<(&'static str, String, [u8; 16])> {
 /// MD5 over the documents in order of `_id`.
 fn hash(c: &Arc<Collection>, go_on: &dyn Fn() -> Result<()>) -> Result<String> {
     let mut md5 = Md5::new();
-    let mut scan = c.scan_keys(None, None, false);
+    let mut scan = c.scan_keys(&ReadView::LATEST, None, None, false);
     while scan.visit(1024, &mut |row| {
         md5.update(row.doc.as_bytes());
         true

@@ -72,7 +72,8 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         c.set_options(options)?;
     }
     if let Some(change) = change {
-        change.apply(&c, &mut cx.reply)?;
+        let interrupt = Arc::clone(&cx.interrupt);
+        change.apply(&c, &mut cx.reply, &|| interrupt.check())?;
     }
     cx.service.ttl.note(&c);
     Ok(Outcome::Reply)
@@ -232,7 +233,12 @@ impl IndexChange {
         Ok(Some(IndexChange { index, hidden: flag("hidden"), expire, unique, prepare_unique: flag("prepareUnique") }))
     }
 
-    fn apply(self, c: &Collection, reply: &mut model::DocWriter<'_>) -> Result<()> {
+    fn apply(
+        self,
+        c: &Collection,
+        reply: &mut model::DocWriter<'_>,
+        go_on: &dyn Fn() -> Result<()>,
+    ) -> Result<()> {
         let spec = self.index.spec();
         let (mut set, mut unset): (Vec<(&str, Value<'_>)>, Vec<&str>) = (Vec::new(), Vec::new());
         if let Some(new) = self.expire {
@@ -264,9 +270,9 @@ impl IndexChange {
         }
         let new = replaced(spec, &set, &unset);
         if self.unique {
-            // A unique index has another shape of entries: it is built anew.
-            c.drop_index(self.index.name())?;
-            return c.create_index(new);
+            // A unique index has another shape of entries: it is built anew, and takes the place of the old one when that
+            // has succeeded.
+            return c.rebuild_index(self.index.name(), new, go_on);
         }
         c.respecify_index(self.index.name(), new)
     }
@@ -275,13 +281,13 @@ impl IndexChange {
 fn find(c: &Collection, a: &crate::dispatch::args::Args<'_>) -> Result<Arc<Index>> {
     let indexes = c.indexes();
     if let Some(name) = a.str("name") {
-        return match indexes.iter().find(|i| i.name() == name) {
+        return match indexes.iter().find(|i| i.name() == name && i.is_ready()) {
             Some(i) => Ok(i.clone()),
             None => bail!(code::INDEX_NOT_FOUND, "cannot find index {name} for ns {}", c.ns()),
         };
     }
     let key = a.doc("keyPattern").unwrap_or(Doc::EMPTY);
-    let mut found = indexes.iter().filter(|i| index_spec::same_key(i.key_pattern(), key));
+    let mut found = indexes.iter().filter(|i| i.is_ready() && index_spec::same_key(i.key_pattern(), key));
     match (found.next(), found.next()) {
         (Some(i), None) => Ok(i.clone()),
         (None, _) => bail!(code::INDEX_NOT_FOUND, "cannot find index {key:?} for ns {}", c.ns()),

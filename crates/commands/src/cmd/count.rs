@@ -34,11 +34,12 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let hint = Hint::parse(args.hint.unwrap_or_default())?;
     let want_most = args.limit.map_or(u64::MAX, |n| n.saturating_add(args.skip));
     let mut found = 0u64;
+    let (view, _) = cx.read_view()?;
     match coll {
         None => {}
         Some(c) if c.is_view() => {
             let stages = count_pipeline(&args);
-            let host = StoreHost::new(cx.service.arc()?, collation.document().map(|d| d.to_buf()), None);
+            let host = StoreHost::new(cx.service.arc()?, collation.document().map(|d| d.to_buf()), None).reading(view);
             let options = ParseOptions::collection(ns.clone());
             let pipeline = Pipeline::parse(&mut ParseCx::new(&env), stages.doc().as_array(), &options)?;
             let all = pipeline.run_to_end(&Rt::new(&env, &host))?;
@@ -46,13 +47,14 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             put(cx, found);
             return Ok(Outcome::Reply);
         }
-        Some(c) if filter.filter.is_always_true() && hint.is_none() => found = c.count(),
+        Some(c) if filter.filter.is_always_true() && hint.is_none() && !view.is_fixed() => found = c.count(),
         Some(c) => {
             let want = Want {
                 filter: Some(&filter),
                 sort: None,
                 hint: hint.as_ref(),
                 collation: collation.document(),
+                view: Some(&view),
             };
             let plan = choose(&c, &want)?;
             found = count_matches(&c, &plan, Some(&filter), &env, want_most)?;

@@ -39,11 +39,12 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let hint = Hint::parse(args.hint.unwrap_or_default())?;
     let path = FieldPath::new(args.key);
     let mut values = Values { seen: FxHashSet::default(), list: Vec::new(), bytes: 0 };
+    let (view, at) = cx.read_view()?;
     match coll {
         None => {}
         Some(c) if c.is_view() => {
             cx.ok_int = true;
-            let host = StoreHost::new(cx.service.arc()?, collation.document().map(|d| d.to_buf()), None);
+            let host = StoreHost::new(cx.service.arc()?, collation.document().map(|d| d.to_buf()), None).reading(view);
             let pipeline = model::doc! { "0": { "$match": args.query } };
             let pipeline = Pipeline::parse(&mut ParseCx::new(&env), pipeline.doc().as_array(), &ParseOptions::collection(ns))?;
             let rt = Rt::new(&env, &host);
@@ -51,7 +52,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             drain(docs.as_mut(), &rt, |doc, _| values.collect(Value::Document(doc), path.parts(), env.collate()))?;
         }
         Some(c) => {
-            let want = Want { filter: Some(&filter), sort: None, hint: hint.as_ref(), collation: collation.document() };
+            let want = Want { filter: Some(&filter), sort: None, hint: hint.as_ref(), collation: collation.document(), view: Some(&view) };
             let plan = choose(&c, &want)?;
             let leaping = distinct_plan(&c, &want, &plan, args.key).and_then(|p| DistinctWalk::open(c.clone(), &p));
             if let Some(mut walk) = leaping {
@@ -73,6 +74,10 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let mut out = cx.reply.array("values");
     for v in &values.list {
         out.push(v.get());
+    }
+    drop(out);
+    if let Some(at) = at {
+        cx.reply.put("atClusterTime", at);
     }
     Ok(Outcome::Reply)
 }

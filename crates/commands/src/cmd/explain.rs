@@ -120,6 +120,7 @@ impl Asked<'_> {
             sort: self.find.sort.as_ref(),
             hint: self.find.hint.as_ref(),
             collation: self.find.collation.as_ref().map(DocBuf::doc),
+            view: None,
         }
     }
 
@@ -213,6 +214,7 @@ fn plain_find(filter: Doc<'_>, hint: Option<Value<'_>>, env: &Env, collation: Op
         show_record_id: false,
         tail: false,
         collation,
+        view: None,
     })
 }
 

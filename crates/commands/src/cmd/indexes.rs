@@ -101,20 +101,16 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         }
         wanted.push(spec);
     }
-    let missing = match &there {
-        Some(c) => missing(c, wanted)?,
-        None => wanted,
-    };
     let (c, created) = match there {
         Some(c) => (c, false),
         None => (cx.service.store.create_collection(&ns, DocBuf::new(), names::new_uuid())?, true),
     };
     let before = count(&c);
-    if before + missing.len() > INDEXES_MAX {
-        bail!(code::CANNOT_CREATE_INDEX, "add index fails, too many indexes for {ns}: {before} there, {} wanted, {INDEXES_MAX} allowed", missing.len());
+    let missing = missing(&c, &wanted)?;
+    if before + missing > INDEXES_MAX {
+        bail!(code::CANNOT_CREATE_INDEX, "add index fails, too many indexes for {ns}: {before} there, {missing} wanted, {INDEXES_MAX} allowed");
     }
-    let none = missing.is_empty();
-    build(&c, missing, &|| cx.interrupt.check())?;
+    let none = build(&c, wanted, &|| cx.interrupt.check())? == 0;
     cx.service.ttl.note(&c);
     cx.reply.put("numIndexesBefore", shown(before)).put("numIndexesAfter", shown(count(&c)));
     cx.reply.put("createdCollectionAutomatically", created);
@@ -124,35 +120,40 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// Those of `wanted` that are not there yet.
-fn missing(c: &Collection, wanted: Vec<DocBuf>) -> Result<Vec<DocBuf>> {
-    let mut out = Vec::new();
+/// How many of `wanted` are not there yet, nor being built.
+fn missing(c: &Collection, wanted: &[DocBuf]) -> Result<usize> {
+    let indexes = c.indexes();
+    let mut missing = 0;
     for spec in wanted {
         let mut there = false;
-        for old in c.indexes().iter() {
+        for old in indexes.iter() {
             there |= index_spec::conflicts(spec.doc(), old.spec())?;
         }
-        if !there {
-            out.push(spec);
-        }
+        missing += usize::from(!there);
     }
-    Ok(out)
+    Ok(missing)
 }
 
-/// All or none.
-fn build(c: &Arc<Collection>, specs: Vec<DocBuf>, go_on: &dyn Fn() -> Result<()>) -> Result<()> {
+/// Builds those that are not there, all or none; the number built. What another command builds just now is waited for:
+/// it counts as there only when that has succeeded.
+fn build(c: &Arc<Collection>, specs: Vec<DocBuf>, go_on: &dyn Fn() -> Result<()>) -> Result<usize> {
     let mut built: Vec<String> = Vec::new();
     for spec in specs {
         let name = spec.doc().field("name").as_str().unwrap_or("").to_owned();
-        if let Err(e) = c.create_index_while(spec, go_on) {
-            for name in built {
-                c.drop_index(&name)?;
+        let wanted = spec.clone();
+        let same = |old: Doc<'_>| index_spec::conflicts(wanted.doc(), old);
+        match c.create_index_unless(spec, &same, go_on) {
+            Ok(true) => built.push(name),
+            Ok(false) => {}
+            Err(e) => {
+                for name in built {
+                    c.drop_index(&name)?;
+                }
+                return Err(e);
             }
-            return Err(e);
         }
-        built.push(name);
     }
-    Ok(())
+    Ok(built.len())
 }
 
 /// The collection of `listIndexes`, by name or UUID.

@@ -9,7 +9,7 @@ use crate::dispatch::request::Outcome;
 use crate::read::stats::{collection_figures, fit, signed, sum_indexes};
 use model::{Doc, Namespace, Result, Value, bail, code, compare};
 use std::cmp::Ordering;
-use store::Collection;
+use store::{Collection, ReadView};
 
 pub(crate) static COMMANDS: &[Command] = &[
     Command {
@@ -145,7 +145,7 @@ fn measure(c: &std::sync::Arc<Collection>, pattern: Option<Doc<'_>>, (min, max):
         },
     };
     let (mut size, mut count) = (0i64, 0i64);
-    let mut scan = c.scan_keys(None, None, false);
+    let mut scan = c.scan_keys(&ReadView::LATEST, None, None, false);
     while scan.visit(1024, &mut |row| {
         if order(row.doc, key, min) != Ordering::Less && order(row.doc, key, max) == Ordering::Less {
             size += signed(row.doc.len_bytes() as u64);

@@ -4,14 +4,15 @@ use super::args::Args;
 use super::command::{Command, CommandTable};
 use super::connection::Connection;
 use super::durability::{self, Reported};
-use super::generic::Generic;
+use super::generic::{Generic, ReadLevel};
 use super::interrupt::Interrupt;
 use super::request::Request;
 use super::retry::Retry;
 use crate::state::cursors::{BatchLimit, Cursor, CursorInfo, write_first_batch};
 use crate::state::service::Service;
-use model::{DocWriter, Result};
+use model::{DocWriter, Result, Timestamp};
 use std::sync::Arc;
+use store::ReadView;
 
 /// Context of one run.
 pub struct Ctx<'a, 'w> {
@@ -75,6 +76,24 @@ impl<'a> Ctx<'a, '_> {
     /// Those of the query.
     pub fn first_batch(&mut self, cursor: Box<dyn Cursor>, info: CursorInfo, limit: BatchLimit, single: bool) -> Result<i64> {
         write_first_batch(&self.service.cursors, cursor, info, limit, single, &self.interrupt, &mut self.reply)
+    }
+    /// The state this command reads, by its read concern; with the cluster time it is known by, which the reply names.
+    /// Read concern `snapshot` fixes the state of now, or goes back to that of `atClusterTime`; all others read the
+    /// latest.
+    ///
+    /// # Errors
+    /// 239, 246 for an `atClusterTime` whose state is not kept; engine failures.
+    pub fn read_view(&self) -> Result<(ReadView, Option<Timestamp>)> {
+        let Some(concern) = self.generic.read_concern.filter(|c| c.level == ReadLevel::Snapshot) else {
+            return Ok((ReadView::LATEST, None));
+        };
+        if let Some(at) = concern.at {
+            return Ok((self.service.state.snapshots.at(at)?, Some(at)));
+        }
+        let at = self.service.next_operation_time();
+        let view = self.service.store.snapshot()?;
+        self.service.state.snapshots.keep(at, view.clone(), self.now_ms());
+        Ok((view, Some(at)))
     }
     /// Wall clock, milliseconds since the epoch.
     pub fn now_ms(&self) -> i64 {

@@ -25,7 +25,7 @@ impl<'r> Retry<'r> {
     /// # Errors
     /// 225 TransactionTooOld; engine failures.
     pub fn begin(store: &Store, record: &'r mut SessionRecord, number: i64) -> Result<Retry<'r>> {
-        match record.begin(store, number)? {
+        match store.begin_retryable(record, number)? {
             Begun::Old(last) => bail!(
                 code::TRANSACTION_TOO_OLD,
                 "Retryable write with txnNumber {number} is prohibited on this session because a newer retryable write with txnNumber {last} has already started"

@@ -11,6 +11,7 @@ pub(crate) mod machine;
 pub(crate) mod operations;
 pub mod parameters;
 pub mod service;
+pub mod snapshots;
 pub mod sessions;
 pub mod ttl;
 pub mod waiters;
@@ -71,6 +72,8 @@ pub struct State {
     pub parameters: Parameters,
     /// Logical sessions.
     pub sessions: Sessions,
+    /// States that clients may read again by cluster time.
+    pub snapshots: snapshots::Snapshots,
     /// Failures asked for by a client that tests itself.
     pub failpoints: failpoints::FailPoints,
     /// Last log lines.
@@ -100,6 +103,7 @@ impl Default for State {
         State {
             parameters: Parameters::default(),
             sessions: Sessions::default(),
+            snapshots: snapshots::Snapshots::default(),
             failpoints: failpoints::FailPoints::default(),
             log: LogLines::default(),
             fcv: Mutex::new(crate::release::FCV.to_owned()),

@@ -126,6 +126,14 @@ impl Service {
         Timestamp::from_u64(self.operation_time.load(Ordering::Acquire))
     }
 
+    /// Makes a new operation time, later than all before it.
+    pub fn next_operation_time(&self) -> Timestamp {
+        let now = Timestamp { time: u32::try_from(self.clock.now_ms() / 1000).unwrap_or(0), increment: 1 }.as_u64();
+        let next = |last: u64| Some(now.max(last.saturating_add(1)));
+        let last = self.operation_time.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).unwrap_or_else(|t| t);
+        Timestamp::from_u64(now.max(last.saturating_add(1)))
+    }
+
     /// Moves the operation time forward.
     pub fn advance_operation_time(&self, to: Timestamp) {
         self.operation_time.fetch_max(to.as_u64(), Ordering::AcqRel);
@@ -166,6 +174,8 @@ impl Service {
     pub fn expire(&self) {
         let now = self.clock.now_ms();
         self.cursors.expire(now, self.state.parameters.int("cursorTimeoutMillis"));
+        let window = self.state.parameters.int("minSnapshotHistoryWindowInSeconds").saturating_mul(1000);
+        self.state.snapshots.expire(now.saturating_sub(window));
         for id in self.state.sessions.idle(now) {
             self.end_session(&id);
         }

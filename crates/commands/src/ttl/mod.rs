@@ -21,7 +21,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::{Duration, Instant};
-use store::{Change, Collection, Modified, Scan, WriteClass};
+use store::{Change, Collection, Modified, Scan, WriteClass, ReadView};
 
 /// Documents deleted between two looks at the clock.
 const BATCH_DOCS: usize = 128;
@@ -227,7 +227,7 @@ impl Monitor {
 impl Walk {
     fn open(coll: &Arc<Collection>, expired: &Expired) -> Walk {
         if expired.reads_all {
-            return Walk::All(coll.scan_keys(None, None, false));
+            return Walk::All(coll.scan_keys(&ReadView::LATEST, None, None, false));
         }
         let docs = PlanDocs::new(coll.clone(), &expired.plan, Some(expired.filter.clone()), None);
         Walk::Planned(docs.carrying(vec!["_id".to_owned()]))

@@ -105,7 +105,7 @@ impl Rule {
         }
         let filter = Arc::new(MatchFilter::parse(&mut ParseCx::new(&env), spec.doc())?);
         let hint = index.map(|i| Hint::Name(i.name().to_owned()));
-        let want = Want { filter: Some(&filter), sort: None, hint: hint.as_ref(), collation };
+        let want = Want { filter: Some(&filter), hint: hint.as_ref(), collation, ..Want::default() };
         let plan = choose(c, &want)?;
         let reads_all = matches!(plan.access, Access::Collection { .. });
         let remembers = plan.index.as_ref().is_some_and(|i| i.is_multikey());
