@@ -5,6 +5,7 @@ mod builds;
 mod capped;
 mod history;
 mod on_disk;
+mod regressions;
 mod repairs;
 mod schema;
 
