@@ -88,7 +88,11 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
     };
     announce(&settings, &server);
     let stopping = Arc::new(AtomicBool::new(false));
-    let helpers = [housekeeping(service.clone(), stopping.clone()), ttl_monitor(service.clone(), stopping.clone())];
+    let helpers = [
+        housekeeping(service.clone(), stopping.clone()),
+        ttl_monitor(service.clone(), stopping.clone()),
+        sweeper(service.clone(), stopping.clone()),
+    ];
     signals.forever().next();
     println!("quarry: stopping");
     stopping.store(true, Ordering::Release);
@@ -174,6 +178,28 @@ fn housekeeping(service: Arc<Service>, stopping: Arc<AtomicBool>) -> Option<std:
                 let seconds = u32::try_from(service.clock.now_ms() / 1000).unwrap_or(0);
                 service.advance_operation_time(model::Timestamp { time: seconds, increment: 1 });
                 std::thread::park_timeout(Duration::from_secs(1));
+            }
+        })
+        .ok()
+}
+
+/// How often dropped identifiers are looked at.
+const SWEEP_EVERY: Duration = Duration::from_secs(60);
+
+/// Gives back the space of what was dropped: all of it once after the start, then what the engine has rewritten.
+fn sweeper(service: Arc<Service>, stopping: Arc<AtomicBool>) -> Option<std::thread::JoinHandle<()>> {
+    std::thread::Builder::new()
+        .name("sweeper".to_owned())
+        .spawn(move || {
+            let go_on = || !stopping.load(Ordering::Acquire);
+            let mut unowned = true;
+            while go_on() {
+                service.sweep(unowned, &go_on);
+                unowned = false;
+                let began = std::time::Instant::now();
+                while go_on() && began.elapsed() < SWEEP_EVERY {
+                    std::thread::park_timeout(SWEEP_EVERY.saturating_sub(began.elapsed()));
+                }
             }
         })
         .ok()

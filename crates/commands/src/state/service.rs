@@ -186,6 +186,19 @@ impl Service {
         }
     }
 
+    /// Gives back the space of what was dropped, as far as the engine has not done so by itself: with `unowned`, that of
+    /// documents and entries that nothing in the catalog owns, too. Ends early when `go_on` says so.
+    pub fn sweep(&self, unowned: bool, go_on: &dyn Fn() -> bool) {
+        let stop = || if go_on() { Ok(()) } else { Err(interrupted()) };
+        let found = if unowned { self.store.sweep_unowned(&stop) } else { Ok(0) };
+        match found.and_then(|found| self.store.sweep_dropped().map(|_| found)) {
+            Ok(0) => {}
+            Ok(n) => self.log('W', "STORAGE", &format!("space of {n} identifiers without an owner is given back")),
+            Err(_) if !go_on() => {}
+            Err(e) => self.log('W', "STORAGE", &format!("dropped data could not be looked through: {}", e.message())),
+        }
+    }
+
     /// Starts a new log: the lines kept for `getLog` are forgotten.
     pub fn rotate_log(&self) {
         self.state.log.clear();
