@@ -79,6 +79,7 @@ pub fn dispatcher(service: Arc<Service>) -> Dispatcher {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dispatch::command::{Durability, Privilege, flag};
 
     #[test]
     fn names_are_unique_and_disjoint_from_what_is_not_built() {
@@ -97,6 +98,10 @@ mod tests {
                 assert!(names.insert(a.name) && a.name != c.name, "{}.{} twice", c.name, a.name);
             }
             assert!(!c.help.is_empty() && !c.help.ends_with('.'), "{}", c.name);
+            let harmless = matches!(c.privilege, Privilege::Any | Privilege::Read | Privilege::Monitor);
+            assert!(!(c.is(flag::WRITE) && harmless), "{} writes", c.name);
+            assert!(!c.is(flag::NO_AUTH) || c.privilege == Privilege::Any, "{} is open to all", c.name);
+            assert!(!c.is(flag::RETRYABLE) || c.durability == Durability::OwnWrites, "{} is written twice", c.name);
         }
     }
 }

@@ -4,7 +4,7 @@
 use super::command;
 use crate::dispatch::args::{Kind, arg, to_i64};
 use crate::dispatch::ctx::Ctx;
-use crate::dispatch::command::{Command, flag};
+use crate::dispatch::command::{Command, Privilege, flag};
 use crate::dispatch::request::Outcome;
 use crate::state::ProfileLevel;
 use model::{Result, Value, bail, code};
@@ -14,6 +14,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     command(
         "fsync",
         "makes all writes durable, with lock: true also holds back further ones",
+        Privilege::Administer,
         flag::ADMIN | flag::LONG,
         &[
             arg("lock", Kind::BoolLike),
@@ -23,12 +24,13 @@ pub(crate) static COMMANDS: &[Command] = &[
         ],
         fsync,
     ),
-    command("fsyncUnlock", "lets writes go on after fsync with lock: true", flag::ADMIN | flag::LENIENT, &[], fsync_unlock),
+    command("fsyncUnlock", "lets writes go on after fsync with lock: true", Privilege::Administer, flag::ADMIN | flag::LENIENT, &[], fsync_unlock),
     Command {
         value: Kind::Bool,
         ..command(
             "autoCompact",
             "turns background compaction on or off",
+            Privilege::Administer,
             flag::ADMIN,
             &[arg("freeSpaceTargetMB", Kind::Number), arg("runOnce", Kind::Bool)],
             auto_compact,
@@ -39,15 +41,16 @@ pub(crate) static COMMANDS: &[Command] = &[
         ..command(
             "profile",
             "sets which operations are recorded",
+            Privilege::Schema,
             0,
             &[arg("slowms", Kind::Number), arg("sampleRate", Kind::Number), arg("filter", Kind::Any)],
             profile,
         )
     },
-    command("top", "time spent per collection", flag::ADMIN | flag::LENIENT, &[], top),
-    command("rotateCertificates", "reads certificates again", flag::ADMIN, &[arg("message", Kind::Str)], |_| Ok(Outcome::Reply)),
-    command("logout", "forgets who is authenticated on this connection", flag::NO_AUTH | flag::LENIENT, &[], |_| Ok(Outcome::Reply)),
-    command("invalidateUserCache", "forgets cached users", flag::ADMIN | flag::LENIENT, &[], |_| Ok(Outcome::Reply)),
+    command("top", "time spent per collection", Privilege::Monitor, flag::ADMIN | flag::LENIENT, &[], top),
+    command("rotateCertificates", "reads certificates again", Privilege::Administer, flag::ADMIN, &[arg("message", Kind::Str)], |_| Ok(Outcome::Reply)),
+    command("logout", "forgets who is authenticated on this connection", Privilege::Any, flag::NO_AUTH | flag::LENIENT, &[], |_| Ok(Outcome::Reply)),
+    command("invalidateUserCache", "forgets cached users", Privilege::Administer, flag::ADMIN | flag::LENIENT, &[], |_| Ok(Outcome::Reply)),
 ];
 
 fn fsync(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {

@@ -7,7 +7,7 @@ use crate::crud::read::AGGREGATE;
 use crate::dispatch::ctx::Ctx;
 use crate::state::cursors::{BatchLimit, CursorInfo};
 use crate::read::{CollationArg, QueryCursor, StoreHost, environment};
-use crate::dispatch::command::{Command, Durability, flag};
+use crate::dispatch::command::{Command, Durability, Privilege, flag};
 use crate::dispatch::request::Outcome;
 use crate::dispatch::generic::{self, ReadLevel};
 use model::{Array, Namespace, Result, bail, code};
@@ -22,6 +22,7 @@ pub(crate) static COMMANDS: &[Command] = &[Command {
     ..super::command(
         "aggregate",
         "documents that go through a pipeline",
+        Privilege::Read,
         flag::API_V1
             | flag::READ_CONCERN
             | flag::WRITE_CONCERN

@@ -2,13 +2,13 @@
 
 use super::{VERSION, VERSION_PARTS, command};
 use crate::dispatch::ctx::Ctx;
-use crate::dispatch::command::{Command, flag};
+use crate::dispatch::command::{Command, Privilege, flag};
 use crate::dispatch::request::Outcome;
 use model::{Result, doc_fields};
 
 pub(crate) static COMMANDS: &[Command] = &[Command {
     aliases: &["buildinfo"],
-    ..command("buildInfo", "version and build of the server", flag::NO_AUTH, &[], run)
+    ..command("buildInfo", "version and build of the server", Privilege::Any, flag::NO_AUTH, &[], run)
 }];
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {

@@ -12,7 +12,7 @@ use crate::exec::write::{Done, collection};
 use crate::listing::Listing;
 use crate::read::{CollationArg, environment};
 use crate::dispatch::interrupt::is_interruption;
-use crate::dispatch::command::{Command, Durability, OpClass, flag};
+use crate::dispatch::command::{Command, Durability, OpClass, Privilege, flag};
 use crate::state::service::Service;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::retry::single;
@@ -23,7 +23,7 @@ use store::{Effect, Keep};
 
 pub(crate) static COMMANDS: &[Command] = &[Command {
     durability: Durability::OwnWrites,
-    ..super::command("bulkWrite", "writes to several collections", FLAGS | flag::ADMIN, BULK_WRITE, run)
+    ..super::command("bulkWrite", "writes to several collections", Privilege::Write, FLAGS | flag::ADMIN, BULK_WRITE, run)
 }];
 
 #[derive(Default)]

@@ -4,7 +4,7 @@ use super::command;
 use crate::dispatch::args::{Kind, arg, collection_name, show, to_i64};
 use crate::dispatch::ctx::Ctx;
 use crate::ddl::names;
-use crate::dispatch::command::{Command, flag};
+use crate::dispatch::command::{Command, Privilege, flag};
 use crate::dispatch::request::Outcome;
 use model::{Doc, DocBuf, MongoError, Namespace, Result, bail, code};
 use std::sync::Arc;
@@ -16,6 +16,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         ..command(
             "convertToCapped",
             "makes a collection capped; its indexes go",
+            Privilege::Write,
             flag::WRITE_CONCERN | flag::WRITE | flag::LONG,
             &[arg("size", Kind::Number).required(), arg("collectionUUID", Kind::Any)],
             convert,
@@ -24,6 +25,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     command(
         "cloneCollectionAsCapped",
         "copies a collection into a new capped one",
+        Privilege::Write,
         flag::WRITE_CONCERN | flag::WRITE | flag::LONG | flag::LENIENT,
         &[arg("toCollection", Kind::Any), arg("size", Kind::Any), arg("temp", Kind::Any)],
         clone,

@@ -4,7 +4,7 @@ use super::command;
 use crate::dispatch::args::{Arg, Kind, arg, check_doc};
 use crate::dispatch::ctx::Ctx;
 use crate::ddl::names;
-use crate::dispatch::command::{Command, flag};
+use crate::dispatch::command::{Command, Privilege, flag};
 use crate::dispatch::request::Outcome;
 use md5::{Digest, Md5};
 use model::{Binary, Doc, Namespace, Result, Value, bail, code};
@@ -17,6 +17,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         ..command(
             "validate",
             "checks documents and indexes of a collection",
+            Privilege::Schema,
             flag::LENIENT | flag::LONG,
             &[arg("full", Kind::Any), arg("background", Kind::Any), arg("repair", Kind::Any), arg("metadata", Kind::Any), arg("checkBSONConformance", Kind::Any)],
             validate,
@@ -24,13 +25,14 @@ pub(crate) static COMMANDS: &[Command] = &[
     },
     Command {
         aliases: &["dbhash"],
-        ..command("dbHash", "checksums of collections", flag::LENIENT | flag::LONG | flag::READ_CONCERN, &[arg("collections", Kind::Any)], db_hash)
+        ..command("dbHash", "checksums of collections", Privilege::Read, flag::LENIENT | flag::LONG | flag::READ_CONCERN, &[arg("collections", Kind::Any)], db_hash)
     },
     Command {
         value: Kind::Collection,
         ..command(
             "compact",
             "gives back unused space",
+            Privilege::Schema,
             flag::LONG,
             &[arg("force", Kind::BoolLike), arg("dryRun", Kind::Bool), arg("freeSpaceTargetMB", Kind::AtLeast(1, code::BAD_VALUE))],
             compact,
@@ -39,6 +41,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     command(
         "validateDBMetadata",
         "finds what a version of the stable API does not allow",
+        Privilege::Schema,
         flag::ADMIN,
         &[arg("apiParameters", Kind::Object).required(), arg("db", Kind::Str), arg("collection", Kind::Str)],
         validate_metadata,

@@ -3,15 +3,15 @@
 use super::command;
 use crate::dispatch::args::{Arg, Kind, arg, check_doc, wrong_type};
 use crate::dispatch::ctx::Ctx;
-use crate::dispatch::command::{Command, flag};
+use crate::dispatch::command::{Command, Privilege, flag};
 use crate::dispatch::request::Outcome;
 use model::{Doc, DocBuf, MongoError, Result, Tag, Value, bail, code, doc};
 
 pub(crate) static COMMANDS: &[Command] = &[
-    command("getClusterParameter", "reads cluster parameters", flag::ADMIN | flag::LENIENT, &[], get),
+    command("getClusterParameter", "reads cluster parameters", Privilege::Monitor, flag::ADMIN | flag::LENIENT, &[], get),
     Command {
         value: Kind::Object,
-        ..command("setClusterParameter", "sets one cluster parameter", flag::ADMIN | flag::LENIENT | flag::WRITE, &[], set)
+        ..command("setClusterParameter", "sets one cluster parameter", Privilege::Administer, flag::ADMIN | flag::LENIENT | flag::WRITE, &[], set)
     },
 ];
 

@@ -6,7 +6,7 @@ use crate::ddl::identity::check_uuid;
 use crate::dispatch::args::{Arg, Kind, arg, check_doc, show, to_i64};
 use crate::dispatch::ctx::Ctx;
 use crate::ddl::{index_spec, names, timeseries, view};
-use crate::dispatch::command::{Command, flag};
+use crate::dispatch::command::{Command, Privilege, flag};
 use crate::dispatch::request::Outcome;
 use model::{Array, Doc, DocBuf, Namespace, Result, Tag, Value, bail, code};
 use std::sync::Arc;
@@ -42,7 +42,7 @@ static INDEX: &[Arg] = &[
 
 pub(crate) static COMMANDS: &[Command] = &[Command {
     value: Kind::Collection,
-    ..command("collMod", "changes options of a collection or view", flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE, ARGS, run)
+    ..command("collMod", "changes options of a collection or view", Privilege::Schema, flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE, ARGS, run)
 }];
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {

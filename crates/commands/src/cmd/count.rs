@@ -7,7 +7,7 @@ use crate::crud::read::COUNT;
 use crate::dispatch::ctx::Ctx;
 use crate::ddl::names;
 use crate::read::{CollationArg, StoreHost, environment};
-use crate::dispatch::command::{Command, flag};
+use crate::dispatch::command::{Command, Privilege, flag};
 use crate::dispatch::request::Outcome;
 use model::{ArrayWriter, DocBuf, Result, Value};
 use operators::expr::ParseCx;
@@ -18,7 +18,7 @@ const FLAGS: u32 = flag::API_V1 | flag::READ_CONCERN | flag::ENDS_WITH_CLIENT | 
 
 pub(crate) static COMMANDS: &[Command] = &[Command {
     value: Kind::Collection,
-    ..super::command("count", "number of documents that match", FLAGS, COUNT, run)
+    ..super::command("count", "number of documents that match", Privilege::Read, FLAGS, COUNT, run)
 }];
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {

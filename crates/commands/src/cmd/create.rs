@@ -5,7 +5,7 @@ use super::command;
 use crate::dispatch::args::{Arg, Args, Kind, arg, check_doc, show, to_i64};
 use crate::dispatch::ctx::Ctx;
 use crate::ddl::{encrypted, index_spec, names, timeseries, view};
-use crate::dispatch::command::{Command, flag};
+use crate::dispatch::command::{Command, Privilege, flag};
 use crate::dispatch::request::Outcome;
 use model::{Array, Doc, DocBuf, Namespace, Number, Result, Tag, Value, bail, code};
 use operators::collation;
@@ -37,7 +37,7 @@ pub(crate) static ARGS: &[Arg] = &[
 
 pub(crate) static COMMANDS: &[Command] = &[Command {
     value: Kind::Collection,
-    ..command("create", "creates a collection or view", flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE | flag::IN_TRANSACTION, ARGS, run)
+    ..command("create", "creates a collection or view", Privilege::Write, flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE | flag::IN_TRANSACTION, ARGS, run)
 }];
 
 /// Largest capped collection: a petabyte.
@@ -264,7 +264,9 @@ pub(crate) fn expire_seconds(v: &Value<'_>, now_ms: i64) -> Result<Option<i64>> 
     match v {
         Value::String("off") => Ok(None),
         Value::String(other) => bail!(code::INVALID_OPTIONS, "expireAfterSeconds must be a number or 'off', given '{other}'"),
-        v => match to_i64(v).filter(|_| !Number::of(v).is_some_and(Number::is_nan)) {
+        // Taken for zero, it would delete everything.
+        v if Number::of(v).is_some_and(Number::is_nan) => Ok(index_spec::ttl_seconds(v)),
+        v => match to_i64(v) {
             Some(n) if (0..=max).contains(&n) => Ok(Some(n)),
             _ => bail!(code::INVALID_OPTIONS, "expireAfterSeconds must be 0 to {max} (the seconds since the epoch), given {}", show(v)),
         },

@@ -7,7 +7,7 @@ use crate::crud::read::DISTINCT;
 use crate::dispatch::ctx::Ctx;
 use crate::ddl::names;
 use crate::read::{CollationArg, StoreHost, environment};
-use crate::dispatch::command::{Command, flag};
+use crate::dispatch::command::{Command, Privilege, flag};
 use crate::dispatch::request::Outcome;
 use model::path::PathPart;
 use model::{Collate, Doc, FieldPath, OwnedValue, Result, Value, bail, code};
@@ -20,7 +20,7 @@ const FLAGS: u32 = flag::READ_CONCERN | flag::ENDS_WITH_CLIENT | flag::IN_TRANSA
 
 pub(crate) static COMMANDS: &[Command] = &[Command {
     value: Kind::Collection,
-    ..super::command("distinct", "different values of a field", FLAGS, DISTINCT, run)
+    ..super::command("distinct", "different values of a field", Privilege::Read, FLAGS, DISTINCT, run)
 }];
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {

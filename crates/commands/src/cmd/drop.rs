@@ -6,7 +6,7 @@ use crate::dispatch::ctx::Ctx;
 use crate::ddl::identity::check_uuid;
 use crate::ddl::names;
 use crate::dispatch::generic;
-use crate::dispatch::command::{Command, flag};
+use crate::dispatch::command::{Command, Privilege, flag};
 use crate::dispatch::request::Outcome;
 use model::{MongoError, Namespace, Result, Tag, Value, bail, code};
 
@@ -18,17 +18,19 @@ pub(crate) static COMMANDS: &[Command] = &[
         ..command(
             "drop",
             "drops a collection or view",
+            Privilege::Write,
             flag::API_V1 | WRITES,
             &[arg("collectionUUID", Kind::OneOf(&[Tag::BINARY])), arg("encryptedFields", Kind::Object)],
             drop_collection,
         )
     },
-    command("dropDatabase", "drops a database", flag::API_V1 | WRITES, &[], drop_database),
+    command("dropDatabase", "drops a database", Privilege::Schema, flag::API_V1 | WRITES, &[], drop_database),
     Command {
         value: Kind::Str,
         ..command(
             "renameCollection",
             "renames a collection",
+            Privilege::Write,
             flag::ADMIN | WRITES,
             &[
                 arg("to", Kind::Str).required(),

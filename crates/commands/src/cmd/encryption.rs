@@ -4,7 +4,7 @@ use super::command;
 use crate::dispatch::args::{Kind, arg};
 use crate::dispatch::ctx::Ctx;
 use crate::ddl::names;
-use crate::dispatch::command::{Command, flag};
+use crate::dispatch::command::{Command, Privilege, flag};
 use crate::dispatch::request::Outcome;
 use model::{Result, bail, code};
 
@@ -13,6 +13,7 @@ pub(crate) static COMMANDS: &[Command] = &[Command {
     ..command(
         "compactStructuredEncryptionData",
         "shortens the metadata of encrypted fields",
+        Privilege::Schema,
         flag::WRITE_CONCERN,
         &[
             arg("compactionTokens", Kind::Object).required(),

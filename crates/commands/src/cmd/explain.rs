@@ -8,7 +8,7 @@ use crate::crud::{AggregateArgs, CountArgs, DeleteOp, DistinctArgs, FindAndModif
 use crate::dispatch::ctx::Ctx;
 use crate::exec::write::Changer;
 use crate::read::{CollationArg, StoreHost, environment};
-use crate::dispatch::command::{Command, flag};
+use crate::dispatch::command::{Command, Privilege, flag};
 use crate::dispatch::request::Outcome;
 use model::{Doc, DocBuf, DocWriter, Namespace, Result, Tag, Value, bail, code};
 use operators::Env;
@@ -23,7 +23,7 @@ use store::Collection;
 
 pub(crate) static COMMANDS: &[Command] = &[Command {
     value: Kind::Object,
-    ..super::command("explain", "how a command would run", flag::API_V1 | flag::READ_CONCERN, &[arg("verbosity", Kind::Str)], run)
+    ..super::command("explain", "how a command would run", Privilege::Read, flag::API_V1 | flag::READ_CONCERN, &[arg("verbosity", Kind::Str)], run)
 }];
 
 /// How much is told.

@@ -3,13 +3,14 @@
 use super::command;
 use crate::dispatch::args::{Kind, arg};
 use crate::dispatch::ctx::Ctx;
-use crate::dispatch::command::{Command, flag};
+use crate::dispatch::command::{Command, Privilege, flag};
 use crate::dispatch::request::Outcome;
 use model::{Doc, Result, bail, code};
 
 pub(crate) static COMMANDS: &[Command] = &[command(
     "configureFailPoint",
     "makes commands fail on purpose",
+    Privilege::Administer,
     flag::ADMIN | flag::LENIENT | flag::NEVER_FAILS,
     &[arg("mode", Kind::Any), arg("data", Kind::Any)],
     configure,

@@ -3,7 +3,7 @@
 use super::{FCV, command};
 use crate::dispatch::args::{Kind, arg};
 use crate::dispatch::ctx::Ctx;
-use crate::dispatch::command::{Command, flag};
+use crate::dispatch::command::{Command, Privilege, flag};
 use crate::dispatch::request::Outcome;
 use model::{Result, bail};
 
@@ -12,6 +12,7 @@ pub(crate) static COMMANDS: &[Command] = &[Command {
     ..command(
         "setFeatureCompatibilityVersion",
         "sets the release whose features may be used",
+        Privilege::Administer,
         flag::ADMIN | flag::WRITE_CONCERN | flag::WRITE,
         &[arg("confirm", Kind::BoolLike), arg("downgradeOnDiskChanges", Kind::BoolLike), arg("fromConfigServer", Kind::BoolLike)],
         run,

@@ -9,7 +9,7 @@ use crate::state::cursors::{BatchLimit, CursorInfo};
 use crate::dispatch::args::Kind;
 use crate::ddl::names;
 use crate::read::{CollationArg, QueryCursor, StoreHost, environment};
-use crate::dispatch::command::{Command, OpClass, flag};
+use crate::dispatch::command::{Command, OpClass, Privilege, flag};
 use crate::dispatch::request::Outcome;
 use model::{Array, ArrayWriter, DocBuf, MongoError, Namespace, Result, Value, bail, code};
 use operators::Env;
@@ -31,7 +31,7 @@ const FLAGS: u32 = flag::API_V1
 pub(crate) static COMMANDS: &[Command] = &[Command {
     value: Kind::Collection,
     class: OpClass::Query,
-    ..super::command("find", "documents that match a filter", FLAGS, FIND, run)
+    ..super::command("find", "documents that match a filter", Privilege::Read, FLAGS, FIND, run)
 }];
 
 /// Documents of a first batch when the client names no number.

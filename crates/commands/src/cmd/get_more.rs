@@ -3,7 +3,7 @@
 use crate::dispatch::args::{Kind, arg, wrong_type};
 use crate::dispatch::ctx::Ctx;
 use crate::state::cursors::{BatchLimit, Cursor, CursorInfo, Progress};
-use crate::dispatch::command::{Command, Durability, OpClass, flag};
+use crate::dispatch::command::{Command, Durability, OpClass, Privilege, flag};
 use crate::dispatch::request::{Outcome, WaitFor};
 use crate::dispatch::connection::Awaits;
 use model::{Array, Result, Tag, Value, bail, code};
@@ -17,6 +17,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         ..super::command(
             "getMore",
             "next batch of a cursor",
+            Privilege::Any,
             flag::API_V1 | flag::ENDS_WITH_CLIENT | flag::IN_TRANSACTION | flag::WAITS_FOR_DATA,
             &[
                 arg("collection", Kind::Str).required(),
@@ -30,7 +31,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     },
     Command {
         value: Kind::Collection,
-        ..super::command("killCursors", "ends cursors", flag::API_V1 | flag::IN_TRANSACTION, &[arg("cursors", Kind::Array).required()], kill_cursors)
+        ..super::command("killCursors", "ends cursors", Privilege::Any, flag::API_V1 | flag::IN_TRANSACTION, &[arg("cursors", Kind::Array).required()], kill_cursors)
     },
 ];
 

@@ -4,7 +4,7 @@
 use super::{MESSAGE_BYTES_MAX, SESSION_TIMEOUT_MINUTES, WIRE_VERSION_MAX, WRITE_BATCH_MAX, command};
 use crate::dispatch::args::{Arg, Kind, arg, check_doc, wrong_type};
 use crate::dispatch::ctx::Ctx;
-use crate::dispatch::command::{Command, flag};
+use crate::dispatch::command::{Command, Privilege, flag};
 use crate::dispatch::request::{Outcome, WaitFor};
 use model::{DocBuf, Result, Tag, Timestamp, Value, bail, code};
 
@@ -25,10 +25,10 @@ static ARGS: &[Arg] = &[
 ];
 
 pub(crate) static COMMANDS: &[Command] = &[
-    command("hello", "role, limits and versions of the server", flag::API_V1 | flag::NO_AUTH | flag::QUIET, ARGS, run),
+    command("hello", "role, limits and versions of the server", Privilege::Any, flag::API_V1 | flag::NO_AUTH | flag::QUIET, ARGS, run),
     Command {
         aliases: &["ismaster"],
-        ..command("isMaster", "role, limits and versions of the server (old form)", flag::NO_AUTH | flag::QUIET, ARGS, run_legacy)
+        ..command("isMaster", "role, limits and versions of the server (old form)", Privilege::Any, flag::NO_AUTH | flag::QUIET, ARGS, run_legacy)
     },
 ];
 

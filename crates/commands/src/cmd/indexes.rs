@@ -8,7 +8,7 @@ use crate::dispatch::ctx::Ctx;
 use crate::state::cursors::{BatchLimit, CursorInfo};
 use crate::ddl::{index_spec, names};
 use crate::listing::Listing;
-use crate::dispatch::command::{Command, flag};
+use crate::dispatch::command::{Command, Privilege, flag};
 use crate::dispatch::request::Outcome;
 use model::{Array, Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
 use std::sync::Arc;
@@ -20,6 +20,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         ..command(
             "createIndexes",
             "builds indexes",
+            Privilege::Write,
             flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE | flag::LONG | flag::IN_TRANSACTION,
             &[
                 arg("indexes", Kind::Array).required(),
@@ -35,6 +36,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         ..command(
             "listIndexes",
             "indexes of a collection",
+            Privilege::Read,
             flag::API_V1,
             &[arg("cursor", Kind::Object), arg("includeBuildUUIDs", Kind::BoolLike), arg("includeIndexBuildInfo", Kind::BoolLike)],
             list,
@@ -46,6 +48,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         ..command(
             "dropIndexes",
             "drops indexes",
+            Privilege::Write,
             flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE,
             &[
                 arg("index", Kind::OneOf(&[Tag::STRING, Tag::ARRAY, Tag::DOCUMENT])).required(),

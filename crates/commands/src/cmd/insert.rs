@@ -5,7 +5,7 @@ use crate::dispatch::args::{Arg, Kind, arg};
 use crate::dispatch::ctx::Ctx;
 use crate::ddl::names;
 use crate::ddl::timeseries::Series;
-use crate::dispatch::command::{Command, Durability, OpClass};
+use crate::dispatch::command::{Command, Durability, OpClass, Privilege};
 use crate::dispatch::request::Outcome;
 use crate::dispatch::retry::StatementIds;
 use crate::exec::capped;
@@ -33,7 +33,7 @@ pub(crate) static COMMANDS: &[Command] = &[Command {
     value: Kind::Collection,
     class: OpClass::Insert,
     durability: Durability::OwnWrites,
-    ..super::command("insert", "inserts documents", write::FLAGS, ARGS, run)
+    ..super::command("insert", "inserts documents", Privilege::Write, write::FLAGS, ARGS, run)
 }];
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {

@@ -7,7 +7,7 @@ use crate::dispatch::ctx::Ctx;
 use crate::state::cursors::{BatchLimit, CursorInfo};
 use crate::language::Matcher;
 use crate::listing::Listing;
-use crate::dispatch::command::{Command, flag};
+use crate::dispatch::command::{Command, Privilege, flag};
 use crate::dispatch::request::Outcome;
 use model::{DocBuf, Namespace, Result, code};
 
@@ -15,6 +15,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     command(
         "listDatabases",
         "databases and their sizes",
+        Privilege::Any,
         flag::ADMIN | flag::API_V1,
         &[arg("nameOnly", Kind::BoolLike), arg("filter", Kind::Object), arg("authorizedDatabases", Kind::BoolLike)],
         list_databases,
@@ -22,6 +23,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     command(
         "listCollections",
         "collections and views of a database",
+        Privilege::Read,
         flag::API_V1,
         &[
             arg("cursor", Kind::Object),

@@ -2,7 +2,7 @@
 
 use crate::dispatch::args::{Arg, Kind};
 use crate::dispatch::ctx::Ctx;
-use crate::dispatch::command::{Command, Durability, OpClass, flag};
+use crate::dispatch::command::{Command, Durability, OpClass, Privilege, flag};
 use crate::dispatch::request::Outcome;
 use crate::release::{
     FCV, MESSAGE_BYTES_MAX, SESSION_TIMEOUT_MINUTES, VERSION, VERSION_PARTS, WIRE_VERSION_MAX, WRITE_BATCH_MAX,
@@ -49,6 +49,7 @@ pub(crate) mod status;
 const fn command(
     name: &'static str,
     help: &'static str,
+    privilege: Privilege,
     flags: u32,
     args: &'static [Arg],
     run: fn(&mut Ctx<'_, '_>) -> Result<Outcome>,
@@ -64,6 +65,7 @@ const fn command(
         name,
         aliases: &[],
         help,
+        privilege,
         value: Kind::Any,
         args,
         flags,

@@ -4,7 +4,7 @@ use crate::crud::write::{DELETE, FIND_AND_MODIFY, UPDATE};
 use crate::crud::{DeleteOp, FindAndModifyArgs, UpdateOp, WriteArgs};
 use crate::ddl::names;
 use crate::dispatch::args::Kind;
-use crate::dispatch::command::{Command, Durability, OpClass};
+use crate::dispatch::command::{Command, Durability, OpClass, Privilege};
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::interrupt::is_interruption;
 use crate::dispatch::request::Outcome;
@@ -21,13 +21,13 @@ use operators::{Cx, Env};
 use store::{Effect, Keep};
 
 pub(crate) static COMMANDS: &[Command] = &[
-    Command { value: Kind::Collection, class: OpClass::Update, durability: Durability::OwnWrites, ..super::command("update", "changes documents", FLAGS, UPDATE, run_update) },
-    Command { value: Kind::Collection, class: OpClass::Delete, durability: Durability::OwnWrites, ..super::command("delete", "deletes documents", FLAGS, DELETE, run_delete) },
+    Command { value: Kind::Collection, class: OpClass::Update, durability: Durability::OwnWrites, ..super::command("update", "changes documents", Privilege::Write, FLAGS, UPDATE, run_update) },
+    Command { value: Kind::Collection, class: OpClass::Delete, durability: Durability::OwnWrites, ..super::command("delete", "deletes documents", Privilege::Write, FLAGS, DELETE, run_delete) },
     Command {
         aliases: &["findandmodify"],
         value: Kind::Collection,
         durability: Durability::OwnWrites,
-        ..super::command("findAndModify", "changes one document and returns it", FLAGS, FIND_AND_MODIFY, find_and_modify)
+        ..super::command("findAndModify", "changes one document and returns it", Privilege::Write, FLAGS, FIND_AND_MODIFY, find_and_modify)
     },
 ];
 

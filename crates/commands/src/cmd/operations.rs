@@ -4,7 +4,7 @@ use super::command;
 use crate::dispatch::args::{Kind, arg, wrong_type};
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::generic;
-use crate::dispatch::command::{Command, flag};
+use crate::dispatch::command::{Command, Privilege, flag};
 use crate::dispatch::request::Outcome;
 use crate::state::operations::list;
 use model::{DocBuf, Result, Tag, Value, bail, code};
@@ -13,11 +13,12 @@ pub(crate) static COMMANDS: &[Command] = &[
     command(
         "currentOp",
         "operations running now",
+        Privilege::Monitor,
         flag::ADMIN | flag::LENIENT,
         &[arg("$all", Kind::BoolLike), arg("$ownOps", Kind::BoolLike), arg("$truncateOps", Kind::BoolLike)],
         current_op,
     ),
-    command("killOp", "ends an operation", flag::ADMIN | flag::LENIENT, &[arg("op", Kind::Any)], kill_op),
+    command("killOp", "ends an operation", Privilege::Administer, flag::ADMIN | flag::LENIENT, &[arg("op", Kind::Any)], kill_op),
 ];
 
 fn current_op(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {

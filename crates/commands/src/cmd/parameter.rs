@@ -4,13 +4,13 @@ use super::command;
 use crate::dispatch::args::{Arg, Kind, arg, check_doc};
 use crate::dispatch::ctx::Ctx;
 use crate::state::parameters::{PARAMETERS, Parameter, Parameters, SetAt};
-use crate::dispatch::command::{Command, flag};
+use crate::dispatch::command::{Command, Privilege, flag};
 use crate::dispatch::request::Outcome;
 use model::{Result, Value, bail, code};
 
 pub(crate) static COMMANDS: &[Command] = &[
-    command("getParameter", "reads server parameters", flag::ADMIN | flag::LENIENT, &[], get),
-    command("setParameter", "sets server parameters", flag::ADMIN | flag::LENIENT, &[], set),
+    command("getParameter", "reads server parameters", Privilege::Monitor, flag::ADMIN | flag::LENIENT, &[], get),
+    command("setParameter", "sets server parameters", Privilege::Administer, flag::ADMIN | flag::LENIENT, &[], set),
 ];
 
 /// What the first field of `getParameter` asks for.

@@ -5,7 +5,7 @@ use super::command;
 use crate::dispatch::args::{Arg, Kind, arg, collection_name};
 use crate::dispatch::ctx::Ctx;
 use crate::ddl::names;
-use crate::dispatch::command::{Command, flag};
+use crate::dispatch::command::{Command, Privilege, flag};
 use crate::dispatch::request::Outcome;
 use crate::state::PlanFilter;
 use model::{Array, Doc, DocBuf, Namespace, Result, Value, bail, code};
@@ -19,10 +19,10 @@ static SHAPE: &[Arg] = &[
 ];
 
 pub(crate) static COMMANDS: &[Command] = &[
-    command("planCacheClear", "forgets cached plans", flag::LENIENT, SHAPE, clear),
-    command("planCacheListFilters", "index filters of a collection", flag::LENIENT, &[], list),
-    command("planCacheSetFilter", "allows only some indexes for a query shape", flag::LENIENT, SHAPE, set),
-    command("planCacheClearFilters", "removes index filters", flag::LENIENT, SHAPE, clear_filters),
+    command("planCacheClear", "forgets cached plans", Privilege::Schema, flag::LENIENT, SHAPE, clear),
+    command("planCacheListFilters", "index filters of a collection", Privilege::Schema, flag::LENIENT, &[], list),
+    command("planCacheSetFilter", "allows only some indexes for a query shape", Privilege::Schema, flag::LENIENT, SHAPE, set),
+    command("planCacheClearFilters", "removes index filters", Privilege::Schema, flag::LENIENT, SHAPE, clear_filters),
 ];
 
 /// The collection; views have no plans of their own.

@@ -4,15 +4,15 @@
 use super::{VERSION, command};
 use crate::dispatch::ctx::Ctx;
 use crate::state::machine::Process;
-use crate::dispatch::command::{Command, CommandTable, OpClass, flag};
+use crate::dispatch::command::{Command, CommandTable, OpClass, Privilege, flag};
 use crate::dispatch::request::Outcome;
 use crate::state::service::Service;
 use model::{DocWriter, Result, Value, doc_fields};
 use std::sync::atomic::Ordering::Relaxed;
 
 pub(crate) static COMMANDS: &[Command] = &[
-    command("serverStatus", "counts and sizes of the server", flag::LENIENT, &[], run),
-    command("getDiagnosticData", "what the server records about itself", flag::ADMIN | flag::LENIENT, &[], diagnostic_data),
+    command("serverStatus", "counts and sizes of the server", Privilege::Monitor, flag::LENIENT, &[], run),
+    command("getDiagnosticData", "what the server records about itself", Privilege::Monitor, flag::ADMIN | flag::LENIENT, &[], diagnostic_data),
 ];
 
 /// What sections are written from.

@@ -4,7 +4,7 @@ use super::command;
 use crate::dispatch::args::{Kind, arg};
 use crate::dispatch::ctx::Ctx;
 use crate::ddl::{index_spec, names};
-use crate::dispatch::command::{Command, flag};
+use crate::dispatch::command::{Command, Privilege, flag};
 use crate::dispatch::request::Outcome;
 use crate::read::stats::{collection_figures, fit, signed, sum_indexes};
 use model::{Doc, Namespace, Result, Value, bail, code, compare};
@@ -18,6 +18,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         ..command(
             "collStats",
             "sizes of a collection",
+            Privilege::Read,
             flag::READ_CONCERN,
             &[arg("scale", Kind::AtLeast(1, code::BAD_VALUE)), arg("waitForLock", Kind::BoolLike), arg("numericOnly", Kind::BoolLike), arg("verbose", Kind::BoolLike)],
             coll_stats,
@@ -28,6 +29,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         ..command(
             "dbStats",
             "sizes of a database",
+            Privilege::Read,
             flag::READ_CONCERN,
             &[arg("scale", Kind::AtLeast(1, code::BAD_VALUE)), arg("freeStorage", Kind::Number)],
             db_stats,
@@ -39,6 +41,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         ..command(
             "dataSize",
             "bytes of documents, of a range of keys when asked",
+            Privilege::Read,
             flag::READ_CONCERN,
             &[arg("keyPattern", Kind::Object), arg("min", Kind::Object), arg("max", Kind::Object), arg("estimate", Kind::BoolLike)],
             data_size,

@@ -1,4 +1,5 @@
-//! What a command is to the dispatcher: a row of a table, which says as data everything that is done differently for it.
+//! What a command is to the dispatcher: a row of a table, which says as data everything that is
+//! done differently for it.
 
 use super::args::{Arg, Kind};
 use super::ctx::Ctx;
@@ -33,7 +34,8 @@ pub mod flag {
     pub const RETRYABLE: u32 = 1 << 10;
     /// Allowed inside a transaction of several operations (263 otherwise).
     pub const IN_TRANSACTION: u32 = 1 << 11;
-    /// Has done nothing when it fails before it writes: run again when its collection is replaced under it.
+    /// Has done nothing when it fails before it writes: run again when its collection is replaced
+    /// under it.
     pub const RUNS_AGAIN: u32 = 1 << 12;
     /// Checks the level of its read concern itself, after its other arguments.
     pub const CHECKS_READ_LEVEL: u32 = 1 << 13;
@@ -62,11 +64,28 @@ pub enum Durability {
     Nothing,
     /// With a read concern that promises durable data, everything it may have read.
     Reads,
-    /// When the acknowledgement is by the journal, its own writes, and everything when it tells of others' (see
-    /// [`super::durability::Reported`]).
+    /// When the acknowledgement is by the journal, its own writes, and everything when it tells of
+    /// others' (see [`super::durability::Reported`]).
     OwnWrites,
     /// When the acknowledgement is by the journal, everything.
     Everything,
+}
+
+/// Whom a command is for, once there are users. Follows MongoDB's built-in roles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Privilege {
+    /// Anybody, for what is his own or tells nothing of data.
+    Any,
+    /// Who may read the database.
+    Read,
+    /// Who may write to the database, collections and indexes included.
+    Write,
+    /// Who administers the database.
+    Schema,
+    /// Who watches over the server.
+    Monitor,
+    /// Who administers the server.
+    Administer,
 }
 
 /// One command.
@@ -77,6 +96,8 @@ pub struct Command {
     pub aliases: &'static [&'static str],
     /// One line for `listCommands`.
     pub help: &'static str,
+    /// Whom it is for.
+    pub privilege: Privilege,
     /// Accepted types of the command's own field.
     pub value: Kind,
     /// The table of arguments.
@@ -140,12 +161,17 @@ impl Counted {
 
 impl CommandTable {
     /// Of these commands; `not_built` are names that are known and answered with 238.
-    pub fn new(commands: impl Iterator<Item = &'static Command>, not_built: &'static [&'static str]) -> CommandTable {
-        let rows: Vec<Counted> =
-            commands.map(|command| Counted { command, total: AtomicI64::new(0), failed: AtomicI64::new(0) }).collect();
+    pub fn new(
+        commands: impl Iterator<Item = &'static Command>,
+        not_built: &'static [&'static str],
+    ) -> CommandTable {
+        let rows: Vec<Counted> = commands
+            .map(|command| Counted { command, total: AtomicI64::new(0), failed: AtomicI64::new(0) })
+            .collect();
         let mut by_name = FxHashMap::default();
         for (at, row) in rows.iter().enumerate() {
-            for name in std::iter::once(row.command.name).chain(row.command.aliases.iter().copied()) {
+            for name in std::iter::once(row.command.name).chain(row.command.aliases.iter().copied())
+            {
                 by_name.insert(name, at);
             }
         }

@@ -26,8 +26,8 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// A new connection from `peer` (`host:port`). Its waits end when `link` is woken, and its reads end when that says
-    /// that the client has gone.
+    /// A new connection from `peer` (`host:port`). Its waits end when `link` is woken, and its
+    /// reads end when that says that the client has gone.
     pub(super) fn new(service: &Service, peer: &str, link: Option<Arc<dyn Link>>) -> Connection {
         Connection {
             info: service.connections.add(peer),

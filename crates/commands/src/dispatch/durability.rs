@@ -1,9 +1,9 @@
-//! When a reply may be sent. What a client can conclude from an acknowledged reply must survive a loss of power: its own
-//! writes, and those of others that the reply tells of.
+//! When a reply may be sent. What a client can conclude from an acknowledged reply must survive a
+//! loss of power: its own writes, and those of others that the reply tells of.
 //!
-//! Commits become durable in their order, so one position says it all: a reply that tells of its own successful writes
-//! alone waits for the last of them, any other for the newest commit there is when its reads are done. Must not know:
-//! what commands do.
+//! Commits become durable in their order, so one position says it all: a reply that tells of its
+//! own successful writes alone waits for the last of them, any other for the newest commit there is
+//! when its reads are done. Must not know: what commands do.
 
 use super::command::Durability;
 use super::ctx::Ctx;
@@ -11,7 +11,8 @@ use super::generic::{Acknowledge, ReadLevel};
 use model::{DocBuf, MongoError, Value, code};
 use store::CommitPos;
 
-/// What a reply tells its client of data. Filled in by the command while it runs, so that it also holds for its error.
+/// What a reply tells its client of data. Filled in by the command while it runs, so that it also
+/// holds for its error.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reported {
     own: CommitPos,
@@ -26,7 +27,8 @@ impl Reported {
         self.own = self.own.max(pos);
         self.wrote = true;
     }
-    /// The reply tells of more than its own writes: what was found, not found, refused or left as it was.
+    /// The reply tells of more than its own writes: what was found, not found, refused or left as
+    /// it was.
     pub fn others(&mut self) {
         self.others = true;
     }
@@ -51,8 +53,8 @@ pub fn promises_durable_reads(cx: &Ctx<'_, '_>) -> bool {
     matches!(level, ReadLevel::Majority | ReadLevel::Linearizable | ReadLevel::Snapshot)
 }
 
-/// True when the acknowledgement of a write is by the journal. A replica set acknowledges by majority and so with the
-/// journal unless told otherwise; a standalone server only when asked.
+/// True when the acknowledgement of a write is by the journal. A replica set acknowledges by
+/// majority and so with the journal unless told otherwise; a standalone server only when asked.
 fn acknowledged_by_journal(cx: &Ctx<'_, '_>) -> bool {
     let set = cx.service.config.replica_set.is_some();
     match &cx.generic.write_concern {
@@ -61,7 +63,8 @@ fn acknowledged_by_journal(cx: &Ctx<'_, '_>) -> bool {
     }
 }
 
-/// What must be durable before the reply may be sent; `None` when nothing. To be asked when the command has run.
+/// What must be durable before the reply may be sent; `None` when nothing. To be asked when the
+/// command has run.
 pub(super) fn due(cx: &Ctx<'_, '_>, failed: bool) -> Option<CommitPos> {
     let r = &cx.reported;
     let everything = match cx.command.durability {
@@ -82,7 +85,8 @@ pub(super) fn is_durable(cx: &Ctx<'_, '_>, pos: CommitPos) -> bool {
     cx.service.store.engine().durable_pos() >= pos
 }
 
-/// What is said of a write concern that a set of one member can never satisfy. The write itself is done.
+/// What is said of a write concern that a set of one member can never satisfy. The write itself is
+/// done.
 pub(super) fn concern_error(cx: &Ctx<'_, '_>) -> Option<DocBuf> {
     let wc = cx.generic.write_concern.as_ref()?;
     let (code, message) = match &wc.w {
@@ -98,10 +102,15 @@ pub(super) fn concern_error(cx: &Ctx<'_, '_>) -> Option<DocBuf> {
     };
     let error = MongoError::new(code, message);
     Some(DocBuf::build(|w| {
-        w.put("code", error.code()).put("codeName", error.code_name().as_str()).put("errmsg", error.message());
+        w.put("code", error.code())
+            .put("codeName", error.code_name().as_str())
+            .put("errmsg", error.message());
         let mut info = w.doc("errInfo");
         let mut given = info.doc("writeConcern");
-        given.put("w", cx.request.body.field("writeConcern").as_doc().map_or(Value::Missing, |d| d.field("w")));
+        given.put(
+            "w",
+            cx.request.body.field("writeConcern").as_doc().map_or(Value::Missing, |d| d.field("w")),
+        );
         if let Some(j) = wc.journal {
             given.put("j", j);
         }

@@ -1,7 +1,9 @@
-//! From a request to a reply: argument tables, generic arguments, interrupts, retries, the ends of replies.
+//! From a request to a reply: argument tables, generic arguments, interrupts, retries, the ends of
+//! replies.
 //!
-//! Promises: every command is checked and answered in the same way, by what its row of the table says; no client input
-//! panics. Must not know: which commands there are, what one does, where data is.
+//! Promises: every command is checked and answered in the same way, by what its row of the table
+//! says; no client input panics. Must not know: which commands there are, what one does, where data
+//! is.
 
 pub mod api;
 pub mod args;
@@ -38,7 +40,8 @@ const UNLOCK_POLL_US: u64 = 20_000;
 /// Larger command documents are not kept for `currentOp`.
 const OP_BODY_BYTES_MAX: usize = 1024;
 
-/// Answers the requests of all connections over one service, by the table of commands it was handed.
+/// Answers the requests of all connections over one service, by the table of commands it was
+/// handed.
 pub struct Dispatcher {
     service: Arc<Service>,
     commands: CommandTable,
@@ -82,16 +85,23 @@ impl Dispatcher {
         self.connect_linked(peer, None)
     }
 
-    /// A new connection whose waits end when `link` is woken, and whose reads end when it says that the client has gone.
+    /// A new connection whose waits end when `link` is woken, and whose reads end when it says that
+    /// the client has gone.
     pub fn connect_linked(&self, peer: &str, link: Option<Arc<dyn Link>>) -> Connection {
         Connection::new(&self.service, peer, link)
     }
 
     /// Handles one request. A reply is one document appended to `reply`.
-    pub fn handle(&self, conn: &mut Connection, request: &Request<'_>, reply: &mut Vec<u8>) -> Outcome {
+    pub fn handle(
+        &self,
+        conn: &mut Connection,
+        request: &Request<'_>,
+        reply: &mut Vec<u8>,
+    ) -> Outcome {
         let start = reply.len();
         let mut result = self.dispatch(conn, request, reply);
-        // Nothing has been sent yet, so what met a collection in the act of being replaced starts over on the new one.
+        // Nothing has been sent yet, so what met a collection in the act of being replaced starts
+        // over on the new one.
         for _ in 0..=REPLACED_RETRIES {
             if !matches!(&result, Err(refused) if refused.again) {
                 break;
@@ -108,7 +118,8 @@ impl Dispatcher {
                 refused.due.map_or(Outcome::Reply, |pos| Outcome::Durable(pos.0))
             }
         };
-        let silent = request.more_to_come && matches!(outcome, Outcome::Reply | Outcome::Durable(_));
+        let silent =
+            request.more_to_come && matches!(outcome, Outcome::Reply | Outcome::Durable(_));
         if silent || matches!(outcome, Outcome::Wait { .. }) {
             reply.truncate(start);
         }
@@ -116,7 +127,12 @@ impl Dispatcher {
     }
 
     /// Finds the command and counts its run.
-    fn dispatch(&self, conn: &mut Connection, request: &Request<'_>, reply: &mut Vec<u8>) -> Answer {
+    fn dispatch(
+        &self,
+        conn: &mut Connection,
+        request: &Request<'_>,
+        reply: &mut Vec<u8>,
+    ) -> Answer {
         if !request.validated {
             validate(request)?;
         }
@@ -237,10 +253,15 @@ impl Dispatcher {
             return Ok(Held::Ends(Outcome::Wait { until_us, on: WaitFor::Unlock }));
         }
         // An operation that goes on after a wait was looked at when it came.
-        let failure = if conn.awaits.is_some() { None } else { self.failure(conn, request, command, generic)? };
+        let failure = if conn.awaits.is_some() {
+            None
+        } else {
+            self.failure(conn, request, command, generic)?
+        };
         let Some(f) = &failure else { return Ok(Held::Goes(None)) };
         if f.block_ms > 0 {
-            let until_us = now_us().saturating_add(u64::try_from(f.block_ms).unwrap_or(0).saturating_mul(1000));
+            let until_us = now_us()
+                .saturating_add(u64::try_from(f.block_ms).unwrap_or(0).saturating_mul(1000));
             conn.failing = Some(Failure { block_ms: 0, ..f.clone() });
             return Ok(Held::Ends(Outcome::Wait { until_us, on: WaitFor::Time }));
         }
@@ -274,17 +295,30 @@ impl Dispatcher {
     /// The record a retryable write shares with its retries.
     ///
     /// # Errors
-    /// 20 on a standalone server, 72 for a number without a session, 263 and 238 inside a transaction, 50768 for a
-    /// command that cannot be retried.
-    fn record_of(&self, command: &Command, generic: &Generic<'_>) -> Result<Option<Arc<Mutex<SessionRecord>>>> {
-        if generic.txn_number.is_none() && generic.autocommit.is_none() && !generic.start_transaction {
+    /// 20 on a standalone server, 72 for a number without a session, 263 and 238 inside a
+    /// transaction, 50768 for a command that cannot be retried.
+    fn record_of(
+        &self,
+        command: &Command,
+        generic: &Generic<'_>,
+    ) -> Result<Option<Arc<Mutex<SessionRecord>>>> {
+        if generic.txn_number.is_none()
+            && generic.autocommit.is_none()
+            && !generic.start_transaction
+        {
             return Ok(None);
         }
         if self.service.config.replica_set.is_none() {
-            bail!(code::ILLEGAL_OPERATION, "Transaction numbers are only allowed on a replica set member or mongos");
+            bail!(
+                code::ILLEGAL_OPERATION,
+                "Transaction numbers are only allowed on a replica set member or mongos"
+            );
         }
         let Some(lsid) = generic.lsid else {
-            bail!(code::INVALID_OPTIONS, "Transaction number requires a session ID to also be specified");
+            bail!(
+                code::INVALID_OPTIONS,
+                "Transaction number requires a session ID to also be specified"
+            );
         };
         if generic.autocommit.is_some() || generic.start_transaction {
             if !command.is(flag::IN_TRANSACTION) {
@@ -353,7 +387,8 @@ impl Dispatcher {
         }
         let interrupt = Interrupt::renew(&mut conn.interrupt);
         if generic.max_time_ms > 0 && !command.is(flag::WAITS_FOR_DATA) {
-            interrupt.allow_us(u64::try_from(generic.max_time_ms).unwrap_or(0).saturating_mul(1000));
+            interrupt
+                .allow_us(u64::try_from(generic.max_time_ms).unwrap_or(0).saturating_mul(1000));
         }
         interrupt.ends_with_client(command.is(flag::ENDS_WITH_CLIENT));
         if !command.is(flag::QUIET) {
@@ -405,7 +440,9 @@ fn finish(cx: &mut Ctx<'_, '_>) -> Answer {
     let outcome = match (cx.command.run)(cx) {
         Ok(outcome) => outcome,
         Err(error) => {
-            let again = error.is_collection_gone() && cx.command.is(flag::RUNS_AGAIN) && !cx.reported.has_written();
+            let again = error.is_collection_gone()
+                && cx.command.is(flag::RUNS_AGAIN)
+                && !cx.reported.has_written();
             let due = durability::due(cx, true);
             return Err(Refused { error, due, again });
         }
@@ -413,7 +450,9 @@ fn finish(cx: &mut Ctx<'_, '_>) -> Answer {
     let outcome = match outcome {
         Outcome::Reply | Outcome::Exhaust => match durability::due(cx, false) {
             // A stream of replies cannot wait in its middle; without it the client asks for each.
-            Some(pos) if outcome == Outcome::Reply || !durability::is_durable(cx, pos) => Outcome::Durable(pos.0),
+            Some(pos) if outcome == Outcome::Reply || !durability::is_durable(cx, pos) => {
+                Outcome::Durable(pos.0)
+            }
             _ => outcome,
         },
         other => return Ok(other),
@@ -428,9 +467,15 @@ fn finish(cx: &mut Ctx<'_, '_>) -> Answer {
 }
 
 impl<'a> Args<'a> {
-    /// Checks the command's own value, which stands first under whatever name the command was called by.
+    /// Checks the command's own value, which stands first under whatever name the command was
+    /// called by.
     fn take_own(&mut self, command: &'static Command, value: Value<'a>) -> Result<()> {
-        let row = args::Arg { name: command.name, kind: command.value, required: true, strict_null: false };
+        let row = args::Arg {
+            name: command.name,
+            kind: command.value,
+            required: true,
+            strict_null: false,
+        };
         if !check_value(command.name, &row, &value)? {
             return Err(args::missing_field(&format!("{}.{}", command.name, command.name)));
         }
@@ -462,7 +507,11 @@ fn validate(request: &Request<'_>) -> Result<()> {
             seen += doc.len_bytes();
         }
         if seen != s.documents.len() {
-            bail!(code::INVALID_BSON, "the document sequence '{}' does not hold whole documents only", s.name);
+            bail!(
+                code::INVALID_BSON,
+                "the document sequence '{}' does not hold whole documents only",
+                s.name
+            );
         }
     }
     Ok(())

@@ -1,6 +1,6 @@
-//! One statement of a writing command, from its arguments to its effect: the environment it runs in, what is run again when
-//! its collection is replaced, what an earlier try did, what the reply tells of it. Neighbours: commands before, `write`
-//! after.
+//! One statement of a writing command, from its arguments to its effect: the environment it runs
+//! in, what is run again when its collection is replaced, what an earlier try did, what the reply
+//! tells of it. Neighbours: commands before, `write` after.
 
 use super::write::{Changer, Done, Target, collection, delete, update};
 use crate::crud::{DeleteOp, Mods, UpdateOp};
@@ -19,7 +19,12 @@ use query::plan::Hint;
 use store::{CommitPos, Effect, Noted};
 
 /// The environment of one statement: the command's, with the collation in force for it.
-fn prepare<'a>(service: &Service, env: &mut Env, given: Option<Doc<'a>>, options: Option<Doc<'a>>) -> Result<Option<Doc<'a>>> {
+fn prepare<'a>(
+    service: &Service,
+    env: &mut Env,
+    given: Option<Doc<'a>>,
+    options: Option<Doc<'a>>,
+) -> Result<Option<Doc<'a>>> {
     if let Some(d) = given {
         service.check_collation(d)?;
     }
@@ -45,7 +50,8 @@ pub(crate) struct How<'n> {
 impl How<'_> {
     /// The same for another attempt.
     fn again(&mut self) -> How<'_> {
-        let noted = self.noted.as_mut().map(|n| Noted { record: &mut *n.record, ids: n.ids, keep: n.keep });
+        let noted =
+            self.noted.as_mut().map(|n| Noted { record: &mut *n.record, ids: n.ids, keep: n.keep });
         How { bypass: self.bypass, keep: self.keep, noted }
     }
 }
@@ -54,7 +60,13 @@ impl How<'_> {
 ///
 /// # Errors
 /// Those of filter, update, validator and store.
-pub(crate) fn one_update(service: &Service, env: &mut Env, ns: &Namespace, op: &UpdateOp<'_>, mut how: How<'_>) -> Result<Done> {
+pub(crate) fn one_update(
+    service: &Service,
+    env: &mut Env,
+    ns: &Namespace,
+    op: &UpdateOp<'_>,
+    mut how: How<'_>,
+) -> Result<Done> {
     let done = update_once(service, env, ns, op, how.again());
     // A change of one document that fails has changed nothing.
     if op.multi || !replaced(&done) {
@@ -63,8 +75,16 @@ pub(crate) fn one_update(service: &Service, env: &mut Env, ns: &Namespace, op: &
     service.while_replaced(|| update_once(service, env, ns, op, how.again()))
 }
 
-fn update_once(service: &Service, env: &mut Env, ns: &Namespace, op: &UpdateOp<'_>, how: How<'_>) -> Result<Done> {
-    let Mods::Pipeline { constants, .. } = &op.mods else { return update_with(service, env, ns, op, how) };
+fn update_once(
+    service: &Service,
+    env: &mut Env,
+    ns: &Namespace,
+    op: &UpdateOp<'_>,
+    how: How<'_>,
+) -> Result<Done> {
+    let Mods::Pipeline { constants, .. } = &op.mods else {
+        return update_with(service, env, ns, op, how);
+    };
     // Constants hide variables of the command of the same name.
     let outer = env.let_vars.clone();
     let result = define_let(env, Value::Document(*constants)).and_then(|()| {
@@ -75,7 +95,13 @@ fn update_once(service: &Service, env: &mut Env, ns: &Namespace, op: &UpdateOp<'
     result
 }
 
-fn update_with(service: &Service, env: &mut Env, ns: &Namespace, op: &UpdateOp<'_>, how: How<'_>) -> Result<Done> {
+fn update_with(
+    service: &Service,
+    env: &mut Env,
+    ns: &Namespace,
+    op: &UpdateOp<'_>,
+    how: How<'_>,
+) -> Result<Done> {
     let coll = collection(service, ns, false)?;
     let options = coll.as_ref().map(|c| c.options());
     if let Some(series) = coll.as_deref().and_then(Series::of) {
@@ -98,14 +124,28 @@ fn update_with(service: &Service, env: &mut Env, ns: &Namespace, op: &UpdateOp<'
         },
         None => return Ok(Done::default()),
     };
-    update(service, &Target { coll: &coll, filter: &filter, hint, collation, env }, &changer, op, how.keep, how.noted)
+    update(
+        service,
+        &Target { coll: &coll, filter: &filter, hint, collation, env },
+        &changer,
+        op,
+        how.keep,
+        how.noted,
+    )
 }
 
 /// Runs one statement of `delete`.
 ///
 /// # Errors
 /// Those of filter and store.
-pub(crate) fn one_delete(service: &Service, env: &mut Env, ns: &Namespace, op: &DeleteOp<'_>, sort: Doc<'_>, mut how: How<'_>) -> Result<Done> {
+pub(crate) fn one_delete(
+    service: &Service,
+    env: &mut Env,
+    ns: &Namespace,
+    op: &DeleteOp<'_>,
+    sort: Doc<'_>,
+    mut how: How<'_>,
+) -> Result<Done> {
     let done = delete_once(service, env, ns, op, sort, how.again());
     if op.multi || !replaced(&done) {
         return done;
@@ -113,7 +153,14 @@ pub(crate) fn one_delete(service: &Service, env: &mut Env, ns: &Namespace, op: &
     service.while_replaced(|| delete_once(service, env, ns, op, sort, how.again()))
 }
 
-fn delete_once(service: &Service, env: &mut Env, ns: &Namespace, op: &DeleteOp<'_>, sort: Doc<'_>, how: How<'_>) -> Result<Done> {
+fn delete_once(
+    service: &Service,
+    env: &mut Env,
+    ns: &Namespace,
+    op: &DeleteOp<'_>,
+    sort: Doc<'_>,
+    how: How<'_>,
+) -> Result<Done> {
     let coll = collection(service, ns, false)?;
     let options = coll.as_ref().map(|c| c.options());
     let collation = prepare(service, env, op.collation, options.as_ref().map(|o| o.doc()))?;
@@ -121,7 +168,14 @@ fn delete_once(service: &Service, env: &mut Env, ns: &Namespace, op: &DeleteOp<'
     let filter = MatchFilter::parse(&mut ParseCx::new(env), op.filter)?;
     let hint = Hint::parse(op.hint.unwrap_or_default())?;
     let Some(coll) = coll else { return Ok(Done::default()) };
-    delete(service, &Target { coll: &coll, filter: &filter, hint, collation, env }, op, sort, how.keep, how.noted)
+    delete(
+        service,
+        &Target { coll: &coll, filter: &filter, hint, collation, env },
+        op,
+        sort,
+        how.keep,
+        how.noted,
+    )
 }
 
 /// What a statement did at an earlier try.
@@ -129,8 +183,9 @@ pub(crate) fn before(retry: &mut Option<Retry<'_>>, id: &[i32]) -> Option<Effect
     retry.as_mut()?.done(*id.first()?)
 }
 
-/// Notes what the reply will tell of one statement: of its own write alone when it changed the one document it was
-/// about. One that changed nothing, one of many documents, a retry and an error tell of what others wrote.
+/// Notes what the reply will tell of one statement: of its own write alone when it changed the one
+/// document it was about. One that changed nothing, one of many documents, a retry and an error
+/// tell of what others wrote.
 pub(crate) fn note(reported: &mut Reported, result: &Result<Done>, multi: bool) {
     let pos = result.as_ref().map_or(CommitPos::default(), |done| done.pos);
     if pos != CommitPos::default() {

@@ -63,7 +63,8 @@ impl Connections {
     /// Adds one from `peer` (`host:port`).
     pub(crate) fn add(&self, peer: &str) -> Arc<ConnectionInfo> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let info = Arc::new(ConnectionInfo { id, peer: peer.to_owned(), ..ConnectionInfo::default() });
+        let info =
+            Arc::new(ConnectionInfo { id, peer: peer.to_owned(), ..ConnectionInfo::default() });
         self.open.lock().insert(id, Arc::clone(&info));
         info
     }

@@ -1,7 +1,8 @@
 //! Which collections have documents that expire, and counts of what the monitor did.
 //!
-//! Promises: every collection noted since the start is in the list until a look at it found that nothing expires there;
-//! one that changes during that look stays. The list may hold more than there are. Must not know: what expires when.
+//! Promises: every collection noted since the start is in the list until a look at it found that
+//! nothing expires there; one that changes during that look stays. The list may hold more than
+//! there are. Must not know: what expires when.
 
 use model::{Doc, Namespace};
 use parking_lot::Mutex;
@@ -20,7 +21,8 @@ pub struct Ttl {
     pub sub_passes: AtomicI64,
     /// Documents deleted.
     pub deleted: AtomicI64,
-    /// Indexes that say when documents expire in a way that cannot be followed, counted in each pass.
+    /// Indexes that say when documents expire in a way that cannot be followed, counted in each
+    /// pass.
     pub invalid_indexes: AtomicI64,
 }
 
@@ -44,8 +46,8 @@ pub(crate) fn says_so<'d>(options: Doc<'_>, mut indexes: impl Iterator<Item = Do
 }
 
 impl Ttl {
-    /// Puts a collection on the list when documents expire there. To be called whenever its options, its indexes or its
-    /// name have changed.
+    /// Puts a collection on the list when documents expire there. To be called whenever its
+    /// options, its indexes or its name have changed.
     pub(crate) fn note(&self, c: &Collection) {
         let indexes = c.indexes();
         if says_so(c.options().doc(), indexes.iter().map(|i| i.spec())) {
@@ -64,13 +66,15 @@ impl Ttl {
     /// The list, by name.
     pub(crate) fn list(&self) -> Vec<Entry> {
         let noted = self.noted.lock();
-        let mut all: Vec<Entry> = noted.at.iter().map(|(ns, at)| Entry { ns: ns.clone(), at: *at }).collect();
+        let mut all: Vec<Entry> =
+            noted.at.iter().map(|(ns, at)| Entry { ns: ns.clone(), at: *at }).collect();
         drop(noted);
         all.sort_by(|a, b| a.ns.cmp(&b.ns));
         all
     }
 
-    /// Takes off the list what was found to have nothing that expires, unless it was noted again meanwhile.
+    /// Takes off the list what was found to have nothing that expires, unless it was noted again
+    /// meanwhile.
     pub(crate) fn remove(&self, entry: &Entry) {
         let mut noted = self.noted.lock();
         if noted.at.get(&entry.ns) == Some(&entry.at) {

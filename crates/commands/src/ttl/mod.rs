@@ -1,8 +1,9 @@
 //! Documents that expire are deleted by a monitor with a thread of its own.
 //!
-//! Promises: a document is deleted only when it is still expired under its lock; clients come first; a pass looks at the
-//! collections in which something can expire and at no other; collections take turns, so that none waits for a long one.
-//! Must not know: which thread runs it. Before it: the server, which calls [`run`]. After it: `query` finds, `store` deletes.
+//! Promises: a document is deleted only when it is still expired under its lock; clients come
+//! first; a pass looks at the collections in which something can expire and at no other;
+//! collections take turns, so that none waits for a long one. Must not know: which thread runs it.
+//! Before it: the server, which calls [`run`]. After it: `query` finds, `store` deletes.
 
 mod pace;
 mod rule;
@@ -39,7 +40,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// Deletes what expires until `go_on` says no. The calling thread is the monitor's.
 pub fn run(service: &Arc<Service>, go_on: &dyn Fn() -> bool) {
     if let Err(e) = find_all(service, go_on) {
-        service.log('W', "INDEX", &format!("collections with TTL could not all be found: {}", e.message()));
+        service.log(
+            'W',
+            "INDEX",
+            &format!("collections with TTL could not all be found: {}", e.message()),
+        );
     }
     let mut monitor = Monitor::default();
     let mut last = Instant::now();
@@ -58,8 +63,8 @@ fn enabled(service: &Service) -> bool {
     service.state.parameters.bool("ttlMonitorEnabled")
 }
 
-/// Goes through the catalog once and puts every collection in which something expires on the list. What changes meanwhile
-/// is noted by the command that changes it.
+/// Goes through the catalog once and puts every collection in which something expires on the list.
+/// What changes meanwhile is noted by the command that changes it.
 ///
 /// # Errors
 /// Engine failures.
@@ -97,7 +102,8 @@ struct Task {
     spent: Duration,
 }
 
-/// How expired documents are come upon. Stands still between batches, holding nothing of the engine.
+/// How expired documents are come upon. Stands still between batches, holding nothing of the
+/// engine.
 enum Walk {
     Planned(PlanDocs),
     All(Scan),
@@ -134,7 +140,14 @@ impl Monitor {
                     Err(e) if !go_on() => drop(e),
                     Err(e) => {
                         let what = format!("{} by {}", task.entry.ns, task.rule.name());
-                        service.log('W', "INDEX", &format!("expired documents of {what} could not be deleted: {}", e.message()));
+                        service.log(
+                            'W',
+                            "INDEX",
+                            &format!(
+                                "expired documents of {what} could not be deleted: {}",
+                                e.message()
+                            ),
+                        );
                     }
                 }
             }
@@ -153,7 +166,11 @@ impl Monitor {
                     continue;
                 }
                 Err(e) => {
-                    service.log('W', "INDEX", &format!("{} could not be opened: {}", entry.ns, e.message()));
+                    service.log(
+                        'W',
+                        "INDEX",
+                        &format!("{} could not be opened: {}", entry.ns, e.message()),
+                    );
                     continue;
                 }
             };
@@ -179,8 +196,10 @@ impl Monitor {
         pace: &mut Pace,
         go_on: &dyn Fn() -> bool,
     ) -> Result<Turn> {
-        let docs_max = u64::try_from(service.state.parameters.int("ttlIndexDeleteTargetDocs")).unwrap_or(0);
-        let ms_max = u64::try_from(service.state.parameters.int("ttlIndexDeleteTargetTimeMS")).unwrap_or(0);
+        let docs_max =
+            u64::try_from(service.state.parameters.int("ttlIndexDeleteTargetDocs")).unwrap_or(0);
+        let ms_max =
+            u64::try_from(service.state.parameters.int("ttlIndexDeleteTargetTimeMS")).unwrap_or(0);
         let (began, mut deleted) = (Instant::now(), 0);
         let (expired, mut walk) = match task.walk.take() {
             Some(open) => open,
@@ -209,7 +228,8 @@ impl Monitor {
             pace.worked(service, start.elapsed(), go_on);
             if !more {
                 if expired.reads_all {
-                    self.read_again.insert(task.coll.uuid(), Instant::now() + task.spent * READ_ALL_SHARE);
+                    self.read_again
+                        .insert(task.coll.uuid(), Instant::now() + task.spent * READ_ALL_SHARE);
                 }
                 return Ok(Turn::Done);
             }
@@ -234,7 +254,12 @@ impl Walk {
     }
 
     /// Keys of the next expired documents, and whether there may be more.
-    fn next(&mut self, coll: &Collection, expired: &Expired, host: &StoreHost) -> Result<(Vec<Vec<u8>>, bool)> {
+    fn next(
+        &mut self,
+        coll: &Collection,
+        expired: &Expired,
+        host: &StoreHost,
+    ) -> Result<(Vec<Vec<u8>>, bool)> {
         let mut keys = Vec::new();
         match self {
             Walk::Planned(docs) => {
@@ -266,8 +291,15 @@ impl Walk {
     }
 }
 
-/// Deletes those documents that are expired still, each looked at again under its lock; how many these were.
-fn delete(service: &Service, coll: &Collection, keys: &[Vec<u8>], filter: &MatchFilter, env: &Env) -> Result<u64> {
+/// Deletes those documents that are expired still, each looked at again under its lock; how many
+/// these were.
+fn delete(
+    service: &Service,
+    coll: &Collection,
+    keys: &[Vec<u8>],
+    filter: &MatchFilter,
+    env: &Env,
+) -> Result<u64> {
     let (mut deleted, mut arena) = (0, Bump::new());
     service.store.engine().admit(keys.len() * DELETE_BYTES, WriteClass::Background);
     for key in keys {
@@ -291,12 +323,19 @@ mod tests {
     fn a_document_touched_after_it_was_found_stays() {
         let clock = Arc::new(SystemClock::default());
         let language = Arc::new(Language::new(clock.clone()));
-        let store = Arc::new(store::Store::open(Arc::new(storage::MemoryEngine::new()), language).unwrap());
+        let store =
+            Arc::new(store::Store::open(Arc::new(storage::MemoryEngine::new()), language).unwrap());
         let service = Service::new(Config::default(), clock, store).shared();
         let ns = Namespace::new("db", "c").unwrap();
         let c = service.store.create_collection(&ns, DocBuf::new(), [1; 16]).unwrap();
-        c.create_index(doc! { "v": 2i32, "key": { "at": 1i32 }, "name": "at_1", "expireAfterSeconds": 0i32 }).unwrap();
-        let docs = [doc! { "_id": 1i32, "at": Value::Date(0) }, doc! { "_id": 2i32, "at": Value::Date(0) }];
+        c.create_index(
+            doc! { "v": 2i32, "key": { "at": 1i32 }, "name": "at_1", "expireAfterSeconds": 0i32 },
+        )
+        .unwrap();
+        let docs = [
+            doc! { "_id": 1i32, "at": Value::Date(0) },
+            doc! { "_id": 2i32, "at": Value::Date(0) },
+        ];
         c.insert(&docs.each_ref().map(DocBuf::doc), true).unwrap();
         let expired = Rules::of(&c).rules[0].at(&c, 1_000_000).unwrap();
         let host = StoreHost::new(service.clone(), None, None);

@@ -1,11 +1,12 @@
-//! Giving way to clients: while they write or read, the monitor works a small part of the time and sleeps the rest.
+//! Giving way to clients: while they write or read, the monitor works a small part of the time and
+//! sleeps the rest.
 
 use crate::state::service::Service;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// While clients are busy, one part in so many of the time is worked. On two processors this takes about three hundredths of
-/// what there is.
+/// While clients are busy, one part in so many of the time is worked. On two processors this takes
+/// about three hundredths of what there is.
 const SHARE: u32 = 16;
 /// Requests a second from which clients count as busy.
 const BUSY_PER_SECOND: f64 = 50.0;
@@ -23,7 +24,11 @@ pub(super) struct Pace {
 
 impl Pace {
     pub(super) fn new(service: &Service) -> Pace {
-        Pace { worked: Duration::ZERO, requests: service.counters.requests.load(Relaxed), since: Instant::now() }
+        Pace {
+            worked: Duration::ZERO,
+            requests: service.counters.requests.load(Relaxed),
+            since: Instant::now(),
+        }
     }
 
     /// Work that took so long is done: sleeps as long as clients need.

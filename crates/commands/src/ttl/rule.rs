@@ -1,5 +1,6 @@
-//! What expires in a collection: by a TTL index, by the date that is the `_id` of a clustered collection, by the time of
-//! a measurement. A rule becomes a filter, so that what is found and what is checked again under the lock is the same.
+//! What expires in a collection: by a TTL index, by the date that is the `_id` of a clustered
+//! collection, by the time of a measurement. A rule becomes a filter, so that what is found and
+//! what is checked again under the lock is the same.
 
 use crate::ddl::index_spec::ttl_seconds;
 use model::{DocBuf, Result, Value};
@@ -40,15 +41,19 @@ impl Rules {
         let (options, indexes) = (options.doc(), c.indexes());
         let none = !crate::state::ttl::says_so(options, indexes.iter().map(|i| i.spec()));
         let mut found = Rules { rules: Vec::new(), invalid: 0, none };
-        // The oldest documents of a capped collection go in another way, and nothing else may be taken out of it.
+        // The oldest documents of a capped collection go in another way, and nothing else may be
+        // taken out of it.
         if none || c.is_view() || c.is_capped() {
             return found;
         }
         if let Some(n) = seconds(&options.field("expireAfterSeconds"), i64::MAX) {
-            let series = options.field("timeseries").as_doc().and_then(|d| d.field("timeField").as_str());
+            let series =
+                options.field("timeseries").as_doc().and_then(|d| d.field("timeField").as_str());
             match series {
                 Some(time) => found.rules.push(Rule::Field(time.to_owned(), n)),
-                None if options.contains("clusteredIndex") => found.rules.push(Rule::Field("_id".to_owned(), n)),
+                None if options.contains("clusteredIndex") => {
+                    found.rules.push(Rule::Field("_id".to_owned(), n))
+                }
                 None => {}
             }
         }
@@ -57,7 +62,9 @@ impl Rules {
             if v.is_missing() {
                 continue;
             }
-            let single = index.is_keyed() && index.fields().len() == 1 && index.key_pattern().first().is_some_and(|(_, v)| v.is_number());
+            let single = index.is_keyed()
+                && index.fields().len() == 1
+                && index.key_pattern().first().is_some_and(|(_, v)| v.is_number());
             match seconds(&v, i64::from(i32::MAX)).filter(|_| single) {
                 Some(n) if index.is_ready() => found.rules.push(Rule::Index(index.clone(), n)),
                 Some(_) => {}
@@ -75,7 +82,8 @@ pub(super) struct Expired {
     pub(super) env: Env,
     /// Every document of the collection is read.
     pub(super) reads_all: bool,
-    /// A document may be met more than once; what was met is kept in memory for as long as the walk lasts.
+    /// A document may be met more than once; what was met is kept in memory for as long as the walk
+    /// lasts.
     pub(super) remembers: bool,
 }
 
@@ -84,15 +92,20 @@ impl Rule {
     /// Those of the planner.
     pub(super) fn at(&self, c: &Collection, now_ms: i64) -> Result<Expired> {
         let (path, seconds, index) = match self {
-            Rule::Index(index, n) => (index.fields().first().map_or("", |f| f.path.as_str()), *n, Some(index)),
+            Rule::Index(index, n) => {
+                (index.fields().first().map_or("", |f| f.path.as_str()), *n, Some(index))
+            }
             Rule::Field(name, n) => (name.as_str(), *n, None),
         };
         let until = Value::Date(now_ms.saturating_sub(seconds.saturating_mul(1000)));
-        // Dates compare with dates only. Of several in an array one that is early enough will do: the earliest decides.
+        // Dates compare with dates only. Of several in an array one that is early enough will do:
+        // the earliest decides.
         let mut spec = DocBuf::build(|w| {
             w.doc(path).put("$lte", until);
         });
-        if let Some(partial) = index.and_then(|i| i.spec().field("partialFilterExpression").as_doc().map(|d| d.to_buf())) {
+        if let Some(partial) = index
+            .and_then(|i| i.spec().field("partialFilterExpression").as_doc().map(|d| d.to_buf()))
+        {
             spec = model::doc! { "$and": [&partial, &spec] };
         }
         let mut env = Env::new(now_ms, 1);

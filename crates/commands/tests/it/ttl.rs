@@ -1,7 +1,9 @@
 //! Documents that expire: every form of it, what stays, and what the monitor counts.
 
 use crate::behaviour::send;
-use commands::{Clock, Config, Connection, Dispatcher, Language, Service, SystemClock, registry, ttl};
+use commands::{
+    Clock, Config, Connection, Dispatcher, Language, Service, SystemClock, registry, ttl,
+};
 use model::{DocBuf, Value, doc};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -42,13 +44,16 @@ impl Server {
         let clock = Arc::new(Hand(AtomicI64::new(START_MS)));
         let language = Arc::new(Language::new(Arc::new(SystemClock::default())));
         let store = Arc::new(Store::open(engine.clone(), language).expect("a store"));
-        let server = registry::dispatcher(Service::new(Config::default(), clock.clone(), store).shared());
+        let server =
+            registry::dispatcher(Service::new(Config::default(), clock.clone(), store).shared());
         let conn = server.connect("127.0.0.1:1");
         Server { engine, clock, server, conn, monitor: ttl::Monitor::default() }
     }
 
     fn run(&mut self, command: &DocBuf) -> DocBuf {
-        let admin = ["setParameter", "fsync", "fsyncUnlock", "renameCollection"].iter().any(|n| command.doc().contains(n));
+        let admin = ["setParameter", "fsync", "fsyncUnlock", "renameCollection"]
+            .iter()
+            .any(|n| command.doc().contains(n));
         send(&self.server, &mut self.conn, if admin { "admin" } else { "db" }, command.doc())
     }
 
@@ -56,7 +61,8 @@ impl Server {
     #[track_caller]
     fn ok(&mut self, command: &DocBuf) -> DocBuf {
         let reply = self.run(command);
-        let fine = reply.doc().field("ok").as_f64() == Some(1.0) && !reply.doc().contains("writeErrors");
+        let fine =
+            reply.doc().field("ok").as_f64() == Some(1.0) && !reply.doc().contains("writeErrors");
         assert!(fine, "{command:?}: {reply:?}");
         reply
     }
@@ -92,7 +98,12 @@ impl Server {
     /// The ids that are left, which are numbers.
     fn ids(&mut self, coll: &str) -> Vec<i64> {
         let r = self.ok(&doc! { "find": coll, "sort": { "_id": 1i32 }, "batchSize": 100_000i32 });
-        let batch = r.doc().field("cursor").as_doc().and_then(|c| c.field("firstBatch").as_array()).expect("a batch");
+        let batch = r
+            .doc()
+            .field("cursor")
+            .as_doc()
+            .and_then(|c| c.field("firstBatch").as_array())
+            .expect("a batch");
         batch.iter().filter_map(|v| v.as_doc()?.field("_id").as_i64_exact()).collect()
     }
 
@@ -144,7 +155,10 @@ fn the_earliest_date_of_a_document_decides() {
     s.after(400);
     assert_eq!(s.ids("c"), [5, 6, 7, 8, 9, 10]);
     assert_eq!(s.count("c"), 6);
-    assert_eq!((s.metric("deletedDocuments"), s.metric("passes"), s.metric("invalidTTLIndexSkips")), (5, 4, 0));
+    assert_eq!(
+        (s.metric("deletedDocuments"), s.metric("passes"), s.metric("invalidTTLIndexSkips")),
+        (5, 4, 0)
+    );
     let valid = s.ok(&doc! { "validate": "c", "full": true });
     assert_eq!(valid.doc().field("valid").as_bool(), Some(true), "{valid:?}");
 }
@@ -161,11 +175,14 @@ fn paths_directions_and_hidden_indexes() {
     for (n, spec) in cases.iter().enumerate() {
         let coll = format!("c{n}");
         s.index(&coll, spec);
-        s.insert(&coll, &[
-            doc! { "_id": 1i32, "a": { "at": at(0) } },
-            doc! { "_id": 2i32, "a": [{ "at": at(900) }, { "at": at(1) }] },
-            doc! { "_id": 3i32, "a": { "at": at(901) } },
-        ]);
+        s.insert(
+            &coll,
+            &[
+                doc! { "_id": 1i32, "a": { "at": at(0) } },
+                doc! { "_id": 2i32, "a": [{ "at": at(900) }, { "at": at(1) }] },
+                doc! { "_id": 3i32, "a": { "at": at(901) } },
+            ],
+        );
     }
     s.after(100);
     for n in 0..cases.len() {
@@ -185,12 +202,15 @@ fn a_partial_index_expires_only_what_it_holds() {
     folded.put("collation", &doc! { "locale": "en", "strength": 2i32 });
     s.index("d", &folded);
     for coll in ["c", "d"] {
-        s.insert(coll, &[
-            doc! { "_id": 1i32, "at": at(0), "kind": "session", "n": 6i32 },
-            doc! { "_id": 2i32, "at": at(0), "kind": "session", "n": 5i32 },
-            doc! { "_id": 3i32, "at": at(0), "kind": "other", "n": 6i32 },
-            doc! { "_id": 4i32, "at": at(0), "kind": "SESSION", "n": 6i32 },
-        ]);
+        s.insert(
+            coll,
+            &[
+                doc! { "_id": 1i32, "at": at(0), "kind": "session", "n": 6i32 },
+                doc! { "_id": 2i32, "at": at(0), "kind": "session", "n": 5i32 },
+                doc! { "_id": 3i32, "at": at(0), "kind": "other", "n": 6i32 },
+                doc! { "_id": 4i32, "at": at(0), "kind": "SESSION", "n": 6i32 },
+            ],
+        );
     }
     s.after(10);
     assert_eq!(s.ids("c"), [2, 3, 4]);
@@ -201,7 +221,15 @@ fn a_partial_index_expires_only_what_it_holds() {
 fn clustered_collections_expire_by_their_id() {
     let mut s = Server::new();
     s.ok(&doc! { "create": "c", "clusteredIndex": { "key": { "_id": 1i32 }, "unique": true }, "expireAfterSeconds": 60i32 });
-    s.insert("c", &[doc! { "_id": at(0) }, doc! { "_id": at(100) }, doc! { "_id": 5i32 }, doc! { "_id": "x" }]);
+    s.insert(
+        "c",
+        &[
+            doc! { "_id": at(0) },
+            doc! { "_id": at(100) },
+            doc! { "_id": 5i32 },
+            doc! { "_id": "x" },
+        ],
+    );
     s.after(60);
     assert_eq!(s.count("c"), 3);
     s.ok(&doc! { "collMod": "c", "expireAfterSeconds": "off" });
@@ -217,7 +245,8 @@ fn measurements_expire_with_and_without_an_index_of_time() {
     let mut s = Server::new();
     for coll in ["plain", "indexed"] {
         s.ok(&doc! { "create": coll, "timeseries": { "timeField": "t", "metaField": "m" }, "expireAfterSeconds": 60i32 });
-        let docs: Vec<DocBuf> = (0..3000).map(|i| doc! { "t": at(i), "m": i % 7, "v": i }).collect();
+        let docs: Vec<DocBuf> =
+            (0..3000).map(|i| doc! { "t": at(i), "m": i % 7, "v": i }).collect();
         s.insert(coll, &docs);
     }
     s.index("indexed", &doc! { "key": { "t": 1i32 }, "name": "t_1" });
@@ -264,6 +293,11 @@ fn an_age_that_is_no_number_is_as_good_as_never() {
     s.insert("c", &[doc! { "_id": 1i32, "at": at(0) }]);
     s.after(100_000);
     assert_eq!(s.ids("c"), [1], "{made:?}");
+    s.ok(&doc! { "collMod": "c", "index": { "name": "at_1", "expireAfterSeconds": f64::NAN } });
+    s.ok(&doc! { "create": "d", "clusteredIndex": { "key": { "_id": 1i32 }, "unique": true }, "expireAfterSeconds": f64::NAN });
+    s.insert("d", &[doc! { "_id": at(0) }]);
+    s.after(0);
+    assert_eq!((s.count("c"), s.count("d")), (1, 1));
 }
 
 #[test]
@@ -304,7 +338,8 @@ fn rounds_give_every_collection_its_turn() {
     s.index("multi", &ttl_index(0));
     let docs: Vec<DocBuf> = (0..1000).map(|i| doc! { "_id": i, "at": at(0) }).collect();
     s.insert("c", &docs);
-    let docs: Vec<DocBuf> = (0..1000).map(|i| doc! { "_id": i, "at": [at(0), at(i64::from(i) - 2000)] }).collect();
+    let docs: Vec<DocBuf> =
+        (0..1000).map(|i| doc! { "_id": i, "at": [at(0), at(i64::from(i) - 2000)] }).collect();
     s.insert("multi", &docs);
     s.after(1);
     assert_eq!((s.count("c"), s.count("multi")), (0, 0));
@@ -341,7 +376,10 @@ fn the_monitor_sleeps_as_long_as_it_is_told_while_it_runs() {
         let (service, stop) = (service.clone(), stop.clone());
         move || ttl::run(&service, &|| !stop.load(Ordering::Acquire))
     });
-    run("db", doc! { "createIndexes": "c", "indexes": [{ "key": { "at": 1i32 }, "name": "at_1", "expireAfterSeconds": 0i32 }] });
+    run(
+        "db",
+        doc! { "createIndexes": "c", "indexes": [{ "key": { "at": 1i32 }, "name": "at_1", "expireAfterSeconds": 0i32 }] },
+    );
     run("db", doc! { "insert": "c", "documents": [{ "_id": 1i32, "at": Value::Date(0) }] });
     // By default the first pass is a minute away.
     run("admin", doc! { "setParameter": 1i32, "ttlMonitorSleepSecs": 1i32 });

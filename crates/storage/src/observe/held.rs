@@ -1,5 +1,5 @@
-//! The held journal: commits are applied and visible, yet nothing beyond a position is durable until it is let go, as
-//! behind a slow device. Blocking waits for durability then block.
+//! The held journal: commits are applied and visible, yet nothing beyond a position is durable
+//! until it is let go, as behind a slow device. Blocking waits for durability then block.
 
 use parking_lot::{Condvar, Mutex};
 
@@ -43,7 +43,11 @@ impl Observer for HeldJournal {
         Ok(())
     }
 
-    fn after(&self, call: &Call<'_>, outcome: std::result::Result<CommitPos, &StorageError>) -> Result<()> {
+    fn after(
+        &self,
+        call: &Call<'_>,
+        outcome: std::result::Result<CommitPos, &StorageError>,
+    ) -> Result<()> {
         if let (Call::Apply { durability: Durability::Journaled, .. }, Ok(pos)) = (call, outcome) {
             self.wait(pos);
         }
