@@ -7,17 +7,17 @@ use std::time::Duration;
 
 use rust_rocksdb::checkpoint::Checkpoint;
 use rust_rocksdb::{
-    Cache, ColumnFamilyDescriptor, DB, FlushOptions, Range, SizeApproximationFlags, WriteBufferManager,
+    Cache, ColumnFamilyDescriptor, DB, FlushOptions, Range, SizeApproximationFlags, SstFileManager, WriteBufferManager,
 };
 use storage::{
     Batch, Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, IdentSet, KeyRange, Read, Result,
-    Snapshot, StatSink, StorageError, Table, Verified, WriteClass,
+    Snapshot, StatSink, StorageError, Table, Verified, WriteClass, prefix_end,
 };
 
 use crate::config::{self, Built, Config};
-use crate::cursor::RocksCursor;
+use crate::cursor::{self, RocksCursor};
 use crate::error;
-use crate::ffi::{Db, family_name};
+use crate::ffi::{Db, Iter, IterOpts, family_name};
 use crate::filter::Dropped;
 use crate::flow::Gate;
 use crate::journal::Journal;
@@ -25,6 +25,7 @@ use crate::keeper::{Charge, Keeper, Watch};
 use crate::listener::{Events, Listener};
 use crate::open;
 use crate::snapshot::RocksSnapshot;
+use crate::space::Guard;
 use crate::stats;
 
 /// An open RocksDB behind the storage contract.
@@ -38,6 +39,7 @@ pub struct RocksEngine {
     dropped: Dropped,
     gate: Arc<Gate>,
     watch: Arc<Watch>,
+    guard: Arc<Guard>,
     events: Arc<Events>,
     closed: AtomicBool,
 }
@@ -53,13 +55,15 @@ impl RocksEngine {
         let dropped = Dropped::default();
         let events = Arc::new(Events::default());
         let built = config::build(&config, &dropped, Listener(Arc::clone(&events)));
+        // Looks at the device before RocksDB does, which needs room to open.
+        let guard = Arc::new(Guard::new(&config, built.memtables.clone(), built.files.clone()));
         let families = built
             .tables
             .iter()
             .map(|(table, opts)| ColumnFamilyDescriptor::new(family_name(*table), opts.clone()));
         let db = DB::open_cf_descriptors(&built.db, &config.path, families)
             .map_err(|error| error::sort_open(&config.path, error.into_string()))?;
-        let db = Arc::new(Db::new(db)?);
+        let db = Arc::new(Db::new(db, cursor::scan_fill_bytes(config.block_cache_bytes))?);
         let (gate, watch) = (Arc::new(Gate::new()), Arc::new(Watch::new()));
         let journal = Journal::start(
             Arc::clone(&db),
@@ -70,6 +74,7 @@ impl RocksEngine {
             config: config.clone(),
             gate: Arc::clone(&gate),
             watch: Arc::clone(&watch),
+            guard: Arc::clone(&guard),
             events: Arc::clone(&events),
             memtables: built.memtables.clone(),
         })?;
@@ -84,6 +89,7 @@ impl RocksEngine {
             dropped,
             gate,
             watch,
+            guard,
             events,
             closed,
         };
@@ -124,6 +130,14 @@ impl RocksEngine {
 
     pub(crate) fn watch(&self) -> &Watch {
         &self.watch
+    }
+
+    pub(crate) fn guard(&self) -> &Guard {
+        &self.guard
+    }
+
+    pub(crate) fn files(&self) -> &SstFileManager {
+        &self.built.files
     }
 
     pub(crate) fn gate(&self) -> &Gate {
@@ -195,6 +209,9 @@ fn caps() -> Caps {
     }
 }
 
+/// Deleted keys that a question whether an ident is gone may step over: about a millisecond.
+const GONE_SKIP_MAX: u64 = 4096;
+
 impl Read for RocksEngine {
     fn get(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         self.check_open()?;
@@ -246,7 +263,7 @@ impl Engine for RocksEngine {
             let (len, max) = (batch.longest_key_bytes(), self.caps.key_bytes_max);
             return Err(StorageError::KeyTooLong { len, max });
         }
-        self.watch.check_room(batch)?;
+        self.guard.admit(batch)?;
         self.db
             .write(batch.as_bytes(), durability != Durability::None)
             .map_err(|error| self.explain(error))?;
@@ -285,6 +302,28 @@ impl Engine for RocksEngine {
 
     fn set_dropped(&self, table: Table, idents: Arc<IdentSet>) {
         self.dropped.of(table).store(idents);
+    }
+
+    fn is_gone(&self, table: Table, ident: u32) -> Result<bool> {
+        self.check_open()?;
+        let lower = ident.to_be_bytes();
+        let mut upper = Vec::new();
+        prefix_end(&lower, &mut upper);
+        let how = IterOpts {
+            skip_max: GONE_SKIP_MAX,
+            ..IterOpts::default()
+        };
+        let mut iter = Iter::new(&self.db, None, table, &lower, &upper, &how);
+        iter.seek_to_first();
+        if iter.valid() {
+            return Ok(false);
+        }
+        match iter.status() {
+            Ok(()) => Ok(true),
+            // More deleted keys in the way than it may skip: compaction has not come here yet.
+            Err(StorageError::Busy(_)) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     fn approx_size(&self, table: Table, range: KeyRange<'_>) -> Result<u64> {

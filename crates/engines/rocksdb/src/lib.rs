@@ -31,6 +31,7 @@ mod filter;
 mod flow;
 mod journal;
 mod keeper;
+mod limits;
 mod listener;
 mod open;
 mod snapshot;
@@ -38,5 +39,6 @@ mod space;
 mod stats;
 
 pub use config::{CacheKind, Config};
+pub use limits::raise_open_files_limit;
 pub use engine::RocksEngine;
 pub use open::DISK_FORMAT;
