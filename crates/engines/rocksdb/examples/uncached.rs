@@ -19,7 +19,7 @@ use engine_rocksdb::{Config, RocksEngine};
 use storage::{Batch, Durability, Engine, Read, Table, WriteClass};
 
 const IDENTS: u64 = 8;
-const WARM_UP: Duration = Duration::from_secs(15);
+const WARM_UP: Duration = Duration::from_secs(10);
 
 fn main() {
     let mut args = std::env::args().skip(1);

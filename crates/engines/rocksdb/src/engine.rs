@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rust_rocksdb::checkpoint::Checkpoint;
 use rust_rocksdb::{
-    Cache, ColumnFamilyDescriptor, DB, FlushOptions, Range, SizeApproximationFlags, SstFileManager, WriteBufferManager,
+    Cache, ColumnFamilyDescriptor, DB, FlushOptions, SstFileManager, WriteBufferManager,
 };
 use storage::{
     Batch, Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, IdentSet, KeyRange, Read, Result,
@@ -24,6 +24,7 @@ use crate::journal::Journal;
 use crate::keeper::{Charge, Keeper, Watch};
 use crate::listener::{Events, Listener};
 use crate::open;
+use crate::sizes;
 use crate::snapshot::RocksSnapshot;
 use crate::space::Guard;
 use crate::stats;
@@ -332,15 +333,7 @@ impl Engine for RocksEngine {
         if range.is_empty() {
             return Ok(0);
         }
-        let admin = self.db.admin();
-        let Some(family) = admin.cf_handle(family_name(table)) else {
-            return Ok(0);
-        };
-        let flags = SizeApproximationFlags::INCLUDE_MEMTABLE | SizeApproximationFlags::INCLUDE_FILES;
-        let sizes = admin
-            .get_approximate_sizes_cf_with_flags(family, flags, &[Range::new(range.lower, range.upper)])
-            .map_err(|error| error::sort("a size estimate", error.into_string()))?;
-        Ok(sizes.iter().sum())
+        sizes::estimate(&self.db, table, range, self.config.blob_bytes_min)
     }
 
     fn stats(&self, sink: &mut StatSink<'_>) {

@@ -34,6 +34,7 @@ mod keeper;
 mod limits;
 mod listener;
 mod open;
+mod sizes;
 mod snapshot;
 mod space;
 mod stats;
