@@ -243,7 +243,7 @@ fn set_blobs(opts: &mut Options, config: &Config, cache: &Cache) {
     });
     opts.set_blob_cache(cache);
     // Compactions move documents out of the oldest tenth of the files, live or not: a quarter (RocksDB's default) wrote
-    // a third more and saved no space, none let garbage pile up (README-files.md of lab/runs/2026-11-22-sound-ground).
+    // a third more and saved no space, none let garbage pile up (ADR 0014).
     opts.set_enable_blob_gc(true);
     opts.set_blob_gc_age_cutoff(0.1);
     opts.set_blob_gc_force_threshold(0.5);

@@ -40,10 +40,12 @@ pub(crate) fn load(db: &Db, table: Table) -> Load {
     }
 }
 
-const PER_TABLE: [(&str, &CStr); 6] = [
+const PER_TABLE: [(&str, &CStr); 8] = [
     ("keys_estimate", c"rocksdb.estimate-num-keys"),
     ("live_bytes", c"rocksdb.estimate-live-data-size"),
     ("sst_bytes", c"rocksdb.total-sst-files-size"),
+    ("blob_bytes", c"rocksdb.total-blob-file-size"),
+    ("blob_garbage_bytes", c"rocksdb.live-blob-file-garbage-size"),
     ("memtable_bytes", c"rocksdb.cur-size-all-mem-tables"),
     ("table_reader_bytes", c"rocksdb.estimate-table-readers-mem"),
     ("running_compactions", c"rocksdb.num-running-compactions"),

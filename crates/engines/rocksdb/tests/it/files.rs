@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use engine_rocksdb::{CacheKind, Config, RocksEngine};
-use storage::{Batch, CursorOpts, Durability, Engine, KeyRange, Read, Table};
+use storage::{Batch, CursorOpts, Durability, Engine, KeyRange, Read, StorageError, Table};
 
 const MB: u64 = 1 << 20;
 
@@ -286,6 +286,29 @@ fn large_documents_lie_beside_the_tables_and_behave_like_others() {
         assert_eq!(scan(&engine, 2, CursorOpts::default()), 200);
         engine.close().unwrap();
     }
+}
+
+#[test]
+fn a_damaged_large_document_is_found_and_never_delivered() {
+    let root = tempfile::tempdir().unwrap();
+    let engine = RocksEngine::open(Config::with_budget(root.path(), 64 << 20)).unwrap();
+    fill(&engine, 1, 20, 100 << 10, 1);
+    engine.close().unwrap();
+    drop(engine);
+    let ends_in_blob = |path: &std::path::PathBuf| path.extension().is_some_and(|ending| ending == "blob");
+    let mut files = fs::read_dir(root.path()).unwrap().map(|entry| entry.unwrap().path());
+    let blob = files.find(ends_in_blob).unwrap();
+    let mut bytes = fs::read(&blob).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&blob, bytes).unwrap();
+    let engine = RocksEngine::open(Config::with_budget(root.path(), 64 << 20)).unwrap();
+    let found = engine.verify().unwrap().findings;
+    assert_eq!(found.len(), 1, "{found:?}");
+    let reads = (0..20).map(|number| engine.get_with(Table::Doc, &key(1, number), &mut |_| {}));
+    let damaged = reads.filter(|read| matches!(read, Err(StorageError::Corrupt { .. })));
+    assert_eq!(damaged.count(), 1);
+    engine.close().unwrap();
 }
 
 #[test]
