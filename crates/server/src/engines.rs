@@ -13,6 +13,7 @@ pub fn open(settings: &Settings) -> Result<Arc<dyn Engine>, String> {
         #[cfg(feature = "rocksdb")]
         "rocksdb" => {
             let path = &settings.dbpath;
+            engine_rocksdb::raise_open_files_limit();
             let mut config = engine_rocksdb::Config::with_budget(path, engine_bytes(settings.memory_bytes));
             config.journal_commit_interval_ms = settings.journal_commit_interval_ms;
             match engine_rocksdb::RocksEngine::open(config) {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::batch::Batch;
 use crate::error::Result;
-use crate::keys::{IdentSet, KeyRange, Table};
+use crate::keys::{IdentSet, KeyRange, Table, prefix_end};
 use crate::rows::RowBatch;
 
 /// A place in the order of commits. Grows with every commit; equal or larger means "not earlier".
@@ -85,12 +85,16 @@ pub struct CursorOpts {
     pub reverse: bool,
     /// Values are delivered empty.
     pub keys_only: bool,
-    /// Blocks read may push others out of the cache; false for large scans.
+    /// Blocks read may push others out of the cache. True lets the engine decide: it stops filling once the scan has
+    /// read more than a part of the cache (see `bytes_before`). False for scans that are certainly large.
     pub fill_cache: bool,
     /// Bytes to read ahead from the device; 0 lets the engine choose.
     pub readahead_bytes: usize,
     /// The caller expects to take this many rows; 0 when unknown.
     pub limit_hint: usize,
+    /// Bytes of keys and values that the same scan has taken through earlier cursors, for a scan that pauses and goes
+    /// on: how large it is shows only in the sum.
+    pub bytes_before: u64,
 }
 
 impl Default for CursorOpts {
@@ -101,6 +105,7 @@ impl Default for CursorOpts {
             fill_cache: true,
             readahead_bytes: 0,
             limit_hint: 0,
+            bytes_before: 0,
         }
     }
 }
@@ -229,6 +234,31 @@ pub trait Engine: Read {
 
     /// Replaces the set of idents whose keys the engine removes whenever it rewrites data.
     fn set_dropped(&self, table: Table, idents: Arc<IdentSet>);
+
+    /// True when no key of a dropped ident is left: it may leave the set given to [`Engine::set_dropped`], for good.
+    /// False when one is left or when it would take long to be sure; ask again later. Only for an ident that nobody
+    /// writes any more and whose ranges went through [`Engine::drop_range`].
+    ///
+    /// # Cost
+    /// One seek; bounded, however many deleted keys lie in the way.
+    fn is_gone(&self, table: Table, ident: u32) -> Result<bool> {
+        let lower = ident.to_be_bytes();
+        let mut upper = Vec::new();
+        prefix_end(&lower, &mut upper);
+        let opts = CursorOpts {
+            keys_only: true,
+            fill_cache: false,
+            limit_hint: 1,
+            ..CursorOpts::default()
+        };
+        let mut any = false;
+        self.cursor(table, KeyRange::new(&lower, &upper), opts)?
+            .visit(1, &mut |_, _| {
+                any = true;
+                false
+            })?;
+        Ok(!any)
+    }
 
     /// Estimated bytes a range occupies on the device, including recent writes.
     fn approx_size(&self, table: Table, range: KeyRange<'_>) -> Result<u64>;

@@ -240,6 +240,11 @@ impl Engine for Mirror {
         self.second.set_dropped(table, idents);
     }
 
+    // They may forget at different times; the set is common, so it is gone when both say so.
+    fn is_gone(&self, table: Table, ident: u32) -> Result<bool> {
+        Ok(self.first.is_gone(table, ident)? && self.second.is_gone(table, ident)?)
+    }
+
     fn approx_size(&self, table: Table, range: KeyRange<'_>) -> Result<u64> {
         self.first.approx_size(table, range)
     }

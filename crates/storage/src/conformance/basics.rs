@@ -263,6 +263,10 @@ pub(super) fn dropped_idents(factory: &dyn Factory) {
     engine.flush().unwrap();
     engine.set_dropped(Table::Doc, Arc::new([2, 4].into_iter().collect::<IdentSet>()));
     factory.rewrite(&*engine);
+    for ident in 1..=5u32 {
+        let gone = engine.is_gone(Table::Doc, ident).unwrap();
+        assert_eq!(gone, ident % 2 == 0, "is_gone tells whether keys of ident {ident} are left");
+    }
     let left = scan_keys(&*engine, Table::Doc, KeyRange::ALL);
     let mut idents: Vec<u8> = left.iter().map(|key| key[3]).collect();
     idents.dedup();

@@ -373,6 +373,10 @@ impl<O: Observer + 'static> Engine for Observed<O> {
         self.inner.set_dropped(table, idents);
     }
 
+    fn is_gone(&self, table: Table, ident: u32) -> Result<bool> {
+        self.inner.is_gone(table, ident)
+    }
+
     fn approx_size(&self, table: Table, range: KeyRange<'_>) -> Result<u64> {
         self.around(Call::ApproxSize { table, range }, || {
             self.inner.approx_size(table, range)

@@ -2,4 +2,5 @@
 
 mod contract;
 mod directory;
+mod files;
 mod full_disk;
