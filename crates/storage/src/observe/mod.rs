@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use crate::batch::Batch;
 use crate::engine::{
-    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, Read, Snapshot, StatSink, Verified,
-    WriteClass,
+    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, Read, Snapshot, StatSink, Turn,
+    Verified, WriteClass,
 };
 use crate::error::{Result, StorageError};
 use crate::keys::{IdentSet, KeyRange, Table};
@@ -342,6 +342,10 @@ impl<O: Observer + 'static> Engine for Observed<O> {
 
     fn hurry(&self, pos: CommitPos) {
         self.inner.hurry(pos);
+    }
+
+    fn take_turn(&self, pos: CommitPos) -> Turn {
+        self.inner.take_turn(pos)
     }
 
     fn on_durable(&self, hook: DurableHook) {
