@@ -20,8 +20,14 @@
 //!   would poison reads and compactions for good.
 //! - **A panic in a callback** aborts the process: callbacks are total, and `ffi.rs` catches what is left.
 //! - **Column family ids** are part of the batch bytes; `open` refuses a directory where they differ from `Table`.
+//! - **Recovery stops at the first journal record it cannot read** and says nothing. `wal.rs` reads
+//!   the journal before, and `mark.rs` knows how far it was flushed: what is missing below that is
+//!   damage, not a torn tail.
+//! - **A failed fdatasync** may have dropped what was written, and the next one succeeds: it is
+//!   final (`commits.rs`).
 //! - **ENOSPC** turns RocksDB read-only. The keeper refuses growing writes earlier (`space.rs`) and resumes after.
 
+mod commits;
 mod config;
 mod cursor;
 mod engine;
@@ -32,10 +38,13 @@ mod flow;
 mod journal;
 mod keeper;
 mod listener;
+mod mark;
 mod open;
 mod snapshot;
 mod space;
 mod stats;
+mod sync;
+mod wal;
 
 pub use config::{CacheKind, Config};
 pub use engine::RocksEngine;

@@ -3,3 +3,5 @@
 mod contract;
 mod directory;
 mod full_disk;
+mod journal;
+mod schedules;
