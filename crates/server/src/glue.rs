@@ -1,6 +1,6 @@
 //! Between the network layer and the commands: requests in the words of the one become requests in the words of the other.
 
-use crate::net::{Class, ConnHandle, Handler, Next, PeerInfo};
+use crate::net::{Class, ConnHandle, Handler, Next, PeerInfo, Turn};
 use commands::dispatch::command::flag;
 use commands::{Connection, Dispatcher, Link, Outcome, Request, Sequence};
 use model::{Doc, DocBuf};
@@ -66,7 +66,7 @@ impl Glue {
                 if self.engine.durable_pos() >= pos {
                     return Next::Reply;
                 }
-                self.engine.hurry(pos);
+                // No flush yet: the thread takes its turn when it has nothing else at hand.
                 Next::Durable(pos.0)
             }
             Outcome::Exhaust => {
@@ -129,6 +129,13 @@ impl Handler for Glue {
             ..Request::new(kept.body.doc())
         };
         self.run(client, &request, reply)
+    }
+
+    fn take_turn(&self, position: u64) -> Turn {
+        match self.engine.take_turn(CommitPos(position)) {
+            storage::Turn::Idle => Turn::Idle,
+            storage::Turn::Flushed { more } => Turn::Flushed { more },
+        }
     }
 
     fn disconnect(&self, client: Client) {

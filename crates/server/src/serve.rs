@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use storage::Flushed;
+use storage::{Engine, Flushed, StorageError};
 use store::Store;
 
 /// Why the server did not start or ended badly.
@@ -25,6 +25,8 @@ pub struct Failure {
 const CODE_OPTIONS: u8 = 2;
 /// As mongod: an address cannot be bound.
 const CODE_NETWORK: u8 = 48;
+/// As mongod when it gives up on its storage.
+const CODE_JOURNAL: u8 = 14;
 /// As mongod: the data cannot be opened.
 const CODE_DATA: u8 = 100;
 
@@ -64,15 +66,9 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
     }
     let service = service.shared();
     let watermark = Watermark::new();
-    let advance = Arc::clone(&watermark);
-    engine.on_durable(Box::new(move |flushed| match flushed {
-        Flushed::Durable(pos) => advance.advance(pos.0),
-        Flushed::Failed(pos) => advance.fail(pos.0),
-    }));
-    let started = {
-        let glue = Glue::new(registry::dispatcher(service.clone()), engine.clone());
-        Server::start(&net_config(&settings), glue, watermark)
-    };
+    follow_journal(&engine, &watermark);
+    let glue = Glue::new(registry::dispatcher(service.clone()), engine.clone());
+    let started = Server::start(&net_config(&settings), glue, watermark);
     let server = match started {
         Ok(s) => s,
         Err(e) => {
@@ -105,6 +101,35 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
     store.close().map_err(|e| Failure { message: format!("closing the data failed: {e}"), code: CODE_DATA })?;
     println!("quarry: stopped{}", if clean { "" } else { ", some requests did not end in time" });
     Ok(())
+}
+
+/// Tells the network how far the journal is durable. Ends the process when the journal has failed
+/// for good: what was written since the last flush may or may not be on the device, so it must be
+/// neither acknowledged nor shown. mongod does the same.
+fn follow_journal(engine: &Arc<dyn Engine>, watermark: &Arc<Watermark>) {
+    let (advance, journal) = (Arc::clone(watermark), Arc::downgrade(engine));
+    engine.on_durable(Box::new(move |flushed| match flushed {
+        Flushed::Durable(pos) => advance.advance(pos.0),
+        Flushed::Failed(pos) => advance.fail(pos.0),
+        Flushed::Lost => {
+            let cause = journal.upgrade().and_then(|e| e.wait_durable(e.last_pos()).err());
+            let cause = cause.map_or_else(String::new, |e| format!(" ({})", whole(&e)));
+            eprintln!(
+                "quarry: the journal cannot be flushed{cause}; ending at once, because the writes \
+                 since the last flush may or may not be on the device; a restart recovers what is there"
+            );
+            // No destructor may run: what is in memory must not reach the device now.
+            signal_hook::low_level::exit(i32::from(CODE_JOURNAL));
+        }
+    }));
+}
+
+/// An error with what lies below it.
+fn whole(error: &StorageError) -> String {
+    match std::error::Error::source(error) {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    }
 }
 
 /// A port that is free now. Chosen before anything is opened, because the server tells clients its own address.

@@ -23,8 +23,27 @@ pub struct CommitPos(pub u64);
 pub enum Flushed {
     /// Everything up to here is durable.
     Durable(CommitPos),
-    /// It failed: commits up to here that were not durable before may or may not survive.
+    /// It failed: commits up to here that were not durable before are not yet; a later flush may
+    /// cover them.
     Failed(CommitPos),
+    /// The journal itself has failed: whether commits that were not durable before survive is
+    /// unknown and will stay so. No later flush is tried. Whoever serves data should end the
+    /// process and let recovery read what is there.
+    Lost,
+}
+
+/// What [`Engine::take_turn`] came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// There was nothing to do: it is durable, or another thread is flushing and sees to it that
+    /// this is covered.
+    Idle,
+    /// This thread has flushed, hooks included. With `more`, somebody asked meanwhile: take another
+    /// turn before sleeping, or leave it to [`Engine::hurry`].
+    Flushed {
+        /// Positions were asked for that this flush does not cover.
+        more: bool,
+    },
 }
 
 /// Called after each journal flush. Must not block.
@@ -207,8 +226,9 @@ pub trait Engine: Read {
     /// A position that covers this commit; hand it to [`Engine::wait_durable`].
     fn apply(&self, batch: &Batch, durability: Durability) -> Result<CommitPos>;
 
-    /// Position of the newest commit that a read begun now may see. What a client can conclude from a read is durable
-    /// once [`Engine::durable_pos`] has reached the position asked for after that read.
+    /// Position of the newest commit that a read begun now may see. What a client can conclude from
+    /// a read is durable once [`Engine::durable_pos`] has reached the position asked for after that
+    /// read.
     ///
     /// # Cost
     /// One atomic load where the engine allows it: it may be asked for on every request.
@@ -217,15 +237,26 @@ pub trait Engine: Read {
     /// Everything up to here survives a loss of power.
     fn durable_pos(&self) -> CommitPos;
 
-    /// Blocks until `pos` is durable. All waiters share one journal flush, and waiting makes it come sooner.
+    /// Blocks until `pos` is durable. Flushes on the calling thread unless another thread is
+    /// flushing; all who wait meanwhile share the next flush.
     fn wait_durable(&self, pos: CommitPos) -> Result<()>;
 
-    /// Asks for an early journal flush without waiting for it (for asynchronous waiters, see [`Engine::on_durable`]).
+    /// Asks for an early journal flush by a thread of the engine, without waiting for it (see
+    /// [`Engine::on_durable`]).
     fn hurry(&self, pos: CommitPos) {
         let _ = pos;
     }
 
-    /// Adds a hook that is called after each journal flush, for waiters that do not block a thread.
+    /// Flushes the journal up to `pos` on the calling thread, unless it is durable or another
+    /// thread is flushing. For a thread that holds replies of several waiters back: it may be
+    /// blocked for one flush, never for that of another thread.
+    fn take_turn(&self, pos: CommitPos) -> Turn {
+        self.hurry(pos);
+        Turn::Idle
+    }
+
+    /// Adds a hook that is called after each journal flush, on the thread that flushed, for waiters
+    /// that do not block a thread.
     fn on_durable(&self, hook: DurableHook);
 
     /// Gives back the space of a range that nobody reads any more, now or in any snapshot. Keys may remain for a while,

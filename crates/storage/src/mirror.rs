@@ -9,8 +9,8 @@ use parking_lot::RwLock;
 
 use crate::batch::Batch;
 use crate::engine::{
-    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, Read, Snapshot, StatSink, Verified,
-    WriteClass,
+    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, Read, Snapshot, StatSink, Turn,
+    Verified, WriteClass,
 };
 use crate::error::{Result, StorageError};
 use crate::keys::{IdentSet, KeyRange, Table};
@@ -218,6 +218,10 @@ impl Engine for Mirror {
 
     fn hurry(&self, pos: CommitPos) {
         self.first.hurry(pos);
+    }
+
+    fn take_turn(&self, pos: CommitPos) -> Turn {
+        self.first.take_turn(pos)
     }
 
     fn on_durable(&self, hook: DurableHook) {

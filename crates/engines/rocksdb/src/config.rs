@@ -64,6 +64,9 @@ pub struct Config {
     pub compression: bool,
     /// Create the directory's content when it is empty.
     pub create: bool,
+    /// Open a directory whose journal is damaged with the commits that can be read before the
+    /// damage, instead of refusing.
+    pub repair: bool,
 }
 
 impl Config {
@@ -88,6 +91,7 @@ impl Config {
             statistics: true,
             compression: true,
             create: true,
+            repair: false,
         }
     }
 
@@ -149,7 +153,11 @@ pub(crate) fn build(config: &Config, dropped: &Dropped, listener: Listener) -> B
     db.set_max_file_opening_threads(2);
     db.set_write_buffer_manager(&memtables);
     db.set_max_total_wal_size((8 * config.write_buffer_bytes).clamp(128 * MB, 1024 * MB) as u64);
+    // `open.rs` has told damage from a tail that was never flushed before RocksDB reads the
+    // journal; here, up to the first record that cannot be read is all there is. Closed files are
+    // in the manifest with their length, so a missing one is noticed.
     db.set_wal_recovery_mode(DBRecoveryMode::PointInTime);
+    db.set_track_and_verify_wals_in_manifest(true);
     // Writeback is spread, so an fsync never has hundreds of megabytes before it.
     db.set_bytes_per_sync(MB as u64);
     db.set_wal_bytes_per_sync(512 << 10);

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use rust_rocksdb::checkpoint::Checkpoint;
 use rust_rocksdb::{
-    Cache, ColumnFamilyDescriptor, DB, FlushOptions, SstFileManager, WriteBufferManager,
+    Cache, ColumnFamilyDescriptor, DB, DBRecoveryMode, FlushOptions, SstFileManager, WriteBufferManager,
 };
 use storage::{
     Batch, Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, IdentSet, KeyRange, Read, Result,
-    Snapshot, StatSink, StorageError, Table, Verified, WriteClass, prefix_end,
+    Snapshot, StatSink, StorageError, Table, Turn, Verified, WriteClass, prefix_end,
 };
 
 use crate::config::{self, Built, Config};
@@ -23,6 +23,7 @@ use crate::flow::Gate;
 use crate::journal::Journal;
 use crate::keeper::{Charge, Keeper, Watch};
 use crate::listener::{Events, Listener};
+use crate::mark::Mark;
 use crate::open;
 use crate::sizes;
 use crate::snapshot::RocksSnapshot;
@@ -43,6 +44,7 @@ pub struct RocksEngine {
     guard: Arc<Guard>,
     events: Arc<Events>,
     closed: AtomicBool,
+    repaired: Option<String>,
 }
 
 impl RocksEngine {
@@ -53,21 +55,43 @@ impl RocksEngine {
     /// [`StorageError::Corrupt`], [`StorageError::Full`], [`StorageError::Io`]: each one clear line.
     pub fn open(config: Config) -> Result<Self> {
         open::claim(&config.path, config.create)?;
+        let (mark, claim) = Mark::open(&config.path)?;
+        let mut repair = open::examine(&config, claim)?;
+        mark.clear();
         let dropped = Dropped::default();
         let events = Arc::new(Events::default());
-        let built = config::build(&config, &dropped, Listener(Arc::clone(&events)));
+        let mut built = config::build(&config, &dropped, Listener(Arc::clone(&events)));
         // Looks at the device before RocksDB does, which needs room to open.
         let guard = Arc::new(Guard::new(&config, built.memtables.clone(), built.files.clone()));
-        let families = built
-            .tables
-            .iter()
-            .map(|(table, opts)| ColumnFamilyDescriptor::new(family_name(*table), opts.clone()));
-        let db = DB::open_cf_descriptors(&built.db, &config.path, families)
-            .map_err(|error| error::sort_open(&config.path, error.into_string()))?;
-        let db = Arc::new(Db::new(db, cursor::scan_fill_bytes(config.block_cache_bytes))?);
+        if repair.is_some() {
+            // The manifest may demand bytes that are gone.
+            built.db.set_track_and_verify_wals_in_manifest(false);
+        }
+        let mut db = open_db(&config, &built);
+        if let (true, Err(error @ StorageError::Corrupt { .. })) = (config.repair, &db) {
+            // A file is missing, or tables already hold commits from behind the damage: all that
+            // can be read must follow.
+            repair = Some(open::take_all(&config, repair, error)?);
+            built.db.set_track_and_verify_wals_in_manifest(false);
+            built.db.set_wal_recovery_mode(DBRecoveryMode::SkipAnyCorruptedRecord);
+            db = open_db(&config, &built);
+        }
+        let db = Arc::new(Db::new(db?, cursor::scan_fill_bytes(config.block_cache_bytes))?);
+        let mark = Arc::new(mark);
+        mark.begin(db.sequence())?;
+        let (sealed_in, sealed_at) = (Arc::downgrade(&db), Arc::clone(&mark));
+        events.on_sealed(Box::new(move || {
+            // Without the engine there is no writer whose commits could be missed.
+            if let Some(db) = sealed_in.upgrade() {
+                sealed_at.sealed(db.sequence());
+            }
+        }));
+        let db_end = db.sequence();
         let (gate, watch) = (Arc::new(Gate::new()), Arc::new(Watch::new()));
         let journal = Journal::start(
             Arc::clone(&db),
+            Arc::clone(&events),
+            mark,
             Duration::from_millis(config.journal_commit_interval_ms.max(1)),
         )?;
         let keeper = Keeper::start(Charge {
@@ -93,9 +117,15 @@ impl RocksEngine {
             guard,
             events,
             closed,
+            repaired: repair.map(|repair| repair.report(db_end)),
         };
         engine.wipe_scratch()?;
         Ok(engine)
+    }
+
+    /// What opening with [`Config::repair`] gave up, one line; `None` when there was no damage.
+    pub fn repaired(&self) -> Option<&str> {
+        self.repaired.as_deref()
     }
 
     /// Rewrites all files of a table, e.g. to see dropped idents disappear. For tests and studies: it is heavy.
@@ -207,6 +237,15 @@ impl RocksEngine {
     }
 }
 
+fn open_db(config: &Config, built: &Built) -> Result<DB> {
+    let families = built
+        .tables
+        .iter()
+        .map(|(table, opts)| ColumnFamilyDescriptor::new(family_name(*table), opts.clone()));
+    DB::open_cf_descriptors(&built.db, &config.path, families)
+        .map_err(|error| error::sort_open(&config.path, error.into_string()))
+}
+
 fn caps() -> Caps {
     Caps {
         name: "rocksdb",
@@ -279,9 +318,15 @@ impl Engine for RocksEngine {
             return Err(StorageError::KeyTooLong { len, max });
         }
         self.guard.admit(batch)?;
-        self.db
-            .write(batch.as_bytes(), durability != Durability::None)
-            .map_err(|error| self.explain(error))?;
+        let written = if durability == Durability::None {
+            self.journal.unjournaled(|| self.db.write(batch.as_bytes(), false))
+        } else {
+            self.db.write(batch.as_bytes(), true)
+        };
+        written.map_err(|error| {
+            self.journal.check_append(&error);
+            self.explain(error)
+        })?;
         let pos = CommitPos(self.db.sequence());
         if durability == Durability::Journaled {
             self.journal.wait(pos)?;
@@ -304,6 +349,10 @@ impl Engine for RocksEngine {
 
     fn hurry(&self, pos: CommitPos) {
         self.journal.hurry(pos);
+    }
+
+    fn take_turn(&self, pos: CommitPos) -> Turn {
+        self.journal.take_turn(pos)
     }
 
     fn on_durable(&self, hook: DurableHook) {

@@ -21,8 +21,15 @@
 //!   would poison reads and compactions for good.
 //! - **A panic in a callback** aborts the process: callbacks are total, and `ffi.rs` catches what is left.
 //! - **Column family ids** are part of the batch bytes; `open` refuses a directory where they differ from `Table`.
-//! - **ENOSPC** turns RocksDB read-only. The guard refuses growing writes earlier (`space.rs`), the keeper resumes after.
+//! - **Recovery stops at the first journal record it cannot read** and says nothing. `wal.rs` reads
+//!   the journal before, and `mark.rs` knows how far it was flushed: what is missing below that is
+//!   damage, not a torn tail.
+//! - **A failed fdatasync** may have dropped what was written, and the next one succeeds: it is
+//!   final (`commits.rs`).
+//! - **ENOSPC** turns RocksDB read-only. The guard refuses growing writes earlier (`space.rs`), the keeper
+//!   resumes after.
 
+mod commits;
 mod config;
 mod cursor;
 mod engine;
@@ -34,11 +41,14 @@ mod journal;
 mod keeper;
 mod limits;
 mod listener;
+mod mark;
 mod open;
 mod sizes;
 mod snapshot;
 mod space;
 mod stats;
+mod sync;
+mod wal;
 
 pub use config::{CacheKind, Config};
 pub use engine::RocksEngine;

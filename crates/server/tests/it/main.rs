@@ -5,6 +5,7 @@ mod driver;
 mod hostile;
 mod lifecycle;
 mod retry;
+mod schedules;
 mod tailing;
 mod toy;
 mod waiting;

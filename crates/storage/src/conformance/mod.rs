@@ -83,6 +83,7 @@ pub fn run(factory: &dyn Factory, seed: u64) {
         ("the last position covers what was read", |factory| {
             writers::last_pos_covers_reads(factory.fresh())
         }),
+        ("turns make durable", |factory| writers::turns(factory.fresh())),
         ("durable waiters and hooks", |factory| writers::durable(factory.fresh())),
     ];
     for (name, case) in cases {

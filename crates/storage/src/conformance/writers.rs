@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::{get, key, scan_keys};
 use crate::batch::{Batch, counter_decode};
-use crate::engine::{Durability, Engine, Flushed};
+use crate::engine::{CommitPos, Durability, Engine, Flushed, Turn};
 use crate::keys::{KeyRange, Table};
 
 const THREADS: u32 = 4;
@@ -74,8 +74,8 @@ pub(super) fn atomic(engine: Arc<dyn Engine>) {
     assert!(seen.into_inner() > 0);
 }
 
-// A writer hands each value's position over before anybody may read a later one; a reader must find the last position,
-// asked for after its read, at or above the position of what it saw.
+// A writer hands each value's position over before anybody may read a later one; a reader must find
+// the last position, asked for after its read, at or above the position of what it saw.
 pub(super) fn last_pos_covers_reads(engine: Arc<dyn Engine>) {
     let k = key(1, "seen");
     let positions: Vec<AtomicU64> = (0..2000).map(|_| AtomicU64::new(0)).collect();
@@ -108,8 +108,40 @@ pub(super) fn last_pos_covers_reads(engine: Arc<dyn Engine>) {
     assert!(!checks.is_empty());
     for (number, last) in checks {
         let at = positions[number as usize].load(Ordering::SeqCst);
-        assert!(last >= at, "value {number} of position {at} was read, then the last position was {last}");
+        assert!(
+            last >= at,
+            "value {number} of position {at} was read, then the last position was {last}"
+        );
     }
+}
+
+// Threads that only take turns, and follow the rule about `more`, get everything durable without anybody blocking for it.
+pub(super) fn turns(engine: Arc<dyn Engine>) {
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let engine = &engine;
+            scope.spawn(move || {
+                let mut batch = Batch::new();
+                for i in 0..10 {
+                    batch.clear();
+                    batch.put(Table::Doc, &key(thread, &i.to_string()), b"v");
+                    let pos = engine.apply(&batch, Durability::Buffered).unwrap();
+                    let mut turn = engine.take_turn(pos);
+                    if turn != Turn::Idle {
+                        assert!(engine.durable_pos() >= pos, "a flush covers what it was asked for");
+                    }
+                    while turn == (Turn::Flushed { more: true }) {
+                        turn = engine.take_turn(CommitPos(0));
+                    }
+                    let begun = Instant::now();
+                    while engine.durable_pos() < pos {
+                        assert!(begun.elapsed() < Duration::from_secs(20), "{pos:?} is forgotten");
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                }
+            });
+        }
+    });
 }
 
 pub(super) fn durable(engine: Arc<dyn Engine>) {

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use crate::batch::Batch;
 use crate::engine::{
-    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, Flushed, Read, Snapshot, StatSink, Verified,
-    WriteClass,
+    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, Flushed, Read, Snapshot, StatSink, Turn,
+    Verified, WriteClass,
 };
 use crate::error::{Result, StorageError};
 use crate::keys::{IdentSet, KeyRange, Table};
@@ -351,12 +351,16 @@ impl<O: Observer + 'static> Engine for Observed<O> {
         self.inner.hurry(pos);
     }
 
+    fn take_turn(&self, pos: CommitPos) -> Turn {
+        self.inner.take_turn(pos)
+    }
+
     fn on_durable(&self, hook: DurableHook) {
         let observer = Arc::clone(&self.observer);
         self.inner.on_durable(Box::new(move |flushed| {
             hook(match flushed {
                 Flushed::Durable(pos) => Flushed::Durable(observer.durable(pos)),
-                failed @ Flushed::Failed(_) => failed,
+                other => other,
             });
         }));
     }

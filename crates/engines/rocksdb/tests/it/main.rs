@@ -4,3 +4,5 @@ mod contract;
 mod directory;
 mod files;
 mod full_disk;
+mod journal;
+mod schedules;
