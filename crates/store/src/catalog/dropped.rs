@@ -157,26 +157,12 @@ impl Shared {
         let records = self.dropped.records.lock().clone();
         let mut gone = Vec::new();
         for (table, ident) in records {
-            if !self.has_keys(table, ident)? {
+            if self.engine.is_gone(table, ident).map_err(error::storage)? {
                 gone.push((table, ident));
             }
         }
         self.forget_dropped(&gone)?;
         Ok(self.dropped.len())
-    }
-
-    fn has_keys(&self, table: Table, ident: u32) -> Result<bool> {
-        let (lower, upper) = (ident.to_be_bytes(), (ident + 1).to_be_bytes());
-        let opts = CursorOpts { keys_only: true, limit_hint: 1, fill_cache: false, ..CursorOpts::default() };
-        let range = KeyRange { lower: &lower, upper: &upper };
-        let mut cursor = self.engine.cursor(table, range, opts).map_err(error::storage)?;
-        let mut any = false;
-        let first = &mut |_: &[u8], _: &[u8]| {
-            any = true;
-            false
-        };
-        cursor.visit(1, first).map_err(error::storage)?;
-        Ok(any)
     }
 
     /// Drops the keys of identifiers below `below` that nobody owns: left by a crash of an older version.

@@ -81,6 +81,8 @@ struct Filled {
     outcomes: SmallVec<[Modified; 2]>,
     docs: i64,
     bytes: i64,
+    /// Bytes of index entries put, less those deleted.
+    entry_bytes: i64,
     /// Sequence numbers of deleted documents.
     deleted: SmallVec<[u64; 2]>,
     multikey: SmallVec<[u32; 8]>,
@@ -193,6 +195,10 @@ impl Collection {
         if !s.batch.is_empty() {
             for (index, bits) in state.indexes.iter().zip(&filled.multikey) {
                 self.shared.mark_multikey(index, *bits)?;
+            }
+            // On a full device what makes room must pass.
+            if filled.bytes < 0 && filled.bytes + filled.entry_bytes <= 0 {
+                s.batch.set_shrinks();
             }
             if filled.docs != 0 || filled.bytes != 0 {
                 s.batch.add(Table::Meta, &meta::counter(self.ident), [filled.docs, filled.bytes]);
@@ -382,6 +388,7 @@ impl Collection {
                     }
                     filled.unique.insert(s.entry.clone(), false);
                 }
+                filled.entry_bytes -= s.entry.len() as i64;
                 s.batch.delete(Table::Idx, &s.entry);
             }
             let Some(d) = new else { continue };
@@ -397,6 +404,7 @@ impl Collection {
                     }
                     filled.unique.insert(s.entry.clone(), true);
                 }
+                filled.entry_bytes += s.entry.len() as i64;
                 s.batch.put(Table::Idx, &s.entry, entry_value(index, id));
             }
             filled.multikey[i] |= new_keys.multikey;
