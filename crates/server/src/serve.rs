@@ -4,7 +4,7 @@ use crate::config::{ServeArgs, Settings};
 use crate::glue::Glue;
 use crate::net::{Server, Watermark};
 use crate::{engines, net};
-use commands::{Config, Language, Service, SystemClock};
+use commands::{Config, Language, Service, SystemClock, registry};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -69,7 +69,10 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
         Flushed::Durable(pos) => advance.advance(pos.0),
         Flushed::Failed(pos) => advance.fail(pos.0),
     }));
-    let started = Server::start(&net_config(&settings), Glue::new(service.clone(), engine.clone()), watermark);
+    let started = {
+        let glue = Glue::new(registry::dispatcher(service.clone()), engine.clone());
+        Server::start(&net_config(&settings), glue, watermark)
+    };
     let server = match started {
         Ok(s) => s,
         Err(e) => {
@@ -85,15 +88,19 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
     };
     announce(&settings, &server);
     let stopping = Arc::new(AtomicBool::new(false));
-    let housekeeper = housekeeping(service.clone(), stopping.clone());
+    let helpers = [
+        housekeeping(service.clone(), stopping.clone()),
+        ttl_monitor(service.clone(), stopping.clone()),
+        sweeper(service.clone(), stopping.clone()),
+    ];
     signals.forever().next();
     println!("quarry: stopping");
     stopping.store(true, Ordering::Release);
     service.interrupt_all();
     let clean = server.stop(GRACE);
-    if let Some(h) = housekeeper {
-        h.thread().unpark();
-        let _ = h.join();
+    for helper in helpers.into_iter().flatten() {
+        helper.thread().unpark();
+        let _ = helper.join();
     }
     store.close().map_err(|e| Failure { message: format!("closing the data failed: {e}"), code: CODE_DATA })?;
     println!("quarry: stopped{}", if clean { "" } else { ", some requests did not end in time" });
@@ -171,6 +178,45 @@ fn housekeeping(service: Arc<Service>, stopping: Arc<AtomicBool>) -> Option<std:
                 let seconds = u32::try_from(service.clock.now_ms() / 1000).unwrap_or(0);
                 service.advance_operation_time(model::Timestamp { time: seconds, increment: 1 });
                 std::thread::park_timeout(Duration::from_secs(1));
+            }
+        })
+        .ok()
+}
+
+/// How often dropped identifiers are looked at.
+const SWEEP_EVERY: Duration = Duration::from_secs(60);
+
+/// Gives back the space of what was dropped: all of it once after the start, then what the engine has rewritten.
+fn sweeper(service: Arc<Service>, stopping: Arc<AtomicBool>) -> Option<std::thread::JoinHandle<()>> {
+    std::thread::Builder::new()
+        .name("sweeper".to_owned())
+        .spawn(move || {
+            let go_on = || !stopping.load(Ordering::Acquire);
+            let mut unowned = true;
+            while go_on() {
+                service.sweep(unowned, &go_on);
+                unowned = false;
+                let began = std::time::Instant::now();
+                while go_on() && began.elapsed() < SWEEP_EVERY {
+                    std::thread::park_timeout(SWEEP_EVERY.saturating_sub(began.elapsed()));
+                }
+            }
+        })
+        .ok()
+}
+
+/// Deletes documents that expire, on a thread of its own: a long pass holds up nothing else.
+fn ttl_monitor(service: Arc<Service>, stopping: Arc<AtomicBool>) -> Option<std::thread::JoinHandle<()>> {
+    std::thread::Builder::new()
+        .name("ttl".to_owned())
+        .spawn(move || {
+            let go_on = || !stopping.load(Ordering::Acquire);
+            while go_on() {
+                let run = || commands::ttl::run(&service, &go_on);
+                if std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err() {
+                    service.log('F', "INDEX", "the TTL monitor panicked and begins again");
+                    std::thread::park_timeout(Duration::from_secs(1));
+                }
             }
         })
         .ok()

@@ -207,6 +207,13 @@ pub trait Engine: Read {
     /// A position that covers this commit; hand it to [`Engine::wait_durable`].
     fn apply(&self, batch: &Batch, durability: Durability) -> Result<CommitPos>;
 
+    /// Position of the newest commit that a read begun now may see. What a client can conclude from a read is durable
+    /// once [`Engine::durable_pos`] has reached the position asked for after that read.
+    ///
+    /// # Cost
+    /// One atomic load where the engine allows it: it may be asked for on every request.
+    fn last_pos(&self) -> CommitPos;
+
     /// Everything up to here survives a loss of power.
     fn durable_pos(&self) -> CommitPos;
 

@@ -26,5 +26,5 @@ pub use error::{Cause, Result, StorageError};
 pub use keys::{IDENT_BYTES, IdentSet, KeyRange, MAX_KEY, Table, prefix_end};
 pub use memory::MemoryEngine;
 pub use mirror::Mirror;
-pub use observe::{Contract, Fault, Faulty, Observed, Recorded, Recorder};
+pub use observe::{Contract, Fault, Faulty, HeldJournal, Observed, Recorded, Recorder};
 pub use rows::RowBatch;

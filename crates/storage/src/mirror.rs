@@ -204,6 +204,10 @@ impl Engine for Mirror {
         same("apply", first, self.second.apply(batch, durability)).map(|(pos, _)| pos)
     }
 
+    fn last_pos(&self) -> CommitPos {
+        self.first.last_pos()
+    }
+
     fn durable_pos(&self) -> CommitPos {
         self.first.durable_pos()
     }

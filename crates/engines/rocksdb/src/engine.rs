@@ -289,6 +289,10 @@ impl Engine for RocksEngine {
         Ok(pos)
     }
 
+    fn last_pos(&self) -> CommitPos {
+        CommitPos(self.db.sequence())
+    }
+
     fn durable_pos(&self) -> CommitPos {
         self.journal.durable_pos()
     }

@@ -5,7 +5,7 @@
 
 use super::each::{Each, EachDocs, Emit};
 use super::path::{checked_path, plain_at, write_with};
-use super::{Stage, StageOp, one};
+use super::{Kind, Stage, StageOp, Transform, one};
 use crate::pipeline::{Docs, Place, Rt};
 use model::{Doc, DocBuf, FieldPath, Result, Value, bail};
 use operators::Cx;
@@ -121,5 +121,9 @@ impl Stage for Unwind {
                 u.put("includeArrayIndex", index.as_str());
             }
         })
+    }
+    fn kind(&self) -> Kind<'_> {
+        let index = self.index.as_ref().map(FieldPath::as_str);
+        Kind::Transform(Transform::Unwind { path: self.path.as_str(), index })
     }
 }

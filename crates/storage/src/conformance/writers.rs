@@ -74,6 +74,44 @@ pub(super) fn atomic(engine: Arc<dyn Engine>) {
     assert!(seen.into_inner() > 0);
 }
 
+// A writer hands each value's position over before anybody may read a later one; a reader must find the last position,
+// asked for after its read, at or above the position of what it saw.
+pub(super) fn last_pos_covers_reads(engine: Arc<dyn Engine>) {
+    let k = key(1, "seen");
+    let positions: Vec<AtomicU64> = (0..2000).map(|_| AtomicU64::new(0)).collect();
+    let stop = AtomicBool::new(false);
+    let mut checks: Vec<(u64, u64)> = Vec::new();
+    std::thread::scope(|scope| {
+        let (engine, positions, stop, k) = (&engine, &positions, &stop, &k);
+        scope.spawn(move || {
+            let mut batch = Batch::new();
+            for (number, pos) in positions.iter().enumerate() {
+                batch.clear();
+                batch.put(Table::Doc, k, &(number as u64).to_le_bytes());
+                let at = engine.apply(&batch, Durability::Buffered).unwrap();
+                pos.store(at.0, Ordering::SeqCst);
+            }
+            stop.store(true, Ordering::SeqCst);
+        });
+        let mut value = Vec::new();
+        loop {
+            let stopped = stop.load(Ordering::SeqCst);
+            if engine.get(Table::Doc, k, &mut value).unwrap() {
+                let last = engine.last_pos().0;
+                checks.push((u64::from_le_bytes(value[..].try_into().unwrap()), last));
+            }
+            if stopped {
+                break;
+            }
+        }
+    });
+    assert!(!checks.is_empty());
+    for (number, last) in checks {
+        let at = positions[number as usize].load(Ordering::SeqCst);
+        assert!(last >= at, "value {number} of position {at} was read, then the last position was {last}");
+    }
+}
+
 pub(super) fn durable(engine: Arc<dyn Engine>) {
     let told = Arc::new(AtomicU64::new(0));
     let hook = Arc::clone(&told);

@@ -3,6 +3,7 @@
 
 mod contract;
 mod faulty;
+mod held;
 mod recording;
 
 use std::path::Path;
@@ -11,7 +12,7 @@ use std::time::Duration;
 
 use crate::batch::Batch;
 use crate::engine::{
-    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, Read, Snapshot, StatSink, Verified,
+    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, Flushed, Read, Snapshot, StatSink, Verified,
     WriteClass,
 };
 use crate::error::{Result, StorageError};
@@ -19,6 +20,7 @@ use crate::keys::{IdentSet, KeyRange, Table};
 
 pub use contract::Contract;
 pub use faulty::{Fault, Faulty};
+pub use held::HeldJournal;
 pub use recording::{Recorded, Recorder};
 
 /// One call on its way to the engine.
@@ -86,6 +88,11 @@ pub trait Observer: Send + Sync {
     /// Sees what writers announce before they take locks.
     fn admitted(&self, bytes: usize, class: WriteClass) {
         let _ = (bytes, class);
+    }
+
+    /// Sees how far the engine says its commits are durable and may tell less.
+    fn durable(&self, real: CommitPos) -> CommitPos {
+        real
     }
 }
 
@@ -328,8 +335,12 @@ impl<O: Observer + 'static> Engine for Observed<O> {
         )
     }
 
+    fn last_pos(&self) -> CommitPos {
+        self.inner.last_pos()
+    }
+
     fn durable_pos(&self) -> CommitPos {
-        self.inner.durable_pos()
+        self.observer.durable(self.inner.durable_pos())
     }
 
     fn wait_durable(&self, pos: CommitPos) -> Result<()> {
@@ -341,7 +352,13 @@ impl<O: Observer + 'static> Engine for Observed<O> {
     }
 
     fn on_durable(&self, hook: DurableHook) {
-        self.inner.on_durable(hook);
+        let observer = Arc::clone(&self.observer);
+        self.inner.on_durable(Box::new(move |flushed| {
+            hook(match flushed {
+                Flushed::Durable(pos) => Flushed::Durable(observer.durable(pos)),
+                failed @ Flushed::Failed(_) => failed,
+            });
+        }));
     }
 
     fn drop_range(&self, table: Table, range: KeyRange<'_>) -> Result<()> {
