@@ -14,6 +14,7 @@ pub(crate) use shuttle::sync::atomic::{AtomicU32, Ordering};
 /// The scheduler's primitives with the interface of `parking_lot`.
 #[cfg(feature = "shuttle")]
 mod scheduled {
+    use shuttle::rand::Rng;
     use shuttle::sync;
     use std::ops::{Deref, DerefMut};
     use std::sync::PoisonError;
@@ -23,14 +24,14 @@ mod scheduled {
     pub(crate) struct Mutex<T>(sync::Mutex<T>);
 
     /// Empty only inside a wait.
-    pub(crate) struct MutexGuard<'m, T>(Option<sync::MutexGuard<'m, T>>);
+    pub(crate) struct MutexGuard<'m, T>(Option<sync::MutexGuard<'m, T>>, &'m Mutex<T>);
 
     impl<T> Mutex<T> {
         pub(crate) fn new(value: T) -> Mutex<T> {
             Mutex(sync::Mutex::new(value))
         }
         pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
-            MutexGuard(Some(self.0.lock().unwrap_or_else(PoisonError::into_inner)))
+            MutexGuard(Some(self.0.lock().unwrap_or_else(PoisonError::into_inner)), self)
         }
     }
 
@@ -51,11 +52,11 @@ mod scheduled {
     pub(crate) struct Condvar(sync::Condvar);
 
     /// What a wait with a time limit says.
-    pub(crate) struct WaitResult;
+    pub(crate) struct WaitResult(bool);
 
     impl WaitResult {
         pub(crate) fn timed_out(&self) -> bool {
-            false
+            self.0
         }
     }
 
@@ -70,10 +71,18 @@ mod scheduled {
             let inner = guard.0.take().expect("a guard is used outside of waits only");
             guard.0 = Some(self.0.wait(inner).unwrap_or_else(PoisonError::into_inner));
         }
-        /// Time does not pass under the scheduler: without a limit a lost wake-up shows as a deadlock.
-        pub(crate) fn wait_until<T>(&self, guard: &mut MutexGuard<'_, T>, _: Instant) -> WaitResult {
-            self.wait(guard);
-            WaitResult
+        /// Time does not pass under the scheduler. A limit in the future is never reached, so that a lost wake-up shows
+        /// as a deadlock; one in the past is reached now, or after a wake-up without a cause, as the scheduler likes.
+        pub(crate) fn wait_until<T>(&self, guard: &mut MutexGuard<'_, T>, until: Instant) -> WaitResult {
+            if until > Instant::now() {
+                self.wait(guard);
+                return WaitResult(false);
+            }
+            let mutex = guard.1;
+            guard.0 = None;
+            shuttle::thread::yield_now();
+            guard.0 = mutex.lock().0;
+            WaitResult(shuttle::rand::thread_rng().gen_bool(0.5))
         }
     }
 }

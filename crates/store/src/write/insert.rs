@@ -118,12 +118,17 @@ impl Collection {
             let (_inside, state) = self.enter()?;
             // All of the chunk under one state, however often large keys cut it.
             while at < end {
-                at += SCRATCH.with_borrow_mut(|s| {
+                let run = |s: &mut Scratch| {
                     let chunk = &docs[at..end];
                     let taken = self.insert_chunk(&state, s, chunk, (at, ordered), &mut done, noted.as_deref_mut());
                     Shared::admit_later(s.batch.byte_len().saturating_sub(bytes));
                     s.shrink();
                     taken
+                };
+                // Taken when a scheduler of tests runs another writer on this thread.
+                at += SCRATCH.with(|cell| match cell.try_borrow_mut() {
+                    Ok(mut s) => run(&mut s),
+                    Err(_) => run(&mut Scratch::default()),
                 })?;
                 if ordered && !done.errors.is_empty() {
                     return Ok(done);
