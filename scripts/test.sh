@@ -15,11 +15,6 @@ step() {
 }
 
 # Steps run under `||`, where bash does not stop at a failing command: each chains its commands itself.
-natives() {
-  local vars
-  vars=$(scripts/natives.sh) && eval "$vars"
-}
-
 cargo_tests() {
   local log=$1
   # Libraries, binaries and integration tests last, so that the closing lines are of tests and not of empty doc tests.
@@ -31,7 +26,7 @@ cargo_tests() {
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-step natives natives
+step natives scripts/natives.sh
 step tidy cargo run -q --locked -p xtask -- tidy
 step "build server" cargo build --locked -p quarry-server
 cp "${CARGO_TARGET_DIR:-target}/debug/quarry" "$scratch/quarry"
