@@ -3,7 +3,7 @@
 # toolchain, and no cache. Needs root and debootstrap; takes this checkout as committed.
 #   --only serve|test     one of the commands; both without it
 #   --with "PACKAGE..."   Debian packages installed before, such as libclang-cpp14
-#   --interrupt COUNT     kill -9 of `make serve` once COUNT sources of RocksDB are compiled, then the command again
+#   --interrupt COUNT     kill -9 of `make serve` once COUNT parts of RocksDB are compiled, then the command again
 #   --log FILE            the result (./fresh-root.log)
 #   --root DIR            where the root is made (below $TMPDIR); DIR.base keeps the bare one for the next run
 #   --keep                leaves the root there
@@ -148,7 +148,7 @@ serve() {
   if [ "$interrupt" -gt 0 ]; then
     while [ "$(compiled)" -lt "$interrupt" ] && is_running; do sleep 0.5; done
     stop_all
-    note "killed with $(compiled) sources of RocksDB compiled, after $(minutes $((SECONDS - began))); make serve again"
+    note "killed with $(compiled) parts of RocksDB compiled, after $(minutes $((SECONDS - began))); make serve again"
     start make serve PORT="$port"
   fi
   while ! answers; do

@@ -50,7 +50,7 @@ build() {
   sources=$(package rust-librocksdb-sys)
   (cd "$sources" && sha256sum --check --quiet "$root/natives/rocksdb-sys/headers.sha256" >&2) \
     || fail "the bindings are of other headers than $sources has; run scripts/rocksdb-bindings.sh and commit what it writes"
-  # A source of RocksDB takes the compiler up to 0.7 GiB.
+  # A part of RocksDB takes the compiler up to 1 GiB.
   memory_gib=$(awk '/^MemAvailable/ { print int($2 / 1024 / 1024) }' /proc/meminfo)
   jobs=$(nproc)
   if [ "$jobs" -gt "$memory_gib" ]; then jobs=$((memory_gib > 1 ? memory_gib : 1)); fi
