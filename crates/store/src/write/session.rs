@@ -4,11 +4,12 @@
 //! One row per session, overwritten in place; a long list of results goes on in further parts, so that no write ever
 //! stores more than a part anew. Layout in `docs/on-disk.md`. Must not know: commands, replies.
 
+use crate::catalog::Shared;
+use crate::commit::{OnCommit, WriteUnit};
 use crate::error;
 use crate::format::{meta, record};
-use crate::store::Store;
 use model::{Doc, DocBuf, Result};
-use storage::{Batch, CommitPos, CursorOpts, Durability, Engine, KeyRange, Table};
+use storage::{Batch, CommitPos, CursorOpts, Engine, KeyRange, Table};
 
 const FORMAT: u8 = 1;
 /// Flag: another part follows.
@@ -85,14 +86,32 @@ pub enum Begun {
     Old(i64),
 }
 
-/// State to return to when a batch is not applied.
-#[derive(Clone, Debug)]
-struct Before {
-    runs: usize,
-    last_count: u32,
+/// What a session's record becomes when a commit is applied.
+pub(crate) struct Staged<'r> {
+    record: &'r mut SessionRecord,
+    /// The runs of the present part.
+    tail: Vec<Run>,
+    ascending: bool,
     part: u32,
     part_start: usize,
     part_bytes: usize,
+}
+
+impl OnCommit for Staged<'_> {
+    fn applied(&mut self, pos: CommitPos) {
+        let r = &mut *self.record;
+        r.runs.truncate(self.part_start);
+        r.runs.append(&mut self.tail);
+        (r.ascending, r.part, r.part_start, r.part_bytes) =
+            (self.ascending, self.part, self.part_start, self.part_bytes);
+        (r.stale_parts, r.on_disk) = (0, true);
+        r.pos = r.pos.max(pos);
+    }
+
+    fn failed(&mut self) {
+        // Perhaps it was applied and only the answer was lost: the next try looks at the disk.
+        self.record.loaded = false;
+    }
 }
 
 /// The record of one session, in memory; read from disk when first used.
@@ -141,10 +160,10 @@ impl SessionRecord {
     ///
     /// # Errors
     /// Engine failures; 1 for a damaged row.
-    pub fn begin(&mut self, store: &Store, number: i64) -> Result<Begun> {
+    pub(crate) fn begin(&mut self, engine: &dyn Engine, number: i64) -> Result<Begun> {
         if !self.loaded {
             let newest = self.txn_number;
-            self.load(store.engine().as_ref())?;
+            self.load(engine)?;
             // A number whose writes all failed is not on disk, and still the newest.
             if let Some(n) = newest.filter(|n| self.txn_number.is_none_or(|disk| disk < *n)) {
                 self.advance(n);
@@ -181,85 +200,38 @@ impl SessionRecord {
         self.pos
     }
 
-    /// Adds the statements and what they did to a batch that is applied next; the result tells how that went.
-    pub(crate) fn write(
-        &mut self,
+    /// Adds the statements and what they did to a batch; the record changes when the batch is committed.
+    pub(crate) fn stage<'r>(
+        &'r mut self,
         batch: &mut Batch,
         statements: impl Iterator<Item = (i32, Effect)>,
-        apply: impl FnOnce(&Batch) -> Result<CommitPos>,
-    ) -> Result<CommitPos> {
-        let before = Before {
-            runs: self.runs.len(),
-            last_count: self.runs.last().map_or(0, |r| r.count),
-            part: self.part,
-            part_start: self.part_start,
-            part_bytes: self.part_bytes,
-        };
+    ) -> Staged<'r> {
         for part in 1..=self.stale_parts {
             batch.delete(Table::Meta, &meta::session_part(&self.id, part));
         }
+        let (mut part, mut part_start) = (self.part, self.part_start);
         if self.part_bytes > PART_BYTES {
-            self.put(batch, MORE);
-            self.part = self.part.saturating_add(1);
-            self.part_start = self.runs.len();
+            let closed = self.runs.get(part_start..).unwrap_or_default();
+            encode(&mut self.value, MORE, self.txn_number, closed);
+            put(batch, &self.id, part, &self.value);
+            part = part.saturating_add(1);
+            part_start = self.runs.len();
         }
+        let mut tail = self.runs.get(part_start..).unwrap_or_default().to_vec();
+        let before = part_start.checked_sub(1).and_then(|last| self.runs.get(last));
+        let mut end = tail.last().or(before).map_or(i64::MIN, Run::end);
+        let mut ascending = self.ascending;
         for (id, effect) in statements {
-            self.add(id, effect);
+            ascending &= end <= i64::from(id);
+            add(&mut tail, id, effect);
+            end = tail.last().map_or(i64::MIN, Run::end);
         }
-        self.put(batch, 0);
-        match apply(batch) {
-            Ok(pos) => {
-                (self.stale_parts, self.on_disk) = (0, true);
-                self.pos = self.pos.max(pos);
-                Ok(pos)
-            }
-            Err(e) => {
-                // Perhaps it was applied and only the answer was lost: the next try looks at the disk.
-                self.loaded = false;
-                self.runs.truncate(before.runs);
-                if let Some(last) = self.runs.last_mut() {
-                    last.count = before.last_count;
-                }
-                (self.part, self.part_start, self.part_bytes) = (before.part, before.part_start, before.part_bytes);
-                Err(e)
-            }
-        }
-    }
-
-    fn add(&mut self, id: i32, effect: Effect) {
-        let plain = matches!(effect, Effect::Inserted | Effect::Updated | Effect::Deleted);
-        let in_part = self.runs.len() > self.part_start;
-        if let Some(last) = self.runs.last_mut() {
-            let end = i64::from(last.first) + i64::from(last.count);
-            if plain && in_part && last.effect == effect && end == i64::from(id) {
-                last.count += 1;
-                return;
-            }
-            self.ascending &= end <= i64::from(id);
-        }
-        self.runs.push(Run { first: id, count: 1, effect });
-    }
-
-    /// Puts the present part.
-    fn put(&mut self, batch: &mut Batch, flags: u8) {
-        self.value.clear();
-        self.value.extend_from_slice(&[FORMAT, flags]);
-        record::varint(&mut self.value, self.txn_number.unwrap_or(0) as u64);
-        for run in self.runs.get(self.part_start..).unwrap_or_default() {
-            record::varint(&mut self.value, u64::from(run.first as u32));
-            record::varint(&mut self.value, u64::from(run.count));
-            let (tag, doc) = tagged(&run.effect);
-            self.value.push(tag);
-            self.value.extend_from_slice(doc.map_or(&[], DocBuf::as_bytes));
-        }
-        self.part_bytes = self.value.len();
-        if self.part == 0 {
-            batch.put(Table::Meta, &meta::session(&self.id), &self.value);
-        } else {
-            batch.put(Table::Meta, &meta::session_part(&self.id, self.part), &self.value);
-        }
+        encode(&mut self.value, 0, self.txn_number, &tail);
+        put(batch, &self.id, part, &self.value);
+        let part_bytes = self.value.len();
         // An image of many megabytes is not kept twice in memory.
         self.value.shrink_to(4 * PART_BYTES);
+        Staged { tail, ascending, part, part_start, part_bytes, record: self }
     }
 
     fn load(&mut self, engine: &dyn Engine) -> Result<()> {
@@ -303,6 +275,47 @@ impl SessionRecord {
     }
 }
 
+impl Run {
+    /// The first number behind it.
+    fn end(&self) -> i64 {
+        i64::from(self.first) + i64::from(self.count)
+    }
+}
+
+/// Adds a statement to the runs of a part.
+fn add(runs: &mut Vec<Run>, id: i32, effect: Effect) {
+    let plain = matches!(effect, Effect::Inserted | Effect::Updated | Effect::Deleted);
+    if let Some(last) = runs.last_mut()
+        && plain
+        && last.effect == effect
+        && last.end() == i64::from(id)
+    {
+        last.count += 1;
+        return;
+    }
+    runs.push(Run { first: id, count: 1, effect });
+}
+
+fn encode(value: &mut Vec<u8>, flags: u8, txn_number: Option<i64>, runs: &[Run]) {
+    value.clear();
+    value.extend_from_slice(&[FORMAT, flags]);
+    record::varint(value, txn_number.unwrap_or(0) as u64);
+    for run in runs {
+        record::varint(value, u64::from(run.first as u32));
+        record::varint(value, u64::from(run.count));
+        let (tag, doc) = tagged(&run.effect);
+        value.push(tag);
+        value.extend_from_slice(doc.map_or(&[], DocBuf::as_bytes));
+    }
+}
+
+fn put(batch: &mut Batch, id: &SessionId, part: u32, value: &[u8]) {
+    match part {
+        0 => batch.put(Table::Meta, &meta::session(id), value),
+        part => batch.put(Table::Meta, &meta::session_part(id, part), value),
+    }
+}
+
 fn tagged(effect: &Effect) -> (u8, Option<&DocBuf>) {
     match effect {
         Effect::Inserted => (1, None),
@@ -333,12 +346,12 @@ fn untagged(tag: u8, rest: &[u8]) -> Option<(Effect, &[u8])> {
     Some((make(Doc::new(doc)?.to_buf()), rest))
 }
 
-impl Store {
+impl Shared {
     /// Forgets what a session that ended has done.
     ///
     /// # Errors
     /// Engine failures.
-    pub fn forget_session(&self, record: &mut SessionRecord) -> Result<()> {
+    pub(crate) fn forget_session(&self, record: &mut SessionRecord) -> Result<()> {
         if !record.on_disk {
             return Ok(());
         }
@@ -347,9 +360,8 @@ impl Store {
         for part in 1..=record.part.max(record.stale_parts) {
             batch.delete(Table::Meta, &meta::session_part(&record.id, part));
         }
-        self.engine().apply(&batch, Durability::Buffered).map_err(error::storage)?;
-        *record = SessionRecord::new(record.id);
-        Ok(())
+        let forgotten = &mut |_: CommitPos| *record = SessionRecord::new(record.id);
+        self.commit(WriteUnit::new(&batch).then(forgotten)).map(|_| ())
     }
 
     /// Removes the records of sessions that are not alive: left by sessions of an earlier run of the server that
@@ -359,14 +371,14 @@ impl Store {
     /// The number of rows removed.
     ///
     /// # Cost
-    /// A walk over the keys of all records.
+    /// A scan of the keys of all records.
     ///
     /// # Errors
     /// Engine failures.
-    pub fn sweep_sessions(&self, alive: &dyn Fn(&SessionId) -> bool) -> Result<usize> {
+    pub(crate) fn sweep_sessions(&self, alive: &dyn Fn(&SessionId) -> bool) -> Result<usize> {
         let range = KeyRange { lower: meta::SESSIONS.0, upper: meta::SESSIONS.1 };
         let opts = CursorOpts { keys_only: true, fill_cache: false, ..CursorOpts::default() };
-        let mut cursor = self.engine().cursor(Table::Meta, range, opts).map_err(error::storage)?;
+        let mut cursor = self.engine.cursor(Table::Meta, range, opts).map_err(error::storage)?;
         let (mut batch, mut more) = (Batch::new(), true);
         let mut removed = 0;
         while more {
@@ -379,9 +391,7 @@ impl Store {
             };
             more = cursor.visit(SWEEP_ROWS, &mut look).map_err(error::storage)?;
             removed += batch.len();
-            if !batch.is_empty() {
-                self.engine().apply(&batch, Durability::Buffered).map_err(error::storage)?;
-            }
+            self.commit(WriteUnit::new(&batch))?;
         }
         Ok(removed)
     }

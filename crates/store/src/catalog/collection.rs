@@ -1,16 +1,19 @@
-//! An open collection: its options and indexes, the order of its ids, its counters, and single reads.
-//! Writes are in `insert` and `modify`, walks in `scan`.
+//! An open collection: its options and indexes, its counters, the names of its keys. Promises: what a change of the
+//! catalog row changes is one immutable `State`, read without a lock; writers are inside the gate, changes close it.
+//! Must not know: how documents are read (`view`) or written (`write`, `ddl`).
 
-use crate::capped;
-use crate::catalog::{CatalogRow, IndexRow, Kind};
+use crate::catalog::live::{Live, Order};
+use crate::catalog::row::{CatalogRow, Kind};
+use crate::catalog::shared::Shared;
 use crate::error;
 use crate::format::{keys, meta, record};
+use crate::gate::{Entered, Gate};
 use crate::index::Index;
-use crate::store::Shared;
+use arc_swap::{ArcSwap, Guard};
 use model::{Collate, Doc, DocBuf, Namespace, Result, Value};
-use parking_lot::{Mutex, RwLock, RwLockReadGuard};
+use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use storage::{CursorOpts, KeyRange, Table, counter_decode};
 
 /// A handle to a collection or view; shared by all who use it.
@@ -19,21 +22,19 @@ pub struct Collection {
     pub(crate) ns: Namespace,
     pub(crate) uuid: [u8; 16],
     pub(crate) ident: u32,
-    kind: Kind,
-    /// Writers hold it for reading, changes of the catalog row for writing.
-    pub(crate) state: RwLock<State>,
-    pub(crate) order: Mutex<Order>,
-    docs: AtomicI64,
-    bytes: AtomicI64,
+    pub(crate) kind: Kind,
+    state: ArcSwap<State>,
+    /// Writers are inside; a change of the catalog row closes it.
+    pub(crate) gate: Gate,
+    pub(crate) live: Live,
     pub(crate) id_collate: Option<Arc<dyn Collate>>,
-    /// Ids arrived in key order so far, so key order is natural order.
-    pub(crate) in_order: AtomicBool,
-    pub(crate) capped: capped::Guards,
-    /// `State::dropped` for readers, who take no lock.
+    pub(crate) capped: CappedGuards,
+    /// `State::dropped` for readers, who ask once per document.
     gone: AtomicBool,
 }
 
 /// What a change of the catalog row changes.
+#[derive(Clone)]
 pub(crate) struct State {
     pub(crate) options: Arc<DocBuf>,
     pub(crate) indexes: Arc<Vec<Arc<Index>>>,
@@ -42,13 +43,15 @@ pub(crate) struct State {
     pub(crate) capped: bool,
 }
 
-/// Bookkeeping of insertion order.
-pub(crate) struct Order {
-    /// No key of the collection is above this one.
-    pub(crate) max_key: Vec<u8>,
-    pub(crate) next_seq: u64,
-    /// Sequence numbers below this are reserved on disk (only for collections out of order).
-    pub(crate) reserved: u64,
+/// What capped collections have besides.
+#[derive(Default)]
+pub(crate) struct CappedGuards {
+    /// Held from the allocation of sequence numbers until they are visible. Taken after the keys' locks.
+    pub(crate) inserting: Mutex<()>,
+    /// Held while old documents are deleted for new ones; keys are locked under it.
+    pub(crate) trimming: Mutex<()>,
+    /// No document is older than this: scans begin here and not among what was deleted.
+    pub(crate) oldest: AtomicU64,
 }
 
 /// Sizes for collStats.
@@ -68,6 +71,12 @@ const GONE: &str = "collection dropped or renamed";
 
 impl Collection {
     /// Opens from a catalog row. Unfinished indexes are left out; the caller removes them from the row.
+    ///
+    /// # Cost
+    /// Two reads and one for each index; the last document when there is one.
+    ///
+    /// # Errors
+    /// Engine failures; those of the hooks for filters and collations.
     pub(crate) fn open(shared: Arc<Shared>, ns: Namespace, row: &CatalogRow) -> Result<Collection> {
         let engine = &shared.engine;
         let id_collate = match row.options.doc().field("collation").as_doc() {
@@ -84,59 +93,36 @@ impl Collection {
         if let (false, Some(b)) = (in_order, buf.first_chunk::<8>()) {
             reserved = u64::from_be_bytes(*b);
         }
-        let next_seq = shared.evicted.lock().get(&row.ident).copied().unwrap_or(0).max(reserved + 1);
+        let next_seq = shared.remembered_sequence(row.ident).unwrap_or(0).max(reserved + 1);
         let mut indexes = Vec::new();
         for i in row.indexes.iter().filter(|i| i.ready) {
             let found = engine.get(Table::Meta, &meta::multikey(i.ident), &mut buf).map_err(error::storage)?;
             let bits = buf.first_chunk::<4>().filter(|_| found).map_or(0, |b| u32::from_le_bytes(*b));
             indexes.push(Arc::new(Index::open(i.ident, i.spec.clone(), true, bits, shared.hooks.as_ref())?));
         }
-        let c = Collection {
+        let mut order = Order { max_key: Vec::new(), next_seq, reserved };
+        if counts[0] > 0 {
+            load_last(shared.as_ref(), row.ident, &mut order)?;
+        }
+        let options = row.options.doc();
+        Ok(Collection {
             ns,
             uuid: row.uuid,
             ident: row.ident,
             kind: row.kind,
-            state: RwLock::new(State {
+            state: ArcSwap::from_pointee(State {
                 options: Arc::new(row.options.clone()),
                 indexes: Arc::new(indexes),
                 dropped: false,
-                capped: capped::is_capped(row.options.doc()),
+                capped: is_capped(options),
             }),
-            order: Mutex::new(Order { max_key: Vec::new(), next_seq, reserved }),
-            docs: AtomicI64::new(counts[0]),
-            bytes: AtomicI64::new(counts[1]),
+            gate: Gate::default(),
+            live: Live::new(counts, in_order, order, shared.order_bytes.clone()),
             id_collate,
-            in_order: AtomicBool::new(in_order),
-            capped: capped::Guards::default(),
+            capped: CappedGuards::default(),
             gone: AtomicBool::new(false),
             shared,
-        };
-        if counts[0] > 0 {
-            c.load_last()?;
-            if capped::is_capped(row.options.doc()) {
-                c.complete_order()?;
-            }
-        }
-        Ok(c)
-    }
-
-    /// Reads the last document: its key bounds all keys, and in an ordered collection it has the highest sequence.
-    fn load_last(&self) -> Result<()> {
-        let (lower, upper) = self.key_bounds();
-        let opts = CursorOpts { reverse: true, limit_hint: 1, ..CursorOpts::default() };
-        let range = KeyRange { lower: &lower, upper: &upper };
-        let mut cursor = self.shared.engine.cursor(Table::Doc, range, opts).map_err(error::storage)?;
-        let mut order = self.order.lock();
-        cursor
-            .visit(1, &mut |key, value| {
-                order.max_key = key.to_vec();
-                if let Some((h, _)) = record::read(value) {
-                    order.next_seq = order.next_seq.max(h.insert_seq + 1);
-                }
-                false
-            })
-            .map_err(error::storage)?;
-        Ok(())
+        })
     }
 
     /// Its name.
@@ -153,11 +139,11 @@ impl Collection {
     }
     /// The options of `create`.
     pub fn options(&self) -> Arc<DocBuf> {
-        self.state.read().options.clone()
+        self.state.load().options.clone()
     }
     /// Secondary indexes, also unfinished ones.
     pub fn indexes(&self) -> Arc<Vec<Arc<Index>>> {
-        self.state.read().indexes.clone()
+        self.state.load().indexes.clone()
     }
     /// The collation of `_id`, which is the collection's.
     pub fn id_collate(&self) -> Option<&dyn Collate> {
@@ -165,11 +151,11 @@ impl Collection {
     }
     /// Exact number of documents; no read.
     pub fn count(&self) -> u64 {
-        self.docs.load(Ordering::Acquire).max(0) as u64
+        self.live.docs()
     }
     /// Exact bytes of BSON; no read.
     pub fn size_bytes(&self) -> u64 {
-        self.bytes.load(Ordering::Acquire).max(0) as u64
+        self.live.bytes()
     }
     /// True once the collection was dropped or renamed; whoever reads must stop.
     pub fn is_dropped(&self) -> bool {
@@ -177,30 +163,27 @@ impl Collection {
     }
     /// True when the oldest documents go as new ones come.
     pub fn is_capped(&self) -> bool {
-        self.state.read().capped
+        self.state.load().capped
     }
-    /// Says that the collection is gone (or, when dropping failed, that it is not). Writers inside finish first.
-    pub(crate) fn set_dropped(&self, dropped: bool) -> Arc<Vec<Arc<Index>>> {
-        let mut state = self.state.write();
-        state.dropped = dropped;
-        self.gone.store(dropped, Ordering::Release);
-        state.indexes.clone()
-    }
-    pub(crate) fn add_counts(&self, docs: i64, bytes: i64) {
-        self.docs.fetch_add(docs, Ordering::AcqRel);
-        self.bytes.fetch_add(bytes, Ordering::AcqRel);
+    /// The state of this moment. It may be another a moment later, unless the caller is inside the gate.
+    pub(crate) fn state(&self) -> Guard<Arc<State>> {
+        self.state.load()
     }
 
-    /// The state for the duration of a write.
+    /// Replaces the state. The caller has closed the gate, and what the state says is on disk.
+    pub(crate) fn set_state(&self, state: State) {
+        self.gone.store(state.dropped, Ordering::Release);
+        self.state.store(Arc::new(state));
+    }
+
+    /// Goes inside for a write: the state stays as it is until the token is dropped.
     ///
     /// # Errors
     /// 175 QueryPlanKilled when the collection is gone.
-    pub(crate) fn enter(&self) -> Result<RwLockReadGuard<'_, State>> {
-        let state = self.state.read();
-        if state.dropped {
-            return Err(self.gone());
-        }
-        Ok(state)
+    pub(crate) fn enter(&self) -> Result<(Entered<'_>, Guard<Arc<State>>)> {
+        let inside = self.gate.enter();
+        let state = self.state.load();
+        if state.dropped { Err(self.gone()) } else { Ok((inside, state)) }
     }
 
     /// For readers: an error once the collection is gone, when what is found missing may be the drop's doing.
@@ -218,6 +201,11 @@ impl Collection {
         model::MongoError::new(model::code::QUERY_PLAN_KILLED, format!("{GONE}: {}", self.ns))
     }
 
+    /// A plan rests on what an index was when it was made, and the index has changed.
+    pub(crate) fn plan_is_stale(&self) -> model::MongoError {
+        self.gone()
+    }
+
     /// True for the error of a collection that went away under an operation.
     pub fn is_gone(e: &model::MongoError) -> bool {
         e.code() == model::code::QUERY_PLAN_KILLED && e.message().starts_with(GONE)
@@ -233,57 +221,6 @@ impl Collection {
     /// Bounds of all record keys.
     pub(crate) fn key_bounds(&self) -> ([u8; 4], [u8; 4]) {
         (self.ident.to_be_bytes(), (self.ident + 1).to_be_bytes())
-    }
-
-    /// Shows the document with this `_id` in place.
-    ///
-    /// # Output
-    /// False when there is none.
-    ///
-    /// # Cost
-    /// One engine read, no copy.
-    ///
-    /// # Errors
-    /// 175 when the collection is gone; 1 when the record is damaged; engine failures.
-    pub fn get_with(&self, id: &Value<'_>, f: &mut dyn FnMut(Doc<'_>)) -> Result<bool> {
-        let mut key = Vec::with_capacity(24);
-        self.record_key(id, &mut key);
-        let mut sound = true;
-        let found = self
-            .shared
-            .engine
-            .get_with(Table::Doc, &key, &mut |bytes| match record::read(bytes) {
-                Some((_, doc)) => f(doc),
-                None => sound = false,
-            })
-            .map_err(error::storage)?;
-        self.told(found, sound)
-    }
-
-    /// What a point read found. That there is none counts only while the collection is there.
-    fn told(&self, found: bool, sound: bool) -> Result<bool> {
-        if !sound {
-            return Err(error::corrupt(&format!("a record of {}", self.ns)));
-        }
-        if !found && self.is_dropped() { Err(self.gone()) } else { Ok(found) }
-    }
-
-    /// Shows the document under an encoded `_id` (see [`keys::encode`]) in place; false when there is none.
-    ///
-    /// # Errors
-    /// As [`Collection::get_with`].
-    pub fn get_encoded(&self, id: &[u8], f: &mut dyn FnMut(crate::Row<'_>)) -> Result<bool> {
-        let key = [&self.ident.to_be_bytes()[..], id].concat();
-        let mut sound = true;
-        let found = self
-            .shared
-            .engine
-            .get_with(Table::Doc, &key, &mut |bytes| match record::read(bytes) {
-                Some((header, doc)) => f(crate::Row { key: &key, header, doc, score: 0.0 }),
-                None => sound = false,
-            })
-            .map_err(error::storage)?;
-        self.told(found, sound)
     }
 
     /// Sizes.
@@ -307,18 +244,25 @@ impl Collection {
         }
         Ok(stats)
     }
+}
 
-    /// The catalog row as it would be written now.
-    pub(crate) fn row(&self, options: &DocBuf, indexes: &[Arc<Index>]) -> CatalogRow {
-        CatalogRow {
-            kind: self.kind,
-            ident: self.ident,
-            uuid: self.uuid,
-            options: options.clone(),
-            indexes: indexes
-                .iter()
-                .map(|i| IndexRow { ident: i.ident(), spec: i.spec().to_buf(), ready: i.is_ready() })
-                .collect(),
+pub(crate) fn is_capped(options: Doc<'_>) -> bool {
+    options.field("capped").truthy()
+}
+
+/// Reads the last document: its key bounds all keys, and in an ordered collection it has the highest sequence.
+fn load_last(shared: &Shared, ident: u32, order: &mut Order) -> Result<()> {
+    let (lower, upper) = (ident.to_be_bytes(), (ident + 1).to_be_bytes());
+    let opts = CursorOpts { reverse: true, limit_hint: 1, ..CursorOpts::default() };
+    let range = KeyRange { lower: &lower, upper: &upper };
+    let mut cursor = shared.engine.cursor(Table::Doc, range, opts).map_err(error::storage)?;
+    let last = &mut |key: &[u8], value: &[u8]| {
+        order.max_key = key.to_vec();
+        if let Some((h, _)) = record::read(value) {
+            order.next_seq = order.next_seq.max(h.insert_seq + 1);
         }
-    }
+        false
+    };
+    cursor.visit(1, last).map_err(error::storage)?;
+    Ok(())
 }

@@ -1,12 +1,17 @@
-//! One secondary index: its specification, and the keys a document has in it.
+//! One secondary index: its specification, and the keys a document has in it. Must not know: collections, the engine.
+
+pub(crate) mod text;
+
 
 use crate::format::keys;
 use crate::hooks::{Hooks, Predicate};
-use crate::text::{self, TextPart};
+use text::TextPart;
 use model::path::PathPart;
 use model::{Array, Collate, Doc, DocBuf, FieldPath, MongoError, Result, Value, code};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use storage::CommitPos;
 
 /// Bytes of all keys one document may have in an index.
 const KEYS_BYTES_MAX: usize = 64 << 20;
@@ -33,6 +38,16 @@ pub struct IndexField {
     pub kind: FieldKind,
 }
 
+/// An interval of encoded components: lower included, upper excluded. Made from values with
+/// [`Index::encode_bound`] and the bound bytes of [`keys`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyInterval {
+    /// First components inside.
+    pub lower: Vec<u8>,
+    /// First components outside.
+    pub upper: Vec<u8>,
+}
+
 /// A secondary index of an open collection.
 pub struct Index {
     ident: u32,
@@ -47,12 +62,25 @@ pub struct Index {
     sparse: bool,
     partial: Option<Predicate>,
     collate: Option<Arc<dyn Collate>>,
-    /// Bit per field that has seen an array on its way; never unset.
+    marks: Arc<Marks>,
+}
+
+/// What is found out about an index while it is in use; kept when its specification is replaced.
+#[derive(Default)]
+struct Marks {
+    /// Bit per field that has seen an array on its way; never unset. On disk before it is here, and here before an entry
+    /// that needs it is visible: a reader that asks after it has taken its view never misses one.
     multikey: AtomicU32,
+    /// Held while a bit is added on disk.
+    marking: Mutex<()>,
     /// False while it is being built: maintained by writers, not used by readers.
     ready: AtomicBool,
-    /// Use since the server started.
-    pub accesses: std::sync::atomic::AtomicU64,
+    /// Views from here on have all its entries.
+    ready_at: AtomicU64,
+    /// Its build has failed, and removing it, too.
+    abandoned: AtomicBool,
+    /// Scans since the server started.
+    accesses: AtomicU64,
 }
 
 impl Index {
@@ -107,11 +135,22 @@ impl Index {
             sparse: d.field("sparse").truthy(),
             partial,
             collate,
-            multikey: AtomicU32::new(multikey),
-            ready: AtomicBool::new(ready),
-            accesses: Default::default(),
+            marks: Arc::new(Marks {
+                multikey: AtomicU32::new(multikey),
+                ready: AtomicBool::new(ready),
+                ..Marks::default()
+            }),
             spec,
         })
+    }
+
+    /// The same index under another specification, whose entries are the same.
+    ///
+    /// # Errors
+    /// As [`Index::open`].
+    pub(crate) fn respecified(&self, spec: DocBuf, hooks: &dyn Hooks) -> Result<Index> {
+        let new = Index::open(self.ident, spec, false, 0, hooks)?;
+        Ok(Index { marks: self.marks.clone(), ..new })
     }
 
     /// Prefix of its keys.
@@ -169,7 +208,7 @@ impl Index {
     }
     /// Bits of fields that have seen an array.
     pub fn multikey_bits(&self) -> u32 {
-        self.multikey.load(Ordering::Acquire)
+        self.marks.multikey.load(Ordering::Acquire)
     }
     /// Some document has several entries.
     pub fn is_multikey(&self) -> bool {
@@ -177,14 +216,36 @@ impl Index {
     }
     /// Usable by readers.
     pub fn is_ready(&self) -> bool {
-        self.ready.load(Ordering::Acquire)
+        self.marks.ready.load(Ordering::Acquire)
     }
-    pub(crate) fn set_ready(&self) {
-        self.ready.store(true, Ordering::Release);
+    /// The position from which on views have all its entries.
+    pub fn ready_at(&self) -> CommitPos {
+        CommitPos(self.marks.ready_at.load(Ordering::Acquire))
     }
-    /// Adds bits; true when some were new.
-    pub(crate) fn add_multikey(&self, bits: u32) -> bool {
-        bits & !self.multikey.fetch_or(bits, Ordering::AcqRel) != 0
+    pub(crate) fn set_ready(&self, at: CommitPos) {
+        self.marks.ready_at.store(at.0, Ordering::Release);
+        self.marks.ready.store(true, Ordering::Release);
+    }
+    /// Held while bits are added on disk and here.
+    pub(crate) fn marking(&self) -> MutexGuard<'_, ()> {
+        self.marks.marking.lock()
+    }
+    /// Its build has failed, and so has removing it.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.marks.abandoned.load(Ordering::Acquire)
+    }
+    pub(crate) fn abandon(&self) {
+        self.marks.abandoned.store(true, Ordering::Release);
+    }
+    /// Scans since the server started.
+    pub fn accesses(&self) -> u64 {
+        self.marks.accesses.load(Ordering::Relaxed)
+    }
+    pub(crate) fn count_access(&self) {
+        self.marks.accesses.fetch_add(1, Ordering::Relaxed);
+    }
+    pub(crate) fn add_multikey(&self, bits: u32) {
+        self.marks.multikey.fetch_or(bits, Ordering::AcqRel);
     }
 
     /// Appends the encoded component of a bound value for field number `field`.
@@ -192,6 +253,26 @@ impl Index {
         if let Some(f) = self.fields.get(field) {
             encode_component(f.kind, v, self.collate(), out);
         }
+    }
+
+    /// The key of the entry of one document for `components`: `ident components END` in a unique index, whose value is
+    /// the id; `ident components END id tail` in others.
+    pub(crate) fn entry_key(&self, components: &[u8], id: &[u8], out: &mut Vec<u8>) {
+        if self.unique {
+            return self.unique_entry(components, out);
+        }
+        out.clear();
+        out.extend_from_slice(&self.ident.to_be_bytes());
+        out.extend_from_slice(components);
+        keys::append_id_tail(out, id);
+    }
+
+    /// The whole key of an entry of a unique index.
+    pub(crate) fn unique_entry(&self, components: &[u8], out: &mut Vec<u8>) {
+        out.clear();
+        out.extend_from_slice(&self.ident.to_be_bytes());
+        out.extend_from_slice(components);
+        out.push(keys::END);
     }
 
     /// Fills `set` with the encoded keys of `doc`, sorted and distinct.
@@ -430,8 +511,13 @@ impl KeySet {
             self.ranges.dedup_by(|a, b| key(a) == key(b));
         }
     }
+    /// Gives memory back when a large document has blown the buffers up beyond `bytes_max`.
+    pub(crate) fn shrink(&mut self, bytes_max: usize) {
+        self.bytes.shrink_to(bytes_max);
+        self.ranges.shrink_to(bytes_max / size_of::<(u32, u32)>());
+    }
     /// The keys, ascending.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &[u8]> + ExactSizeIterator {
         self.ranges.iter().map(|r| &self.bytes[r.0 as usize..r.1 as usize])
     }
     /// Bytes of all keys.

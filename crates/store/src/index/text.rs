@@ -1,21 +1,15 @@
 //! What is special in the entries of a text index (`docs/on-disk.md`): the term, what it is worth, and how both are found again.
 //! Which terms a document has comes in through [`crate::hooks::Terms`].
 
-use crate::collection::Collection;
-use crate::error;
-use crate::format::{keys, record};
+use crate::format::keys;
 use crate::hooks::Terms;
-use crate::index::Index;
-use crate::scan::{EachRow, KeyInterval, Row, Rows, fetch};
-use model::{Result, Value};
-use rustc_hash::FxHashMap;
+use crate::index::{Index, KeyInterval};
+use model::Value;
 use std::sync::Arc;
 
 /// Bytes of a term that are kept as they are; what is longer is cut and ends in a hash.
 const TERM_MAX: usize = 64;
 const SCORE_LEN: usize = 8;
-/// Documents fetched at once.
-const FETCH_MAX: usize = 128;
 
 /// The text part of an index key.
 pub struct TextPart {
@@ -65,104 +59,10 @@ pub(crate) fn score_of(interval: &KeyInterval, components: &[u8]) -> f64 {
     bytes.map_or(0.0, f64::from_be_bytes)
 }
 
-/// A walk over the documents that have any of several terms, with the sum of what the terms are worth.
-pub struct TermsScan {
-    coll: Arc<Collection>,
-    index: Arc<Index>,
-    intervals: Vec<KeyInterval>,
-    /// Ids and scores still to be shown, last first, once the entries were read.
-    left: Option<Vec<(Vec<u8>, f64)>>,
-    examined: u64,
-}
-
-impl Collection {
-    /// A walk over intervals of a text index, one for each term.
-    pub fn scan_terms(self: &Arc<Self>, index: &Arc<Index>, intervals: Vec<KeyInterval>) -> TermsScan {
-        index.accesses.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        TermsScan { coll: self.clone(), index: index.clone(), intervals, left: None, examined: 0 }
-    }
-}
-
-impl TermsScan {
-    /// Shows up to `max` documents as they are now: one that was changed since the entries were read may have none of the terms any
-    /// more, so the caller matches again.
-    ///
-    /// # Output
-    /// False when there are no more.
-    ///
-    /// # Errors
-    /// 175 when the collection is gone; 1 for damage; engine failures; those of `go_on`, which is asked while entries are read.
-    ///
-    /// # Cost
-    /// All entries of the terms are read at first; each document's id is in memory until it is shown.
-    pub fn visit(&mut self, max: usize, go_on: &dyn Fn() -> Result<()>, f: &mut EachRow<'_>) -> Result<bool> {
-        self.coll.check_alive()?;
-        let mut left = match self.left.take() {
-            Some(left) => left,
-            None => self.gather(go_on)?,
-        };
-        let shown = self.show(&mut left, max, f);
-        let more = !left.is_empty();
-        self.left = Some(left);
-        self.coll.check_alive().and(shown).map(|()| more)
-    }
-
-    fn gather(&mut self, go_on: &dyn Fn() -> Result<()>) -> Result<Vec<(Vec<u8>, f64)>> {
-        let mut scores: FxHashMap<Vec<u8>, f64> = FxHashMap::default();
-        for interval in std::mem::take(&mut self.intervals) {
-            go_on()?;
-            let mut scan = self.coll.scan_index(&self.index, vec![interval.clone()], false);
-            while scan.visit_entries(1024, &mut |components, id| {
-                *scores.entry(id.to_vec()).or_insert(0.0) += score_of(&interval, components);
-                true
-            })? {
-                go_on()?;
-            }
-            self.examined += scan.keys_examined();
-        }
-        let mut all: Vec<_> = scores.into_iter().collect();
-        all.sort_unstable_by(|a, b| b.0.cmp(&a.0));
-        Ok(all)
-    }
-
-    fn show(&mut self, left: &mut Vec<(Vec<u8>, f64)>, max: usize, f: &mut EachRow<'_>) -> Result<()> {
-        let mut shown = 0;
-        let mut docs = Rows::default();
-        while shown < max && !left.is_empty() {
-            let chunk = left.split_off(left.len().saturating_sub(FETCH_MAX.min(max - shown)));
-            let keys: Vec<Vec<u8>> = chunk.iter().rev().map(|(id, _)| [&self.coll.ident.to_be_bytes()[..], id].concat()).collect();
-            let wanted: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-            fetch(self.coll.shared.engine.as_ref(), &wanted, &mut docs)?;
-            let mut stopped_at = None;
-            for (n, ((key, value), (_, score))) in keys.iter().zip(docs.iter()).zip(chunk.iter().rev()).enumerate() {
-                // A document deleted meanwhile is simply gone.
-                let Some(value) = value else { continue };
-                let Some((header, doc)) = record::read(value) else {
-                    return Err(error::corrupt(&format!("a record of {}", self.coll.ns())));
-                };
-                shown += 1;
-                if !f(Row { key, header, doc, score: *score }) {
-                    stopped_at = Some(n + 1);
-                    break;
-                }
-            }
-            if let Some(n) = stopped_at {
-                left.extend(chunk.into_iter().rev().skip(n).rev());
-                return Ok(());
-            }
-        }
-        Ok(())
-    }
-
-    /// Index entries looked at so far.
-    pub fn keys_examined(&self) -> u64 {
-        self.examined
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::Result;
     use crate::hooks::{Hooks, Predicate};
     use crate::index::KeySet;
     use model::{Collate, Doc, MongoError, doc};
