@@ -45,9 +45,11 @@ cache=$("$root/scripts/cache.sh")
 dir=$cache/rocksdb-$key-x86_64
 
 build() {
-  local sources work=$dir.part jobs memory_gib
+  local sources lz4 zstd work=$dir.part jobs memory_gib
   read_metadata
   sources=$(package rust-librocksdb-sys)
+  lz4=$(package lz4-sys)
+  zstd=$(package zstd-sys)
   (cd "$sources" && sha256sum --check --quiet "$root/natives/rocksdb-sys/headers.sha256" >&2) \
     || fail "the bindings are of other headers than $sources has; run scripts/rocksdb-bindings.sh and commit what it writes"
   # A part of RocksDB takes the compiler up to 1 GiB.
@@ -58,7 +60,7 @@ build() {
   echo "natives: compiling RocksDB once into $dir, $jobs at a time; if broken off it goes on next time" >&2
   # Without the variables of a make above: neither its options nor its job slots are meant for this one.
   env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -j "$jobs" -f "$root/natives/rocksdb/rocksdb.mk" OUT="$work" PACKAGE="$sources" \
-    LZ4="$(package lz4-sys)/liblz4/lib" ZSTD="$(package zstd-sys)/zstd/lib" CPU="$cpu" >&2 \
+    LZ4="$lz4/liblz4/lib" ZSTD="$zstd/zstd/lib" CPU="$cpu" >&2 \
     || fail "RocksDB does not compile (see above); what is compiled stays in $work"
   mkdir -p "$dir"
   mv "$work/librocksdb.a" "$dir/librocksdb.a"

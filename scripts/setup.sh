@@ -108,8 +108,8 @@ fi
   || fail "missing: cargo's packages: cargo could not download them (see above; TLS needs Debian: ca-certificates)"
 "$root/scripts/natives.sh" sources >/dev/null || fail "missing: the sources of RocksDB: cargo could not download them (see above)"
 
-# free FOLDER: GB free where it is, or where it will be made.
-free() {
+# free_gb FOLDER: GB free where it is, or where it will be made.
+free_gb() {
   local folder=$1
   while [ ! -e "$folder" ]; do folder=$(dirname "$folder"); done
   [ -w "$folder" ] || fail "missing: permission to write into $folder"
@@ -120,7 +120,7 @@ needed_gb=3
 if [ "$purpose" = test ]; then needed_gb=10; fi
 target=${CARGO_TARGET_DIR:-$root/target}
 for folder in "$target" "$("$root/scripts/cache.sh")"; do
-  found_gb=$(free "$folder")
+  found_gb=$(free_gb "$folder")
   # A folder with output of earlier builds needs less.
   if [ "$found_gb" -lt "$needed_gb" ] && [ ! -e "$folder" ]; then
     fail "missing: space: $folder needs $needed_gb GB, $found_gb GB are free"

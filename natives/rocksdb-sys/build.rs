@@ -4,11 +4,22 @@
 use std::path::Path;
 use std::process::{Command, Stdio, exit};
 
+/// What the script reads to name and build the archive.
+const INPUTS: [&str; 7] = [
+    ".cargo/config.toml",
+    "natives/rocksdb/Cargo.lock",
+    "natives/rocksdb/Cargo.toml",
+    "natives/rocksdb/rocksdb.mk",
+    "natives/rocksdb-sys/headers.sha256",
+    "scripts/cache.sh",
+    "scripts/natives.sh",
+];
+
 fn main() {
     // Two levels up: this crate exists only inside the repository.
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let script = root.join("scripts/natives.sh");
-    for input in ["scripts/natives.sh", "scripts/cache.sh", ".cargo/config.toml", "natives/rocksdb", "natives/rocksdb-sys"] {
+    for input in INPUTS {
         println!("cargo::rerun-if-changed={}", root.join(input).display());
     }
     for variable in ["QUARRY_CACHE", "XDG_CACHE_HOME", "HOME"] {
