@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
-.PHONY: compat help setup build serve test tidy lint clients clients-all pymongo-suite server-tests soak-kill soak-collections example bench clean
+.PHONY: compat help setup build serve test tidy lint clients clients-all pymongo-suite server-tests soak-kill soak-collections soak-ddl example bench clean
 
 PORT ?= 27017
 BIND_IP ?= 127.0.0.1
@@ -12,6 +12,7 @@ OPTIONS ?=
 WORKLOAD ?= insert
 ROUNDS ?= 20
 COLLECTIONS ?= 370000
+MINUTES ?= 20
 
 target := $(or $(CARGO_TARGET_DIR),target)
 # rustup puts cargo here without touching the running shell.
@@ -60,6 +61,10 @@ soak-kill: build ## kill -9 in the middle of a load, 20 rounds on one directory 
 
 soak-collections: build ## 370,000 collections with an index each (COLLECTIONS=370000)
 	@tests/server/run.sh collections "$(COLLECTIONS)"
+
+soak-ddl: build ## DDL beside reads and writes, kill -9, late and failing flushes, 20 minutes on one directory (MINUTES=20)
+	@$(natives) && cargo build --release --locked -p quarry-engine-rocksdb --example idents
+	@QUARRY_IDENTS="$(target)/release/examples/idents" tests/server/run.sh soak-ddl "$$(( $(MINUTES) * 60 ))"
 
 example: build ## load this machine's Debian package index and check every answer
 	@examples/debian-packages/run.sh
