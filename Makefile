@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
-.PHONY: compat help setup fresh-root build serve test tidy lint clients clients-all pymongo-suite server-tests soak-kill soak-collections example bench clean
+.PHONY: compat help setup fresh-root build serve test tidy lint clients clients-all pymongo-suite server-tests soak-kill soak-collections soak-ddl example bench clean
 
 PORT ?= 27017
 BIND_IP ?= 127.0.0.1
@@ -12,6 +12,7 @@ OPTIONS ?=
 WORKLOAD ?= insert
 ROUNDS ?= 20
 COLLECTIONS ?= 370000
+MINUTES ?= 20
 
 target := $(or $(CARGO_TARGET_DIR),target)
 # rustup puts cargo here without touching the running shell.
@@ -63,6 +64,10 @@ soak-collections: build ## 370,000 collections with an index each (COLLECTIONS=3
 
 fresh-root: ## both commands in a new Debian root with nothing in it (needs root and debootstrap; WITH="libclang-cpp14" ONLY=serve)
 	@scripts/fresh-root.sh $(if $(WITH),--with "$(WITH)") $(if $(ONLY),--only "$(ONLY)") $(if $(LOG),--log "$(LOG)")
+
+soak-ddl: build ## DDL beside reads and writes, kill -9, late and failing flushes, 20 minutes on one directory (MINUTES=20)
+	@cargo build --release --locked -p quarry-engine-rocksdb --example idents
+	@QUARRY_IDENTS="$(target)/release/examples/idents" tests/server/run.sh soak-ddl "$$(( $(MINUTES) * 60 ))"
 
 example: build ## load this machine's Debian package index and check every answer
 	@examples/debian-packages/run.sh

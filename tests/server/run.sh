@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs tests of the real server binary as a child process. Usage: run.sh [NAME [ARGUMENT]...]; without a name, the ordinary ones.
-# Names: kill, power, term, start, journal, disk, hostile, queries, collections. QUARRY_BIN names the binary; without it the release build is taken.
-# QUARRY_SEED repeats a run's choices.
+# Names: kill, power, term, start, journal, disk, hostile, queries, collections, soak-ddl. QUARRY_BIN names the binary; without it the release build is taken.
+# QUARRY_SEED repeats a run's choices. QUARRY_IDENTS names the example `idents` of the engine, for soak-ddl to look for leaked keys.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -25,7 +25,8 @@ run() {
     hostile) "$PYTHON" "$here/hostile.py" "${1:-10000}" ;;
     queries) "$PYTHON" "$here/hostile_queries.py" "$@" ;;
     collections) "$PYTHON" "$here/many_collections.py" "${1:-20000}" ;;
-    *) fail "no test named '$name'; there are: kill power term start journal disk hostile queries collections" ;;
+    soak-ddl) "$PYTHON" "$here/soak_ddl.py" "${1:-20}" ;;
+    *) fail "no test named '$name'; there are: kill power term start journal disk hostile queries collections soak-ddl" ;;
   esac
 }
 
@@ -33,7 +34,7 @@ if [ $# -gt 0 ]; then
   run "$@"
   exit
 fi
-for name in kill power term start journal disk hostile queries collections; do
+for name in kill power term start journal disk hostile queries collections soak-ddl; do
   began=$SECONDS
   run "$name" || fail "server test '$name' FAILED"
   echo "server: $name passed in $((SECONDS - began)) s"

@@ -13,8 +13,10 @@ What is late is looked at while it is late: the stacks of all threads of the ser
 import glob
 import os
 import random
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 
 from pymongo.errors import PyMongoError
@@ -33,6 +35,8 @@ STATUS_JOURNAL = 14
 # RocksDB keeps, and a journal that is not full.
 GROWTH_BYTES_MAX = 8 << 20
 SHRINK_S_MAX = 150
+# Where memory can be had as a disk, the disk's own moods make no reply late: only the delays of this test do.
+MEMORY_DISK, MEMORY_DISK_BYTES = "/dev/shm", 4 << 30
 SYSTEM = ("admin", "config", "local")
 
 
@@ -134,12 +138,13 @@ def empty_bytes(scratch):
 
 
 def keys_left(dbpath):
-    """What the engine holds for identifiers of collections and indexes, line by line; None without the program that looks."""
+    """Lines about keys of collections and indexes, all of which are dropped; None without the program that looks."""
     program = os.environ.get("QUARRY_IDENTS")
     if not program:
         return None
-    listed = subprocess.run([program, dbpath], check=True, capture_output=True, text=True)
-    return [line for line in listed.stdout.splitlines() if line]
+    listed = subprocess.run([program, dbpath], check=True, capture_output=True, text=True).stdout.splitlines()
+    # Rows of the catalog, counters, multikey and order marks, records of drops; other rows of meta stay.
+    return [line for line in listed if line.split()[0] != "meta" or line.split()[1] in "cnmod"]
 
 
 def verify_space(scratch, server):
@@ -187,6 +192,10 @@ def one_round(server, device, workers, round_, seconds):
 def main(seconds):
     rng = random.Random(SEED)
     workers = Workers(WORKERS, SEED)
+    if os.path.isdir(MEMORY_DISK) and shutil.disk_usage(MEMORY_DISK).free > MEMORY_DISK_BYTES:
+        tempfile.tempdir = MEMORY_DISK
+    # Eight threads share one interpreter: none is to wait for its turn long.
+    sys.setswitchinterval(0.001)
     with Scratch() as scratch:
         library, device = prepare_library(scratch.path), Device(scratch.path)
         device.set("")

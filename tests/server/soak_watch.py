@@ -1,14 +1,14 @@
 """How long replies take, seen from outside: commands under way, how long the machine kept the processes waiting, stacks of what hangs."""
 
+import mmap
 import os
 import shutil
+import struct
 import subprocess
+import sys
+import tempfile
 import threading
 import time
-
-from pymongo import monitoring
-
-from harness import say
 
 LATE_S = 1.0
 # After this nothing explains the wait; the server is killed, so that the test ends.
@@ -35,6 +35,31 @@ def waited_for_processor_s(pid):
 
 def most_gained(before, after):
     return max((after[task] - before.get(task, 0.0) for task in after), default=0.0)
+
+
+def sample(total, server, client):
+    """A process of its own, which the many threads of the client do not hold up: adds to `total` how long the machine kept the
+    slowest thread of the server and of the client waiting for a processor. A wait is known only after it has ended: the delay of
+    this process stands in for one that has not."""
+    waited, clock = 0.0, time.monotonic()
+    before = (waited_for_processor_s(server), waited_for_processor_s(client))
+    total[:] = struct.pack("dd", waited, clock)
+    while before[1] and os.getppid() == client:
+        time.sleep(PERIOD_S)
+        after, now = (waited_for_processor_s(server), waited_for_processor_s(client)), time.monotonic()
+        waited += max(most_gained(before[0], after[0]) + most_gained(before[1], after[1]), now - clock - PERIOD_S)
+        total[:] = struct.pack("dd", waited, now)
+        before, clock = after, now
+
+
+if __name__ == "__main__":
+    with open(sys.argv[1], "r+b") as shared:
+        sample(mmap.mmap(shared.fileno(), 16), int(sys.argv[2]), int(sys.argv[3]))
+    sys.exit()
+
+from pymongo import monitoring  # noqa: E402
+
+from harness import say  # noqa: E402
 
 
 def stacks(pid):
@@ -64,15 +89,30 @@ class Watch(monitoring.CommandListener):
         self.delay_s = 0.0
         # Replies lost because the server ends are none.
         self.ending = threading.Event()
+        self.halt = threading.Event()
         self.late, self.printed = [], 0
         self.longest_s = self.longest_waits_s = 0.0
-        # The time lost to other processes since the watch began, as far as it is known.
-        self.waits_s = 0.0
+        self.file = tempfile.NamedTemporaryFile()
+        self.file.write(bytes(16))
+        self.file.flush()
+        self.total = mmap.mmap(self.file.fileno(), 16)
+        self.sampler = subprocess.Popen([sys.executable, __file__, self.file.name, str(server.process.pid), str(os.getpid())])
+        self.wait_for_sample(0.0)
         self.under_way = {}
         self.lock = threading.Lock()
-        self.halt = threading.Event()
         self.thread = threading.Thread(target=self.look, daemon=True)
         self.thread.start()
+
+    @property
+    def waits_s(self):
+        """The time lost to other processes since the watch began, as far as it is known."""
+        return struct.unpack("d", self.total[:8])[0]
+
+    def wait_for_sample(self, after):
+        """Until a sample was taken after that moment; not for ever, should the server have ended."""
+        until = time.monotonic() + 30
+        while struct.unpack("d", self.total[8:])[0] <= after and time.monotonic() < until and not self.halt.is_set():
+            time.sleep(PERIOD_S / 4)
 
     def client(self):
         return self.server.client(event_listeners=[self], maxPoolSize=4 * self.workers, serverSelectionTimeoutMS=500)
@@ -99,26 +139,19 @@ class Watch(monitoring.CommandListener):
                 return
             if took > self.longest_s:
                 self.longest_s, self.longest_waits_s = took, self.waits_s - waits
-        # What is near the bound is judged after the next look, when the waits of these moments are known.
+        # What is near the bound is judged after the next sample, when the waits of these moments are known.
         if took > LATE_S:
-            time.sleep(2 * PERIOD_S)
+            self.wait_for_sample(began + took)
             with self.lock:
                 if took > self.allowed_s(waits):
                     self.late.append(f"{took:.2f} s, {self.allowed_s(waits):.2f} allowed: {text}")
 
     def look(self):
-        server, own = self.server.process.pid, os.getpid()
-        before = (waited_for_processor_s(server), waited_for_processor_s(own))
-        clock = time.monotonic()
         while not self.halt.wait(PERIOD_S):
-            after = (waited_for_processor_s(server), waited_for_processor_s(own))
             now = time.monotonic()
             with self.lock:
-                # A wait is known only after it has ended: this thread's own delay stands in for one that has not.
-                self.waits_s += max(most_gained(before[0], after[0]) + most_gained(before[1], after[1]), now - clock - PERIOD_S)
                 late = [(now - began, text) for began, waits, text in self.under_way.values()
-                        if now - began > self.allowed_s(waits) + PERIOD_S]
-            before, clock = after, now
+                        if now - began > self.allowed_s(waits) + 2 * PERIOD_S]
             if late and not self.ending.is_set():
                 self.show(late)
 
@@ -135,3 +168,5 @@ class Watch(monitoring.CommandListener):
     def stop(self):
         self.halt.set()
         self.thread.join(180)
+        self.sampler.kill()
+        self.sampler.wait()

@@ -2,7 +2,7 @@
 //! are not the scheduler's: nothing that waits for another task runs while one of them is held.
 
 use crate::interleave;
-use model::{DocBuf, MongoError, Namespace, doc};
+use model::{Doc, DocBuf, MongoError, Namespace, Value, doc};
 use shuttle::sync::Mutex;
 use shuttle::thread;
 use std::sync::Arc;
@@ -31,6 +31,13 @@ fn server(engine: Arc<Engine>) -> Arc<Server> {
     Arc::new(Server { store, c, record: Mutex::new(SessionRecord::new(SESSION)), applied: AtomicU32::new(0) })
 }
 
+fn number(d: Doc<'_>) -> i32 {
+    match d.get("n") {
+        Some(Value::Int32(n)) => n,
+        other => panic!("n is {other:?}"),
+    }
+}
+
 fn engine() -> Arc<Engine> {
     Arc::new(Observed::new(Arc::new(MemoryEngine::new()), Faulty::default()))
 }
@@ -38,10 +45,10 @@ fn engine() -> Arc<Engine> {
 impl Server {
     fn increment(&self, noted: Option<&mut Noted<'_>>) -> Result<(), MongoError> {
         let mut key = Vec::new();
-        self.c.record_key(&model::Value::Int32(1), &mut key);
-        let decide = &mut |d: model::Doc<'_>| {
-            let n = d.get("n").and_then(|v| v.as_i32()).unwrap_or(0);
-            Ok(Change::Replace(doc! { "_id": 1i32, "n": n + 1 }))
+        self.c.record_key(&Value::Int32(1), &mut key);
+        let decide = &mut |d: Doc<'_>| {
+            let n = number(d);
+            Ok(Change::Replace(doc! { "_id": 1i32, "n": n + 1 }.as_bytes().to_vec()))
         };
         self.c.modify_noted(&key, decide, noted).map(|_| ())
     }
@@ -63,7 +70,7 @@ impl Server {
         let mut n = None;
         let mut scan = self.c.scan(&ReadView::LATEST, false);
         let row = &mut |r: store::Row<'_>| {
-            n = r.doc.get("n").and_then(|v| v.as_i32());
+            n = Some(number(r.doc));
             true
         };
         while scan.visit(10, row).unwrap() {}
