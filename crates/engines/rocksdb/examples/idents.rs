@@ -9,7 +9,7 @@
 
 use engine_rocksdb::{Config, RocksEngine};
 use std::collections::{BTreeMap, BTreeSet};
-use storage::{CursorOpts, Engine, KeyRange, Table};
+use storage::{CursorOpts, Engine, KeyRange, Table, Read};
 
 fn main() {
     let path = std::env::args().nth(1).expect("DATA_DIRECTORY, the --dbpath of a stopped server");
