@@ -14,6 +14,7 @@ use crate::reply;
 use crate::retry::{self, Retry};
 use crate::state::State;
 use crate::tails::{self, Tails};
+use memory::{Budget, Operation};
 use model::{Doc, DocBuf, DocWriter, MongoError, ObjectId, Result, Timestamp, Value, bail, code};
 use parking_lot::Mutex;
 use store::{SessionRecord, Store};
@@ -38,6 +39,8 @@ pub struct Config {
     pub connections_max: u32,
     /// Lines shown by `getLog: "startupWarnings"`.
     pub startup_warnings: Vec<String>,
+    /// The memory of all operations.
+    pub memory: Arc<Budget>,
     /// Aggregations run as written when false. For tests that compare; no option sets it.
     pub optimize_pipelines: bool,
 }
@@ -52,6 +55,7 @@ impl Default for Config {
             compressors: vec!["zstd", "zlib", "snappy"],
             connections_max: 65536,
             startup_warnings: Vec::new(),
+            memory: Arc::new(Budget::unlimited()),
             optimize_pipelines: true,
         }
     }
@@ -239,7 +243,7 @@ impl Service {
         let id = self.next_connection.fetch_add(1, Ordering::Relaxed);
         let info = Arc::new(ConnectionInfo { id, peer: peer.to_owned(), ..ConnectionInfo::default() });
         self.connections.lock().insert(id, Arc::clone(&info));
-        let interrupt = Arc::new(Interrupt::new(Arc::clone(&self.clock), link));
+        let interrupt = Arc::new(Interrupt::new(Arc::clone(&self.clock), link, Arc::new(Operation::new(Arc::clone(&self.config.memory)))));
         let registry = Arc::clone(&self.connections);
         Connection { info, hello_ok: false, compressors: Vec::new(), failing: None, registry, interrupt, awaits: None }
     }
@@ -332,6 +336,14 @@ impl Service {
 
     /// Handles one request. A reply is one document appended to `reply`.
     pub fn handle(&self, conn: &mut Connection, request: &Request<'_>, reply: &mut Vec<u8>) -> Outcome {
+        let memory = Arc::clone(conn.interrupt.memory());
+        let (account, capacity) = (memory.begin(), reply.capacity());
+        let outcome = self.answer(conn, request, reply);
+        account.end(reply.capacity().saturating_sub(capacity));
+        outcome
+    }
+
+    fn answer(&self, conn: &mut Connection, request: &Request<'_>, reply: &mut Vec<u8>) -> Outcome {
         let start = reply.len();
         let mut result = self.dispatch(conn, request, reply);
         // Nothing has been sent yet, so a read that met a collection in the act of being replaced starts over on the new one.
