@@ -101,6 +101,11 @@ impl Budget {
         Charge { budget: Arc::clone(self), bytes: AtomicUsize::new(0) }
     }
 
+    /// True when little is left for an operation that holds `held`, of its share or of the whole.
+    pub(crate) fn is_nearly_used(&self, held: usize) -> bool {
+        held > self.share / 4 * 3 || self.used.load(Relaxed) > self.limit / 8 * 7
+    }
+
     /// Adds what is already allocated.
     pub(crate) fn add(&self, bytes: usize) {
         let used = self.used.fetch_add(bytes, Relaxed) + bytes;

@@ -11,6 +11,7 @@ mod budget;
 mod operation;
 
 pub use budget::{Budget, Charge, Figures};
+pub use heap::Counting;
 pub use operation::{Attached, Operation};
 
 /// What an operation may hold or give back before its account is settled.

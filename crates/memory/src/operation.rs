@@ -12,6 +12,9 @@ use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};
 /// Stands for a thread that works for no operation.
 const DETACHED: isize = isize::MAX;
 
+/// Who holds less makes no room by spilling.
+const SPILL_BYTES_MIN: usize = 4 << 20;
+
 thread_local! {
     /// The thread's count of bytes when its operation's account was last settled.
     static SETTLED: Cell<isize> = const { Cell::new(DETACHED) };
@@ -73,6 +76,15 @@ impl Operation {
     #[inline]
     pub fn room_for(&self, bytes: usize) -> Result<()> {
         if bytes < STEP_BYTES { self.check() } else { self.settle_and_ask(bytes) }
+    }
+
+    /// True when so much is held that a stage that can use temporary files had better do so now.
+    ///
+    /// # Cost
+    /// Two loads.
+    pub fn is_short(&self) -> bool {
+        let held = usize::try_from(self.held.load(Relaxed)).unwrap_or(0);
+        held >= SPILL_BYTES_MIN && self.budget.is_nearly_used(held)
     }
 
     #[cold]
@@ -288,6 +300,24 @@ mod tests {
         drop(held);
         drop(at);
         assert_eq!(budget.figures().used_bytes, 0);
+    }
+
+    #[test]
+    fn an_operation_is_short_before_it_is_refused() {
+        let (budget, op) = operation(100 * MB, 20 * MB);
+        let at = op.begin();
+        let held = vec![1u8; 12 * MB];
+        op.check().unwrap();
+        assert!(!op.is_short());
+        let other = budget.charge();
+        other.set(80 * MB);
+        assert!(op.is_short(), "the process is short");
+        drop(other);
+        let more = vec![1u8; 5 * MB];
+        op.check().unwrap();
+        assert!(op.is_short(), "its own share is nearly used");
+        drop((held, more, at));
+        assert!(!op.is_short());
     }
 
     #[test]

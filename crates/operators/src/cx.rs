@@ -99,6 +99,11 @@ impl Env {
         }
     }
 
+    /// True when the operation holds so much memory that a stage that can use temporary files had better do so now.
+    pub fn is_short_of_memory(&self) -> bool {
+        self.memory.as_ref().is_some_and(|m| m.is_short())
+    }
+
     /// Notes that a constant was made from an expression.
     pub(crate) fn fold(&self, bytes: usize) {
         self.folded_bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -126,6 +131,9 @@ impl Env {
         self.check_interrupt()
     }
 }
+
+/// What parsing one node of a filter, an expression or an update counts as work: it makes a node in memory.
+pub(crate) const NODE_WORK: usize = 16;
 
 /// Number of a variable, given at parse time.
 pub type VarId = u32;

@@ -8,6 +8,7 @@ mod find_options;
 mod golden;
 mod interrupts;
 mod judge;
+mod memory;
 mod metamorphic;
 mod out;
 mod protocol;
@@ -15,3 +16,7 @@ mod retries;
 mod tails;
 mod text;
 mod writes;
+
+/// As in the server, so that what operations hold is counted.
+#[global_allocator]
+static ALLOCATOR: ::memory::Counting<std::alloc::System> = ::memory::Counting(std::alloc::System);

@@ -124,7 +124,8 @@ impl BucketAutoDocs {
             rows.push_keyed(stage.key(rt, &arena, doc)?, doc, rt.env.collate());
             arena.reset();
             n += 1;
-            if rows.len_bytes() > budget {
+            let short = rows.len_bytes() > budget / 4 && rt.allow_disk_use && rt.env.is_short_of_memory();
+            if short || rows.len_bytes() > budget {
                 if !rt.allow_disk_use {
                     return Err(memory_exceeded("$bucketAuto", budget));
                 }

@@ -205,7 +205,7 @@ impl GroupDocs {
                 let hash = hash_bytes(&key);
                 let at = match me.table.find(hash, &key) {
                     Some(at) => at,
-                    None if me.table.memory_bytes() < budget => me.table.insert(hash, &key, id, &stage.fields, &cx)?,
+                    None if me.table.memory_bytes() < budget && !(rt.allow_disk_use && rt.env.is_short_of_memory()) => me.table.insert(hash, &key, id, &stage.fields, &cx)?,
                     None => return spill(&mut me.partitions, me.depth, hash, doc, rt, budget),
                 };
                 if let Some(group) = me.table.groups.get_mut(at) {
