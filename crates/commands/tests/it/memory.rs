@@ -1,8 +1,7 @@
 //! Operations share one budget of memory: each refusal has MongoDB's code, what is refused leaves the others alone, and whatever
 //! ends an operation or a cursor, nothing stays charged.
 
-use crate::behaviour::send;
-use crate::expected::store;
+use crate::behaviour::{send, store};
 use crate::interrupts::{code, fill, json, run};
 use ::memory::Budget;
 use commands::{Config, Service, SystemClock};
