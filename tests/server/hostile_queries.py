@@ -226,6 +226,9 @@ class Honest(threading.Thread):
 def outcome(db, command):
     try:
         reply = db.command(command)
+        cursor = reply.get("cursor", {}).get("id", 0)
+        if cursor:
+            db.command({"killCursors": next(iter(command.values())) if isinstance(next(iter(command.values())), str) else "$cmd.aggregate", "cursors": [cursor]})
         for e in reply.get("writeErrors", []):
             return e["code"], e["errmsg"]
         return OK, ""
@@ -361,6 +364,8 @@ def main(part):
                 verdict.append("the server is gone")
             say(f"{name:48} {code!s:>8} {took:7.2f} s {mib:6.0f} MiB, honest find at most {worst * 1000:6.1f} ms {'; '.join(verdict)} {message[:90]}")
             bad += [f"{name}: {v}" for v in verdict]
+            if server.alive():
+                given_back(db, name)
             if not server.alive():
                 break
         if server.alive() and part in "attacks":

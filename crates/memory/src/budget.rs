@@ -39,7 +39,7 @@ pub struct Figures {
     pub used_bytes: usize,
     /// Most bytes they have held.
     pub used_bytes_max: usize,
-    /// Requests for memory that were refused.
+    /// Operations and messages that were refused memory.
     pub refused: u64,
     /// How often freed memory was returned to the system at the end of a large operation.
     pub reclaimed: u64,
@@ -126,14 +126,14 @@ impl Budget {
     pub(crate) fn allows(&self, held: usize, more: usize) -> Result<()> {
         let used = self.used.load(Relaxed);
         if held.saturating_add(more) > self.share {
-            return Err(self.refuse(format!(
+            return Err(refusal(format!(
                 "the operation would use too much memory: {} bytes, {} are allowed for one operation",
                 held.saturating_add(more),
                 self.share
             )));
         }
         if used.saturating_add(more) > self.limit {
-            return Err(self.refuse(format!(
+            return Err(refusal(format!(
                 "the server is short of memory: all operations would use {} bytes, {} are allowed; try again later or start it with more --memory",
                 used.saturating_add(more),
                 self.limit
@@ -145,9 +145,12 @@ impl Budget {
         }
     }
 
-    fn refuse(&self, message: String) -> MongoError {
+    /// Counts an operation or a message that was refused.
+    pub(crate) fn count_refusal(&self) {
         self.refused.fetch_add(1, Relaxed);
-        MongoError::new(code::EXCEEDED_MEMORY_LIMIT, message)
+        if let Some(whole) = &self.whole {
+            whole.count_refusal();
+        }
     }
 
     /// To be called when an operation that held at most `most` bytes has freed them.
@@ -159,6 +162,10 @@ impl Budget {
             self.reclaimed.fetch_add(1, Relaxed);
         }
     }
+}
+
+fn refusal(message: String) -> MongoError {
+    MongoError::new(code::EXCEEDED_MEMORY_LIMIT, message)
 }
 
 /// Bytes that something other than a running operation holds: an open cursor, a connection's buffers. Given back on drop.
@@ -189,9 +196,12 @@ impl Charge {
     /// # Errors
     /// 146 ExceededMemoryLimit; then nothing has changed.
     pub fn try_set(&self, bytes: usize) -> Result<()> {
-        self.budget.allows(0, bytes.saturating_sub(self.bytes()))?;
-        self.set(bytes);
-        Ok(())
+        let allowed = self.budget.allows(0, bytes.saturating_sub(self.bytes()));
+        match &allowed {
+            Ok(()) => self.set(bytes),
+            Err(_) => self.budget.count_refusal(),
+        }
+        allowed
     }
 
     /// Hands the bytes over to the caller, who answers for them from now on.

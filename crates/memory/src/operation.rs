@@ -7,7 +7,7 @@ use model::Result;
 use parking_lot::Mutex;
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering::Relaxed};
 
 /// Stands for a thread that works for no operation.
 const DETACHED: isize = isize::MAX;
@@ -27,6 +27,7 @@ pub struct Operation {
     /// Bytes allocated less bytes freed by its threads, and what it took over. Below zero when it freed what others left.
     held: AtomicIsize,
     most: AtomicIsize,
+    refused: AtomicBool,
     /// What an open cursor holds, to be charged to the cursor when the operation ends.
     parked: Mutex<Option<Arc<Charge>>>,
 }
@@ -34,7 +35,7 @@ pub struct Operation {
 impl Operation {
     /// An account that charges `budget`.
     pub fn new(budget: Arc<Budget>) -> Operation {
-        Operation { budget, held: AtomicIsize::new(0), most: AtomicIsize::new(0), parked: Mutex::new(None) }
+        Operation { budget, held: AtomicIsize::new(0), most: AtomicIsize::new(0), refused: AtomicBool::new(false), parked: Mutex::new(None) }
     }
 
     /// The budget it charges.
@@ -45,6 +46,7 @@ impl Operation {
     /// Begins an operation on this thread.
     pub fn begin(&self) -> Attached<'_> {
         self.most.store(0, Relaxed);
+        self.refused.store(false, Relaxed);
         Attached { operation: self, before: SETTLED.replace(thread_bytes()), whole: true }
     }
 
@@ -97,7 +99,11 @@ impl Operation {
         if !grew && more == 0 {
             return Ok(());
         }
-        self.budget.allows(usize::try_from(self.held.load(Relaxed)).unwrap_or(0), more)
+        let allowed = self.budget.allows(usize::try_from(self.held.load(Relaxed)).unwrap_or(0), more);
+        if allowed.is_err() && !self.refused.swap(true, Relaxed) {
+            self.budget.count_refusal();
+        }
+        allowed
     }
 
     /// Charges what came together on this thread; by how much it grew.
@@ -218,7 +224,7 @@ mod tests {
         drop(held);
         drop(at);
         let f = budget.figures();
-        assert_eq!((f.used_bytes, f.refused), (0, 2));
+        assert_eq!((f.used_bytes, f.refused), (0, 1), "operations are counted, not requests");
         assert!(f.used_bytes_max > 10 * MB);
     }
 

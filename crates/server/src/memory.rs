@@ -21,7 +21,10 @@ pub fn available_bytes() -> u64 {
         .fold(machine, u64::min)
 }
 
-/// The parts of `--memory`. What is left, 15 %, is code, stacks, catalog, sessions and the allocator's slack.
+/// What the process has besides, whatever its budget: code, stacks, catalog, sessions.
+const FIXED_BYTES: u64 = 32 << 20;
+
+/// The parts of `--memory`; what is left is for [`FIXED_BYTES`] and for the allocator's slack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parts {
     /// The engine's: block cache with memtables, table readers, flushes and compactions.
@@ -37,7 +40,7 @@ pub struct Parts {
 impl Parts {
     /// The parts of a budget.
     pub fn of(bytes: u64) -> Parts {
-        let operations = bytes / 100 * 25;
+        let operations = bytes.saturating_sub(FIXED_BYTES) / 100 * 35;
         // A document of 16 MB is there as read, as computed and in the reply, and buffers double when they grow.
         let operation = (operations / 2).max(operations.min(96 << 20));
         Parts { engine: bytes / 100 * 60, operations, operation, messages: operation }
@@ -129,9 +132,10 @@ mod tests {
     fn parts_leave_room_for_the_rest() {
         for bytes in [BYTES_MIN, 512 << 20, 1 << 30, 64 << 30] {
             let p = Parts::of(bytes);
-            assert!(p.engine + p.operations <= bytes / 100 * 85 && p.operation <= p.operations, "{p:?}");
+            assert!(p.engine + p.operations < bytes && p.operation <= p.operations, "{p:?}");
         }
-        assert_eq!(Parts::of(1 << 30).operation >> 20, 128);
+        let p = Parts::of(1 << 30);
+        assert_eq!((p.engine >> 20, p.operations >> 20, p.operation >> 20), (614, 347, 173));
         assert!(resident_bytes() > 1 << 20);
     }
 

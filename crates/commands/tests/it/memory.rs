@@ -31,7 +31,7 @@ fn cursor(reply: &DocBuf) -> i64 {
 
 #[test]
 fn each_family_is_refused_with_its_code_and_gives_everything_back() {
-    let (s, budget) = service(30, 20);
+    let (s, budget) = service(60, 40);
     let all = r#"{"$push": "$pad"}"#;
     let cases = [
         (aggregate(&format!(r#"{{"$group": {{"_id": null, "all": {all}}}}}"#), ""), 146),
@@ -42,10 +42,10 @@ fn each_family_is_refused_with_its_code_and_gives_everything_back() {
         (aggregate(&format!(r#"{{"$setWindowFields": {{"sortBy": {{"_id": 1}}, "output": {{"all": {all}}}}}}}"#), ""), 292),
         (aggregate(r#"{"$lookup": {"from": "c", "pipeline": [{"$set": {"p": {"$range": [0, 100000]}}}], "as": "l"}}"#, ""), 146),
         (aggregate(r#"{"$set": {"m": {"$map": {"input": {"$range": [0, 1000]}, "in": "$pad"}}}}"#, ""), 146),
-        (aggregate(r#"{"$set": {"m": {"$concatArrays": [{"$range": [0, 1000000]}, {"$range": [0, 1000000]}]}}}"#, ""), 146),
-        (r#"{"update": "c", "updates": [{"q": {"_id": 1}, "u": [{"$set": {"m": {"$range": [0, 3000000]}}}]}]}"#.to_owned(), 146),
-        (r#"{"findAndModify": "c", "query": {"_id": 1}, "update": [{"$set": {"m": {"$range": [0, 3000000]}}}]}"#.to_owned(), 146),
-        (r#"{"find": "c", "filter": {"$expr": {"$eq": [{"$size": {"$range": [0, 3000000]}}, "$a"]}}}"#.to_owned(), 146),
+        (aggregate(r#"{"$set": {"m": {"$concatArrays": [{"$range": [0, 2000000]}, {"$range": [0, 2000000]}]}}}"#, ""), 146),
+        (r#"{"update": "c", "updates": [{"q": {"_id": 1}, "u": [{"$set": {"m": {"$range": [0, 5000000]}}}]}]}"#.to_owned(), 146),
+        (r#"{"findAndModify": "c", "query": {"_id": 1}, "update": [{"$set": {"m": {"$range": [0, 5000000]}}}]}"#.to_owned(), 146),
+        (r#"{"find": "c", "filter": {"$expr": {"$eq": [{"$size": {"$range": [0, 5000000]}}, "$a"]}}}"#.to_owned(), 146),
     ];
     for (command, wanted) in &cases {
         let reply = run(&s, command);
@@ -55,7 +55,7 @@ fn each_family_is_refused_with_its_code_and_gives_everything_back() {
         assert_eq!(budget.figures().used_bytes, 0, "{command}");
     }
     let f = budget.figures();
-    assert!(f.refused >= 8 && f.used_bytes_max > 10 * MB && f.used_bytes_max < 45 * MB, "{f:?}");
+    assert!(f.refused >= 8 && f.used_bytes_max > 20 * MB && f.used_bytes_max < 90 * MB, "{f:?}");
     assert_eq!(code(&run(&s, r#"{"find": "c", "filter": {"_id": 5}}"#)), 0);
 }
 
@@ -80,7 +80,7 @@ fn stages_that_can_spill_do_so_instead_of_failing() {
 #[test]
 fn cursors_hold_their_part_and_the_last_is_refused_while_the_first_completes() {
     let (s, budget) = service(60, 40);
-    let sorted = aggregate(r#"{"$limit": 60}, {"$sort": {"pad": 1, "_id": -1}}"#, r#", "allowDiskUse": false"#)
+    let sorted = aggregate(r#"{"$limit": 30}, {"$sort": {"pad": 1, "_id": -1}}"#, r#", "allowDiskUse": false"#)
         .replace(r#""cursor": {}"#, r#""cursor": {"batchSize": 1}"#);
     let mut ids = Vec::new();
     let refused = loop {
@@ -94,7 +94,7 @@ fn cursors_hold_their_part_and_the_last_is_refused_while_the_first_completes() {
     assert!(matches!(code(&refused), 146 | 292), "{refused:?}");
     assert!(ids.len() >= 2, "{ids:?}: {refused:?}");
     let held = budget.figures().used_bytes;
-    assert!(held > ids.len() * 15 * MB && held < 60 * MB, "{ids:?} hold {held}");
+    assert!(held > ids.len() * 14 * MB && held < 60 * MB, "{ids:?} hold {held}");
     assert_eq!(code(&run(&s, r#"{"find": "c", "filter": {"_id": 5}}"#)), 0, "small operations go on");
 
     let first = ids.remove(0);
@@ -125,7 +125,7 @@ fn a_killed_operation_gives_everything_back() {
     let reply = running.join().expect("the operation");
     assert!(code(&reply) != 0, "it ran to its end before it could be killed: {reply:?}");
     assert_eq!(budget.figures().used_bytes, 0);
-    let timed = aggregate(r#"{"$sort": {"pad": 1}}, {"$unwind": {"path": "$none", "preserveNullAndEmptyArrays": true}}, {"$lookup": {"from": "c", "pipeline": [], "as": "l"}}, {"$match": {"x": 1}}"#, r#", "maxTimeMS": 60"#);
+    let timed = command.replace(r#""cursor": {}"#, r#""cursor": {}, "maxTimeMS": 100"#);
     assert_eq!(code(&run(&s, &timed)), 50);
     assert_eq!(budget.figures().used_bytes, 0);
 }

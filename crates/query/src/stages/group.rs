@@ -165,6 +165,7 @@ impl Docs for GroupDocs {
         while !out.is_full() {
             let Some(group) = self.table.groups.get(self.next) else { break };
             let (arena, fields) = (&self.arena, &self.stage.fields);
+            group.states.room_to_write(rt.env)?;
             emit(out, |w| {
                 w.put("_id", group.id.get());
                 group.states.write(fields, arena, w)

@@ -48,7 +48,9 @@ pub(super) struct State<C> {
     pub(super) readable: bool,
     /// The message that is being received and thrown away.
     pub(super) refused: Option<Refused>,
-    /// For `input` and `output`.
+    /// Bytes of what was `input` and is being answered.
+    in_hand: usize,
+    /// For `input`, `in_hand` and `output`.
     pub(super) charge: Charge,
     woken: bool,
     /// The end of the stream has been announced; from then on reads go on until they see it.
@@ -112,6 +114,7 @@ impl<H: Handler> Conn<H> {
             next_id: 1,
             readable: false,
             refused: None,
+            in_hand: 0,
             charge,
             woken: false,
             half_closed: false,
@@ -224,7 +227,9 @@ impl<H: Handler> Conn<H> {
         }
         if !state.input.is_empty() {
             let owned = std::mem::take(&mut state.input);
+            state.in_hand = owned.capacity();
             let (used, step) = self.answer_frames(env, state, &owned);
+            state.in_hand = 0;
             if used < owned.len() {
                 state.input = owned;
                 state.input.drain(..used);
@@ -435,7 +440,7 @@ impl<H: Handler> Conn<H> {
 impl<C> State<C> {
     /// Charges what the buffers hold now. It is there already, so nothing is refused.
     pub(super) fn account(&self) {
-        let bytes = self.input.capacity() + self.output.capacity();
+        let bytes = self.input.capacity() + self.in_hand + self.output.capacity();
         if bytes != self.charge.bytes() {
             self.charge.set(bytes);
         }
