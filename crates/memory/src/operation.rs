@@ -28,6 +28,8 @@ pub struct Operation {
     held: AtomicIsize,
     most: AtomicIsize,
     refused: AtomicBool,
+    /// There is something in `parked`.
+    parks: AtomicBool,
     /// What an open cursor holds, to be charged to the cursor when the operation ends.
     parked: Mutex<Option<Arc<Charge>>>,
 }
@@ -35,7 +37,7 @@ pub struct Operation {
 impl Operation {
     /// An account that charges `budget`.
     pub fn new(budget: Arc<Budget>) -> Operation {
-        Operation { budget, held: AtomicIsize::new(0), most: AtomicIsize::new(0), refused: AtomicBool::new(false), parked: Mutex::new(None) }
+        Operation { budget, held: AtomicIsize::new(0), most: AtomicIsize::new(0), refused: AtomicBool::new(false), parks: AtomicBool::new(false), parked: Mutex::new(None) }
     }
 
     /// The budget it charges.
@@ -130,6 +132,7 @@ impl Operation {
     /// When this operation ends, what it still holds is charged to `cursor`, which stays open.
     pub fn park(&self, cursor: &Arc<Charge>) {
         *self.parked.lock() = Some(Arc::clone(cursor));
+        self.parks.store(true, Relaxed);
     }
 
     /// Takes over what an open cursor holds, because this operation goes on with it.
@@ -141,7 +144,14 @@ impl Operation {
         self.budget.sub(before.min(0).unsigned_abs().min(bytes));
     }
 
+    /// Most operations never charged anything and leave no cursor: they touch no memory that other threads write.
     fn end(&self, result: usize) {
+        let unsettled = thread_bytes().wrapping_sub(SETTLED.get());
+        let parks = self.parks.swap(false, Relaxed);
+        if unsettled.unsigned_abs() < STEP_BYTES && !parks && self.held.load(Relaxed) == 0 && self.most.load(Relaxed) == 0 {
+            return;
+        }
+        self.settle();
         let held = self.held.swap(0, Relaxed).max(0) as usize;
         let kept = match self.parked.lock().take() {
             Some(cursor) => {
@@ -174,11 +184,12 @@ impl Attached<'_> {
     }
 
     fn finish(&self, result: usize) {
-        self.operation.settle();
-        SETTLED.set(self.before);
         if self.whole {
             self.operation.end(result);
+        } else {
+            self.operation.settle();
         }
+        SETTLED.set(self.before);
     }
 }
 

@@ -61,7 +61,7 @@ fn each_family_is_refused_with_its_code_and_gives_everything_back() {
 
 #[test]
 fn stages_that_can_spill_do_so_instead_of_failing() {
-    let (s, budget) = service(30, 20);
+    let (s, budget) = service(60, 40);
     for stages in [
         r#"{"$sort": {"pad": 1, "_id": -1}}, {"$count": "n"}"#,
         r#"{"$group": {"_id": {"p": "$pad", "i": "$_id"}}}, {"$count": "n"}"#,
@@ -74,7 +74,7 @@ fn stages_that_can_spill_do_so_instead_of_failing() {
     }
     let f = budget.figures();
     assert_eq!((f.used_bytes, f.refused), (0, 0));
-    assert!(f.used_bytes_max < 25 * MB, "{f:?}");
+    assert!(f.used_bytes_max < 45 * MB, "{f:?}");
 }
 
 #[test]

@@ -234,10 +234,10 @@ impl WindowDocs {
                 break;
             }
             part.docs.push(doc.doc());
-            rt.env.work(1 + doc.doc().len_bytes() / 64)?;
-            if part.docs.len_bytes() > budget {
+            if part.docs.capacity_bytes() > budget {
                 return Err(memory_exceeded("$setWindowFields", budget));
             }
+            rt.env.work(1 + doc.doc().len_bytes() / 64)?;
         }
         let stage = self.stage.clone();
         let columns = stage.fields.iter().map(|(_, f)| f.compute(&part, rt)).collect::<Result<Vec<_>>>()?;
