@@ -132,8 +132,9 @@ impl Env {
     }
 }
 
-/// What parsing one node of a filter, an expression or an update counts as work: it makes a node in memory.
-pub(crate) const NODE_WORK: usize = 16;
+/// What parsing one node of a filter, an expression or an update counts as work. Nodes are some hundred bytes, so memory is
+/// looked at every few megabytes.
+pub(crate) const NODE_WORK: usize = 1;
 
 /// Number of a variable, given at parse time.
 pub type VarId = u32;

@@ -224,6 +224,10 @@ impl Rows {
             ..Rows::default()
         };
         (self.open, self.bytes) = (0, 0);
+        let total: usize = rows.iter().map(Row::len).sum();
+        if total <= CHUNK_BYTES {
+            self.add_chunk(total);
+        }
         for row in &mut rows {
             let (chunk, start) = self.place(row.len());
             if let Some(to) = self.chunks.get_mut(chunk as usize) {
