@@ -7,7 +7,7 @@ import struct
 import threading
 import zlib
 
-from bson import encode
+from bson import decode, encode
 from pymongo.errors import PyMongoError
 
 OK = "ok"
@@ -144,6 +144,19 @@ def connect(server):
     host, port = server.address.rsplit(":", 1)
     s = socket.create_connection((host, int(port)), timeout=60)
     return s
+
+
+def call(server, command):
+    """One command on a connection of its own, without a session."""
+    with connect(server) as s:
+        s.sendall(message(command))
+        got = b""
+        while len(got) < 4 or len(got) < struct.unpack("<i", got[:4])[0]:
+            more = s.recv(1 << 20)
+            if not more:
+                raise ConnectionError("the server closed the connection")
+            got += more
+        return decode(got[21:])
 
 
 def half_messages(server, connections=40, declared=48_000_000, sent=24 * MB):
