@@ -92,7 +92,7 @@ def stages():
     yield "memory: $bucketAuto keeps all", on(wide, {"$bucketAuto": {"groupBy": "$_id", "buckets": 1, "output": {"all": {"$push": root}}}}), TOO_LARGE, 60
     yield "memory: $bucket keeps all", on(wide, {"$bucket": {"groupBy": "$_id", "boundaries": [0, 1000], "output": {"all": {"$push": root}}}}), TOO_LARGE, 60
     yield "memory: $densify of 499,000", on("c", {"$densify": {"field": "n", "range": {"step": 0.001, "bounds": "full"}}}, {"$count": "n"}), {OK}, 90
-    yield "memory: $fill of 249,500", on("c", {"$densify": {"field": "n", "range": {"step": 0.002, "bounds": "full"}}}, {"$fill": {"sortBy": {"n": 1}, "output": {"m": {"method": "linear"}, "s": {"method": "locf"}}}}, {"$count": "n"}), {OK, 292, 146}, 120
+    yield "memory: $fill of 24,950", on("c", {"$densify": {"field": "n", "range": {"step": 0.02, "bounds": "full"}}}, {"$fill": {"sortBy": {"n": 1}, "output": {"m": {"method": "linear"}, "s": {"method": "locf"}}}}, {"$count": "n"}), {OK, 292, 146}, 120
     yield "memory: $lookup of everything", on("c", {"$lookup": {"from": wide, "pipeline": [], "as": "all"}}), TOO_LARGE, 60
     yield "memory: $lookup by field", on("c", {"$set": {"one": 1}}, {"$lookup": {"from": "c", "localField": "none", "foreignField": "none", "as": "x"}}, {"$lookup": {"from": "c", "localField": "none", "foreignField": "none", "as": "y"}}, {"$group": {"_id": None, "all": {"$push": "$$ROOT"}}}), TOO_LARGE, 60
     yield "memory: $lookup of $lookup", on("c", {"$lookup": {"from": "c", "pipeline": [{"$lookup": {"from": "c", "pipeline": [], "as": "y"}}], "as": "x"}}), TOO_LARGE, 60

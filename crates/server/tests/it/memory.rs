@@ -71,13 +71,13 @@ fn half_messages_are_charged_and_small_requests_are_served() {
 fn replies_nobody_reads_are_charged_until_their_connection_ends() {
     let (running, budget) = running(64 * MB);
     let mut client = Client::tcp(&running);
-    client.send("big", 20_000_000, 0);
+    client.send("big", 16_000_000, 0);
     eventually("memory is charged or given back", || budget.figures().used_bytes > 10 * MB);
     drop(client);
     nothing_charged(&budget);
     let mut client = Client::tcp(&running);
-    client.send("big", 20_000_000, 0);
-    assert_eq!(client.receive().body.len(), 20_000_000 + 15);
+    client.send("big", 16_000_000, 0);
+    assert_eq!(client.receive().body.len(), 16_000_000 + 15);
     nothing_charged(&budget);
 }
 
