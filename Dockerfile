@@ -1,17 +1,15 @@
 # The server alone. Build: docker build -t quarry .    Run: docker run -p 27017:27017 -v quarry:/data quarry
 FROM rust:1-bookworm AS build
-RUN apt-get update && apt-get install -y --no-install-recommends clang libclang-dev cmake && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 # RocksDB depends on these files only, so ordinary changes do not build it again.
 COPY natives natives
-COPY scripts/natives.sh scripts/
+COPY scripts/natives.sh scripts/cache.sh scripts/
 COPY .cargo .cargo
 # The regular expressions are linked in, whatever the image has installed.
 ENV QUARRY_CACHE=/cache PCRE2_SYS_STATIC=1
-RUN scripts/natives.sh >/dev/null
+RUN scripts/natives.sh
 COPY . .
-RUN vars="$(scripts/natives.sh)" && eval "$vars" \
-    && cargo build --release --locked -p quarry-server \
+RUN cargo build --release --locked -p quarry-server \
     && cp target/release/quarry /usr/local/bin/quarry
 
 FROM debian:bookworm-slim

@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
-.PHONY: compat help setup build serve test tidy lint clients clients-all pymongo-suite server-tests soak-kill soak-collections example bench clean
+.PHONY: compat help setup fresh-root build serve test tidy lint clients clients-all pymongo-suite server-tests soak-kill soak-collections example bench clean
 
 PORT ?= 27017
 BIND_IP ?= 127.0.0.1
@@ -16,8 +16,8 @@ COLLECTIONS ?= 370000
 target := $(or $(CARGO_TARGET_DIR),target)
 # rustup puts cargo here without touching the running shell.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
-# A failing command substitution inside eval would go unnoticed.
-natives := vars=$$(scripts/natives.sh) && eval "$$vars"
+# Cargo would build RocksDB itself, but without showing how far it is.
+natives := scripts/natives.sh
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
@@ -60,6 +60,9 @@ soak-kill: build ## kill -9 in the middle of a load, 20 rounds on one directory 
 
 soak-collections: build ## 370,000 collections with an index each (COLLECTIONS=370000)
 	@tests/server/run.sh collections "$(COLLECTIONS)"
+
+fresh-root: ## both commands in a new Debian root with nothing in it (needs root and debootstrap; WITH="libclang-cpp14" ONLY=serve)
+	@scripts/fresh-root.sh $(if $(WITH),--with "$(WITH)") $(if $(ONLY),--only "$(ONLY)") $(if $(LOG),--log "$(LOG)")
 
 example: build ## load this machine's Debian package index and check every answer
 	@examples/debian-packages/run.sh

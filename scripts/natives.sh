@@ -1,43 +1,81 @@
 #!/usr/bin/env bash
-# Builds the native archives (RocksDB) once into a cache outside the checkout, and prints the variables that make
-# cargo link the saved archive:  eval "$(scripts/natives.sh)"
+# Builds the archive of RocksDB once into a cache outside the checkout; cargo asks here for it (natives/rocksdb-sys/build.rs).
+#   scripts/natives.sh           builds it when the cache has none
+#   scripts/natives.sh folder    the same, and prints the archive's folder
+#   scripts/natives.sh sources   prints the folder of the package with RocksDB's sources; builds nothing
 # The cache is $QUARRY_CACHE, else $XDG_CACHE_HOME/quarry, else ~/.cache/quarry. Several checkouts may share it.
+# A build that was broken off goes on with the object files it has.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
-cache=${QUARRY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/quarry}
+purpose=${1:-build}
+triple=x86_64-unknown-linux-gnu
+
+fail() { echo "natives: $*" >&2; exit 1; }
+case $purpose in build | folder | sources) ;; *) fail "'$purpose' is not known; there are: build, folder, sources" ;; esac
+[ "$(uname -sm)" = "Linux x86_64" ] || fail "the archive is built for Linux on x86-64 only, this machine is $(uname -sm)"
+
+# package NAME: folder of a package that natives/rocksdb/Cargo.lock pins; cargo downloads it when it is not there.
+package() {
+  local manifest
+  manifest=$(grep -o "\"manifest_path\":\"[^\"]*/$1-[0-9][^\"]*\"" <<<"$metadata" | head -n 1 | cut -d'"' -f4)
+  [ -n "$manifest" ] || fail "natives/rocksdb/Cargo.lock has no package $1"
+  dirname "$manifest"
+}
+read_metadata() {
+  metadata=$(cd "$root/natives/rocksdb" && cargo metadata --locked --format-version 1 --filter-platform $triple) \
+    || fail "cargo could not download the sources of RocksDB (see above)"
+}
+
+if [ "$purpose" = sources ]; then
+  read_metadata
+  package rust-librocksdb-sys
+  exit
+fi
+
+# One place says which processors are supported: the options of rustc.
+baseline=$root/.cargo/config.toml
+cpu=$(sed -n 's/.*-Ctarget-cpu=\([a-z0-9-]*\).*/-march=\1/p' "$baseline")
+[ -n "$cpu" ] || fail "no -Ctarget-cpu in $baseline"
+if grep -q '+pclmulqdq' "$baseline"; then cpu="$cpu -mpclmul"; fi
+
 # The archive depends on these inputs and on nothing else.
-key=$(cat "$root/natives/Cargo.toml" "$root/natives/Cargo.lock" "$root/.cargo/config.toml" | sha256sum | cut -c1-16)
-dir=$cache/rocksdb-$key-$(uname -m)
-if [ ! -e "$dir/ready" ]; then
+inputs=("$root"/natives/rocksdb/{Cargo.toml,Cargo.lock,rocksdb.mk} "$root/natives/rocksdb-sys/headers.sha256" "$baseline")
+key=$(cat "${inputs[@]}" | sha256sum | cut -c1-16)
+cache=$("$root/scripts/cache.sh")
+dir=$cache/rocksdb-$key-x86_64
+
+build() {
+  local sources lz4 zstd work=$dir.part jobs memory_gib
+  read_metadata
+  sources=$(package rust-librocksdb-sys)
+  lz4=$(package lz4-sys)
+  zstd=$(package zstd-sys)
+  (cd "$sources" && sha256sum --check --quiet "$root/natives/rocksdb-sys/headers.sha256" >&2) \
+    || fail "the bindings are of other headers than $sources has; run scripts/rocksdb-bindings.sh and commit what it writes"
+  # A part of RocksDB takes the compiler up to 1 GiB.
+  memory_gib=$(awk '/^MemAvailable/ { print int($2 / 1024 / 1024) }' /proc/meminfo)
+  jobs=$(nproc)
+  if [ "$jobs" -gt "$memory_gib" ]; then jobs=$((memory_gib > 1 ? memory_gib : 1)); fi
+  mkdir -p "$work"
+  echo "natives: compiling RocksDB once into $dir, $jobs at a time; if broken off it goes on next time" >&2
+  # Without the variables of a make above: neither its options nor its job slots are meant for this one.
+  env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -j "$jobs" -f "$root/natives/rocksdb/rocksdb.mk" OUT="$work" PACKAGE="$sources" \
+    LZ4="$lz4/liblz4/lib" ZSTD="$zstd/zstd/lib" CPU="$cpu" >&2 \
+    || fail "RocksDB does not compile (see above); what is compiled stays in $work"
+  mkdir -p "$dir"
+  mv "$work/librocksdb.a" "$dir/librocksdb.a"
+  rm -rf "$work"
+}
+
+if [ ! -e "$dir/librocksdb.a" ]; then
   mkdir -p "$cache"
+  # The compilers inherit the lock: when only this script is killed, the next one waits until they have ended.
   exec 9>"$cache/natives.lock"
   if ! flock -n 9; then
     echo "natives: another build is running, waiting for it" >&2
     flock 9
   fi
-  if [ ! -e "$dir/ready" ]; then
-    echo "natives: building RocksDB once into $dir (15 to 30 minutes on two cores)" >&2
-    unset ROCKSDB_LIB_DIR ROCKSDB_STATIC ROCKSDB_INCLUDE_DIR
-    rm -rf "$dir.new" && mkdir -p "$dir.new"
-    (cd "$root/natives" && CARGO_TARGET_DIR="$dir.new/target" cargo build --release --locked >&2)
-    archive=$(ls "$dir.new"/target/release/build/rust-librocksdb-sys-*/out/librocksdb.a | head -n 1)
-    cp "$archive" "$dir.new/librocksdb.a"
-    # The binding crate compiles its own small extension file whenever it links a prebuilt archive.
-    for member in $(ar t "$dir.new/librocksdb.a" | grep c_api_extensions || true); do
-      ar d "$dir.new/librocksdb.a" "$member"
-    done
-    source_dir=$(cd "$root/natives" && cargo metadata --locked --format-version 1 \
-      | grep -o '"manifest_path":"[^"]*rust-librocksdb-sys[^"]*"' | head -n 1 | cut -d'"' -f4 | xargs dirname)
-    cp -r "$source_dir/rocksdb/include" "$dir.new/include"
-    rm -rf "$dir.new/target"
-    touch "$dir.new/ready"
-    rm -rf "$dir" && mv "$dir.new" "$dir"
-  fi
+  if [ ! -e "$dir/librocksdb.a" ]; then build; fi
   exec 9>&-
 fi
-echo "export ROCKSDB_LIB_DIR='$dir'"
-echo "export ROCKSDB_INCLUDE_DIR='$dir/include'"
-echo "export ROCKSDB_STATIC=1"
-# The archive is built without run-time type information; the binding crate's extension file must be, too, or its
-# listener refers to type tables that do not exist. A fixed value, so evaluating this twice rebuilds nothing.
-echo "export CXXFLAGS=-fno-rtti"
+if [ "$purpose" = folder ]; then echo "$dir"; fi

@@ -15,11 +15,6 @@ step() {
 }
 
 # Steps run under `||`, where bash does not stop at a failing command: each chains its commands itself.
-natives() {
-  local vars
-  vars=$(scripts/natives.sh) && eval "$vars"
-}
-
 cargo_tests() {
   local log=$1
   # Libraries, binaries and integration tests last, so that the closing lines are of tests and not of empty doc tests.
@@ -27,11 +22,15 @@ cargo_tests() {
     && cargo test --locked --workspace --lib --bins --examples --tests --no-fail-fast -- --quiet 2>&1 | tee -a "$log"
 }
 
+# Downloads what the client smokes need, so that a registry that cannot be reached is known before anything is compiled.
+client_packages() { bash -c 'set -euo pipefail; root=$PWD; . tests/clients/lib.sh; python_with_pymongo; node_modules'; }
+
 # The binaries that other checkouts or later builds may replace are copied away first.
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-step natives natives
+step "client packages" client_packages
+step natives scripts/natives.sh
 step tidy cargo run -q --locked -p xtask -- tidy
 step "build server" cargo build --locked -p quarry-server
 cp "${CARGO_TARGET_DIR:-target}/debug/quarry" "$scratch/quarry"

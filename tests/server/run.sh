@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs tests of the real server binary as a child process. Usage: run.sh [NAME [ARGUMENT]...]; without a name, the ordinary ones.
-# Names: kill, power, term, start, disk, hostile, queries, collections. QUARRY_BIN names the binary; without it the release build is taken.
+# Names: kill, power, term, start, journal, disk, hostile, queries, collections. QUARRY_BIN names the binary; without it the release build is taken.
 # QUARRY_SEED repeats a run's choices.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -20,11 +20,12 @@ run() {
     power) "$PYTHON" "$here/crash.py" power "${1:-3}" ;;
     term) "$PYTHON" "$here/crash.py" term "${1:-2}" ;;
     start) "$PYTHON" "$here/bad_start.py" ;;
+    journal) "$PYTHON" "$here/journal.py" "$@" ;;
     disk) "$PYTHON" "$here/full_disk.py" ;;
     hostile) "$PYTHON" "$here/hostile.py" "${1:-10000}" ;;
     queries) "$PYTHON" "$here/hostile_queries.py" "$@" ;;
     collections) "$PYTHON" "$here/many_collections.py" "${1:-20000}" ;;
-    *) fail "no test named '$name'; there are: kill power term start disk hostile queries collections" ;;
+    *) fail "no test named '$name'; there are: kill power term start journal disk hostile queries collections" ;;
   esac
 }
 
@@ -32,7 +33,7 @@ if [ $# -gt 0 ]; then
   run "$@"
   exit
 fi
-for name in kill power term start disk hostile queries collections; do
+for name in kill power term start journal disk hostile queries collections; do
   began=$SECONDS
   run "$name" || fail "server test '$name' FAILED"
   echo "server: $name passed in $((SECONDS - began)) s"

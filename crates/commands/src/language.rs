@@ -2,7 +2,7 @@
 //! collations, and the hooks the store calls.
 
 use crate::clock::Clock;
-use crate::service::Service;
+use crate::state::service::Service;
 use model::{Bump, Collate, Doc, MongoError, Namespace, Result, Value, bail, code};
 use operators::Env;
 use operators::expr::ParseCx;

@@ -1,7 +1,7 @@
 //! A cursor over documents that are all there already, for listings.
 
-use crate::cursors::{BatchLimit, Cursor, Progress};
-use crate::interrupt::Interrupt;
+use crate::state::cursors::{BatchLimit, Cursor, Progress};
+use crate::dispatch::interrupt::Interrupt;
 use std::sync::Arc;
 use model::{ArrayWriter, DocBuf, Result};
 

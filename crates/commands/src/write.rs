@@ -1,26 +1,24 @@
-//! What all writing commands share: batch limits, `_id` rules, validators, write errors, when a reply may be sent.
+//! What all writing commands share: batch limits, `_id` rules, validators, write errors.
 
-use crate::ctx::Ctx;
 use crate::ddl::names;
-use crate::generic::Acknowledge;
-use crate::registry::flag;
-use crate::request::Outcome;
+use crate::dispatch::command::flag;
 use crate::language::Matcher;
-use crate::service::Service;
+use crate::state::service::Service;
 use model::{Doc, DocBuf, DocWriter, MongoError, Namespace, Result, Value, bail, code};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use store::{Collection, CommitPos};
+use store::Collection;
 
 /// Flags of writing commands.
-pub(crate) const FLAGS: u32 = flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE;
+pub(crate) const FLAGS: u32 =
+    flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE | flag::RETRYABLE | flag::IN_TRANSACTION;
 
 /// Checks the number of operations of a batch.
 ///
 /// # Errors
 /// 16 InvalidLength.
 pub fn check_batch(count: usize) -> Result<()> {
-    let max = usize::try_from(crate::cmd::WRITE_BATCH_MAX).unwrap_or(100_000);
+    let max = usize::try_from(crate::release::WRITE_BATCH_MAX).unwrap_or(100_000);
     if (1..=max).contains(&count) {
         return Ok(());
     }
@@ -206,56 +204,4 @@ pub fn errors(reply: &mut DocWriter<'_>, errors: &[(usize, MongoError)]) {
         }
         one.put("errmsg", e.message());
     }
-}
-
-/// True when the reply to a write waits for the journal. A replica set acknowledges by majority and so with the journal
-/// unless told otherwise; a standalone server only when asked.
-fn waits_for_journal(cx: &Ctx<'_, '_>) -> bool {
-    let set = cx.service.config.replica_set.is_some();
-    match &cx.generic.write_concern {
-        Some(wc) => wc.journal.unwrap_or(set && wc.w == Acknowledge::Majority),
-        None => set,
-    }
-}
-
-/// What is said of a write concern that a set of one member can never satisfy. The write itself is done.
-pub fn concern_error(cx: &Ctx<'_, '_>) -> Option<DocBuf> {
-    let wc = cx.generic.write_concern.as_ref()?;
-    let (code, message) = match &wc.w {
-        _ if cx.service.config.replica_set.is_none() => return None,
-        Acknowledge::Members(0..=1) | Acknowledge::Majority => return None,
-        Acknowledge::Members(_) | Acknowledge::Tags => (code::UNSATISFIABLE_WRITE_CONCERN, "Not enough data-bearing nodes".to_owned()),
-        Acknowledge::Mode(mode) => {
-            (code::UNKNOWN_REPL_WRITE_CONCERN, format!("No write concern mode named '{mode}' found in replica set configuration"))
-        }
-    };
-    let error = MongoError::new(code, message);
-    Some(DocBuf::build(|w| {
-        w.put("code", error.code()).put("codeName", error.code_name().as_str()).put("errmsg", error.message());
-        let mut info = w.doc("errInfo");
-        let mut given = info.doc("writeConcern");
-        given.put("w", cx.request.body.field("writeConcern").as_doc().map_or(Value::Missing, |d| d.field("w")));
-        if let Some(j) = wc.journal {
-            given.put("j", j);
-        }
-        given.put("wtimeout", wc.timeout_ms).put("provenance", "clientSupplied");
-    }))
-}
-
-/// When the reply to a write may be sent: at once, or when the journal has it.
-pub fn durability(cx: &Ctx<'_, '_>, pos: CommitPos) -> Outcome {
-    if waits_for_journal(cx) { Outcome::Durable(pos.0) } else { Outcome::Reply }
-}
-
-/// The same for commands that do not know the position of what they wrote (changes of the schema): everything written
-/// until now.
-///
-/// # Errors
-/// Engine failures.
-pub fn durability_of_all(cx: &Ctx<'_, '_>) -> Result<Outcome> {
-    if !waits_for_journal(cx) {
-        return Ok(Outcome::Reply);
-    }
-    let now = cx.service.store.engine().snapshot().map_err(store::error::storage)?.pos();
-    Ok(Outcome::Durable(now.0))
 }

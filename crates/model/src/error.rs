@@ -10,9 +10,23 @@ pub type Result<T> = std::result::Result<T, MongoError>;
 #[derive(Clone, PartialEq)]
 pub struct MongoError(Box<Inner>);
 
+/// What an error means to the server's own control flow. Clients see codes and messages only; several causes share
+/// one code, and messages are for people.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// Its code says everything.
+    #[default]
+    Plain,
+    /// The collection an operation works on was dropped, renamed or replaced meanwhile.
+    CollectionGone,
+    /// A division by zero in an expression.
+    DivisionByZero,
+}
+
 #[derive(Clone, PartialEq)]
 struct Inner {
     code: i32,
+    kind: ErrorKind,
     message: String,
     labels: Vec<&'static str>,
     /// Extra top-level fields of the error reply (`keyPattern`, `keyValue`, `errInfo`, ...).
@@ -22,7 +36,7 @@ struct Inner {
 impl MongoError {
     /// An error with a code of [`code`] or a location number.
     pub fn new(code: i32, message: impl Into<String>) -> MongoError {
-        MongoError(Box::new(Inner { code, message: message.into(), labels: Vec::new(), extra: None }))
+        MongoError(Box::new(Inner { code, kind: ErrorKind::Plain, message: message.into(), labels: Vec::new(), extra: None }))
     }
     /// 2 BadValue.
     pub fn bad_value(message: impl Into<String>) -> MongoError {
@@ -39,6 +53,12 @@ impl MongoError {
     /// 1 InternalError: a broken invariant of ours.
     pub fn internal(message: impl Into<String>) -> MongoError {
         MongoError::new(code::INTERNAL_ERROR, message)
+    }
+    /// Says what the error means to the server itself.
+    #[must_use]
+    pub fn kind(mut self, kind: ErrorKind) -> MongoError {
+        self.0.kind = kind;
+        self
     }
     /// Adds an error label.
     #[must_use]
@@ -57,6 +77,14 @@ impl MongoError {
     pub fn context(mut self, prefix: &str) -> MongoError {
         self.0.message = format!("{prefix} :: caused by :: {}", self.0.message);
         self
+    }
+    /// True when it is of this kind. Words put in front do not change the kind.
+    pub fn is(&self, kind: ErrorKind) -> bool {
+        self.0.kind == kind
+    }
+    /// True for the error of an operation whose collection went away under it.
+    pub fn is_collection_gone(&self) -> bool {
+        self.is(ErrorKind::CollectionGone)
     }
     /// The number.
     pub fn code(&self) -> i32 {

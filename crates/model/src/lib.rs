@@ -25,7 +25,7 @@ pub use bson::{
 pub use compare::{Collate, compare, compare_with};
 pub use decimal::Decimal128;
 pub use decimal_arith::Rounding;
-pub use error::{MongoError, Result};
+pub use error::{ErrorKind, MongoError, Result};
 pub use namespace::Namespace;
 pub use number::Number;
 pub use path::FieldPath;

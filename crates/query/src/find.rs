@@ -10,7 +10,7 @@ use model::{Bump, Doc, DocBuf, Result, Value, bail, code};
 use operators::Cx;
 use operators::project::Projection;
 use std::sync::Arc;
-use store::Collection;
+use store::{Collection, ReadView};
 
 /// A parsed find.
 pub struct Find {
@@ -38,6 +38,8 @@ pub struct Find {
     pub tail: bool,
     /// Collation as the client wrote it.
     pub collation: Option<DocBuf>,
+    /// The state to read; `None` is the latest.
+    pub view: Option<ReadView>,
 }
 
 impl Find {
@@ -50,13 +52,15 @@ impl Find {
         // With a `$text` the planner says why not.
         if bounded && self.filter.filter.text().is_none() {
             let plan = plan::between(coll, self.hint.as_ref(), self.min.doc(), self.max.doc())?;
-            return Ok(Plan { sorted: self.sort.is_none(), ..plan });
+            let view = self.view.clone().unwrap_or_default();
+            return Ok(Plan { sorted: self.sort.is_none(), view, ..plan });
         }
         let want = Want {
             filter: Some(&self.filter),
             sort: self.sort.as_ref(),
             hint: self.hint.as_ref(),
             collation: self.collation.as_ref().map(DocBuf::doc),
+            view: self.view.as_ref(),
         };
         choose(coll, &want)
     }

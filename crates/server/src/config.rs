@@ -35,6 +35,10 @@ pub struct ServeArgs {
     /// Longest time a commit stays out of the durable journal, in milliseconds (1 to 500) [default: 100]
     #[arg(long = "journalCommitInterval", value_name = "MS")]
     pub journal_commit_interval: Option<u64>,
+    /// Open data whose journal is damaged with the commits before the damage, and say what that
+    /// gives up; without damage it changes nothing
+    #[arg(long)]
+    pub repair: bool,
     /// YAML configuration file, as mongod's
     #[arg(long, short = 'f', value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -100,6 +104,7 @@ struct Storage {
     db_path: Option<PathBuf>,
     engine: Option<String>,
     journal: Journal,
+    repair: bool,
 }
 
 #[derive(Deserialize, Default)]
@@ -134,6 +139,7 @@ pub struct Settings {
     pub memory_bytes: u64,
     pub storage_engine: String,
     pub journal_commit_interval_ms: u64,
+    pub repair: bool,
     pub unix_socket_prefix: Option<PathBuf>,
     pub connections_max: u32,
     pub compressors: Vec<String>,
@@ -208,6 +214,7 @@ impl Settings {
             memory_bytes,
             storage_engine: engine,
             journal_commit_interval_ms: interval,
+            repair: args.repair || file.storage.repair,
             unix_socket_prefix: unix.then(|| prefix.unwrap_or_else(|| PathBuf::from("/tmp"))),
             connections_max: args.max_conns.or(file.net.max_incoming_connections).unwrap_or(65_536),
             compressors: if compressors.iter().any(|c| c == "disabled") { Vec::new() } else { compressors },

@@ -13,10 +13,17 @@ pub fn open(settings: &Settings) -> Result<Arc<dyn Engine>, String> {
         #[cfg(feature = "rocksdb")]
         "rocksdb" => {
             let path = &settings.dbpath;
+            engine_rocksdb::raise_open_files_limit();
             let mut config = engine_rocksdb::Config::with_budget(path, engine_bytes(settings));
             config.journal_commit_interval_ms = settings.journal_commit_interval_ms;
+            config.repair = settings.repair;
             match engine_rocksdb::RocksEngine::open(config) {
-                Ok(engine) => Ok(Arc::new(engine)),
+                Ok(engine) => {
+                    if let Some(report) = engine.repaired() {
+                        println!("quarry: repaired {}: {report}", path.display());
+                    }
+                    Ok(Arc::new(engine))
+                }
                 Err(e) => Err(advice(&e, &path.display().to_string())),
             }
         }
@@ -43,7 +50,14 @@ fn advice(e: &StorageError, path: &str) -> String {
         StorageError::ForeignDirectory { .. } => format!("{e}; choose an empty directory for --dbpath"),
         StorageError::NewerFormat { .. } => format!("cannot open {path}: {e}; use a newer quarry"),
         StorageError::Full { .. } => format!("cannot open {path}: {e}; free some space"),
-        StorageError::Corrupt { .. } => format!("cannot open {path}: {e}; restore a backup, nothing was changed"),
+        StorageError::JournalDamaged { .. } => format!(
+            "cannot open {path}: {e}; restore a backup, or start once with --repair to open with the commits before the damage; \
+             nothing was changed"
+        ),
+        StorageError::Corrupt { .. } => {
+            let cause = std::error::Error::source(e).map(|c| format!(" ({c})")).unwrap_or_default();
+            format!("cannot open {path}: {e}{cause}; restore a backup, nothing was changed")
+        }
         _ => {
             let cause = std::error::Error::source(e).map(|c| format!(" ({c})")).unwrap_or_default();
             format!("cannot open {path}: {e}{cause}")

@@ -1,8 +1,8 @@
 //! Between the network layer and the commands: requests in the words of the one become requests in the words of the other.
 
-use crate::net::{Class, ConnHandle, Handler, Next, PeerInfo};
-use commands::registry::{self, flag};
-use commands::{Connection, Link, Outcome, Request, Sequence, Service};
+use crate::net::{Class, ConnHandle, Handler, Next, PeerInfo, Turn};
+use commands::dispatch::command::flag;
+use commands::{Connection, Dispatcher, Link, Outcome, Request, Sequence};
 use model::{Doc, DocBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use storage::{CommitPos, Engine};
 
 /// Runs requests of all connections.
 pub struct Glue {
-    service: Arc<Service>,
+    dispatcher: Dispatcher,
     engine: Arc<dyn Engine>,
 }
 
@@ -44,9 +44,9 @@ impl Link for Socket {
 }
 
 impl Glue {
-    /// Over a shared service.
-    pub fn new(service: Arc<Service>, engine: Arc<dyn Engine>) -> Glue {
-        Glue { service, engine }
+    /// Over a dispatcher and the engine below it.
+    pub fn new(dispatcher: Dispatcher, engine: Arc<dyn Engine>) -> Glue {
+        Glue { dispatcher, engine }
     }
 
     fn run(&self, client: &mut Client, request: &Request<'_>, reply: &mut Vec<u8>) -> Next {
@@ -58,7 +58,7 @@ impl Glue {
             exhaust_allowed: request.exhaust_allowed,
             waited,
         };
-        match self.service.handle(&mut client.connection, request, reply) {
+        match self.dispatcher.handle(&mut client.connection, request, reply) {
             Outcome::Reply | Outcome::NoReply => Next::Reply,
             Outcome::Close => Next::Close,
             Outcome::Durable(pos) => {
@@ -66,7 +66,7 @@ impl Glue {
                 if self.engine.durable_pos() >= pos {
                     return Next::Reply;
                 }
-                self.engine.hurry(pos);
+                // No flush yet: the thread takes its turn when it has nothing else at hand.
                 Next::Durable(pos.0)
             }
             Outcome::Exhaust => {
@@ -75,7 +75,7 @@ impl Glue {
             }
             Outcome::Wait { until_us, .. } => {
                 client.again = Some(keep(true));
-                let now = self.service.clock.monotonic_us();
+                let now = self.dispatcher.service().clock.monotonic_us();
                 Next::Wait { until: Instant::now() + Duration::from_micros(until_us.saturating_sub(now)) }
             }
         }
@@ -87,12 +87,12 @@ impl Handler for Glue {
 
     fn connect(&self, peer: &PeerInfo) -> Client {
         let link: Arc<dyn Link> = Arc::new(Socket(peer.handle.clone()));
-        Client { connection: self.service.connect_linked(&peer.address.to_string(), Some(link)), again: None }
+        Client { connection: self.dispatcher.connect_linked(&peer.address.to_string(), Some(link)), again: None }
     }
 
     fn class(&self, _: &Client, request: &wire::Request<'_>) -> Class {
-        match registry::find(request.command_name()) {
-            Some((_, c)) if c.is(flag::LONG) => Class::Long,
+        match self.dispatcher.commands().find(request.command_name()) {
+            Some(row) if row.command.is(flag::LONG) => Class::Long,
             _ => Class::Short,
         }
     }
@@ -131,12 +131,19 @@ impl Handler for Glue {
         self.run(client, &request, reply)
     }
 
+    fn take_turn(&self, position: u64) -> Turn {
+        match self.engine.take_turn(CommitPos(position)) {
+            storage::Turn::Idle => Turn::Idle,
+            storage::Turn::Flushed { more } => Turn::Flushed { more },
+        }
+    }
+
     fn disconnect(&self, client: Client) {
         drop(client);
     }
 
     fn panicked(&self, command: &str, panic: &str) {
         eprintln!("quarry: command {command:?} panicked: {panic}");
-        self.service.log('F', "COMMAND", &format!("command {command:?} panicked: {panic}"));
+        self.dispatcher.service().log('F', "COMMAND", &format!("command {command:?} panicked: {panic}"));
     }
 }

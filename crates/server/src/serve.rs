@@ -6,12 +6,12 @@ use crate::net::{Server, Watermark};
 use crate::memory::Parts;
 use crate::{engines, net};
 use ::memory::Budget;
-use commands::{Config, Language, Service, SystemClock};
+use commands::{Config, Language, Service, SystemClock, registry};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use storage::Flushed;
+use storage::{Engine, Flushed, StorageError};
 use store::Store;
 
 /// Why the server did not start or ended badly.
@@ -27,6 +27,8 @@ pub struct Failure {
 const CODE_OPTIONS: u8 = 2;
 /// As mongod: an address cannot be bound.
 const CODE_NETWORK: u8 = 48;
+/// As mongod when it gives up on its storage.
+const CODE_JOURNAL: u8 = 14;
 /// As mongod: the data cannot be opened.
 const CODE_DATA: u8 = 100;
 
@@ -70,12 +72,9 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
     }
     let service = service.shared();
     let watermark = Watermark::new();
-    let advance = Arc::clone(&watermark);
-    engine.on_durable(Box::new(move |flushed| match flushed {
-        Flushed::Durable(pos) => advance.advance(pos.0),
-        Flushed::Failed(pos) => advance.fail(pos.0),
-    }));
-    let started = Server::start(&net_config(&settings, messages), Glue::new(service.clone(), engine.clone()), watermark);
+    follow_journal(&engine, &watermark);
+    let glue = Glue::new(registry::dispatcher(service.clone()), engine.clone());
+    let started = Server::start(&net_config(&settings, messages), glue, watermark);
     let server = match started {
         Ok(s) => s,
         Err(e) => {
@@ -91,19 +90,52 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
     };
     announce(&settings, &server);
     let stopping = Arc::new(AtomicBool::new(false));
-    let housekeeper = housekeeping(service.clone(), stopping.clone());
+    let helpers = [
+        housekeeping(service.clone(), stopping.clone()),
+        ttl_monitor(service.clone(), stopping.clone()),
+        sweeper(service.clone(), stopping.clone()),
+    ];
     signals.forever().next();
     println!("quarry: stopping");
     stopping.store(true, Ordering::Release);
     service.interrupt_all();
     let clean = server.stop(GRACE);
-    if let Some(h) = housekeeper {
-        h.thread().unpark();
-        let _ = h.join();
+    for helper in helpers.into_iter().flatten() {
+        helper.thread().unpark();
+        let _ = helper.join();
     }
     store.close().map_err(|e| Failure { message: format!("closing the data failed: {e}"), code: CODE_DATA })?;
     println!("quarry: stopped{}", if clean { "" } else { ", some requests did not end in time" });
     Ok(())
+}
+
+/// Tells the network how far the journal is durable. Ends the process when the journal has failed
+/// for good: what was written since the last flush may or may not be on the device, so it must be
+/// neither acknowledged nor shown. mongod does the same.
+fn follow_journal(engine: &Arc<dyn Engine>, watermark: &Arc<Watermark>) {
+    let (advance, journal) = (Arc::clone(watermark), Arc::downgrade(engine));
+    engine.on_durable(Box::new(move |flushed| match flushed {
+        Flushed::Durable(pos) => advance.advance(pos.0),
+        Flushed::Failed(pos) => advance.fail(pos.0),
+        Flushed::Lost => {
+            let cause = journal.upgrade().and_then(|e| e.wait_durable(e.last_pos()).err());
+            let cause = cause.map_or_else(String::new, |e| format!(" ({})", whole(&e)));
+            eprintln!(
+                "quarry: the journal cannot be flushed{cause}; ending at once, because the writes \
+                 since the last flush may or may not be on the device; a restart recovers what is there"
+            );
+            // No destructor may run: what is in memory must not reach the device now.
+            signal_hook::low_level::exit(i32::from(CODE_JOURNAL));
+        }
+    }));
+}
+
+/// An error with what lies below it.
+fn whole(error: &StorageError) -> String {
+    match std::error::Error::source(error) {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    }
 }
 
 /// A port that is free now. Chosen before anything is opened, because the server tells clients its own address.
@@ -179,6 +211,45 @@ fn housekeeping(service: Arc<Service>, stopping: Arc<AtomicBool>) -> Option<std:
                 let seconds = u32::try_from(service.clock.now_ms() / 1000).unwrap_or(0);
                 service.advance_operation_time(model::Timestamp { time: seconds, increment: 1 });
                 std::thread::park_timeout(Duration::from_secs(1));
+            }
+        })
+        .ok()
+}
+
+/// How often dropped identifiers are looked at.
+const SWEEP_EVERY: Duration = Duration::from_secs(60);
+
+/// Gives back the space of what was dropped: all of it once after the start, then what the engine has rewritten.
+fn sweeper(service: Arc<Service>, stopping: Arc<AtomicBool>) -> Option<std::thread::JoinHandle<()>> {
+    std::thread::Builder::new()
+        .name("sweeper".to_owned())
+        .spawn(move || {
+            let go_on = || !stopping.load(Ordering::Acquire);
+            let mut unowned = true;
+            while go_on() {
+                service.sweep(unowned, &go_on);
+                unowned = false;
+                let began = std::time::Instant::now();
+                while go_on() && began.elapsed() < SWEEP_EVERY {
+                    std::thread::park_timeout(SWEEP_EVERY.saturating_sub(began.elapsed()));
+                }
+            }
+        })
+        .ok()
+}
+
+/// Deletes documents that expire, on a thread of its own: a long pass holds up nothing else.
+fn ttl_monitor(service: Arc<Service>, stopping: Arc<AtomicBool>) -> Option<std::thread::JoinHandle<()>> {
+    std::thread::Builder::new()
+        .name("ttl".to_owned())
+        .spawn(move || {
+            let go_on = || !stopping.load(Ordering::Acquire);
+            while go_on() {
+                let run = || commands::ttl::run(&service, &go_on);
+                if std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err() {
+                    service.log('F', "INDEX", "the TTL monitor panicked and begins again");
+                    std::thread::park_timeout(Duration::from_secs(1));
+                }
             }
         })
         .ok()

@@ -48,6 +48,7 @@ pub struct Batch {
     bytes: Vec<u8>,
     count: u32,
     longest_key: usize,
+    shrinks: bool,
 }
 
 /// A place in a batch to fall back to, for undoing one statement.
@@ -117,11 +118,13 @@ impl Batch {
             bytes: buffer,
             count: 0,
             longest_key: 0,
+            shrinks: false,
         }
     }
 
-    /// Forgets all operations, keeps the memory.
+    /// Forgets all operations and what was declared of them, keeps the memory.
     pub fn clear(&mut self) {
+        self.shrinks = false;
         self.rollback_to(BatchMark {
             len: HEADER_BYTES,
             count: 0,
@@ -161,8 +164,22 @@ impl Batch {
         self.push(CODE_ADD, table, key, Some(&counter_encode(delta)));
     }
 
-    /// Appends all operations of `other`.
+    /// Declares that the whole batch leaves no more data behind than it finds: each value it puts takes the place of
+    /// one that is at least as long. An engine that refuses growth for want of space lets such a batch pass, as it does
+    /// one without puts. Only the caller knows the values replaced, so nothing is assumed without this call. Holds for
+    /// operations added later, too, until [`Batch::clear`].
+    pub fn set_shrinks(&mut self) {
+        self.shrinks = true;
+    }
+
+    /// [`Batch::set_shrinks`] was called.
+    pub fn shrinks(&self) -> bool {
+        self.shrinks
+    }
+
+    /// Appends all operations of `other`; the sum shrinks only if both parts do.
     pub fn append(&mut self, other: &Self) {
+        self.shrinks = other.shrinks && (self.shrinks || self.is_empty());
         self.bytes
             .extend_from_slice(other.bytes.get(HEADER_BYTES..).unwrap_or_default());
         self.longest_key = self.longest_key.max(other.longest_key);
@@ -366,6 +383,25 @@ mod tests {
         );
         batch.clear();
         assert!(batch.is_empty() && batch.iter().next().is_none());
+    }
+
+    #[test]
+    fn a_batch_shrinks_only_when_all_of_it_was_declared_to() {
+        let mut shrinking = Batch::new();
+        shrinking.put(Table::Doc, b"a", b"1");
+        assert!(!shrinking.shrinks());
+        shrinking.set_shrinks();
+        let mut sum = Batch::new();
+        sum.append(&shrinking);
+        assert!(sum.shrinks(), "an empty batch adds nothing");
+        let mut growing = Batch::new();
+        growing.put(Table::Doc, b"b", b"2");
+        sum.append(&growing);
+        assert!(!sum.shrinks());
+        growing.append(&shrinking);
+        assert!(!growing.shrinks());
+        shrinking.clear();
+        assert!(!shrinking.shrinks());
     }
 
     #[test]

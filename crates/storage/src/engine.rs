@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::batch::Batch;
 use crate::error::Result;
-use crate::keys::{IdentSet, KeyRange, Table};
+use crate::keys::{IdentSet, KeyRange, Table, prefix_end};
 use crate::rows::RowBatch;
 
 /// A place in the order of commits. Grows with every commit; equal or larger means "not earlier".
@@ -23,8 +23,27 @@ pub struct CommitPos(pub u64);
 pub enum Flushed {
     /// Everything up to here is durable.
     Durable(CommitPos),
-    /// It failed: commits up to here that were not durable before may or may not survive.
+    /// It failed: commits up to here that were not durable before are not yet; a later flush may
+    /// cover them.
     Failed(CommitPos),
+    /// The journal itself has failed: whether commits that were not durable before survive is
+    /// unknown and will stay so. No later flush is tried. Whoever serves data should end the
+    /// process and let recovery read what is there.
+    Lost,
+}
+
+/// What [`Engine::take_turn`] came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// There was nothing to do: it is durable, or another thread is flushing and sees to it that
+    /// this is covered.
+    Idle,
+    /// This thread has flushed, hooks included. With `more`, somebody asked meanwhile: take another
+    /// turn before sleeping, or leave it to [`Engine::hurry`].
+    Flushed {
+        /// Positions were asked for that this flush does not cover.
+        more: bool,
+    },
 }
 
 /// Called after each journal flush. Must not block.
@@ -85,12 +104,16 @@ pub struct CursorOpts {
     pub reverse: bool,
     /// Values are delivered empty.
     pub keys_only: bool,
-    /// Blocks read may push others out of the cache; false for large scans.
+    /// Blocks read may push others out of the cache. True lets the engine decide: it stops filling once the scan has
+    /// read more than a part of the cache (see `bytes_before`). False for scans that are certainly large.
     pub fill_cache: bool,
     /// Bytes to read ahead from the device; 0 lets the engine choose.
     pub readahead_bytes: usize,
     /// The caller expects to take this many rows; 0 when unknown.
     pub limit_hint: usize,
+    /// Bytes of keys and values that the same scan has taken through earlier cursors, for a scan that pauses and goes
+    /// on: how large it is shows only in the sum.
+    pub bytes_before: u64,
 }
 
 impl Default for CursorOpts {
@@ -101,6 +124,7 @@ impl Default for CursorOpts {
             fill_cache: true,
             readahead_bytes: 0,
             limit_hint: 0,
+            bytes_before: 0,
         }
     }
 }
@@ -202,18 +226,37 @@ pub trait Engine: Read {
     /// A position that covers this commit; hand it to [`Engine::wait_durable`].
     fn apply(&self, batch: &Batch, durability: Durability) -> Result<CommitPos>;
 
+    /// Position of the newest commit that a read begun now may see. What a client can conclude from
+    /// a read is durable once [`Engine::durable_pos`] has reached the position asked for after that
+    /// read.
+    ///
+    /// # Cost
+    /// One atomic load where the engine allows it: it may be asked for on every request.
+    fn last_pos(&self) -> CommitPos;
+
     /// Everything up to here survives a loss of power.
     fn durable_pos(&self) -> CommitPos;
 
-    /// Blocks until `pos` is durable. All waiters share one journal flush, and waiting makes it come sooner.
+    /// Blocks until `pos` is durable. Flushes on the calling thread unless another thread is
+    /// flushing; all who wait meanwhile share the next flush.
     fn wait_durable(&self, pos: CommitPos) -> Result<()>;
 
-    /// Asks for an early journal flush without waiting for it (for asynchronous waiters, see [`Engine::on_durable`]).
+    /// Asks for an early journal flush by a thread of the engine, without waiting for it (see
+    /// [`Engine::on_durable`]).
     fn hurry(&self, pos: CommitPos) {
         let _ = pos;
     }
 
-    /// Adds a hook that is called after each journal flush, for waiters that do not block a thread.
+    /// Flushes the journal up to `pos` on the calling thread, unless it is durable or another
+    /// thread is flushing. For a thread that holds replies of several waiters back: it may be
+    /// blocked for one flush, never for that of another thread.
+    fn take_turn(&self, pos: CommitPos) -> Turn {
+        self.hurry(pos);
+        Turn::Idle
+    }
+
+    /// Adds a hook that is called after each journal flush, on the thread that flushed, for waiters
+    /// that do not block a thread.
     fn on_durable(&self, hook: DurableHook);
 
     /// Gives back the space of a range that nobody reads any more, now or in any snapshot. Keys may remain for a while,
@@ -222,6 +265,31 @@ pub trait Engine: Read {
 
     /// Replaces the set of idents whose keys the engine removes whenever it rewrites data.
     fn set_dropped(&self, table: Table, idents: Arc<IdentSet>);
+
+    /// True when no key of a dropped ident is left: it may leave the set given to [`Engine::set_dropped`], for good.
+    /// False when one is left or when it would take long to be sure; ask again later. Only for an ident that nobody
+    /// writes any more and whose ranges went through [`Engine::drop_range`].
+    ///
+    /// # Cost
+    /// One seek; bounded, however many deleted keys lie in the way.
+    fn is_gone(&self, table: Table, ident: u32) -> Result<bool> {
+        let lower = ident.to_be_bytes();
+        let mut upper = Vec::new();
+        prefix_end(&lower, &mut upper);
+        let opts = CursorOpts {
+            keys_only: true,
+            fill_cache: false,
+            limit_hint: 1,
+            ..CursorOpts::default()
+        };
+        let mut any = false;
+        self.cursor(table, KeyRange::new(&lower, &upper), opts)?
+            .visit(1, &mut |_, _| {
+                any = true;
+                false
+            })?;
+        Ok(!any)
+    }
 
     /// Estimated bytes a range occupies on the device, including recent writes.
     fn approx_size(&self, table: Table, range: KeyRange<'_>) -> Result<u64>;

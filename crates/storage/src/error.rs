@@ -94,6 +94,12 @@ pub enum StorageError {
         /// What was found there.
         found: String,
     },
+    /// At open: commits that were flushed to the journal are missing from it. Nothing was changed.
+    #[error("the journal has lost durable commits: {found}")]
+    JournalDamaged {
+        /// Which file at which byte, and what is missing.
+        found: String,
+    },
     /// At open: written by a newer version.
     #[error("data directory has on-disk format {found}, this program reads up to {supported}")]
     NewerFormat {
@@ -124,6 +130,7 @@ impl StorageError {
             | Self::Busy(_)
             | Self::Locked { .. }
             | Self::ForeignDirectory { .. }
+            | Self::JournalDamaged { .. }
             | Self::NewerFormat { .. } => true,
             Self::Io { .. } | Self::Corrupt { .. } | Self::Undetermined => false,
         }

@@ -19,12 +19,12 @@ mod rows;
 
 pub use batch::{Batch, BatchIter, BatchMark, BatchOp, COUNTER_BYTES, counter_add, counter_decode, counter_encode};
 pub use engine::{
-    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, Flushed, Read, Snapshot, StatSink, Verified,
-    WriteClass,
+    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, Flushed, Read, Snapshot, StatSink, Turn,
+    Verified, WriteClass,
 };
 pub use error::{Cause, Result, StorageError};
 pub use keys::{IDENT_BYTES, IdentSet, KeyRange, MAX_KEY, Table, prefix_end};
 pub use memory::MemoryEngine;
 pub use mirror::Mirror;
-pub use observe::{Contract, Fault, Faulty, Observed, Recorded, Recorder};
+pub use observe::{Contract, Fault, Faulty, HeldJournal, Observed, Recorded, Recorder};
 pub use rows::RowBatch;

@@ -9,8 +9,8 @@ use parking_lot::RwLock;
 
 use crate::batch::Batch;
 use crate::engine::{
-    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, Read, Snapshot, StatSink, Verified,
-    WriteClass,
+    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, Read, Snapshot, StatSink, Turn,
+    Verified, WriteClass,
 };
 use crate::error::{Result, StorageError};
 use crate::keys::{IdentSet, KeyRange, Table};
@@ -204,6 +204,10 @@ impl Engine for Mirror {
         same("apply", first, self.second.apply(batch, durability)).map(|(pos, _)| pos)
     }
 
+    fn last_pos(&self) -> CommitPos {
+        self.first.last_pos()
+    }
+
     fn durable_pos(&self) -> CommitPos {
         self.first.durable_pos()
     }
@@ -214,6 +218,10 @@ impl Engine for Mirror {
 
     fn hurry(&self, pos: CommitPos) {
         self.first.hurry(pos);
+    }
+
+    fn take_turn(&self, pos: CommitPos) -> Turn {
+        self.first.take_turn(pos)
     }
 
     fn on_durable(&self, hook: DurableHook) {
@@ -234,6 +242,11 @@ impl Engine for Mirror {
         let _order = self.order.write();
         self.first.set_dropped(table, Arc::clone(&idents));
         self.second.set_dropped(table, idents);
+    }
+
+    // They may forget at different times; the set is common, so it is gone when both say so.
+    fn is_gone(&self, table: Table, ident: u32) -> Result<bool> {
+        Ok(self.first.is_gone(table, ident)? && self.second.is_gone(table, ident)?)
     }
 
     fn approx_size(&self, table: Table, range: KeyRange<'_>) -> Result<u64> {

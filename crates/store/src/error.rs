@@ -17,6 +17,7 @@ pub fn storage(e: StorageError) -> MongoError {
         StorageError::ForeignDirectory { .. } | StorageError::NewerFormat { .. } => code::UNSUPPORTED_FORMAT,
         StorageError::Io { .. }
         | StorageError::Corrupt { .. }
+        | StorageError::JournalDamaged { .. }
         | StorageError::Contract(_)
         | StorageError::Undetermined => code::INTERNAL_ERROR,
     };

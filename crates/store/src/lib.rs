@@ -1,41 +1,48 @@
 //! Documents and indexes over a storage engine.
 //!
-//! Promises: documents are clustered by `_id` (one read per point lookup); secondary index entries are put blindly; a
-//! document, its index entries, the multikey marks and the counters change in one atomic batch; counts are exact after
-//! any crash; a collection is opened by one read of its catalog row.
+//! Promises: documents are clustered by `_id` (one read per point lookup); secondary index entries are put without
+//! reading the index; a document, its index entries and the counters change in one commit; counts are exact after any
+//! crash; a collection is opened by one read of its catalog row.
 //! Must not know: operators, queries, commands, sockets, which engine is below.
 //!
-//! Way of a write: `Collection::{insert, modify}` -> `locks` -> `format::{keys, record}` -> `storage::Batch` -> engine.
+//! Layers, each importing only from those before it: the leaves `error`, `hooks`, `format` (bytes), `commit` (the one way
+//! to change data), `sync`, `locks`, `gate`; `index` (specification, and the keys of a document); `catalog` (what exists);
+//! `view` (reading); `write` (documents); `store` (the face); `ddl` (collections and indexes), `validate`.
 
-mod capped;
 pub mod catalog;
-pub mod collection;
+mod commit;
+mod ddl;
 pub mod error;
 pub mod format;
+mod gate;
 pub mod hooks;
 pub mod index;
-mod index_build;
-mod insert;
 pub mod locks;
-mod modify;
-pub mod scan;
-mod series;
-mod session;
 mod store;
-mod text;
+mod sync;
 mod validate;
+mod view;
+mod write;
 
-pub use collection::{CollStats, Collection};
+pub use catalog::{CollStats, Collection};
+pub use ddl::SameIndex;
 pub use format::record::Header;
+pub use gate::{Closed, Entered, Gate};
 pub use hooks::{Hooks, NoHooks, Predicate, Terms};
-pub use index::{FieldKind, Index, IndexField};
-pub use insert::Inserted;
-pub use modify::{Change, Modified};
-pub use scan::{EachEntry, IndexScan, KeyInterval, Row, Scan};
-pub use session::{Begun, Effect, Keep, Noted, SessionId, SessionRecord};
+pub use index::text::TextPart;
+pub use index::{FieldKind, Index, IndexField, KeyInterval};
 pub use store::{CollectionEntry, Store};
-pub use text::{TermsScan, TextPart};
 pub use validate::Validation;
+pub use view::ReadView;
+pub use view::index_scan::IndexScan;
+pub use view::rows::{EachEntry, EachRow, Row};
+pub use view::scan::Scan;
+pub use view::text_scan::TermsScan;
+pub use write::insert::Inserted;
+pub use write::modify::{Change, Decide, Modified};
+pub use write::session::{Begun, Effect, Keep, Noted, SessionId, SessionRecord};
 
 /// Position of a commit in the journal; hand it to [`Store::wait_durable`].
 pub use storage::CommitPos;
+/// Who writes, for the engine's admission.
+pub use storage::WriteClass;

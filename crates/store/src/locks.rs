@@ -1,46 +1,173 @@
-//! Locks on documents and unique keys: striped, held for one short write, taken in one global order so that no two
-//! writers can wait for each other. A lock is released after the commit is in the journal's buffer and before it is
-//! flushed; a dependent commit is later in the same journal, so it can never be durable without its predecessor.
+//! Locks on documents and unique keys. Promises: no two writers wait for each other; a short lock is held for one
+//! commit; a claim belongs to an owner, not to a thread, and lasts until the owner gives it up (a transaction between
+//! its commands). Must not know: collections, engines.
+//!
+//! A key is known by a 64-bit hash, whose upper bits name its stripe. Short locks hold the stripes of their keys, taken
+//! in one global order. Claims stand in the stripe as entries. A writer that meets a claim of somebody else releases
+//! all its stripes before it waits, so waiting for a claim holds nothing.
+//!
+//! A short lock is released after the commit is in the journal's buffer and before it is flushed; a dependent commit is
+//! later in the same journal, so it can never be durable without its predecessor.
 
-use parking_lot::{Mutex, MutexGuard};
+use crate::sync::{Condvar, Mutex, MutexGuard};
 use smallvec::SmallVec;
 use std::hash::Hasher;
+use std::time::Instant;
 
-const STRIPES: usize = 4096;
+const STRIPE_BITS: u32 = 12;
 
-/// All stripes of one store.
+/// A key as the lock table knows it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct KeyId(u64);
+
+impl KeyId {
+    /// Of a full key (ident included).
+    pub fn of(key: &[u8]) -> KeyId {
+        let mut h = rustc_hash::FxHasher::default();
+        h.write(key);
+        // The low bits of this hash are weak, the stripe is taken from the high ones: mix once more.
+        KeyId(h.finish().wrapping_mul(0x9E37_79B9_7F4A_7C15))
+    }
+}
+
+/// Keys wanted together.
+pub type KeyIds = SmallVec<[KeyId; 8]>;
+
+/// Who holds a claim.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Owner(pub u64);
+
+/// A key is claimed by another owner (and stayed so until the time limit).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Claimed;
+
+type Claims = Vec<(KeyId, Owner)>;
+
+#[derive(Default)]
+struct Stripe {
+    claims: Mutex<Claims>,
+    released: Condvar,
+}
+
+/// All locks of one store.
 pub struct LockTable {
-    stripes: Box<[Mutex<()>]>,
+    stripes: Box<[Stripe]>,
+    /// A key's stripe is what remains of its hash after this shift, so ascending keys have ascending stripes.
+    shift: u32,
 }
 
 /// Stripes held; released when dropped.
 pub struct Held<'l> {
-    _guards: SmallVec<[MutexGuard<'l, ()>; 4]>,
+    guards: SmallVec<[(usize, MutexGuard<'l, Claims>); 4]>,
 }
 
-/// Which stripe a key falls on.
-pub type StripeId = u16;
-
 impl LockTable {
-    /// A table with all stripes free.
+    /// A table with nothing locked.
     pub fn new() -> LockTable {
-        LockTable { stripes: (0..STRIPES).map(|_| Mutex::new(())).collect() }
+        LockTable::with_stripe_bits(STRIPE_BITS)
     }
 
-    /// The stripe of a full key (ident included).
-    pub fn stripe(key: &[u8]) -> StripeId {
-        let mut h = rustc_hash::FxHasher::default();
-        h.write(key);
-        // The low bits of this hash are weak; fold the high ones in.
-        let h = h.finish();
-        ((h ^ (h >> 29) ^ (h >> 47)) as usize % STRIPES) as StripeId
+    /// A table of `2^bits` stripes, for tests that want many keys on one stripe.
+    pub fn with_stripe_bits(bits: u32) -> LockTable {
+        let bits = bits.clamp(1, 16);
+        LockTable { stripes: (0..1usize << bits).map(|_| Stripe::default()).collect(), shift: 64 - bits }
     }
 
-    /// Takes all the stripes, sorting them first.
-    pub fn lock(&self, stripes: &mut SmallVec<[StripeId; 8]>) -> Held<'_> {
-        stripes.sort_unstable();
-        stripes.dedup();
-        Held { _guards: stripes.iter().filter_map(|&s| self.stripes.get(usize::from(s))).map(Mutex::lock).collect() }
+    fn stripe_of(&self, key: KeyId) -> usize {
+        (key.0 >> self.shift) as usize
+    }
+
+    /// Takes short locks on all the keys, sorting them first; waits for claims of others.
+    pub fn lock(&self, keys: &mut KeyIds) -> Held<'_> {
+        loop {
+            // Without a time limit only a claim that was given up ends a wait.
+            if let Ok(held) = self.lock_for(keys, None, None) {
+                return held;
+            }
+        }
+    }
+
+    /// Takes short locks on all the keys, sorting them first. Claims of `own` are no obstacle; for claims of others it
+    /// waits until `until`, or for ever.
+    ///
+    /// # Errors
+    /// [`Claimed`] when the time is up.
+    pub fn lock_for(&self, keys: &mut KeyIds, own: Option<Owner>, until: Option<Instant>) -> Result<Held<'_>, Claimed> {
+        keys.sort_unstable();
+        keys.dedup();
+        loop {
+            let held = self.lock_stripes(keys);
+            let Some(key) = held.claimed(keys, own) else { return Ok(held) };
+            drop(held);
+            self.wait_for_release(key, own, until)?;
+        }
+    }
+
+    /// Claims the keys for an owner, all or none.
+    ///
+    /// # Errors
+    /// [`Claimed`] at once when another owner has one of them.
+    pub fn claim(&self, keys: &mut KeyIds, owner: Owner) -> Result<(), Claimed> {
+        keys.sort_unstable();
+        keys.dedup();
+        let mut held = self.lock_stripes(keys);
+        if held.claimed(keys, Some(owner)).is_some() {
+            return Err(Claimed);
+        }
+        for key in keys.iter() {
+            let stripe = self.stripe_of(*key);
+            for (_, claims) in held.guards.iter_mut().filter(|(s, _)| *s == stripe) {
+                if !claims.contains(&(*key, owner)) {
+                    claims.push((*key, owner));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives up claims; those the owner does not have are ignored.
+    pub fn release(&self, keys: &[KeyId], owner: Owner) {
+        for key in keys {
+            let stripe = &self.stripes[self.stripe_of(*key)];
+            let mut claims = stripe.claims.lock();
+            let before = claims.len();
+            claims.retain(|c| *c != (*key, owner));
+            if claims.len() != before {
+                stripe.released.notify_all();
+            }
+        }
+    }
+
+    fn lock_stripes(&self, keys: &KeyIds) -> Held<'_> {
+        let mut guards: SmallVec<[(usize, MutexGuard<'_, Claims>); 4]> = SmallVec::new();
+        for key in keys {
+            let stripe = self.stripe_of(*key);
+            if guards.last().is_none_or(|(last, _)| *last != stripe) {
+                guards.push((stripe, self.stripes[stripe].claims.lock()));
+            }
+        }
+        Held { guards }
+    }
+
+    fn wait_for_release(&self, key: KeyId, own: Option<Owner>, until: Option<Instant>) -> Result<(), Claimed> {
+        let stripe = &self.stripes[self.stripe_of(key)];
+        let mut claims = stripe.claims.lock();
+        while claims.iter().any(|(k, o)| *k == key && Some(*o) != own) {
+            match until {
+                None => stripe.released.wait(&mut claims),
+                Some(t) if stripe.released.wait_until(&mut claims, t).timed_out() => return Err(Claimed),
+                Some(_) => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Held<'_> {
+    /// The first of `keys` that somebody else has claimed. The keys are those the stripes were locked for.
+    fn claimed(&self, keys: &KeyIds, own: Option<Owner>) -> Option<KeyId> {
+        let all = self.guards.iter().filter(|(_, g)| !g.is_empty()).flat_map(|(_, g)| g.iter());
+        all.filter(|(k, o)| Some(*o) != own && keys.binary_search(k).is_ok()).map(|(k, _)| *k).next()
     }
 }
 
@@ -50,21 +177,25 @@ impl Default for LockTable {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
     use super::*;
+    use std::time::Duration;
+
+    fn keys(of: &[u16]) -> KeyIds {
+        of.iter().map(|n| KeyId::of(&n.to_be_bytes())).collect()
+    }
 
     #[test]
     fn overlapping_sets_never_deadlock_and_exclude() {
-        let table = LockTable::new();
+        let table = LockTable::with_stripe_bits(2);
         let counter = std::sync::atomic::AtomicU32::new(0);
         std::thread::scope(|s| {
             for t in 0..4u16 {
                 let (table, counter) = (&table, &counter);
                 s.spawn(move || {
                     for i in 0..2000u16 {
-                        let mut set: SmallVec<[StripeId; 8]> = [7, i % 5, (i + t) % 9].into_iter().collect();
-                        let _held = table.lock(&mut set);
+                        let _held = table.lock(&mut keys(&[7, i % 5, (i + t) % 9]));
                         let seen = counter.load(std::sync::atomic::Ordering::Relaxed);
                         counter.store(seen + 1, std::sync::atomic::Ordering::Relaxed);
                     }
@@ -72,5 +203,27 @@ mod tests {
             }
         });
         assert_eq!(counter.into_inner(), 8000);
+    }
+
+    #[test]
+    fn a_claim_outlives_its_thread_and_stops_others_only_on_its_key() {
+        let table = LockTable::with_stripe_bits(1);
+        let (a, b) = (Owner(1), Owner(2));
+        std::thread::scope(|s| s.spawn(|| table.claim(&mut keys(&[1, 2]), a)).join()).unwrap().unwrap();
+        assert_eq!(table.claim(&mut keys(&[3, 2]), b), Err(Claimed));
+        // All or none: 3 was not claimed on the way.
+        assert_eq!(table.claim(&mut keys(&[3]), a), Ok(()));
+        assert!(table.lock_for(&mut keys(&[1]), Some(a), None).is_ok());
+        assert!(table.lock_for(&mut keys(&[4]), None, None).is_ok());
+        let soon = Instant::now() + Duration::from_millis(5);
+        assert_eq!(table.lock_for(&mut keys(&[1, 4]), None, Some(soon)).err(), Some(Claimed));
+        std::thread::scope(|s| {
+            let waiter = s.spawn(|| drop(table.lock(&mut keys(&[1, 2]))));
+            table.release(&keys(&[2]), a);
+            assert!(!waiter.is_finished());
+            table.release(&keys(&[1, 3]), b);
+            table.release(&keys(&[1, 3]), a);
+        });
+        assert_eq!(table.claim(&mut keys(&[1, 2, 3]), b), Ok(()));
     }
 }

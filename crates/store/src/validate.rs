@@ -1,10 +1,10 @@
-//! `validate`: walks documents and indexes both ways and compares them with each other and with the counters.
+//! `validate`: reads documents and indexes both ways and compares them with each other, with the counters and with the
+//! multikey marks. Must not know: who asks.
 
-use crate::collection::Collection;
+use crate::catalog::Collection;
 use crate::error;
-use crate::format::{keys, record};
-use crate::index::KeySet;
-use crate::insert::entry_key;
+use crate::format::{keys, meta, record};
+use crate::index::{Index, KeySet};
 use model::Result;
 use storage::{CursorOpts, KeyRange, Table};
 
@@ -35,13 +35,14 @@ impl Collection {
     /// # Errors
     /// Those of `go_on` and engine failures.
     pub fn validate_while(&self, go_on: &dyn Fn() -> Result<()>) -> Result<Validation> {
-        let state = self.state.write();
+        let _alone = self.gate.close();
+        let state = self.state();
         if state.dropped {
             return Err(self.gone());
         }
         let engine = &self.shared.engine;
         let mut v = Validation::default();
-        let mut expected = vec![0u64; state.indexes.len()];
+        let mut expected = vec![(0u64, 0u32); state.indexes.len()];
         let (lower, upper) = self.key_bounds();
         let mut after = lower.to_vec();
         let mut rows = storage::RowBatch::new();
@@ -72,14 +73,15 @@ impl Collection {
                 if id_key != key {
                     v.errors.push(format!("document with _id {:?} lies under another key", doc.field("_id")));
                 }
-                for (index, expected) in state.indexes.iter().zip(&mut expected) {
+                for (index, (entries, multikey)) in state.indexes.iter().zip(&mut expected) {
                     if let Err(e) = index.keys_of(doc, &mut set) {
                         v.errors.push(format!("index {}: {e}", index.name()));
                         continue;
                     }
-                    *expected += set.len() as u64;
+                    *entries += set.len() as u64;
+                    *multikey |= set.multikey;
                     for k in set.iter() {
-                        entry_key(index, k, &key[4..], &mut entry);
+                        index.entry_key(k, &key[4..], &mut entry);
                         let mut right = false;
                         engine
                             .get_with(Table::Idx, &entry, &mut |owner| right = !index.is_unique() || owner == &key[4..])
@@ -94,7 +96,8 @@ impl Collection {
                 break;
             }
         }
-        for (index, expected) in state.indexes.iter().zip(expected) {
+        for (index, (expected, multikey)) in state.indexes.iter().zip(expected) {
+            self.check_multikey_mark(index, multikey, &mut v)?;
             let entries = self.count_entries(index.ident(), index.is_unique(), &mut v)?;
             if entries != expected {
                 v.errors.push(format!("index {} has {entries} entries, {expected} were expected", index.name()));
@@ -111,6 +114,21 @@ impl Collection {
             ));
         }
         Ok(v)
+    }
+
+    /// The mark must be on disk and in memory; one too many does no harm.
+    fn check_multikey_mark(&self, index: &Index, needed: u32, v: &mut Validation) -> Result<()> {
+        let mut stored = 0;
+        let see = &mut |b: &[u8]| stored = b.first_chunk::<4>().map_or(0, |b| u32::from_le_bytes(*b));
+        self.shared.engine.get_with(Table::Meta, &meta::multikey(index.ident()), see).map_err(error::storage)?;
+        if needed & !(stored & index.multikey_bits()) != 0 {
+            v.errors.push(format!(
+                "index {} lacks multikey marks: fields {needed:b} (bits) hold arrays, {stored:b} are marked on disk, {:b} in memory",
+                index.name(),
+                index.multikey_bits()
+            ));
+        }
+        Ok(())
     }
 
     fn count_entries(&self, ident: u32, unique: bool, v: &mut Validation) -> Result<u64> {

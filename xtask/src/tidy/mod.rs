@@ -2,6 +2,7 @@
 
 mod edges;
 mod links;
+mod natives;
 mod text;
 
 use std::fmt;
@@ -53,6 +54,10 @@ pub(crate) fn check(root: &Path) -> Result<Summary, String> {
     let root_text = root.to_str().ok_or("the path of the repository is not UTF-8")?;
     let packages = edges::packages(&metadata, root_text)?;
     findings.extend(edges::check(&architecture, &packages));
+
+    let read = |name: &str| std::fs::read_to_string(root.join(name)).map_err(|e| format!("{name}: {e}"));
+    let locks = (read(natives::WORKSPACE_LOCK)?, read(natives::SOURCES_LOCK)?);
+    findings.extend(natives::check(&locks.0, &locks.1, &read(natives::BINDINGS)?));
 
     let listing = output(root, "git", &["ls-files", "-z", "--cached", "--others", "--exclude-standard"])?;
     let listing = String::from_utf8(listing).map_err(|e| e.to_string())?;

@@ -2,10 +2,10 @@
 //! do here because this server has neither authentication caches nor free-space reports.
 
 use super::command;
-use crate::args::{Kind, arg, to_i64};
-use crate::ctx::Ctx;
-use crate::registry::{Command, flag};
-use crate::request::Outcome;
+use crate::dispatch::args::{Kind, arg, to_i64};
+use crate::dispatch::ctx::Ctx;
+use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::request::Outcome;
 use crate::state::ProfileLevel;
 use model::{Result, Value, bail, code};
 use std::sync::atomic::Ordering;
@@ -14,6 +14,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     command(
         "fsync",
         "makes all writes durable, with lock: true also holds back further ones",
+        Privilege::Administer,
         flag::ADMIN | flag::LONG,
         &[
             arg("lock", Kind::BoolLike),
@@ -23,12 +24,13 @@ pub(crate) static COMMANDS: &[Command] = &[
         ],
         fsync,
     ),
-    command("fsyncUnlock", "lets writes go on after fsync with lock: true", flag::ADMIN | flag::LENIENT, &[], fsync_unlock),
+    command("fsyncUnlock", "lets writes go on after fsync with lock: true", Privilege::Administer, flag::ADMIN | flag::LENIENT, &[], fsync_unlock),
     Command {
         value: Kind::Bool,
         ..command(
             "autoCompact",
             "turns background compaction on or off",
+            Privilege::Administer,
             flag::ADMIN,
             &[arg("freeSpaceTargetMB", Kind::Number), arg("runOnce", Kind::Bool)],
             auto_compact,
@@ -39,15 +41,16 @@ pub(crate) static COMMANDS: &[Command] = &[
         ..command(
             "profile",
             "sets which operations are recorded",
+            Privilege::Schema,
             0,
             &[arg("slowms", Kind::Number), arg("sampleRate", Kind::Number), arg("filter", Kind::Any)],
             profile,
         )
     },
-    command("top", "time spent per collection", flag::ADMIN | flag::LENIENT, &[], top),
-    command("rotateCertificates", "reads certificates again", flag::ADMIN, &[arg("message", Kind::Str)], |_| Ok(Outcome::Reply)),
-    command("logout", "forgets who is authenticated on this connection", flag::NO_AUTH | flag::LENIENT, &[], |_| Ok(Outcome::Reply)),
-    command("invalidateUserCache", "forgets cached users", flag::ADMIN | flag::LENIENT, &[], |_| Ok(Outcome::Reply)),
+    command("top", "time spent per collection", Privilege::Monitor, flag::ADMIN | flag::LENIENT, &[], top),
+    command("rotateCertificates", "reads certificates again", Privilege::Administer, flag::ADMIN, &[arg("message", Kind::Str)], |_| Ok(Outcome::Reply)),
+    command("logout", "forgets who is authenticated on this connection", Privilege::Any, flag::NO_AUTH | flag::LENIENT, &[], |_| Ok(Outcome::Reply)),
+    command("invalidateUserCache", "forgets cached users", Privilege::Administer, flag::ADMIN | flag::LENIENT, &[], |_| Ok(Outcome::Reply)),
 ];
 
 fn fsync(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
@@ -105,7 +108,7 @@ fn profile(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         Value::Missing => None,
         Value::String("unset") => Some(None),
         Value::Document(d) => Some(Some(d.to_buf())),
-        v => return Err(crate::args::wrong_type("profile.filter", &v, &[model::Tag::STRING, model::Tag::DOCUMENT])),
+        v => return Err(crate::dispatch::args::wrong_type("profile.filter", &v, &[model::Tag::STRING, model::Tag::DOCUMENT])),
     };
     let mut levels = state.profile.lock();
     let was = levels.get(cx.db).cloned().unwrap_or_default();

@@ -1,14 +1,15 @@
 //! `aggregate`.
 
-use crate::args::Kind;
+use crate::ddl::identity::check_uuid;
+use crate::dispatch::args::Kind;
 use crate::crud::AggregateArgs;
 use crate::crud::read::AGGREGATE;
-use crate::ctx::Ctx;
-use crate::cursors::{BatchLimit, CursorInfo};
+use crate::dispatch::ctx::Ctx;
+use crate::state::cursors::{BatchLimit, CursorInfo};
 use crate::read::{CollationArg, QueryCursor, StoreHost, environment};
-use crate::registry::{Command, OpClass, flag};
-use crate::request::Outcome;
-use crate::generic::{self, ReadLevel};
+use crate::dispatch::command::{Command, Durability, Privilege, flag};
+use crate::dispatch::request::Outcome;
+use crate::dispatch::generic::{self, ReadLevel};
 use model::{Array, Namespace, Result, bail, code};
 use operators::expr::ParseCx;
 use query::pipeline::{ParseOptions, Pipeline, Rt, Target};
@@ -16,11 +17,20 @@ use query::plan::Hint;
 
 pub(crate) static COMMANDS: &[Command] = &[Command {
     value: Kind::Any,
-    class: OpClass::Command,
+    durability: Durability::Reads,
+    no_collection: "$cmd.aggregate",
     ..super::command(
         "aggregate",
         "documents that go through a pipeline",
-        flag::API_V1 | flag::READ_CONCERN | flag::WRITE_CONCERN | flag::LONG | flag::ENDS_WITH_CLIENT,
+        Privilege::Read,
+        flag::API_V1
+            | flag::READ_CONCERN
+            | flag::WRITE_CONCERN
+            | flag::LONG
+            | flag::ENDS_WITH_CLIENT
+            | flag::IN_TRANSACTION
+            | flag::RUNS_AGAIN
+            | flag::CHECKS_READ_LEVEL,
         AGGREGATE,
         run,
     )
@@ -63,7 +73,7 @@ fn check_hint(hint: Option<&Hint>, pipeline: Array<'_>) -> Result<()> {
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let args = AggregateArgs::of(cx.value(), &cx.args, false, cx.generic.write_concern.is_some())?;
     if cx.generic.api_strict {
-        crate::api::check_pipeline(args.pipeline)?;
+        crate::dispatch::api::check_pipeline(args.pipeline)?;
     }
     check_read_concern(cx, args.pipeline)?;
     let (ns, mut options) = match args.coll {
@@ -79,7 +89,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         Target::Database(_) => None,
     };
     if let Target::Collection(ns) = &options.target {
-        super::drop::check_uuid(cx, ns, coll.as_ref().map(|c| c.uuid()))?;
+        check_uuid(cx, ns, coll.as_ref().map(|c| c.uuid()))?;
     }
     let coll_options = coll.as_ref().map(|c| c.options());
     let collation = CollationArg::of(args.collation, coll_options.as_ref().map(|o| o.doc()));
@@ -89,6 +99,8 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     check_hint(hint.as_ref(), args.pipeline)?;
     let host = StoreHost::new(cx.service.arc()?, collation.document().map(|d| d.to_buf()), hint)
         .bypassing_validation(args.bypass_validation);
+    let (view, at) = cx.read_view()?;
+    let host = host.reading(view);
     let allow_disk_use = args.allow_disk_use.unwrap_or_else(|| cx.service.state.parameters.bool("allowDiskUseByDefault"));
     let rt = Rt { env: &env, host: &host, vars: None, allow_disk_use };
     if args.explain {
@@ -98,16 +110,13 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     // A pipeline that writes runs to its end whatever the batch size, and whether or not somebody waits for it.
     let writes = pipeline.writes();
     cx.interrupt.ends_with_client(!writes);
+    if writes {
+        cx.reported.writes_somewhere();
+    }
     let docs = pipeline.open(&rt)?;
     let batch = if writes { None } else { Some(args.batch_size.unwrap_or(FIRST_BATCH_DOCUMENTS)) };
-    let cursor = QueryCursor::new(docs, env, host, allow_disk_use);
+    let cursor = QueryCursor::new(docs, env, host, allow_disk_use).at(at);
     let info = CursorInfo { ns, ..cx.cursor_info() };
     cx.first_batch(Box::new(cursor), info, BatchLimit::of(batch), false)?;
-    if !writes {
-        return Ok(Outcome::Reply);
-    }
-    if let Some(e) = crate::write::concern_error(cx) {
-        cx.reply.put("writeConcernError", &e);
-    }
-    crate::write::durability_of_all(cx)
+    Ok(Outcome::Reply)
 }

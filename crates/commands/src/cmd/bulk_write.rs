@@ -1,26 +1,30 @@
 //! `bulkWrite`: inserts, updates and deletes on several collections; results come in a cursor.
 
-use super::modify::{How, before, one_delete, one_update, retried};
+use crate::ddl::identity::match_uuid;
 use crate::crud::bulk::BULK_WRITE;
 use crate::crud::{BulkArgs, BulkOp};
-use crate::ctx::Ctx;
+use crate::dispatch::ctx::Ctx;
 use crate::ddl::timeseries::Series;
-use crate::cursors::{BatchLimit, CursorInfo};
+use crate::state::cursors::{BatchLimit, CursorInfo};
+use crate::exec::capped;
+use crate::exec::statement::{How, before, note, one_delete, one_update, report_retried};
 use crate::exec::write::{Done, collection};
 use crate::listing::Listing;
 use crate::read::{CollationArg, environment};
-use crate::interrupt::is_interruption;
-use crate::registry::{Command, OpClass, flag};
-use crate::service::Service;
-use crate::request::Outcome;
-use crate::retry::single;
-use crate::write::{self, FLAGS, Validator, with_id};
+use crate::dispatch::interrupt::is_interruption;
+use crate::dispatch::command::{Command, Durability, OpClass, Privilege, flag};
+use crate::state::service::Service;
+use crate::dispatch::request::Outcome;
+use crate::dispatch::retry::single;
+use crate::write::{FLAGS, Validator, with_id};
 use model::{Doc, DocBuf, MongoError, Namespace, Result, bail};
 use operators::Env;
-use store::{CommitPos, Effect, Keep};
+use store::{Effect, Keep};
 
-pub(crate) static COMMANDS: &[Command] =
-    &[super::command("bulkWrite", "writes to several collections", FLAGS | flag::ADMIN, BULK_WRITE, run)];
+pub(crate) static COMMANDS: &[Command] = &[Command {
+    durability: Durability::OwnWrites,
+    ..super::command("bulkWrite", "writes to several collections", Privilege::Write, FLAGS | flag::ADMIN, BULK_WRITE, run)
+}];
 
 #[derive(Default)]
 struct Totals {
@@ -39,13 +43,14 @@ fn int(n: i64) -> i32 {
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let a = BulkArgs::of(&cx.args)?;
     let mut env = environment(cx, &CollationArg::Default(None))?;
-    let (mut totals, mut results, mut pos) = (Totals::default(), Vec::new(), CommitPos::default());
+    let (mut totals, mut results) = (Totals::default(), Vec::new());
     let ids = cx.retry.as_mut().map(|r| r.ids(&cx.args, a.ops.len())).transpose()?.unwrap_or_default();
     for (i, op) in a.ops.iter().enumerate() {
         cx.interrupt.check()?;
-        match one(cx, &mut env, &a, op, ids.get(i..=i).unwrap_or_default()) {
+        let result = one(cx, &mut env, &a, op, ids.get(i..=i).unwrap_or_default());
+        note(&mut cx.reported, &result, is_multi(op));
+        match result {
             Ok(done) => {
-                pos = pos.max(done.pos);
                 let result = count(op, &done, i, &mut totals);
                 if !a.errors_only {
                     results.push(result);
@@ -67,8 +72,17 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let w = &mut cx.reply;
     w.put("nErrors", t.errors).put("nInserted", t.inserted).put("nMatched", t.matched).put("nModified", t.modified);
     w.put("nUpserted", t.upserted).put("nDeleted", t.deleted);
-    let pos = pos.max(retried(cx));
-    Ok(write::durability(cx, pos))
+    report_retried(cx);
+    Ok(Outcome::Reply)
+}
+
+/// True for a statement about all documents that match.
+fn is_multi(op: &BulkOp<'_>) -> bool {
+    match op {
+        BulkOp::Update(_, u) => u.multi,
+        BulkOp::Delete(_, d) => d.multi,
+        BulkOp::Insert(..) | BulkOp::Refused(..) => false,
+    }
 }
 
 fn one(cx: &mut Ctx<'_, '_>, env: &mut Env, a: &BulkArgs<'_>, op: &BulkOp<'_>, id: &[i32]) -> Result<Done> {
@@ -77,7 +91,7 @@ fn one(cx: &mut Ctx<'_, '_>, env: &mut Env, a: &BulkArgs<'_>, op: &BulkOp<'_>, i
     };
     let Some((ns, uuid)) = a.namespaces.get(at) else { return Ok(Done::default()) };
     if let Some(wanted) = uuid {
-        super::drop::match_uuid(cx.service, ns, *wanted)?;
+        match_uuid(cx.service, ns, *wanted)?;
     }
     if let BulkOp::Refused(_, e) = op {
         return Err(e.clone());
@@ -89,8 +103,7 @@ fn one(cx: &mut Ctx<'_, '_>, env: &mut Env, a: &BulkArgs<'_>, op: &BulkOp<'_>, i
         BulkOp::Refused(..) => OpClass::Update,
     };
     cx.service.counters.add(class, 1);
-    let multi = matches!(op, BulkOp::Update(_, u) if u.multi) || matches!(op, BulkOp::Delete(_, d) if d.multi);
-    single(&cx.retry, multi, "multi=true")?;
+    single(&cx.retry, is_multi(op), "multi=true")?;
     match (before(&mut cx.retry, id), op) {
         (Some(Effect::Deleted | Effect::Removed(_)), BulkOp::Update(..)) => {
             bail!(40_638, "update retry request is not compatible with previous write in the transaction of type: delete")
@@ -119,7 +132,7 @@ fn insert(service: &Service, ns: &Namespace, d: Doc<'_>, how: How<'_>) -> Result
     }
     let mut noted = how.noted;
     let done = coll.insert_noted(&[d.doc()], true, noted.as_mut())?;
-    super::capped::inserted(service, &coll)?;
+    capped::inserted(service, &coll)?;
     match done.errors.into_iter().next() {
         Some((_, e)) => Err(e),
         None => Ok(Done { matched: 1, pos: done.pos, ..Done::default() }),

@@ -1,15 +1,14 @@
 //! `convertToCapped` and `cloneCollectionAsCapped`.
 
 use super::command;
-use crate::args::{Kind, arg, collection_name, show, to_i64};
-use crate::ctx::Ctx;
+use crate::dispatch::args::{Kind, arg, collection_name, show, to_i64};
+use crate::dispatch::ctx::Ctx;
 use crate::ddl::names;
-use crate::registry::{Command, flag};
-use crate::request::Outcome;
-use crate::service::Service;
+use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::request::Outcome;
 use model::{Doc, DocBuf, MongoError, Namespace, Result, bail, code};
 use std::sync::Arc;
-use store::Collection;
+use store::{Collection, ReadView};
 
 pub(crate) static COMMANDS: &[Command] = &[
     Command {
@@ -17,6 +16,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         ..command(
             "convertToCapped",
             "makes a collection capped; its indexes go",
+            Privilege::Write,
             flag::WRITE_CONCERN | flag::WRITE | flag::LONG,
             &[arg("size", Kind::Number).required(), arg("collectionUUID", Kind::Any)],
             convert,
@@ -25,6 +25,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     command(
         "cloneCollectionAsCapped",
         "copies a collection into a new capped one",
+        Privilege::Write,
         flag::WRITE_CONCERN | flag::WRITE | flag::LONG | flag::LENIENT,
         &[arg("toCollection", Kind::Any), arg("size", Kind::Any), arg("temp", Kind::Any)],
         clone,
@@ -67,21 +68,6 @@ fn convert(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// After an insert: readers at the end of a capped collection are told, and the oldest documents go until the limits hold
-/// again.
-///
-/// # Errors
-/// Engine failures.
-pub(crate) fn inserted(service: &Service, c: &Collection) -> Result<()> {
-    if !c.is_capped() {
-        return Ok(());
-    }
-    service.tails.inserted(c.uuid());
-    let options = c.options();
-    let limit = |name: &str| options.doc().field(name).as_i64_exact().and_then(|n| u64::try_from(n).ok()).filter(|n| *n > 0);
-    c.trim(limit("size").unwrap_or(u64::MAX), limit("max"))
-}
-
 fn clone(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let from = Namespace::new(cx.db, collection_name(&cx.value())?)?;
     let to = Namespace::new(cx.db, collection_name(&cx.args.value("toCollection"))?)?;
@@ -118,7 +104,7 @@ fn clone(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 /// Copies the newest documents that fit.
 fn copy(from: &Arc<Collection>, to: &Collection, size: i64, go_on: &dyn Fn() -> Result<()>) -> Result<()> {
     let mut excess = i64::try_from(from.size_bytes()).unwrap_or(i64::MAX).saturating_sub(size);
-    let mut scan = from.scan(false);
+    let mut scan = from.scan(&ReadView::LATEST, false);
     loop {
         go_on()?;
         let mut batch: Vec<DocBuf> = Vec::new();

@@ -1,15 +1,15 @@
 //! `validate`, `dbHash`, `compact`, `validateDBMetadata`.
 
 use super::command;
-use crate::args::{Arg, Kind, arg, check_doc};
-use crate::ctx::Ctx;
+use crate::dispatch::args::{Arg, Kind, arg, check_doc};
+use crate::dispatch::ctx::Ctx;
 use crate::ddl::names;
-use crate::registry::{Command, flag};
-use crate::request::Outcome;
+use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::request::Outcome;
 use md5::{Digest, Md5};
 use model::{Binary, Doc, Namespace, Result, Value, bail, code};
 use std::sync::Arc;
-use store::Collection;
+use store::{Collection, ReadView};
 
 pub(crate) static COMMANDS: &[Command] = &[
     Command {
@@ -17,6 +17,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         ..command(
             "validate",
             "checks documents and indexes of a collection",
+            Privilege::Schema,
             flag::LENIENT | flag::LONG,
             &[arg("full", Kind::Any), arg("background", Kind::Any), arg("repair", Kind::Any), arg("metadata", Kind::Any), arg("checkBSONConformance", Kind::Any)],
             validate,
@@ -24,13 +25,14 @@ pub(crate) static COMMANDS: &[Command] = &[
     },
     Command {
         aliases: &["dbhash"],
-        ..command("dbHash", "checksums of collections", flag::LENIENT | flag::LONG | flag::READ_CONCERN, &[arg("collections", Kind::Any)], db_hash)
+        ..command("dbHash", "checksums of collections", Privilege::Read, flag::LENIENT | flag::LONG | flag::READ_CONCERN, &[arg("collections", Kind::Any)], db_hash)
     },
     Command {
         value: Kind::Collection,
         ..command(
             "compact",
             "gives back unused space",
+            Privilege::Schema,
             flag::LONG,
             &[arg("force", Kind::BoolLike), arg("dryRun", Kind::Bool), arg("freeSpaceTargetMB", Kind::AtLeast(1, code::BAD_VALUE))],
             compact,
@@ -39,6 +41,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     command(
         "validateDBMetadata",
         "finds what a version of the stable API does not allow",
+        Privilege::Schema,
         flag::ADMIN,
         &[arg("apiParameters", Kind::Object).required(), arg("db", Kind::Str), arg("collection", Kind::Str)],
         validate_metadata,
@@ -177,7 +180,7 @@ fn views_sum(cx: &Ctx<'_, '_>) -> Result<(&'static str, String, [u8; 16])> {
 /// MD5 over the documents in order of `_id`.
 fn hash(c: &Arc<Collection>, go_on: &dyn Fn() -> Result<()>) -> Result<String> {
     let mut md5 = Md5::new();
-    let mut scan = c.scan_keys(None, None, false);
+    let mut scan = c.scan_keys(&ReadView::LATEST, None, None, false);
     while scan.visit(1024, &mut |row| {
         md5.update(row.doc.as_bytes());
         true

@@ -1,17 +1,17 @@
 //! `getClusterParameter` and `setClusterParameter`.
 
 use super::command;
-use crate::args::{Arg, Kind, arg, check_doc, wrong_type};
-use crate::ctx::Ctx;
-use crate::registry::{Command, flag};
-use crate::request::Outcome;
+use crate::dispatch::args::{Arg, Kind, arg, check_doc, wrong_type};
+use crate::dispatch::ctx::Ctx;
+use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::request::Outcome;
 use model::{Doc, DocBuf, MongoError, Result, Tag, Value, bail, code, doc};
 
 pub(crate) static COMMANDS: &[Command] = &[
-    command("getClusterParameter", "reads cluster parameters", flag::ADMIN | flag::LENIENT, &[], get),
+    command("getClusterParameter", "reads cluster parameters", Privilege::Monitor, flag::ADMIN | flag::LENIENT, &[], get),
     Command {
         value: Kind::Object,
-        ..command("setClusterParameter", "sets one cluster parameter", flag::ADMIN | flag::LENIENT | flag::WRITE, &[], set)
+        ..command("setClusterParameter", "sets one cluster parameter", Privilege::Administer, flag::ADMIN | flag::LENIENT | flag::WRITE, &[], set)
     },
 ];
 
@@ -91,7 +91,7 @@ fn stream_options(d: Doc<'_>) -> Result<DocBuf> {
     }
     match images.field("expireAfterSeconds") {
         Value::String("off") | Value::Missing => Ok(doc! { "preAndPostImages": { "expireAfterSeconds": "off" } }),
-        v => match crate::args::to_i64(&v) {
+        v => match crate::dispatch::args::to_i64(&v) {
             Some(n) if n > 0 => Ok(doc! { "preAndPostImages": { "expireAfterSeconds": n } }),
             _ => refused("expireAfterSeconds must be 'off' or a positive number"),
         },

@@ -2,11 +2,12 @@
 
 use super::command;
 use super::create::{expire_seconds, pre_images, validation_words};
-use crate::args::{Arg, Kind, arg, check_doc, show, to_i64};
-use crate::ctx::Ctx;
+use crate::ddl::identity::check_uuid;
+use crate::dispatch::args::{Arg, Kind, arg, check_doc, show, to_i64};
+use crate::dispatch::ctx::Ctx;
 use crate::ddl::{index_spec, names, timeseries, view};
-use crate::registry::{Command, flag};
-use crate::request::Outcome;
+use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::request::Outcome;
 use model::{Array, Doc, DocBuf, Namespace, Result, Tag, Value, bail, code};
 use std::sync::Arc;
 use store::{Collection, Index};
@@ -41,7 +42,7 @@ static INDEX: &[Arg] = &[
 
 pub(crate) static COMMANDS: &[Command] = &[Command {
     value: Kind::Collection,
-    ..command("collMod", "changes options of a collection or view", flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE, ARGS, run)
+    ..command("collMod", "changes options of a collection or view", Privilege::Schema, flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE, ARGS, run)
 }];
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
@@ -53,7 +54,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         bail!(code::INVALID_OPTIONS, "collMod is not allowed on {ns}");
     }
     let c = names::existing(cx, &ns)?;
-    super::drop::check_uuid(cx, &ns, Some(c.uuid()))?;
+    check_uuid(cx, &ns, Some(c.uuid()))?;
     if c.is_view() {
         return change_view(cx, &ns, &c);
     }
@@ -71,8 +72,10 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         c.set_options(options)?;
     }
     if let Some(change) = change {
-        change.apply(&c, &mut cx.reply)?;
+        let interrupt = Arc::clone(&cx.interrupt);
+        change.apply(&c, &mut cx.reply, &|| interrupt.check())?;
     }
+    cx.service.ttl.note(&c);
     Ok(Outcome::Reply)
 }
 
@@ -199,7 +202,7 @@ struct IndexChange {
 impl IndexChange {
     /// # Errors
     /// 72 InvalidOptions, 27 IndexNotFound, 2 for `_id_`, 181 for an ambiguous key.
-    fn check(c: &Collection, a: &crate::args::Args<'_>) -> Result<Option<IndexChange>> {
+    fn check(c: &Collection, a: &crate::dispatch::args::Args<'_>) -> Result<Option<IndexChange>> {
         match (a.has("name"), a.has("keyPattern")) {
             (true, true) => bail!(code::INVALID_OPTIONS, "Cannot specify both key pattern and name"),
             (false, false) => bail!(code::INVALID_OPTIONS, "Must specify either index name or key pattern"),
@@ -215,7 +218,7 @@ impl IndexChange {
             bail!(code::INVALID_OPTIONS, "the _id index cannot be changed");
         }
         let index = find(c, a)?;
-        let expire = match to_i64(&a.value("expireAfterSeconds")) {
+        let expire = match index_spec::ttl_seconds(&a.value("expireAfterSeconds")) {
             Some(n) if !(0..=i64::from(i32::MAX)).contains(&n) => {
                 bail!(code::INVALID_OPTIONS, "TTL index 'expireAfterSeconds' option must be within 0 to {}, given {n}", i32::MAX);
             }
@@ -230,7 +233,12 @@ impl IndexChange {
         Ok(Some(IndexChange { index, hidden: flag("hidden"), expire, unique, prepare_unique: flag("prepareUnique") }))
     }
 
-    fn apply(self, c: &Collection, reply: &mut model::DocWriter<'_>) -> Result<()> {
+    fn apply(
+        self,
+        c: &Collection,
+        reply: &mut model::DocWriter<'_>,
+        go_on: &dyn Fn() -> Result<()>,
+    ) -> Result<()> {
         let spec = self.index.spec();
         let (mut set, mut unset): (Vec<(&str, Value<'_>)>, Vec<&str>) = (Vec::new(), Vec::new());
         if let Some(new) = self.expire {
@@ -262,24 +270,24 @@ impl IndexChange {
         }
         let new = replaced(spec, &set, &unset);
         if self.unique {
-            // A unique index has another shape of entries: it is built anew.
-            c.drop_index(self.index.name())?;
-            return c.create_index(new);
+            // A unique index has another shape of entries: it is built anew, and takes the place of the old one when that
+            // has succeeded.
+            return c.rebuild_index(self.index.name(), new, go_on);
         }
         c.respecify_index(self.index.name(), new)
     }
 }
 
-fn find(c: &Collection, a: &crate::args::Args<'_>) -> Result<Arc<Index>> {
+fn find(c: &Collection, a: &crate::dispatch::args::Args<'_>) -> Result<Arc<Index>> {
     let indexes = c.indexes();
     if let Some(name) = a.str("name") {
-        return match indexes.iter().find(|i| i.name() == name) {
+        return match indexes.iter().find(|i| i.name() == name && i.is_ready()) {
             Some(i) => Ok(i.clone()),
             None => bail!(code::INDEX_NOT_FOUND, "cannot find index {name} for ns {}", c.ns()),
         };
     }
     let key = a.doc("keyPattern").unwrap_or(Doc::EMPTY);
-    let mut found = indexes.iter().filter(|i| index_spec::same_key(i.key_pattern(), key));
+    let mut found = indexes.iter().filter(|i| i.is_ready() && index_spec::same_key(i.key_pattern(), key));
     match (found.next(), found.next()) {
         (Some(i), None) => Ok(i.clone()),
         (None, _) => bail!(code::INDEX_NOT_FOUND, "cannot find index {key:?} for ns {}", c.ns()),

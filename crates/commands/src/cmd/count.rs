@@ -1,28 +1,31 @@
 //! `count`. Without a filter it is the collection's counter, which is exact and costs no read.
 
-use crate::args::Kind;
+use crate::ddl::identity::check_uuid;
+use crate::dispatch::args::Kind;
 use crate::crud::CountArgs;
 use crate::crud::read::COUNT;
-use crate::ctx::Ctx;
+use crate::dispatch::ctx::Ctx;
 use crate::ddl::names;
 use crate::read::{CollationArg, StoreHost, environment};
-use crate::registry::{Command, flag};
-use crate::request::Outcome;
+use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::request::Outcome;
 use model::{ArrayWriter, DocBuf, Result, Value};
 use operators::expr::ParseCx;
 use query::pipeline::{MatchFilter, ParseOptions, Pipeline, Rt};
 use query::plan::{Hint, Want, choose, count_matches};
 
+const FLAGS: u32 = flag::API_V1 | flag::READ_CONCERN | flag::ENDS_WITH_CLIENT | flag::RUNS_AGAIN;
+
 pub(crate) static COMMANDS: &[Command] = &[Command {
     value: Kind::Collection,
-    ..super::command("count", "number of documents that match", flag::API_V1 | flag::READ_CONCERN | flag::ENDS_WITH_CLIENT, COUNT, run)
+    ..super::command("count", "number of documents that match", Privilege::Read, FLAGS, COUNT, run)
 }];
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::own(cx)?;
     let args = CountArgs::of(cx.value().as_str().unwrap_or_default(), &cx.args)?;
     let coll = cx.service.store.collection(&ns)?;
-    super::drop::check_uuid(cx, &ns, coll.as_ref().map(|c| c.uuid()))?;
+    check_uuid(cx, &ns, coll.as_ref().map(|c| c.uuid()))?;
     let options = coll.as_ref().map(|c| c.options());
     let collation = CollationArg::of(args.collation, options.as_ref().map(|o| o.doc()));
     let mut env = environment(cx, &collation)?;
@@ -31,11 +34,12 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let hint = Hint::parse(args.hint.unwrap_or_default())?;
     let want_most = args.limit.map_or(u64::MAX, |n| n.saturating_add(args.skip));
     let mut found = 0u64;
+    let (view, _) = cx.read_view()?;
     match coll {
         None => {}
         Some(c) if c.is_view() => {
             let stages = count_pipeline(&args);
-            let host = StoreHost::new(cx.service.arc()?, collation.document().map(|d| d.to_buf()), None);
+            let host = StoreHost::new(cx.service.arc()?, collation.document().map(|d| d.to_buf()), None).reading(view);
             let options = ParseOptions::collection(ns.clone());
             let pipeline = Pipeline::parse(&mut ParseCx::new(&env), stages.doc().as_array(), &options)?;
             let all = pipeline.run_to_end(&Rt::new(&env, &host))?;
@@ -43,13 +47,14 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             put(cx, found);
             return Ok(Outcome::Reply);
         }
-        Some(c) if filter.filter.is_always_true() && hint.is_none() => found = c.count(),
+        Some(c) if filter.filter.is_always_true() && hint.is_none() && !view.is_fixed() => found = c.count(),
         Some(c) => {
             let want = Want {
                 filter: Some(&filter),
                 sort: None,
                 hint: hint.as_ref(),
                 collation: collation.document(),
+                view: Some(&view),
             };
             let plan = choose(&c, &want)?;
             found = count_matches(&c, &plan, Some(&filter), &env, want_most)?;

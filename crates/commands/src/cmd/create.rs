@@ -2,12 +2,12 @@
 //! catalog as `listCollections` shows them.
 
 use super::command;
-use crate::args::{Arg, Args, Kind, arg, check_doc, show, to_i64};
-use crate::ctx::Ctx;
+use crate::dispatch::args::{Arg, Args, Kind, arg, check_doc, show, to_i64};
+use crate::dispatch::ctx::Ctx;
 use crate::ddl::{encrypted, index_spec, names, timeseries, view};
-use crate::registry::{Command, flag};
-use crate::request::Outcome;
-use model::{Array, Doc, DocBuf, Namespace, Result, Tag, Value, bail, code};
+use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::request::Outcome;
+use model::{Array, Doc, DocBuf, Namespace, Number, Result, Tag, Value, bail, code};
 use operators::collation;
 
 pub(crate) static ARGS: &[Arg] = &[
@@ -37,7 +37,7 @@ pub(crate) static ARGS: &[Arg] = &[
 
 pub(crate) static COMMANDS: &[Command] = &[Command {
     value: Kind::Collection,
-    ..command("create", "creates a collection or view", flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE, ARGS, run)
+    ..command("create", "creates a collection or view", Privilege::Write, flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE | flag::IN_TRANSACTION, ARGS, run)
 }];
 
 /// Largest capped collection: a petabyte.
@@ -53,7 +53,8 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         }
         bail!(code::NAMESPACE_EXISTS, "namespace {ns} already exists, but with different options: {:?}", there.options().doc());
     }
-    cx.service.store.create_collection(&ns, options, names::new_uuid())?;
+    let c = cx.service.store.create_collection(&ns, options, names::new_uuid())?;
+    cx.service.ttl.note(&c);
     Ok(Outcome::Reply)
 }
 
@@ -263,6 +264,8 @@ pub(crate) fn expire_seconds(v: &Value<'_>, now_ms: i64) -> Result<Option<i64>> 
     match v {
         Value::String("off") => Ok(None),
         Value::String(other) => bail!(code::INVALID_OPTIONS, "expireAfterSeconds must be a number or 'off', given '{other}'"),
+        // Taken for zero, it would delete everything.
+        v if Number::of(v).is_some_and(Number::is_nan) => Ok(index_spec::ttl_seconds(v)),
         v => match to_i64(v) {
             Some(n) if (0..=max).contains(&n) => Ok(Some(n)),
             _ => bail!(code::INVALID_OPTIONS, "expireAfterSeconds must be 0 to {max} (the seconds since the epoch), given {}", show(v)),

@@ -1,13 +1,14 @@
 //! `distinct`: the different values at a path, array elements one by one.
 
-use crate::args::Kind;
+use crate::ddl::identity::check_uuid;
+use crate::dispatch::args::Kind;
 use crate::crud::DistinctArgs;
 use crate::crud::read::DISTINCT;
-use crate::ctx::Ctx;
+use crate::dispatch::ctx::Ctx;
 use crate::ddl::names;
 use crate::read::{CollationArg, StoreHost, environment};
-use crate::registry::{Command, flag};
-use crate::request::Outcome;
+use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::request::Outcome;
 use model::path::PathPart;
 use model::{Collate, Doc, FieldPath, OwnedValue, Result, Value, bail, code};
 use operators::expr::ParseCx;
@@ -15,9 +16,11 @@ use query::pipeline::{MatchFilter, ParseOptions, Pipeline, Rt, drain};
 use query::plan::{DistinctWalk, Hint, Want, choose, distinct_plan, each_match};
 use rustc_hash::FxHashSet;
 
+const FLAGS: u32 = flag::READ_CONCERN | flag::ENDS_WITH_CLIENT | flag::IN_TRANSACTION | flag::RUNS_AGAIN;
+
 pub(crate) static COMMANDS: &[Command] = &[Command {
     value: Kind::Collection,
-    ..super::command("distinct", "different values of a field", flag::READ_CONCERN | flag::ENDS_WITH_CLIENT, DISTINCT, run)
+    ..super::command("distinct", "different values of a field", Privilege::Read, FLAGS, DISTINCT, run)
 }];
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
@@ -27,7 +30,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         bail!(code::BAD_VALUE, "Distinct key cannot contain a null byte");
     }
     let coll = cx.service.store.collection(&ns)?;
-    super::drop::check_uuid(cx, &ns, coll.as_ref().map(|c| c.uuid()))?;
+    check_uuid(cx, &ns, coll.as_ref().map(|c| c.uuid()))?;
     let options = coll.as_ref().map(|c| c.options());
     let collation = CollationArg::of(args.collation, options.as_ref().map(|o| o.doc()));
     let mut env = environment(cx, &collation)?;
@@ -36,11 +39,12 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let hint = Hint::parse(args.hint.unwrap_or_default())?;
     let path = FieldPath::new(args.key);
     let mut values = Values { seen: FxHashSet::default(), list: Vec::new(), bytes: 0 };
+    let (view, at) = cx.read_view()?;
     match coll {
         None => {}
         Some(c) if c.is_view() => {
             cx.ok_int = true;
-            let host = StoreHost::new(cx.service.arc()?, collation.document().map(|d| d.to_buf()), None);
+            let host = StoreHost::new(cx.service.arc()?, collation.document().map(|d| d.to_buf()), None).reading(view);
             let pipeline = model::doc! { "0": { "$match": args.query } };
             let pipeline = Pipeline::parse(&mut ParseCx::new(&env), pipeline.doc().as_array(), &ParseOptions::collection(ns))?;
             let rt = Rt::new(&env, &host);
@@ -48,7 +52,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             drain(docs.as_mut(), &rt, |doc, _| values.collect(Value::Document(doc), path.parts(), env.collate()))?;
         }
         Some(c) => {
-            let want = Want { filter: Some(&filter), sort: None, hint: hint.as_ref(), collation: collation.document() };
+            let want = Want { filter: Some(&filter), sort: None, hint: hint.as_ref(), collation: collation.document(), view: Some(&view) };
             let plan = choose(&c, &want)?;
             let leaping = distinct_plan(&c, &want, &plan, args.key).and_then(|p| DistinctWalk::open(c.clone(), &p));
             if let Some(mut walk) = leaping {
@@ -70,6 +74,10 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let mut out = cx.reply.array("values");
     for v in &values.list {
         out.push(v.get());
+    }
+    drop(out);
+    if let Some(at) = at {
+        cx.reply.put("atClusterTime", at);
     }
     Ok(Outcome::Reply)
 }

@@ -1,14 +1,14 @@
 //! `drop`, `dropDatabase`, `renameCollection`.
 
 use super::command;
-use crate::args::{Kind, arg, wrong_type};
-use crate::ctx::Ctx;
+use crate::dispatch::args::{Kind, arg, wrong_type};
+use crate::dispatch::ctx::Ctx;
+use crate::ddl::identity::check_uuid;
 use crate::ddl::names;
-use crate::generic;
-use crate::registry::{Command, flag};
-use crate::request::Outcome;
-use crate::service::Service;
-use model::{Binary, MongoError, Namespace, Result, Tag, Value, bail, code};
+use crate::dispatch::generic;
+use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::request::Outcome;
+use model::{MongoError, Namespace, Result, Tag, Value, bail, code};
 
 const WRITES: u32 = flag::WRITE_CONCERN | flag::WRITE;
 
@@ -18,17 +18,19 @@ pub(crate) static COMMANDS: &[Command] = &[
         ..command(
             "drop",
             "drops a collection or view",
+            Privilege::Write,
             flag::API_V1 | WRITES,
             &[arg("collectionUUID", Kind::OneOf(&[Tag::BINARY])), arg("encryptedFields", Kind::Object)],
             drop_collection,
         )
     },
-    command("dropDatabase", "drops a database", flag::API_V1 | WRITES, &[], drop_database),
+    command("dropDatabase", "drops a database", Privilege::Schema, flag::API_V1 | WRITES, &[], drop_database),
     Command {
         value: Kind::Str,
         ..command(
             "renameCollection",
             "renames a collection",
+            Privilege::Write,
             flag::ADMIN | WRITES,
             &[
                 arg("to", Kind::Str).required(),
@@ -43,26 +45,6 @@ pub(crate) static COMMANDS: &[Command] = &[
 
 fn killed(what: &str) -> MongoError {
     MongoError::new(code::QUERY_PLAN_KILLED, what)
-}
-
-/// Checks that a namespace has the identity the client expects.
-pub(crate) fn check_uuid(cx: &Ctx<'_, '_>, ns: &Namespace, there: Option<[u8; 16]>) -> Result<()> {
-    let Value::Binary(_) = cx.args.value("collectionUUID") else { return Ok(()) };
-    let wanted = generic::uuid(&cx.args.value("collectionUUID"))?;
-    if there == Some(wanted) { Ok(()) } else { match_uuid(cx.service, ns, wanted) }
-}
-
-/// Checks that a namespace has an identity.
-pub(crate) fn match_uuid(service: &Service, ns: &Namespace, wanted: [u8; 16]) -> Result<()> {
-    if service.store.collection(ns)?.is_some_and(|c| c.uuid() == wanted) {
-        return Ok(());
-    }
-    let owner = service.store.list_collections(ns.db())?.into_iter().find(|e| e.row.uuid == wanted).map(|e| e.name);
-    let extra = model::DocBuf::build(|w| {
-        w.put("db", ns.db()).put("collectionUUID", Binary { subtype: 4, bytes: &wanted }).put("expectedCollection", ns.coll());
-        w.put("actualCollection", owner.as_deref().map_or(Value::Null, Value::String));
-    });
-    Err(MongoError::new(361, format!("Collection UUID does not match that specified for {ns}")).extra(extra))
 }
 
 fn drop_collection(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
@@ -82,7 +64,7 @@ fn drop_collection(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 
 fn drop_database(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     if cx.value().as_i64_exact() != Some(1) {
-        bail!(5_255_100, "Expected 1 as the value of dropDatabase, given {}", crate::args::show(&cx.value()));
+        bail!(5_255_100, "Expected 1 as the value of dropDatabase, given {}", crate::dispatch::args::show(&cx.value()));
     }
     if matches!(cx.db, "admin" | "config" | "local") {
         bail!(code::ILLEGAL_OPERATION, "Dropping the '{}' database is prohibited", cx.db);
@@ -124,6 +106,9 @@ fn rename(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         bail!(code::NAMESPACE_EXISTS, "a view or time-series collection already exists: {to}");
     }
     cx.service.store.rename_collection(&from, &to, drop_target)?;
+    if let Some(c) = cx.service.store.collection(&to)? {
+        cx.service.ttl.note(&c);
+    }
     for ns in [&from, &to] {
         cx.service.forget(ns, &killed(&format!("collection renamed: {ns}")));
     }

@@ -1,11 +1,11 @@
 //! `compactStructuredEncryptionData`: refuses collections without encrypted fields, as every collection here is.
 
 use super::command;
-use crate::args::{Kind, arg};
-use crate::ctx::Ctx;
+use crate::dispatch::args::{Kind, arg};
+use crate::dispatch::ctx::Ctx;
 use crate::ddl::names;
-use crate::registry::{Command, flag};
-use crate::request::Outcome;
+use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::request::Outcome;
 use model::{Result, bail, code};
 
 pub(crate) static COMMANDS: &[Command] = &[Command {
@@ -13,6 +13,7 @@ pub(crate) static COMMANDS: &[Command] = &[Command {
     ..command(
         "compactStructuredEncryptionData",
         "shortens the metadata of encrypted fields",
+        Privilege::Schema,
         flag::WRITE_CONCERN,
         &[
             arg("compactionTokens", Kind::Object).required(),

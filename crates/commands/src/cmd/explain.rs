@@ -1,15 +1,15 @@
 //! `explain` of find, aggregate, count, distinct, update, delete and findAndModify: the plan that would run, and with execution
 //! statistics what it does. Nothing is changed by explaining.
 
-use crate::args::{Args, Kind, arg, missing_field, wrong_type};
+use crate::dispatch::args::{Args, Kind, arg, missing_field, wrong_type};
 use crate::crud::read::{AGGREGATE, COUNT, DISTINCT, FIND};
 use crate::crud::write::FIND_AND_MODIFY;
 use crate::crud::{AggregateArgs, CountArgs, DeleteOp, DistinctArgs, FindAndModifyArgs, FindArgs, Mods, UpdateOp};
-use crate::ctx::Ctx;
+use crate::dispatch::ctx::Ctx;
 use crate::exec::write::Changer;
 use crate::read::{CollationArg, StoreHost, environment};
-use crate::registry::{Command, flag};
-use crate::request::Outcome;
+use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::request::Outcome;
 use model::{Doc, DocBuf, DocWriter, Namespace, Result, Tag, Value, bail, code};
 use operators::Env;
 use operators::expr::ParseCx;
@@ -23,7 +23,7 @@ use store::Collection;
 
 pub(crate) static COMMANDS: &[Command] = &[Command {
     value: Kind::Object,
-    ..super::command("explain", "how a command would run", flag::API_V1 | flag::READ_CONCERN, &[arg("verbosity", Kind::Str)], run)
+    ..super::command("explain", "how a command would run", Privilege::Read, flag::API_V1 | flag::READ_CONCERN, &[arg("verbosity", Kind::Str)], run)
 }];
 
 /// How much is told.
@@ -60,7 +60,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 }
 
 /// The arguments of the inner command, checked against its table.
-fn arguments<'a>(cx: &Ctx<'a, '_>, name: &str, table: &'static [crate::args::Arg], inner: Doc<'a>) -> Result<Args<'a>> {
+fn arguments<'a>(cx: &Ctx<'a, '_>, name: &str, table: &'static [crate::dispatch::args::Arg], inner: Doc<'a>) -> Result<Args<'a>> {
     let mut args = Args::new(cx.request.sequences);
     for (i, (field, value)) in inner.iter().enumerate() {
         if i > 0 && table.iter().any(|a| a.name == field) {
@@ -120,6 +120,7 @@ impl Asked<'_> {
             sort: self.find.sort.as_ref(),
             hint: self.find.hint.as_ref(),
             collation: self.find.collation.as_ref().map(DocBuf::doc),
+            view: None,
         }
     }
 
@@ -213,6 +214,7 @@ fn plain_find(filter: Doc<'_>, hint: Option<Value<'_>>, env: &Env, collation: Op
         show_record_id: false,
         tail: false,
         collation,
+        view: None,
     })
 }
 

@@ -1,16 +1,17 @@
 //! `configureFailPoint`, for tests of drivers. Only with `enableTestCommands`.
 
 use super::command;
-use crate::args::{Kind, arg};
-use crate::ctx::Ctx;
-use crate::registry::{Command, flag};
-use crate::request::Outcome;
+use crate::dispatch::args::{Kind, arg};
+use crate::dispatch::ctx::Ctx;
+use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::request::Outcome;
 use model::{Doc, Result, bail, code};
 
 pub(crate) static COMMANDS: &[Command] = &[command(
     "configureFailPoint",
     "makes commands fail on purpose",
-    flag::ADMIN | flag::LENIENT,
+    Privilege::Administer,
+    flag::ADMIN | flag::LENIENT | flag::NEVER_FAILS,
     &[arg("mode", Kind::Any), arg("data", Kind::Any)],
     configure,
 )];

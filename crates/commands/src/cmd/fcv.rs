@@ -1,10 +1,10 @@
 //! `setFeatureCompatibilityVersion`: which release's features may be used. Two are known.
 
 use super::{FCV, command};
-use crate::args::{Kind, arg};
-use crate::ctx::Ctx;
-use crate::registry::{Command, flag};
-use crate::request::Outcome;
+use crate::dispatch::args::{Kind, arg};
+use crate::dispatch::ctx::Ctx;
+use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::request::Outcome;
 use model::{Result, bail};
 
 pub(crate) static COMMANDS: &[Command] = &[Command {
@@ -12,6 +12,7 @@ pub(crate) static COMMANDS: &[Command] = &[Command {
     ..command(
         "setFeatureCompatibilityVersion",
         "sets the release whose features may be used",
+        Privilege::Administer,
         flag::ADMIN | flag::WRITE_CONCERN | flag::WRITE,
         &[arg("confirm", Kind::BoolLike), arg("downgradeOnDiskChanges", Kind::BoolLike), arg("fromConfigServer", Kind::BoolLike)],
         run,

@@ -1,11 +1,11 @@
 //! `filemd5`: the checksum of a GridFS file, over its chunks in order.
 
 use super::command;
-use crate::args::{Kind, arg};
-use crate::ctx::Ctx;
+use crate::dispatch::args::{Kind, arg};
+use crate::dispatch::ctx::Ctx;
 use crate::read::{CollationArg, StoreHost, environment};
-use crate::registry::{Command, flag};
-use crate::request::Outcome;
+use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::request::Outcome;
 use md5::{Digest, Md5};
 use model::{Namespace, Result, Value, bail, code};
 use operators::expr::ParseCx;
@@ -16,6 +16,7 @@ pub(crate) static COMMANDS: &[Command] = &[Command {
     ..command(
         "filemd5",
         "checksum of a GridFS file",
+        Privilege::Read,
         flag::READ_CONCERN | flag::LONG | flag::LENIENT,
         &[arg("root", Kind::Str), arg("partialOk", Kind::BoolLike)],
         run,

@@ -1,14 +1,16 @@
 //! `find`. A point lookup by `_id` goes straight from the engine's bytes into the reply.
 
+use crate::ddl::identity::check_uuid;
 use crate::crud::FindArgs;
 use crate::crud::read::FIND;
-use crate::ctx::Ctx;
-use crate::cursors::{BatchLimit, CursorInfo};
-use crate::args::Kind;
+use crate::dispatch::ctx::Ctx;
+use crate::dispatch::generic::ReadLevel;
+use crate::state::cursors::{BatchLimit, CursorInfo};
+use crate::dispatch::args::Kind;
 use crate::ddl::names;
 use crate::read::{CollationArg, QueryCursor, StoreHost, environment};
-use crate::registry::{Command, OpClass, flag};
-use crate::request::Outcome;
+use crate::dispatch::command::{Command, OpClass, Privilege, flag};
+use crate::dispatch::request::Outcome;
 use model::{Array, ArrayWriter, DocBuf, MongoError, Namespace, Result, Value, bail, code};
 use operators::Env;
 use operators::expr::ParseCx;
@@ -18,12 +20,18 @@ use query::pipeline::{Docs, MatchFilter, NoDocs, ParseOptions, Pipeline, Rt};
 use query::plan::Hint;
 use query::stages::sort_pattern::{SortBy, SortPart, SortPattern};
 use std::sync::Arc;
-use store::Collection;
+use store::{Collection, ReadView};
+
+const FLAGS: u32 = flag::API_V1
+    | flag::READ_CONCERN
+    | flag::ENDS_WITH_CLIENT
+    | flag::IN_TRANSACTION
+    | flag::RUNS_AGAIN;
 
 pub(crate) static COMMANDS: &[Command] = &[Command {
     value: Kind::Collection,
     class: OpClass::Query,
-    ..super::command("find", "documents that match a filter", flag::API_V1 | flag::READ_CONCERN | flag::ENDS_WITH_CLIENT, FIND, run)
+    ..super::command("find", "documents that match a filter", Privilege::Read, FLAGS, FIND, run)
 }];
 
 /// Documents of a first batch when the client names no number.
@@ -33,7 +41,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::own(cx)?;
     let args = FindArgs::of(cx.value().as_str().unwrap_or_default(), &cx.args)?;
     let coll = cx.service.store.collection(&ns)?;
-    super::drop::check_uuid(cx, &ns, coll.as_ref().map(|c| c.uuid()))?;
+    check_uuid(cx, &ns, coll.as_ref().map(|c| c.uuid()))?;
     if let Some(c) = &coll
         && by_id(cx, &ns, &args, c)?
     {
@@ -44,9 +52,10 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let env = environment(cx, &collation)?;
     let in_force = collation.document().map(|d| d.to_buf());
     let tailed = coll.clone().filter(|_| args.cursor.tailable);
-    let (docs, host) = open(cx, &ns, &args, coll, &env, in_force)?;
+    let (view, at) = cx.read_view()?;
+    let (docs, host) = open(cx, &ns, &args, coll, &env, in_force, &view)?;
     let spill = may_spill(cx, &args);
-    let mut cursor = QueryCursor::new(docs, env, host, spill).of_find(args.limit.filter(|n| *n > 0), !args.sort.is_empty());
+    let mut cursor = QueryCursor::new(docs, env, host, spill).of_find(args.limit.filter(|n| *n > 0), !args.sort.is_empty()).at(at);
     let mut info = CursorInfo { ns: ns.to_string(), no_timeout: args.cursor.no_timeout, ..cx.cursor_info() };
     let mut single = args.single_batch;
     if args.cursor.tailable {
@@ -65,6 +74,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 /// Answers `{_id: value}` without anything else at once; false when it is not such a query.
 fn by_id(cx: &mut Ctx<'_, '_>, ns: &Namespace, args: &FindArgs<'_>, c: &Arc<Collection>) -> Result<bool> {
     let plain = !c.is_view()
+        && cx.generic.read_concern.is_none_or(|r| r.level != ReadLevel::Snapshot)
         && args.projection.is_empty()
         && args.skip == 0
         && args.hint.is_none()
@@ -91,7 +101,7 @@ fn by_id(cx: &mut Ctx<'_, '_>, ns: &Namespace, args: &FindArgs<'_>, c: &Arc<Coll
     }
     let mut cursor = cx.reply.doc("cursor");
     let mut batch = cursor.array("firstBatch");
-    c.get_with(&id, &mut |doc| {
+    c.get_with(&ReadView::LATEST, &id, &mut |doc| {
         batch.push(doc);
     })?;
     drop(batch);
@@ -141,6 +151,7 @@ pub(crate) fn parse(args: &FindArgs<'_>, env: &Env, collation: Option<DocBuf>) -
         show_record_id: args.show_record_id,
         tail: args.cursor.tailable,
         collation,
+        view: None,
     })
 }
 
@@ -202,11 +213,13 @@ fn open(
     coll: Option<Arc<Collection>>,
     env: &Env,
     collation: Option<DocBuf>,
+    view: &ReadView,
 ) -> Result<(Box<dyn Docs>, StoreHost)> {
-    let host = StoreHost::new(cx.service.arc()?, collation.clone(), Hint::parse(args.hint.unwrap_or_default())?);
+    let hint = Hint::parse(args.hint.unwrap_or_default())?;
+    let host = StoreHost::new(cx.service.arc()?, collation.clone(), hint).reading(view.clone());
     let rt = Rt { env, host: &host, vars: None, allow_disk_use: may_spill(cx, args) };
     // Mistakes in the query are reported whether or not there is a collection.
-    let find = Arc::new(parse(args, env, collation)?);
+    let find = Arc::new(Find { view: Some(view.clone()), ..parse(args, env, collation)? });
     let docs: Box<dyn Docs> = match coll {
         None => Box::new(NoDocs),
         Some(c) if c.is_view() => {

@@ -1,11 +1,11 @@
 //! `getMore` and `killCursors`.
 
-use crate::args::{Kind, arg, wrong_type};
-use crate::ctx::Ctx;
-use crate::cursors::{BatchLimit, Cursor, CursorInfo, Progress};
-use crate::registry::{Command, OpClass, flag};
-use crate::request::{Outcome, WaitFor};
-use crate::service::Awaits;
+use crate::dispatch::args::{Kind, arg, wrong_type};
+use crate::dispatch::ctx::Ctx;
+use crate::state::cursors::{BatchLimit, Cursor, CursorInfo, Progress};
+use crate::dispatch::command::{Command, Durability, OpClass, Privilege, flag};
+use crate::dispatch::request::{Outcome, WaitFor};
+use crate::dispatch::connection::Awaits;
 use model::{Array, Result, Tag, Value, bail, code};
 use std::sync::Arc;
 
@@ -13,10 +13,12 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command {
         value: Kind::OneOf(&[Tag::INT64]),
         class: OpClass::GetMore,
+        durability: Durability::Reads,
         ..super::command(
             "getMore",
             "next batch of a cursor",
-            flag::API_V1 | flag::ENDS_WITH_CLIENT,
+            Privilege::Any,
+            flag::API_V1 | flag::ENDS_WITH_CLIENT | flag::IN_TRANSACTION | flag::WAITS_FOR_DATA,
             &[
                 arg("collection", Kind::Str).required(),
                 arg("batchSize", Kind::AtLeast(0, code::BAD_VALUE)),
@@ -29,7 +31,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     },
     Command {
         value: Kind::Collection,
-        ..super::command("killCursors", "ends cursors", flag::API_V1, &[arg("cursors", Kind::Array).required()], kill_cursors)
+        ..super::command("killCursors", "ends cursors", Privilege::Any, flag::API_V1 | flag::IN_TRANSACTION, &[arg("cursors", Kind::Array).required()], kill_cursors)
     },
 ];
 
@@ -44,6 +46,7 @@ fn get_more(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     }
     let ns = format!("{}.{coll}", cx.db);
     let mut used = begin(cx, id, &ns)?;
+    cx.reported.durable_reads(used.info.durable_reads);
     // From here on the cursor must be parked, suspended or closed whatever happens.
     let limit = match cx.args.int("batchSize") {
         Some(0) | None => BatchLimit::of(None),
@@ -114,6 +117,7 @@ fn begin(cx: &mut Ctx<'_, '_>, id: i64, ns: &str) -> Result<Used> {
         awaits.cursor = None;
         return Ok(Used { cursor, info, until_us: awaits.until_us, awaits: Some(awaits) });
     }
+    cx.service.state.failpoints.at_get_more()?;
     let lsid = cx.generic.lsid.map(|l| l.id);
     let (cursor, info) = cx.service.cursors.take(id, ns, lsid, &cx.interrupt)?;
     let timed = cx.request.body.get("maxTimeMS").is_some_and(|v| v.is_number());

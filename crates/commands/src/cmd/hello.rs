@@ -2,10 +2,10 @@
 //! there are transactions, sessions, change streams and compression.
 
 use super::{MESSAGE_BYTES_MAX, SESSION_TIMEOUT_MINUTES, WIRE_VERSION_MAX, WRITE_BATCH_MAX, command};
-use crate::args::{Arg, Kind, arg, check_doc, wrong_type};
-use crate::ctx::Ctx;
-use crate::registry::{Command, flag};
-use crate::request::{Outcome, WaitFor};
+use crate::dispatch::args::{Arg, Kind, arg, check_doc, wrong_type};
+use crate::dispatch::ctx::Ctx;
+use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::request::{Outcome, WaitFor};
 use model::{DocBuf, Result, Tag, Timestamp, Value, bail, code};
 
 static ARGS: &[Arg] = &[
@@ -25,10 +25,10 @@ static ARGS: &[Arg] = &[
 ];
 
 pub(crate) static COMMANDS: &[Command] = &[
-    command("hello", "role, limits and versions of the server", flag::API_V1 | flag::NO_AUTH | flag::QUIET, ARGS, run),
+    command("hello", "role, limits and versions of the server", Privilege::Any, flag::API_V1 | flag::NO_AUTH | flag::QUIET, ARGS, run),
     Command {
         aliases: &["ismaster"],
-        ..command("isMaster", "role, limits and versions of the server (old form)", flag::NO_AUTH | flag::QUIET, ARGS, run)
+        ..command("isMaster", "role, limits and versions of the server (old form)", Privilege::Any, flag::NO_AUTH | flag::QUIET, ARGS, run_legacy)
     },
 ];
 
@@ -36,12 +36,19 @@ pub(crate) static COMMANDS: &[Command] = &[
 const CLIENT_BYTES_MAX: usize = 512;
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    answer(cx, false)
+}
+
+fn run_legacy(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    answer(cx, true)
+}
+
+fn answer(cx: &mut Ctx<'_, '_>, legacy: bool) -> Result<Outcome> {
     if let Some(outcome) = wait_for_change(cx)? {
         return Ok(outcome);
     }
     remember_client(cx)?;
     let mechanisms = mechanisms(cx)?;
-    let legacy = cx.command.name != "hello";
     if cx.args.bool("helloOk", false) {
         cx.conn.hello_ok = true;
     }

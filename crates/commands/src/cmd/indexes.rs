@@ -1,14 +1,15 @@
 //! `createIndexes`, `listIndexes`, `dropIndexes`.
 
 use super::command;
-use super::list::{batch_size, id_index};
-use crate::args::{Kind, arg, wrong_type};
-use crate::ctx::Ctx;
-use crate::cursors::{BatchLimit, CursorInfo};
+use super::list::batch_size;
+use crate::ddl::describe::id_index;
+use crate::dispatch::args::{Kind, arg, wrong_type};
+use crate::dispatch::ctx::Ctx;
+use crate::state::cursors::{BatchLimit, CursorInfo};
 use crate::ddl::{index_spec, names};
 use crate::listing::Listing;
-use crate::registry::{Command, flag};
-use crate::request::Outcome;
+use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::request::Outcome;
 use model::{Array, Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
 use std::sync::Arc;
 use store::{Collection, Index};
@@ -19,7 +20,8 @@ pub(crate) static COMMANDS: &[Command] = &[
         ..command(
             "createIndexes",
             "builds indexes",
-            flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE | flag::LONG,
+            Privilege::Write,
+            flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE | flag::LONG | flag::IN_TRANSACTION,
             &[
                 arg("indexes", Kind::Array).required(),
                 arg("ignoreUnknownIndexOptions", Kind::Bool),
@@ -34,6 +36,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         ..command(
             "listIndexes",
             "indexes of a collection",
+            Privilege::Read,
             flag::API_V1,
             &[arg("cursor", Kind::Object), arg("includeBuildUUIDs", Kind::BoolLike), arg("includeIndexBuildInfo", Kind::BoolLike)],
             list,
@@ -45,6 +48,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         ..command(
             "dropIndexes",
             "drops indexes",
+            Privilege::Write,
             flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE,
             &[
                 arg("index", Kind::OneOf(&[Tag::STRING, Tag::ARRAY, Tag::DOCUMENT])).required(),
@@ -100,20 +104,17 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         }
         wanted.push(spec);
     }
-    let missing = match &there {
-        Some(c) => missing(c, wanted)?,
-        None => wanted,
-    };
     let (c, created) = match there {
         Some(c) => (c, false),
         None => (cx.service.store.create_collection(&ns, DocBuf::new(), names::new_uuid())?, true),
     };
     let before = count(&c);
-    if before + missing.len() > INDEXES_MAX {
-        bail!(code::CANNOT_CREATE_INDEX, "add index fails, too many indexes for {ns}: {before} there, {} wanted, {INDEXES_MAX} allowed", missing.len());
+    let missing = missing(&c, &wanted)?;
+    if before + missing > INDEXES_MAX {
+        bail!(code::CANNOT_CREATE_INDEX, "add index fails, too many indexes for {ns}: {before} there, {missing} wanted, {INDEXES_MAX} allowed");
     }
-    let none = missing.is_empty();
-    build(&c, missing, &|| cx.interrupt.check())?;
+    let none = build(&c, wanted, &|| cx.interrupt.check())? == 0;
+    cx.service.ttl.note(&c);
     cx.reply.put("numIndexesBefore", shown(before)).put("numIndexesAfter", shown(count(&c)));
     cx.reply.put("createdCollectionAutomatically", created);
     if none {
@@ -122,35 +123,40 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// Those of `wanted` that are not there yet.
-fn missing(c: &Collection, wanted: Vec<DocBuf>) -> Result<Vec<DocBuf>> {
-    let mut out = Vec::new();
+/// How many of `wanted` are not there yet, nor being built.
+fn missing(c: &Collection, wanted: &[DocBuf]) -> Result<usize> {
+    let indexes = c.indexes();
+    let mut missing = 0;
     for spec in wanted {
         let mut there = false;
-        for old in c.indexes().iter() {
+        for old in indexes.iter() {
             there |= index_spec::conflicts(spec.doc(), old.spec())?;
         }
-        if !there {
-            out.push(spec);
-        }
+        missing += usize::from(!there);
     }
-    Ok(out)
+    Ok(missing)
 }
 
-/// All or none.
-fn build(c: &Arc<Collection>, specs: Vec<DocBuf>, go_on: &dyn Fn() -> Result<()>) -> Result<()> {
+/// Builds those that are not there, all or none; the number built. What another command builds just now is waited for:
+/// it counts as there only when that has succeeded.
+fn build(c: &Arc<Collection>, specs: Vec<DocBuf>, go_on: &dyn Fn() -> Result<()>) -> Result<usize> {
     let mut built: Vec<String> = Vec::new();
     for spec in specs {
         let name = spec.doc().field("name").as_str().unwrap_or("").to_owned();
-        if let Err(e) = c.create_index_while(spec, go_on) {
-            for name in built {
-                c.drop_index(&name)?;
+        let wanted = spec.clone();
+        let same = |old: Doc<'_>| index_spec::conflicts(wanted.doc(), old);
+        match c.create_index_unless(spec, &same, go_on) {
+            Ok(true) => built.push(name),
+            Ok(false) => {}
+            Err(e) => {
+                for name in built {
+                    c.drop_index(&name)?;
+                }
+                return Err(e);
             }
-            return Err(e);
         }
-        built.push(name);
     }
-    Ok(())
+    Ok(built.len())
 }
 
 /// The collection of `listIndexes`, by name or UUID.
@@ -158,7 +164,7 @@ fn listed(cx: &Ctx<'_, '_>) -> Result<Namespace> {
     match cx.value() {
         Value::String(s) => Namespace::new(cx.db, s),
         v => {
-            let wanted = crate::generic::uuid(&v).map_err(|_| {
+            let wanted = crate::dispatch::generic::uuid(&v).map_err(|_| {
                 MongoError::new(code::INVALID_NAMESPACE, "collection name has invalid type, expected a string or a UUID")
             })?;
             let entry = cx.service.store.list_collections(cx.db)?.into_iter().find(|e| e.row.uuid == wanted);

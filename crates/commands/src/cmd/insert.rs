@@ -1,18 +1,21 @@
 //! `insert`.
 
-use crate::args::{Arg, Kind, arg};
-use crate::ctx::Ctx;
+use crate::ddl::identity::check_uuid;
+use crate::dispatch::args::{Arg, Kind, arg};
+use crate::dispatch::ctx::Ctx;
 use crate::ddl::names;
 use crate::ddl::timeseries::Series;
-use crate::registry::{Command, OpClass};
-use crate::request::Outcome;
-use crate::retry::StatementIds;
-use crate::service::replaced;
+use crate::dispatch::command::{Command, Durability, OpClass, Privilege};
+use crate::dispatch::request::Outcome;
+use crate::dispatch::retry::StatementIds;
+use crate::exec::capped;
+use crate::exec::statement::report_retried;
+use crate::state::service::replaced;
 use crate::write;
 use model::{Doc, DocBuf, MongoError, Namespace, ObjectId, Result, Tag, Timestamp, Value, bail, code};
 use std::sync::Arc;
 use std::borrow::Cow;
-use store::{Collection, Inserted, Keep};
+use store::{Collection, CommitPos, Inserted, Keep};
 
 static ARGS: &[Arg] = &[
     arg("documents", Kind::Array).required(),
@@ -29,7 +32,8 @@ static ARGS: &[Arg] = &[
 pub(crate) static COMMANDS: &[Command] = &[Command {
     value: Kind::Collection,
     class: OpClass::Insert,
-    ..super::command("insert", "inserts documents", write::FLAGS, ARGS, run)
+    durability: Durability::OwnWrites,
+    ..super::command("insert", "inserts documents", Privilege::Write, write::FLAGS, ARGS, run)
 }];
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
@@ -85,7 +89,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         });
     }
     let done = done?;
-    super::capped::inserted(cx.service, &coll)?;
+    capped::inserted(cx.service, &coll)?;
     let stopped = ordered && !done.errors.is_empty();
     if stopped {
         errors.clear();
@@ -95,8 +99,15 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     errors.sort_by_key(|(i, _)| *i);
     cx.reply.put("n", i32::try_from(done.count + known).unwrap_or(i32::MAX));
     write::errors(&mut cx.reply, &errors);
-    let pos = done.pos.max(super::modify::retried(cx));
-    Ok(write::durability(cx, pos))
+    report_retried(cx);
+    if done.pos != CommitPos::default() {
+        cx.reported.own_write(done.pos);
+    }
+    // A refusal tells of what was there, a retry of what its first try wrote.
+    if !errors.is_empty() || known > 0 {
+        cx.reported.others();
+    }
+    Ok(Outcome::Reply)
 }
 
 fn insert_into(cx: &mut Ctx<'_, '_>, coll: &Collection, docs: &[Doc<'_>], ordered: bool, ids: &StatementIds) -> Result<Inserted> {
@@ -107,13 +118,13 @@ fn insert_into(cx: &mut Ctx<'_, '_>, coll: &Collection, docs: &[Doc<'_>], ordere
 /// The collection, made when it is not there.
 fn collection(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<Arc<Collection>> {
     if let Some(c) = cx.service.store.collection(ns)? {
-        super::drop::check_uuid(cx, ns, Some(c.uuid()))?;
+        check_uuid(cx, ns, Some(c.uuid()))?;
         if c.is_view() {
             bail!(code::COMMAND_NOT_SUPPORTED_ON_VIEW, "Namespace {ns} is a view, not a collection");
         }
         return Ok(c);
     }
-    super::drop::check_uuid(cx, ns, None)?;
+    check_uuid(cx, ns, None)?;
     write::create_implicitly(cx.service, ns)
 }
 

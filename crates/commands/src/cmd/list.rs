@@ -1,20 +1,21 @@
 //! `listDatabases` and `listCollections`.
 
 use super::command;
-use crate::args::{Arg, Kind, arg, check_doc};
-use crate::ctx::Ctx;
-use crate::cursors::{BatchLimit, CursorInfo};
+use crate::ddl::describe::describe;
+use crate::dispatch::args::{Arg, Kind, arg, check_doc};
+use crate::dispatch::ctx::Ctx;
+use crate::state::cursors::{BatchLimit, CursorInfo};
 use crate::language::Matcher;
 use crate::listing::Listing;
-use crate::registry::{Command, flag};
-use crate::request::Outcome;
-use model::{Binary, Doc, DocBuf, Namespace, Result, code};
-use store::catalog::{CatalogRow, Kind as CatalogKind};
+use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::request::Outcome;
+use model::{DocBuf, Namespace, Result, code};
 
 pub(crate) static COMMANDS: &[Command] = &[
     command(
         "listDatabases",
         "databases and their sizes",
+        Privilege::Any,
         flag::ADMIN | flag::API_V1,
         &[arg("nameOnly", Kind::BoolLike), arg("filter", Kind::Object), arg("authorizedDatabases", Kind::BoolLike)],
         list_databases,
@@ -22,6 +23,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     command(
         "listCollections",
         "collections and views of a database",
+        Privilege::Read,
         flag::API_V1,
         &[
             arg("cursor", Kind::Object),
@@ -88,40 +90,4 @@ fn list_collections(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let info = CursorInfo { ns: format!("{}.$cmd.listCollections", cx.db), ..cx.cursor_info() };
     cx.first_batch(Box::new(Listing::new(found)), info, BatchLimit::of(size), false)?;
     Ok(Outcome::Reply)
-}
-
-/// One entry as clients and dump tools expect it.
-pub(crate) fn describe(ns: &Namespace, row: &CatalogRow, name_only: bool) -> DocBuf {
-    let options = row.options.doc();
-    let view = row.kind == CatalogKind::View;
-    let kind = match () {
-        () if options.contains("timeseries") => "timeseries",
-        () if view => "view",
-        () => "collection",
-    };
-    DocBuf::build(|w| {
-        w.put("name", ns.coll()).put("type", kind);
-        if name_only {
-            return;
-        }
-        w.put("options", options);
-        let mut info = w.doc("info");
-        info.put("readOnly", view);
-        if !view {
-            info.put("uuid", Binary { subtype: 4, bytes: &row.uuid });
-        }
-        drop(info);
-        if kind == "collection" && !options.contains("clusteredIndex") {
-            w.put("idIndex", &id_index(options));
-        }
-    })
-}
-
-/// The specification of `_id_`, which has the collation of its collection.
-pub(crate) fn id_index(options: Doc<'_>) -> DocBuf {
-    DocBuf::build(|w| {
-        w.put("v", 2i32);
-        w.doc("key").put("_id", 1i32);
-        w.put("name", "_id_").put("collation", options.field("collation"));
-    })
 }

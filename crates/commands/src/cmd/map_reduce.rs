@@ -2,8 +2,8 @@
 //! engine does.
 
 use super::command;
-use crate::args::{Kind, arg};
-use crate::registry::{Command, flag};
+use crate::dispatch::args::{Kind, arg};
+use crate::dispatch::command::{Command, Privilege, flag};
 use model::{Tag, bail};
 
 const FUNCTION: Kind = Kind::OneOf(&[Tag::STRING, Tag::CODE, Tag::CODE_WITH_SCOPE]);
@@ -14,6 +14,7 @@ pub(crate) static COMMANDS: &[Command] = &[Command {
     ..command(
         "mapReduce",
         "documents that go through functions in JavaScript; not run here",
+        Privilege::Read,
         flag::READ_CONCERN | flag::WRITE_CONCERN,
         &[
             arg("map", FUNCTION).required(),

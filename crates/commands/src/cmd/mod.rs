@@ -1,9 +1,12 @@
 //! One file per command; tiny siblings share one. Each exports `COMMANDS`, joined in `registry::FAMILIES`.
 
-use crate::args::{Arg, Kind};
-use crate::ctx::Ctx;
-use crate::registry::{Command, OpClass};
-use crate::request::Outcome;
+use crate::dispatch::args::{Arg, Kind};
+use crate::dispatch::ctx::Ctx;
+use crate::dispatch::command::{Command, Durability, OpClass, Privilege, flag};
+use crate::dispatch::request::Outcome;
+use crate::release::{
+    FCV, MESSAGE_BYTES_MAX, SESSION_TIMEOUT_MINUTES, VERSION, VERSION_PARTS, WIRE_VERSION_MAX, WRITE_BATCH_MAX,
+};
 use model::Result;
 
 pub(crate) mod admin;
@@ -41,28 +44,34 @@ pub(crate) mod session;
 pub(crate) mod stats;
 pub(crate) mod status;
 
-/// A command of class `Command` whose own value may be anything.
+/// A command of class `Command` whose own value may be anything. What its reply waits for follows from the concerns it
+/// takes, unless its row says otherwise.
 const fn command(
     name: &'static str,
     help: &'static str,
+    privilege: Privilege,
     flags: u32,
     args: &'static [Arg],
     run: fn(&mut Ctx<'_, '_>) -> Result<Outcome>,
 ) -> Command {
-    Command { name, aliases: &[], help, value: Kind::Any, args, flags, class: OpClass::Command, run }
+    let durability = if flags & flag::WRITE_CONCERN != 0 {
+        Durability::Everything
+    } else if flags & flag::READ_CONCERN != 0 {
+        Durability::Reads
+    } else {
+        Durability::Nothing
+    };
+    Command {
+        name,
+        aliases: &[],
+        help,
+        privilege,
+        value: Kind::Any,
+        args,
+        flags,
+        class: OpClass::Command,
+        durability,
+        no_collection: "$cmd",
+        run,
+    }
 }
-
-/// Version we are compatible with.
-pub(crate) const VERSION: &str = "8.2.0";
-/// The same, part by part.
-pub(crate) const VERSION_PARTS: [i32; 4] = [8, 2, 0, 0];
-/// Feature compatibility version.
-pub(crate) const FCV: &str = "8.2";
-/// Wire version of that release.
-pub(crate) const WIRE_VERSION_MAX: i32 = 27;
-/// Most operations in one write batch.
-pub(crate) const WRITE_BATCH_MAX: i32 = 100_000;
-/// Largest message.
-pub(crate) const MESSAGE_BYTES_MAX: i32 = 48_000_000;
-/// Minutes until an unused session ends.
-pub(crate) const SESSION_TIMEOUT_MINUTES: i32 = 30;

@@ -1,16 +1,16 @@
 //! `getParameter` and `setParameter`.
 
 use super::command;
-use crate::args::{Arg, Kind, arg, check_doc};
-use crate::ctx::Ctx;
-use crate::parameters::{PARAMETERS, Parameter, Parameters, SetAt};
-use crate::registry::{Command, flag};
-use crate::request::Outcome;
+use crate::dispatch::args::{Arg, Kind, arg, check_doc};
+use crate::dispatch::ctx::Ctx;
+use crate::state::parameters::{PARAMETERS, Parameter, Parameters, SetAt};
+use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::request::Outcome;
 use model::{Result, Value, bail, code};
 
 pub(crate) static COMMANDS: &[Command] = &[
-    command("getParameter", "reads server parameters", flag::ADMIN | flag::LENIENT, &[], get),
-    command("setParameter", "sets server parameters", flag::ADMIN | flag::LENIENT, &[], set),
+    command("getParameter", "reads server parameters", Privilege::Monitor, flag::ADMIN | flag::LENIENT, &[], get),
+    command("setParameter", "sets server parameters", Privilege::Administer, flag::ADMIN | flag::LENIENT, &[], set),
 ];
 
 /// What the first field of `getParameter` asks for.
@@ -67,7 +67,7 @@ fn get(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 }
 
 fn set(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let own = |name: &str| crate::generic::is_generic(name) && Parameters::find(name).is_none();
+    let own = |name: &str| crate::dispatch::generic::is_generic(name) && Parameters::find(name).is_none();
     let changes: Vec<_> = cx.request.body.iter().skip(1).filter(|(name, _)| !own(name)).collect();
     for (name, _) in &changes {
         if Parameters::find(name).is_none() {

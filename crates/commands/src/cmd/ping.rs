@@ -1,8 +1,8 @@
 //! `ping`: is anybody there.
 
 use super::command;
-use crate::registry::{Command, flag};
-use crate::request::Outcome;
+use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::request::Outcome;
 
 pub(crate) static COMMANDS: &[Command] =
-    &[command("ping", "answers, to show that the server is there", flag::API_V1 | flag::NO_AUTH, &[], |_| Ok(Outcome::Reply))];
+    &[command("ping", "answers, to show that the server is there", Privilege::Any, flag::API_V1 | flag::NO_AUTH, &[], |_| Ok(Outcome::Reply))];

@@ -2,11 +2,11 @@
 //! only, as in MongoDB; the planner asks for them.
 
 use super::command;
-use crate::args::{Arg, Kind, arg, collection_name};
-use crate::ctx::Ctx;
+use crate::dispatch::args::{Arg, Kind, arg, collection_name};
+use crate::dispatch::ctx::Ctx;
 use crate::ddl::names;
-use crate::registry::{Command, flag};
-use crate::request::Outcome;
+use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::request::Outcome;
 use crate::state::PlanFilter;
 use model::{Array, Doc, DocBuf, Namespace, Result, Value, bail, code};
 
@@ -19,10 +19,10 @@ static SHAPE: &[Arg] = &[
 ];
 
 pub(crate) static COMMANDS: &[Command] = &[
-    command("planCacheClear", "forgets cached plans", flag::LENIENT, SHAPE, clear),
-    command("planCacheListFilters", "index filters of a collection", flag::LENIENT, &[], list),
-    command("planCacheSetFilter", "allows only some indexes for a query shape", flag::LENIENT, SHAPE, set),
-    command("planCacheClearFilters", "removes index filters", flag::LENIENT, SHAPE, clear_filters),
+    command("planCacheClear", "forgets cached plans", Privilege::Schema, flag::LENIENT, SHAPE, clear),
+    command("planCacheListFilters", "index filters of a collection", Privilege::Schema, flag::LENIENT, &[], list),
+    command("planCacheSetFilter", "allows only some indexes for a query shape", Privilege::Schema, flag::LENIENT, SHAPE, set),
+    command("planCacheClearFilters", "removes index filters", Privilege::Schema, flag::LENIENT, SHAPE, clear_filters),
 ];
 
 /// The collection; views have no plans of their own.
@@ -87,7 +87,7 @@ fn shape(cx: &Ctx<'_, '_>) -> Result<PlanFilter> {
             bail!(code::BAD_VALUE, "optional collation object must not be empty");
         }
         if !c.contains("locale") {
-            return Err(crate::args::missing_field("collation.locale"));
+            return Err(crate::dispatch::args::missing_field("collation.locale"));
         }
         cx.service.check_collation(c)?;
     }

@@ -2,16 +2,16 @@
 //! standalone's refusals.
 
 use super::command;
-use crate::ctx::Ctx;
-use crate::registry::{Command, flag};
-use crate::request::Outcome;
+use crate::dispatch::ctx::Ctx;
+use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::request::Outcome;
 use model::{DocWriter, MongoError, Result, Timestamp, Value, code, doc_fields};
 
 pub(crate) static COMMANDS: &[Command] = &[
-    command("replSetGetStatus", "state of the replica set", flag::ADMIN | flag::LENIENT, &[], status),
-    command("replSetGetConfig", "configuration of the replica set", flag::ADMIN | flag::LENIENT, &[], config),
-    command("replSetInitiate", "starts a replica set", flag::ADMIN | flag::LENIENT, &[], initiate),
-    command("replSetGetRBID", "rollback number", flag::ADMIN | flag::LENIENT, &[], rbid),
+    command("replSetGetStatus", "state of the replica set", Privilege::Monitor, flag::ADMIN | flag::LENIENT, &[], status),
+    command("replSetGetConfig", "configuration of the replica set", Privilege::Monitor, flag::ADMIN | flag::LENIENT, &[], config),
+    command("replSetInitiate", "starts a replica set", Privilege::Administer, flag::ADMIN | flag::LENIENT, &[], initiate),
+    command("replSetGetRBID", "rollback number", Privilege::Monitor, flag::ADMIN | flag::LENIENT, &[], rbid),
 ];
 
 fn set_name<'a>(cx: &Ctx<'a, '_>) -> Result<&'a str> {

@@ -2,21 +2,34 @@
 //! Monitoring tools decode this into fixed structures, so names and number types are exact; `uptime` is a whole double.
 
 use super::{VERSION, command};
-use crate::ctx::Ctx;
-use crate::host::Process;
-use crate::registry::{self, Command, OpClass, flag};
-use crate::request::Outcome;
-use crate::service::Service;
+use crate::dispatch::ctx::Ctx;
+use crate::state::machine::Process;
+use crate::dispatch::command::{Command, CommandTable, OpClass, Privilege, flag};
+use crate::dispatch::request::Outcome;
+use crate::state::service::Service;
 use model::{DocWriter, Result, Value, doc_fields};
 use std::sync::atomic::Ordering::Relaxed;
 
 pub(crate) static COMMANDS: &[Command] = &[
-    command("serverStatus", "counts and sizes of the server", flag::LENIENT, &[], run),
-    command("getDiagnosticData", "what the server records about itself", flag::ADMIN | flag::LENIENT, &[], diagnostic_data),
+    command("serverStatus", "counts and sizes of the server", Privilege::Monitor, flag::LENIENT, &[], run),
+    command("getDiagnosticData", "what the server records about itself", Privilege::Monitor, flag::ADMIN | flag::LENIENT, &[], diagnostic_data),
 ];
 
+/// What sections are written from.
+struct Facts<'f> {
+    service: &'f Service,
+    commands: &'f CommandTable,
+}
+
+impl std::ops::Deref for Facts<'_> {
+    type Target = Service;
+    fn deref(&self) -> &Service {
+        self.service
+    }
+}
+
 /// One section: name, shown without being asked for, writer.
-type Section = (&'static str, bool, fn(&Service, &mut DocWriter<'_>));
+type Section = (&'static str, bool, fn(&Facts<'_>, &mut DocWriter<'_>));
 
 static SECTIONS: &[Section] = &[
     ("asserts", true, asserts),
@@ -41,12 +54,13 @@ static SECTIONS: &[Section] = &[
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let asked = cx.request.body;
-    head(cx.service, &mut cx.reply);
+    let facts = Facts { service: cx.service, commands: cx.commands };
+    head(&facts, &mut cx.reply);
     for (name, default, write) in SECTIONS {
         let shown = asked.get(name).map_or(*default, |v| wanted(&v));
         let outside_set = *name == "repl" && cx.service.config.replica_set.is_none();
         if shown && !outside_set {
-            write(cx.service, &mut cx.reply.doc(name));
+            write(&facts, &mut cx.reply.doc(name));
         }
     }
     Ok(Outcome::Reply)
@@ -59,13 +73,14 @@ fn wanted(v: &Value<'_>) -> bool {
 
 fn diagnostic_data(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let now = Value::Date(cx.now_ms());
+    let facts = Facts { service: cx.service, commands: cx.commands };
     let mut data = cx.reply.doc("data");
     data.put("start", now);
     let mut status = data.doc("serverStatus");
     status.put("start", now);
-    head(cx.service, &mut status);
+    head(&facts, &mut status);
     for (name, _, write) in SECTIONS.iter().filter(|(_, default, _)| *default) {
-        write(cx.service, &mut status.doc(name));
+        write(&facts, &mut status.doc(name));
     }
     status.put("end", now);
     drop(status);
@@ -73,7 +88,7 @@ fn diagnostic_data(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-fn head(s: &Service, w: &mut DocWriter<'_>) {
+fn head(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     let up_ms = s.uptime_ms();
     w.put("host", &s.config.host);
     w.put("version", VERSION);
@@ -86,12 +101,12 @@ fn head(s: &Service, w: &mut DocWriter<'_>) {
     w.put("localTime", Value::Date(s.clock.now_ms()));
 }
 
-fn asserts(s: &Service, w: &mut DocWriter<'_>) {
+fn asserts(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     let user = s.counters.user_asserts.load(Relaxed) as i32;
     doc_fields!(w; "regular": 0i32, "warning": 0i32, "msg": 0i32, "user": user, "tripwire": 0i32, "rollovers": 0i32);
 }
 
-fn catalog(s: &Service, w: &mut DocWriter<'_>) {
+fn catalog(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     let c = s.catalog_counts();
     doc_fields!(w;
         "collections": c.collections, "capped": c.capped, "clustered": c.clustered, "timeseries": c.timeseries,
@@ -99,18 +114,18 @@ fn catalog(s: &Service, w: &mut DocWriter<'_>) {
     );
 }
 
-fn connections(s: &Service, w: &mut DocWriter<'_>) {
-    let all = s.connections();
+fn connections(s: &Facts<'_>, w: &mut DocWriter<'_>) {
+    let all = s.connections.list();
     let current = i32::try_from(all.len()).unwrap_or(i32::MAX);
     let active = all.iter().filter(|c| c.op.lock().is_some()).count() as i32;
     let max = i32::try_from(s.config.connections_max).unwrap_or(i32::MAX);
     doc_fields!(w;
-        "current": current, "available": max.saturating_sub(current), "totalCreated": s.connections_created(), "rejected": 0i32,
+        "current": current, "available": max.saturating_sub(current), "totalCreated": s.connections.created(), "rejected": 0i32,
         "active": active, "threaded": 0i32
     );
 }
 
-fn extra_info(_: &Service, w: &mut DocWriter<'_>) {
+fn extra_info(_: &Facts<'_>, w: &mut DocWriter<'_>) {
     let p = Process::sample();
     doc_fields!(w;
         "note": "fields vary by platform", "user_time_us": p.user_time_us, "system_time_us": p.system_time_us,
@@ -118,7 +133,7 @@ fn extra_info(_: &Service, w: &mut DocWriter<'_>) {
     );
 }
 
-fn global_lock(s: &Service, w: &mut DocWriter<'_>) {
+fn global_lock(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     let total_us = s.uptime_ms().saturating_mul(1000);
     let active = i32::try_from(s.counters.active.load(Relaxed)).unwrap_or(0);
     doc_fields!(w;
@@ -128,7 +143,7 @@ fn global_lock(s: &Service, w: &mut DocWriter<'_>) {
     );
 }
 
-fn session_cache(s: &Service, w: &mut DocWriter<'_>) {
+fn session_cache(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     let active = s.state.sessions.len() as i32;
     let started = Value::Date(s.started_ms);
     doc_fields!(w;
@@ -137,11 +152,11 @@ fn session_cache(s: &Service, w: &mut DocWriter<'_>) {
     );
 }
 
-fn mirrored_reads(_: &Service, w: &mut DocWriter<'_>) {
+fn mirrored_reads(_: &Facts<'_>, w: &mut DocWriter<'_>) {
     doc_fields!(w; "seen": 0i64, "sent": 0i64, "erroredDuringSend": 0i64, "resolved": 0i64, "resolvedBreakdown": {}, "succeeded": 0i64, "pending": 0i64, "scheduled": 0i64);
 }
 
-fn network(s: &Service, w: &mut DocWriter<'_>) {
+fn network(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     let (in_, out) = (s.counters.bytes_in.load(Relaxed), s.counters.bytes_out.load(Relaxed));
     doc_fields!(w;
         "bytesIn": in_, "bytesOut": out, "physicalBytesIn": in_, "physicalBytesOut": out,
@@ -149,7 +164,7 @@ fn network(s: &Service, w: &mut DocWriter<'_>) {
     );
 }
 
-fn op_counters(s: &Service, w: &mut DocWriter<'_>) {
+fn op_counters(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     use OpClass::{Command, Delete, GetMore, Insert, Query, Update};
     for (name, class) in
         [("insert", Insert), ("query", Query), ("update", Update), ("delete", Delete), ("getmore", GetMore), ("command", Command)]
@@ -158,13 +173,13 @@ fn op_counters(s: &Service, w: &mut DocWriter<'_>) {
     }
 }
 
-fn op_counters_repl(_: &Service, w: &mut DocWriter<'_>) {
+fn op_counters_repl(_: &Facts<'_>, w: &mut DocWriter<'_>) {
     for name in ["insert", "query", "update", "delete", "getmore", "command"] {
         w.put(name, 0i64);
     }
 }
 
-fn repl(s: &Service, w: &mut DocWriter<'_>) {
+fn repl(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     let host = s.config.host.as_str();
     w.array("hosts").push(host);
     w.put("setName", s.config.replica_set.as_deref().unwrap_or("")).put("setVersion", 1i32);
@@ -174,7 +189,7 @@ fn repl(s: &Service, w: &mut DocWriter<'_>) {
     w.put("rbid", 1i32);
 }
 
-fn storage_engine(s: &Service, w: &mut DocWriter<'_>) {
+fn storage_engine(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     let name = s.engine_name();
     doc_fields!(w;
         "name": name, "supportsCommittedReads": true, "oldestRequiredTimestampForCrashRecovery": s.operation_time(),
@@ -183,7 +198,7 @@ fn storage_engine(s: &Service, w: &mut DocWriter<'_>) {
     );
 }
 
-fn transactions(_: &Service, w: &mut DocWriter<'_>) {
+fn transactions(_: &Facts<'_>, w: &mut DocWriter<'_>) {
     for name in [
         "retriedCommandsCount", "retriedStatementsCount", "transactionsCollectionWriteCount", "currentActive", "currentInactive",
         "currentOpen", "totalAborted", "totalCommitted", "totalStarted", "totalPrepared", "totalPreparedThenCommitted",
@@ -194,7 +209,7 @@ fn transactions(_: &Service, w: &mut DocWriter<'_>) {
 }
 
 /// What monitoring tools read of WiredTiger's section, filled with the engine's own numbers.
-fn wired_tiger(s: &Service, w: &mut DocWriter<'_>) {
+fn wired_tiger(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     let e = s.engine_numbers();
     let active = i32::try_from(s.counters.active.load(Relaxed)).unwrap_or(0);
     doc_fields!(w;
@@ -215,7 +230,7 @@ fn wired_tiger(s: &Service, w: &mut DocWriter<'_>) {
 }
 
 /// Everything the storage engine tells of itself, under its own names.
-fn engine_figures(s: &Service, w: &mut DocWriter<'_>) {
+fn engine_figures(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     w.put("version", env!("CARGO_PKG_VERSION"));
     operations_memory(s, &mut w.doc("operationsMemory"));
     let mut e = w.doc("engine");
@@ -225,7 +240,7 @@ fn engine_figures(s: &Service, w: &mut DocWriter<'_>) {
 }
 
 /// The memory of operations. Beside it there are the engine's caches, which have bounds of their own.
-fn operations_memory(s: &Service, w: &mut DocWriter<'_>) {
+fn operations_memory(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     let f = s.config.memory.figures();
     let n = |bytes: usize| i64::try_from(bytes).unwrap_or(i64::MAX);
     doc_fields!(w;
@@ -234,21 +249,19 @@ fn operations_memory(s: &Service, w: &mut DocWriter<'_>) {
     );
 }
 
-fn memory(_: &Service, w: &mut DocWriter<'_>) {
+fn memory(_: &Facts<'_>, w: &mut DocWriter<'_>) {
     let p = Process::sample();
     let mb = |b: i64| i32::try_from(b / (1024 * 1024)).unwrap_or(i32::MAX);
     doc_fields!(w; "bits": 64i32, "resident": mb(p.resident_bytes), "virtual": mb(p.virtual_bytes), "supported": true);
 }
 
-fn metrics(s: &Service, w: &mut DocWriter<'_>) {
+fn metrics(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     let mut commands = w.doc("commands");
     commands.put("<UNKNOWN>", s.counters.unknown());
-    let mut rows: Vec<_> = registry::all().enumerate().collect();
-    rows.sort_by_key(|(_, c)| c.name);
-    for (number, c) in rows {
-        if let Some(count) = s.counters.command(number) {
-            commands.doc(c.name).put("failed", count.failed.load(Relaxed)).put("total", count.total.load(Relaxed));
-        }
+    let mut rows: Vec<_> = s.commands.all().collect();
+    rows.sort_by_key(|row| row.command.name);
+    for row in rows {
+        commands.doc(row.command.name).put("failed", row.failed()).put("total", row.total());
     }
     drop(commands);
     let open = s.cursors.counts();
@@ -259,4 +272,8 @@ fn metrics(s: &Service, w: &mut DocWriter<'_>) {
             "open": { "noTimeout": open.no_timeout, "pinned": open.in_use, "total": open.open }
         }
     );
+    let mut ttl = w.doc("ttl");
+    ttl.put("collSubpassesIncreasedPriority", 0i64).put("deletedDocuments", s.ttl.deleted.load(Relaxed));
+    ttl.put("invalidTTLIndexSkips", s.ttl.invalid_indexes.load(Relaxed));
+    ttl.put("passes", s.ttl.passes.load(Relaxed)).put("subPasses", s.ttl.sub_passes.load(Relaxed));
 }

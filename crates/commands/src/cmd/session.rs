@@ -1,23 +1,23 @@
 //! `startSession`, `endSessions`, `refreshSessions`, `killSessions`, `killAllSessions`, `killAllSessionsByPattern`.
 
 use super::{SESSION_TIMEOUT_MINUTES, command};
-use crate::args::{Arg, Kind, arg, check_doc, wrong_type};
-use crate::ctx::Ctx;
-use crate::generic;
-use crate::registry::{Command, flag};
-use crate::request::Outcome;
+use crate::dispatch::args::{Arg, Kind, arg, check_doc, wrong_type};
+use crate::dispatch::ctx::Ctx;
+use crate::dispatch::generic;
+use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::request::Outcome;
 use model::{Array, Binary, Result, Tag, Value};
 
 pub(crate) static COMMANDS: &[Command] = &[
-    command("startSession", "makes a session", flag::LENIENT, &[], start),
+    command("startSession", "makes a session", Privilege::Any, flag::LENIENT, &[], start),
     Command {
         value: Kind::Array,
-        ..command("endSessions", "ends sessions", flag::API_V1 | flag::NO_AUTH | flag::LENIENT | flag::WRITE_CONCERN, &[], end)
+        ..command("endSessions", "ends sessions", Privilege::Any, flag::API_V1 | flag::NO_AUTH | flag::LENIENT | flag::WRITE_CONCERN, &[], end)
     },
-    Command { value: Kind::Array, ..command("refreshSessions", "keeps sessions alive", flag::API_V1 | flag::LENIENT, &[], refresh) },
-    Command { value: Kind::Array, ..command("killSessions", "ends sessions and what runs on them", flag::LENIENT, &[], kill) },
-    Command { value: Kind::Array, ..command("killAllSessions", "ends all sessions of users", 0, &[], kill_all) },
-    Command { value: Kind::Array, ..command("killAllSessionsByPattern", "ends sessions by pattern", 0, &[], kill_by_pattern) },
+    Command { value: Kind::Array, ..command("refreshSessions", "keeps sessions alive", Privilege::Any, flag::API_V1 | flag::LENIENT, &[], refresh) },
+    Command { value: Kind::Array, ..command("killSessions", "ends sessions and what runs on them", Privilege::Any, flag::LENIENT, &[], kill) },
+    Command { value: Kind::Array, ..command("killAllSessions", "ends all sessions of users", Privilege::Administer, 0, &[], kill_all) },
+    Command { value: Kind::Array, ..command("killAllSessionsByPattern", "ends sessions by pattern", Privilege::Administer, 0, &[], kill_by_pattern) },
 ];
 
 fn start(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {

@@ -1,14 +1,15 @@
 //! `collStats`, `dbStats`, `dataSize`.
 
 use super::command;
-use crate::args::{Kind, arg};
-use crate::ctx::Ctx;
+use crate::dispatch::args::{Kind, arg};
+use crate::dispatch::ctx::Ctx;
 use crate::ddl::{index_spec, names};
-use crate::registry::{Command, flag};
-use crate::request::Outcome;
-use model::{Doc, DocWriter, Namespace, Result, Value, bail, code, compare};
+use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::request::Outcome;
+use crate::read::stats::{collection_figures, fit, signed, sum_indexes};
+use model::{Doc, Namespace, Result, Value, bail, code, compare};
 use std::cmp::Ordering;
-use store::{CollStats, Collection};
+use store::{Collection, ReadView};
 
 pub(crate) static COMMANDS: &[Command] = &[
     Command {
@@ -17,6 +18,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         ..command(
             "collStats",
             "sizes of a collection",
+            Privilege::Read,
             flag::READ_CONCERN,
             &[arg("scale", Kind::AtLeast(1, code::BAD_VALUE)), arg("waitForLock", Kind::BoolLike), arg("numericOnly", Kind::BoolLike), arg("verbose", Kind::BoolLike)],
             coll_stats,
@@ -27,6 +29,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         ..command(
             "dbStats",
             "sizes of a database",
+            Privilege::Read,
             flag::READ_CONCERN,
             &[arg("scale", Kind::AtLeast(1, code::BAD_VALUE)), arg("freeStorage", Kind::Number)],
             db_stats,
@@ -38,25 +41,13 @@ pub(crate) static COMMANDS: &[Command] = &[
         ..command(
             "dataSize",
             "bytes of documents, of a range of keys when asked",
+            Privilege::Read,
             flag::READ_CONCERN,
             &[arg("keyPattern", Kind::Object), arg("min", Kind::Object), arg("max", Kind::Object), arg("estimate", Kind::BoolLike)],
             data_size,
         )
     },
 ];
-
-fn sum_indexes(s: &CollStats) -> i64 {
-    s.index_bytes.iter().fold(0i64, |a, (_, b)| a.saturating_add_unsigned(*b))
-}
-
-fn signed(n: u64) -> i64 {
-    i64::try_from(n).unwrap_or(i64::MAX)
-}
-
-/// A whole number as 32 bits where it fits, as MongoDB's builders write sizes.
-pub(crate) fn fit(n: i64) -> Value<'static> {
-    i32::try_from(n).map_or(Value::Int64(n), Value::Int32)
-}
 
 fn coll_stats(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::own(cx)?;
@@ -76,121 +67,6 @@ fn coll_stats(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     }
     collection_figures(&c, scale, &mut cx.reply)?;
     Ok(Outcome::Reply)
-}
-
-/// The storage figures of one collection, as `collStats` and `$collStats` show them.
-pub(crate) fn collection_figures(c: &Collection, scale: i64, w: &mut DocWriter<'_>) -> Result<()> {
-    let s = c.stats()?;
-    let options = c.options();
-    let options = options.doc();
-    let scale = scale.max(1);
-    w.put("size", fit(s.size_bytes / scale));
-    match options.field("timeseries") {
-        Value::Document(_) => {
-            w.doc("timeseries").put("bucketsNs", format!("{}.system.buckets.{}", c.ns().db(), c.ns().coll()).as_str()).put("bucketCount", 0i32);
-        }
-        _ => {
-            w.put("count", fit(s.count));
-            if s.count > 0 {
-                w.put("avgObjSize", fit(s.size_bytes / s.count));
-            }
-        }
-    }
-    w.put("numOrphanDocs", 0i32).put("storageSize", fit(signed(s.storage_bytes) / scale)).put("freeStorageSize", 0i32);
-    let capped = options.field("capped").truthy();
-    w.put("capped", capped);
-    if capped {
-        w.put("max", options.get("max").unwrap_or(Value::Int32(0))).put("maxSize", options.field("size").as_i64_exact().map_or(Value::Missing, fit));
-    }
-    let own_id = !options.contains("clusteredIndex") && !options.contains("timeseries");
-    w.put("nindexes", fit(signed((s.index_bytes.len() + usize::from(own_id)) as u64)));
-    w.doc("indexDetails");
-    w.array("indexBuilds");
-    let total = sum_indexes(&s);
-    w.put("totalIndexSize", fit(total / scale));
-    w.put("totalSize", fit(signed(s.storage_bytes).saturating_add(total) / scale));
-    let mut sizes = w.doc("indexSizes");
-    if own_id {
-        // The documents are clustered by `_id`: its index is the collection itself.
-        sizes.put("_id_", 0i32);
-    }
-    for (name, bytes) in &s.index_bytes {
-        sizes.put(name, fit(signed(*bytes) / scale));
-    }
-    drop(sizes);
-    w.put("scaleFactor", fit(scale));
-    Ok(())
-}
-
-/// The document of `$collStats`; `spec` names the parts wanted.
-///
-/// # Errors
-/// 26 NamespaceNotFound and 166 where a part needs a collection; engine failures.
-pub(crate) fn stage(service: &crate::service::Service, ns: &Namespace, spec: Doc<'_>) -> Result<Vec<model::DocBuf>> {
-    let coll = service.store.collection(ns)?;
-    if coll.is_none() && names::is_views(service, ns)? {
-        return Ok(vec![of_views(service, ns, spec)?]);
-    }
-    let needs = ["storageStats", "count", "queryExecStats"].iter().any(|part| spec.contains(part));
-    let c = match (&coll, needs) {
-        (None, true) => bail!(code::NAMESPACE_NOT_FOUND, "Collection [{ns}] not found."),
-        (Some(c), true) if c.is_view() => {
-            bail!(code::COMMAND_NOT_SUPPORTED_ON_VIEW, "Namespace {ns} is a view, not a collection")
-        }
-        _ => coll.as_ref(),
-    };
-    let mut failed = Ok(());
-    let doc = model::DocBuf::build(|w| {
-        w.put("ns", ns.to_string().as_str()).put("host", &service.config.host);
-        w.put("localTime", Value::Date(service.clock.now_ms()));
-        if let Some(options) = spec.get("latencyStats") {
-            let histograms = options.as_doc().is_some_and(|d| d.field("histograms").truthy());
-            let mut l = w.doc("latencyStats");
-            for kind in ["reads", "writes", "commands", "transactions"] {
-                let mut one = l.doc(kind);
-                if histograms {
-                    // One element for each bucket that is not empty.
-                    one.array("histogram");
-                }
-                one.put("latency", 0i64).put("ops", 0i64).put("queryableEncryptionLatencyMicros", 0i64);
-            }
-        }
-        if let (Some(options), Some(c)) = (spec.get("storageStats"), c) {
-            let scale = options.as_doc().and_then(|d| d.field("scale").as_f64()).map_or(1, |f| f as i64);
-            failed = collection_figures(c, scale, &mut w.doc("storageStats"));
-        }
-        if let (true, Some(c)) = (spec.contains("count"), c) {
-            // Of a time series MongoDB counts the buckets; there are none.
-            w.put("count", fit(if names::is_timeseries(c) { 0 } else { signed(c.count()) }));
-        }
-        if spec.contains("queryExecStats") {
-            w.doc("queryExecStats").doc("collectionScans").put("total", 0i64).put("nonTailable", 0i64);
-        }
-    });
-    failed.map(|()| vec![doc])
-}
-
-/// The same of `system.views`, which is made from the catalog.
-fn of_views(service: &crate::service::Service, ns: &Namespace, spec: Doc<'_>) -> Result<model::DocBuf> {
-    let views: Vec<_> = service.store.list_collections(ns.db())?.into_iter().filter(|e| names::is_view_row(&e.row)).collect();
-    let bytes = views.iter().fold(0i64, |n, e| n.saturating_add_unsigned(e.row.options.doc().len_bytes() as u64));
-    let count = signed(views.len() as u64);
-    Ok(model::DocBuf::build(|w| {
-        w.put("ns", ns.to_string().as_str()).put("host", &service.config.host).put("localTime", Value::Date(service.clock.now_ms()));
-        if spec.contains("latencyStats") {
-            w.doc("latencyStats");
-        }
-        if spec.contains("storageStats") {
-            let mut s = w.doc("storageStats");
-            s.put("size", fit(bytes)).put("count", fit(count)).put("storageSize", fit(bytes)).put("capped", false).put("nindexes", 1i32);
-        }
-        if spec.contains("count") {
-            w.put("count", fit(count));
-        }
-        if spec.contains("queryExecStats") {
-            w.doc("queryExecStats").doc("collectionScans").put("total", 0i64).put("nonTailable", 0i64);
-        }
-    }))
 }
 
 fn db_stats(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
@@ -272,7 +148,7 @@ fn measure(c: &std::sync::Arc<Collection>, pattern: Option<Doc<'_>>, (min, max):
         },
     };
     let (mut size, mut count) = (0i64, 0i64);
-    let mut scan = c.scan_keys(None, None, false);
+    let mut scan = c.scan_keys(&ReadView::LATEST, None, None, false);
     while scan.visit(1024, &mut |row| {
         if order(row.doc, key, min) != Ordering::Less && order(row.doc, key, max) == Ordering::Less {
             size += signed(row.doc.len_bytes() as u64);

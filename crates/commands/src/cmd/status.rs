@@ -2,45 +2,47 @@
 //! `connPoolStats`, `lockInfo`, `hostInfo`, `logRotate`, `getDefaultRWConcern`, `setDefaultRWConcern`.
 
 use super::command;
-use crate::args::{Arg, Kind, arg, check_doc, wrong_type};
-use crate::ctx::Ctx;
-use crate::host::Host;
-use crate::log;
-use crate::registry::{Command, all, flag};
-use crate::request::Outcome;
+use crate::dispatch::args::{Arg, Kind, arg, check_doc, wrong_type};
+use crate::dispatch::ctx::Ctx;
+use crate::state::machine::Host;
+use crate::state::log;
+use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::request::Outcome;
 use model::{Result, Tag, Value, bail, code, doc_fields};
 
 pub(crate) static COMMANDS: &[Command] = &[
-    command("whatsmyuri", "address the server sees the client at", flag::NO_AUTH | flag::LENIENT, &[], whatsmyuri),
+    command("whatsmyuri", "address the server sees the client at", Privilege::Any, flag::NO_AUTH | flag::LENIENT, &[], whatsmyuri),
     command(
         "connectionStatus",
         "who is authenticated on this connection",
+        Privilege::Any,
         flag::NO_AUTH,
         &[arg("showPrivileges", Kind::BoolLike)],
         connection_status,
     ),
-    command("getCmdLineOpts", "command line of the server", flag::ADMIN, &[], get_cmd_line_opts),
-    Command { value: Kind::Str, ..command("getLog", "last lines of the log", flag::ADMIN, &[], get_log) },
-    command("listCommands", "all commands", flag::LENIENT, &[], list_commands),
-    command("connPoolStats", "outgoing connections", flag::LENIENT, &[], conn_pool_stats),
-    command("lockInfo", "locks held and awaited", flag::ADMIN | flag::LENIENT, &[arg("includeStorageEngineDump", Kind::Bool)], lock_info),
-    command("hostInfo", "machine and operating system", flag::LENIENT, &[], host_info),
+    command("getCmdLineOpts", "command line of the server", Privilege::Monitor, flag::ADMIN, &[], get_cmd_line_opts),
+    Command { value: Kind::Str, ..command("getLog", "last lines of the log", Privilege::Monitor, flag::ADMIN, &[], get_log) },
+    command("listCommands", "all commands", Privilege::Any, flag::LENIENT, &[], list_commands),
+    command("connPoolStats", "outgoing connections", Privilege::Monitor, flag::LENIENT, &[], conn_pool_stats),
+    command("lockInfo", "locks held and awaited", Privilege::Monitor, flag::ADMIN | flag::LENIENT, &[arg("includeStorageEngineDump", Kind::Bool)], lock_info),
+    command("hostInfo", "machine and operating system", Privilege::Monitor, flag::LENIENT, &[], host_info),
     Command {
         value: Kind::Any,
-        ..command("logRotate", "starts a new log", flag::ADMIN | flag::LENIENT, &[], log_rotate)
+        ..command("logRotate", "starts a new log", Privilege::Administer, flag::ADMIN | flag::LENIENT, &[], log_rotate)
     },
-    command("usersInfo", "users that exist", flag::LENIENT, &[], |cx| {
+    command("usersInfo", "users that exist", Privilege::Administer, flag::LENIENT, &[], |cx| {
         cx.reply.array("users");
         Ok(Outcome::Reply)
     }),
-    command("rolesInfo", "roles that users made", flag::LENIENT, &[], |cx| {
+    command("rolesInfo", "roles that users made", Privilege::Administer, flag::LENIENT, &[], |cx| {
         cx.reply.array("roles");
         Ok(Outcome::Reply)
     }),
-    command("getDefaultRWConcern", "default read and write concern", flag::ADMIN, &[arg("inMemory", Kind::Bool)], get_default_concern),
+    command("getDefaultRWConcern", "default read and write concern", Privilege::Monitor, flag::ADMIN, &[arg("inMemory", Kind::Bool)], get_default_concern),
     command(
         "setDefaultRWConcern",
         "sets the default read and write concern",
+        Privilege::Administer,
         flag::ADMIN | flag::WRITE_CONCERN,
         &[arg("defaultReadConcern", Kind::Object), arg("defaultWriteConcern", Kind::Object)],
         set_default_concern,
@@ -104,7 +106,7 @@ fn get_log(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 
 fn list_commands(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let mut list = cx.reply.doc("commands");
-    let mut commands: Vec<&Command> = all().collect();
+    let mut commands: Vec<&Command> = cx.commands.all().map(|row| row.command).collect();
     commands.sort_by_key(|c| c.name);
     for c in commands {
         let mut one = list.doc(c.name);
@@ -251,7 +253,7 @@ fn set_default_concern(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         }
     }
     if let Some(write) = write {
-        crate::generic::write_concern(write, false)?;
+        crate::dispatch::generic::write_concern(write, false)?;
         if write.is_empty() || write.field("w").as_i64_exact() == Some(0) {
             bail!(code::BAD_VALUE, "w:0 and an empty document are not suitable for the default write concern");
         }

@@ -2,7 +2,7 @@
 
 use super::{NUMBERS, doc_or_empty, hint};
 use super::write::Mods;
-use crate::args::{Arg, Args, Kind, arg, check_doc, to_i64, wrong_type};
+use crate::dispatch::args::{Arg, Args, Kind, arg, check_doc, to_i64, wrong_type};
 use model::{Doc, Namespace, Result, Tag, Value, bail, code};
 
 /// Table of `bulkWrite`.
@@ -89,7 +89,7 @@ impl<'a> BulkArgs<'a> {
         let mut namespaces = Vec::new();
         for (i, d) in a.documents("bulkWrite", "nsInfo")?.into_iter().enumerate() {
             let info = check_doc(&format!("bulkWrite.nsInfo.{i}"), NS_INFO, d)?;
-            let uuid = if info.has("collectionUUID") { Some(crate::generic::uuid(&info.value("collectionUUID"))?) } else { None };
+            let uuid = if info.has("collectionUUID") { Some(crate::dispatch::generic::uuid(&info.value("collectionUUID"))?) } else { None };
             namespaces.push((Namespace::parse(info.str("ns").unwrap_or(""))?, uuid));
         }
         let mut ops = Vec::new();
@@ -120,7 +120,7 @@ fn operation<'a>(i: usize, d: Doc<'a>, namespaces: usize) -> Result<BulkOp<'a>> 
         "insert" => INSERT,
         "update" => UPDATE,
         "delete" => DELETE,
-        other => return Err(crate::args::unknown_field(&format!("{path}.{other}"))),
+        other => return Err(crate::dispatch::args::unknown_field(&format!("{path}.{other}"))),
     };
     let a = check_doc(&path, table, d)?;
     let at = a.value(name);

@@ -10,7 +10,7 @@ pub use bulk::{BulkArgs, BulkOp};
 pub use read::{AggregateArgs, CountArgs, CursorOptions, DistinctArgs, FindArgs};
 pub use write::{DeleteOp, FindAndModifyArgs, Mods, UpdateOp, WriteArgs};
 
-use crate::args::show;
+use crate::dispatch::args::show;
 use model::{Array, Doc, Result, Tag, Value, bail, code};
 
 /// Types of numbers, for tables.
@@ -39,7 +39,7 @@ pub(crate) fn doc_or_empty<'a>(v: Value<'a>) -> Doc<'a> {
 /// # Errors
 /// 14.
 pub(crate) fn documents<'a>(path: &str, list: Option<Array<'a>>) -> Result<Vec<Doc<'a>>> {
-    let one = |(i, v): (usize, Value<'a>)| v.as_doc().ok_or_else(|| crate::args::wrong_type(&format!("{path}.{i}"), &v, &[Tag::DOCUMENT]));
+    let one = |(i, v): (usize, Value<'a>)| v.as_doc().ok_or_else(|| crate::dispatch::args::wrong_type(&format!("{path}.{i}"), &v, &[Tag::DOCUMENT]));
     list.unwrap_or(Array::EMPTY).iter().enumerate().map(one).collect()
 }
 

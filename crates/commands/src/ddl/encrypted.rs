@@ -1,7 +1,7 @@
 //! `encryptedFields` of `create`: checked as MongoDB checks it. The encryption itself happens in clients.
 
-use crate::args::{Arg, Kind, arg, check_doc, wrong_type};
-use crate::generic::uuid;
+use crate::dispatch::args::{Arg, Kind, arg, check_doc, wrong_type};
+use crate::dispatch::generic::uuid;
 use model::{Array, Doc, Result, Tag, bail, code};
 
 static TOP: &[Arg] = &[

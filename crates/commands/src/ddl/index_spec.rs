@@ -1,9 +1,9 @@
 //! Index specifications: what may stand in one, how it is completed, when two conflict.
 
-use crate::args::{show, to_i64, wrong_type};
+use crate::dispatch::args::{show, to_i64, wrong_type};
 use super::text_index::{self, TextIndex};
 use super::timeseries::Series;
-use model::{Doc, DocBuf, MongoError, Result, Tag, Value, bail, code, compare, doc};
+use model::{Doc, DocBuf, MongoError, Number, Result, Tag, Value, bail, code, compare, doc};
 use operators::collation;
 
 /// Every field an index specification may have.
@@ -223,12 +223,17 @@ fn flags(spec: Doc<'_>) -> Result<()> {
     }
 }
 
+/// The age of documents a TTL index deletes. NaN, which old clients wrote for "never", is the largest age there is.
+pub(crate) fn ttl_seconds(v: &Value<'_>) -> Option<i64> {
+    if Number::of(v).is_some_and(Number::is_nan) { Some(i64::from(i32::MAX)) } else { to_i64(v) }
+}
+
 fn ttl(spec: Doc<'_>, key: Doc<'_>) -> Result<()> {
     let v = spec.field("expireAfterSeconds");
     if v.is_missing() {
         return Ok(());
     }
-    match to_i64(&v) {
+    match ttl_seconds(&v) {
         Some(n) if (0..=i64::from(i32::MAX)).contains(&n) => {}
         _ => return Err(cannot(format!("TTL index 'expireAfterSeconds' option must be a number within 0 to {}, given {}", i32::MAX, show(&v)))),
     }

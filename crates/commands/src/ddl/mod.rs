@@ -1,6 +1,8 @@
 //! Parts of data definition that several commands share: names, views, time series, index specifications.
 
+pub(crate) mod describe;
 pub(crate) mod encrypted;
+pub(crate) mod identity;
 pub(crate) mod index_spec;
 pub(crate) mod names;
 pub(crate) mod temporary;

@@ -1,7 +1,7 @@
 //! Rules of names beyond those every namespace obeys, and finding what a name stands for.
 
-use crate::ctx::Ctx;
-use crate::service::Service;
+use crate::dispatch::ctx::Ctx;
+use crate::state::service::Service;
 use model::{MongoError, Namespace, Result, bail, code};
 use std::sync::Arc;
 use store::Collection;

@@ -2,7 +2,7 @@
 //! finds what a crash left without listing every collection.
 
 use crate::ddl::names;
-use crate::service::Service;
+use crate::state::service::Service;
 use model::{DocBuf, Namespace, Result};
 use parking_lot::Mutex;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Definitions of views: what their pipeline may hold, and that they do not lead back to themselves.
 
-use crate::args::wrong_type;
-use crate::ctx::Ctx;
+use crate::dispatch::args::wrong_type;
+use crate::dispatch::ctx::Ctx;
 use operators::Env;
 use operators::expr::ParseCx;
 use query::pipeline::{Inside, ParseOptions, Pipeline};

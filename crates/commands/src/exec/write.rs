@@ -1,9 +1,9 @@
-//! Changing documents that match a filter: found by a plan, changed one by one under their locks, each matched again
-//! at that moment.
+//! Changing documents that match a filter: found by a plan, changed under their locks, each matched again at that moment.
+//! One document is changed by itself; many are changed in batches, found by a scan that keeps only a position.
 
 use crate::crud::{DeleteOp, Mods, UpdateOp};
 use crate::read::StoreHost;
-use crate::service::Service;
+use crate::state::service::Service;
 use crate::write::{Validator, create_implicitly, with_id};
 use model::{Array, Bump, Doc, DocBuf, Namespace, OwnedValue, Result, Value, bail, code};
 use operators::Env;
@@ -11,14 +11,16 @@ use operators::expr::ParseCx;
 use operators::filter::Filter;
 use operators::update::{Applied, Update, UpdateCx, upsert_base};
 use query::pipeline::{MatchFilter, Pipeline, ParseOptions, Rt, drain};
-use query::plan::{Hint, Plan, Want, choose, each_match};
+use query::plan::{Hint, Keys, MatchKeys, Plan, Want, choose, each_match};
 use std::sync::Arc;
 use store::{Change, Collection, CommitPos, Effect, Keep, Modified, Noted};
 
 /// How often an upsert is tried again when another writer inserts the same key.
 const UPSERT_TRIES: usize = 5;
-/// Keys gathered before they are worked on.
-const CHUNK_KEYS: usize = 4096;
+/// How often a plan is made anew because an index changed under it.
+const PLAN_TRIES: usize = 10;
+/// Documents found before they are worked on.
+const BATCH_KEYS: usize = 256;
 
 /// Which documents a write is about.
 pub(crate) struct Target<'t> {
@@ -51,20 +53,51 @@ impl Target<'_> {
         Some(key)
     }
 
-    /// Keys of matching documents, at most `max`.
-    fn keys(&self, max: usize) -> Result<Vec<Vec<u8>>> {
-        let mut keys = Vec::new();
-        each_match(self.coll, &self.plan()?, Some(self.filter), self.env, &mut |row| {
-            keys.push(row.key.to_vec());
-            Ok(keys.len() < max)
+    /// Runs `f` with a plan; again with another one when an index changed before anything was read.
+    fn with_plan<T>(&self, mut f: impl FnMut(&Plan) -> Result<T>) -> Result<T> {
+        for _ in 1..PLAN_TRIES {
+            match f(&self.plan()?) {
+                Err(e) if Collection::is_gone(&e) && !self.coll.is_dropped() => {}
+                other => return other,
+            }
+        }
+        f(&self.plan()?)
+    }
+
+    /// The key of some matching document.
+    fn any_key(&self) -> Result<Option<Vec<u8>>> {
+        self.with_plan(|plan| {
+            let mut key = None;
+            each_match(self.coll, plan, Some(self.filter), self.env, &mut |row| {
+                key = Some(row.key.to_vec());
+                Ok(false)
+            })?;
+            Ok(key)
+        })
+    }
+
+    /// Works on the keys of all matching documents, a batch at a time.
+    fn each_batch(&self, work: &mut dyn FnMut(&[&[u8]]) -> Result<()>) -> Result<()> {
+        let mut keys = Keys::default();
+        let (mut found, mut more) = self.with_plan(|plan| {
+            let mut found = MatchKeys::open(self.coll, plan)?;
+            let more = found.next(self.filter, self.env, BATCH_KEYS, &mut keys)?;
+            Ok((found, more))
         })?;
-        Ok(keys)
+        loop {
+            let batch: Vec<&[u8]> = keys.iter().collect();
+            work(&batch)?;
+            if !more {
+                return Ok(());
+            }
+            more = found.next(self.filter, self.env, BATCH_KEYS, &mut keys)?;
+        }
     }
 
     /// The key of the first matching document in an order.
     fn first_key(&self, service: &Service, sort: Doc<'_>) -> Result<Option<Vec<u8>>> {
         if sort.is_empty() {
-            return Ok(self.keys(1)?.pop());
+            return self.any_key();
         }
         let spec = DocBuf::build(|w| {
             let mut a = w.array("p");
@@ -134,47 +167,59 @@ pub(crate) fn delete(
     keep: bool,
     mut noted: Option<Noted<'_>>,
 ) -> Result<Done> {
-    let mut done = Done::default();
     let filter = &t.filter.filter;
+    let by_id = t.key_by_id();
+    if op.multi && by_id.is_none() {
+        return delete_many(t, filter);
+    }
+    let mut done = Done::default();
     loop {
-        let by_id = t.key_by_id();
-        let keys: Vec<Vec<u8>> = match (&by_id, op.multi) {
-            (Some(key), _) => vec![key.clone()],
-            (None, true) => t.keys(CHUNK_KEYS)?,
-            (None, false) => t.first_key(service, sort)?.into_iter().collect(),
+        let key = match &by_id {
+            Some(key) => Some(key.clone()),
+            None => t.first_key(service, sort)?,
         };
-        let (full, none) = (keys.len() == CHUNK_KEYS, keys.is_empty() || by_id.is_some());
-        let before = done.matched;
-        for key in &keys {
-            t.env.check_interrupt()?;
-            let mut old = None;
-            let mut arena = Bump::new();
-            let decide = &mut |doc: Doc<'_>| {
-                arena.reset();
-                if !matches(filter, doc, &arena, t.env)? {
-                    return Ok(Change::Keep);
-                }
-                if keep {
-                    old = Some(doc.to_buf());
-                }
-                Ok(Change::Delete)
-            };
-            let m = t.coll.modify_noted(key, decide, noted.as_mut())?;
-            if let Modified::Deleted(pos) = m {
-                done.matched += 1;
-                done.pos = done.pos.max(pos);
-                done.before = old.or(done.before);
+        let Some(key) = key else { return Ok(done) };
+        t.env.check_interrupt()?;
+        let mut old = None;
+        let mut arena = Bump::new();
+        let decide = &mut |doc: Doc<'_>| {
+            arena.reset();
+            if !filter.matches(doc, &arena, t.env)? {
+                return Ok(Change::Keep);
             }
+            if keep {
+                old = Some(doc.to_buf());
+            }
+            Ok(Change::Delete)
+        };
+        if let Modified::Deleted(pos) = t.coll.modify_noted(&key, decide, noted.as_mut())? {
+            return Ok(Done { matched: 1, pos, before: old, ..done });
         }
-        let lost_race = !op.multi && !none && done.matched == before;
-        if !(op.multi && full || lost_race) {
+        // Another writer was faster: the next matching document, unless the id names the only one.
+        if by_id.is_some() {
             return Ok(done);
         }
+        done.before = None;
     }
 }
 
-fn matches(filter: &Filter, doc: Doc<'_>, arena: &Bump, env: &Env) -> Result<bool> {
-    filter.matches(doc, arena, env)
+fn delete_many(t: &Target<'_>, filter: &Filter) -> Result<Done> {
+    let mut done = Done::default();
+    let mut arena = Bump::new();
+    t.each_batch(&mut |keys| {
+        t.env.check_interrupt()?;
+        let decide = &mut |_: usize, doc: Doc<'_>| {
+            arena.reset();
+            Ok(if filter.matches(doc, &arena, t.env)? { Change::Delete } else { Change::Keep })
+        };
+        t.coll.modify_many(keys, decide, &mut |_, m| {
+            if let Modified::Deleted(pos) = m {
+                done.matched += 1;
+                done.pos = done.pos.max(pos);
+            }
+        })
+    })?;
+    Ok(done)
 }
 
 /// A parsed change.
@@ -246,19 +291,21 @@ pub(crate) fn update(
         bail!(code::FAILED_TO_PARSE, "multi update is not supported for replacement-style update");
     }
     let mut done = Done::default();
-    loop {
-        let by_id = t.key_by_id();
-        let keys: Vec<Vec<u8>> = match (&by_id, op.multi) {
-            (Some(key), _) => vec![key.clone()],
-            (None, true) => t.keys(usize::MAX)?,
-            (None, false) => t.first_key(service, op.sort)?.into_iter().collect(),
-        };
-        for key in &keys {
+    let by_id = t.key_by_id();
+    if op.multi && by_id.is_none() {
+        update_many(t, changer, &mut done)?;
+    } else {
+        loop {
+            let key = match &by_id {
+                Some(key) => Some(key.clone()),
+                None => t.first_key(service, op.sort)?,
+            };
+            let Some(key) = key else { break };
             t.env.check_interrupt()?;
-            change(t, changer, key, keep, &mut done, noted.as_mut())?;
-        }
-        if op.multi || keys.is_empty() || by_id.is_some() || done.matched > 0 {
-            break;
+            change(t, changer, &key, keep, &mut done, noted.as_mut())?;
+            if by_id.is_some() || done.matched > 0 {
+                break;
+            }
         }
     }
     if done.matched > 0 || !op.upsert {
@@ -278,6 +325,29 @@ pub(crate) fn update(
         }
     }
     upsert(service, t, changer, &mut done, noted.as_mut()).map(|()| done)
+}
+
+fn update_many(t: &Target<'_>, changer: &Changer, done: &mut Done) -> Result<()> {
+    let mut arena = Bump::new();
+    let mut matched = Vec::new();
+    t.each_batch(&mut |keys| {
+        t.env.check_interrupt()?;
+        matched.clear();
+        matched.resize(keys.len(), false);
+        let matched = std::cell::RefCell::new(&mut matched);
+        let decide = &mut |n: usize, doc: Doc<'_>| {
+            arena.reset();
+            let (fits, position) = t.filter.filter.matches_with_position(doc, &arena, t.env)?;
+            matched.borrow_mut()[n] = fits;
+            let new = if fits { changer.apply(t, doc, &arena, false, position)? } else { None };
+            Ok(new.map_or(Change::Keep, |n| Change::Replace(n.into_bytes())))
+        };
+        t.coll.modify_many(keys, decide, &mut |n, m| {
+            done.matched += i64::from(m != Modified::Absent && matched.borrow()[n]);
+            done.modified += i64::from(matches!(m, Modified::Replaced(_)));
+            done.pos = done.pos.max(pos_of(m));
+        })
+    })
 }
 
 fn change(
@@ -334,7 +404,7 @@ fn upsert(service: &Service, t: &Target<'_>, changer: &Changer, done: &mut Done,
     let new = with_id(new.doc(), service.clock.now_ms())?;
     let mut noted = noted.map(|n| Noted { record: &mut *n.record, ids: n.ids, keep: if n.keep == Keep::Fact { Keep::Id } else { n.keep } });
     let inserted = t.coll.insert_noted(&[new.doc()], true, noted.as_mut())?;
-    crate::cmd::capped::inserted(service, t.coll)?;
+    crate::exec::capped::inserted(service, t.coll)?;
     if let Some((_, e)) = inserted.errors.into_iter().next() {
         return Err(e);
     }

@@ -1,9 +1,9 @@
 //! A cursor over a query: the chain of pull operators, its environment, and documents pulled but not yet sent.
 
 use super::StoreHost;
-use crate::cursors::{BatchLimit, Cursor, Progress};
-use crate::interrupt::Interrupt;
-use model::{ArrayWriter, Result, bail, code};
+use crate::state::cursors::{BatchLimit, Cursor, Progress};
+use crate::dispatch::interrupt::Interrupt;
+use model::{ArrayWriter, DocWriter, Result, Timestamp, bail, code};
 use operators::Env;
 use query::pipeline::{Batch, Docs, Rt};
 use std::sync::Arc;
@@ -26,12 +26,19 @@ pub(crate) struct QueryCursor {
     foresees_end: bool,
     /// Documents still to be given at most.
     left: Option<u64>,
+    /// The cluster time of the state it reads, for a snapshot read.
+    at_cluster_time: Option<Timestamp>,
 }
 
 impl QueryCursor {
     /// Over an opened chain.
     pub(crate) fn new(docs: Box<dyn Docs>, env: Env, host: StoreHost, allow_disk_use: bool) -> QueryCursor {
-        QueryCursor { docs, env, host, allow_disk_use, pending: Batch::new(), at: 0, done: false, tail: false, foresees_end: false, left: None }
+        QueryCursor { docs, env, host, allow_disk_use, pending: Batch::new(), at: 0, done: false, tail: false, foresees_end: false, left: None, at_cluster_time: None }
+    }
+
+    /// The same, reading the state of a cluster time.
+    pub(crate) fn at(self, at_cluster_time: Option<Timestamp>) -> QueryCursor {
+        QueryCursor { at_cluster_time, ..self }
     }
 
     /// The same, going on after its end with what comes in later.
@@ -92,5 +99,11 @@ impl Cursor for QueryCursor {
         // A parked cursor belongs to no operation.
         (self.env.interrupt, self.env.memory) = (None, None);
         progress
+    }
+
+    fn write_extra(&self, cursor: &mut DocWriter<'_>) {
+        if let Some(at) = self.at_cluster_time {
+            cursor.put("atClusterTime", at);
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! The environment of one operation: its time, randomness, variables, collation and how it is interrupted.
 
-use crate::ctx::Ctx;
-use crate::registry::flag;
+use crate::dispatch::ctx::Ctx;
+use crate::dispatch::command::flag;
 use model::{Doc, Result};
 use operators::Env;
 use operators::expr;

@@ -1,16 +1,16 @@
 //! What pipelines ask of the server, answered over the store.
 
 use super::out::Out;
-use crate::service::Service;
+use crate::state::service::Service;
 use crate::write;
 use model::{Doc, DocBuf, FieldPath, MongoError, Namespace, Result, Value, bail, code};
 use operators::expr::ParseCx;
 use query::pipeline::{
     Docs, GeoIndex, Host, MatchFilter, MergeWrite, NotMatched, OnMatch, Opened, OutTarget, OutWriter, Read, Resolved, Rt,
 };
-use query::plan::{DistinctDocs, PlanDocs, distinct_plan, Want, choose, each_match};
+use query::plan::{DistinctDocs, Plan, PlanDocs, distinct_plan, Want, choose, each_match};
 use std::sync::Arc;
-use store::{Change, Collection};
+use store::{Change, Collection, ReadView};
 
 /// The server as pipelines see it.
 #[derive(Clone)]
@@ -21,6 +21,8 @@ pub(crate) struct StoreHost {
     hint: Option<query::plan::Hint>,
     /// Validators do not count for what the pipeline writes.
     bypass_validation: bool,
+    /// The state it reads.
+    view: ReadView,
     /// Looked up when first asked for.
     memory_limit_bytes: std::sync::OnceLock<usize>,
 }
@@ -28,7 +30,13 @@ pub(crate) struct StoreHost {
 impl StoreHost {
     /// For one operation.
     pub(crate) fn new(service: Arc<Service>, collation: Option<DocBuf>, hint: Option<query::plan::Hint>) -> StoreHost {
-        StoreHost { service, collation, hint, bypass_validation: false, memory_limit_bytes: std::sync::OnceLock::new() }
+        let (view, memory_limit_bytes) = (ReadView::LATEST, std::sync::OnceLock::new());
+        StoreHost { service, collation, hint, bypass_validation: false, view, memory_limit_bytes }
+    }
+
+    /// The same, reading another state than the latest.
+    pub(crate) fn reading(self, view: ReadView) -> StoreHost {
+        StoreHost { view, ..self }
     }
 
     /// The same, where documents written need not be valid.
@@ -47,6 +55,7 @@ impl StoreHost {
             sort: read.sort,
             hint: self.hint.as_ref(),
             collation: self.collation.as_ref().map(DocBuf::doc),
+            view: Some(&self.view),
         }
     }
 
@@ -116,7 +125,7 @@ impl Host for StoreHost {
         if field.as_str() == "_id" {
             return Some("_id_".to_owned());
         }
-        let indexes = c.indexes();
+        let indexes = c.readable_indexes(Some(&self.view));
         let fits = |i: &&Arc<store::Index>| {
             i.is_ready()
                 && i.is_keyed()
@@ -148,10 +157,11 @@ impl Host for StoreHost {
         let filter = Arc::new(MatchFilter::parse(&mut ParseCx::new(rt.env), spec.doc())?);
         let unfit = values.iter().any(|v| matches!(v, Value::Regex(_) | Value::Undefined | Value::Missing));
         if unfit {
-            let plan = query::plan::Plan::scan();
+            let plan = Plan { view: self.view.clone(), ..Plan::scan() };
             return Ok(Box::new(PlanDocs::new(coll, &plan, None, None)));
         }
-        let want = Want { filter: Some(&filter), collation: self.collation.as_ref().map(DocBuf::doc), ..Want::default() };
+        let collation = self.collation.as_ref().map(DocBuf::doc);
+        let want = Want { filter: Some(&filter), collation, view: Some(&self.view), ..Want::default() };
         let plan = choose(&coll, &want)?;
         Ok(Box::new(PlanDocs::new(coll, &plan, Some(filter), None)))
     }
@@ -238,14 +248,14 @@ impl Host for StoreHost {
                 valid(doc.doc())?;
                 match coll.insert(&[doc.doc()], true)?.errors.pop() {
                     Some((_, e)) => Err(e),
-                    None => crate::cmd::capped::inserted(&self.service, &coll),
+                    None => crate::exec::capped::inserted(&self.service, &coll),
                 }
             }
         }
     }
 
     fn coll_stats(&self, ns: &Namespace, spec: Doc<'_>) -> Result<Vec<DocBuf>> {
-        crate::cmd::stats::stage(&self.service, ns, spec)
+        super::stats::stage(&self.service, ns, spec)
     }
 
     fn index_stats(&self, ns: &Namespace) -> Result<Vec<DocBuf>> {
@@ -262,10 +272,10 @@ impl Host for StoreHost {
             }
         };
         let options = c.options();
-        let id = crate::cmd::list::id_index(options.doc());
+        let id = crate::ddl::describe::id_index(options.doc());
         let mut all = vec![one("_id_", model::doc! { "_id": 1i32 }.doc(), id.doc(), 0)];
         for i in c.indexes().iter() {
-            let ops = i.accesses.load(std::sync::atomic::Ordering::Relaxed);
+            let ops = i.accesses();
             all.push(one(i.name(), i.key_pattern(), i.spec(), ops));
         }
         Ok(all)

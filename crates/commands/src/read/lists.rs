@@ -1,7 +1,8 @@
 //! Documents of the stages that list something of the server.
 
-use crate::cmd;
-use crate::service::Service;
+use crate::ddl::describe::describe;
+use crate::state::operations;
+use crate::state::service::Service;
 use model::{Binary, Doc, DocBuf, Namespace, Result, Value};
 
 /// The documents of `stage`, run on `db` with the argument `spec`.
@@ -11,7 +12,7 @@ use model::{Binary, Doc, DocBuf, Namespace, Result, Value};
 pub(super) fn list(service: &Service, stage: &str, db: &str, spec: Doc<'_>) -> Result<Vec<DocBuf>> {
     match stage {
         "$currentOp" => {
-            Ok(cmd::operations::list(service, spec.field("idleConnections").truthy(), spec.field("idleCursors").truthy()))
+            Ok(operations::list(service, spec.field("idleConnections").truthy(), spec.field("idleCursors").truthy()))
         }
         "$listSessions" | "$listLocalSessions" => Ok(sessions(service, spec)),
         "$listClusterCatalog" => catalog(service, db, spec.field("shards").truthy()),
@@ -25,7 +26,7 @@ fn sessions(service: &Service, spec: Doc<'_>) -> Vec<DocBuf> {
         return Vec::new();
     }
     let one = |id: [u8; 16], last_use_ms: i64| {
-        let uid = Binary { subtype: 0, bytes: crate::generic::NO_USER };
+        let uid = Binary { subtype: 0, bytes: crate::dispatch::generic::NO_USER };
         model::doc! { "_id": { "id": Binary { subtype: 4, bytes: &id }, "uid": uid }, "lastUse": Value::Date(last_use_ms) }
     };
     service.state.sessions.list().into_iter().map(|(id, s)| one(id, s.last_use_ms)).collect()
@@ -38,7 +39,7 @@ fn catalog(service: &Service, db: &str, shards: bool) -> Result<Vec<DocBuf>> {
     for db in databases {
         for e in service.store.list_collections(&db)? {
             let ns = Namespace::new(&db, &e.name)?;
-            let listed = cmd::list::describe(&ns, &e.row, false);
+            let listed = describe(&ns, &e.row, false);
             let d = listed.doc();
             all.push(DocBuf::build(|w| {
                 w.put("ns", ns.to_string().as_str()).put("db", db.as_str());

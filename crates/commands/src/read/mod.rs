@@ -5,6 +5,7 @@ mod env;
 mod host;
 mod lists;
 mod out;
+pub(crate) mod stats;
 
 pub(crate) use cursor::QueryCursor;
 pub(crate) use env::{CollationArg, environment};

@@ -3,7 +3,7 @@
 
 use crate::ddl::temporary::Temporary;
 use crate::ddl::{names, timeseries};
-use crate::service::Service;
+use crate::state::service::Service;
 use crate::write;
 use model::{Doc, DocBuf, MongoError, Namespace, Result, bail, code};
 use query::pipeline::{Batch, OutTarget, OutWriter};
@@ -111,6 +111,9 @@ impl OutWriter for Out {
             bail!(code::COMMAND_FAILED, "options or indexes of the target collection {} changed while processing $out", self.target);
         }
         self.fresh.rename(&self.target)?;
+        if let Some(c) = self.service.store.collection(&self.target)? {
+            self.service.ttl.note(&c);
+        }
         self.service.forget(
             &self.target,
             &MongoError::new(code::QUERY_PLAN_KILLED, format!("collection replaced by $out: {}", self.target)),

@@ -1,23 +1,23 @@
 //! Pipelines through the command: what the recorded cases leave open.
 
 use crate::behaviour::send;
-use commands::Service;
+use commands::Dispatcher;
 use model::{DocBuf, Value, extjson};
 use std::sync::Arc;
 
 /// Sends a command given as extended JSON to the database `db` and returns the reply.
-pub(crate) fn ask(s: &Arc<Service>, command: &str) -> DocBuf {
+pub(crate) fn ask(s: &Arc<Dispatcher>, command: &str) -> DocBuf {
     ask_on(s, "db", command)
 }
 
-fn ask_on(s: &Arc<Service>, db: &str, command: &str) -> DocBuf {
+fn ask_on(s: &Arc<Dispatcher>, db: &str, command: &str) -> DocBuf {
     let json = serde_json::from_str(command).unwrap_or_else(|e| panic!("{e}: {command}"));
     let command = extjson::document(&json).unwrap_or_else(|e| panic!("{e:?}: {command}"));
     send(s, &mut s.connect("127.0.0.1:1"), db, command.doc())
 }
 
 /// The code of the error, also of a write error; 0 for success.
-pub(crate) fn code(s: &Arc<Service>, command: &str) -> i64 {
+pub(crate) fn code(s: &Arc<Dispatcher>, command: &str) -> i64 {
     code_of(&ask(s, command))
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn names(reply: &DocBuf) -> Vec<String> {
 }
 
 /// The documents of a first batch as text; an error as its code.
-pub(crate) fn found(s: &Arc<Service>, command: &str) -> Vec<String> {
+pub(crate) fn found(s: &Arc<Dispatcher>, command: &str) -> Vec<String> {
     let reply = ask(s, command);
     match code_of(&reply) {
         0 => batch(&reply).iter().map(|d| format!("{d:?}")).collect(),
@@ -49,11 +49,11 @@ pub(crate) fn found(s: &Arc<Service>, command: &str) -> Vec<String> {
 }
 
 /// [`found`] of a pipeline over `c`.
-fn over(s: &Arc<Service>, pipeline: &str) -> Vec<String> {
+fn over(s: &Arc<Dispatcher>, pipeline: &str) -> Vec<String> {
     found(s, &format!(r#"{{"aggregate": "c", "pipeline": {pipeline}, "cursor": {{}}}}"#))
 }
 
-fn letters() -> Arc<Service> {
+fn letters() -> Arc<Dispatcher> {
     let s = crate::protocol::service();
     ask(&s, r#"{"insert": "c", "documents": [{"_id": 1, "x": "a"}, {"_id": 2, "x": "A"}, {"_id": 3, "x": "b"}]}"#);
     s

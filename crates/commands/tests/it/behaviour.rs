@@ -2,7 +2,7 @@
 //! `QUARRY_AREA` narrows to areas that begin with it, `QUARRY_SHOW` prints so many failures an area.
 
 use crate::judge::judge;
-use commands::{Config, Outcome, Request, Service, SystemClock};
+use commands::{Config, Dispatcher, Outcome, Request, Service, SystemClock, registry};
 use model::{Doc, DocBuf, Value, extjson};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
@@ -47,13 +47,18 @@ pub(crate) fn store() -> Arc<store::Store> {
     Arc::new(store::Store::open(engine, Arc::new(commands::Language::new(Arc::new(SystemClock::default())))).expect("an empty store"))
 }
 
-fn service() -> Arc<Service> {
+/// A server of all commands over a store.
+pub(crate) fn serve(config: Config, store: Arc<store::Store>) -> Arc<Dispatcher> {
+    Arc::new(registry::dispatcher(Service::new(config, Arc::new(SystemClock::default()), store).shared()))
+}
+
+fn service() -> Arc<Dispatcher> {
     let config = Config { replica_set: None, ..Config::default() };
-    Service::new(config, Arc::new(SystemClock::default()), store()).shared()
+    serve(config, store())
 }
 
 /// Sends one command and returns its reply.
-pub(crate) fn send(service: &Service, conn: &mut commands::Connection, db: &str, command: Doc<'_>) -> DocBuf {
+pub(crate) fn send(service: &Dispatcher, conn: &mut commands::Connection, db: &str, command: Doc<'_>) -> DocBuf {
     let mut body = command.to_buf();
     if !command.contains("$db") {
         body.put("$db", db);
@@ -64,7 +69,7 @@ pub(crate) fn send(service: &Service, conn: &mut commands::Connection, db: &str,
         match service.handle(conn, &request, &mut reply) {
             Outcome::Reply | Outcome::Durable(_) | Outcome::Exhaust => break,
             Outcome::Wait { until_us, .. } => {
-                let now_us = service.clock.monotonic_us();
+                let now_us = service.service().clock.monotonic_us();
                 std::thread::sleep(Duration::from_micros(until_us.saturating_sub(now_us)));
                 request.waited = true;
             }

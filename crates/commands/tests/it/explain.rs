@@ -1,20 +1,20 @@
 //! `explain` says which plan runs and what it does.
 
-use crate::behaviour::{send, store};
-use commands::{Config, Connection, Service, SystemClock};
+use crate::behaviour::{send, serve, store};
+use commands::{Config, Connection, Dispatcher};
 use model::extjson;
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
 
 struct Server {
-    service: Arc<Service>,
+    service: Arc<Dispatcher>,
     conn: Connection,
 }
 
 impl Server {
     fn new() -> Server {
         let config = Config { replica_set: None, ..Config::default() };
-        let service = Service::new(config, Arc::new(SystemClock::default()), store()).shared();
+        let service = serve(config, store());
         let conn = service.connect("127.0.0.1:50000");
         let mut s = Server { service, conn };
         let docs: Vec<Json> = (0..20).map(|i| json!({ "_id": i, "a": i % 5, "b": i, "s": format!("s{i:02}"), "m": [i, i + 1] })).collect();

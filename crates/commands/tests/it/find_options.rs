@@ -3,15 +3,15 @@
 use crate::behaviour::send;
 use crate::interrupts::{code, fill, json};
 use crate::protocol::service;
-use commands::Service;
+use commands::Dispatcher;
 use model::{Doc, DocBuf, Value, doc};
 use std::time::Duration;
 
-fn run(s: &Service, command: &str) -> DocBuf {
+fn run(s: &Dispatcher, command: &str) -> DocBuf {
     run_doc(s, json(command).doc())
 }
 
-fn run_doc(s: &Service, command: Doc<'_>) -> DocBuf {
+fn run_doc(s: &Dispatcher, command: Doc<'_>) -> DocBuf {
     let mut c = s.connect("127.0.0.1:1");
     send(s, &mut c, "db", command)
 }
@@ -22,13 +22,13 @@ fn cursor(d: &DocBuf) -> (i64, Vec<String>) {
     (c.field("id").as_i64_exact().unwrap(), batch.iter().map(|d| format!("{:?}", d.as_doc().unwrap())).collect())
 }
 
-fn shown(s: &Service, command: &str) -> Vec<String> {
+fn shown(s: &Dispatcher, command: &str) -> Vec<String> {
     let (id, batch) = cursor(&run(s, command));
     assert_eq!(id, 0, "{command}");
     batch
 }
 
-fn numbers(s: &Service) {
+fn numbers(s: &Dispatcher) {
     let insert = r#"{"insert": "c", "documents": [
         {"_id": 3, "a": 1, "b": "x"}, {"_id": 1, "a": 2, "b": "y"}, {"_id": 2, "a": 2, "b": "z"},
         {"_id": 5, "a": [7, 3], "b": "v"}, {"_id": 4, "b": "w"}]}"#;
@@ -222,13 +222,13 @@ fn idle_cursors_end_unless_told_or_in_a_session() {
         cursor(&send(&s, &mut c, "db", find.doc())).0
     };
     let (plain, kept, bound) = (open("", false), open(r#", "noCursorTimeout": true"#, false), open("", true));
-    s.expire();
-    assert_eq!(s.cursors.counts().open, 3, "ten minutes have not passed");
+    s.service().expire();
+    assert_eq!(s.service().cursors.counts().open, 3, "ten minutes have not passed");
     let mut c = s.connect("127.0.0.1:1");
     assert_eq!(code(&send(&s, &mut c, "admin", doc! { "setParameter": 1i32, "cursorTimeoutMillis": 1i32 }.doc())), 0);
     std::thread::sleep(Duration::from_millis(10));
-    s.expire();
-    assert_eq!((s.cursors.counts().open, s.cursors.counts().timed_out, s.cursors.counts().no_timeout), (2, 1, 1));
+    s.service().expire();
+    assert_eq!((s.service().cursors.counts().open, s.service().cursors.counts().timed_out, s.service().cursors.counts().no_timeout), (2, 1, 1));
     let mut more = |id: i64, session: bool| {
         let mut get = doc! { "getMore": id, "collection": "c", "batchSize": 1i32 };
         if session {
@@ -244,7 +244,7 @@ fn idle_cursors_end_unless_told_or_in_a_session() {
     let mut get = doc! { "getMore": bound, "collection": "c" };
     get.put("lsid", &lsid);
     assert_eq!(code(&send(&s, &mut c, "db", get.doc())), 43);
-    assert_eq!(s.cursors.counts().open, 1);
+    assert_eq!(s.service().cursors.counts().open, 1);
 }
 
 #[test]
@@ -253,7 +253,7 @@ fn idle_cursors_are_shown_when_asked() {
     fill(&s, 10);
     let mut c = s.connect("127.0.0.1:1");
     let (id, _) = cursor(&send(&s, &mut c, "db", json(r#"{"find": "c", "batchSize": 3}"#).doc()));
-    let ops = |s: &Service, stage: &str| {
+    let ops = |s: &Dispatcher, stage: &str| {
         let pipeline = format!(r#"{{"aggregate": 1, "cursor": {{}}, "pipeline": [{{"$currentOp": {stage}}}, {{"$match": {{"type": "idleCursor"}}}}]}}"#);
         let mut c = s.connect("127.0.0.1:2");
         cursor(&send(s, &mut c, "admin", json(&pipeline).doc())).1

@@ -1,8 +1,8 @@
 //! Runs the golden cases of `crates/query/tests/golden`: the examples of the reference manual's aggregation pages, with the results the manual
 //! documents (never results taken from this server). `GOLDEN=<part of a file name>` narrows. The README beside the data tells the format.
 
-use crate::behaviour::{send, store};
-use commands::{Config, Connection, Service, SystemClock};
+use crate::behaviour::{send, serve, store};
+use commands::{Config, Connection, Dispatcher};
 use model::{Array, Doc, DocBuf, Value, compare, extjson};
 use serde_json::Value as Json;
 use std::collections::BTreeSet;
@@ -147,14 +147,14 @@ fn sort_sets(w: &mut model::DocWriter<'_>, d: Doc<'_>, at: &str, sets: &[&str]) 
 
 /// One server for one case.
 struct Bench {
-    service: Arc<Service>,
+    service: Arc<Dispatcher>,
     conn: Connection,
 }
 
 impl Bench {
     fn new() -> Bench {
         let config = Config { replica_set: None, ..Config::default() };
-        let service = Service::new(config, Arc::new(SystemClock::default()), store()).shared();
+        let service = serve(config, store());
         let conn = service.connect("127.0.0.1:50000");
         Bench { service, conn }
     }

@@ -2,7 +2,7 @@
 
 use crate::behaviour::send;
 use crate::protocol::service;
-use commands::{Link, Service};
+use commands::{Dispatcher, Link};
 use model::{DocBuf, Value, doc, extjson};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +20,7 @@ pub(crate) fn json(text: &str) -> DocBuf {
     extjson::parse_document(text).expect("a command")
 }
 
-pub(crate) fn run(s: &Service, command: &str) -> DocBuf {
+pub(crate) fn run(s: &Dispatcher, command: &str) -> DocBuf {
     let mut c = s.connect("127.0.0.1:1");
     send(s, &mut c, "db", json(command).doc())
 }
@@ -29,7 +29,7 @@ pub(crate) fn run(s: &Service, command: &str) -> DocBuf {
 const HEAVY: &str = r#"{"$gt": [{"$size": {"$filter": {"input": {"$range": [0, 20000]}, "cond": {"$gt": ["$$this", "$a"]}}}}, -1]}"#;
 
 /// Documents, some with arrays, in `c`.
-pub(crate) fn fill(s: &Service, count: i32) {
+pub(crate) fn fill(s: &Dispatcher, count: i32) {
     let mut c = s.connect("127.0.0.1:1");
     for start in (0..count).step_by(1000) {
         let insert = DocBuf::build(|w| {
@@ -101,7 +101,7 @@ fn time_limits_hold_while_it_runs() {
 }
 
 /// Starts a command on a thread of its own and waits until it is seen running.
-fn start(s: &Arc<Service>, command: DocBuf, link: Option<Arc<dyn Link>>) -> (std::thread::JoinHandle<(DocBuf, Instant)>, i64) {
+fn start(s: &Arc<Dispatcher>, command: DocBuf, link: Option<Arc<dyn Link>>) -> (std::thread::JoinHandle<(DocBuf, Instant)>, i64) {
     let name = command.doc().first().map(|(n, _)| n.to_owned()).unwrap_or_default();
     let (service, thread) = (Arc::clone(s), Arc::clone(s));
     let running = std::thread::spawn(move || {
@@ -169,7 +169,7 @@ fn cursor_id(d: &DocBuf) -> i64 {
     d.doc().field("cursor").as_doc().and_then(|c| c.field("id").as_i64_exact()).unwrap_or(0)
 }
 
-fn heavy_cursor(s: &Service, max_time_ms: i32) -> i64 {
+fn heavy_cursor(s: &Dispatcher, max_time_ms: i32) -> i64 {
     let mut find = json(&format!(r#"{{"find": "c", "filter": {{"$expr": {HEAVY}}}, "batchSize": 0}}"#));
     find.put("maxTimeMS", max_time_ms);
     cursor_id(&send(s, &mut s.connect("127.0.0.1:1"), "db", find.doc()))

@@ -2,7 +2,9 @@
 
 mod aggregation;
 mod behaviour;
+mod durability;
 mod expected;
+mod builds;
 mod explain;
 mod find_options;
 mod golden;
@@ -13,8 +15,10 @@ mod metamorphic;
 mod out;
 mod protocol;
 mod retries;
+mod snapshots;
 mod tails;
 mod text;
+mod ttl;
 mod writes;
 
 /// As in the server, so that what operations hold is counted.

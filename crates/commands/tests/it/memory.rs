@@ -1,10 +1,10 @@
 //! Operations share one budget of memory: each refusal has MongoDB's code, what is refused leaves the others alone, and whatever
 //! ends an operation or a cursor, nothing stays charged.
 
-use crate::behaviour::{send, store};
+use crate::behaviour::{send, serve, store};
 use crate::interrupts::{code, fill, json, run};
 use ::memory::Budget;
-use commands::{Config, Service, SystemClock};
+use commands::{Config, Dispatcher};
 use model::{DocBuf, MongoError};
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ const MB: usize = 1 << 20;
 const PAD: &str = r#"{"$set": {"pad": {"$reduce": {"input": {"$range": [0, 18]}, "initialValue": "x", "in": {"$concat": ["$$value", "$$value"]}}}}}"#;
 
 /// 200 documents under a budget of `limit` megabytes, of which one operation may hold `share`.
-fn service(limit: usize, share: usize) -> (Arc<Service>, Arc<Budget>) {
+fn service(limit: usize, share: usize) -> (Arc<Dispatcher>, Arc<Budget>) {
     let budget = Arc::new(Budget::new(limit * MB, share * MB));
     let config = Config { memory: budget.clone(), ..Config::default() };
-    let s = Service::new(config, Arc::new(SystemClock::default()), store()).shared();
+    let s = serve(config, store());
     fill(&s, 200);
     (s, budget)
 }
@@ -104,10 +104,10 @@ fn cursors_hold_their_part_and_the_last_is_refused_while_the_first_completes() {
     assert!(after + 10 * MB < held, "{after} of {held} are still charged");
     let killed = ids.remove(0);
     run(&s, &format!(r#"{{"killCursors": "c", "cursors": [{{"$numberLong": "{killed}"}}]}}"#));
-    s.cursors.invalidate("db", None, &MongoError::internal("as a drop does"));
+    s.service().cursors.invalidate("db", None, &MongoError::internal("as a drop does"));
     assert_eq!(budget.figures().used_bytes, 0);
     assert_eq!(code(&run(&s, &sorted)), 0, "there is room again");
-    s.cursors.expire(i64::MAX, 0);
+    s.service().cursors.expire(i64::MAX, 0);
     assert_eq!(budget.figures().used_bytes, 0);
 }
 
@@ -121,7 +121,7 @@ fn a_killed_operation_gives_everything_back() {
     while !held() && !running.is_finished() {
         std::thread::yield_now();
     }
-    s.interrupt_all();
+    s.service().interrupt_all();
     let reply = running.join().expect("the operation");
     assert!(code(&reply) != 0, "it ran to its end before it could be killed: {reply:?}");
     assert_eq!(budget.figures().used_bytes, 0);

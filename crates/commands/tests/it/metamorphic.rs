@@ -2,8 +2,8 @@
 //! random indexes. Results must be the same, in order where a total sort was asked for. `QUARRY_METAMORPHIC=n` runs n rounds
 //! instead of a few; `QUARRY_SEED=n` begins with another seed.
 
-use crate::behaviour::{send, store};
-use commands::{Config, Connection, Service, SystemClock};
+use crate::behaviour::{send, serve, store};
+use commands::{Config, Connection, Dispatcher};
 use model::extjson;
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
@@ -384,14 +384,14 @@ fn canonical(v: &Json, loose: bool) -> Json {
 }
 
 struct Side {
-    service: Arc<Service>,
+    service: Arc<Dispatcher>,
     conn: Connection,
 }
 
 impl Side {
     fn new(optimize_pipelines: bool) -> Side {
         let config = Config { replica_set: None, optimize_pipelines, ..Config::default() };
-        let service = Service::new(config, Arc::new(SystemClock::default()), store()).shared();
+        let service = serve(config, store());
         let conn = service.connect("127.0.0.1:50000");
         Side { service, conn }
     }

@@ -3,9 +3,9 @@
 use crate::aggregation::{ask, code, names};
 use crate::behaviour::store;
 use crate::protocol::service;
-use commands::{Config, Service, SystemClock};
+use crate::behaviour::serve;
+use commands::Config;
 use model::Namespace;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 #[test]
@@ -46,7 +46,7 @@ fn a_start_drops_what_a_crash_left() {
     let left = Namespace::new("db", "tmp.agg_out.0123").unwrap();
     store.create_collection(&left, model::DocBuf::new(), [7; 16]).unwrap();
     store.set_setting("temporaryCollections", &model::doc! { "names": ["db.tmp.agg_out.0123", "db.tmp.agg_out.renamed"] }).unwrap();
-    let s = Service::new(Config::default(), Arc::new(SystemClock::default()), store.clone()).shared();
+    let s = serve(Config::default(), store.clone());
     assert!(store.collection(&left).unwrap().is_none());
     ask(&s, r#"{"insert": "c", "documents": [{"_id": 1}]}"#);
     assert_eq!(code(&s, r#"{"aggregate": "c", "pipeline": [{"$out": "t"}], "cursor": {}}"#), 0);

@@ -1,12 +1,12 @@
 //! Replies as clients see them: errors, handshake, sessions.
 
-use crate::behaviour::{send, store};
-use commands::{Config, Outcome, Request, Service, SystemClock, WaitFor};
+use crate::behaviour::{send, serve, store};
+use commands::{Config, Dispatcher, Outcome, Request, WaitFor};
 use model::{DocBuf, Value, doc};
 use std::sync::Arc;
 
-pub(crate) fn service() -> Arc<Service> {
-    Service::new(Config::default(), Arc::new(SystemClock::default()), store()).shared()
+pub(crate) fn service() -> Arc<Dispatcher> {
+    serve(Config::default(), store())
 }
 
 fn code(d: &DocBuf) -> i64 {
@@ -37,7 +37,7 @@ fn replica_set_replies_carry_times() {
     let r = send(&s, &mut c, "admin", doc! { "ping": 1i32 }.doc());
     let names: Vec<&str> = r.doc().iter().map(|(k, _)| k).collect();
     assert_eq!(names, ["ok", "$clusterTime", "operationTime"]);
-    let alone = Service::new(Config { replica_set: None, ..Config::default() }, Arc::new(SystemClock::default()), store()).shared();
+    let alone = serve(Config { replica_set: None, ..Config::default() }, store());
     let mut c = alone.connect("127.0.0.1:1");
     assert_eq!(send(&alone, &mut c, "admin", doc! { "ping": 1i32 }.doc()), doc! { "ok": 1.0 });
     let r = send(&alone, &mut c, "admin", doc! { "hello": 1i32 }.doc());
@@ -58,9 +58,9 @@ fn hello_negotiates_and_waits() {
     let mut out = Vec::new();
     let request = Request { exhaust_allowed: true, ..Request::new(ask.doc()) };
     let Outcome::Wait { until_us, on: WaitFor::Topology } = s.handle(&mut c, &request, &mut out) else { panic!("must wait") };
-    assert!(out.is_empty() && until_us >= s.clock.monotonic_us() + 9_000_000);
+    assert!(out.is_empty() && until_us >= s.service().clock.monotonic_us() + 9_000_000);
     assert_eq!(s.handle(&mut c, &Request { waited: true, ..request }, &mut out), Outcome::Exhaust);
-    s.topology_changed();
+    s.service().topology_changed();
     assert_eq!(s.handle(&mut c, &request, &mut Vec::new()), Outcome::Exhaust);
     assert_eq!(code(&send(&s, &mut c, "admin", doc! { "hello": 1i32, "maxAwaitTimeMS": 1i32 }.doc())), 31368);
 }

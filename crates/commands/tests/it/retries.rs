@@ -1,7 +1,7 @@
 //! Retryable writes: a retry is answered from the session's record, also by another run of the server.
 
 use crate::behaviour::send;
-use commands::{Clock, Config, Connection, Language, Service, SystemClock};
+use commands::{Clock, Config, Connection, Dispatcher, Language, Service, SystemClock, registry};
 use model::{Binary, DocBuf, Value, doc};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -25,7 +25,7 @@ impl Clock for Hand {
 struct Server {
     engine: Arc<MemoryEngine>,
     clock: Arc<Hand>,
-    service: Arc<Service>,
+    service: Arc<Dispatcher>,
     conn: Connection,
 }
 
@@ -36,7 +36,7 @@ impl Server {
     fn over(engine: Arc<MemoryEngine>) -> Server {
         let clock = Arc::new(Hand::default());
         let store = Store::open(engine.clone(), Arc::new(Language::new(Arc::new(SystemClock::default())))).unwrap();
-        let service = Service::new(Config::default(), clock.clone(), Arc::new(store)).shared();
+        let service = Arc::new(registry::dispatcher(Service::new(Config::default(), clock.clone(), Arc::new(store)).shared()));
         let conn = service.connect("127.0.0.1:1");
         Server { engine, clock, service, conn }
     }
@@ -257,12 +257,12 @@ fn long_lists_of_results_are_split_and_replaced() {
     assert_eq!(rows(&s), 0);
     s.session(3, ups(3000, 1));
     s.clock.0.store(29 * 60_000, Ordering::Relaxed);
-    s.service.expire();
+    s.service.service().expire();
     assert_eq!(rows(&s), 1);
     let s = s.restarted();
-    s.service.expire();
+    s.service.service().expire();
     assert_eq!(rows(&s), 1);
     s.clock.0.store(30 * 60_000, Ordering::Relaxed);
-    s.service.expire();
+    s.service.service().expire();
     assert_eq!(rows(&s), 0);
 }

@@ -3,7 +3,7 @@
 use crate::behaviour::send;
 use crate::interrupts::{code, json};
 use crate::protocol::service;
-use commands::{Connection, Link, Outcome, Request, Service};
+use commands::{Connection, Dispatcher, Link, Outcome, Request};
 use model::{DocBuf, Value, doc};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -28,7 +28,7 @@ impl Link for Bell {
 }
 
 struct Client {
-    service: Arc<Service>,
+    service: Arc<Dispatcher>,
     conn: Connection,
     bell: Arc<Bell>,
     /// Times the server let it wait.
@@ -36,7 +36,7 @@ struct Client {
 }
 
 impl Client {
-    fn new(service: &Arc<Service>) -> Client {
+    fn new(service: &Arc<Dispatcher>) -> Client {
         let bell = Arc::new(Bell::default());
         Client { service: service.clone(), conn: service.connect_linked("127.0.0.1:9", Some(bell.clone())), bell, waits: 0 }
     }
@@ -50,7 +50,7 @@ impl Client {
             assert!(reply.is_empty());
             self.waits += 1;
             request.waited = true;
-            let left = until_us.saturating_sub(self.service.clock.monotonic_us());
+            let left = until_us.saturating_sub(self.service.service().clock.monotonic_us());
             let rung = self.bell.rung.lock().unwrap();
             let (mut rung, _) = self.bell.changed.wait_timeout_while(rung, Duration::from_micros(left), |r| !*r).unwrap();
             *rung = false;
@@ -84,7 +84,7 @@ fn insert(c: &mut Client, ids: &[i64]) {
     assert_eq!(reply.doc().field("n").as_i64_exact(), Some(ids.len() as i64), "{reply:?}");
 }
 
-fn capped(options: &str) -> (Arc<Service>, Client) {
+fn capped(options: &str) -> (Arc<Dispatcher>, Client) {
     let s = service();
     let mut c = Client::new(&s);
     assert_eq!(code(&c.run(&format!(r#"{{"create": "c", "capped": true, {options}}}"#))), 0);
@@ -144,7 +144,7 @@ fn waits_until_data_comes_or_time_is_up() {
     assert_eq!(code(&c.more(id, 10_000)), 175);
     assert!(begin.elapsed() < Duration::from_secs(2));
     dropped.join().unwrap();
-    assert_eq!(s.cursors.counts().open, 0);
+    assert_eq!(s.service().cursors.counts().open, 0);
 }
 
 #[test]
@@ -215,10 +215,10 @@ fn a_wait_is_an_operation() {
     let mut w = Client::new(&s);
     let body = doc! { "getMore": id, "collection": "c", "maxTimeMS": 20_000i32, "$db": "db" };
     assert!(matches!(s.handle(&mut w.conn, &Request::new(body.doc()), &mut Vec::new()), Outcome::Wait { .. }));
-    assert_eq!(s.cursors.counts().in_use, 1);
+    assert_eq!(s.service().cursors.counts().in_use, 1);
     drop(w);
     assert_eq!(code(&c.more(id, 0)), 43);
-    assert_eq!(s.counters.active.load(Ordering::Relaxed), 0);
+    assert_eq!(s.service().counters.active.load(Ordering::Relaxed), 0);
 }
 
 #[test]
@@ -276,7 +276,7 @@ fn none_is_missed_under_concurrent_inserts() {
     const EACH: i64 = 400;
     let (s, mut c) = capped(r#""size": 10000000"#);
     insert(&mut c, &[-1]);
-    let tail = |s: &Arc<Service>| {
+    let tail = |s: &Arc<Dispatcher>| {
         let mut t = Client::new(s);
         std::thread::spawn(move || {
             let (id, mut seen) = cursor(&t.run(TAIL));

@@ -1,8 +1,8 @@
 //! Text indexes and `$text` from the outside: results and scores against every document looked at one by one, and entries after
 //! many changes against those of a fresh build.
 
-use crate::behaviour::{send, store};
-use commands::{Config, Connection, Service, SystemClock};
+use crate::behaviour::{send, serve, store};
+use commands::{Config, Connection, Dispatcher};
 use model::{DocBuf, Namespace, doc};
 use operators::text::{Language, Sensitivity, TextMatcher, TextSpec};
 use rand::rngs::StdRng;
@@ -11,14 +11,14 @@ use std::sync::Arc;
 use storage::{CursorOpts, KeyRange, Table};
 
 struct Client {
-    service: Arc<Service>,
+    service: Arc<Dispatcher>,
     conn: Connection,
 }
 
 impl Client {
     fn new() -> Client {
         let config = Config { replica_set: None, ..Config::default() };
-        let service = Service::new(config, Arc::new(SystemClock::default()), store()).shared();
+        let service = serve(config, store());
         let conn = service.connect("127.0.0.1:1");
         Client { service, conn }
     }
@@ -68,10 +68,10 @@ impl Client {
     }
     /// The entries of the text index, without its ident.
     fn entries(&self) -> Vec<Vec<u8>> {
-        let coll = self.service.store.collection(&Namespace::new("db", "c").unwrap()).unwrap().unwrap();
+        let coll = self.service.service().store.collection(&Namespace::new("db", "c").unwrap()).unwrap().unwrap();
         let ident = coll.indexes().iter().find(|i| i.name() == "t").expect("the index").ident();
         let (lower, upper) = (ident.to_be_bytes(), (ident + 1).to_be_bytes());
-        let engine = self.service.store.engine();
+        let engine = self.service.service().store.engine();
         let mut cursor = engine.cursor(Table::Idx, KeyRange { lower: &lower, upper: &upper }, CursorOpts::default()).unwrap();
         let mut all = Vec::new();
         while cursor.visit(1000, &mut |key, _| {

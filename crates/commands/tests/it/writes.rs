@@ -1,13 +1,13 @@
 //! Options of writing commands: validation, write concerns, hints, sorts, constants, cursors of bulkWrite.
 
-use crate::behaviour::{send, store};
+use crate::behaviour::{send, serve, store};
 use crate::protocol::service;
-use commands::{Config, Connection, Service, SystemClock};
+use commands::{Config, Connection, Dispatcher};
 use model::{Doc, DocBuf, doc};
 use std::sync::Arc;
 
 struct Client {
-    service: Arc<Service>,
+    service: Arc<Dispatcher>,
     conn: Connection,
 }
 
@@ -15,7 +15,7 @@ impl Client {
     fn new() -> Client {
         Client::of(service())
     }
-    fn of(service: Arc<Service>) -> Client {
+    fn of(service: Arc<Dispatcher>) -> Client {
         let conn = service.connect("127.0.0.1:1");
         Client { service, conn }
     }
@@ -106,7 +106,7 @@ fn write_concerns_no_single_member_can_satisfy() {
     assert_eq!(c.docs("c").len(), 7);
     // Refused as a whole: not a set, or no write concern at all.
     assert_eq!(with(&mut c, doc! { "w": 51i32 }).doc().field("code").as_i64_exact(), Some(9));
-    let alone = Service::new(Config { replica_set: None, ..Config::default() }, Arc::new(SystemClock::default()), store()).shared();
+    let alone = serve(Config { replica_set: None, ..Config::default() }, store());
     let mut alone = Client::of(alone);
     for wc in [doc! { "w": 2i32 }, doc! { "w": "unknown" }] {
         assert_eq!(with(&mut alone, wc).doc().field("code").as_i64_exact(), Some(2));

@@ -1,7 +1,6 @@
 //! What the storage trait costs over the raw crate calls, in CPU microseconds per operation.
 //!
 //! ```text
-//! eval "$(scripts/natives.sh)"
 //! cargo run --release -p quarry-engine-rocksdb --example floor -- [KEYS] [DIRECTORY] [lru]
 //! ```
 //! Both sides run on one thread, on the same options and the same data, in turns, and the least disturbed of the turns

@@ -1,7 +1,6 @@
 //! Loads many documents with index entries into a small memory budget and reports rates, stalls and memory.
 //!
 //! ```text
-//! eval "$(scripts/natives.sh)"
 //! cargo run --release -p quarry-engine-rocksdb --example load -- [MEGABYTES] [BUDGET_MB] [THREADS] [DIRECTORY]
 //! ```
 //! Each write is a document of 1 kB (half of it compressible), two index entries at random places and a log entry.

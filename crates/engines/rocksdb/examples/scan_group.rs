@@ -2,7 +2,6 @@
 //! and `$avg`, straight over the raw bytes of a stopped server's RocksDB. The floor that the server is measured against.
 //!
 //! ```text
-//! eval "$(scripts/natives.sh)"
 //! cargo run --release -p quarry-engine-rocksdb --example scan_group -- DATA_DIRECTORY [ROUNDS]
 //! ```
 //! Knows the record and key layout of docs/on-disk.md and the shape of these documents, nothing else of Quarry.

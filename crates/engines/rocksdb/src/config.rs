@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use rust_rocksdb::statistics::StatsLevel;
 use rust_rocksdb::{
     AsRawPtr, BlockBasedIndexType, BlockBasedOptions, Cache, DBCompressionType, DBRecoveryMode, LogLevel,
-    LruCacheOptions, Options, WriteBufferManager,
+    LruCacheOptions, Options, SstFileManager, WriteBufferManager,
 };
 use storage::{Table, counter_add, counter_decode, counter_encode};
 
 use crate::filter::{Dropped, install_filter};
+use crate::limits;
 use crate::listener::Listener;
 
 const MB: usize = 1 << 20;
@@ -41,7 +42,7 @@ pub struct Config {
     pub background_jobs: u32,
     /// Longest time between a commit and its journal flush.
     pub journal_commit_interval_ms: u64,
-    /// Bound on open table files.
+    /// Bound on open table files; each takes some memory outside of the cache.
     pub open_files_max: u32,
     /// Kind of block cache.
     pub cache_kind: CacheKind,
@@ -49,6 +50,12 @@ pub struct Config {
     pub free_bytes_min: u64,
     /// ... or below this share of the file system, whichever is larger (but never more than 5 GB).
     pub free_percent_min: u64,
+    /// Documents of this many bytes and more lie in files of their own, so that compactions move a reference instead of
+    /// the document; 0 for none.
+    pub blob_bytes_min: u64,
+    /// Files that are no longer needed (a drop, a compaction) disappear at this pace, so that freeing their blocks never
+    /// holds up the journal for long; 0 for at once. Space that is short is freed at once.
+    pub delete_bytes_per_s: u64,
     /// Bound on compaction and flush writing, 0 for none.
     pub background_bytes_per_s: u64,
     /// Keep RocksDB's counters (cache hits, bytes read, ...) for `stats`.
@@ -57,6 +64,9 @@ pub struct Config {
     pub compression: bool,
     /// Create the directory's content when it is empty.
     pub create: bool,
+    /// Open a directory whose journal is damaged with the commits that can be read before the
+    /// damage, instead of refusing.
+    pub repair: bool,
 }
 
 impl Config {
@@ -71,14 +81,17 @@ impl Config {
             write_buffer_bytes: (budget / 9 * 2).clamp(16 * MB, 4096 * MB),
             background_jobs: u32::try_from(cores.clamp(2, 16)).unwrap_or(2),
             journal_commit_interval_ms: 100,
-            open_files_max: 256,
+            open_files_max: limits::open_files_max(budget),
             cache_kind: CacheKind::HyperClock,
             free_bytes_min: 256 * MB as u64,
             free_percent_min: 2,
+            blob_bytes_min: 16 << 10,
+            delete_bytes_per_s: 256 * MB as u64,
             background_bytes_per_s: 0,
             statistics: true,
             compression: true,
             create: true,
+            repair: false,
         }
     }
 
@@ -108,6 +121,7 @@ pub(crate) struct Built {
     pub(crate) tables: Vec<(Table, Options)>,
     pub(crate) cache: Cache,
     pub(crate) memtables: WriteBufferManager,
+    pub(crate) files: SstFileManager,
 }
 
 /// Translates the configuration.
@@ -124,15 +138,26 @@ pub(crate) fn build(config: &Config, dropped: &Dropped, listener: Listener) -> B
     };
     let memtables =
         WriteBufferManager::new_write_buffer_manager_with_cache(config.write_buffer_bytes, false, cache.clone());
+    let files = SstFileManager::new();
+    files.set_delete_rate_bytes_per_second(i64::try_from(config.delete_bytes_per_s).unwrap_or(i64::MAX));
+    // The pace holds however large a part of the data is dropped; the guard lifts it when space is short.
+    files.set_max_trash_db_ratio(f64::MAX);
     let mut db = Options::default();
+    db.set_sst_file_manager(&files);
     db.create_if_missing(true);
     db.create_missing_column_families(true);
     db.set_max_background_jobs(i32::try_from(config.background_jobs.max(2)).unwrap_or(2));
     db.set_max_open_files(i32::try_from(config.open_files_max).unwrap_or(256));
+    // The bound is split among shards by file number: with few files each, a shard closes files while others have room.
+    db.set_table_cache_num_shard_bits(((config.open_files_max / 64).max(1).ilog2() as i32).min(6));
     db.set_max_file_opening_threads(2);
     db.set_write_buffer_manager(&memtables);
     db.set_max_total_wal_size((8 * config.write_buffer_bytes).clamp(128 * MB, 1024 * MB) as u64);
+    // `open.rs` has told damage from a tail that was never flushed before RocksDB reads the
+    // journal; here, up to the first record that cannot be read is all there is. Closed files are
+    // in the manifest with their length, so a missing one is noticed.
     db.set_wal_recovery_mode(DBRecoveryMode::PointInTime);
+    db.set_track_and_verify_wals_in_manifest(true);
     // Writeback is spread, so an fsync never has hundreds of megabytes before it.
     db.set_bytes_per_sync(MB as u64);
     db.set_wal_bytes_per_sync(512 << 10);
@@ -166,6 +191,7 @@ pub(crate) fn build(config: &Config, dropped: &Dropped, listener: Listener) -> B
         tables,
         cache,
         memtables,
+        files,
     }
 }
 
@@ -189,6 +215,9 @@ fn table_options(config: &Config, table: Table, cache: &Cache, dropped: &Dropped
     // Files untouched for a month are rewritten, so dropped idents disappear from everywhere in the end.
     opts.set_periodic_compaction_seconds(30 * 24 * 3600);
     set_compression(&mut opts, config, table);
+    if table == Table::Doc && config.blob_bytes_min > 0 {
+        set_blobs(&mut opts, config, cache);
+    }
     if table == Table::Doc || table == Table::Idx {
         // An insert asks for its own key first; this answers for the keys still in memory.
         opts.set_memtable_whole_key_filtering(true);
@@ -209,6 +238,23 @@ fn table_options(config: &Config, table: Table, cache: &Cache, dropped: &Dropped
     }
     opts.set_block_based_table_factory(&block_options(table, cache));
     opts
+}
+
+fn set_blobs(opts: &mut Options, config: &Config, cache: &Cache) {
+    opts.set_enable_blob_files(true);
+    opts.set_min_blob_size(config.blob_bytes_min);
+    opts.set_blob_file_size((config.memtable_bytes(Table::Doc) as u64 * 4).clamp(64 << 20, 256 << 20));
+    opts.set_blob_compression_type(if config.compression {
+        DBCompressionType::Lz4
+    } else {
+        DBCompressionType::None
+    });
+    opts.set_blob_cache(cache);
+    // Compactions move documents out of the oldest tenth of the files, live or not: a quarter (RocksDB's default) wrote
+    // a third more and saved no space, none let garbage pile up (ADR 0014).
+    opts.set_enable_blob_gc(true);
+    opts.set_blob_gc_age_cutoff(0.1);
+    opts.set_blob_gc_force_threshold(0.5);
 }
 
 fn set_compression(opts: &mut Options, config: &Config, table: Table) {
@@ -233,7 +279,8 @@ fn block_options(table: Table, cache: &Cache) -> BlockBasedOptions {
     let mut block = BlockBasedOptions::default();
     block.set_block_cache(cache);
     block.set_format_version(TABLE_FORMAT);
-    block.set_block_size(8 << 10);
+    // A document is read alone, and what is read with it is decompressed for nothing; entries are read in rows.
+    block.set_block_size(if table == Table::Doc { 4 << 10 } else { 8 << 10 });
     block.set_metadata_block_size(4 << 10);
     // Indexes and filters are cut into blocks that compete in the cache: no memory beside the budget.
     block.set_index_type(BlockBasedIndexType::TwoLevelIndexSearch);

@@ -7,24 +7,27 @@ use std::time::Duration;
 
 use rust_rocksdb::checkpoint::Checkpoint;
 use rust_rocksdb::{
-    Cache, ColumnFamilyDescriptor, DB, FlushOptions, Range, SizeApproximationFlags, WriteBufferManager,
+    Cache, ColumnFamilyDescriptor, DB, DBRecoveryMode, FlushOptions, SstFileManager, WriteBufferManager,
 };
 use storage::{
     Batch, Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, IdentSet, KeyRange, Read, Result,
-    Snapshot, StatSink, StorageError, Table, Verified, WriteClass,
+    Snapshot, StatSink, StorageError, Table, Turn, Verified, WriteClass, prefix_end,
 };
 
 use crate::config::{self, Built, Config};
-use crate::cursor::RocksCursor;
+use crate::cursor::{self, RocksCursor};
 use crate::error;
-use crate::ffi::{Db, family_name};
+use crate::ffi::{Db, Iter, IterOpts, family_name};
 use crate::filter::Dropped;
 use crate::flow::Gate;
 use crate::journal::Journal;
 use crate::keeper::{Charge, Keeper, Watch};
 use crate::listener::{Events, Listener};
+use crate::mark::Mark;
 use crate::open;
+use crate::sizes;
 use crate::snapshot::RocksSnapshot;
+use crate::space::Guard;
 use crate::stats;
 
 /// An open RocksDB behind the storage contract.
@@ -38,8 +41,10 @@ pub struct RocksEngine {
     dropped: Dropped,
     gate: Arc<Gate>,
     watch: Arc<Watch>,
+    guard: Arc<Guard>,
     events: Arc<Events>,
     closed: AtomicBool,
+    repaired: Option<String>,
 }
 
 impl RocksEngine {
@@ -50,19 +55,43 @@ impl RocksEngine {
     /// [`StorageError::Corrupt`], [`StorageError::Full`], [`StorageError::Io`]: each one clear line.
     pub fn open(config: Config) -> Result<Self> {
         open::claim(&config.path, config.create)?;
+        let (mark, claim) = Mark::open(&config.path)?;
+        let mut repair = open::examine(&config, claim)?;
+        mark.clear();
         let dropped = Dropped::default();
         let events = Arc::new(Events::default());
-        let built = config::build(&config, &dropped, Listener(Arc::clone(&events)));
-        let families = built
-            .tables
-            .iter()
-            .map(|(table, opts)| ColumnFamilyDescriptor::new(family_name(*table), opts.clone()));
-        let db = DB::open_cf_descriptors(&built.db, &config.path, families)
-            .map_err(|error| error::sort_open(&config.path, error.into_string()))?;
-        let db = Arc::new(Db::new(db)?);
+        let mut built = config::build(&config, &dropped, Listener(Arc::clone(&events)));
+        // Looks at the device before RocksDB does, which needs room to open.
+        let guard = Arc::new(Guard::new(&config, built.memtables.clone(), built.files.clone()));
+        if repair.is_some() {
+            // The manifest may demand bytes that are gone.
+            built.db.set_track_and_verify_wals_in_manifest(false);
+        }
+        let mut db = open_db(&config, &built);
+        if let (true, Err(error @ StorageError::Corrupt { .. })) = (config.repair, &db) {
+            // A file is missing, or tables already hold commits from behind the damage: all that
+            // can be read must follow.
+            repair = Some(open::take_all(&config, repair, error)?);
+            built.db.set_track_and_verify_wals_in_manifest(false);
+            built.db.set_wal_recovery_mode(DBRecoveryMode::SkipAnyCorruptedRecord);
+            db = open_db(&config, &built);
+        }
+        let db = Arc::new(Db::new(db?, cursor::scan_fill_bytes(config.block_cache_bytes))?);
+        let mark = Arc::new(mark);
+        mark.begin(db.sequence())?;
+        let (sealed_in, sealed_at) = (Arc::downgrade(&db), Arc::clone(&mark));
+        events.on_sealed(Box::new(move || {
+            // Without the engine there is no writer whose commits could be missed.
+            if let Some(db) = sealed_in.upgrade() {
+                sealed_at.sealed(db.sequence());
+            }
+        }));
+        let db_end = db.sequence();
         let (gate, watch) = (Arc::new(Gate::new()), Arc::new(Watch::new()));
         let journal = Journal::start(
             Arc::clone(&db),
+            Arc::clone(&events),
+            mark,
             Duration::from_millis(config.journal_commit_interval_ms.max(1)),
         )?;
         let keeper = Keeper::start(Charge {
@@ -70,6 +99,7 @@ impl RocksEngine {
             config: config.clone(),
             gate: Arc::clone(&gate),
             watch: Arc::clone(&watch),
+            guard: Arc::clone(&guard),
             events: Arc::clone(&events),
             memtables: built.memtables.clone(),
         })?;
@@ -84,11 +114,18 @@ impl RocksEngine {
             dropped,
             gate,
             watch,
+            guard,
             events,
             closed,
+            repaired: repair.map(|repair| repair.report(db_end)),
         };
         engine.wipe_scratch()?;
         Ok(engine)
+    }
+
+    /// What opening with [`Config::repair`] gave up, one line; `None` when there was no damage.
+    pub fn repaired(&self) -> Option<&str> {
+        self.repaired.as_deref()
     }
 
     /// Rewrites all files of a table, e.g. to see dropped idents disappear. For tests and studies: it is heavy.
@@ -124,6 +161,14 @@ impl RocksEngine {
 
     pub(crate) fn watch(&self) -> &Watch {
         &self.watch
+    }
+
+    pub(crate) fn guard(&self) -> &Guard {
+        &self.guard
+    }
+
+    pub(crate) fn files(&self) -> &SstFileManager {
+        &self.built.files
     }
 
     pub(crate) fn gate(&self) -> &Gate {
@@ -163,6 +208,20 @@ impl RocksEngine {
         Ok(())
     }
 
+    // RocksDB's own check passes over blob files; each value in them has a checksum that a read compares.
+    fn read_large_documents(&self) -> Result<()> {
+        if self.db.property(Table::Doc, c"rocksdb.num-blob-files").unwrap_or(0) == 0 {
+            return Ok(());
+        }
+        let opts = CursorOpts {
+            fill_cache: false,
+            ..CursorOpts::default()
+        };
+        let mut cursor = self.cursor(Table::Doc, KeyRange::ALL, opts)?;
+        while cursor.visit(1024, &mut |_, _| true)? {}
+        Ok(())
+    }
+
     // RocksDB reports a standing background error on every write; say which kind it is.
     fn explain(&self, error: StorageError) -> StorageError {
         let StorageError::Io { .. } = error else { return error };
@@ -176,6 +235,15 @@ impl RocksEngine {
             None => error,
         }
     }
+}
+
+fn open_db(config: &Config, built: &Built) -> Result<DB> {
+    let families = built
+        .tables
+        .iter()
+        .map(|(table, opts)| ColumnFamilyDescriptor::new(family_name(*table), opts.clone()));
+    DB::open_cf_descriptors(&built.db, &config.path, families)
+        .map_err(|error| error::sort_open(&config.path, error.into_string()))
 }
 
 fn caps() -> Caps {
@@ -194,6 +262,9 @@ fn caps() -> Caps {
         long_snapshots: false,
     }
 }
+
+/// Deleted keys that a question whether an ident is gone may step over: about a millisecond.
+const GONE_SKIP_MAX: u64 = 4096;
 
 impl Read for RocksEngine {
     fn get(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
@@ -246,15 +317,25 @@ impl Engine for RocksEngine {
             let (len, max) = (batch.longest_key_bytes(), self.caps.key_bytes_max);
             return Err(StorageError::KeyTooLong { len, max });
         }
-        self.watch.check_room(batch)?;
-        self.db
-            .write(batch.as_bytes(), durability != Durability::None)
-            .map_err(|error| self.explain(error))?;
+        self.guard.admit(batch)?;
+        let written = if durability == Durability::None {
+            self.journal.unjournaled(|| self.db.write(batch.as_bytes(), false))
+        } else {
+            self.db.write(batch.as_bytes(), true)
+        };
+        written.map_err(|error| {
+            self.journal.check_append(&error);
+            self.explain(error)
+        })?;
         let pos = CommitPos(self.db.sequence());
         if durability == Durability::Journaled {
             self.journal.wait(pos)?;
         }
         Ok(pos)
+    }
+
+    fn last_pos(&self) -> CommitPos {
+        CommitPos(self.db.sequence())
     }
 
     fn durable_pos(&self) -> CommitPos {
@@ -268,6 +349,10 @@ impl Engine for RocksEngine {
 
     fn hurry(&self, pos: CommitPos) {
         self.journal.hurry(pos);
+    }
+
+    fn take_turn(&self, pos: CommitPos) -> Turn {
+        self.journal.take_turn(pos)
     }
 
     fn on_durable(&self, hook: DurableHook) {
@@ -287,21 +372,35 @@ impl Engine for RocksEngine {
         self.dropped.of(table).store(idents);
     }
 
+    fn is_gone(&self, table: Table, ident: u32) -> Result<bool> {
+        self.check_open()?;
+        let lower = ident.to_be_bytes();
+        let mut upper = Vec::new();
+        prefix_end(&lower, &mut upper);
+        let how = IterOpts {
+            skip_max: GONE_SKIP_MAX,
+            ..IterOpts::default()
+        };
+        let mut iter = Iter::new(&self.db, None, table, &lower, &upper, &how);
+        iter.seek_to_first();
+        if iter.valid() {
+            return Ok(false);
+        }
+        match iter.status() {
+            Ok(()) => Ok(true),
+            // More deleted keys in the way than it may skip: compaction has not come here yet.
+            Err(StorageError::Busy(_)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     fn approx_size(&self, table: Table, range: KeyRange<'_>) -> Result<u64> {
         self.check_open()?;
         range.check()?;
         if range.is_empty() {
             return Ok(0);
         }
-        let admin = self.db.admin();
-        let Some(family) = admin.cf_handle(family_name(table)) else {
-            return Ok(0);
-        };
-        let flags = SizeApproximationFlags::INCLUDE_MEMTABLE | SizeApproximationFlags::INCLUDE_FILES;
-        let sizes = admin
-            .get_approximate_sizes_cf_with_flags(family, flags, &[Range::new(range.lower, range.upper)])
-            .map_err(|error| error::sort("a size estimate", error.into_string()))?;
-        Ok(sizes.iter().sum())
+        sizes::estimate(&self.db, table, range, self.config.blob_bytes_min)
     }
 
     fn stats(&self, sink: &mut StatSink<'_>) {
@@ -320,14 +419,16 @@ impl Engine for RocksEngine {
 
     fn verify(&self) -> Result<Verified> {
         self.check_open()?;
-        let bytes = Table::ALL
-            .iter()
-            .filter_map(|&table| self.db.property(table, c"rocksdb.live-sst-files-size"))
-            .sum();
-        let findings = match self.db.admin().verify_checksum() {
-            Ok(()) => Vec::new(),
-            Err(error) => vec![error.into_string()],
-        };
+        let sizes = [c"rocksdb.live-sst-files-size", c"rocksdb.live-blob-file-size"];
+        let of = |table| sizes.iter().filter_map(move |name| self.db.property(table, name));
+        let bytes = Table::ALL.into_iter().flat_map(of).sum();
+        let mut findings = Vec::new();
+        if let Err(error) = self.db.admin().verify_checksum() {
+            findings.push(error.into_string());
+        }
+        if let Err(error) = self.read_large_documents() {
+            findings.push(error.to_string());
+        }
         Ok(Verified { bytes, findings })
     }
 

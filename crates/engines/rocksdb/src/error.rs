@@ -64,6 +64,17 @@ pub(crate) fn is_full(text: &str) -> bool {
         || text.contains("SpaceLimit")
 }
 
+/// The text speaks of a failure before, not of one of its own.
+pub(crate) fn is_earlier(text: &str) -> bool {
+    text.contains("previous error")
+}
+
+/// The journal's bytes are what they were: an append that found no space, not a failed fdatasync
+/// (after which the system may have dropped what was written).
+pub(crate) fn leaves_journal(text: &str) -> bool {
+    is_full(text) && !text.contains("fdatasync") && !text.contains("fsync")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -19,6 +19,7 @@ pub(crate) struct Db {
     unjournaled: WriteOpts,
     raw: *mut sys::rocksdb_t,
     families: [*mut sys::rocksdb_column_family_handle_t; Table::ALL.len()],
+    scan_fill_bytes: u64,
     db: DB,
 }
 
@@ -29,11 +30,11 @@ unsafe impl Send for Db {}
 unsafe impl Sync for Db {}
 
 impl Db {
-    /// Takes an opened database.
+    /// Takes an opened database; a scan may leave `scan_fill_bytes` of rows in the block cache.
     ///
     /// # Errors
     /// [`StorageError::Corrupt`] when a column family is missing or has another id than its table.
-    pub(crate) fn new(db: DB) -> Result<Self> {
+    pub(crate) fn new(db: DB, scan_fill_bytes: u64) -> Result<Self> {
         let mut families = [ptr::null_mut(); Table::ALL.len()];
         for table in Table::ALL {
             let family = db.cf_handle(family_name(table));
@@ -53,6 +54,7 @@ impl Db {
             unjournaled: WriteOpts::new(true),
             raw,
             families,
+            scan_fill_bytes,
             db,
         })
     }
@@ -63,6 +65,10 @@ impl Db {
 
     pub(crate) fn family(&self, table: Table) -> *mut sys::rocksdb_column_family_handle_t {
         self.families[table.index()]
+    }
+
+    pub(crate) fn scan_fill_bytes(&self) -> u64 {
+        self.scan_fill_bytes
     }
 
     pub(crate) fn latest(&self) -> &ReadOpts {
@@ -422,9 +428,14 @@ impl Drop for Snap {
 }
 
 /// How an iterator reads.
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct IterOpts {
     pub(crate) fill_cache: bool,
     pub(crate) readahead_bytes: usize,
+    /// Deleted keys one step may skip before it fails with `Busy`; 0 for no bound.
+    pub(crate) skip_max: u64,
+    /// `value` is never called, so values outside of the table files are not read.
+    pub(crate) keys_only: bool,
 }
 
 /// An iterator that owns its bounds, its options and whatever keeps its state alive.
@@ -433,8 +444,8 @@ pub(crate) struct Iter {
     // The iterator keeps pointers to the options and to the bounds: both are freed after it, the bounds never move
     // (a vector's heap block stays in place when the struct moves).
     _opts: ReadOpts,
-    _lower: Vec<u8>,
-    _upper: Vec<u8>,
+    lower: Vec<u8>,
+    upper: Vec<u8>,
     _snap: Option<Arc<Snap>>,
     _db: Arc<Db>,
 }
@@ -469,16 +480,27 @@ impl Iter {
             if how.readahead_bytes > 0 {
                 sys::rocksdb_readoptions_set_readahead_size(opts.0, how.readahead_bytes);
             }
+            if how.skip_max > 0 {
+                sys::rocksdb_readoptions_set_max_skippable_internal_keys(opts.0, how.skip_max);
+            }
+            if how.keys_only {
+                sys::rocksdb_readoptions_set_allow_unprepared_value(opts.0, 1);
+            }
             sys::rocksdb_create_iterator_cf(db.raw, opts.0, db.family(table))
         };
         Self {
             raw,
             _opts: opts,
-            _lower: lower,
-            _upper: upper,
+            lower,
+            upper,
             _snap: snap.cloned(),
             _db: Arc::clone(db),
         }
+    }
+
+    /// The range it was made for.
+    pub(crate) fn bounds(&self) -> (&[u8], &[u8]) {
+        (&self.lower, &self.upper)
     }
 
     pub(crate) fn valid(&self) -> bool {

@@ -1,48 +1,52 @@
-//! The journal flusher: one thread turns buffered commits into durable ones, every interval at the latest and at once
-//! when somebody waits. All waiters of a moment share one fsync.
+//! The journal of an open RocksDB: `commits.rs` over its write-ahead log, the thread that flushes
+//! what nobody waits for, and the figures. Whoever waits flushes on its own thread; the thread here
+//! is not woken for it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex, RwLock};
-use storage::{CommitPos, DurableHook, Flushed, Result, StorageError};
+use parking_lot::{Mutex, RwLock};
+use storage::{CommitPos, DurableHook, Flushed, Result, StorageError, Turn};
 
+use crate::commits::{Announced, Commits, Failed, Log, Offer, WaitError};
 use crate::error;
 use crate::ffi::Db;
+use crate::listener::Events;
+use crate::mark::Mark;
+
+/// A batch that changes nothing: eight bytes of position, four of count, one log entry of one byte.
+const MARKER: &[u8] = &[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 1, 0];
 
 pub(crate) struct Journal {
-    shared: Arc<Shared>,
+    commits: Arc<Commits<WriteAheadLog>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-struct Shared {
+/// RocksDB's write-ahead log.
+struct WriteAheadLog {
     db: Arc<Db>,
-    durable: AtomicU64,
-    state: Mutex<State>,
-    // Wakes the flusher.
-    hurry: Condvar,
-    // Wakes the waiters.
-    flushed: Condvar,
+    events: Arc<Events>,
+    mark: Arc<Mark>,
     hooks: RwLock<Vec<DurableHook>>,
+    unjournaled: Unjournaled,
     flushes: AtomicU64,
     flush_us_total: AtomicU64,
     flush_us_last: AtomicU64,
-    failed: AtomicBool,
 }
 
+/// Commits that take positions and are not in the journal. Before a flush that may cover some, an
+/// empty record is written, so that the last record of the journal always tells the position the
+/// flush has reached.
 #[derive(Default)]
-struct State {
-    // The furthest position anybody waits for.
-    wanted: u64,
-    stop: bool,
-    // Failure of the last flush and how many flushes have failed; waiters that see the count change give up.
-    failures: u64,
-    failure: Option<StorageError>,
+struct Unjournaled {
+    begun: AtomicU64,
+    ended: AtomicU64,
+    covered: AtomicU64,
 }
 
-/// Figures of the flusher.
+/// Figures of the flushes.
 pub(crate) struct JournalFigures {
     pub(crate) flushes: u64,
     pub(crate) flush_us_total: u64,
@@ -50,96 +54,101 @@ pub(crate) struct JournalFigures {
 }
 
 impl Journal {
-    pub(crate) fn start(db: Arc<Db>, interval: Duration) -> Result<Self> {
-        // Whatever recovery has read back is in the files already.
-        let durable = AtomicU64::new(db.sequence());
-        let shared = Arc::new(Shared {
+    pub(crate) fn start(
+        db: Arc<Db>,
+        events: Arc<Events>,
+        mark: Arc<Mark>,
+        interval: Duration,
+    ) -> Result<Self> {
+        // Recovery has written whatever it read back into tables.
+        let durable = db.sequence();
+        let log = WriteAheadLog {
             db,
-            durable,
-            state: Mutex::default(),
-            hurry: Condvar::new(),
-            flushed: Condvar::new(),
+            events,
+            mark,
             hooks: RwLock::default(),
+            unjournaled: Unjournaled::default(),
             flushes: AtomicU64::new(0),
             flush_us_total: AtomicU64::new(0),
             flush_us_last: AtomicU64::new(0),
-            failed: AtomicBool::new(false),
-        });
-        let worker = Arc::clone(&shared);
+        };
+        let commits = Arc::new(Commits::new(log, durable));
+        let worker = Arc::clone(&commits);
         let thread = std::thread::Builder::new()
             .name("quarry-journal".to_owned())
             .spawn(move || worker.run(interval))
             .map_err(|error| StorageError::io("cannot start the journal thread", error))?;
         Ok(Self {
-            shared,
+            commits,
             thread: Mutex::new(Some(thread)),
         })
     }
 
     pub(crate) fn durable_pos(&self) -> CommitPos {
-        CommitPos(self.shared.durable.load(Ordering::Acquire))
+        CommitPos(self.commits.durable())
     }
 
     pub(crate) fn on_durable(&self, hook: DurableHook) {
-        self.shared.hooks.write().push(hook);
+        self.commits.log().hooks.write().push(hook);
     }
 
     pub(crate) fn hurry(&self, pos: CommitPos) {
-        let pos = pos.min(CommitPos(self.shared.db.sequence()));
-        if self.durable_pos() < pos {
-            let mut state = self.shared.state.lock();
-            state.wanted = state.wanted.max(pos.0);
-            self.shared.hurry.notify_one();
+        self.commits.hurry(pos.0);
+    }
+
+    pub(crate) fn take_turn(&self, pos: CommitPos) -> Turn {
+        match self.commits.offer(pos.0) {
+            Offer::Idle => Turn::Idle,
+            Offer::Flushed { more } => Turn::Flushed { more },
         }
     }
 
     pub(crate) fn wait(&self, pos: CommitPos) -> Result<()> {
-        // A position from nowhere must not keep the flusher running in circles.
-        let pos = pos.min(CommitPos(self.shared.db.sequence()));
-        if self.durable_pos() >= pos {
-            return Ok(());
-        }
-        let mut state = self.shared.state.lock();
-        let failures = state.failures;
-        state.wanted = state.wanted.max(pos.0);
-        self.shared.hurry.notify_one();
-        loop {
-            if self.durable_pos() >= pos {
-                return Ok(());
-            }
-            if state.failures != failures {
-                return Err(state.failure.clone().unwrap_or(StorageError::Undetermined));
-            }
-            if state.stop {
-                return Err(StorageError::Closed);
-            }
-            self.shared.flushed.wait(&mut state);
+        self.commits.wait(pos.0).map_err(|error| match error {
+            WaitError::Failed(error) => error,
+            WaitError::Stopped => StorageError::Closed,
+        })
+    }
+
+    /// Runs a write that takes positions and is not journaled.
+    pub(crate) fn unjournaled<T>(&self, write: impl FnOnce() -> T) -> T {
+        let counts = &self.commits.log().unjournaled;
+        counts.begun.fetch_add(1, Ordering::SeqCst);
+        let result = write();
+        counts.ended.fetch_add(1, Ordering::SeqCst);
+        result
+    }
+
+    /// Looks whether a failed write was a failure of the journal itself; then nothing more becomes
+    /// durable.
+    pub(crate) fn check_append(&self, error: &StorageError) {
+        if self.commits.log().events.journal_broken() {
+            self.commits.lose(error.clone());
         }
     }
 
     pub(crate) fn figures(&self) -> JournalFigures {
+        let log = self.commits.log();
         JournalFigures {
-            flushes: self.shared.flushes.load(Ordering::Relaxed),
-            flush_us_total: self.shared.flush_us_total.load(Ordering::Relaxed),
-            flush_us_last: self.shared.flush_us_last.load(Ordering::Relaxed),
+            flushes: log.flushes.load(Ordering::Relaxed),
+            flush_us_total: log.flush_us_total.load(Ordering::Relaxed),
+            flush_us_last: log.flush_us_last.load(Ordering::Relaxed),
         }
     }
 
     /// The last flush failed and none has succeeded since.
     pub(crate) fn failed(&self) -> bool {
-        self.shared.failed.load(Ordering::Relaxed)
+        self.commits.failing()
     }
 
     /// Flushes once more and ends the thread.
     pub(crate) fn stop(&self) {
-        self.shared.state.lock().stop = true;
-        self.shared.hurry.notify_one();
-        if let Some(thread) = self.thread.lock().take()
-            && thread.join().is_err()
-        {
-            self.shared.failed.store(true, Ordering::Relaxed);
+        self.commits.stop();
+        if let Some(thread) = self.thread.lock().take() {
+            // A panicked thread has nothing left to tell; who waits is let go below.
+            let _ = thread.join();
         }
-        self.shared.flushed.notify_all();
+        self.commits.stopped();
     }
 }
 
@@ -149,56 +158,58 @@ impl Drop for Journal {
     }
 }
 
-impl Shared {
-    fn run(&self, interval: Duration) {
-        loop {
-            let stop = {
-                let mut state = self.state.lock();
-                if !state.stop && state.wanted <= self.durable.load(Ordering::Acquire) {
-                    self.hurry.wait_for(&mut state, interval);
-                }
-                state.stop
-            };
-            self.flush();
-            if stop {
-                return;
-            }
+impl WriteAheadLog {
+    fn flush(&self) -> std::result::Result<(), Failed<StorageError>> {
+        let counts = &self.unjournaled;
+        let ended = counts.ended.load(Ordering::SeqCst);
+        if counts.begun.load(Ordering::SeqCst) != counts.covered.load(Ordering::SeqCst) {
+            self.db.write(MARKER, true).map_err(|error| Failed {
+                lasting: self.events.journal_broken(),
+                error,
+            })?;
+            counts.covered.store(ended, Ordering::SeqCst);
         }
+        self.db.admin().flush_wal(true).map_err(|error| {
+            let text = error.into_string();
+            Failed {
+                // A refusal because of an earlier append says nothing of its own. If that append
+                // found the device full, RocksDB begins a new file once there is room; any other
+                // failure of it has marked the journal as broken.
+                lasting: self.events.journal_broken()
+                    || !(error::is_earlier(&text) || error::leaves_journal(&text)),
+                error: error::sort("a journal flush", text),
+            }
+        })
+    }
+}
+
+impl Log for WriteAheadLog {
+    type Error = StorageError;
+
+    fn last(&self) -> u64 {
+        // A commit has written its journal record before its number becomes visible here.
+        self.db.sequence()
     }
 
-    fn flush(&self) {
-        // Commits up to here have written their journal record before their number became visible.
-        let target = self.db.sequence();
-        if target <= self.durable.load(Ordering::Acquire) {
-            return;
-        }
+    fn sync(&self, target: u64) -> std::result::Result<(), Failed<StorageError>> {
         let begun = Instant::now();
-        let outcome = self.db.admin().flush_wal(true);
+        let outcome = self.flush();
         let us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.flush_us_last.store(us, Ordering::Relaxed);
         self.flush_us_total.fetch_add(us, Ordering::Relaxed);
         self.flushes.fetch_add(1, Ordering::Relaxed);
-        let mut state = self.state.lock();
-        match outcome {
-            Ok(()) => {
-                self.durable.store(target, Ordering::Release);
-                self.failed.store(false, Ordering::Relaxed);
-                state.failure = None;
-            }
-            Err(error) => {
-                state.failures += 1;
-                state.failure = Some(error::sort("a journal flush", error.into_string()));
-                // Nobody is served by trying again at once; waiters have been told.
-                state.wanted = 0;
-                self.failed.store(true, Ordering::Relaxed);
-            }
+        if outcome.is_ok() {
+            self.mark.durable(target);
         }
-        let flushed = match state.failure {
-            None => Flushed::Durable(CommitPos(target)),
-            Some(_) => Flushed::Failed(CommitPos(target)),
+        outcome
+    }
+
+    fn announce(&self, outcome: Announced) {
+        let flushed = match outcome {
+            Announced::Durable(pos) => Flushed::Durable(CommitPos(pos)),
+            Announced::Failed(pos) => Flushed::Failed(CommitPos(pos)),
+            Announced::Lost => Flushed::Lost,
         };
-        drop(state);
-        self.flushed.notify_all();
         for hook in self.hooks.read().iter() {
             hook(flushed);
         }

@@ -1,20 +1,20 @@
-//! The keeper: one slow thread that measures pressure for the gate, watches the free space, and resumes RocksDB after
-//! a background error.
+//! The keeper: one slow thread that measures pressure for the gate, has the guard look at the free space when nobody
+//! writes, and resumes RocksDB after a background error.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use rust_rocksdb::WriteBufferManager;
-use storage::{Batch, BatchOp, Result, StorageError, Table};
+use storage::{Result, StorageError, Table};
 
 use crate::config::Config;
 use crate::ffi::Db;
 use crate::flow::{Controller, Gate};
 use crate::listener::Events;
-use crate::space::Space;
+use crate::space::Guard;
 use crate::stats;
 
 const TICK_BUSY: Duration = Duration::from_millis(50);
@@ -23,9 +23,6 @@ const SPACE_EVERY: Duration = Duration::from_secs(1);
 
 /// What the keeper publishes.
 pub(crate) struct Watch {
-    pub(crate) full: AtomicBool,
-    pub(crate) free_bytes: AtomicU64,
-    pub(crate) reserve_bytes: AtomicU64,
     pub(crate) pressure_permille: AtomicU64,
     pub(crate) resumes: AtomicU64,
 }
@@ -33,39 +30,9 @@ pub(crate) struct Watch {
 impl Watch {
     pub(crate) fn new() -> Self {
         Self {
-            full: AtomicBool::new(false),
-            free_bytes: AtomicU64::new(u64::MAX),
-            reserve_bytes: AtomicU64::new(0),
             pressure_permille: AtomicU64::new(0),
             resumes: AtomicU64::new(0),
         }
-    }
-
-    /// Refuses batches that add data while space is short. Deletes, catalog rows and log entries pass, so that space
-    /// can be made.
-    pub(crate) fn check_room(&self, batch: &Batch) -> Result<()> {
-        if !self.full.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        let grows = batch.iter().any(|op| {
-            matches!(
-                op,
-                BatchOp::Put {
-                    table: Table::Doc | Table::Idx | Table::Cap | Table::Tmp,
-                    ..
-                }
-            )
-        });
-        if !grows {
-            return Ok(());
-        }
-        let (free, reserve) = (
-            self.free_bytes.load(Ordering::Relaxed),
-            self.reserve_bytes.load(Ordering::Relaxed),
-        );
-        Err(StorageError::Full {
-            context: format!("{} MB are free, {} MB must stay free", free >> 20, reserve >> 20),
-        })
     }
 }
 
@@ -81,6 +48,7 @@ pub(crate) struct Charge {
     pub(crate) config: Config,
     pub(crate) gate: Arc<Gate>,
     pub(crate) watch: Arc<Watch>,
+    pub(crate) guard: Arc<Guard>,
     pub(crate) events: Arc<Events>,
     pub(crate) memtables: WriteBufferManager,
 }
@@ -89,7 +57,6 @@ impl Keeper {
     pub(crate) fn start(charge: Charge) -> Result<Self> {
         let stop = Arc::new((Mutex::new(false), Condvar::new()));
         let seen = Arc::clone(&stop);
-        charge.look_at_space();
         let thread = std::thread::Builder::new()
             .name("quarry-keeper".to_owned())
             .spawn(move || charge.run(&seen))
@@ -144,7 +111,7 @@ impl Charge {
             tick = if moved > 0 || rate > 0 { TICK_BUSY } else { TICK_IDLE };
             if last_space.elapsed() >= SPACE_EVERY {
                 last_space = Instant::now();
-                self.look_at_space();
+                self.guard.look();
                 self.try_resume();
             }
         }
@@ -162,50 +129,15 @@ impl Charge {
         })
     }
 
-    fn look_at_space(&self) {
-        let Ok(space) = Space::of(&self.config.path) else {
-            return;
-        };
-        let reserve = space.reserve_bytes(self.config.free_bytes_min, self.config.free_percent_min);
-        self.watch.free_bytes.store(space.free_bytes, Ordering::Relaxed);
-        self.watch.reserve_bytes.store(reserve, Ordering::Relaxed);
-        self.watch.full.store(space.free_bytes < reserve, Ordering::Relaxed);
-    }
-
-    // RocksDB resumes by itself after most ENOSPC errors; this covers the rest, once there is room again.
+    // RocksDB resumes by itself after most ENOSPC errors; this covers the rest. Also while growth is refused: there may
+    // be room enough for the deletes that end it.
     fn try_resume(&self) {
-        if self.events.background_error().is_none() || self.watch.full.load(Ordering::Relaxed) {
+        if self.events.background_error().is_none() {
             return;
         }
         if self.db.admin().resume().is_ok() {
             self.events.clear_background_error();
             self.watch.resumes.fetch_add(1, Ordering::Relaxed);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn short_space_refuses_growth_and_allows_making_room() {
-        let watch = Watch::new();
-        let mut grow = Batch::new();
-        grow.put(Table::Doc, b"\0\0\0\x01k", b"v");
-        assert!(watch.check_room(&grow).is_ok());
-        watch.full.store(true, Ordering::Relaxed);
-        watch.free_bytes.store(100 << 20, Ordering::Relaxed);
-        watch.reserve_bytes.store(256 << 20, Ordering::Relaxed);
-        let error = watch.check_room(&grow).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "no space left for growing writes: 100 MB are free, 256 MB must stay free"
-        );
-        let mut shrink = Batch::new();
-        shrink.delete(Table::Doc, b"\0\0\0\x01k");
-        shrink.put(Table::Meta, b"d|1", b"dropped");
-        shrink.add(Table::Meta, b"n|1", [-1, -1]);
-        assert!(watch.check_room(&shrink).is_ok());
     }
 }

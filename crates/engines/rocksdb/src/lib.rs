@@ -10,7 +10,8 @@
 //!   locks. `stall_stops` and `stall_delays` in the statistics count what slipped through; more than zero is a bug.
 //! - **Memory beside the cache.** Memtables are charged to the block cache; index and filter blocks live in it
 //!   (partitioned); open files are bounded, since each holds a table reader outside of the cache.
-//! - **File descriptors.** `open_files_max` bounds table files; a collection never gets a file of its own.
+//! - **File descriptors.** `open_files_max` bounds table files (`limits.rs`); a collection never gets a file of its own.
+//! - **Large documents** lie in blob files: no per-range sizes (`sizes.rs`), and a compaction filter reads them.
 //! - **Tombstones.** A cursor without bounds walks over deleted neighbours; every range has both bounds.
 //!   Range tombstones in the memtable slow every read: `memtable_max_range_deletions` flushes them.
 //! - **DeleteFilesInRange** ignores snapshots and may uncover old versions: only for ranges nobody reads any more.
@@ -20,8 +21,15 @@
 //!   would poison reads and compactions for good.
 //! - **A panic in a callback** aborts the process: callbacks are total, and `ffi.rs` catches what is left.
 //! - **Column family ids** are part of the batch bytes; `open` refuses a directory where they differ from `Table`.
-//! - **ENOSPC** turns RocksDB read-only. The keeper refuses growing writes earlier (`space.rs`) and resumes after.
+//! - **Recovery stops at the first journal record it cannot read** and says nothing. `wal.rs` reads
+//!   the journal before, and `mark.rs` knows how far it was flushed: what is missing below that is
+//!   damage, not a torn tail.
+//! - **A failed fdatasync** may have dropped what was written, and the next one succeeds: it is
+//!   final (`commits.rs`).
+//! - **ENOSPC** turns RocksDB read-only. The guard refuses growing writes earlier (`space.rs`), the keeper
+//!   resumes after.
 
+mod commits;
 mod config;
 mod cursor;
 mod engine;
@@ -31,12 +39,18 @@ mod filter;
 mod flow;
 mod journal;
 mod keeper;
+mod limits;
 mod listener;
+mod mark;
 mod open;
+mod sizes;
 mod snapshot;
 mod space;
 mod stats;
+mod sync;
+mod wal;
 
 pub use config::{CacheKind, Config};
 pub use engine::RocksEngine;
+pub use limits::raise_open_files_limit;
 pub use open::DISK_FORMAT;

@@ -1,14 +1,16 @@
 //! Counts stalls and remembers background errors. Callbacks run on RocksDB's threads while it may hold its lock:
 //! they touch atomics and one short mutex only.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use rust_rocksdb::event_listener::{
     BackgroundErrorRecoveryInfo, CompactionJobInfo, DBBackgroundErrorReason, DBWriteStallCondition, EventListener,
-    FlushJobInfo, MutableStatus, WriteStallInfo,
+    FlushJobInfo, MemTableInfo, MutableStatus, WriteStallInfo,
 };
+
+use crate::error;
 
 /// What the callbacks have seen so far.
 #[derive(Default)]
@@ -19,12 +21,27 @@ pub(crate) struct Events {
     pub(crate) compactions: AtomicU64,
     pub(crate) background_errors: AtomicU64,
     background_error: Mutex<Option<String>>,
+    journal_broken: AtomicBool,
+    sealed: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl Events {
     /// The background error that stands, in RocksDB's words.
     pub(crate) fn background_error(&self) -> Option<String> {
         self.background_error.lock().clone()
+    }
+
+    /// An append to the journal or its fdatasync failed, and not for want of space.
+    pub(crate) fn journal_broken(&self) -> bool {
+        self.journal_broken.load(Ordering::SeqCst)
+    }
+
+    /// Has `hook` called whenever a memtable is sealed: no writer is between its journal record and
+    /// its memtable then, and all later records go to the journal file that is the newest at that
+    /// moment.
+    pub(crate) fn on_sealed(&self, hook: Box<dyn Fn() + Send + Sync>) {
+        // Set once, when the engine opens.
+        let _ = self.sealed.set(hook);
     }
 
     pub(crate) fn clear_background_error(&self) {
@@ -36,6 +53,12 @@ impl Events {
 pub(crate) struct Listener(pub(crate) Arc<Events>);
 
 impl EventListener for Listener {
+    fn on_memtable_sealed(&self, _info: &MemTableInfo) {
+        if let Some(hook) = self.0.sealed.get() {
+            hook();
+        }
+    }
+
     fn on_flush_completed(&self, _info: &FlushJobInfo) {
         self.0.flushes.fetch_add(1, Ordering::Relaxed);
     }
@@ -52,10 +75,16 @@ impl EventListener for Listener {
         };
     }
 
-    fn on_background_error(&self, _reason: DBBackgroundErrorReason, status: MutableStatus) {
+    fn on_background_error(&self, reason: DBBackgroundErrorReason, status: MutableStatus) {
         self.0.background_errors.fetch_add(1, Ordering::Relaxed);
         if let Err(error) = status.result() {
-            *self.0.background_error.lock() = Some(error.to_string());
+            let text = error.to_string();
+            if matches!(reason, DBBackgroundErrorReason::KWriteCallback)
+                && !error::leaves_journal(&text)
+            {
+                self.0.journal_broken.store(true, Ordering::SeqCst);
+            }
+            *self.0.background_error.lock() = Some(text);
         }
     }
 

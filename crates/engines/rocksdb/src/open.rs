@@ -2,11 +2,13 @@
 
 use std::fs::{self, File};
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use storage::{Result, StorageError};
 
-use crate::config::TABLE_FORMAT;
+use crate::config::{Config, TABLE_FORMAT};
+use crate::mark::Claim;
+use crate::wal;
 
 /// Version of the layout this room is responsible for: tables, their numbers and options that must not change.
 /// History: 1 six column families, `Meta` as the default one, counter merge operator on `Meta`.
@@ -40,6 +42,91 @@ pub(crate) fn claim(path: &Path, create: bool) -> Result<()> {
         return Err(foreign(path, "it is empty"));
     }
     mark(path)
+}
+
+/// A damaged journal that is to be opened all the same.
+pub(crate) struct Repair {
+    found: String,
+    /// Where the journal files are kept as they were.
+    kept: PathBuf,
+    /// Every record that can be read is applied, not only those before the damage.
+    all: bool,
+}
+
+impl Repair {
+    /// One line; `end` is the last commit of the open database.
+    pub(crate) fn report(&self, end: u64) -> String {
+        let given_up = if self.all {
+            "every record that can be read was applied, the others are given up"
+        } else {
+            "commits behind it are given up"
+        };
+        let (found, kept) = (&self.found, self.kept.display());
+        format!(
+            "{found}; opened with commit {end} as the last one, {given_up}; \
+             the journal files as they were are in {kept}"
+        )
+    }
+}
+
+/// Makes sure that the journal holds what was flushed to it. With `repair`, damage is tolerated
+/// once the files are kept.
+///
+/// # Errors
+/// [`StorageError::JournalDamaged`], [`StorageError::Io`]
+pub(crate) fn examine(config: &Config, claim: Claim) -> Result<Option<Repair>> {
+    if claim.durable == 0 {
+        return Ok(None);
+    }
+    let files = wal::files(&config.path)?;
+    let Some(damage) = wal::damage(&wal::read(&files)?, claim) else {
+        return Ok(None);
+    };
+    let found = damage.to_string();
+    if !config.repair {
+        return Err(StorageError::JournalDamaged { found });
+    }
+    let kept = keep(&config.path, &files)?;
+    Ok(Some(Repair { found, kept, all: false }))
+}
+
+/// A repair that RocksDB refused to open up to the damage, or that only RocksDB knows to be needed.
+pub(crate) fn take_all(
+    config: &Config,
+    repair: Option<Repair>,
+    error: &StorageError,
+) -> Result<Repair> {
+    if let Some(repair) = repair {
+        return Ok(Repair { all: true, ..repair });
+    }
+    let cause = std::error::Error::source(error).map(ToString::to_string);
+    Ok(Repair {
+        found: cause.unwrap_or_else(|| error.to_string()),
+        kept: keep(&config.path, &wal::files(&config.path)?)?,
+        all: true,
+    })
+}
+
+/// Links the files into a new directory inside of the data directory, where RocksDB leaves them
+/// alone.
+fn keep(path: &Path, files: &[PathBuf]) -> Result<PathBuf> {
+    let kept = (1..)
+        .map(|number| path.join(format!("journal-before-repair-{number}")))
+        .find(|kept| !kept.exists())
+        .unwrap_or_default();
+    let link = || -> std::io::Result<()> {
+        fs::create_dir(&kept)?;
+        for file in files {
+            if let Some(name) = file.file_name() {
+                fs::hard_link(file, kept.join(name))?;
+            }
+        }
+        File::open(&kept)?.sync_all()
+    };
+    link().map_err(|error| {
+        StorageError::io(format!("cannot keep the journal files in {}", kept.display()), error)
+    })?;
+    Ok(kept)
 }
 
 /// Writes the marker into a directory that is ours, e.g. a checkpoint.

@@ -1,8 +1,18 @@
-//! How much room the device has, and whether growing writes may still use it.
+//! How much room the device has, whether growing writes may still use it, and a file that holds room back so that a full
+//! device can still be opened and emptied. Knows the file system and sizes; nothing of RocksDB's files.
 
 use std::ffi::CString;
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use rust_rocksdb::{SstFileManager, WriteBufferManager};
+use storage::{Batch, BatchOp, Result, StorageError, Table};
+
+use crate::config::Config;
 
 /// The file system below a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,7 +22,7 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    /// Asks the operating system.
+    /// Asks the operating system: about a microsecond.
     pub(crate) fn of(path: &Path) -> std::io::Result<Self> {
         let path = CString::new(path.as_os_str().as_bytes())?;
         let mut stat = std::mem::MaybeUninit::<libc::statvfs>::uninit();
@@ -35,6 +45,179 @@ impl Space {
     }
 }
 
+/// Blocks held back by a file without content, given up when nothing else is left.
+struct HeldBack {
+    path: PathBuf,
+    bytes: u64,
+    held: bool,
+}
+
+/// Holds blocks back; never more than a sixteenth of the file system.
+const HELD_BACK_FILE: &str = "QUARRY-RESERVE";
+
+impl HeldBack {
+    /// Room for the memtables, which must be written out before the journal can be let go, and for the deletes.
+    fn new(config: &Config, space: Space) -> Self {
+        let path = config.path.join(HELD_BACK_FILE);
+        let wanted = (config.write_buffer_bytes as u64 + (16 << 20)).min(256 << 20);
+        Self {
+            held: path.exists(),
+            path,
+            bytes: wanted.min(space.total_bytes / 16),
+        }
+    }
+
+    /// Takes the blocks while there is plenty and gives them up when little is left. `plenty` bytes must stay free.
+    ///
+    /// # Output
+    /// True when blocks were given up.
+    fn keep(&mut self, free_bytes: u64, plenty: u64) -> bool {
+        if self.held && free_bytes < self.bytes / 2 {
+            // Gone or not: a file that cannot be removed will not be removable the next time either.
+            let _ = fs::remove_file(&self.path);
+            self.held = false;
+            return true;
+        }
+        if !self.held && free_bytes >= plenty.saturating_add(2 * self.bytes) {
+            self.held = self.take().is_ok();
+            if !self.held {
+                let _ = fs::remove_file(&self.path);
+            }
+        }
+        false
+    }
+
+    fn take(&self) -> std::io::Result<()> {
+        let file = File::create(&self.path)?;
+        let bytes = libc::off_t::try_from(self.bytes).unwrap_or(libc::off_t::MAX);
+        // SAFETY: the descriptor is open during the call, which touches no memory of ours.
+        if unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, bytes) } != 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        Ok(())
+    }
+}
+
+/// Batches may write this much at least between two looks at the device.
+const LOOK_BYTES_MIN: u64 = 256 << 10;
+
+/// The guard of the space: refuses growth in time and gives room back when it is needed.
+pub(crate) struct Guard {
+    path: PathBuf,
+    bytes_min: u64,
+    percent_min: u64,
+    delete_bytes_per_s: i64,
+    memtables: WriteBufferManager,
+    files: SstFileManager,
+    held_back: Mutex<HeldBack>,
+    // Bytes of batches since the last look, and how many there may be before the next.
+    unseen_bytes: AtomicU64,
+    look_after_bytes: AtomicU64,
+    full: AtomicBool,
+    free_bytes: AtomicU64,
+    reserve_bytes: AtomicU64,
+}
+
+impl Guard {
+    /// Looks for the first time, before the database is opened: opening needs room, too.
+    pub(crate) fn new(config: &Config, memtables: WriteBufferManager, files: SstFileManager) -> Self {
+        let space = Space::of(&config.path).unwrap_or(Space {
+            free_bytes: u64::MAX,
+            total_bytes: 0,
+        });
+        let guard = Self {
+            path: config.path.clone(),
+            bytes_min: config.free_bytes_min,
+            percent_min: config.free_percent_min,
+            delete_bytes_per_s: i64::try_from(config.delete_bytes_per_s).unwrap_or(i64::MAX),
+            memtables,
+            files,
+            held_back: Mutex::new(HeldBack::new(config, space)),
+            unseen_bytes: AtomicU64::new(0),
+            look_after_bytes: AtomicU64::new(LOOK_BYTES_MIN),
+            full: AtomicBool::new(false),
+            free_bytes: AtomicU64::new(u64::MAX),
+            reserve_bytes: AtomicU64::new(0),
+        };
+        guard.look();
+        guard
+    }
+
+    /// Counts the batch and refuses it if it adds data while space is short. Deletes, batches that were declared to
+    /// shrink, catalog rows and log entries pass, so that space can be made.
+    ///
+    /// # Cost
+    /// One atomic addition; a look at the device when the bytes written since the last one could matter.
+    pub(crate) fn admit(&self, batch: &Batch) -> Result<()> {
+        let bytes = batch.byte_len() as u64;
+        let unseen = self.unseen_bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        if unseen >= self.look_after_bytes.load(Ordering::Relaxed) {
+            self.look();
+        }
+        if !self.is_full() || !grows(batch) {
+            return Ok(());
+        }
+        let (free, reserve) = (self.free_bytes(), self.reserve_bytes());
+        Err(StorageError::Full {
+            context: format!("{} MB are free, {} MB must stay free", free >> 20, reserve >> 20),
+        })
+    }
+
+    /// Asks the device how much is free and decides anew.
+    pub(crate) fn look(&self) {
+        // One at a time, so that a later verdict is never overwritten by an earlier one.
+        let mut held_back = self.held_back.lock();
+        let Ok(mut space) = Space::of(&self.path) else { return };
+        let reserve = space.reserve_bytes(self.bytes_min, self.percent_min);
+        if held_back.keep(space.free_bytes, reserve)
+            && let Ok(after) = Space::of(&self.path)
+        {
+            space = after;
+        }
+        // What is in memory has its place in the journal already and needs another one in table files.
+        let promised = self.memtables.get_usage() as u64;
+        let room = space.free_bytes.saturating_sub(promised).saturating_sub(reserve);
+        let full = room == 0;
+        // A quarter of the room: background work may take as much again, and one writer more may be on its way.
+        self.look_after_bytes
+            .store((room / 4).clamp(LOOK_BYTES_MIN, 1 << 30), Ordering::Relaxed);
+        self.unseen_bytes.store(0, Ordering::Relaxed);
+        self.free_bytes.store(space.free_bytes, Ordering::Relaxed);
+        self.reserve_bytes.store(reserve, Ordering::Relaxed);
+        let was_full = self.full.swap(full, Ordering::Relaxed);
+        if full != was_full {
+            // Files that wait for their slow end are room that is needed now.
+            let rate = if full { 0 } else { self.delete_bytes_per_s };
+            self.files.set_delete_rate_bytes_per_second(rate);
+        }
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.full.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn free_bytes(&self) -> u64 {
+        self.free_bytes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn reserve_bytes(&self) -> u64 {
+        self.reserve_bytes.load(Ordering::Relaxed)
+    }
+}
+
+fn grows(batch: &Batch) -> bool {
+    let adds = |op| {
+        matches!(
+            op,
+            BatchOp::Put {
+                table: Table::Doc | Table::Idx | Table::Cap | Table::Tmp,
+                ..
+            }
+        )
+    };
+    !batch.shrinks() && batch.iter().any(adds)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -50,5 +233,69 @@ mod tests {
         assert_eq!(space(4 << 30).reserve_bytes(256 << 20, 2), 256 << 20);
         assert_eq!(space(100 << 20).reserve_bytes(256 << 20, 2), 50 << 20);
         assert!(Space::of(Path::new("/")).is_ok_and(|space| space.total_bytes > 0));
+    }
+
+    fn guard(root: &Path) -> Guard {
+        let config = Config::with_budget(root, 64 << 20);
+        let memtables = WriteBufferManager::new_write_buffer_manager(config.write_buffer_bytes, false);
+        Guard::new(&config, memtables, SstFileManager::new())
+    }
+
+    #[test]
+    fn short_space_refuses_growth_and_allows_making_room() {
+        let root = tempfile::tempdir().unwrap();
+        let guard = guard(root.path());
+        let mut grow = Batch::new();
+        grow.put(Table::Doc, b"\0\0\0\x01k", b"v");
+        assert!(guard.admit(&grow).is_ok());
+        guard.full.store(true, Ordering::Relaxed);
+        guard.free_bytes.store(100 << 20, Ordering::Relaxed);
+        guard.reserve_bytes.store(256 << 20, Ordering::Relaxed);
+        let error = guard.admit(&grow).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "no space left for growing writes: 100 MB are free, 256 MB must stay free"
+        );
+        grow.set_shrinks();
+        assert!(guard.admit(&grow).is_ok(), "a put that shrinks its document passes");
+        let mut shrink = Batch::new();
+        shrink.delete(Table::Doc, b"\0\0\0\x01k");
+        shrink.put(Table::Meta, b"d|1", b"dropped");
+        shrink.add(Table::Meta, b"n|1", [-1, -1]);
+        assert!(guard.admit(&shrink).is_ok());
+    }
+
+    #[test]
+    fn the_device_is_looked_at_again_after_as_many_bytes_as_could_matter() {
+        let root = tempfile::tempdir().unwrap();
+        let guard = guard(root.path());
+        let mut grow = Batch::new();
+        grow.put(Table::Doc, b"\0\0\0\x01k", &[0; 4096]);
+        // A verdict that is out of date, with little room at the time it was made.
+        guard.full.store(true, Ordering::Relaxed);
+        guard.look_after_bytes.store(LOOK_BYTES_MIN, Ordering::Relaxed);
+        let refused = std::iter::repeat_with(|| guard.admit(&grow)).take_while(|verdict| verdict.is_err());
+        let bytes = refused.count() as u64 * grow.byte_len() as u64;
+        assert!(
+            (LOOK_BYTES_MIN / 2..LOOK_BYTES_MIN).contains(&bytes),
+            "looked again after {bytes} bytes"
+        );
+        assert!(!guard.is_full());
+    }
+
+    #[test]
+    fn room_is_held_back_while_there_is_plenty_and_given_up_when_little_is_left() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join(HELD_BACK_FILE);
+        let mut held = HeldBack {
+            path: path.clone(),
+            bytes: 8 << 20,
+            held: false,
+        };
+        assert!(!held.keep(100 << 20, 90 << 20) && !path.exists(), "too little to hold back");
+        assert!(!held.keep(200 << 20, 90 << 20));
+        assert_eq!(fs::metadata(&path).unwrap().len(), 8 << 20);
+        assert!(!held.keep(10 << 20, 90 << 20) && path.exists());
+        assert!(held.keep(3 << 20, 90 << 20) && !path.exists());
     }
 }

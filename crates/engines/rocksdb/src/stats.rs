@@ -40,10 +40,12 @@ pub(crate) fn load(db: &Db, table: Table) -> Load {
     }
 }
 
-const PER_TABLE: [(&str, &CStr); 6] = [
+const PER_TABLE: [(&str, &CStr); 8] = [
     ("keys_estimate", c"rocksdb.estimate-num-keys"),
     ("live_bytes", c"rocksdb.estimate-live-data-size"),
     ("sst_bytes", c"rocksdb.total-sst-files-size"),
+    ("blob_bytes", c"rocksdb.total-blob-file-size"),
+    ("blob_garbage_bytes", c"rocksdb.live-blob-file-garbage-size"),
     ("memtable_bytes", c"rocksdb.cur-size-all-mem-tables"),
     ("table_reader_bytes", c"rocksdb.estimate-table-readers-mem"),
     ("running_compactions", c"rocksdb.num-running-compactions"),
@@ -110,9 +112,11 @@ pub(crate) fn report(engine: &RocksEngine, options: &Options, tickers: bool, sin
     put("compactions", events.compactions.load(Ordering::Relaxed));
     put("background_errors", events.background_errors.load(Ordering::Relaxed));
     let watch = engine.watch();
-    put("free_bytes", watch.free_bytes.load(Ordering::Relaxed));
-    put("reserve_bytes", watch.reserve_bytes.load(Ordering::Relaxed));
-    put("space_short", u64::from(watch.full.load(Ordering::Relaxed)));
+    let guard = engine.guard();
+    put("free_bytes", guard.free_bytes());
+    put("reserve_bytes", guard.reserve_bytes());
+    put("space_short", u64::from(guard.is_full()));
+    put("files_to_delete_bytes", engine.files().get_total_trash_size());
     put("pressure_permille", watch.pressure_permille.load(Ordering::Relaxed));
     put("resumes", watch.resumes.load(Ordering::Relaxed));
     let gate = engine.gate().figures();

@@ -2,7 +2,7 @@
 //! copies what it keeps and says how many bytes that is.
 
 use crate::{Cx, expr::BoxExpr, expr::ParseCx};
-use model::{Bump, Doc, MongoError, Result, Value, code};
+use model::{Bump, Doc, ErrorKind, MongoError, Result, Value, code};
 
 mod elements;
 pub(crate) mod n_spec;
@@ -106,9 +106,9 @@ impl AccumulatorSpec {
     /// # Errors
     /// Those of the expression; 4848401 / 4848403 for a division / modulo by zero.
     pub fn group_input<'a>(&'a self, cx: &Cx<'_, 'a>) -> Result<Value<'a>> {
-        self.input.eval(cx).map_err(|e| match (e.code(), e.message()) {
-            (code::BAD_VALUE, m) if m.contains("$divide by zero") => MongoError::new(4848401, m),
-            (16610, m) => MongoError::new(4848403, m),
+        self.input.eval(cx).map_err(|e| match e.code() {
+            code::BAD_VALUE if e.is(ErrorKind::DivisionByZero) => MongoError::new(4848401, e.message()),
+            16610 => MongoError::new(4848403, e.message()),
             _ => e,
         })
     }

@@ -23,7 +23,7 @@ pub fn plain_prefix(stages: &[Arc<dyn Stage>], rt: &Rt<'_>, fields: Option<&[Str
         }
         _ => Arc::new(MatchFilter::parse(&mut ParseCx::new(rt.env), Doc::EMPTY)?),
     };
-    let mut find = Find { filter, sort: None, skip: 0, limit: None, projection: None, hint: None, min: DocBuf::new(), max: DocBuf::new(), return_key: false, show_record_id: false, tail: false, collation: None };
+    let mut find = Find { filter, sort: None, skip: 0, limit: None, projection: None, hint: None, min: DocBuf::new(), max: DocBuf::new(), return_key: false, show_record_id: false, tail: false, collation: None, view: None };
     if let Kind::Sort { pattern, limit } = kind(at) {
         find.sort = Some(pattern.clone());
         find.limit = limit;

@@ -8,7 +8,7 @@ use crate::stages::sort_pattern::{SortBy, SortPattern};
 use model::{Doc, MongoError, Result, Value};
 use operators::filter::{Node, Test};
 use std::sync::Arc;
-use store::{Collection, FieldKind, Index, KeyInterval};
+use store::{Collection, FieldKind, Index, KeyInterval, ReadView};
 
 /// What each field of an equality prefix counts when access paths are compared.
 const SCORE_EQUALITY: u32 = 100;
@@ -69,6 +69,8 @@ pub struct Want<'w> {
     pub hint: Option<&'w Hint>,
     /// The operation's collation as the client wrote it; `None` when simple.
     pub collation: Option<Doc<'w>>,
+    /// The state to read; `None` is the latest.
+    pub view: Option<&'w ReadView>,
 }
 
 /// A chosen access path.
@@ -80,6 +82,10 @@ pub struct Plan {
     pub sorted: bool,
     /// The index used.
     pub index: Option<Arc<Index>>,
+    /// The index's multikey bits the intervals were made for.
+    pub multikey: u32,
+    /// The state to read.
+    pub view: ReadView,
     /// Bounds per field of the index (of `_id`, when that is read).
     pub bounds: Vec<FieldBounds>,
     /// Every document the plan reads matches the filter: no second look is needed.
@@ -92,8 +98,9 @@ impl Plan {
         Plan::of(Access::Collection { reverse: false }, false)
     }
 
-    fn of(access: Access, sorted: bool) -> Plan {
-        Plan { access, sorted, index: None, bounds: Vec::new(), complete: false }
+    pub(super) fn of(access: Access, sorted: bool) -> Plan {
+        let (multikey, view) = (0, ReadView::LATEST);
+        Plan { access, sorted, index: None, multikey, view, bounds: Vec::new(), complete: false }
     }
 
     pub(super) fn nothing() -> Plan {
@@ -111,6 +118,11 @@ impl Plan {
 /// # Errors
 /// 2 BadValue for a hint that names no index; 27, 2 and 291 for a `$text` that cannot be answered.
 pub fn choose(coll: &Collection, want: &Want<'_>) -> Result<Plan> {
+    let plan = choose_access(coll, want)?;
+    Ok(Plan { view: want.view.cloned().unwrap_or_default(), ..plan })
+}
+
+fn choose_access(coll: &Collection, want: &Want<'_>) -> Result<Plan> {
     static ALL: Node = Node::AlwaysTrue;
     let root = want.filter.map_or(&ALL, |f| f.filter.root());
     let mut impossible = false;
@@ -120,7 +132,7 @@ pub fn choose(coll: &Collection, want: &Want<'_>) -> Result<Plan> {
         return Ok(Plan::nothing());
     }
     let natural = natural_sort(want.sort);
-    let indexes = coll.indexes();
+    let indexes = coll.readable_indexes(want.view);
     if let Some(t) = want.filter.and_then(|f| f.filter.text()) {
         return text::plan(coll, want, root, t, &indexes);
     }
@@ -164,7 +176,7 @@ pub fn alternatives(coll: &Collection, want: &Want<'_>, taken: &Plan) -> Vec<Pla
     if want.hint.is_some() || !matches!(taken.access, Access::Index { .. }) {
         return Vec::new();
     }
-    let others = coll.indexes();
+    let others = coll.readable_indexes(want.view);
     let others = others.iter().filter(|i| i.is_ready() && i.is_keyed() && !i.is_hidden());
     others
         .filter(|i| taken.index.as_ref().is_none_or(|t| t.name() != i.name()))
@@ -359,7 +371,7 @@ pub(super) fn by_index(index: &Arc<Index>, want: &Want<'_>, root: &Node, forced:
     let sorted = want.sort.is_none() || order.is_some();
     let reverse = order.unwrap_or(false);
     if want.sort.is_some() && order.is_none() && fits && bits == 0 && equal > 0 && !forced
-        && let Some(plan) = union::by_points(index, &fields, want, root)
+        && let Some(plan) = union::by_points(index, bits, &fields, want, root)
     {
         return Some((equal as u32 * SCORE_EQUALITY + 30, plan));
     }
@@ -375,7 +387,8 @@ pub(super) fn by_index(index: &Arc<Index>, want: &Want<'_>, root: &Node, forced:
     };
     fields.iter_mut().skip(used).for_each(|b| *b = FieldBounds::all());
     let complete = all_exact(root, &|path| index.fields().iter().zip(&fields).any(|(f, b)| b.exact && f.path.as_str() == path));
-    Some((score, Plan { access, sorted, index: Some(index.clone()), bounds: fields, complete }))
+    let plan = Plan::of(access, sorted);
+    Some((score, Plan { index: Some(index.clone()), multikey: bits, bounds: fields, complete, ..plan }))
 }
 
 /// A hashed field knows only equality: the hash of each value.

@@ -8,7 +8,7 @@ use operators::Env;
 use operators::filter::Node;
 use std::sync::Arc;
 use store::format::decode;
-use store::{Collection, FieldKind, Index, IndexScan, KeyInterval};
+use store::{Collection, FieldKind, Index, IndexScan, KeyInterval, ReadView, Row};
 
 /// So many entries with the same value are read past one by one before the walk leaps: a seek costs about as much.
 const NEAR: usize = 8;
@@ -30,11 +30,12 @@ pub fn distinct_plan(coll: &Collection, want: &Want<'_>, chosen: &Plan, field: &
         if matches!(want.hint, Some(Hint::Natural { .. })) {
             return None;
         }
-        let indexes = coll.indexes();
+        let indexes = coll.readable_indexes(want.view);
         let usable = |i: &&Arc<Index>| i.is_ready() && i.is_keyed() && !i.is_hidden() && !i.is_sparse() && !i.is_partial();
         let hinted = |i: &&Arc<Index>| want.hint.is_none() || chosen.index.as_ref().is_some_and(|c| c.name() == i.name());
         let index = indexes.iter().filter(usable).filter(hinted).find(|i| fits(i))?;
-        return by_index(index, &Want::default(), &Node::AlwaysTrue, true).map(|(_, p)| p);
+        let plan = by_index(index, &Want::default(), &Node::AlwaysTrue, true).map(|(_, p)| p)?;
+        return Some(Plan { view: chosen.view.clone(), ..plan });
     }
     let only_first = chosen.bounds.iter().skip(1).all(|b| b.is_all());
     let index = chosen.index.as_ref()?;
@@ -44,6 +45,7 @@ pub fn distinct_plan(coll: &Collection, want: &Want<'_>, chosen: &Plan, field: &
 /// The walk of such a plan.
 pub struct DistinctWalk {
     coll: Arc<Collection>,
+    view: ReadView,
     walk: IndexScan,
     descending: bool,
     /// The component already seen, and whether a document was taken for it.
@@ -58,9 +60,9 @@ impl DistinctWalk {
     pub fn open(coll: Arc<Collection>, plan: &Plan) -> Option<DistinctWalk> {
         let (Access::Index { intervals, reverse, .. }, Some(index)) = (&plan.access, &plan.index) else { return None };
         let intervals: Vec<KeyInterval> = intervals.clone();
-        let walk = coll.scan_index(index, intervals, *reverse);
+        let walk = coll.scan_index(&plan.view, index, plan.multikey, intervals, *reverse);
         let descending = index.fields().first().is_some_and(|f| f.kind == FieldKind::Descending);
-        Some(DistinctWalk { walk, coll, descending, seen: Vec::new(), taken: false, docs: 0 })
+        Some(DistinctWalk { walk, view: plan.view.clone(), coll, descending, seen: Vec::new(), taken: false, docs: 0 })
     }
 
     /// Index entries looked at.
@@ -106,7 +108,11 @@ impl DistinctWalk {
             self.seen.extend_from_slice(entry.get(..len).unwrap_or(&[]));
             self.taken = false;
             let mut outcome = Ok(false);
-            self.coll.get_encoded(&id, &mut |row| outcome = take(row.doc))?;
+            let one = &mut |row: Row<'_>| {
+                outcome = take(row.doc);
+                false
+            };
+            self.coll.get_encoded(&self.view, &[&id], one)?;
             self.docs += 1;
             self.taken = outcome?;
             if self.taken {

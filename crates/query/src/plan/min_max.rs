@@ -57,7 +57,7 @@ pub fn between(coll: &Collection, hint: Option<&Hint>, min: Doc<'_>, max: Doc<'_
         return Err(MongoError::new(51_175, "The value provided for min() does not come before the value provided for max() in the hinted index"));
     }
     let Some(index) = index.filter(|_| !is_id) else {
-        return Ok(Plan { access: Access::IdRange { lower, upper, reverse: false }, sorted: false, index: None, bounds: Vec::new(), complete: false });
+        return Ok(Plan::of(Access::IdRange { lower, upper, reverse: false }, false));
     };
     let end = |bound: Option<Vec<u8>>, otherwise: u8| match bound {
         Some(mut b) => {
@@ -68,5 +68,6 @@ pub fn between(coll: &Collection, hint: Option<&Hint>, min: Doc<'_>, max: Doc<'_
     };
     let intervals = vec![KeyInterval { lower: end(lower, 0x00), upper: end(upper, 0xff) }];
     let access = Access::Index { name: index.name().to_owned(), intervals, reverse: false };
-    Ok(Plan { access, sorted: false, index: Some(index.clone()), bounds: Vec::new(), complete: false })
+    let multikey = index.multikey_bits();
+    Ok(Plan { index: Some(index.clone()), multikey, ..Plan::of(access, false) })
 }

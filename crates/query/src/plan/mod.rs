@@ -6,6 +6,7 @@
 mod bounds;
 mod choose;
 mod distinct;
+mod keys;
 mod min_max;
 mod partial;
 mod read;
@@ -16,6 +17,7 @@ mod union;
 pub use bounds::{Bound, FieldBounds, ValueRange};
 pub use choose::{Hint, Plan, Want, alternatives, choose};
 pub use distinct::{DistinctDocs, DistinctWalk, distinct_plan};
+pub use keys::{Keys, MatchKeys};
 pub use min_max::between;
 pub use read::{PlanDocs, Walked, count_matches, each_match, walk_counted};
 pub(crate) use row_extras::{INDEX_KEY, RECORD_ID};

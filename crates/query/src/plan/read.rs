@@ -7,7 +7,7 @@ use crate::pipeline::{Batch, Docs, MatchFilter, Rt};
 use model::{Bump, Doc, Result};
 use operators::{Cx, Env};
 use std::sync::Arc;
-use store::{Collection, IndexScan, Row, Scan, TermsScan};
+use store::{Collection, IndexScan, ReadView, Row, Scan, TermsScan};
 
 /// Documents examined between two looks at the clock.
 const STEP_DOCS: usize = 1024;
@@ -18,58 +18,57 @@ pub(super) enum Walk {
     Scan(Scan),
     Index(IndexScan),
     /// Encoded ids still to be read, last first.
-    Ids(Vec<Vec<u8>>),
+    Ids { ids: Vec<Vec<u8>>, view: ReadView },
     Union(Box<UnionWalk>),
     Terms(TermsScan),
 }
 
 impl Walk {
-    pub(super) fn open(coll: &Arc<Collection>, plan: &Plan) -> Walk {
+    pub(super) fn open(coll: &Arc<Collection>, view: &ReadView, plan: &Plan) -> Walk {
         match &plan.access {
             Access::Nothing => Walk::Nothing,
-            Access::Collection { reverse } => Walk::Scan(coll.scan(*reverse)),
+            Access::Collection { reverse } => Walk::Scan(coll.scan(view, *reverse)),
             Access::IdRange { lower, upper, reverse } => {
-                Walk::Scan(coll.scan_keys(lower.as_deref(), upper.as_deref(), *reverse))
+                Walk::Scan(coll.scan_keys(view, lower.as_deref(), upper.as_deref(), *reverse))
             }
             Access::Ids { ids, reverse } => {
                 let mut ids = ids.clone();
                 if !reverse {
                     ids.reverse();
                 }
-                Walk::Ids(ids)
+                Walk::Ids { ids, view: view.clone() }
             }
             Access::Index { intervals, reverse, .. } => match &plan.index {
-                Some(index) => Walk::Index(coll.scan_index(index, intervals.clone(), *reverse)),
+                Some(index) => {
+                    Walk::Index(coll.scan_index(view, index, plan.multikey, intervals.clone(), *reverse))
+                }
                 None => Walk::Nothing,
             },
             Access::Text { terms } => match (&plan.index, terms.as_slice()) {
-                (Some(index), [one]) => Walk::Index(coll.scan_index(index, vec![one.clone()], false)),
-                (Some(index), several) => Walk::Terms(coll.scan_terms(index, several.to_vec())),
+                (Some(index), [one]) => {
+                    Walk::Index(coll.scan_index(view, index, plan.multikey, vec![one.clone()], false))
+                }
+                (Some(index), several) => Walk::Terms(coll.scan_terms(view, index, several.to_vec())),
                 (None, _) => Walk::Nothing,
             },
             Access::Union { branches, merge, disjoint } => {
-                Walk::Union(Box::new(UnionWalk::open(coll, branches, merge.as_ref(), *disjoint)))
+                Walk::Union(Box::new(UnionWalk::open(coll, view, branches, merge.as_ref(), *disjoint)))
             }
         }
     }
 
-    pub(super) fn visit(&mut self, coll: &Collection, env: &Env, max: usize, f: &mut store::scan::EachRow<'_>) -> Result<bool> {
+    pub(super) fn visit(&mut self, coll: &Collection, env: &Env, max: usize, f: &mut store::EachRow<'_>) -> Result<bool> {
         match self {
             Walk::Nothing => Ok(false),
             Walk::Scan(s) => s.visit(max, f),
             Walk::Index(i) => i.visit(max, f),
             Walk::Union(u) => u.visit(coll, env, max, f),
             Walk::Terms(t) => t.visit(max, &|| env.check_interrupt(), f),
-            Walk::Ids(ids) => {
-                for _ in 0..max {
-                    let Some(id) = ids.pop() else { return Ok(false) };
-                    let mut go_on = true;
-                    coll.get_encoded(&id, &mut |row| go_on = f(row))?;
-                    if !go_on {
-                        break;
-                    }
-                }
-                coll.check_alive().map(|()| !ids.is_empty())
+            Walk::Ids { ids, view } => {
+                let next: Vec<&[u8]> = ids.iter().rev().take(max).map(Vec::as_slice).collect();
+                let looked = coll.get_encoded(view, &next, f)?;
+                ids.truncate(ids.len() - looked);
+                Ok(!ids.is_empty())
             }
         }
     }
@@ -79,7 +78,7 @@ impl Walk {
             Walk::Scan(s) => s.pause(),
             Walk::Index(i) => i.pause(),
             Walk::Union(u) => u.pause(),
-            Walk::Nothing | Walk::Ids(_) | Walk::Terms(_) => {}
+            Walk::Nothing | Walk::Ids { .. } | Walk::Terms(_) => {}
         }
     }
 
@@ -89,7 +88,7 @@ impl Walk {
             Walk::Index(i) => i.keys_examined(),
             Walk::Union(u) => u.keys_examined(),
             Walk::Terms(t) => t.keys_examined(),
-            Walk::Nothing | Walk::Scan(_) | Walk::Ids(_) => 0,
+            Walk::Nothing | Walk::Scan(_) | Walk::Ids { .. } => 0,
         }
     }
 }
@@ -105,7 +104,7 @@ pub fn each_match(
     env: &Env,
     each: &mut dyn FnMut(Row<'_>) -> Result<bool>,
 ) -> Result<()> {
-    let mut walk = Walk::open(coll, plan);
+    let mut walk = Walk::open(coll, &plan.view, plan);
     let filter = filter.filter(|_| !plan.complete);
     let mut arena = Bump::new();
     let mut outcome: Result<bool> = Ok(true);
@@ -140,7 +139,7 @@ pub fn count_matches(coll: &Arc<Collection>, plan: &Plan, filter: Option<&MatchF
         })?;
         return Ok(found);
     }
-    let Walk::Index(mut walk) = Walk::open(coll, plan) else { return Ok(0) };
+    let Walk::Index(mut walk) = Walk::open(coll, &plan.view, plan) else { return Ok(0) };
     loop {
         env.check_interrupt()?;
         let more = walk.visit_entries(STEP_DOCS, &mut |_, _| {
@@ -208,7 +207,7 @@ impl PlanDocs {
     pub fn new(coll: Arc<Collection>, plan: &Plan, filter: Option<Arc<MatchFilter>>, limit: Option<u64>) -> PlanDocs {
         let extras = RowExtras::scores(plan, filter.as_ref());
         let filter = filter.filter(|f| !plan.complete && !f.filter.is_always_true());
-        let (walk, left) = (Walk::open(&coll, plan), limit.unwrap_or(u64::MAX));
+        let (walk, left) = (Walk::open(&coll, &plan.view, plan), limit.unwrap_or(u64::MAX));
         PlanDocs { walk, coll, filter, left, carry: Carry::Whole, target: 32, extras }
     }
 
@@ -314,7 +313,7 @@ pub fn walk_counted(
     entries_only: bool,
     each: &mut dyn FnMut(Option<Doc<'_>>) -> bool,
 ) -> Result<Walked> {
-    let mut walk = Walk::open(coll, plan);
+    let mut walk = Walk::open(coll, &plan.view, plan);
     if let (true, true, Walk::Index(walk)) = (entries_only, plan.complete, &mut walk) {
         let mut on = true;
         while on && walk.visit_entries(STEP_DOCS, &mut |_, _| {

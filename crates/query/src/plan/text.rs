@@ -66,7 +66,8 @@ fn by_terms(index: &Arc<Index>, want: &Want<'_>, root: &Node, matcher: &TextMatc
             _ => false,
         }
     });
-    Some(Plan { access: Access::Text { terms }, sorted: want.sort.is_none(), index: Some(index.clone()), bounds: fixed, complete })
+    let plan = Plan::of(Access::Text { terms }, want.sort.is_none());
+    Some(Plan { index: Some(index.clone()), bounds: fixed, complete, ..plan })
 }
 
 /// A disjunction with `$text` in a branch, when the other branches are bounded.
@@ -95,11 +96,5 @@ fn by_branches(
             false => of_branch(coll, &Want { sort: None, ..*want }, n, indexes)?,
         });
     }
-    Some(Plan {
-        access: Access::Union { branches, merge: None, disjoint: false },
-        sorted: want.sort.is_none(),
-        index: None,
-        bounds: Vec::new(),
-        complete: false,
-    })
+    Some(Plan::of(Access::Union { branches, merge: None, disjoint: false }, want.sort.is_none()))
 }

@@ -12,8 +12,7 @@ use operators::filter::Node;
 use rustc_hash::FxHashSet;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use store::scan::EachRow;
-use store::{Collection, Header, Index, Row};
+use store::{Collection, EachRow, Header, Index, ReadView, Row};
 
 /// Most branches of a union.
 const BRANCHES_MAX: usize = 64;
@@ -48,17 +47,19 @@ pub(super) fn by_disjunction(
     }
     let complete = matches!(root, Node::Or(_)) && branches.iter().all(|p| p.complete);
     let ordered = want.sort.filter(|_| branches.iter().all(|p| p.sorted));
-    Some(Plan {
-        sorted: want.sort.is_none() || ordered.is_some(),
-        access: Access::Union { branches, merge: ordered.map(|s| Arc::new(s.clone())), disjoint: false },
-        index: None,
-        bounds: Vec::new(),
-        complete,
-    })
+    let sorted = want.sort.is_none() || ordered.is_some();
+    let access = Access::Union { branches, merge: ordered.map(|s| Arc::new(s.clone())), disjoint: false };
+    Some(Plan { complete, ..Plan::of(access, sorted) })
 }
 
 /// A scan for each combination of points of the leading fields, when each of them then comes in the wanted order.
-pub(super) fn by_points(index: &Arc<Index>, fields: &[FieldBounds], want: &Want<'_>, root: &Node) -> Option<Plan> {
+pub(super) fn by_points(
+    index: &Arc<Index>,
+    multikey: u32,
+    fields: &[FieldBounds],
+    want: &Want<'_>,
+    root: &Node,
+) -> Option<Plan> {
     let sort = want.sort?;
     let points = fields.iter().take_while(|b| b.is_points()).count();
     let mut combinations: Vec<Vec<&ValueRange>> = vec![Vec::new()];
@@ -88,14 +89,14 @@ pub(super) fn by_points(index: &Arc<Index>, fields: &[FieldBounds], want: &Want<
         let complete = super::choose::all_exact(root, &|path| {
             index.fields().iter().zip(&own).any(|(f, b)| b.exact && f.path.as_str() == path)
         });
-        branches.push(Plan { access, sorted: true, index: Some(index.clone()), bounds: own, complete });
+        branches.push(Plan { index: Some(index.clone()), multikey, bounds: own, complete, ..Plan::of(access, true) });
     }
     if branches.is_empty() {
         return Some(Plan::nothing());
     }
     let complete = branches.iter().all(|p| p.complete);
     let access = Access::Union { branches, merge: Some(Arc::new(sort.clone())), disjoint: true };
-    Some(Plan { access, sorted: true, index: Some(index.clone()), bounds: Vec::new(), complete })
+    Some(Plan { index: Some(index.clone()), multikey, complete, ..Plan::of(access, true) })
 }
 
 /// A row read ahead.
@@ -123,10 +124,16 @@ pub(super) struct UnionWalk {
 }
 
 impl UnionWalk {
-    pub(super) fn open(coll: &Arc<Collection>, branches: &[Plan], merge: Option<&Arc<SortPattern>>, disjoint: bool) -> UnionWalk {
+    pub(super) fn open(
+        coll: &Arc<Collection>,
+        view: &ReadView,
+        branches: &[Plan],
+        merge: Option<&Arc<SortPattern>>,
+        disjoint: bool,
+    ) -> UnionWalk {
         let branches = branches
             .iter()
-            .map(|p| Branch { walk: Walk::open(coll, p), ahead: VecDeque::new(), more: true })
+            .map(|p| Branch { walk: Walk::open(coll, view, p), ahead: VecDeque::new(), more: true })
             .collect();
         UnionWalk { branches, merge: merge.cloned(), at: 0, seen: (!disjoint).then(FxHashSet::default) }
     }

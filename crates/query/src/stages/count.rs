@@ -1,7 +1,7 @@
 //! `$count: "name"`: one document with the number of documents, none when there are none.
 //! Errors: 40156 no string, 40157 empty, 40158 dollar first, 40159 null byte, 40160 dot, 9039800 `_id`.
 
-use super::{Stage, StageOp, one};
+use super::{Kind, Stage, StageOp, Transform, one};
 use crate::pipeline::{Batch, Docs, Place, Rt};
 use model::{DocBuf, Result, Value, bail, doc};
 use std::sync::Arc;
@@ -32,6 +32,9 @@ impl Stage for Count {
     }
     fn describe(&self) -> DocBuf {
         doc! { "$count": self.0.as_str() }
+    }
+    fn kind(&self) -> Kind<'_> {
+        Kind::Transform(Transform::Count)
     }
 }
 

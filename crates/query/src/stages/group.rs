@@ -4,12 +4,12 @@
 //! Errors: 15947 no document, 15955 no `_id`, 292 past the budget without disk use, and those of [`super::accumulate`].
 
 use super::accumulate::{Field, States, emit, parse_field};
-use super::{Kind, Stage, StageOp, one};
+use super::{Kind, Stage, StageOp, Transform, one};
 use crate::pipeline::{Batch, Docs, Inside, Place, Rt, drain_ahead};
 use crate::rows::memory_exceeded;
 use crate::spill::SpillFile;
 use hashbrown::HashTable;
-use model::{Bump, Doc, DocBuf, MongoError, OwnedValue, Result, Value, bail, code, compare};
+use model::{Bump, Doc, DocBuf, ErrorKind, MongoError, OwnedValue, Result, Value, bail, code, compare};
 use operators::Cx;
 use operators::expr::{self, BoxExpr, ParseCx};
 use std::hash::Hasher;
@@ -36,7 +36,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
         }
         let Some(id) = id else { bail!(15955, "a group specification must include an _id") };
         let in_engine = scx.options.inside == Inside::Top && scx.before.iter().all(|s| selects(s.kind()));
-        one(Group { in_engine, id, fields, shown: model::doc! { "$group": arg } })
+        one(Group { in_engine, id, fields, spec: Some(spec.to_buf()), shown: model::doc! { "$group": arg } })
     },
 }];
 
@@ -48,7 +48,7 @@ fn selects(kind: Kind<'_>) -> bool {
 /// An error as that engine numbers it.
 fn renumbered(e: MongoError) -> MongoError {
     let number = match e.code() {
-        code::BAD_VALUE if e.message() == "can't $divide by zero" => 4848401,
+        code::BAD_VALUE if e.is(ErrorKind::DivisionByZero) => 4848401,
         16610 => 4848403,
         40400 => 5911200,
         _ => return e,
@@ -61,6 +61,8 @@ pub(crate) struct Group {
     in_engine: bool,
     id: BoxExpr,
     fields: Vec<Field>,
+    /// What was written as a `$group`; `None` when another stage made it.
+    spec: Option<DocBuf>,
     shown: DocBuf,
 }
 
@@ -68,7 +70,7 @@ impl Group {
     /// A group by an expression of ours; `shown` is what explain shows.
     pub(super) fn new(cx: &mut ParseCx<'_>, id: BoxExpr, output: Doc<'_>, shown: DocBuf) -> Result<Group> {
         let fields = output.iter().map(|(name, v)| parse_field(cx, name, v)).collect::<Result<Vec<_>>>()?;
-        Ok(Group { id, fields, shown, in_engine: false })
+        Ok(Group { id, fields, spec: None, shown, in_engine: false })
     }
 }
 
@@ -87,6 +89,9 @@ impl Stage for Group {
     }
     fn describe(&self) -> DocBuf {
         self.shown.clone()
+    }
+    fn kind(&self) -> Kind<'_> {
+        self.spec.as_ref().map_or(Kind::Other, |spec| Kind::Transform(Transform::Group(spec.doc())))
     }
 }
 

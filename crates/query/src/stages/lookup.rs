@@ -7,7 +7,7 @@ use super::fields::Fields;
 use super::join::{Join, JoinCache};
 use super::path::{checked_path, write_with};
 use super::variables::{Let, with_variables};
-use super::{Stage, StageOp, one};
+use super::{Kind, Stage, StageOp, Transform, one};
 use crate::pipeline::{Batch, Docs, Inside, Pipeline, Place, Ready, Rt, StageCx, Target, drain};
 use crate::spool::{Spool, Spooled};
 use model::{Array, ArrayWriter, Bump, Doc, DocBuf, FieldPath, Namespace, Result, Value, bail, code};
@@ -110,6 +110,9 @@ impl Stage for Lookup {
     }
     fn describe(&self) -> DocBuf {
         model::doc! { "$lookup": &self.spec }
+    }
+    fn kind(&self) -> Kind<'_> {
+        Kind::Transform(Transform::Lookup(self.spec.doc()))
     }
 }
 

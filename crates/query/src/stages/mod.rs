@@ -51,7 +51,7 @@ mod variables;
 mod window;
 
 use crate::pipeline::{Docs, MatchFilter, Place, Rt, StageCx};
-use model::{DocBuf, Result, Value};
+use model::{Doc, DocBuf, Result, Value};
 use sort_pattern::SortPattern;
 use std::sync::Arc;
 
@@ -115,8 +115,37 @@ pub enum Kind<'s> {
     Limit(u64),
     /// `$skip`.
     Skip(u64),
+    /// One that changes documents in a way the optimizer knows.
+    Transform(Transform<'s>),
     /// Any other.
     Other,
+}
+
+/// Stages that change documents, by their specification: which fields they read and leave alone is told from it.
+pub enum Transform<'s> {
+    /// `$project`.
+    Project(Doc<'s>),
+    /// `$addFields` and `$set`.
+    AddFields(Doc<'s>),
+    /// `$unset`: a path, or several.
+    Unset(Value<'s>),
+    /// `$unwind`.
+    Unwind {
+        /// The array.
+        path: &'s str,
+        /// Where the position goes.
+        index: Option<&'s str>,
+    },
+    /// `$lookup`.
+    Lookup(Doc<'s>),
+    /// `$group`.
+    Group(Doc<'s>),
+    /// `$count`.
+    Count,
+    /// `$replaceRoot` and `$replaceWith`: the expression.
+    ReplaceRoot(Value<'s>),
+    /// `$setWindowFields`.
+    SetWindowFields(Value<'s>),
 }
 
 /// Parses a stage's argument; the name is given for messages.

@@ -1,7 +1,7 @@
 //! `$project`, `$addFields` / `$set`, `$unset`: the projections of `operators`, as stages. Errors are the projections'.
 
 use super::each::{Each, EachDocs, Emit};
-use super::{Stage, StageOp, one};
+use super::{Kind, Stage, StageOp, Transform, one};
 use crate::pipeline::{Docs, Place, Rt};
 use model::{Doc, DocBuf, Result, Value};
 use operators::Cx;
@@ -12,34 +12,44 @@ pub(super) static STAGES: &[StageOp] = &[
     StageOp {
         name: "$project",
         place: Place::ANYWHERE,
-        parse: |scx, name, arg| one(Project::new(Projection::parse_project(scx.cx, arg)?, name, arg)),
+        parse: |scx, name, arg| one(Project::new(Form::Project, Projection::parse_project(scx.cx, arg)?, name, arg)),
     },
     StageOp {
         name: "$addFields",
         place: Place::ANYWHERE,
-        parse: |scx, name, arg| one(Project::new(Projection::parse_add_fields(scx.cx, name, arg)?, name, arg)),
+        parse: |scx, name, arg| one(Project::new(Form::AddFields, Projection::parse_add_fields(scx.cx, name, arg)?, name, arg)),
     },
     StageOp {
         name: "$set",
         place: Place::ANYWHERE,
-        parse: |scx, name, arg| one(Project::new(Projection::parse_add_fields(scx.cx, name, arg)?, name, arg)),
+        parse: |scx, name, arg| one(Project::new(Form::AddFields, Projection::parse_add_fields(scx.cx, name, arg)?, name, arg)),
     },
     StageOp {
         name: "$unset",
         place: Place::ANYWHERE,
-        parse: |_, name, arg| one(Project::new(Projection::parse_unset(arg)?, name, arg)),
+        parse: |_, name, arg| one(Project::new(Form::Unset, Projection::parse_unset(arg)?, name, arg)),
     },
 ];
+
+/// How a projection was written.
+#[derive(Clone, Copy)]
+enum Form {
+    Project,
+    AddFields,
+    Unset,
+}
 
 /// A projection as a stage.
 pub(crate) struct Project {
     projection: Projection,
+    form: Form,
+    /// The stage as the client wrote it.
     spec: DocBuf,
 }
 
 impl Project {
-    fn new(projection: Projection, name: &str, arg: Value<'_>) -> Project {
-        Project { projection, spec: model::doc! { name: arg } }
+    fn new(form: Form, projection: Projection, name: &str, arg: Value<'_>) -> Project {
+        Project { projection, form, spec: model::doc! { name: arg } }
     }
 }
 
@@ -56,5 +66,14 @@ impl Stage for Project {
     }
     fn describe(&self) -> DocBuf {
         self.spec.clone()
+    }
+    fn kind(&self) -> Kind<'_> {
+        let arg = self.spec.doc().first().map_or(Value::Missing, |(_, arg)| arg);
+        match (self.form, arg) {
+            (Form::Project, Value::Document(spec)) => Kind::Transform(Transform::Project(spec)),
+            (Form::AddFields, Value::Document(spec)) => Kind::Transform(Transform::AddFields(spec)),
+            (Form::Unset, spec) => Kind::Transform(Transform::Unset(spec)),
+            _ => Kind::Other,
+        }
     }
 }

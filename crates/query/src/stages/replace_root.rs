@@ -2,7 +2,7 @@
 //! Errors: 40229 no object, 40230 unknown field, 40231 no newRoot, 40228 when the value is no document.
 
 use super::each::{Each, EachDocs, Emit};
-use super::{Stage, StageOp, one};
+use super::{Kind, Stage, StageOp, Transform, one};
 use crate::pipeline::{Docs, Place, Rt};
 use model::{Doc, DocBuf, OwnedValue, Result, Value, bail};
 use operators::Cx;
@@ -52,5 +52,8 @@ impl Stage for ReplaceRoot {
     }
     fn describe(&self) -> DocBuf {
         model::doc! { "$replaceRoot": { "newRoot": self.spec.get() } }
+    }
+    fn kind(&self) -> Kind<'_> {
+        Kind::Transform(Transform::ReplaceRoot(self.spec.get()))
     }
 }

@@ -7,7 +7,7 @@ use super::fields::Fields;
 use super::path::{checked_path, write_with};
 use super::sort_pattern::SortPattern;
 use super::window::{self, Partition, WindowCx, WindowFn};
-use super::{Stage, StageOp, one};
+use super::{Kind, Stage, StageOp, Transform, one};
 use crate::pipeline::{Batch, Docs, Place, Rt, StageCx, drain};
 use crate::rows::{Rows, Run, memory_exceeded};
 use model::{Bump, Doc, DocBuf, FieldPath, OwnedValue, Result, Value, bail, code, compare_with};
@@ -37,7 +37,7 @@ fn parse(scx: &mut StageCx<'_, '_>, name: &'static str, arg: Value<'_>) -> Resul
         };
         fields.push((checked_path(field)?, parse_function(scx.cx, field, function, sort.as_ref())?));
     }
-    Ok(SetWindowFields { by, sort, fields, shown: model::doc! { name: spec } })
+    Ok(SetWindowFields { by, sort, fields, spec: Some(spec.to_buf()), shown: model::doc! { name: spec } })
 }
 
 /// `{$function: argument, window: {...}}`.
@@ -62,6 +62,8 @@ pub(super) struct SetWindowFields {
     by: Option<BoxExpr>,
     sort: Option<SortPattern>,
     fields: Vec<(FieldPath, Box<dyn WindowFn>)>,
+    /// What was written as a `$setWindowFields`; `None` when another stage made it.
+    spec: Option<DocBuf>,
     shown: DocBuf,
 }
 
@@ -73,7 +75,7 @@ impl SetWindowFields {
         fields: Vec<(FieldPath, Box<dyn WindowFn>)>,
         shown: DocBuf,
     ) -> SetWindowFields {
-        SetWindowFields { by, sort, fields, shown }
+        SetWindowFields { by, sort, fields, spec: None, shown }
     }
 
     fn partition_of<'a>(&'a self, rt: &Rt<'a>, arena: &'a Bump, doc: Doc<'a>) -> Result<Value<'a>> {
@@ -110,6 +112,9 @@ impl Stage for SetWindowFields {
     }
     fn describe(&self) -> DocBuf {
         self.shown.clone()
+    }
+    fn kind(&self) -> Kind<'_> {
+        self.spec.as_ref().map_or(Kind::Other, |spec| Kind::Transform(Transform::SetWindowFields(Value::from(spec))))
     }
 }
 

@@ -4,7 +4,7 @@
 //! field, 28812 no path, 28818 path without `$`, 28822 index with `$`, and those of field paths (16419 for a null byte).
 
 use super::path::{checked_path, plain_at, write_with};
-use super::{Stage, StageOp, one};
+use super::{Kind, Stage, StageOp, Transform, one};
 use crate::pipeline::{Batch, Docs, Place as StagePlace, Rt};
 use model::{Doc, DocBuf, FieldPath, Result, Value, bail};
 use std::sync::Arc;
@@ -171,5 +171,9 @@ impl Stage for Unwind {
                 u.put("includeArrayIndex", index.as_str());
             }
         })
+    }
+    fn kind(&self) -> Kind<'_> {
+        let index = self.index.as_ref().map(FieldPath::as_str);
+        Kind::Transform(Transform::Unwind { path: self.path.as_str(), index })
     }
 }

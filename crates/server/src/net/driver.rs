@@ -12,10 +12,10 @@ use rustix::event::epoll::{Event, EventFlags};
 
 use super::buffers::Buffers;
 use super::conn::{Conn, Env, Step};
-use super::handler::Handler;
+use super::handler::{Handler, Turn};
 use super::inbox::{Token, bits};
 use super::server::Shared;
-use super::set::EVENT_BATCH;
+use super::set::{EVENT_BATCH, PollSet};
 use super::stats::add;
 
 /// How often the monitor looks while there is traffic; a request seen running twice in a row is stuck.
@@ -70,6 +70,9 @@ fn serve<H: Handler>(
     let mut buffers = Buffers::new(&shared.memory);
     let mut events: Vec<Event> = Vec::with_capacity(EVENT_BATCH);
     let mut due: Vec<Token> = Vec::new();
+    let _serving = set.inbox.serve();
+    // A flush of this thread left somebody waiting.
+    let mut owes_turn = false;
     loop {
         while let Some((token, why)) = set.inbox.pop() {
             if let Some(conn) = set.get(token) {
@@ -87,6 +90,15 @@ fn serve<H: Handler>(
             Some(Ok(most)) => timeout = Some(timeout.map_or(most, |t| t.min(most))),
             None => {}
         }
+        // Everything at hand is done: one flush for all replies that it left waiting. Other drivers
+        // serve the set meanwhile.
+        if timeout != Some(Duration::ZERO)
+            && let Some(flushed) = take_turn(shared, set, driver, owes_turn)
+        {
+            owes_turn = flushed;
+            continue;
+        }
+        owes_turn = false;
         if set.wait(&mut events, timeout).is_err() {
             // Cannot happen with a valid set; if it does, a busy loop is worse than a slow one.
             std::thread::sleep(SAMPLE);
@@ -102,6 +114,29 @@ fn serve<H: Handler>(
         {
             schedule(shared, at, &conn, why, driver, &mut buffers);
         }
+    }
+}
+
+/// Flushes the journal if connections of the set wait for it, or if this thread owes a turn to
+/// others. `Some(more)` when it did; then the released connections are in the inbox.
+fn take_turn<H: Handler>(
+    shared: &Shared<H>,
+    set: &PollSet<H>,
+    driver: &DriverState,
+    owes: bool,
+) -> Option<bool> {
+    let position = match set.durable.furthest() {
+        Some(position) => position,
+        None if owes => 0,
+        None => return None,
+    };
+    // A flush that takes long counts as a request that blocks: the monitor sends relief.
+    driver.enter();
+    let turn = shared.handler.take_turn(position);
+    driver.leave();
+    match turn {
+        Turn::Idle => None,
+        Turn::Flushed { more } => Some(more),
     }
 }
 
@@ -177,7 +212,14 @@ fn run_owned<H: Handler>(
                 let (shared, conn) = (Arc::clone(shared), Arc::clone(conn));
                 let pool = Arc::clone(&shared.pool);
                 pool.submit(move |buffers| {
-                    run_owned(&shared, at, &conn, &DriverState::default(), buffers, true);
+                    let driver = DriverState::default();
+                    run_owned(&shared, at, &conn, &driver, buffers, true);
+                    if let Some(set) = shared.sets.get(at) {
+                        let mut owes = false;
+                        while let Some(more) = take_turn(&shared, set, &driver, owes) {
+                            owes = more;
+                        }
+                    }
                 });
                 return;
             }
@@ -255,21 +297,20 @@ fn relieve<H: Handler>(shared: &Arc<Shared<H>>, at: usize) {
     };
     let task_shared = Arc::clone(shared);
     let task_driver = Arc::clone(&driver);
-    // A thread of its own: the pool may be full of requests that wait for this very set.
-    let spawned = std::thread::Builder::new()
-        .name("quarry-relief".into())
-        .spawn(move || {
-            let needed = || stuck.iter().all(|(d, ticks)| d.ticks() == *ticks);
-            serve(&task_shared, at, &task_driver, || {
-                Some(if needed() { Ok(RELIEF_SLICE) } else { Err(()) })
-            });
-            if let Some(set) = task_shared.sets.get(at) {
-                set.drivers.lock().retain(|d| !Arc::ptr_eq(d, &task_driver));
-                // It may have taken a wake-up that was meant for the others.
-                set.inbox.kick();
-            }
+    // Threads apart from the pool of long requests, which may be full of requests that wait for
+    // this very set.
+    let submitted = shared.relief.submit(move |_| {
+        let needed = || stuck.iter().all(|(d, ticks)| d.ticks() == *ticks);
+        serve(&task_shared, at, &task_driver, || {
+            Some(if needed() { Ok(RELIEF_SLICE) } else { Err(()) })
         });
-    if spawned.is_ok() {
+        if let Some(set) = task_shared.sets.get(at) {
+            set.drivers.lock().retain(|d| !Arc::ptr_eq(d, &task_driver));
+            // It may have taken a wake-up that was meant for the others.
+            set.inbox.kick();
+        }
+    });
+    if submitted {
         add(&shared.relieved, 1);
     } else {
         set.drivers.lock().retain(|d| !Arc::ptr_eq(d, &driver));

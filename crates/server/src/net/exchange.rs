@@ -212,7 +212,11 @@ impl<H: Handler> Conn<H> {
         if let Some(broken) = self.send_out(env, state) {
             return broken;
         }
-        state.output.extend_from_slice(&held);
+        if state.output.is_empty() {
+            state.output = held;
+        } else {
+            state.output.extend_from_slice(&held);
+        }
         state.account();
         state.phase = Phase::Durable(position);
         env.set.durable.add(position, self.token());

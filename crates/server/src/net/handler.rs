@@ -35,6 +35,15 @@ pub trait Handler: Send + Sync + 'static {
     /// Goes on after [`Next::Wait`] (woken or at the deadline) or [`Next::Stream`]; appends the reply document.
     fn resume(&self, conn: &mut Self::Conn, reply: &mut Vec<u8>) -> Next;
 
+    /// Makes durable what replies are held back for, up to `position`, on the calling thread,
+    /// unless another thread is at it. Called by threads with nothing else at hand; the thread may
+    /// block for one flush, never for another thread's. Success and failure come by the
+    /// [`Watermark`](super::Watermark). The default leaves it to somebody else.
+    fn take_turn(&self, position: u64) -> Turn {
+        let _ = position;
+        Turn::Idle
+    }
+
     /// The connection is gone. Called exactly once per [`Handler::connect`].
     fn disconnect(&self, conn: Self::Conn);
 
@@ -42,6 +51,19 @@ pub trait Handler: Send + Sync + 'static {
     fn panicked(&self, command: &str, panic: &str) {
         eprintln!("command {command:?} panicked: {panic}");
     }
+}
+
+/// What [`Handler::take_turn`] came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// There was nothing to do, or another thread is at it and its announcement will come.
+    Idle,
+    /// This thread has flushed and announced. With `more`, it must take another turn before it
+    /// sleeps.
+    Flushed {
+        /// Somebody asked for more meanwhile.
+        more: bool,
+    },
 }
 
 /// How long a request may take.

@@ -1,5 +1,6 @@
 //! The queue of connections that want a thread. Promises: whoever pushes from outside wakes a sleeper of the set.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 
@@ -46,6 +47,20 @@ impl Token {
     }
 }
 
+thread_local! {
+    /// Address of the inbox of the set this thread serves; 0 for none.
+    static SERVED: Cell<usize> = const { Cell::new(0) };
+}
+
+/// See [`Inbox::serve`].
+pub(super) struct Serving;
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        SERVED.set(0);
+    }
+}
+
 /// One per set.
 #[derive(Debug)]
 pub(super) struct Inbox {
@@ -77,6 +92,25 @@ impl Inbox {
     pub(super) fn push_all(&self, items: impl IntoIterator<Item = (Token, u8)>) {
         self.queue.lock().extend(items);
         self.kick();
+    }
+
+    /// From any thread, one wake-up for all; none when the thread serves this set and so looks at
+    /// the queue before it sleeps.
+    pub(super) fn push_released(&self, items: impl IntoIterator<Item = (Token, u8)>) {
+        self.queue.lock().extend(items);
+        if SERVED.get() != self.address() {
+            self.kick();
+        }
+    }
+
+    /// Notes that the calling thread serves this set from now on, until the guard is dropped.
+    pub(super) fn serve(&self) -> Serving {
+        SERVED.set(self.address());
+        Serving
+    }
+
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
     }
 
     /// From a driver of this set that will look at the queue again before it sleeps.

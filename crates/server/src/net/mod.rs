@@ -19,9 +19,10 @@ mod refused;
 mod server;
 mod set;
 mod stats;
+mod sync;
 mod watermark;
 
-pub use handler::{Class, ConnHandle, Handler, Next, PeerAddr, PeerInfo};
+pub use handler::{Class, ConnHandle, Handler, Next, PeerAddr, PeerInfo, Turn};
 pub use server::{Config, Server};
 pub use stats::NetStats;
 pub use watermark::Watermark;

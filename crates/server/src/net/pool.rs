@@ -14,6 +14,7 @@ const IDLE_EXIT: Duration = Duration::from_secs(10);
 type Job = Box<dyn FnOnce(&mut Buffers) + Send>;
 
 pub(super) struct Pool {
+    name: &'static str,
     state: Mutex<State>,
     wake: Condvar,
     max_threads: usize,
@@ -29,8 +30,9 @@ struct State {
 }
 
 impl Pool {
-    pub(super) fn new(max_threads: usize, memory: Arc<Budget>) -> Arc<Self> {
+    pub(super) fn new(name: &'static str, max_threads: usize, memory: Arc<Budget>) -> Arc<Self> {
         Arc::new(Self {
+            name,
             state: Mutex::default(),
             wake: Condvar::new(),
             max_threads: max_threads.max(1),
@@ -38,27 +40,36 @@ impl Pool {
         })
     }
 
-    /// Runs `job` as soon as a thread is free.
-    pub(super) fn submit(self: &Arc<Self>, job: impl FnOnce(&mut Buffers) + Send + 'static) {
+    /// Runs `job` as soon as a thread is free. False when there is none and none could be started:
+    /// the job waits for a later one.
+    pub(super) fn submit(
+        self: &Arc<Self>,
+        job: impl FnOnce(&mut Buffers) + Send + 'static,
+    ) -> bool {
         let mut state = self.state.lock();
         state.jobs.push_back(Box::new(job));
         // As many jobs may wait as idle threads will pick up.
         if state.idle >= state.jobs.len() || state.threads >= self.max_threads {
             drop(state);
             self.wake.notify_one();
-            return;
+            return true;
         }
         state.threads += 1;
         drop(state);
         let pool = Arc::clone(self);
         let spawned = std::thread::Builder::new()
-            .name("quarry-long".into())
+            .name(self.name.into())
             .spawn(move || pool.work());
         if spawned.is_err() {
             // Out of threads: the job stays queued for those there are.
-            self.state.lock().threads -= 1;
+            let mut state = self.state.lock();
+            state.threads -= 1;
+            let any = state.threads > 0;
+            drop(state);
             self.wake.notify_one();
+            return any;
         }
+        true
     }
 
     /// Lets the threads go once the queue is empty.

@@ -72,6 +72,8 @@ pub(super) struct Shared<H: Handler> {
     pub(super) handler: H,
     pub(super) sets: Vec<PollSet<H>>,
     pub(super) pool: Arc<Pool>,
+    /// Spare drivers.
+    pub(super) relief: Arc<Pool>,
     pub(super) watermark: Arc<Watermark>,
     pub(super) decode: DecodeOptions,
     pub(super) memory: Arc<Budget>,
@@ -186,7 +188,8 @@ impl<H: Handler> Server<H> {
         let shared = Arc::new(Shared {
             handler,
             sets,
-            pool: Pool::new(config.max_long_threads, Arc::clone(&config.memory)),
+            pool: Pool::new("quarry-long", config.max_long_threads, Arc::clone(&config.memory)),
+            relief: Pool::new("quarry-relief", usize::MAX, Arc::clone(&config.memory)),
             watermark,
             decode: DecodeOptions {
                 compressors: config.compressors,
@@ -302,6 +305,7 @@ impl<H: Handler> Server<H> {
         }
         shared.state.store(FINISHED, Ordering::SeqCst);
         shared.pool.stop();
+        shared.relief.stop();
         for set in &shared.sets {
             shared.watermark.unregister(&set.durable);
         }

@@ -3,11 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use parking_lot::Mutex;
 
 use super::inbox::{Inbox, Token, bits};
+use super::sync::{AtomicU64, Mutex, Ordering};
 
 /// A position that only grows, with the connections that wait for it. Shared by the journal and the server.
 #[derive(Debug, Default)]
@@ -87,6 +85,8 @@ pub(super) struct DurableWaiters {
     heap: Mutex<BinaryHeap<Reverse<(u64, Token)>>>,
     /// Least position in the heap, so that the journal need not take the lock to find nobody waits.
     least: AtomicU64,
+    /// Greatest position ever added. What is durable by now counts too, which asks for nothing.
+    most: AtomicU64,
     inbox: Arc<Inbox>,
 }
 
@@ -95,14 +95,23 @@ impl DurableWaiters {
         Self {
             heap: Mutex::default(),
             least: AtomicU64::new(u64::MAX),
+            most: AtomicU64::new(0),
             inbox,
         }
+    }
+
+    /// The furthest position a connection waits for; `None` when none waits.
+    pub(super) fn furthest(&self) -> Option<u64> {
+        let waits = self.least.load(Ordering::SeqCst) != u64::MAX;
+        waits.then(|| self.most.load(Ordering::SeqCst))
     }
 
     /// After this the caller must look at the watermark once more: it may have moved before the entry was seen.
     pub(super) fn add(&self, position: u64, token: Token) {
         let mut heap = self.heap.lock();
         heap.push(Reverse((position, token)));
+        // Before `least`, which says that there is something to read here.
+        self.most.fetch_max(position, Ordering::SeqCst);
         self.least.fetch_min(position, Ordering::SeqCst);
     }
 
@@ -123,7 +132,7 @@ impl DurableWaiters {
             .store(heap.peek().map_or(u64::MAX, |r| r.0.0), Ordering::SeqCst);
         drop(heap);
         if !freed.is_empty() {
-            self.inbox.push_all(freed);
+            self.inbox.push_released(freed);
         }
     }
 }

@@ -6,6 +6,7 @@ mod hostile;
 mod lifecycle;
 mod memory;
 mod retry;
+mod schedules;
 mod tailing;
 mod toy;
 mod waiting;

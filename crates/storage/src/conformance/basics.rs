@@ -217,6 +217,24 @@ pub(super) fn positions(engine: &dyn Engine) {
     );
 }
 
+pub(super) fn last_pos(engine: &dyn Engine) {
+    let mut batch = Batch::new();
+    let mut last = engine.last_pos();
+    for i in 0..20u32 {
+        batch.clear();
+        batch.put(Table::Doc, &i.to_be_bytes(), b"x");
+        let pos = engine.apply(&batch, Durability::Buffered).unwrap();
+        assert!(engine.last_pos() > last, "a commit moves the last position");
+        last = engine.last_pos();
+        assert_eq!(last, pos, "nobody else commits: the last position is this commit's");
+        assert!(engine.durable_pos() <= last, "nothing is durable that was not committed");
+        assert_eq!(engine.snapshot().unwrap().pos(), last);
+    }
+    assert_eq!(engine.last_pos(), last, "reading moves nothing");
+    engine.wait_durable(last).unwrap();
+    assert!(engine.durable_pos() >= last);
+}
+
 pub(super) fn closed(engine: &dyn Engine) {
     put(engine, Table::Doc, &[(&key(1, "a"), b"x")]);
     engine.close().unwrap();
@@ -245,6 +263,10 @@ pub(super) fn dropped_idents(factory: &dyn Factory) {
     engine.flush().unwrap();
     engine.set_dropped(Table::Doc, Arc::new([2, 4].into_iter().collect::<IdentSet>()));
     factory.rewrite(&*engine);
+    for ident in 1..=5u32 {
+        let gone = engine.is_gone(Table::Doc, ident).unwrap();
+        assert_eq!(gone, ident % 2 == 0, "is_gone tells whether keys of ident {ident} are left");
+    }
     let left = scan_keys(&*engine, Table::Doc, KeyRange::ALL);
     let mut idents: Vec<u8> = left.iter().map(|key| key[3]).collect();
     idents.dedup();

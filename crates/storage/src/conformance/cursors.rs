@@ -14,6 +14,7 @@ const REVERSE: CursorOpts = CursorOpts {
     fill_cache: true,
     readahead_bytes: 0,
     limit_hint: 0,
+    bytes_before: 0,
 };
 
 fn fill(engine: &dyn Engine, count: u32) {

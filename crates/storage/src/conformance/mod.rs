@@ -52,6 +52,9 @@ pub fn run(factory: &dyn Factory, seed: u64) {
         ("delete_range", |factory| basics::delete_range(&*factory.fresh())),
         ("limits are refused", |factory| basics::limits(&*factory.fresh())),
         ("positions grow", |factory| basics::positions(&*factory.fresh())),
+        ("the last position is the newest commit's", |factory| {
+            basics::last_pos(&*factory.fresh())
+        }),
         ("closed engines refuse", |factory| basics::closed(&*factory.fresh())),
         ("dropped idents disappear", basics::dropped_idents),
         ("drop_range keeps neighbours", |factory| {
@@ -77,6 +80,10 @@ pub fn run(factory: &dyn Factory, seed: u64) {
         ("batches are atomic to readers", |factory| {
             writers::atomic(factory.fresh())
         }),
+        ("the last position covers what was read", |factory| {
+            writers::last_pos_covers_reads(factory.fresh())
+        }),
+        ("turns make durable", |factory| writers::turns(factory.fresh())),
         ("durable waiters and hooks", |factory| writers::durable(factory.fresh())),
     ];
     for (name, case) in cases {

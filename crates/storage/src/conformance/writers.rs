@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::{get, key, scan_keys};
 use crate::batch::{Batch, counter_decode};
-use crate::engine::{Durability, Engine, Flushed};
+use crate::engine::{CommitPos, Durability, Engine, Flushed, Turn};
 use crate::keys::{KeyRange, Table};
 
 const THREADS: u32 = 4;
@@ -72,6 +72,76 @@ pub(super) fn atomic(engine: Arc<dyn Engine>) {
         stop.store(true, Ordering::Relaxed);
     });
     assert!(seen.into_inner() > 0);
+}
+
+// A writer hands each value's position over before anybody may read a later one; a reader must find
+// the last position, asked for after its read, at or above the position of what it saw.
+pub(super) fn last_pos_covers_reads(engine: Arc<dyn Engine>) {
+    let k = key(1, "seen");
+    let positions: Vec<AtomicU64> = (0..2000).map(|_| AtomicU64::new(0)).collect();
+    let stop = AtomicBool::new(false);
+    let mut checks: Vec<(u64, u64)> = Vec::new();
+    std::thread::scope(|scope| {
+        let (engine, positions, stop, k) = (&engine, &positions, &stop, &k);
+        scope.spawn(move || {
+            let mut batch = Batch::new();
+            for (number, pos) in positions.iter().enumerate() {
+                batch.clear();
+                batch.put(Table::Doc, k, &(number as u64).to_le_bytes());
+                let at = engine.apply(&batch, Durability::Buffered).unwrap();
+                pos.store(at.0, Ordering::SeqCst);
+            }
+            stop.store(true, Ordering::SeqCst);
+        });
+        let mut value = Vec::new();
+        loop {
+            let stopped = stop.load(Ordering::SeqCst);
+            if engine.get(Table::Doc, k, &mut value).unwrap() {
+                let last = engine.last_pos().0;
+                checks.push((u64::from_le_bytes(value[..].try_into().unwrap()), last));
+            }
+            if stopped {
+                break;
+            }
+        }
+    });
+    assert!(!checks.is_empty());
+    for (number, last) in checks {
+        let at = positions[number as usize].load(Ordering::SeqCst);
+        assert!(
+            last >= at,
+            "value {number} of position {at} was read, then the last position was {last}"
+        );
+    }
+}
+
+// Threads that only take turns, and follow the rule about `more`, get everything durable without anybody blocking for it.
+pub(super) fn turns(engine: Arc<dyn Engine>) {
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let engine = &engine;
+            scope.spawn(move || {
+                let mut batch = Batch::new();
+                for i in 0..10 {
+                    batch.clear();
+                    batch.put(Table::Doc, &key(thread, &i.to_string()), b"v");
+                    let pos = engine.apply(&batch, Durability::Buffered).unwrap();
+                    let mut turn = engine.take_turn(pos);
+                    if turn != Turn::Idle {
+                        assert!(engine.durable_pos() >= pos, "a flush covers what it was asked for");
+                    }
+                    while turn == (Turn::Flushed { more: true }) {
+                        turn = engine.take_turn(CommitPos(0));
+                    }
+                    let begun = Instant::now();
+                    while engine.durable_pos() < pos {
+                        assert!(begun.elapsed() < Duration::from_secs(20), "{pos:?} is forgotten");
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                }
+            });
+        }
+    });
 }
 
 pub(super) fn durable(engine: Arc<dyn Engine>) {

@@ -140,6 +140,10 @@ impl Engine for MemoryEngine {
         Ok(pos)
     }
 
+    fn last_pos(&self) -> CommitPos {
+        CommitPos(self.shared.state.read().pos())
+    }
+
     fn durable_pos(&self) -> CommitPos {
         CommitPos(self.shared.state.read().pos())
     }

@@ -64,6 +64,7 @@ impl Observer for Contract {
                     error,
                     StorageError::Locked { .. }
                         | StorageError::ForeignDirectory { .. }
+                        | StorageError::JournalDamaged { .. }
                         | StorageError::NewerFormat { .. }
                 );
                 assert!(

@@ -3,6 +3,7 @@
 
 mod contract;
 mod faulty;
+mod held;
 mod recording;
 
 use std::path::Path;
@@ -11,14 +12,15 @@ use std::time::Duration;
 
 use crate::batch::Batch;
 use crate::engine::{
-    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, Read, Snapshot, StatSink, Verified,
-    WriteClass,
+    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, Flushed, Read, Snapshot, StatSink, Turn,
+    Verified, WriteClass,
 };
 use crate::error::{Result, StorageError};
 use crate::keys::{IdentSet, KeyRange, Table};
 
 pub use contract::Contract;
 pub use faulty::{Fault, Faulty};
+pub use held::HeldJournal;
 pub use recording::{Recorded, Recorder};
 
 /// One call on its way to the engine.
@@ -86,6 +88,11 @@ pub trait Observer: Send + Sync {
     /// Sees what writers announce before they take locks.
     fn admitted(&self, bytes: usize, class: WriteClass) {
         let _ = (bytes, class);
+    }
+
+    /// Sees how far the engine says its commits are durable and may tell less.
+    fn durable(&self, real: CommitPos) -> CommitPos {
+        real
     }
 }
 
@@ -328,8 +335,12 @@ impl<O: Observer + 'static> Engine for Observed<O> {
         )
     }
 
+    fn last_pos(&self) -> CommitPos {
+        self.inner.last_pos()
+    }
+
     fn durable_pos(&self) -> CommitPos {
-        self.inner.durable_pos()
+        self.observer.durable(self.inner.durable_pos())
     }
 
     fn wait_durable(&self, pos: CommitPos) -> Result<()> {
@@ -340,8 +351,18 @@ impl<O: Observer + 'static> Engine for Observed<O> {
         self.inner.hurry(pos);
     }
 
+    fn take_turn(&self, pos: CommitPos) -> Turn {
+        self.inner.take_turn(pos)
+    }
+
     fn on_durable(&self, hook: DurableHook) {
-        self.inner.on_durable(hook);
+        let observer = Arc::clone(&self.observer);
+        self.inner.on_durable(Box::new(move |flushed| {
+            hook(match flushed {
+                Flushed::Durable(pos) => Flushed::Durable(observer.durable(pos)),
+                other => other,
+            });
+        }));
     }
 
     fn drop_range(&self, table: Table, range: KeyRange<'_>) -> Result<()> {
@@ -354,6 +375,10 @@ impl<O: Observer + 'static> Engine for Observed<O> {
             .observer
             .before(&Call::SetDropped { table, idents: &idents }, self.inner.caps());
         self.inner.set_dropped(table, idents);
+    }
+
+    fn is_gone(&self, table: Table, ident: u32) -> Result<bool> {
+        self.inner.is_gone(table, ident)
     }
 
     fn approx_size(&self, table: Table, range: KeyRange<'_>) -> Result<u64> {

@@ -5,6 +5,7 @@ use model::{DocBuf, Namespace, doc};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use store::ReadView;
 use storage::{CursorOpts, KeyRange, MemoryEngine, Read, Table};
 use store::{Change, Collection, Store};
 
@@ -101,7 +102,7 @@ fn overtaken_walks_are_told() {
     assert_eq!(see(&mut tail, 9), (Ok(false), vec![1, 2, 3, 4]));
     insert(&c, &[0]);
     c.trim(u64::MAX, Some(2)).unwrap();
-    let mut late = c.scan(false);
+    let mut late = c.scan(&ReadView::LATEST, false);
     assert_eq!(see(&mut late, 1), (Ok(true), vec![4]));
     assert_eq!(see(&mut tail, 9), (Ok(false), vec![0]), "its place, 4, is still there");
     insert(&c, &[8]);
@@ -137,10 +138,10 @@ fn drops_under_readers_are_told_as_drops() {
                             true
                         };
                         let walked = if kind == 0 {
-                            let mut scan = c.scan(false);
+                            let mut scan = c.scan(&ReadView::LATEST, false);
                             std::iter::repeat_with(|| scan.visit(100, &mut each)).find(|m| !matches!(m, Ok(true)))
                         } else {
-                            let mut scan = c.scan_index(&by_index, all.clone(), kind == 2);
+                            let mut scan = c.scan_index(&ReadView::LATEST, &by_index, by_index.multikey_bits(), all.clone(), kind == 2);
                             std::iter::repeat_with(|| scan.visit(100, &mut each)).find(|m| !matches!(m, Ok(true)))
                         };
                         go.store(true, Ordering::Release);

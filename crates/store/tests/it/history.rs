@@ -5,6 +5,7 @@ use model::{DocBuf, Namespace, Value, doc};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use store::ReadView;
 use storage::MemoryEngine;
 use store::{Change, Modified};
 
@@ -115,7 +116,7 @@ fn index_walks_resume() {
     let i = c.indexes()[0].clone();
     for reverse in [false, true] {
         let all = store::KeyInterval { lower: vec![], upper: vec![0xFF] };
-        let mut scan = c.scan_index(&i, vec![all], reverse);
+        let mut scan = c.scan_index(&ReadView::LATEST, &i, i.multikey_bits(), vec![all], reverse);
         let mut seen = std::collections::BTreeSet::new();
         loop {
             let more = scan

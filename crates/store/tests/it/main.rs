@@ -5,11 +5,13 @@ mod builds;
 mod capped;
 mod history;
 mod on_disk;
+mod regressions;
 mod repairs;
 mod schema;
 
 use model::{DocBuf, Namespace, doc};
 use std::sync::Arc;
+use store::ReadView;
 use storage::MemoryEngine;
 use store::{Collection, NoHooks, Store};
 
@@ -29,7 +31,7 @@ fn index(name: &str, path: &str, unique: bool) -> DocBuf {
 /// All documents in natural order.
 fn dump(c: &Arc<Collection>, reverse: bool) -> Vec<DocBuf> {
     let mut out = Vec::new();
-    let mut scan = c.scan(reverse);
+    let mut scan = c.scan(&ReadView::LATEST, reverse);
     while scan
         .visit(3, &mut |row| {
             out.push(row.doc.to_buf());

@@ -40,7 +40,7 @@ fn documented_session_rows_are_the_stores() {
     let store = crate::open(&engine);
     let c = crate::collection(&store, "c");
     let mut record = store::SessionRecord::new([7; 16]);
-    assert_eq!(record.begin(&store, 300).unwrap(), store::Begun::New);
+    assert_eq!(store.begin_retryable(&mut record, 300).unwrap(), store::Begun::New);
     let key = documented("key of session 07 07 ...");
     let (one, two) = (doc! { "_id": 1i32 }, doc! { "_id": 2i32 });
     let mut noted = store::Noted { record: &mut record, ids: &[0, 1], keep: store::Keep::Fact };

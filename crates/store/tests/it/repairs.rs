@@ -4,6 +4,7 @@ use crate::{collection, dump, index, open};
 use model::{DocBuf, Namespace, Value, doc};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
+use store::ReadView;
 use storage::observe::{Call, Fault, Faulty, Observed, Observer};
 use storage::{Caps, Engine, MemoryEngine, Read, Result, StorageError, Table, WriteClass};
 use store::{Begun, Change, Collection, Effect, Keep, NoHooks, Noted, SessionRecord, Store};
@@ -43,13 +44,13 @@ fn a_write_that_failed_is_not_remembered_unless_it_was_done() {
     let c = collection(&store, "c");
     let mut record = SessionRecord::new([1; 16]);
     for (number, work_is_done) in [(1, false), (2, true)] {
-        assert_eq!(record.begin(&store, number).unwrap(), Begun::New);
+        assert_eq!(store.begin_retryable(&mut record, number).unwrap(), Begun::New);
         let full = StorageError::Full { context: "test".to_owned() };
         engine.observer().plan(Some(Fault { after_calls: 0, error: full, lasting: false, work_is_done, writes_only: true }));
         let d = doc! { "_id": number };
         let mut noted = Noted { record: &mut record, ids: &[0], keep: Keep::Fact };
         assert!(c.insert_noted(&[d.doc()], true, Some(&mut noted)).is_err());
-        let begun = record.begin(&store, number).unwrap();
+        let begun = store.begin_retryable(&mut record, number).unwrap();
         assert_eq!((begun, record.find(0)), (Begun::Again, work_is_done.then_some(&Effect::Inserted)));
     }
 }
@@ -64,7 +65,7 @@ fn an_evicted_collection_never_gives_a_sequence_twice() {
             seq = r.header.insert_seq;
             true
         };
-        while c.scan(false).visit(100, row).unwrap() {}
+        while c.scan(&ReadView::LATEST, false).visit(100, row).unwrap() {}
         seq
     };
     let mut handles = Vec::new();

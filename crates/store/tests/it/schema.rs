@@ -3,6 +3,7 @@
 use crate::{collection, dump, index, open};
 use model::{DocBuf, Namespace, doc};
 use std::sync::Arc;
+use store::ReadView;
 use storage::{Batch, CursorOpts, Durability, Engine, KeyRange, MemoryEngine, Read, Table};
 use store::{NoHooks, Store};
 
@@ -39,7 +40,7 @@ fn dropped_collections_come_back_empty_and_their_readers_stop() {
         c.create_index(index("a_1", "a", false)).unwrap();
         let docs: Vec<_> = (0..count).map(|i| doc! { "_id": i, "a": i }).collect();
         c.insert(&docs.iter().map(|d| d.doc()).collect::<Vec<_>>(), true).unwrap();
-        let mut scan = c.scan(false);
+        let mut scan = c.scan(&ReadView::LATEST, false);
         scan.visit(1, &mut |_| true).unwrap();
         store.drop_collection(&ns("c")).unwrap();
         assert_eq!(scan.visit(1, &mut |_| true).unwrap_err().code(), 175);

@@ -2,4 +2,7 @@
 
 mod contract;
 mod directory;
+mod files;
 mod full_disk;
+mod journal;
+mod schedules;

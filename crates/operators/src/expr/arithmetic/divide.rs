@@ -3,7 +3,7 @@
 
 use crate::Cx;
 use crate::expr::{Operator, nary};
-use model::{Number, Result, Value, bail, code};
+use model::{ErrorKind, MongoError, Number, Result, Value, bail, code};
 
 pub(super) static OPERATORS: &[Operator] =
     &[Operator { name: "$divide", parse: |cx, name, spec| nary(cx, name, spec, (2, 2), divide) }];
@@ -11,7 +11,9 @@ pub(super) static OPERATORS: &[Operator] =
 fn divide<'a>(_: &Cx<'_, 'a>, v: &[Value<'a>]) -> Result<Value<'a>> {
     let [a, b] = v else { return Ok(Value::Null) };
     match (Number::of(a), Number::of(b)) {
-        (Some(_), Some(y)) if y.compare(&Number::Int32(0)).is_eq() => bail!(code::BAD_VALUE, "can't $divide by zero"),
+        (Some(_), Some(y)) if y.compare(&Number::Int32(0)).is_eq() => {
+            Err(MongoError::new(code::BAD_VALUE, "can't $divide by zero").kind(ErrorKind::DivisionByZero))
+        }
         (Some(x @ Number::Decimal(_)), Some(y)) | (Some(x), Some(y @ Number::Decimal(_))) => {
             Ok(Value::Decimal128(x.to_decimal() / y.to_decimal()))
         }

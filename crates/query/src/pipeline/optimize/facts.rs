@@ -1,8 +1,8 @@
-//! What a stage reads and what it does to documents, told from the stage's own description. Only facts that hold for every
+//! What a stage reads and what it does to documents, told from the stage's own specification. Only facts that hold for every
 //! document are told; whatever is not in the tables here reads everything and changes everything.
 
-use crate::stages::{Kind, Stage};
-use model::{Doc, DocBuf, Value};
+use crate::stages::{Kind, Stage, Transform};
+use model::{Doc, Value};
 use std::collections::BTreeSet;
 
 /// Top-level names of fields; `None` is every field.
@@ -46,32 +46,33 @@ impl Facts {
 pub(super) fn of(stage: &dyn Stage) -> Facts {
     match stage.kind() {
         Kind::Match(filter) => {
-            return Facts { reads: filter_names(filter.spec.doc()), effect: Effect::Keeps, ..Facts::unknown() };
+            Facts { reads: filter_names(filter.spec.doc()), effect: Effect::Keeps, ..Facts::unknown() }
         }
         Kind::Limit(_) | Kind::Skip(_) => {
-            return Facts { reads: Some(BTreeSet::new()), effect: Effect::Keeps, ..Facts::unknown() };
+            Facts { reads: Some(BTreeSet::new()), effect: Effect::Keeps, ..Facts::unknown() }
         }
         Kind::Sort { pattern, .. } => {
             let reads = pattern.spec().iter().map(|(n, _)| first(n).to_owned()).collect();
-            return Facts { reads: Some(reads), effect: Effect::Keeps, ..Facts::unknown() };
+            Facts { reads: Some(reads), effect: Effect::Keeps, ..Facts::unknown() }
         }
-        Kind::Other => {}
+        Kind::Transform(t) => of_transform(&t),
+        Kind::Other => Facts::unknown(),
     }
-    let shown: DocBuf = stage.describe();
-    let Some((name, arg)) = shown.doc().first() else { return Facts::unknown() };
-    match (name, arg) {
-        ("$project", Value::Document(spec)) => project(spec),
-        ("$addFields" | "$set", Value::Document(spec)) => add_fields(spec),
-        ("$unset", spec) => unset(spec),
-        ("$unwind", Value::Document(spec)) => unwind(spec),
-        ("$lookup", Value::Document(spec)) => lookup(spec),
-        ("$group", Value::Document(spec)) => group(spec),
-        ("$count", _) => Facts { reads: Some(BTreeSet::new()), closes: true, ..Facts::unknown() },
-        ("$replaceRoot", Value::Document(spec)) => {
-            Facts { reads: names_of(spec.field("newRoot")), one_to_one: true, closes: true, ..Facts::unknown() }
+}
+
+fn of_transform(t: &Transform<'_>) -> Facts {
+    match *t {
+        Transform::Project(spec) => project(spec),
+        Transform::AddFields(spec) => add_fields(spec),
+        Transform::Unset(spec) => unset(spec),
+        Transform::Unwind { path, index } => unwind(path, index),
+        Transform::Lookup(spec) => lookup(spec),
+        Transform::Group(spec) => group(spec),
+        Transform::Count => Facts { reads: Some(BTreeSet::new()), closes: true, ..Facts::unknown() },
+        Transform::ReplaceRoot(root) => {
+            Facts { reads: names_of(root), one_to_one: true, closes: true, ..Facts::unknown() }
         }
-        ("$setWindowFields", spec) => Facts { reads: names_of(spec), ..Facts::unknown() },
-        _ => Facts::unknown(),
+        Transform::SetWindowFields(spec) => Facts { reads: names_of(spec), ..Facts::unknown() },
     }
 }
 
@@ -90,11 +91,7 @@ pub(crate) fn needs(stages: &[std::sync::Arc<dyn Stage>]) -> Names {
 
 /// The path a `$group` without accumulators groups by: it looks at no more than the values there.
 pub(crate) fn groups_by_alone(stage: &dyn Stage) -> Option<String> {
-    if !matches!(stage.kind(), Kind::Other) {
-        return None;
-    }
-    let shown = stage.describe();
-    let ("$group", Value::Document(spec)) = shown.doc().first()? else { return None };
+    let Kind::Transform(Transform::Group(spec)) = stage.kind() else { return None };
     let ("_id", Value::String(path)) = super::super::single_field(spec)? else { return None };
     let path = path.strip_prefix('$').filter(|p| !p.starts_with('$'))?;
     Some(path.to_owned())
@@ -258,11 +255,10 @@ fn unset(spec: Value<'_>) -> Facts {
     Facts { reads: Some(BTreeSet::new()), effect: Effect::Changes(dropped), one_to_one: true, ..Facts::unknown() }
 }
 
-fn unwind(spec: Doc<'_>) -> Facts {
-    let Some(path) = spec.field("path").as_str().and_then(|p| p.strip_prefix('$')) else { return Facts::unknown() };
+fn unwind(path: &str, index: Option<&str>) -> Facts {
     let mut changed = BTreeSet::from([first(path).to_owned()]);
     let reads = Some(changed.clone());
-    if let Some(index) = spec.field("includeArrayIndex").as_str() {
+    if let Some(index) = index {
         changed.insert(first(index).to_owned());
     }
     let reads = reads.map(|mut r| {

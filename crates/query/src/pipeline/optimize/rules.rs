@@ -2,7 +2,7 @@
 
 use super::facts::{self, Effect, Facts};
 use super::split::{self, Parts};
-use crate::stages::{Kind, Stage, limit::Limit, matching, skip::Skip};
+use crate::stages::{Kind, Stage, Transform, limit::Limit, matching, skip::Skip};
 use operators::expr::ParseCx;
 use std::sync::Arc;
 
@@ -79,7 +79,7 @@ fn move_parts(s: &mut Stages, at: usize, parts: Parts, cx: &mut ParseCx<'_>) -> 
 }
 
 fn match_before_transform(s: &mut Stages, at: usize, cx: &mut ParseCx<'_>) -> bool {
-    let Some((Kind::Other, Kind::Match(filter))) = kinds(s, at) else { return false };
+    let Some((Kind::Transform(_), Kind::Match(filter))) = kinds(s, at) else { return false };
     let Some(stage) = s.get(at) else { return false };
     let Facts { effect, renames, .. } = facts::of(stage.as_ref());
     let untouched = |name: &str| match &effect {
@@ -98,10 +98,9 @@ fn match_before_transform(s: &mut Stages, at: usize, cx: &mut ParseCx<'_>) -> bo
 /// Whole groups pass or not; the null of a missing key and the number that stands for equal ones are what the field itself
 /// cannot tell, so filters that ask for existence or type stay, and all do under a collation.
 fn match_before_group(s: &mut Stages, at: usize, cx: &mut ParseCx<'_>) -> bool {
-    let Some((Kind::Other, Kind::Match(filter))) = kinds(s, at) else { return false };
+    let Some((Kind::Transform(Transform::Group(_)), Kind::Match(filter))) = kinds(s, at) else { return false };
     let Some(stage) = s.get(at) else { return false };
-    let is_group = stage.describe().doc().first().is_some_and(|(n, _)| n == "$group");
-    if !is_group || cx.env.collation.is_some() {
+    if cx.env.collation.is_some() {
         return false;
     }
     let renames = facts::of(stage.as_ref()).renames;
@@ -131,7 +130,7 @@ fn limit_before_skip(s: &mut Stages, at: usize, _: &mut ParseCx<'_>) -> bool {
 }
 
 fn cut_before_transform(s: &mut Stages, at: usize, _: &mut ParseCx<'_>) -> bool {
-    let Some((Kind::Other, Kind::Limit(_) | Kind::Skip(_))) = kinds(s, at) else { return false };
+    let Some((Kind::Transform(_), Kind::Limit(_) | Kind::Skip(_))) = kinds(s, at) else { return false };
     let moves = s.get(at).is_some_and(|t| facts::of(t.as_ref()).one_to_one);
     if moves {
         s.swap(at, at + 1);
@@ -148,8 +147,7 @@ fn sort_takes_limit(s: &mut Stages, at: usize, _: &mut ParseCx<'_>) -> bool {
 }
 
 fn no_sort_before_count(s: &mut Stages, at: usize, _: &mut ParseCx<'_>) -> bool {
-    let Some((Kind::Sort { limit: None, .. }, Kind::Other)) = kinds(s, at) else { return false };
-    let counts = s.get(at + 1).is_some_and(|c| c.describe().doc().first().is_some_and(|(n, _)| n == "$count"));
+    let counts = matches!(kinds(s, at), Some((Kind::Sort { limit: None, .. }, Kind::Transform(Transform::Count))));
     if counts {
         s.remove(at);
     }

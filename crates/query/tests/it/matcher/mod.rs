@@ -172,6 +172,7 @@ fn trouble(case: &Case, seen: &mut Seen) -> Option<String> {
             sort: sort.as_ref(),
             hint: hint.as_ref(),
             collation: collation.as_ref().map(DocBuf::doc),
+            view: None,
         };
         let Ok(plan) = choose(&coll, &want) else { continue };
         seen.by_index += u64::from(matches!(plan.access, Access::Index { .. } | Access::Union { .. }));

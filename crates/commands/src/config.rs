@@ -1,0 +1,44 @@
+//! What the server is told at its start, in the words of commands.
+
+use memory::Budget;
+use model::DocBuf;
+use std::sync::Arc;
+
+/// What the server is told at its start.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Name of the replica set to present; `None` is the standalone profile.
+    pub replica_set: Option<String>,
+    /// `host:port` clients reach us at.
+    pub host: String,
+    /// Command line, for `getCmdLineOpts`.
+    pub argv: Vec<String>,
+    /// Parsed options, for `getCmdLineOpts`.
+    pub parsed: DocBuf,
+    /// Compressors offered, best first: `zstd`, `zlib`, `snappy`.
+    pub compressors: Vec<&'static str>,
+    /// Most connections at a time.
+    pub connections_max: u32,
+    /// Lines shown by `getLog: "startupWarnings"`.
+    pub startup_warnings: Vec<String>,
+    /// The memory of all operations.
+    pub memory: Arc<Budget>,
+    /// Aggregations run as written when false. For tests that compare; no option sets it.
+    pub optimize_pipelines: bool,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            replica_set: Some("rs0".to_owned()),
+            host: "localhost:27017".to_owned(),
+            argv: vec!["quarry".to_owned()],
+            parsed: DocBuf::new(),
+            compressors: vec!["zstd", "zlib", "snappy"],
+            connections_max: 65536,
+            startup_warnings: Vec::new(),
+            memory: Arc::new(Budget::unlimited()),
+            optimize_pipelines: true,
+        }
+    }
+}

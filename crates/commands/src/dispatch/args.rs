@@ -1,0 +1,329 @@
+//! Arguments of commands: one declarative table per command, checked in one place.
+//!
+//! Promises: a command's `run` sees only arguments of the types its table names. Must not know: what commands do.
+
+use crate::dispatch::request::Sequence;
+use model::decimal::Parts;
+use model::{Array, Doc, MongoError, Number, Result, Tag, Value, bail, code};
+use smallvec::SmallVec;
+use std::cmp::Ordering;
+
+/// Accepted BSON types of one argument.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    /// Anything.
+    Any,
+    /// `true` or `false` only.
+    Bool,
+    /// `true`, `false` or any number.
+    BoolLike,
+    /// Any number; read with [`Args::int`] (truncated) or [`Args::value`].
+    Number,
+    /// Any number that fits 64 bits after truncation and is not below the first; the code otherwise is the second.
+    AtLeast(i64, i32),
+    /// A string.
+    Str,
+    /// A document.
+    Object,
+    /// An array.
+    Array,
+    /// The name of a collection (73 when not a string, or empty).
+    Collection,
+    /// Any of these.
+    OneOf(&'static [Tag]),
+}
+
+/// One row of a command's table.
+#[derive(Clone, Copy, Debug)]
+pub struct Arg {
+    /// Field name.
+    pub name: &'static str,
+    /// Accepted types.
+    pub kind: Kind,
+    /// 40414 without it.
+    pub required: bool,
+    /// Null is a wrong type; otherwise null counts as not given, as in most of MongoDB's parsers.
+    pub strict_null: bool,
+}
+
+/// An optional argument.
+pub const fn arg(name: &'static str, kind: Kind) -> Arg {
+    Arg { name, kind, required: false, strict_null: false }
+}
+
+impl Arg {
+    /// Makes it required.
+    pub const fn required(mut self) -> Arg {
+        self.required = true;
+        self
+    }
+    /// Makes null a wrong type.
+    pub const fn strict_null(mut self) -> Arg {
+        self.strict_null = true;
+        self
+    }
+}
+
+const BOOL: &[Tag] = &[Tag::BOOL];
+const BOOL_LIKE: &[Tag] = &[Tag::BOOL, Tag::INT64, Tag::INT32, Tag::DECIMAL128, Tag::DOUBLE];
+const NUMBER: &[Tag] = &[Tag::INT64, Tag::INT32, Tag::DECIMAL128, Tag::DOUBLE];
+
+impl Kind {
+    fn tags(self) -> Option<&'static [Tag]> {
+        Some(match self {
+            Kind::Any | Kind::Collection => return None,
+            Kind::Bool => BOOL,
+            Kind::BoolLike => BOOL_LIKE,
+            Kind::Number | Kind::AtLeast(..) => NUMBER,
+            Kind::Str => &[Tag::STRING],
+            Kind::Object => &[Tag::DOCUMENT],
+            Kind::Array => &[Tag::ARRAY],
+            Kind::OneOf(tags) => tags,
+        })
+    }
+}
+
+/// 14 TypeMismatch in MongoDB's words.
+pub fn wrong_type(path: &str, value: &Value<'_>, expected: &[Tag]) -> MongoError {
+    let given = value.type_name();
+    MongoError::type_mismatch(match expected {
+        [one] => format!("BSON field '{path}' is the wrong type '{given}', expected type '{}'", one.name()),
+        many => {
+            let names: Vec<&str> = many.iter().map(|t| t.name()).collect();
+            format!("BSON field '{path}' is the wrong type '{given}', expected types '[{}]'", names.join(", "))
+        }
+    })
+}
+
+/// 40415 for a field no table names.
+pub fn unknown_field(path: &str) -> MongoError {
+    MongoError::new(code::IDL_FAILED_TO_PARSE, format!("BSON field '{path}' is an unknown field"))
+}
+
+/// 40414 for a required field that is not there.
+pub fn missing_field(path: &str) -> MongoError {
+    MongoError::new(code::IDL_MISSING_FIELD, format!("BSON field '{path}' is missing but a required field"))
+}
+
+/// 40413 for a field given twice.
+pub fn duplicate_field(path: &str) -> MongoError {
+    MongoError::new(code::IDL_DUPLICATE_FIELD, format!("BSON field '{path}' is a duplicate field"))
+}
+
+/// Checks one value against a row. False means: null, so treat as not given.
+pub fn check_value(scope: &str, row: &Arg, value: &Value<'_>) -> Result<bool> {
+    if let Some(tags) = row.kind.tags() {
+        let tag = value.tag();
+        if !tags.contains(&tag) {
+            if !row.strict_null && matches!(tag, Tag::NULL | Tag::UNDEFINED) {
+                return Ok(false);
+            }
+            return Err(wrong_type(&format!("{scope}.{}", row.name), value, tags));
+        }
+    }
+    match row.kind {
+        Kind::AtLeast(min, number) if to_i64(value).is_none_or(|n| n < min) => {
+            bail!(number, "BSON field '{}' value must be >= {min}, actual value '{}'", row.name, show(value))
+        }
+        Kind::Collection => collection_name(value).map(|_| true),
+        _ => Ok(true),
+    }
+}
+
+/// The collection a command names.
+///
+/// # Errors
+/// 73 InvalidNamespace.
+pub fn collection_name<'a>(value: &Value<'a>) -> Result<&'a str> {
+    let bad = |what: String| Err(MongoError::new(code::INVALID_NAMESPACE, what));
+    match value {
+        Value::String("") => bad("Invalid namespace specified: the collection name is empty".to_owned()),
+        Value::String(s) if s.contains('\0') => bad("namespaces cannot have embedded null characters".to_owned()),
+        Value::String(s) => Ok(s),
+        other => bad(format!("collection name has invalid type {}, expected string", other.type_name())),
+    }
+}
+
+/// A value as messages show it.
+pub fn show(value: &Value<'_>) -> String {
+    model::show::Shown(value).to_string()
+}
+
+/// A number as MongoDB's lenient conversion makes it a whole one, held within 64 bits: doubles lose their fraction,
+/// decimals round half to even, NaN is 0. `None` for what is no number.
+pub fn to_i64(value: &Value<'_>) -> Option<i64> {
+    let n = Number::of(value)?;
+    Some(match n {
+        _ if n.is_nan() => 0,
+        Number::Decimal(d) => round_half_even(&d),
+        _ => n.to_i64_exact().unwrap_or_else(|| n.to_f64() as i64),
+    })
+}
+
+fn round_half_even(d: &model::Decimal128) -> i64 {
+    let Parts::Finite { negative, coefficient, exponent } = d.parts() else { return d.to_f64() as i64 };
+    let Ok(digits) = u32::try_from(-exponent) else { return d.to_f64() as i64 };
+    // More digits to drop than a coefficient can have: below one half.
+    let Some(unit) = 10u128.checked_pow(digits) else { return 0 };
+    let (whole, rest) = (coefficient / unit, coefficient % unit);
+    let up = match rest.cmp(&(unit - rest)) {
+        Ordering::Less => false,
+        Ordering::Greater => true,
+        Ordering::Equal => whole % 2 == 1,
+    };
+    let n = i64::try_from(whole + u128::from(up && rest > 0)).unwrap_or(i64::MAX);
+    if negative { -n } else { n }
+}
+
+/// A number truncated toward zero and held within 32 bits.
+pub fn to_i32(value: &Value<'_>) -> Option<i32> {
+    Some(to_i64(value)?.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32)
+}
+
+/// Checks a nested document against a table.
+///
+/// # Errors
+/// 40415, 40414, 40413, 14 and the codes of ranges.
+pub fn check_doc<'a>(scope: &str, table: &'static [Arg], doc: Doc<'a>) -> Result<Args<'a>> {
+    let mut args = Args::new(&[]);
+    for (name, value) in doc.iter() {
+        args.take(scope, table, name, value)?;
+    }
+    args.finish(scope, table)?;
+    Ok(args)
+}
+
+/// Checked arguments.
+#[derive(Clone, Debug)]
+pub struct Args<'a> {
+    values: SmallVec<[(&'static str, Value<'a>, bool); 8]>,
+    sequences: &'a [Sequence<'a>],
+}
+
+impl<'a> Args<'a> {
+    /// Nothing yet.
+    pub(crate) fn new(sequences: &'a [Sequence<'a>]) -> Args<'a> {
+        Args { values: SmallVec::new(), sequences }
+    }
+
+    /// Checks and keeps one field. A field no row names is 40415.
+    pub(crate) fn take(&mut self, scope: &str, table: &'static [Arg], name: &str, value: Value<'a>) -> Result<()> {
+        let Some(row) = table.iter().find(|r| r.name == name) else {
+            return Err(unknown_field(&format!("{scope}.{name}")));
+        };
+        if self.values.iter().any(|(n, ..)| *n == row.name) {
+            return Err(duplicate_field(&format!("{scope}.{name}")));
+        }
+        let present = check_value(scope, row, &value)?;
+        self.values.push((row.name, value, present));
+        Ok(())
+    }
+
+    /// Keeps the command's own value.
+    pub(crate) fn push_own(&mut self, name: &'static str, value: Value<'a>) {
+        self.values.push((name, value, true));
+    }
+
+    /// After the last field: checks sequences and what is missing.
+    pub(crate) fn finish(&mut self, scope: &str, table: &'static [Arg]) -> Result<()> {
+        for (i, s) in self.sequences.iter().enumerate() {
+            let path = || format!("{scope}.{}", s.name);
+            let Some(row) = table.iter().find(|r| r.name == s.name && r.kind == Kind::Array) else {
+                return Err(unknown_field(&path()));
+            };
+            let twice = self.sequences.iter().take(i).any(|o| o.name == s.name);
+            if twice || self.values.iter().any(|(n, ..)| *n == row.name) {
+                return Err(duplicate_field(&path()));
+            }
+        }
+        for row in table.iter().filter(|r| r.required) {
+            let given = self.values.iter().any(|(n, _, present)| *n == row.name && *present);
+            if !given && !self.sequences.iter().any(|s| s.name == row.name) {
+                return Err(missing_field(&format!("{scope}.{}", row.name)));
+            }
+        }
+        Ok(())
+    }
+
+    /// The value, `Missing` when not given or null where null means not given.
+    pub fn value(&self, name: &str) -> Value<'a> {
+        self.values.iter().find(|(n, _, present)| *n == name && *present).map_or(Value::Missing, |(_, v, _)| *v)
+    }
+    /// True when given.
+    pub fn has(&self, name: &str) -> bool {
+        !self.value(name).is_missing()
+    }
+    /// A boolean (numbers by truth), or the default.
+    pub fn bool(&self, name: &str, default: bool) -> bool {
+        match self.value(name) {
+            Value::Missing => default,
+            v => v.truthy(),
+        }
+    }
+    /// A number truncated to 64 bits.
+    pub fn int(&self, name: &str) -> Option<i64> {
+        to_i64(&self.value(name))
+    }
+    /// A string.
+    pub fn str(&self, name: &str) -> Option<&'a str> {
+        self.value(name).as_str()
+    }
+    /// A document.
+    pub fn doc(&self, name: &str) -> Option<Doc<'a>> {
+        self.value(name).as_doc()
+    }
+    /// An array.
+    pub fn array(&self, name: &str) -> Option<Array<'a>> {
+        self.value(name).as_array()
+    }
+    /// The documents of an argument, whether it came as an array of the body or as a sequence beside it.
+    ///
+    /// # Errors
+    /// 14 when an element of the array is no document.
+    pub fn documents(&self, scope: &str, name: &str) -> Result<Vec<Doc<'a>>> {
+        if let Some(s) = self.sequences.iter().find(|s| s.name == name) {
+            return Ok(s.iter().collect());
+        }
+        let Some(array) = self.array(name) else { return Ok(Vec::new()) };
+        let one = |(i, v): (usize, Value<'a>)| {
+            v.as_doc().ok_or_else(|| wrong_type(&format!("{scope}.{name}.{i}"), &v, &[Tag::DOCUMENT]))
+        };
+        array.iter().enumerate().map(one).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::doc;
+
+    static TABLE: &[Arg] = &[
+        arg("list", Kind::Array).required(),
+        arg("flag", Kind::Bool),
+        arg("loose", Kind::BoolLike),
+        arg("size", Kind::AtLeast(1, 51024)),
+        arg("strict", Kind::Str).strict_null(),
+    ];
+
+    #[test]
+    fn codes_and_words() {
+        let check = |d: model::DocBuf| check_doc("x", TABLE, d.doc()).map(|_| ()).unwrap_err();
+        let e = check(doc! { "list": "no" });
+        assert_eq!((e.code(), e.message()), (14, "BSON field 'x.list' is the wrong type 'string', expected type 'array'"));
+        let e = check(doc! { "list": [], "loose": "no" });
+        assert_eq!(e.message(), "BSON field 'x.loose' is the wrong type 'string', expected types '[bool, long, int, decimal, double]'");
+        assert_eq!(check(doc! { "flag": true }).code(), 40414);
+        assert_eq!(check(doc! { "list": Value::Null }).code(), 40414);
+        assert_eq!(check(doc! { "list": [], "list": [] }).code(), 40413);
+        assert_eq!(check(doc! { "list": [], "other": 1i32 }).code(), 40415);
+        assert_eq!(check(doc! { "list": [], "flag": 1i32 }).code(), 14);
+        assert_eq!(check(doc! { "list": [], "size": 0i32 }).code(), 51024);
+        assert_eq!(check(doc! { "list": [], "strict": Value::Null }).code(), 14);
+        let d = doc! { "list": [1i32], "flag": Value::Null, "loose": 2.0, "size": 7.9 };
+        let args = check_doc("x", TABLE, d.doc()).unwrap();
+        for (text, n) in [("0.5", 0), ("1.5", 2), ("2.5", 2), ("-1.5", -2), ("0.50001", 1), ("1E-6176", 0), ("12E1", 120), ("7", 7)] {
+            assert_eq!(to_i64(&Value::from(model::Decimal128::parse(text).unwrap())), Some(n), "{text}");
+        }
+        assert!(!args.has("flag") && args.bool("loose", false) && args.int("size") == Some(7));
+    }
+}

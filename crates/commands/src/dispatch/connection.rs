@@ -1,0 +1,71 @@
+//! State of one connection between its requests.
+
+use super::interrupt::{Interrupt, Link};
+use crate::state::connections::{ConnectionInfo, Connections};
+use crate::state::cursors::Cursors;
+use crate::state::failpoints::Failure;
+use crate::state::service::Service;
+use crate::state::waiters;
+use memory::Operation;
+use std::sync::Arc;
+
+/// State of one connection.
+pub struct Connection {
+    /// What others may see.
+    pub info: Arc<ConnectionInfo>,
+    /// `helloOk` was asked for.
+    pub hello_ok: bool,
+    /// Compressors both sides know, in the client's order.
+    pub compressors: Vec<&'static str>,
+    /// The failure a fail point holds back until its time has come.
+    pub(super) failing: Option<Failure>,
+    /// Of the operation before, for the next one.
+    pub(super) interrupt: Arc<Interrupt>,
+    /// What its operation waits for.
+    pub(crate) awaits: Option<Awaits>,
+    all: Arc<Connections>,
+}
+
+impl Connection {
+    /// A new connection from `peer` (`host:port`). Its waits end when `link` is woken, and its
+    /// reads end when that says that the client has gone.
+    pub(super) fn new(service: &Service, peer: &str, link: Option<Arc<dyn Link>>) -> Connection {
+        Connection {
+            info: service.connections.add(peer),
+            hello_ok: false,
+            compressors: Vec::new(),
+            failing: None,
+            interrupt: Arc::new(Interrupt::new(
+                Arc::clone(&service.clock),
+                link,
+                Arc::new(Operation::new(Arc::clone(&service.config.memory))),
+            )),
+            awaits: None,
+            all: Arc::clone(&service.connections),
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.all.remove(self.info.id);
+    }
+}
+
+/// A wait for data in the middle of a getMore.
+pub(crate) struct Awaits {
+    /// The suspended cursor; it ends when this is dropped.
+    pub(crate) cursor: Option<i64>,
+    /// Monotonic microseconds.
+    pub(crate) until_us: u64,
+    pub(crate) _waiting: waiters::Waiting,
+    pub(crate) cursors: Arc<Cursors>,
+}
+
+impl Drop for Awaits {
+    fn drop(&mut self) {
+        if let Some(id) = self.cursor {
+            self.cursors.close(id);
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! What one run of a command sees.
+
+use super::args::Args;
+use super::command::{Command, CommandTable};
+use super::connection::Connection;
+use super::durability::{self, Reported};
+use super::generic::{Generic, ReadLevel};
+use super::interrupt::Interrupt;
+use super::request::Request;
+use super::retry::Retry;
+use crate::state::cursors::{BatchLimit, Cursor, CursorInfo, write_first_batch};
+use crate::state::service::Service;
+use model::{DocWriter, Result, Timestamp};
+use std::sync::Arc;
+use store::ReadView;
+
+/// Context of one run.
+pub struct Ctx<'a, 'w> {
+    /// What all connections share.
+    pub service: &'a Service,
+    /// All commands, for those that tell of them.
+    pub commands: &'a CommandTable,
+    /// The connection asking.
+    pub conn: &'a mut Connection,
+    /// How the operation is ended from outside.
+    pub interrupt: Arc<Interrupt>,
+    /// The request as it came.
+    pub request: &'a Request<'a>,
+    /// The command.
+    pub command: &'static Command,
+    /// Its name as the client wrote it (an alias, perhaps).
+    pub invoked: &'a str,
+    /// Database.
+    pub db: &'a str,
+    /// Checked arguments; the command's own value is under its name.
+    pub args: Args<'a>,
+    /// Checked generic arguments.
+    pub generic: Generic<'a>,
+    /// The session's record, for a write that carries a transaction number.
+    pub retry: Option<Retry<'a>>,
+    /// What the reply tells of data, which decides what it waits for.
+    pub reported: Reported,
+    /// `ok` is written as a 32-bit integer, as MongoDB does in one place.
+    pub ok_int: bool,
+    /// The reply; `ok` and what follows is added after the run.
+    pub reply: DocWriter<'w>,
+}
+
+impl<'a> Ctx<'a, '_> {
+    /// The command's own value.
+    pub fn value(&self) -> model::Value<'a> {
+        self.args.value(self.command.name)
+    }
+    /// Notes, for `currentOp`, that this operation uses a cursor.
+    pub fn uses_cursor(&self, id: i64) {
+        if let Some(op) = self.conn.info.op.lock().as_mut() {
+            op.cursor = Some(id);
+        }
+    }
+    /// Facts for a cursor this request opens; the namespace is the caller's to fill in.
+    pub fn cursor_info(&self) -> CursorInfo {
+        let now = self.now_ms();
+        CursorInfo {
+            lsid: self.generic.lsid.map(|l| l.id),
+            txn_number: self.generic.txn_number,
+            opened_ms: now,
+            last_use_ms: now,
+            command: Some(self.request.body.to_buf()),
+            durable_reads: durability::promises_durable_reads(self),
+            ..CursorInfo::default()
+        }
+    }
+    /// Writes the `cursor` field of the reply, and parks the cursor when there is more.
+    ///
+    /// # Errors
+    /// Those of the query.
+    pub fn first_batch(&mut self, cursor: Box<dyn Cursor>, info: CursorInfo, limit: BatchLimit, single: bool) -> Result<i64> {
+        write_first_batch(&self.service.cursors, cursor, info, limit, single, &self.interrupt, &mut self.reply)
+    }
+    /// The state this command reads, by its read concern; with the cluster time it is known by, which the reply names.
+    /// Read concern `snapshot` fixes the state of now, or goes back to that of `atClusterTime`; all others read the
+    /// latest.
+    ///
+    /// # Errors
+    /// 239, 246 for an `atClusterTime` whose state is not kept; engine failures.
+    pub fn read_view(&self) -> Result<(ReadView, Option<Timestamp>)> {
+        let Some(concern) = self.generic.read_concern.filter(|c| c.level == ReadLevel::Snapshot) else {
+            return Ok((ReadView::LATEST, None));
+        };
+        if let Some(at) = concern.at {
+            return Ok((self.service.state.snapshots.at(at)?, Some(at)));
+        }
+        let at = self.service.next_operation_time();
+        let view = self.service.store.snapshot()?;
+        self.service.state.snapshots.keep(at, view.clone(), self.now_ms());
+        Ok((view, Some(at)))
+    }
+    /// Wall clock, milliseconds since the epoch.
+    pub fn now_ms(&self) -> i64 {
+        self.service.clock.now_ms()
+    }
+}

@@ -1,0 +1,119 @@
+//! When a reply may be sent. What a client can conclude from an acknowledged reply must survive a
+//! loss of power: its own writes, and those of others that the reply tells of.
+//!
+//! Commits become durable in their order, so one position says it all: a reply that tells of its
+//! own successful writes alone waits for the last of them, any other for the newest commit there is
+//! when its reads are done. Must not know: what commands do.
+
+use super::command::Durability;
+use super::ctx::Ctx;
+use super::generic::{Acknowledge, ReadLevel};
+use model::{DocBuf, MongoError, Value, code};
+use store::CommitPos;
+
+/// What a reply tells its client of data. Filled in by the command while it runs, so that it also
+/// holds for its error.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reported {
+    own: CommitPos,
+    others: bool,
+    wrote: bool,
+    durable_reads: bool,
+}
+
+impl Reported {
+    /// The command wrote, and this position covers it.
+    pub fn own_write(&mut self, pos: CommitPos) {
+        self.own = self.own.max(pos);
+        self.wrote = true;
+    }
+    /// The reply tells of more than its own writes: what was found, not found, refused or left as
+    /// it was.
+    pub fn others(&mut self) {
+        self.others = true;
+    }
+    /// The command writes, or may have written, and does not know where.
+    pub fn writes_somewhere(&mut self) {
+        self.wrote = true;
+        self.others = true;
+    }
+    /// It goes on with a read whose read concern promised durable data.
+    pub fn durable_reads(&mut self, promised: bool) {
+        self.durable_reads |= promised;
+    }
+    /// True when the command wrote or may have written.
+    pub fn has_written(&self) -> bool {
+        self.wrote
+    }
+}
+
+/// True when the read concern of the command promises data that is durable.
+pub fn promises_durable_reads(cx: &Ctx<'_, '_>) -> bool {
+    let level = cx.generic.read_concern.map_or(ReadLevel::Local, |c| c.level);
+    matches!(level, ReadLevel::Majority | ReadLevel::Linearizable | ReadLevel::Snapshot)
+}
+
+/// True when the acknowledgement of a write is by the journal. A replica set acknowledges by
+/// majority and so with the journal unless told otherwise; a standalone server only when asked.
+fn acknowledged_by_journal(cx: &Ctx<'_, '_>) -> bool {
+    let set = cx.service.config.replica_set.is_some();
+    match &cx.generic.write_concern {
+        Some(wc) => wc.journal.unwrap_or(set && wc.w == Acknowledge::Majority),
+        None => set,
+    }
+}
+
+/// What must be durable before the reply may be sent; `None` when nothing. To be asked when the
+/// command has run.
+pub(super) fn due(cx: &Ctx<'_, '_>, failed: bool) -> Option<CommitPos> {
+    let r = &cx.reported;
+    let everything = match cx.command.durability {
+        Durability::Nothing => false,
+        Durability::Reads => {
+            r.durable_reads || promises_durable_reads(cx) || r.wrote && acknowledged_by_journal(cx)
+        }
+        Durability::OwnWrites if !acknowledged_by_journal(cx) => false,
+        Durability::OwnWrites if failed || r.others || !r.wrote => true,
+        Durability::OwnWrites => return Some(r.own),
+        Durability::Everything => acknowledged_by_journal(cx),
+    };
+    everything.then(|| cx.service.store.engine().last_pos())
+}
+
+/// True when everything up to here is durable already.
+pub(super) fn is_durable(cx: &Ctx<'_, '_>, pos: CommitPos) -> bool {
+    cx.service.store.engine().durable_pos() >= pos
+}
+
+/// What is said of a write concern that a set of one member can never satisfy. The write itself is
+/// done.
+pub(super) fn concern_error(cx: &Ctx<'_, '_>) -> Option<DocBuf> {
+    let wc = cx.generic.write_concern.as_ref()?;
+    let (code, message) = match &wc.w {
+        _ if cx.service.config.replica_set.is_none() => return None,
+        Acknowledge::Members(0..=1) | Acknowledge::Majority => return None,
+        Acknowledge::Members(_) | Acknowledge::Tags => {
+            (code::UNSATISFIABLE_WRITE_CONCERN, "Not enough data-bearing nodes".to_owned())
+        }
+        Acknowledge::Mode(mode) => (
+            code::UNKNOWN_REPL_WRITE_CONCERN,
+            format!("No write concern mode named '{mode}' found in replica set configuration"),
+        ),
+    };
+    let error = MongoError::new(code, message);
+    Some(DocBuf::build(|w| {
+        w.put("code", error.code())
+            .put("codeName", error.code_name().as_str())
+            .put("errmsg", error.message());
+        let mut info = w.doc("errInfo");
+        let mut given = info.doc("writeConcern");
+        given.put(
+            "w",
+            cx.request.body.field("writeConcern").as_doc().map_or(Value::Missing, |d| d.field("w")),
+        );
+        if let Some(j) = wc.journal {
+            given.put("j", j);
+        }
+        given.put("wtimeout", wc.timeout_ms).put("provenance", "clientSupplied");
+    }))
+}

@@ -1,0 +1,531 @@
+//! From a request to a reply: argument tables, generic arguments, interrupts, retries, the ends of
+//! replies.
+//!
+//! Promises: every command is checked and answered in the same way, by what its row of the table
+//! says; no client input panics. Must not know: which commands there are, what one does, where data
+//! is.
+
+pub mod api;
+pub mod args;
+pub mod command;
+pub mod connection;
+pub mod ctx;
+pub mod durability;
+pub mod generic;
+pub mod interrupt;
+mod reply;
+pub mod request;
+pub mod retry;
+
+use crate::state::connections::CurrentOp;
+use crate::state::failpoints::Failure;
+use crate::state::service::{REPLACED_RETRIES, Service};
+use args::{Args, check_value, duplicate_field, unknown_field};
+use command::{Command, CommandTable, Counted, flag};
+use connection::Connection;
+use ctx::Ctx;
+use durability::Reported;
+use generic::Generic;
+use interrupt::{Interrupt, Link};
+use model::{Doc, DocWriter, MongoError, Result, Value, bail, code};
+use parking_lot::Mutex;
+use request::{Outcome, Request, WaitFor};
+use retry::Retry;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use store::{CommitPos, SessionRecord};
+
+/// A write held back by `fsync` looks again after this long.
+const UNLOCK_POLL_US: u64 = 20_000;
+/// Larger command documents are not kept for `currentOp`.
+const OP_BODY_BYTES_MAX: usize = 1024;
+
+/// Answers the requests of all connections over one service, by the table of commands it was
+/// handed.
+pub struct Dispatcher {
+    service: Arc<Service>,
+    commands: CommandTable,
+}
+
+/// A command that ended in an error.
+struct Refused {
+    error: MongoError,
+    /// The error tells of data that is durable only from here on.
+    due: Option<CommitPos>,
+    /// Nothing was done because the collection was replaced meanwhile: may be run again.
+    again: bool,
+}
+
+type Answer = std::result::Result<Outcome, Refused>;
+
+impl From<MongoError> for Refused {
+    fn from(error: MongoError) -> Refused {
+        Refused { error, due: None, again: false }
+    }
+}
+
+impl Dispatcher {
+    /// Over a service, with these commands.
+    pub fn new(service: Arc<Service>, commands: CommandTable) -> Dispatcher {
+        Dispatcher { service, commands }
+    }
+
+    /// What all connections share.
+    pub fn service(&self) -> &Arc<Service> {
+        &self.service
+    }
+
+    /// The commands.
+    pub fn commands(&self) -> &CommandTable {
+        &self.commands
+    }
+
+    /// A new connection from `peer` (`host:port`).
+    pub fn connect(&self, peer: &str) -> Connection {
+        self.connect_linked(peer, None)
+    }
+
+    /// A new connection whose waits end when `link` is woken, and whose reads end when it says that
+    /// the client has gone.
+    pub fn connect_linked(&self, peer: &str, link: Option<Arc<dyn Link>>) -> Connection {
+        Connection::new(&self.service, peer, link)
+    }
+
+    /// Handles one request. A reply is one document appended to `reply`.
+    pub fn handle(
+        &self,
+        conn: &mut Connection,
+        request: &Request<'_>,
+        reply: &mut Vec<u8>,
+    ) -> Outcome {
+        let memory = Arc::clone(conn.interrupt.memory());
+        let (account, capacity) = (memory.begin(), reply.capacity());
+        let outcome = self.answer(conn, request, reply);
+        account.end(reply.capacity().saturating_sub(capacity));
+        outcome
+    }
+
+    fn answer(
+        &self,
+        conn: &mut Connection,
+        request: &Request<'_>,
+        reply: &mut Vec<u8>,
+    ) -> Outcome {
+        let start = reply.len();
+        let mut result = self.dispatch(conn, request, reply);
+        // Nothing has been sent yet, so what met a collection in the act of being replaced starts
+        // over on the new one.
+        for _ in 0..=REPLACED_RETRIES {
+            if !matches!(&result, Err(refused) if refused.again) {
+                break;
+            }
+            self.service.store.wait_for_catalog();
+            reply.truncate(start);
+            result = self.dispatch(conn, request, reply);
+        }
+        let outcome = match result {
+            Ok(outcome) => outcome,
+            Err(refused) => {
+                reply.truncate(start);
+                reply::error(&self.service, &refused.error, &mut DocWriter::new(reply));
+                refused.due.map_or(Outcome::Reply, |pos| Outcome::Durable(pos.0))
+            }
+        };
+        let silent =
+            request.more_to_come && matches!(outcome, Outcome::Reply | Outcome::Durable(_));
+        if silent || matches!(outcome, Outcome::Wait { .. }) {
+            reply.truncate(start);
+        }
+        if silent { Outcome::NoReply } else { outcome }
+    }
+
+    /// Finds the command and counts its run.
+    fn dispatch(
+        &self,
+        conn: &mut Connection,
+        request: &Request<'_>,
+        reply: &mut Vec<u8>,
+    ) -> Answer {
+        if !request.validated {
+            validate(request)?;
+        }
+        let row = self.find(request.body)?;
+        let counters = &self.service.counters;
+        if request.waited {
+            counters.resume();
+        } else {
+            counters.begin(row.command.class);
+            row.began();
+        }
+        // A wait for a fail point is none the command asked for.
+        let request = &Request { waited: request.waited && conn.failing.is_none(), ..*request };
+        let result = self.run(conn, request, row.command, reply);
+        counters.end(result.is_err());
+        if matches!(result, Ok(Outcome::Wait { .. })) {
+            // It goes on later and is shown until then.
+            return result;
+        }
+        if result.is_err() {
+            row.ended_badly();
+        }
+        conn.awaits = None;
+        // The buffers go back, so that noting an operation costs two copies and no allocation.
+        if let Some(op) = conn.info.op.lock().take() {
+            *conn.info.spare.lock() = (op.db, op.body);
+        }
+        result
+    }
+
+    fn find(&self, body: Doc<'_>) -> Result<&Counted> {
+        let Some((name, _)) = body.first() else {
+            bail!(code::COMMAND_NOT_FOUND, "no such command: ''");
+        };
+        if let Some(row) = self.commands.find(name) {
+            return Ok(row);
+        }
+        self.service.counters.unknown_command();
+        if self.commands.is_known(name) {
+            bail!(code::NOT_IMPLEMENTED, "command '{name}' is known but not built yet");
+        }
+        bail!(code::COMMAND_NOT_FOUND, "no such command: '{name}'");
+    }
+
+    /// Checks a request and runs its command.
+    fn run(
+        &self,
+        conn: &mut Connection,
+        request: &Request<'_>,
+        command: &'static Command,
+        reply: &mut Vec<u8>,
+    ) -> Answer {
+        let (invoked, _) = request.body.first().unwrap_or_default();
+        let mut generic = Generic { db: database(request)?, ..Generic::default() };
+        let db = generic.db;
+        generic::api(&mut generic, command, request.body)?;
+        if command.is(flag::ADMIN) && db != "admin" {
+            return Err(MongoError::new(
+                code::UNAUTHORIZED,
+                format!("{} may only be run against the admin database", command.name),
+            )
+            .into());
+        }
+        // Named first, so that they outlive everything the context borrows.
+        let (session, mut record);
+        let args = self.check(request, command, &mut generic)?;
+        if let Some(lsid) = generic.lsid {
+            self.service.state.sessions.touch(lsid.id, self.service.clock.now_ms())?;
+        }
+        let interrupt = self.begin_op(conn, request, command, &generic);
+        let failure = match self.hold_back(conn, request, command, &generic)? {
+            Held::Goes(failure) => failure,
+            Held::Ends(outcome) => return Ok(outcome),
+        };
+        let numbered = generic.txn_number.is_some();
+        session = self.record_of(command, &generic)?;
+        record = session.as_ref().map(|s| s.lock());
+        let retry = match (&mut record, generic.txn_number) {
+            (Some(r), Some(number)) => Some(Retry::begin(&self.service.store, r, number)?),
+            _ => None,
+        };
+        let start = reply.len();
+        let mut ctx = Ctx {
+            service: &self.service,
+            commands: &self.commands,
+            conn,
+            interrupt,
+            request,
+            command,
+            invoked,
+            db,
+            args,
+            generic,
+            retry,
+            reported: Reported::default(),
+            ok_int: false,
+            reply: DocWriter::new(reply),
+        };
+        let outcome = finish(&mut ctx)?;
+        drop(ctx);
+        if let Some(f) = &failure {
+            f.finish(numbered, reply, start);
+        }
+        Ok(outcome)
+    }
+
+    /// What keeps a command from running now: a lock against writes, a fail point.
+    fn hold_back(
+        &self,
+        conn: &mut Connection,
+        request: &Request<'_>,
+        command: &Command,
+        generic: &Generic<'_>,
+    ) -> Result<Held> {
+        let now_us = || self.service.clock.monotonic_us();
+        if command.is(flag::WRITE) && self.service.state.fsync_locks.load(Ordering::Acquire) > 0 {
+            let until_us = now_us().saturating_add(UNLOCK_POLL_US);
+            return Ok(Held::Ends(Outcome::Wait { until_us, on: WaitFor::Unlock }));
+        }
+        // An operation that goes on after a wait was looked at when it came.
+        let failure = if conn.awaits.is_some() {
+            None
+        } else {
+            self.failure(conn, request, command, generic)?
+        };
+        let Some(f) = &failure else { return Ok(Held::Goes(None)) };
+        if f.block_ms > 0 {
+            let until_us = now_us()
+                .saturating_add(u64::try_from(f.block_ms).unwrap_or(0).saturating_mul(1000));
+            conn.failing = Some(Failure { block_ms: 0, ..f.clone() });
+            return Ok(Held::Ends(Outcome::Wait { until_us, on: WaitFor::Time }));
+        }
+        if f.close {
+            return Ok(Held::Ends(Outcome::Close));
+        }
+        match f.error(generic) {
+            Some(e) => Err(e),
+            None => Ok(Held::Goes(failure)),
+        }
+    }
+
+    /// What a fail point asks for here: mostly nothing.
+    fn failure(
+        &self,
+        conn: &mut Connection,
+        request: &Request<'_>,
+        command: &Command,
+        generic: &Generic<'_>,
+    ) -> Result<Option<Failure>> {
+        if let Some(f) = conn.failing.take() {
+            return Ok(Some(f));
+        }
+        if !self.service.state.failpoints.armed() {
+            return Ok(None);
+        }
+        let collection = request.body.first().and_then(|(_, v)| v.as_str());
+        self.service.state.failpoints.at(conn, command, generic, collection)
+    }
+
+    /// The record a retryable write shares with its retries.
+    ///
+    /// # Errors
+    /// 20 on a standalone server, 72 for a number without a session, 263 and 238 inside a
+    /// transaction, 50768 for a command that cannot be retried.
+    fn record_of(
+        &self,
+        command: &Command,
+        generic: &Generic<'_>,
+    ) -> Result<Option<Arc<Mutex<SessionRecord>>>> {
+        if generic.txn_number.is_none()
+            && generic.autocommit.is_none()
+            && !generic.start_transaction
+        {
+            return Ok(None);
+        }
+        if self.service.config.replica_set.is_none() {
+            bail!(
+                code::ILLEGAL_OPERATION,
+                "Transaction numbers are only allowed on a replica set member or mongos"
+            );
+        }
+        let Some(lsid) = generic.lsid else {
+            bail!(
+                code::INVALID_OPTIONS,
+                "Transaction number requires a session ID to also be specified"
+            );
+        };
+        if generic.autocommit.is_some() || generic.start_transaction {
+            if !command.is(flag::IN_TRANSACTION) {
+                bail!(
+                    code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+                    "Cannot run '{}' in a multi-document transaction.",
+                    command.name
+                );
+            }
+            bail!(code::NOT_IMPLEMENTED, "transactions of several operations are not built yet");
+        }
+        if !command.is(flag::RETRYABLE) {
+            bail!(
+                50_768,
+                "txnNumber may only be provided for multi-document transactions and retryable write commands. autocommit:false was not provided, and {} is not a retryable write command",
+                command.name
+            );
+        }
+        Ok(self.service.state.sessions.record(&lsid.id))
+    }
+
+    /// Checks a command's arguments.
+    fn check<'a>(
+        &self,
+        request: &Request<'a>,
+        command: &'static Command,
+        generic: &mut Generic<'a>,
+    ) -> Result<Args<'a>> {
+        let standalone = self.service.config.replica_set.is_none();
+        let mut args = Args::new(request.sequences);
+        let mut generic_seen: smallvec::SmallVec<[&str; 8]> = smallvec::SmallVec::new();
+        for (i, (name, value)) in request.body.iter().enumerate() {
+            if i == 0 {
+                args.take_own(command, value)?;
+                continue;
+            }
+            if command.args.iter().any(|a| a.name == name) {
+                args.take(command.name, command.args, name, value)?;
+            } else if generic::take(generic, command, name, value, standalone)? {
+                if generic_seen.contains(&name) {
+                    return Err(duplicate_field(&format!("{}.{name}", command.name)));
+                }
+                generic_seen.push(name);
+            } else if name == command.name || command.aliases.contains(&name) {
+                return Err(duplicate_field(&format!("{}.{name}", command.name)));
+            } else if !command.is(flag::LENIENT) {
+                return Err(unknown_field(&format!("{}.{name}", command.name)));
+            }
+        }
+        args.finish(command.name, command.args)?;
+        Ok(args)
+    }
+
+    /// Begins an operation, or goes on with the one that waited.
+    fn begin_op(
+        &self,
+        conn: &mut Connection,
+        request: &Request<'_>,
+        command: &'static Command,
+        generic: &Generic<'_>,
+    ) -> Arc<Interrupt> {
+        if request.waited
+            && let Some(op) = conn.info.op.lock().as_ref()
+        {
+            return Arc::clone(&op.interrupt);
+        }
+        let interrupt = Interrupt::renew(&mut conn.interrupt);
+        if generic.max_time_ms > 0 && !command.is(flag::WAITS_FOR_DATA) {
+            interrupt
+                .allow_us(u64::try_from(generic.max_time_ms).unwrap_or(0).saturating_mul(1000));
+        }
+        interrupt.ends_with_client(command.is(flag::ENDS_WITH_CLIENT));
+        if !command.is(flag::QUIET) {
+            self.note_op(conn, request.body, command, generic, &interrupt);
+        }
+        interrupt
+    }
+
+    fn note_op(
+        &self,
+        conn: &Connection,
+        body: Doc<'_>,
+        command: &'static Command,
+        generic: &Generic<'_>,
+        interrupt: &Arc<Interrupt>,
+    ) {
+        let (mut db, mut kept) = std::mem::take(&mut *conn.info.spare.lock());
+        db.clear();
+        db.push_str(generic.db);
+        kept.clear();
+        if body.len_bytes() <= OP_BODY_BYTES_MAX {
+            kept.extend_from_slice(body.as_bytes());
+        }
+        let op = CurrentOp {
+            opid: self.service.next_operation(),
+            start_us: self.service.clock.monotonic_us(),
+            start_ms: self.service.clock.now_ms(),
+            command,
+            db,
+            body: kept,
+            lsid: generic.lsid.map(|l| l.id),
+            interrupt: Arc::clone(interrupt),
+            cursor: None,
+        };
+        *conn.info.op.lock() = Some(op);
+    }
+}
+
+/// Whether a command may run now.
+enum Held {
+    /// Yes; with what a fail point does to its reply.
+    Goes(Option<Failure>),
+    /// No: this is the outcome.
+    Ends(Outcome),
+}
+
+/// Runs the command, ends its reply, and finds what the reply has to wait for.
+fn finish(cx: &mut Ctx<'_, '_>) -> Answer {
+    let outcome = match (cx.command.run)(cx) {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            let again = error.is_collection_gone()
+                && cx.command.is(flag::RUNS_AGAIN)
+                && !cx.reported.has_written();
+            let due = durability::due(cx, true);
+            return Err(Refused { error, due, again });
+        }
+    };
+    let outcome = match outcome {
+        Outcome::Reply | Outcome::Exhaust => match durability::due(cx, false) {
+            // A stream of replies cannot wait in its middle; without it the client asks for each.
+            Some(pos) if outcome == Outcome::Reply || !durability::is_durable(cx, pos) => {
+                Outcome::Durable(pos.0)
+            }
+            _ => outcome,
+        },
+        other => return Ok(other),
+    };
+    if (cx.command.is(flag::WRITE) || cx.reported.has_written())
+        && let Some(e) = durability::concern_error(cx)
+    {
+        cx.reply.put("writeConcernError", &e);
+    }
+    reply::finish(cx.service, cx.ok_int, &mut cx.reply);
+    Ok(outcome)
+}
+
+impl<'a> Args<'a> {
+    /// Checks the command's own value, which stands first under whatever name the command was
+    /// called by.
+    fn take_own(&mut self, command: &'static Command, value: Value<'a>) -> Result<()> {
+        let row = args::Arg {
+            name: command.name,
+            kind: command.value,
+            required: true,
+            strict_null: false,
+        };
+        if !check_value(command.name, &row, &value)? {
+            return Err(args::missing_field(&format!("{}.{}", command.name, command.name)));
+        }
+        self.push_own(command.name, value);
+        Ok(())
+    }
+}
+
+fn database<'a>(request: &Request<'a>) -> Result<&'a str> {
+    let db = match request.body.field("$db") {
+        Value::String(db) => db,
+        Value::Missing => match request.legacy_db {
+            Some(db) => db,
+            None => bail!(40_571, "OP_MSG requests require a $db argument"),
+        },
+        v => return Err(args::wrong_type("$db", &v, &[model::Tag::STRING])),
+    };
+    model::namespace::check_db(db)?;
+    Ok(db)
+}
+
+/// Proves every document of a request to be valid BSON.
+fn validate(request: &Request<'_>) -> Result<()> {
+    model::validate(request.body.as_bytes())?;
+    for s in request.sequences {
+        let mut seen = 0;
+        for doc in s.iter() {
+            model::validate(doc.as_bytes())?;
+            seen += doc.len_bytes();
+        }
+        if seen != s.documents.len() {
+            bail!(
+                code::INVALID_BSON,
+                "the document sequence '{}' does not hold whole documents only",
+                s.name
+            );
+        }
+    }
+    Ok(())
+}

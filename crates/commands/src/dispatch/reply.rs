@@ -1,0 +1,46 @@
+//! The ends of replies: `ok`, errors, cluster time.
+
+use crate::state::service::Service;
+use model::{DocWriter, MongoError, Timestamp};
+
+/// Appends `ok: 1` and, on a replica set, the times.
+pub(crate) fn finish(service: &Service, ok_int: bool, reply: &mut DocWriter<'_>) {
+    if ok_int {
+        reply.put("ok", 1i32);
+    } else {
+        reply.put("ok", 1.0);
+    }
+    gossip(service, reply);
+}
+
+/// Writes an error reply.
+pub(crate) fn error(service: &Service, e: &MongoError, reply: &mut DocWriter<'_>) {
+    if !e.labels().is_empty() {
+        let mut labels = reply.array("errorLabels");
+        for label in e.labels() {
+            labels.push(*label);
+        }
+    }
+    reply.put("ok", 0.0);
+    reply.put("errmsg", e.message());
+    reply.put("code", e.code());
+    reply.put("codeName", e.code_name().as_str());
+    if let Some(extra) = e.extra_fields() {
+        reply.put_all(extra.doc());
+    }
+    gossip(service, reply);
+}
+
+fn gossip(service: &Service, reply: &mut DocWriter<'_>) {
+    if service.config.replica_set.is_some() {
+        let now: Timestamp = service.operation_time();
+        {
+            let mut time = reply.doc("$clusterTime");
+            time.put("clusterTime", now);
+            let mut signature = time.doc("signature");
+            signature.put("hash", model::Binary { subtype: 0, bytes: &[0; 20] });
+            signature.put("keyId", 0i64);
+        }
+        reply.put("operationTime", now);
+    }
+}

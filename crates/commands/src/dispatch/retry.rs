@@ -1,0 +1,107 @@
+//! Retryable writes: a write that carries a transaction number is remembered by statement, and a retry runs only the
+//! statements that were not done yet.
+
+use crate::dispatch::args::{Args, to_i64};
+use model::{DocWriter, MongoError, Result, Value, bail, code};
+use smallvec::SmallVec;
+use store::{Begun, Effect, Keep, Noted, SessionRecord, Store};
+
+/// Numbers of the statements of one command.
+pub type StatementIds = SmallVec<[i32; 8]>;
+
+/// One command's share in the record of its session, which is locked while the command runs: a retry that overtakes
+/// the first try waits for it.
+#[derive(Debug)]
+pub struct Retry<'r> {
+    record: &'r mut SessionRecord,
+    /// Nothing of this transaction number was done when the command came.
+    fresh: bool,
+    retried: Vec<i32>,
+}
+
+impl<'r> Retry<'r> {
+    /// Begins or repeats a write.
+    ///
+    /// # Errors
+    /// 225 TransactionTooOld; engine failures.
+    pub fn begin(store: &Store, record: &'r mut SessionRecord, number: i64) -> Result<Retry<'r>> {
+        match store.begin_retryable(record, number)? {
+            Begun::Old(last) => bail!(
+                code::TRANSACTION_TOO_OLD,
+                "Retryable write with txnNumber {number} is prohibited on this session because a newer retryable write with txnNumber {last} has already started"
+            ),
+            begun => Ok(Retry { record, fresh: begun == Begun::New, retried: Vec::new() }),
+        }
+    }
+
+    /// What the statement did at an earlier try.
+    pub fn done(&mut self, statement: i32) -> Option<Effect> {
+        if self.fresh {
+            return None;
+        }
+        let effect = self.record.find(statement).cloned()?;
+        self.retried.push(statement);
+        Some(effect)
+    }
+
+    /// Where the writes of these statements are remembered.
+    pub fn note<'n>(&'n mut self, ids: &'n [i32], keep: Keep) -> Noted<'n> {
+        Noted { record: self.record, ids, keep }
+    }
+
+    /// The only statement of a command was not run again.
+    pub fn retried(&self, ids: &[i32]) -> bool {
+        ids.first().is_some_and(|id| self.retried.contains(id))
+    }
+
+    /// Statements that were not run again, as `retriedStmtIds`.
+    pub fn report(&self, reply: &mut DocWriter<'_>) {
+        if self.retried.is_empty() {
+            return;
+        }
+        let mut list = reply.array("retriedStmtIds");
+        for id in &self.retried {
+            list.push(*id);
+        }
+    }
+
+    /// The numbers of a command's statements; a list that names one twice has to be looked at from the first on.
+    ///
+    /// # Errors
+    /// 72 InvalidOptions for both `stmtId` and `stmtIds`, or another count than there are statements; 14.
+    pub fn ids(&mut self, args: &Args<'_>, count: usize) -> Result<StatementIds> {
+        let number = |v: &Value<'_>| -> Result<i32> {
+            let n = to_i64(v).and_then(|n| i32::try_from(n).ok());
+            n.ok_or_else(|| MongoError::new(code::TYPE_MISMATCH, format!("a statement id must be a 32-bit integer, given {v:?}")))
+        };
+        if let Some(list) = args.array("stmtIds") {
+            if args.has("stmtId") {
+                bail!(code::INVALID_OPTIONS, "May not specify both stmtId and stmtIds in write command");
+            }
+            let ids = list.iter().map(|v| number(&v)).collect::<Result<StatementIds>>()?;
+            if ids.len() != count {
+                bail!(
+                    code::INVALID_OPTIONS,
+                    "Number of statement ids must match the number of batch entries. Got {} statement ids but {count} batch entries",
+                    ids.len()
+                );
+            }
+            self.fresh &= ids.is_sorted_by(|a, b| a < b);
+            return Ok(ids);
+        }
+        let first = if args.has("stmtId") { number(&args.value("stmtId"))? } else { 0 };
+        let count = i32::try_from(count).unwrap_or(i32::MAX);
+        Ok((0..count).map(|i| first.saturating_add(i)).collect())
+    }
+}
+
+/// Refuses writes of many documents that carry a transaction number.
+///
+/// # Errors
+/// 72 InvalidOptions.
+pub fn single(retry: &Option<Retry<'_>>, multi: bool, what: &str) -> Result<()> {
+    if multi && retry.is_some() {
+        bail!(code::INVALID_OPTIONS, "Cannot use (or request) retryable writes with {what}");
+    }
+    Ok(())
+}

@@ -1,0 +1,16 @@
+//! The release of MongoDB that is presented to clients, and its limits.
+
+/// Version we are compatible with.
+pub(crate) const VERSION: &str = "8.2.0";
+/// The same, part by part.
+pub(crate) const VERSION_PARTS: [i32; 4] = [8, 2, 0, 0];
+/// Feature compatibility version.
+pub(crate) const FCV: &str = "8.2";
+/// Wire version of that release.
+pub(crate) const WIRE_VERSION_MAX: i32 = 27;
+/// Most operations in one write batch.
+pub(crate) const WRITE_BATCH_MAX: i32 = 100_000;
+/// Largest message.
+pub(crate) const MESSAGE_BYTES_MAX: i32 = 48_000_000;
+/// Minutes until an unused session ends.
+pub(crate) const SESSION_TIMEOUT_MINUTES: i32 = 30;

@@ -1,0 +1,83 @@
+//! What connections may see of one another: who is there, and what each runs now.
+
+use crate::dispatch::command::Command;
+use crate::dispatch::interrupt::Interrupt;
+use model::DocBuf;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+/// What other connections may see of one.
+#[derive(Debug, Default)]
+pub struct ConnectionInfo {
+    /// Number of the connection.
+    pub id: i64,
+    /// Address of the client.
+    pub peer: String,
+    /// The `client` document of its handshake.
+    pub client: Mutex<Option<DocBuf>>,
+    /// The operation running now.
+    pub op: Mutex<Option<CurrentOp>>,
+    /// Buffers of the operation before, for the next one.
+    pub(crate) spare: Mutex<(String, Vec<u8>)>,
+}
+
+/// A running operation.
+#[derive(Clone, Debug)]
+pub struct CurrentOp {
+    /// Operation number, as `killOp` takes it.
+    pub opid: i32,
+    /// Start, monotonic microseconds.
+    pub start_us: u64,
+    /// Start, milliseconds since the epoch.
+    pub start_ms: i64,
+    /// Its command.
+    pub command: &'static Command,
+    /// Its database.
+    pub db: String,
+    /// The command document; empty when too large to keep.
+    pub body: Vec<u8>,
+    /// Session.
+    pub lsid: Option<[u8; 16]>,
+    /// Ends it.
+    pub interrupt: Arc<Interrupt>,
+    /// Cursor it uses.
+    pub cursor: Option<i64>,
+}
+
+/// All connections that are open.
+#[derive(Debug)]
+pub struct Connections {
+    next: AtomicI64,
+    open: Mutex<BTreeMap<i64, Arc<ConnectionInfo>>>,
+}
+
+impl Default for Connections {
+    fn default() -> Connections {
+        Connections { next: AtomicI64::new(1), open: Mutex::default() }
+    }
+}
+
+impl Connections {
+    /// Adds one from `peer` (`host:port`).
+    pub(crate) fn add(&self, peer: &str) -> Arc<ConnectionInfo> {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let info =
+            Arc::new(ConnectionInfo { id, peer: peer.to_owned(), ..ConnectionInfo::default() });
+        self.open.lock().insert(id, Arc::clone(&info));
+        info
+    }
+    /// Forgets one that is closed.
+    pub(crate) fn remove(&self, id: i64) {
+        self.open.lock().remove(&id);
+    }
+    /// Those open now.
+    pub fn list(&self) -> Vec<Arc<ConnectionInfo>> {
+        self.open.lock().values().cloned().collect()
+    }
+    /// Connections made since the start.
+    pub fn created(&self) -> i64 {
+        self.next.load(Ordering::Relaxed) - 1
+    }
+}

@@ -1,0 +1,436 @@
+//! Open cursors between batches: who owns them, how long they may idle, how they end.
+//!
+//! Promises: ids are random and positive, one operation at a time uses a cursor, a killed cursor is dropped at once or,
+//! when an operation uses it, takes the operation with it. Must not know: what produces the documents.
+
+use model::{ArrayWriter, DocBuf, DocWriter, MongoError, Result, bail, code};
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+use crate::dispatch::interrupt::Interrupt;
+use memory::Charge;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+
+/// Bounds of one batch.
+#[derive(Clone, Copy, Debug)]
+pub struct BatchLimit {
+    /// Most documents; `None` leaves it to the bytes.
+    pub documents: Option<usize>,
+    /// Most bytes; a single larger document still goes alone.
+    pub bytes: usize,
+}
+
+impl BatchLimit {
+    /// The limit of a reply: documents as asked for, sixteen megabytes.
+    pub fn of(documents: Option<i64>) -> BatchLimit {
+        BatchLimit { documents: documents.and_then(|n| usize::try_from(n).ok()), bytes: model::bson::MAX_DOCUMENT_BYTES }
+    }
+}
+
+/// How a batch ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// There may be more.
+    More,
+    /// There is no more.
+    Done,
+    /// Nothing now; a tailing cursor may have more later.
+    Idle,
+}
+
+/// A source of documents that stands still between batches.
+pub trait Cursor: Send {
+    /// Appends documents until the limit or the end, on behalf of `op`.
+    ///
+    /// # Errors
+    /// Those of the query; the cursor is then closed.
+    fn next_batch(&mut self, limit: BatchLimit, op: &Arc<Interrupt>, out: &mut ArrayWriter<'_>) -> Result<Progress>;
+
+    /// Fields beside the batch, such as `postBatchResumeToken`.
+    fn write_extra(&self, _cursor: &mut DocWriter<'_>) {}
+}
+
+/// What the table knows of a cursor.
+#[derive(Clone, Debug, Default)]
+pub struct CursorInfo {
+    /// Namespace, `db.collection`.
+    pub ns: String,
+    /// Collection or view whose end ends the cursor, where it differs from the name clients see.
+    pub lsid: Option<[u8; 16]>,
+    /// Transaction it belongs to.
+    pub txn_number: Option<i64>,
+    /// Opened, milliseconds since the epoch.
+    pub opened_ms: i64,
+    /// Last use, milliseconds since the epoch.
+    pub last_use_ms: i64,
+    /// Never times out.
+    pub no_timeout: bool,
+    /// Tails a capped collection or a change stream.
+    pub tailable: bool,
+    /// Waits for data.
+    pub await_data: bool,
+    /// The collection it tails.
+    pub tails: Option<[u8; 16]>,
+    /// It was opened with a read concern that promises durable data.
+    pub durable_reads: bool,
+    /// What is left of the `maxTimeMS` of its command, microseconds.
+    pub left_us: Option<u64>,
+    /// An operation uses it now; set in [`Cursors::list`] only.
+    pub in_use: bool,
+    /// Batches returned so far.
+    pub batches: i64,
+    /// Documents returned so far.
+    pub documents: i64,
+    /// The command that opened it.
+    pub command: Option<DocBuf>,
+    /// What it holds in memory while no operation uses it.
+    pub memory: Option<Arc<Charge>>,
+}
+
+enum Slot {
+    Parked(Box<dyn Cursor>, CursorInfo),
+    /// The cursor itself is here only while its operation waits for data.
+    InUse { info: CursorInfo, op: Arc<Interrupt>, waiting: Option<Box<dyn Cursor>>, killed: bool },
+    /// Ended from outside; the next getMore learns why.
+    Dead(CursorInfo, MongoError),
+}
+
+impl Slot {
+    fn info(&self) -> &CursorInfo {
+        match self {
+            Slot::Parked(_, info) | Slot::InUse { info, .. } | Slot::Dead(info, _) => info,
+        }
+    }
+}
+
+/// Counts for `serverStatus`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CursorCounts {
+    /// Opened since the start.
+    pub opened: i64,
+    /// Ended by idling.
+    pub timed_out: i64,
+    /// Open now.
+    pub open: i64,
+    /// Open and never timing out.
+    pub no_timeout: i64,
+    /// Used by an operation now.
+    pub in_use: i64,
+}
+
+/// The table.
+#[derive(Default)]
+pub struct Cursors {
+    slots: Mutex<FxHashMap<i64, Slot>>,
+    opened: AtomicI64,
+    timed_out: AtomicI64,
+}
+
+fn not_found(id: i64) -> MongoError {
+    MongoError::new(code::CURSOR_NOT_FOUND, format!("cursor id {id} not found"))
+}
+
+/// 237, as an operation learns that its cursor was killed.
+fn killed_error() -> MongoError {
+    MongoError::new(code::CURSOR_KILLED, "operation was interrupted because its cursor was killed")
+}
+
+impl Cursors {
+    /// Parks a new cursor and returns its id.
+    pub fn open(&self, cursor: Box<dyn Cursor>, info: CursorInfo) -> i64 {
+        let mut slots = self.slots.lock();
+        let id = loop {
+            let id = rand::random::<i64>() & i64::MAX;
+            if id != 0 && !slots.contains_key(&id) {
+                break id;
+            }
+        };
+        slots.insert(id, Slot::Parked(cursor, info));
+        self.opened.fetch_add(1, Relaxed);
+        id
+    }
+
+    /// Takes a cursor for one operation; give it back with [`Cursors::park`] or end it with [`Cursors::close`].
+    ///
+    /// # Errors
+    /// 43 CursorNotFound, 13 for another namespace, 12051 CursorInUse, 50737/50738 for another session, the reason of
+    /// its end when it was ended from outside.
+    pub fn take(&self, id: i64, ns: &str, lsid: Option<[u8; 16]>, op: &Arc<Interrupt>) -> Result<(Box<dyn Cursor>, CursorInfo)> {
+        let mut slots = self.slots.lock();
+        let slot = slots.get_mut(&id).ok_or_else(|| not_found(id))?;
+        check_owner(id, slot.info(), ns, lsid)?;
+        if let Slot::InUse { .. } = slot {
+            bail!(code::CURSOR_IN_USE, "cursor id {id} is already in use");
+        }
+        let info = slot.info().clone();
+        let used = Slot::InUse { info: info.clone(), op: Arc::clone(op), waiting: None, killed: false };
+        match std::mem::replace(slot, used) {
+            Slot::Parked(cursor, _) => {
+                if let Some(charge) = &info.memory {
+                    op.memory().resume(charge);
+                }
+                Ok((cursor, info))
+            }
+            Slot::Dead(_, why) => {
+                slots.remove(&id);
+                Err(why)
+            }
+            Slot::InUse { .. } => Err(not_found(id)),
+        }
+    }
+
+    /// Leaves a taken cursor here while its operation waits for data. To others it is still in use.
+    pub fn suspend(&self, id: i64, cursor: Box<dyn Cursor>) {
+        if let Some(Slot::InUse { info, op, waiting, .. }) = self.slots.lock().get_mut(&id) {
+            park_memory(info, op);
+            *waiting = Some(cursor);
+        }
+    }
+
+    /// Takes a suspended cursor again.
+    ///
+    /// # Errors
+    /// 43 CursorNotFound.
+    pub fn resume(&self, id: i64) -> Result<(Box<dyn Cursor>, CursorInfo)> {
+        match self.slots.lock().get_mut(&id) {
+            Some(Slot::InUse { info, op, waiting, .. }) => {
+                let cursor = waiting.take().ok_or_else(|| not_found(id))?;
+                if let Some(charge) = &info.memory {
+                    op.memory().resume(charge);
+                }
+                Ok((cursor, info.clone()))
+            }
+            _ => Err(not_found(id)),
+        }
+    }
+
+    /// Gives a cursor back after a batch. False: it was killed meanwhile and is gone.
+    pub fn park(&self, id: i64, cursor: Box<dyn Cursor>, info: CursorInfo) -> bool {
+        let mut slots = self.slots.lock();
+        match slots.get_mut(&id) {
+            Some(slot @ Slot::InUse { killed: false, .. }) => {
+                if let Slot::InUse { op, .. } = slot {
+                    park_memory(&info, op);
+                }
+                *slot = Slot::Parked(cursor, info);
+                true
+            }
+            Some(Slot::InUse { .. }) => {
+                slots.remove(&id);
+                false
+            }
+            Some(Slot::Parked(..) | Slot::Dead(..)) | None => false,
+        }
+    }
+
+    /// Forgets a cursor that was taken and came to its end.
+    pub fn close(&self, id: i64) {
+        self.slots.lock().remove(&id);
+    }
+
+    /// Kills a cursor, and the operation that uses it; true when it was there.
+    pub fn kill(&self, id: i64) -> bool {
+        let mut slots = self.slots.lock();
+        match slots.get_mut(&id) {
+            Some(Slot::InUse { killed, op, .. }) => {
+                op.kill(killed_error());
+                !std::mem::replace(killed, true)
+            }
+            Some(Slot::Parked(..)) => slots.remove(&id).is_some(),
+            Some(Slot::Dead(..)) => {
+                slots.remove(&id);
+                false
+            }
+            None => false,
+        }
+    }
+
+    /// Ends all cursors on a namespace, or on a database when `coll` is `None`. Their next use learns `why`.
+    pub fn invalidate(&self, db: &str, coll: Option<&str>, why: &MongoError) {
+        let matches = |ns: &str| ns.strip_prefix(db).and_then(|r| r.strip_prefix('.')).is_some_and(|c| coll.is_none_or(|x| x == c));
+        self.end_where(|_, info| matches(&info.ns), Some(why));
+    }
+
+    /// Kills all cursors of a session.
+    pub fn kill_session(&self, lsid: &[u8; 16]) {
+        self.end_where(|_, info| info.lsid.as_ref() == Some(lsid), None);
+    }
+
+    /// Kills cursors idle for longer than `idle_ms_max`.
+    pub fn expire(&self, now_ms: i64, idle_ms_max: i64) {
+        let idle = |info: &CursorInfo| !info.no_timeout && info.lsid.is_none() && now_ms - info.last_use_ms >= idle_ms_max;
+        let n = self.end_where(|slot, info| idle(info) && !matches!(slot, Slot::InUse { .. }), None);
+        self.timed_out.fetch_add(n, Relaxed);
+    }
+
+    fn end_where(&self, pick: impl Fn(&Slot, &CursorInfo) -> bool, why: Option<&MongoError>) -> i64 {
+        let mut ended = 0;
+        self.slots.lock().retain(|_, slot| {
+            if !pick(slot, slot.info()) {
+                return true;
+            }
+            ended += 1;
+            match (&mut *slot, why) {
+                (Slot::InUse { killed, op, .. }, why) => {
+                    op.kill(why.cloned().unwrap_or_else(killed_error));
+                    *killed = true;
+                }
+                (Slot::Parked(_, info), Some(why)) => *slot = Slot::Dead(CursorInfo { memory: None, ..info.clone() }, why.clone()),
+                (Slot::Dead(..), Some(_)) => {}
+                (Slot::Parked(..) | Slot::Dead(..), None) => return false,
+            }
+            true
+        });
+        ended
+    }
+
+    /// Counts.
+    pub fn counts(&self) -> CursorCounts {
+        let slots = self.slots.lock();
+        let count = |f: &dyn Fn(&Slot) -> bool| i64::try_from(slots.values().filter(|s| f(s)).count()).unwrap_or(i64::MAX);
+        CursorCounts {
+            opened: self.opened.load(Relaxed),
+            timed_out: self.timed_out.load(Relaxed),
+            open: count(&|s| !matches!(s, Slot::Dead(..))),
+            no_timeout: count(&|s| s.info().no_timeout),
+            in_use: count(&|s| matches!(s, Slot::InUse { .. })),
+        }
+    }
+
+    /// Ids and facts of all open cursors.
+    pub fn list(&self) -> Vec<(i64, CursorInfo)> {
+        let shown = |s: &Slot| CursorInfo { in_use: matches!(s, Slot::InUse { .. }), ..s.info().clone() };
+        self.slots.lock().iter().filter(|(_, s)| !matches!(s, Slot::Dead(..))).map(|(id, s)| (*id, shown(s))).collect()
+    }
+}
+
+/// When the operation ends, what it still holds is charged to the cursor it leaves open.
+fn park_memory(info: &CursorInfo, op: &Interrupt) {
+    if let Some(charge) = &info.memory {
+        op.memory().park(charge);
+    }
+}
+
+fn check_owner(id: i64, info: &CursorInfo, ns: &str, lsid: Option<[u8; 16]>) -> Result<()> {
+    if info.ns != ns {
+        bail!(code::UNAUTHORIZED, "Requested getMore on namespace '{ns}', but cursor {id} belongs to '{}'", info.ns);
+    }
+    match (info.lsid, lsid) {
+        (Some(a), Some(b)) if a != b => bail!(50_738, "Cannot run getMore on cursor {id}, which was created in another session"),
+        (Some(_), None) => bail!(50_737, "Cannot run getMore on cursor {id}, which was created in a session, without an lsid"),
+        (None, Some(_)) => bail!(50_736, "Cannot run getMore on cursor {id}, which was not created in a session, in a session"),
+        _ => Ok(()),
+    }
+}
+
+/// Writes the `cursor` field of a first reply and parks the cursor when there is more. Returns the id.
+///
+/// # Errors
+/// Those of the query.
+pub fn write_first_batch(
+    table: &Cursors,
+    mut cursor: Box<dyn Cursor>,
+    mut info: CursorInfo,
+    limit: BatchLimit,
+    single: bool,
+    op: &Arc<Interrupt>,
+    reply: &mut DocWriter<'_>,
+) -> Result<i64> {
+    let mut out = reply.doc("cursor");
+    let mut batch = out.array("firstBatch");
+    let progress = if limit.documents == Some(0) { Progress::More } else { cursor.next_batch(limit, op, &mut batch)? };
+    info.left_us = op.left_us();
+    info.documents = i64::try_from(batch.len()).unwrap_or(i64::MAX);
+    info.batches = 1;
+    drop(batch);
+    cursor.write_extra(&mut out);
+    let open = match progress {
+        Progress::More | Progress::Idle => !single,
+        Progress::Done => false,
+    };
+    let ns = info.ns.clone();
+    if open {
+        let charge = Arc::new(op.memory().budget().charge());
+        op.memory().park(&charge);
+        info.memory = Some(charge);
+    }
+    let id = if open { table.open(cursor, info) } else { 0 };
+    out.put("id", id).put("ns", &ns);
+    Ok(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use memory::{Budget, Operation};
+    use model::Value;
+
+    struct Numbers(i32, i32);
+
+    fn op() -> Arc<Interrupt> {
+        Arc::new(Interrupt::new(Arc::new(crate::clock::SystemClock::default()), None, Arc::new(Operation::new(Arc::new(Budget::unlimited())))))
+    }
+
+    impl Cursor for Numbers {
+        fn next_batch(&mut self, limit: BatchLimit, _: &Arc<Interrupt>, out: &mut ArrayWriter<'_>) -> Result<Progress> {
+            while limit.documents.is_none_or(|n| out.len() < n) {
+                if self.0 == self.1 {
+                    return Ok(Progress::Done);
+                }
+                out.doc().put("n", self.0);
+                self.0 += 1;
+            }
+            Ok(Progress::More)
+        }
+    }
+
+    fn info(lsid: Option<[u8; 16]>) -> CursorInfo {
+        CursorInfo { ns: "db.c".to_owned(), lsid, ..CursorInfo::default() }
+    }
+
+    #[test]
+    fn first_batch_parks_what_is_left() {
+        let t = Cursors::default();
+        let mut id = 0;
+        let reply = DocBuf::build(|w| {
+            id = write_first_batch(&t, Box::new(Numbers(0, 3)), info(None), BatchLimit::of(Some(2)), false, &op(), w).unwrap();
+        });
+        let cursor = reply.doc().field("cursor").as_doc().unwrap();
+        assert!(matches!(cursor.field("id"), Value::Int64(n) if n == id && n > 0));
+        assert_eq!(cursor.field("firstBatch").as_array().unwrap().len(), 2);
+        let (mut c, i) = t.take(id, "db.c", None, &op()).unwrap();
+        assert_eq!(t.take(id, "db.c", None, &op()).err().unwrap().code(), code::CURSOR_IN_USE);
+        let mut buf = Vec::new();
+        assert_eq!(c.next_batch(BatchLimit::of(None), &op(), &mut ArrayWriter::new(&mut buf)).unwrap(), Progress::Done);
+        assert!(t.park(id, c, i) && t.kill(id) && !t.kill(id));
+    }
+
+    #[test]
+    fn owners_are_checked() {
+        let t = Cursors::default();
+        let id = t.open(Box::new(Numbers(0, 1)), info(Some([1; 16])));
+        let code_of = |ns: &str, s: Option<[u8; 16]>| t.take(id, ns, s, &op()).err().map(|e| e.code());
+        assert_eq!(code_of("db.d", Some([1; 16])), Some(13));
+        assert_eq!(code_of("db.c", Some([2; 16])), Some(50_738));
+        assert_eq!(code_of("db.c", None), Some(50_737));
+        assert_eq!(t.take(7, "db.c", None, &op()).err().map(|e| e.code()), Some(43));
+        t.kill_session(&[1; 16]);
+        assert_eq!(code_of("db.c", Some([1; 16])), Some(43));
+    }
+
+    #[test]
+    fn drops_and_idling_end_cursors() {
+        let t = Cursors::default();
+        let id = t.open(Box::new(Numbers(0, 1)), info(None));
+        t.invalidate("db", Some("c"), &MongoError::new(code::QUERY_PLAN_KILLED, "collection dropped"));
+        assert_eq!(t.take(id, "db.c", None, &op()).err().map(|e| e.code()), Some(code::QUERY_PLAN_KILLED));
+        assert_eq!(t.take(id, "db.c", None, &op()).err().map(|e| e.code()), Some(code::CURSOR_NOT_FOUND));
+        t.open(Box::new(Numbers(0, 1)), info(None));
+        t.open(Box::new(Numbers(0, 1)), CursorInfo { no_timeout: true, ..info(None) });
+        t.expire(1000, 1000);
+        assert_eq!((t.counts().open, t.counts().timed_out, t.counts().no_timeout), (1, 1, 1));
+        let used = t.open(Box::new(Numbers(0, 1)), info(None));
+        let (c, i) = t.take(used, "db.c", None, &op()).unwrap();
+        assert!(t.kill(used) && !t.park(used, c, i), "killed while in use");
+    }
+}

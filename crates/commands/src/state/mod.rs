@@ -1,0 +1,120 @@
+//! State of the whole server that commands read and set, beside data: profiling levels, locks against writes,
+//! cluster parameters, plan filters.
+
+pub mod connections;
+pub mod counters;
+pub mod cursors;
+pub mod failpoints;
+pub mod figures;
+pub mod log;
+pub(crate) mod machine;
+pub(crate) mod operations;
+pub mod parameters;
+pub mod service;
+pub mod snapshots;
+pub mod sessions;
+pub mod ttl;
+pub mod waiters;
+
+use log::LogLines;
+use model::{DocBuf, OwnedValue};
+use parameters::Parameters;
+use parking_lot::Mutex;
+use sessions::Sessions;
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicI64;
+
+/// Profiling of one database, as `profile` sets it.
+#[derive(Clone, Debug, Default)]
+pub struct ProfileLevel {
+    /// 0 off, 1 slow operations, 2 all.
+    pub level: i32,
+    /// Only operations that match.
+    pub filter: Option<DocBuf>,
+}
+
+/// Slow operations, for all databases.
+#[derive(Clone, Copy, Debug)]
+pub struct Slow {
+    /// Milliseconds from which an operation is slow.
+    pub ms: i32,
+    /// Share of slow operations that is recorded.
+    pub sample_rate: f64,
+}
+
+impl Default for Slow {
+    fn default() -> Slow {
+        Slow { ms: 100, sample_rate: 1.0 }
+    }
+}
+
+/// An index filter for one query shape.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlanFilter {
+    /// Query of the shape.
+    pub query: DocBuf,
+    /// Sort of the shape.
+    pub sort: DocBuf,
+    /// Projection of the shape.
+    pub projection: DocBuf,
+    /// Collation of the shape.
+    pub collation: DocBuf,
+    /// Allowed indexes: key patterns or names.
+    pub indexes: Vec<OwnedValue>,
+}
+
+/// What `autoCompact` set: free space target in MB and whether it runs once.
+pub type AutoCompact = Option<(i64, bool)>;
+
+/// All of it.
+pub struct State {
+    /// Server parameters.
+    pub parameters: Parameters,
+    /// Logical sessions.
+    pub sessions: Sessions,
+    /// States that clients may read again by cluster time.
+    pub snapshots: snapshots::Snapshots,
+    /// Failures asked for by a client that tests itself.
+    pub failpoints: failpoints::FailPoints,
+    /// Last log lines.
+    pub log: LogLines,
+    /// Feature compatibility version.
+    pub fcv: Mutex<String>,
+    /// Profiling levels by database.
+    pub profile: Mutex<BTreeMap<String, ProfileLevel>>,
+    /// What counts as slow.
+    pub slow: Mutex<Slow>,
+    /// Times `fsync` locked against writes and was not undone.
+    pub fsync_locks: AtomicI64,
+    /// Background compaction.
+    pub auto_compact: Mutex<AutoCompact>,
+    /// Cluster parameters that were set, by name.
+    pub cluster_parameters: Mutex<BTreeMap<&'static str, DocBuf>>,
+    /// Index filters by namespace.
+    pub plan_filters: Mutex<BTreeMap<String, Vec<PlanFilter>>>,
+    /// Bytes used and all bytes of the file system; the server measures them now and then.
+    pub disk_bytes: Mutex<(i64, i64)>,
+    /// Default read and write concern, as `setDefaultRWConcern` left them.
+    pub default_concerns: Mutex<(Option<DocBuf>, Option<DocBuf>)>,
+}
+
+impl Default for State {
+    fn default() -> State {
+        State {
+            parameters: Parameters::default(),
+            sessions: Sessions::default(),
+            snapshots: snapshots::Snapshots::default(),
+            failpoints: failpoints::FailPoints::default(),
+            log: LogLines::default(),
+            fcv: Mutex::new(crate::release::FCV.to_owned()),
+            profile: Mutex::default(),
+            slow: Mutex::default(),
+            fsync_locks: AtomicI64::new(0),
+            auto_compact: Mutex::default(),
+            cluster_parameters: Mutex::default(),
+            plan_filters: Mutex::default(),
+            disk_bytes: Mutex::default(),
+            default_concerns: Mutex::default(),
+        }
+    }
+}

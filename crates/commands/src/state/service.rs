@@ -1,0 +1,233 @@
+//! What all connections share. Must not know: how requests are dispatched, which commands there are.
+
+use super::State;
+use super::connections::Connections;
+use super::counters::Counters;
+use super::cursors::Cursors;
+use super::log;
+use super::ttl::Ttl;
+use super::waiters::Tails;
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::dispatch::interrupt::interrupted;
+use model::{MongoError, ObjectId, Result, Timestamp, code};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use store::Store;
+
+/// The service all connections share.
+pub struct Service {
+    /// Configuration.
+    pub config: Config,
+    /// Data.
+    pub store: Arc<Store>,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Counts.
+    pub counters: Counters,
+    /// Open cursors.
+    pub cursors: Arc<Cursors>,
+    /// Who waits for data in capped collections.
+    pub tails: Arc<Tails>,
+    /// In which collections documents expire.
+    pub ttl: Ttl,
+    /// Parameters, sessions, profiling and the like.
+    pub state: State,
+    /// Start, milliseconds since the epoch.
+    pub started_ms: i64,
+    /// Start, monotonic microseconds.
+    pub started_us: u64,
+    /// Identity of this process in topology versions.
+    pub process_id: ObjectId,
+    /// Identity of the election that made us primary.
+    pub election_id: ObjectId,
+    /// Who is connected.
+    pub connections: Arc<Connections>,
+    topology_counter: AtomicI64,
+    next_op: AtomicI64,
+    operation_time: AtomicU64,
+    me: std::sync::OnceLock<std::sync::Weak<Service>>,
+}
+
+/// How often an operation is begun again when its collection is replaced under it.
+pub(crate) const REPLACED_RETRIES: usize = 10;
+
+impl Service {
+    /// A service.
+    pub fn new(config: Config, clock: Arc<dyn Clock>, store: Arc<Store>) -> Service {
+        let started_ms = clock.now_ms();
+        let seconds = u32::try_from(started_ms / 1000).unwrap_or(0);
+        let mut process_id = [0u8; 12];
+        process_id[..4].copy_from_slice(&seconds.to_be_bytes());
+        process_id[4..].copy_from_slice(&rand::random::<[u8; 8]>());
+        let mut election_id = [0u8; 12];
+        election_id[0] = 0x7f;
+        election_id[1..4].copy_from_slice(&[0xff; 3]);
+        election_id[11] = 1;
+        let service = Service {
+            started_us: clock.monotonic_us(),
+            started_ms,
+            counters: Counters::default(),
+            cursors: Arc::default(),
+            tails: Arc::default(),
+            ttl: Ttl::default(),
+            state: State::default(),
+            process_id: ObjectId(process_id),
+            election_id: ObjectId(election_id),
+            topology_counter: AtomicI64::new(6),
+            next_op: AtomicI64::new(1),
+            connections: Arc::default(),
+            operation_time: AtomicU64::new(Timestamp { time: seconds, increment: 1 }.as_u64()),
+            me: std::sync::OnceLock::new(),
+            config,
+            clock,
+            store,
+        };
+        service.log('I', "CONTROL", "Quarry starting");
+        service
+    }
+
+    /// The service as cursors hold it. Commands that open cursors need the service to be shared.
+    pub fn shared(self) -> Arc<Service> {
+        let shared = Arc::new(self);
+        // The first and only setting of this cell.
+        let _ = shared.me.set(Arc::downgrade(&shared));
+        if let Err(e) = crate::ddl::temporary::sweep(&shared) {
+            shared.log('W', "STORAGE", &format!("temporary collections of an earlier run could not be dropped: {}", e.message()));
+        }
+        shared
+    }
+
+    /// This service, shared.
+    ///
+    /// # Errors
+    /// 1 InternalError when it was never made with [`Service::shared`].
+    pub fn arc(&self) -> Result<Arc<Service>> {
+        self.me.get().and_then(std::sync::Weak::upgrade).ok_or_else(|| MongoError::internal("the service is not shared"))
+    }
+
+    /// A number for an operation, as `killOp` takes it.
+    pub(crate) fn next_operation(&self) -> i32 {
+        (self.next_op.fetch_add(1, Ordering::Relaxed) & 0x7fff_ffff) as i32
+    }
+
+    /// Counter of the topology version.
+    pub fn topology_counter(&self) -> i64 {
+        self.topology_counter.load(Ordering::Acquire)
+    }
+
+    /// Says that what `hello` reports changed. The caller then ends waits for [`crate::WaitFor::Topology`].
+    pub fn topology_changed(&self) {
+        self.topology_counter.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Newest operation time.
+    pub fn operation_time(&self) -> Timestamp {
+        Timestamp::from_u64(self.operation_time.load(Ordering::Acquire))
+    }
+
+    /// Makes a new operation time, later than all before it.
+    pub fn next_operation_time(&self) -> Timestamp {
+        let now = Timestamp { time: u32::try_from(self.clock.now_ms() / 1000).unwrap_or(0), increment: 1 }.as_u64();
+        let next = |last: u64| Some(now.max(last.saturating_add(1)));
+        let last = self.operation_time.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).unwrap_or_else(|t| t);
+        Timestamp::from_u64(now.max(last.saturating_add(1)))
+    }
+
+    /// Moves the operation time forward.
+    pub fn advance_operation_time(&self, to: Timestamp) {
+        self.operation_time.fetch_max(to.as_u64(), Ordering::AcqRel);
+    }
+
+    /// Milliseconds since the start.
+    pub fn uptime_ms(&self) -> i64 {
+        i64::try_from(self.clock.monotonic_us().saturating_sub(self.started_us) / 1000).unwrap_or(i64::MAX)
+    }
+
+    /// Ends a session with its cursors and operations.
+    pub fn end_session(&self, id: &[u8; 16]) {
+        let session = self.state.sessions.end(id);
+        for conn in self.connections.list() {
+            if let Some(op) = conn.op.lock().as_ref().filter(|op| op.lsid.as_ref() == Some(id)) {
+                op.interrupt.kill(interrupted());
+            }
+        }
+        self.cursors.kill_session(id);
+        // A write that runs just now holds the record; what it leaves goes with the next sweep.
+        if let Some(mut record) = session.as_ref().and_then(|s| s.record.try_lock())
+            && let Err(e) = self.store.forget_session(&mut record)
+        {
+            self.log('W', "WRITE", &format!("record of a session could not be removed: {}", e.message()));
+        }
+    }
+
+    /// Ends all running operations: the server stops.
+    pub fn interrupt_all(&self) {
+        for conn in self.connections.list() {
+            if let Some(op) = conn.op.lock().as_ref() {
+                op.interrupt.kill(MongoError::new(code::INTERRUPTED_AT_SHUTDOWN, "interrupted at shutdown"));
+            }
+        }
+    }
+
+    /// Ends what idled too long. To be called every few seconds.
+    pub fn expire(&self) {
+        let now = self.clock.now_ms();
+        self.cursors.expire(now, self.state.parameters.int("cursorTimeoutMillis"));
+        let window = self.state.parameters.int("minSnapshotHistoryWindowInSeconds").saturating_mul(1000);
+        self.state.snapshots.expire(now.saturating_sub(window));
+        for id in self.state.sessions.idle(now) {
+            self.end_session(&id);
+        }
+        if self.state.sessions.sweep_is_due(self.started_ms, now)
+            && let Err(e) = self.store.sweep_sessions(&|id| self.state.sessions.contains(id))
+        {
+            self.log('W', "WRITE", &format!("records of sessions could not be removed: {}", e.message()));
+        }
+    }
+
+    /// Gives back the space of what was dropped, as far as the engine has not done so by itself: with `unowned`, that of
+    /// documents and entries that nothing in the catalog owns, too. Ends early when `go_on` says so.
+    pub fn sweep(&self, unowned: bool, go_on: &dyn Fn() -> bool) {
+        let stop = || if go_on() { Ok(()) } else { Err(interrupted()) };
+        let found = if unowned { self.store.sweep_unowned(&stop) } else { Ok(0) };
+        match found.and_then(|found| self.store.sweep_dropped().map(|_| found)) {
+            Ok(0) => {}
+            Ok(n) => self.log('W', "STORAGE", &format!("space of {n} identifiers without an owner is given back")),
+            Err(_) if !go_on() => {}
+            Err(e) => self.log('W', "STORAGE", &format!("dropped data could not be looked through: {}", e.message())),
+        }
+    }
+
+    /// Starts a new log: the lines kept for `getLog` are forgotten.
+    pub fn rotate_log(&self) {
+        self.state.log.clear();
+        self.log('I', "CONTROL", "Log rotation initiated");
+    }
+
+    /// Keeps a line for `getLog`.
+    pub fn log(&self, severity: char, component: &str, message: &str) {
+        self.state.log.push(log::line(self.clock.now_ms(), severity, component, "main", message));
+    }
+
+    /// Runs again what met a collection in the act of being replaced, once the new one is there. `f` must not have done
+    /// anything when it fails so.
+    ///
+    /// # Errors
+    /// Those of `f`.
+    pub(crate) fn while_replaced<T>(&self, mut f: impl FnMut() -> Result<T>) -> Result<T> {
+        for _ in 0..REPLACED_RETRIES {
+            self.store.wait_for_catalog();
+            let result = f();
+            if !replaced(&result) {
+                return result;
+            }
+        }
+        f()
+    }
+}
+
+/// True when an operation found its collection gone.
+pub(crate) fn replaced<T>(result: &Result<T>) -> bool {
+    result.as_ref().is_err_and(MongoError::is_collection_gone)
+}

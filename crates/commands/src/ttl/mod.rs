@@ -1,0 +1,349 @@
+//! Documents that expire are deleted by a monitor with a thread of its own.
+//!
+//! Promises: a document is deleted only when it is still expired under its lock; clients come
+//! first; a pass looks at the collections in which something can expire and at no other;
+//! collections take turns, so that none waits for a long one. Must not know: which thread runs it.
+//! Before it: the server, which calls [`run`]. After it: `query` finds, `store` deletes.
+
+mod pace;
+mod rule;
+
+use crate::read::StoreHost;
+use crate::state::service::Service;
+use crate::state::ttl::{Entry, says_so};
+use model::{Bump, Result};
+use operators::Env;
+use pace::{Pace, nap};
+use query::pipeline::{Batch, Docs, MatchFilter, Rt};
+use query::plan::PlanDocs;
+use rule::{Expired, Rule, Rules};
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::time::{Duration, Instant};
+use store::{Change, Collection, Modified, Scan, WriteClass, ReadView};
+
+/// Documents deleted between two looks at the clock.
+const BATCH_DOCS: usize = 128;
+/// Documents read between two looks at the clock where all are read.
+const STEP_DOCS: usize = 1024;
+/// Bytes one delete is taken to write, before it is known.
+const DELETE_BYTES: usize = 256;
+/// Namespaces of the catalog read at once.
+const CATALOG_ROWS: usize = 256;
+/// Reading all of a collection takes at most one part in so many of the time.
+const READ_ALL_SHARE: u32 = 10;
+/// Between two looks at whether it is time.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// Deletes what expires until `go_on` says no. The calling thread is the monitor's.
+pub fn run(service: &Arc<Service>, go_on: &dyn Fn() -> bool) {
+    if let Err(e) = find_all(service, go_on) {
+        service.log(
+            'W',
+            "INDEX",
+            &format!("collections with TTL could not all be found: {}", e.message()),
+        );
+    }
+    let mut monitor = Monitor::default();
+    let mut last = Instant::now();
+    while go_on() {
+        let sleep_s = service.state.parameters.int("ttlMonitorSleepSecs");
+        let due = last.elapsed() >= Duration::from_secs(u64::try_from(sleep_s).unwrap_or(1));
+        if due && enabled(service) {
+            last = Instant::now();
+            monitor.pass(service, go_on);
+        }
+        nap(LOOK_EVERY, go_on);
+    }
+}
+
+fn enabled(service: &Service) -> bool {
+    service.state.parameters.bool("ttlMonitorEnabled")
+}
+
+/// Goes through the catalog once and puts every collection in which something expires on the list.
+/// What changes meanwhile is noted by the command that changes it.
+///
+/// # Errors
+/// Engine failures.
+pub fn find_all(service: &Service, go_on: &dyn Fn() -> bool) -> Result<()> {
+    let mut pace = Pace::new(service);
+    let mut at = Vec::new();
+    loop {
+        let start = Instant::now();
+        let more = service.store.visit_catalog(&mut at, CATALOG_ROWS, &mut |ns, row| {
+            if says_so(row.options.doc(), row.indexes.iter().map(|i| i.spec.doc())) {
+                service.ttl.add(ns);
+            }
+        })?;
+        if !more || !go_on() {
+            return Ok(());
+        }
+        pace.worked(service, start.elapsed(), go_on);
+    }
+}
+
+/// What the monitor remembers from pass to pass.
+#[derive(Default)]
+pub struct Monitor {
+    /// When collections that have to be read as a whole may be read again.
+    read_again: FxHashMap<[u8; 16], Instant>,
+}
+
+/// One rule of one collection on its way through a pass.
+struct Task {
+    entry: Entry,
+    coll: Arc<Collection>,
+    rule: Rule,
+    walk: Option<(Expired, Walk)>,
+    /// Time spent, without pauses.
+    spent: Duration,
+}
+
+/// How expired documents are come upon. Stands still between batches, holding nothing of the
+/// engine.
+enum Walk {
+    Planned(PlanDocs),
+    All(Scan),
+}
+
+/// How a task's turn ended.
+enum Turn {
+    /// Nothing is left that has expired.
+    Done,
+    /// There is more.
+    More,
+}
+
+impl Monitor {
+    /// One pass over all collections of the list.
+    pub fn pass(&mut self, service: &Arc<Service>, go_on: &dyn Fn() -> bool) {
+        let go_on = &|| go_on() && enabled(service);
+        let now_ms = service.clock.now_ms();
+        let mut pace = Pace::new(service);
+        let mut tasks = self.tasks(service);
+        self.read_again.retain(|_, at| *at > Instant::now());
+        while !tasks.is_empty() {
+            service.ttl.sub_passes.fetch_add(1, Relaxed);
+            for _ in 0..tasks.len() {
+                let Some(mut task) = tasks.pop_front() else { break };
+                if !go_on() {
+                    return;
+                }
+                match self.turn(service, &mut task, now_ms, &mut pace, go_on) {
+                    Ok(Turn::More) => tasks.push_back(task),
+                    Ok(Turn::Done) => {}
+                    // The next pass finds what there is then.
+                    Err(e) if e.is_collection_gone() => {}
+                    Err(e) if !go_on() => drop(e),
+                    Err(e) => {
+                        let what = format!("{} by {}", task.entry.ns, task.rule.name());
+                        service.log(
+                            'W',
+                            "INDEX",
+                            &format!(
+                                "expired documents of {what} could not be deleted: {}",
+                                e.message()
+                            ),
+                        );
+                    }
+                }
+            }
+        }
+        service.ttl.passes.fetch_add(1, Relaxed);
+    }
+
+    /// What there is to do. Names behind which nothing expires any more leave the list.
+    fn tasks(&self, service: &Service) -> VecDeque<Task> {
+        let mut tasks = VecDeque::new();
+        for entry in service.ttl.list() {
+            let coll = match service.store.collection(&entry.ns) {
+                Ok(Some(c)) => c,
+                Ok(None) => {
+                    service.ttl.remove(&entry);
+                    continue;
+                }
+                Err(e) => {
+                    service.log(
+                        'W',
+                        "INDEX",
+                        &format!("{} could not be opened: {}", entry.ns, e.message()),
+                    );
+                    continue;
+                }
+            };
+            let rules = Rules::of(&coll);
+            if rules.none {
+                service.ttl.remove(&entry);
+            }
+            service.ttl.invalid_indexes.fetch_add(rules.invalid, Relaxed);
+            for rule in rules.rules {
+                let (entry, coll) = (entry.clone(), coll.clone());
+                tasks.push_back(Task { entry, coll, rule, walk: None, spent: Duration::ZERO });
+            }
+        }
+        tasks
+    }
+
+    /// Lets a task work until its share of the round is used up.
+    fn turn(
+        &mut self,
+        service: &Arc<Service>,
+        task: &mut Task,
+        now_ms: i64,
+        pace: &mut Pace,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<Turn> {
+        let docs_max =
+            u64::try_from(service.state.parameters.int("ttlIndexDeleteTargetDocs")).unwrap_or(0);
+        let ms_max =
+            u64::try_from(service.state.parameters.int("ttlIndexDeleteTargetTimeMS")).unwrap_or(0);
+        let (began, mut deleted) = (Instant::now(), 0);
+        let (expired, mut walk) = match task.walk.take() {
+            Some(open) => open,
+            None => {
+                let expired = task.rule.at(&task.coll, now_ms)?;
+                if expired.reads_all && self.read_again.contains_key(&task.coll.uuid()) {
+                    return Ok(Turn::Done);
+                }
+                let walk = Walk::open(&task.coll, &expired);
+                (expired, walk)
+            }
+        };
+        let host = StoreHost::new(service.arc()?, None, None);
+        loop {
+            if !go_on() {
+                return Ok(Turn::Done);
+            }
+            if service.state.fsync_locks.load(Acquire) > 0 {
+                nap(LOOK_EVERY, go_on);
+                continue;
+            }
+            let start = Instant::now();
+            let (keys, more) = walk.next(&task.coll, &expired, &host)?;
+            deleted += delete(service, &task.coll, &keys, &expired.filter, &expired.env)?;
+            task.spent += start.elapsed();
+            pace.worked(service, start.elapsed(), go_on);
+            if !more {
+                if expired.reads_all {
+                    self.read_again
+                        .insert(task.coll.uuid(), Instant::now() + task.spent * READ_ALL_SHARE);
+                }
+                return Ok(Turn::Done);
+            }
+            let time_is_up = ms_max > 0 && began.elapsed() >= Duration::from_millis(ms_max);
+            if time_is_up || docs_max > 0 && deleted >= docs_max {
+                if !expired.remembers {
+                    task.walk = Some((expired, walk));
+                }
+                return Ok(Turn::More);
+            }
+        }
+    }
+}
+
+impl Walk {
+    fn open(coll: &Arc<Collection>, expired: &Expired) -> Walk {
+        if expired.reads_all {
+            return Walk::All(coll.scan_keys(&ReadView::LATEST, None, None, false));
+        }
+        let docs = PlanDocs::new(coll.clone(), &expired.plan, Some(expired.filter.clone()), None);
+        Walk::Planned(docs.carrying(vec!["_id".to_owned()]))
+    }
+
+    /// Keys of the next expired documents, and whether there may be more.
+    fn next(
+        &mut self,
+        coll: &Collection,
+        expired: &Expired,
+        host: &StoreHost,
+    ) -> Result<(Vec<Vec<u8>>, bool)> {
+        let mut keys = Vec::new();
+        match self {
+            Walk::Planned(docs) => {
+                let mut found = Batch::new();
+                found.want(BATCH_DOCS);
+                let more = docs.next_batch(&Rt::new(&expired.env, host), &mut found)?;
+                for d in found.iter() {
+                    let mut key = Vec::with_capacity(24);
+                    coll.record_key(&d.field("_id"), &mut key);
+                    keys.push(key);
+                }
+                Ok((keys, more))
+            }
+            Walk::All(scan) => {
+                let (mut arena, mut failed) = (Bump::new(), None);
+                let more = scan.visit(STEP_DOCS, &mut |row| {
+                    arena.reset();
+                    match expired.filter.filter.matches(row.doc, &arena, &expired.env) {
+                        Ok(true) => keys.push(row.key.to_vec()),
+                        Ok(false) => {}
+                        Err(e) => failed = Some(e),
+                    }
+                    failed.is_none()
+                })?;
+                scan.pause();
+                failed.map_or(Ok((keys, more)), Err)
+            }
+        }
+    }
+}
+
+/// Deletes those documents that are expired still, each looked at again under its lock; how many
+/// these were.
+fn delete(
+    service: &Service,
+    coll: &Collection,
+    keys: &[Vec<u8>],
+    filter: &MatchFilter,
+    env: &Env,
+) -> Result<u64> {
+    let (mut deleted, mut arena) = (0, Bump::new());
+    service.store.engine().admit(keys.len() * DELETE_BYTES, WriteClass::Background);
+    for key in keys {
+        let done = coll.modify(key, &mut |doc| {
+            arena.reset();
+            Ok(if filter.filter.matches(doc, &arena, env)? { Change::Delete } else { Change::Keep })
+        })?;
+        deleted += u64::from(matches!(done, Modified::Deleted(_)));
+    }
+    service.ttl.count_deleted(deleted);
+    Ok(deleted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Config, Language, SystemClock};
+    use model::{DocBuf, Namespace, Value, doc};
+
+    #[test]
+    fn a_document_touched_after_it_was_found_stays() {
+        let clock = Arc::new(SystemClock::default());
+        let language = Arc::new(Language::new(clock.clone()));
+        let store =
+            Arc::new(store::Store::open(Arc::new(storage::MemoryEngine::new()), language).unwrap());
+        let service = Service::new(Config::default(), clock, store).shared();
+        let ns = Namespace::new("db", "c").unwrap();
+        let c = service.store.create_collection(&ns, DocBuf::new(), [1; 16]).unwrap();
+        c.create_index(
+            doc! { "v": 2i32, "key": { "at": 1i32 }, "name": "at_1", "expireAfterSeconds": 0i32 },
+        )
+        .unwrap();
+        let docs = [
+            doc! { "_id": 1i32, "at": Value::Date(0) },
+            doc! { "_id": 2i32, "at": Value::Date(0) },
+        ];
+        c.insert(&docs.each_ref().map(DocBuf::doc), true).unwrap();
+        let expired = Rules::of(&c).rules[0].at(&c, 1_000_000).unwrap();
+        let host = StoreHost::new(service.clone(), None, None);
+        let (keys, _) = Walk::open(&c, &expired).next(&c, &expired, &host).unwrap();
+        assert_eq!(keys.len(), 2);
+        let fresh = doc! { "_id": 2i32, "at": Value::Date(2_000_000) };
+        c.modify(&keys[1], &mut |_| Ok(Change::Replace(fresh.as_bytes().to_vec()))).unwrap();
+        assert_eq!(delete(&service, &c, &keys, &expired.filter, &expired.env).unwrap(), 1);
+        assert_eq!(c.count(), 1);
+    }
+}

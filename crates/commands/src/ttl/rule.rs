@@ -1,0 +1,135 @@
+//! What expires in a collection: by a TTL index, by the date that is the `_id` of a clustered
+//! collection, by the time of a measurement. A rule becomes a filter, so that what is found and
+//! what is checked again under the lock is the same.
+
+use crate::ddl::index_spec::ttl_seconds;
+use model::{DocBuf, Result, Value};
+use operators::Env;
+use operators::expr::ParseCx;
+use query::pipeline::MatchFilter;
+use query::plan::{Access, Hint, Plan, Want, choose};
+use std::sync::Arc;
+use store::{Collection, Index};
+
+/// One reason for which documents of a collection expire.
+#[derive(Clone)]
+pub(super) enum Rule {
+    /// The earliest date at the path of this index, so many seconds ago.
+    Index(Arc<Index>, i64),
+    /// The date at this top-level field, so many seconds ago.
+    Field(String, i64),
+}
+
+/// The rules of a collection.
+pub(super) struct Rules {
+    pub(super) rules: Vec<Rule>,
+    /// Indexes whose rule cannot be followed.
+    pub(super) invalid: i64,
+    /// Nothing here says that documents expire.
+    pub(super) none: bool,
+}
+
+/// Seconds as catalogs hold them.
+fn seconds(v: &Value<'_>, max: i64) -> Option<i64> {
+    ttl_seconds(v).filter(|n| (0..=max).contains(n))
+}
+
+impl Rules {
+    /// What the options and indexes of a collection say.
+    pub(super) fn of(c: &Collection) -> Rules {
+        let options = c.options();
+        let (options, indexes) = (options.doc(), c.indexes());
+        let none = !crate::state::ttl::says_so(options, indexes.iter().map(|i| i.spec()));
+        let mut found = Rules { rules: Vec::new(), invalid: 0, none };
+        // The oldest documents of a capped collection go in another way, and nothing else may be
+        // taken out of it.
+        if none || c.is_view() || c.is_capped() {
+            return found;
+        }
+        if let Some(n) = seconds(&options.field("expireAfterSeconds"), i64::MAX) {
+            let series =
+                options.field("timeseries").as_doc().and_then(|d| d.field("timeField").as_str());
+            match series {
+                Some(time) => found.rules.push(Rule::Field(time.to_owned(), n)),
+                None if options.contains("clusteredIndex") => {
+                    found.rules.push(Rule::Field("_id".to_owned(), n))
+                }
+                None => {}
+            }
+        }
+        for index in indexes.iter() {
+            let v = index.spec().field("expireAfterSeconds");
+            if v.is_missing() {
+                continue;
+            }
+            let single = index.is_keyed()
+                && index.fields().len() == 1
+                && index.key_pattern().first().is_some_and(|(_, v)| v.is_number());
+            match seconds(&v, i64::from(i32::MAX)).filter(|_| single) {
+                Some(n) if index.is_ready() => found.rules.push(Rule::Index(index.clone(), n)),
+                Some(_) => {}
+                None => found.invalid += 1,
+            }
+        }
+        found
+    }
+}
+
+/// A rule at a moment: which documents have expired, and how to come upon them.
+pub(super) struct Expired {
+    pub(super) filter: Arc<MatchFilter>,
+    pub(super) plan: Plan,
+    pub(super) env: Env,
+    /// Every document of the collection is read.
+    pub(super) reads_all: bool,
+    /// A document may be met more than once; what was met is kept in memory for as long as the walk
+    /// lasts.
+    pub(super) remembers: bool,
+}
+
+impl Rule {
+    /// # Errors
+    /// Those of the planner.
+    pub(super) fn at(&self, c: &Collection, now_ms: i64) -> Result<Expired> {
+        let (path, seconds, index) = match self {
+            Rule::Index(index, n) => {
+                (index.fields().first().map_or("", |f| f.path.as_str()), *n, Some(index))
+            }
+            Rule::Field(name, n) => (name.as_str(), *n, None),
+        };
+        let until = Value::Date(now_ms.saturating_sub(seconds.saturating_mul(1000)));
+        // Dates compare with dates only. Of several in an array one that is early enough will do:
+        // the earliest decides.
+        let mut spec = DocBuf::build(|w| {
+            w.doc(path).put("$lte", until);
+        });
+        if let Some(partial) = index
+            .and_then(|i| i.spec().field("partialFilterExpression").as_doc().map(|d| d.to_buf()))
+        {
+            spec = model::doc! { "$and": [&partial, &spec] };
+        }
+        let mut env = Env::new(now_ms, 1);
+        let collation = match index {
+            Some(i) => i.collation(),
+            None => None,
+        };
+        if let Some(d) = collation {
+            env.collation = query::collation::collator(d)?;
+        }
+        let filter = Arc::new(MatchFilter::parse(&mut ParseCx::new(&env), spec.doc())?);
+        let hint = index.map(|i| Hint::Name(i.name().to_owned()));
+        let want = Want { filter: Some(&filter), hint: hint.as_ref(), collation, ..Want::default() };
+        let plan = choose(c, &want)?;
+        let reads_all = matches!(plan.access, Access::Collection { .. });
+        let remembers = plan.index.as_ref().is_some_and(|i| i.is_multikey());
+        Ok(Expired { filter, plan, env, reads_all, remembers })
+    }
+
+    /// The same rule, whatever it now says of the time.
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Rule::Index(index, _) => index.name(),
+            Rule::Field(name, _) => name,
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! createIndexes and collMod beside each other: nobody is told that an index is there which is not.
+
+use crate::behaviour::{send, serve};
+use crate::interrupts::{code, fill, json};
+use commands::{Config, Dispatcher, SystemClock};
+use model::DocBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use storage::observe::{Call, Observed, Observer};
+use storage::{Caps, MemoryEngine, Table};
+
+fn run(s: &Dispatcher, command: &str) -> DocBuf {
+    let mut c = s.connect("127.0.0.1:1");
+    send(s, &mut c, "db", json(command).doc())
+}
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// Runs a job in the second step of a build's scan.
+#[derive(Default)]
+struct DuringBuild {
+    steps: AtomicU64,
+    job: Mutex<Option<Job>>,
+}
+
+impl Observer for DuringBuild {
+    fn before(&self, call: &Call<'_>, _: &Caps) -> storage::Result<()> {
+        if let Call::Cursor { table: Table::Doc, opts, .. } = call
+            && opts.keys_only
+            && self.steps.fetch_add(1, Ordering::SeqCst) == 1
+            && let Some(job) = self.job.lock().expect("no panic under it").take()
+        {
+            job();
+        }
+        Ok(())
+    }
+}
+
+/// A second createIndexes of the same index said OK before the first had failed.
+#[test]
+fn a_second_build_of_the_same_index_ends_as_the_first() {
+    let engine = Arc::new(Observed::new(Arc::new(MemoryEngine::new()), DuringBuild::default()));
+    let language = Arc::new(commands::Language::new(Arc::new(SystemClock::default())));
+    let s = serve(Config::default(), Arc::new(store::Store::open(engine.clone(), language).expect("an empty store")));
+    // The last document has the `b` of the first: a unique index cannot be built, which shows at the end.
+    fill(&s, 500);
+    assert_eq!(code(&run(&s, r#"{"insert": "c", "documents": [{"_id": 500, "b": 0}]}"#)), 0);
+    let command = r#"{"createIndexes": "c", "indexes": [{"key": {"b": 1}, "name": "b", "unique": true}]}"#;
+    let (said, heard) = std::sync::mpsc::channel();
+    let other = s.clone();
+    *engine.observer().job.lock().expect("no panic under it") = Some(Box::new(move || {
+        std::thread::spawn(move || said.send(run(&other, command)).expect("the test listens"));
+        std::thread::sleep(Duration::from_millis(100));
+    }));
+    assert_eq!(code(&run(&s, command)), 11000);
+    let second = heard.recv_timeout(Duration::from_secs(20)).expect("it ends");
+    assert_eq!(code(&second), 11000, "{second:?}");
+    assert_eq!(code(&run(&s, r#"{"validate": "c"}"#)), 0);
+}
+
+/// collMod to unique dropped the old index before it knew whether the new one could be built.
+#[test]
+fn an_index_that_cannot_become_unique_stays() {
+    let s = crate::protocol::service();
+    fill(&s, 20);
+    for command in [
+        r#"{"createIndexes": "c", "indexes": [{"key": {"a": 1}, "name": "a"}]}"#,
+        r#"{"collMod": "c", "index": {"name": "a", "prepareUnique": true}}"#,
+    ] {
+        assert_eq!(code(&run(&s, command)), 0);
+    }
+    assert_ne!(code(&run(&s, r#"{"collMod": "c", "index": {"name": "a", "unique": true}}"#)), 0);
+    let listed = format!("{:?}", run(&s, r#"{"listIndexes": "c"}"#));
+    assert!(listed.contains(r#"name: "a""#), "{listed}");
+    let found = format!("{:?}", run(&s, r#"{"count": "c", "query": {"a": 3}, "hint": "a"}"#));
+    assert!(found.contains("n: 3"), "{found}");
+}

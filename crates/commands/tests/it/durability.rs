@@ -1,0 +1,308 @@
+//! What a client concludes from an acknowledged reply must be durable: with journal or majority
+//! asked for, replies that tell of the writes of others wait for these, too. The journal is held
+//! back, so that a write is visible and not durable.
+
+use crate::behaviour::serve;
+use commands::{Config, Connection, Dispatcher, Outcome, Request, SystemClock};
+use model::{Binary, DocBuf, Value, doc};
+use std::sync::Arc;
+use storage::{Engine, MemoryEngine};
+use storage::{HeldJournal, Observed};
+use store::Store;
+
+/// A server whose journal is held back from the moment the setup is durable.
+struct Held {
+    engine: Arc<Observed<HeldJournal>>,
+    service: Arc<Dispatcher>,
+    conn: Connection,
+}
+
+impl Held {
+    fn new(setup: &[DocBuf]) -> Held {
+        Held::over(Config::default(), setup)
+    }
+
+    fn over(config: Config, setup: &[DocBuf]) -> Held {
+        let engine =
+            Arc::new(Observed::new(Arc::new(MemoryEngine::new()), HeldJournal::default()));
+        let mut held = Held::on(engine, config);
+        for command in setup {
+            held.run(command);
+        }
+        held.engine.observer().hold(held.engine.durable_pos());
+        held
+    }
+
+    fn on(engine: Arc<Observed<HeldJournal>>, config: Config) -> Held {
+        let language = Arc::new(commands::Language::new(Arc::new(SystemClock::default())));
+        let store = Arc::new(Store::open(engine.clone(), language).expect("a store"));
+        let service = serve(config, store);
+        let conn = service.connect("127.0.0.1:1");
+        Held { engine, service, conn }
+    }
+
+    /// The process dies and another one opens what the system still has.
+    fn restarted(self) -> Held {
+        Held::on(self.engine, Config::default())
+    }
+
+    fn run(&mut self, command: &DocBuf) -> (Outcome, DocBuf) {
+        let mut body = command.clone();
+        if !body.doc().contains("$db") {
+            body.put("$db", if body.doc().contains("bulkWrite") { "admin" } else { "db" });
+        }
+        let mut reply = Vec::new();
+        let outcome = self.service.handle(&mut self.conn, &Request::new(body.doc()), &mut reply);
+        (outcome, DocBuf::from_bytes(reply).expect("one document"))
+    }
+
+    /// Another client's write, which is visible and not durable; its position.
+    fn write(&mut self, command: &DocBuf) -> u64 {
+        let (outcome, reply) = self.run(command);
+        let Outcome::Durable(pos) = outcome else {
+            panic!("{command:?} must wait: {outcome:?} {reply:?}")
+        };
+        assert!(pos > self.engine.durable_pos().0, "the journal is not held: {reply:?}");
+        pos
+    }
+
+    /// The reply, which must wait for `pos`.
+    #[track_caller]
+    fn waits(&mut self, pos: u64, command: &DocBuf) -> DocBuf {
+        let (outcome, reply) = self.run(command);
+        assert!(
+            matches!(outcome, Outcome::Durable(p) if p >= pos),
+            "{command:?} must wait for {pos}: {outcome:?} {reply:?}"
+        );
+        reply
+    }
+
+    /// The reply, which must not wait.
+    #[track_caller]
+    fn at_once(&mut self, command: &DocBuf) -> DocBuf {
+        let (outcome, reply) = self.run(command);
+        assert_eq!(outcome, Outcome::Reply, "{command:?} {reply:?}");
+        reply
+    }
+}
+
+fn insert(id: i32) -> DocBuf {
+    doc! { "insert": "c", "documents": [{ "_id": id, "n": 0i32 }] }
+}
+
+fn update(q: DocBuf, u: DocBuf, upsert: bool) -> DocBuf {
+    doc! { "update": "c", "updates": [{ "q": &q, "u": &u, "upsert": upsert }] }
+}
+
+fn n(reply: &DocBuf, name: &str) -> i64 {
+    reply.doc().field(name).as_i64_exact().unwrap_or(-1)
+}
+
+fn with(mut command: DocBuf, name: &str, value: DocBuf) -> DocBuf {
+    command.put(name, &value);
+    command
+}
+
+#[test]
+fn an_update_that_changes_nothing_waits_for_what_it_found() {
+    let mut s = Held::new(&[insert(1)]);
+    let set = || update(doc! { "_id": 1i32 }, doc! { "$set": { "n": 5i32 } }, false);
+    let pos = s.write(&set());
+    let reply = s.waits(pos, &set());
+    assert_eq!((n(&reply, "n"), n(&reply, "nModified")), (1, 0));
+    // Asked for by name on a server that does not wait by itself.
+    let mut alone = Held::over(Config { replica_set: None, ..Config::default() }, &[insert(1)]);
+    let journaled = || with(set(), "writeConcern", doc! { "j": true });
+    let pos = alone.write(&journaled());
+    alone.waits(pos, &journaled());
+    alone.at_once(&set());
+}
+
+#[test]
+fn an_update_that_finds_nothing_waits_for_the_delete_it_saw() {
+    let mut s = Held::new(&[insert(1)]);
+    let pos =
+        s.write(&doc! { "delete": "c", "deletes": [{ "q": { "_id": 1i32 }, "limit": 1i32 }] });
+    let reply = s.waits(pos, &update(doc! { "_id": 1i32 }, doc! { "$set": { "n": 5i32 } }, false));
+    assert_eq!(n(&reply, "n"), 0);
+}
+
+#[test]
+fn an_upsert_that_changes_nothing_waits() {
+    let mut s = Held::new(&[insert(1)]);
+    let upsert = || update(doc! { "_id": 7i32 }, doc! { "$set": { "n": 5i32 } }, true);
+    let pos = s.write(&upsert());
+    let reply = s.waits(pos, &upsert());
+    assert_eq!((n(&reply, "n"), n(&reply, "nModified")), (1, 0));
+}
+
+#[test]
+fn an_update_of_many_waits_for_those_it_left() {
+    let mut s = Held::new(&[insert(1), insert(2)]);
+    let pos = s.write(&update(doc! { "_id": 2i32 }, doc! { "$set": { "n": 5i32 } }, false));
+    let all = doc! { "update": "c", "updates": [{ "q": { "n": 5i32 }, "u": { "$set": { "n": 5i32 } }, "multi": true }] };
+    let reply = s.waits(pos, &all);
+    assert_eq!((n(&reply, "n"), n(&reply, "nModified")), (1, 0));
+}
+
+#[test]
+fn a_duplicate_key_waits_for_the_document_it_met() {
+    let mut s = Held::new(&[insert(1)]);
+    let pos = s.write(&insert(2));
+    let reply = s.waits(pos, &insert(2));
+    assert!(reply.doc().contains("writeErrors"));
+    let own = n(&reply, "n");
+    assert_eq!(own, 0);
+}
+
+#[test]
+fn a_duplicate_key_of_a_find_and_modify_waits() {
+    let index = doc! { "createIndexes": "c", "indexes": [{ "key": { "u": 1i32 }, "name": "u", "unique": true }] };
+    let mut s = Held::new(&[insert(1), index]);
+    let pos = s.write(&doc! { "insert": "c", "documents": [{ "_id": 2i32, "u": 5i32 }] });
+    // The reply is an error of the whole command.
+    let reply = s.waits(pos, &doc! { "findAndModify": "c", "query": { "_id": 1i32 }, "update": { "$set": { "u": 5i32 } } });
+    assert_eq!(n(&reply, "code"), 11000);
+}
+
+#[test]
+fn a_delete_that_finds_nothing_waits() {
+    let mut s = Held::new(&[insert(1)]);
+    for limit in [0i32, 1] {
+        let pos = s.write(&insert(9));
+        let gone = || doc! { "delete": "c", "deletes": [{ "q": { "_id": 9i32 }, "limit": limit }] };
+        let deleted = s.write(&gone());
+        assert!(deleted > pos);
+        let reply = s.waits(deleted, &gone());
+        assert_eq!(n(&reply, "n"), 0);
+    }
+}
+
+#[test]
+fn a_find_and_modify_that_finds_or_changes_nothing_waits() {
+    let mut s = Held::new(&[insert(1)]);
+    let set = || doc! { "findAndModify": "c", "query": { "_id": 1i32 }, "update": { "$set": { "n": 5i32 } }, "new": true };
+    let pos = s.write(&set());
+    let reply = s.waits(pos, &set());
+    assert_eq!(
+        reply.doc().field("value").as_doc().map(|d| d.field("n").as_i64_exact()),
+        Some(Some(5))
+    );
+    let remove = || doc! { "findAndModify": "c", "query": { "_id": 1i32 }, "remove": true };
+    let pos = s.write(&remove());
+    let reply = s.waits(pos, &remove());
+    assert!(matches!(reply.doc().field("value"), Value::Null));
+}
+
+#[test]
+fn a_retry_answered_from_the_record_waits_for_the_first_try() {
+    let mut s = Held::new(&[insert(1)]);
+    let numbered = |mut c: DocBuf, number: i64| {
+        c.put("lsid", &doc! { "id": Binary { subtype: 4, bytes: &[9; 16] } });
+        c.put("txnNumber", number);
+        c
+    };
+    let inc = || update(doc! { "_id": 1i32 }, doc! { "$inc": { "n": 1i32 } }, false);
+    let fam = || doc! { "findAndModify": "c", "query": { "_id": 1i32 }, "update": { "$inc": { "n": 1i32 } } };
+    let bulk = || doc! { "bulkWrite": 1i32, "nsInfo": [{ "ns": "db.c" }], "ops": [{ "insert": 0i32, "document": { "_id": 40i32 } }] };
+    for (number, command) in [(1, insert(30)), (2, inc()), (3, fam()), (4, bulk())] {
+        let pos = s.write(&numbered(command.clone(), number));
+        s.waits(pos, &numbered(command, number));
+    }
+    // Another run of the server finds the record in a journal that is not durable yet.
+    let pos = s.write(&numbered(inc(), 5));
+    let mut s = s.restarted();
+    s.waits(pos, &numbered(inc(), 5));
+}
+
+#[test]
+fn a_bulk_write_that_changes_nothing_waits() {
+    let mut s = Held::new(&[insert(1)]);
+    let bulk = || {
+        doc! { "bulkWrite": 1i32, "nsInfo": [{ "ns": "db.c" }],
+        "ops": [{ "update": 0i32, "filter": { "_id": 1i32 }, "updateMods": { "$set": { "n": 5i32 } } }] }
+    };
+    let pos = s.write(&bulk());
+    s.waits(pos, &bulk());
+    let twice = doc! { "bulkWrite": 1i32, "nsInfo": [{ "ns": "db.c" }], "ops": [{ "insert": 0i32, "document": { "_id": 1i32 } }] };
+    s.waits(pos, &twice);
+}
+
+#[test]
+fn a_write_that_reports_itself_alone_waits_for_itself_alone() {
+    let mut s = Held::new(&[insert(1), insert(2)]);
+    let own = s.write(&update(doc! { "_id": 1i32 }, doc! { "$set": { "n": 5i32 } }, false));
+    let later = s.write(&update(doc! { "_id": 2i32 }, doc! { "$set": { "n": 5i32 } }, false));
+    assert!(own < later);
+    // Without an acknowledgement by the journal nothing waits.
+    let loose = with(insert(2), "writeConcern", doc! { "w": 1i32 });
+    s.at_once(&loose);
+}
+
+#[test]
+fn a_schema_change_that_finds_its_work_done_waits() {
+    let mut s = Held::new(&[insert(1)]);
+    let pos = s.write(&doc! { "create": "d" });
+    s.waits(pos, &doc! { "create": "d" });
+    // An error tells of it as well.
+    let reply = s.waits(pos, &doc! { "create": "d", "capped": true, "size": 4096i32 });
+    assert_eq!(n(&reply, "code"), 48);
+}
+
+#[test]
+fn reads_that_ask_for_majority_wait_for_what_they_return() {
+    for level in ["majority", "linearizable", "snapshot"] {
+        let mut s = Held::new(&[insert(1), insert(2), insert(3)]);
+        let pos = s.write(&update(doc! { "_id": 1i32 }, doc! { "$set": { "n": 5i32 } }, false));
+        let concern = || doc! { "level": level };
+        for read in [
+            doc! { "find": "c", "filter": { "_id": 1i32 } },
+            doc! { "find": "c", "filter": { "n": 5i32 } },
+            doc! { "aggregate": "c", "pipeline": [{ "$match": { "n": 5i32 } }], "cursor": {} },
+            doc! { "count": "c", "query": { "n": 5i32 } },
+            doc! { "distinct": "c", "key": "n" },
+        ] {
+            // Snapshots are not taken by count.
+            let (outcome, reply) = s.run(&with(read.clone(), "readConcern", concern()));
+            let refused = n(&reply, "ok") != 1;
+            let waits = matches!(outcome, Outcome::Durable(p) if p >= pos);
+            assert!(refused || waits, "{level} {read:?} must wait: {outcome:?} {reply:?}");
+            assert!(!refused || level == "snapshot", "{reply:?}");
+            s.at_once(&with(read, "readConcern", doc! { "level": "local" }));
+        }
+    }
+}
+
+#[test]
+fn get_more_waits_as_its_cursor_does() {
+    for read in [
+        doc! { "find": "c", "batchSize": 1i32 },
+        doc! { "aggregate": "c", "pipeline": [], "cursor": { "batchSize": 1i32 } },
+    ] {
+        let mut s = Held::new(&[insert(1), insert(2), insert(3)]);
+        let open = |s: &mut Held, level: &str| {
+            let (_, reply) = s.run(&with(read.clone(), "readConcern", doc! { "level": level }));
+            reply
+                .doc()
+                .field("cursor")
+                .as_doc()
+                .and_then(|c| c.field("id").as_i64_exact())
+                .expect("a cursor")
+        };
+        let (strong, loose) = (open(&mut s, "majority"), open(&mut s, "local"));
+        let pos = s.write(&update(doc! { "_id": 3i32 }, doc! { "$set": { "n": 5i32 } }, false));
+        s.at_once(&doc! { "getMore": loose, "collection": "c" });
+        s.waits(pos, &doc! { "getMore": strong, "collection": "c" });
+    }
+}
+
+#[test]
+fn a_pipeline_that_writes_waits_also_when_it_fails() {
+    let mut s = Held::new(&[insert(1)]);
+    let pos = s.write(&doc! { "insert": "target", "documents": [{ "_id": 1i32 }] });
+    let fails = doc! { "aggregate": "c", "pipeline": [{ "$merge": { "into": "target", "whenMatched": "fail" } }], "cursor": {} };
+    let reply = s.waits(pos, &fails);
+    assert_eq!(n(&reply, "ok"), 0);
+    let keeps = doc! { "aggregate": "c", "pipeline": [{ "$merge": { "into": "target", "whenMatched": "keepExisting" } }], "cursor": {} };
+    s.waits(pos, &keeps);
+}

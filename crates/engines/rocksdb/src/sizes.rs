@@ -1,0 +1,88 @@
+//! Estimates of the space a range takes. RocksDB knows where a range begins and ends in its table files, but not how much
+//! of the files beside them (large documents) belongs to it: that is extrapolated from some of its rows.
+
+use std::sync::Arc;
+
+use rust_rocksdb::{Range, SizeApproximationFlags};
+use storage::{KeyRange, Result, Table};
+
+use crate::error;
+use crate::ffi::{Db, Iter, IterOpts, family_name};
+
+/// Rows looked at. Each may be a document of megabytes, and nobody asks for sizes often.
+const SAMPLE_ROWS: u64 = 16;
+
+/// Rows counted. Fewer take so little of a table file that its blocks are too coarse a measure.
+const COUNT_ROWS: u64 = 1000;
+
+/// What stands in a table file in place of a value that lies beside it.
+const REFERENCE_BYTES: u64 = 24;
+
+/// Bytes of the range on the device and in memory; values of `apart_bytes_min` and more lie beside the table files.
+pub(crate) fn estimate(db: &Arc<Db>, table: Table, range: KeyRange<'_>, apart_bytes_min: u64) -> Result<u64> {
+    let memory = told(db, table, range, SizeApproximationFlags::INCLUDE_MEMTABLE)?;
+    let files = told(db, table, range, SizeApproximationFlags::INCLUDE_FILES)?;
+    if db.property(table, c"rocksdb.num-blob-files").unwrap_or(0) == 0 {
+        return Ok(memory + files);
+    }
+    let sample = Sample::of(db, table, range, apart_bytes_min)?;
+    let apart = match count_up_to(db, table, range, COUNT_ROWS)? {
+        Some(rows) => u128::from(sample.apart) * u128::from(rows) / u128::from(sample.rows.max(1)),
+        None => u128::from(files) * u128::from(sample.apart) / u128::from(sample.inside.max(1)),
+    };
+    // What is in memory was counted there, all of it.
+    Ok(memory.max(u64::try_from(apart).unwrap_or(u64::MAX)).saturating_add(files))
+}
+
+/// How many rows the range has, if fewer than `most`.
+fn count_up_to(db: &Arc<Db>, table: Table, range: KeyRange<'_>, most: u64) -> Result<Option<u64>> {
+    let how = IterOpts {
+        keys_only: true,
+        ..IterOpts::default()
+    };
+    let mut iter = Iter::new(db, None, table, range.lower, range.upper, &how);
+    iter.seek_to_first();
+    for rows in 0..most {
+        if !iter.valid() {
+            return iter.status().map(|()| Some(rows));
+        }
+        iter.step(false);
+    }
+    Ok(None)
+}
+
+fn told(db: &Db, table: Table, range: KeyRange<'_>, flags: SizeApproximationFlags) -> Result<u64> {
+    let admin = db.admin();
+    let Some(family) = admin.cf_handle(family_name(table)) else {
+        return Ok(0);
+    };
+    let sizes = admin
+        .get_approximate_sizes_cf_with_flags(family, flags, &[Range::new(range.lower, range.upper)])
+        .map_err(|error| error::sort("a size estimate", error.into_string()))?;
+    Ok(sizes.iter().sum())
+}
+
+/// The first rows of a range: their bytes inside of table files and beside them.
+#[derive(Default)]
+struct Sample {
+    rows: u64,
+    inside: u64,
+    apart: u64,
+}
+
+impl Sample {
+    fn of(db: &Arc<Db>, table: Table, range: KeyRange<'_>, apart_bytes_min: u64) -> Result<Self> {
+        let mut sample = Self::default();
+        let mut iter = Iter::new(db, None, table, range.lower, range.upper, &IterOpts::default());
+        iter.seek_to_first();
+        while sample.rows < SAMPLE_ROWS && iter.valid() {
+            let value = iter.value().len() as u64;
+            let apart = value >= apart_bytes_min;
+            sample.rows += 1;
+            sample.apart += if apart { value } else { 0 };
+            sample.inside += iter.key().len() as u64 + if apart { REFERENCE_BYTES } else { value };
+            iter.step(false);
+        }
+        iter.status().map(|()| sample)
+    }
+}

@@ -1,0 +1,302 @@
+//! Reads the journal files before RocksDB does, to tell a tail that was never flushed from damage.
+//! It knows the framing of RocksDB's write-ahead log (blocks of 32 KiB; each record in fragments of
+//! checksum, length, kind) and the first twelve bytes of a record (position and number of changes);
+//! what the changes are it need not know.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use storage::{Result, StorageError};
+
+use crate::mark::Claim;
+
+const BLOCK: usize = 32 * 1024;
+const HEADER: usize = 7;
+/// Position (8 bytes) and count of changes (4 bytes) at the start of a record.
+const RECORD_HEADER: usize = 12;
+
+const FULL: u8 = 1;
+const FIRST: u8 = 2;
+const MIDDLE: u8 = 3;
+const LAST: u8 = 4;
+/// Kinds that are no part of a commit: compression, sizes of timestamps, what is known of the file
+/// before.
+const ASIDE: [u8; 3] = [9, 10, 130];
+
+/// What the journal files hold.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Journal {
+    /// Last position of the records that can be read one after the other from the start; 0 when
+    /// there is none.
+    pub(crate) end: u64,
+    /// The newest file begins with a readable record.
+    pub(crate) newest_holds: bool,
+    /// Where reading came to an end before the end of the files.
+    pub(crate) broken: Option<Place>,
+    /// Least position of a record that can be read behind that.
+    pub(crate) behind: Option<u64>,
+    /// Bytes behind that, in all files.
+    pub(crate) behind_bytes: u64,
+}
+
+/// A place in a journal file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) file: PathBuf,
+    pub(crate) offset: u64,
+}
+
+/// The journal has lost commits that were flushed.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Damage {
+    pub(crate) place: Option<Place>,
+    pub(crate) end: u64,
+    pub(crate) durable: u64,
+    pub(crate) behind_bytes: u64,
+}
+
+impl std::fmt::Display for Damage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.place {
+            Some(place) => {
+                let name = place.file.file_name().unwrap_or_default().to_string_lossy();
+                write!(
+                    f,
+                    "journal file {name} is damaged at byte {}, {} bytes of journal follow",
+                    place.offset, self.behind_bytes
+                )?;
+            }
+            None => write!(f, "the journal ends too early")?,
+        }
+        write!(
+            f,
+            "; it was flushed up to commit {}, readable is commit {}",
+            self.durable, self.end
+        )
+    }
+}
+
+/// Journal files of a data directory, oldest first.
+pub(crate) fn files(directory: &Path) -> Result<Vec<PathBuf>> {
+    let fail = |error| StorageError::io(format!("cannot read {}", directory.display()), error);
+    let mut files = Vec::new();
+    for entry in fs::read_dir(directory).map_err(fail)? {
+        let path = entry.map_err(fail)?.path();
+        let number = path
+            .file_stem()
+            .and_then(|stem| stem.to_str())
+            .and_then(|stem| stem.parse::<u64>().ok());
+        if let (Some(number), true) = (
+            number,
+            path.extension().is_some_and(|extension| extension == "log"),
+        ) {
+            files.push((number, path));
+        }
+    }
+    files.sort_unstable();
+    Ok(files.into_iter().map(|(_, path)| path).collect())
+}
+
+/// Reads all files.
+pub(crate) fn read(files: &[PathBuf]) -> Result<Journal> {
+    let mut journal = Journal::default();
+    for path in files {
+        let fail = |error| StorageError::io(format!("cannot read {}", path.display()), error);
+        let mut reader = Reader::new(path, File::open(path).map_err(fail)?);
+        journal.newest_holds = false;
+        if journal.broken.is_none() {
+            reader.follow(&mut journal).map_err(fail)?;
+        }
+        if journal.broken.is_some() {
+            reader.search(&mut journal).map_err(fail)?;
+        }
+    }
+    Ok(journal)
+}
+
+/// Whether commits are missing that the mark says were flushed.
+pub(crate) fn damage(journal: &Journal, claim: Claim) -> Option<Damage> {
+    let durable = claim.durable;
+    // No tail is left of a file when a record behind it was flushed.
+    let hole = journal.behind.is_some_and(|behind| behind <= durable);
+    // Flushed since the newest file was begun: it must be in there. A mark of an earlier run of the
+    // system may be older than the files; then an empty newest file proves nothing.
+    let in_newest = claim.same_boot && durable > claim.sealed;
+    let short = durable > journal.end
+        && (in_newest || (journal.end > 0 && (journal.broken.is_some() || journal.newest_holds)));
+    (durable > 0 && (hole || short)).then(|| Damage {
+        place: journal.broken.clone(),
+        end: journal.end,
+        durable,
+        behind_bytes: journal.behind_bytes,
+    })
+}
+
+/// A fragment that passed its checksum.
+struct Fragment {
+    kind: u8,
+    /// Where its bytes lie in the block.
+    from: usize,
+    to: usize,
+}
+
+struct Reader<'a> {
+    path: &'a Path,
+    file: File,
+    block: Vec<u8>,
+    /// Offset of the block in the file.
+    at: u64,
+    /// Next byte to look at, in the block.
+    next: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn new(path: &'a Path, file: File) -> Self {
+        Self {
+            path,
+            file,
+            block: Vec::with_capacity(BLOCK),
+            at: 0,
+            next: 0,
+        }
+    }
+
+    /// Loads the next block; false at the end of the file.
+    fn advance(&mut self) -> std::io::Result<bool> {
+        self.at += self.block.len() as u64;
+        self.block.clear();
+        self.next = 0;
+        Read::by_ref(&mut self.file)
+            .take(BLOCK as u64)
+            .read_to_end(&mut self.block)?;
+        Ok(!self.block.is_empty())
+    }
+
+    /// Reads records as long as one follows the other; notes the first place where none does.
+    fn follow(&mut self, journal: &mut Journal) -> std::io::Result<()> {
+        // First bytes of a record that is still incomplete, and where it began.
+        let mut head: Option<(Vec<u8>, u64)> = None;
+        while self.advance()? {
+            loop {
+                let rest = self.block.len() - self.next;
+                // What is too short for a header is filled up by the writer.
+                if rest < HEADER && (self.block.len() == BLOCK || rest == 0) {
+                    break;
+                }
+                let offset = self.at + self.next as u64;
+                let Some(fragment) = fragment(&self.block, self.next) else {
+                    self.stop(journal, head.map_or(offset, |(_, offset)| offset));
+                    return Ok(());
+                };
+                let bytes = &self.block[fragment.from..fragment.to];
+                self.next = fragment.to;
+                let fits = match (fragment.kind, &mut head) {
+                    (FULL, None) => note(bytes, journal),
+                    (FIRST, None) => {
+                        head = Some((bytes[..bytes.len().min(RECORD_HEADER)].to_vec(), offset));
+                        true
+                    }
+                    (MIDDLE | LAST, Some((head, _))) => {
+                        let missing = RECORD_HEADER - head.len();
+                        head.extend_from_slice(&bytes[..bytes.len().min(missing)]);
+                        true
+                    }
+                    (kind, None) => ASIDE.contains(&kind),
+                    _ => false,
+                };
+                if fragment.kind == LAST && fits {
+                    let (whole, from) = head.take().unwrap_or_default();
+                    if !note(&whole, journal) {
+                        self.stop(journal, from);
+                        return Ok(());
+                    }
+                }
+                if !fits {
+                    self.stop(journal, head.map_or(offset, |(_, offset)| offset));
+                    return Ok(());
+                }
+            }
+        }
+        if let Some((_, offset)) = head {
+            self.stop(journal, offset);
+        }
+        Ok(())
+    }
+
+    fn stop(&mut self, journal: &mut Journal, offset: u64) {
+        journal.broken = Some(Place {
+            file: self.path.to_owned(),
+            offset,
+        });
+        // The record in question is not searched again; if it began in an earlier block there is
+        // nothing else in between.
+        let from = usize::try_from(offset.saturating_sub(self.at)).unwrap_or(0);
+        self.next = from + 1;
+        journal.behind_bytes += self.block.len().saturating_sub(self.next) as u64;
+    }
+
+    /// Looks for readable records behind the first break: in the block at hand at every byte, then
+    /// from block to block, each of which begins with a fragment.
+    fn search(&mut self, journal: &mut Journal) -> std::io::Result<()> {
+        loop {
+            while self.next + HEADER + RECORD_HEADER <= self.block.len() {
+                match fragment(&self.block, self.next) {
+                    Some(Fragment { kind, from, to }) => {
+                        if matches!(kind, FULL | FIRST)
+                            && let Some((first, _)) = positions(&self.block[from..to])
+                        {
+                            journal.behind =
+                                Some(journal.behind.map_or(first, |least| least.min(first)));
+                            journal.newest_holds = true;
+                        }
+                        self.next = to;
+                    }
+                    None => self.next += 1,
+                }
+            }
+            if !self.advance()? {
+                return Ok(());
+            }
+            journal.behind_bytes += self.block.len() as u64;
+        }
+    }
+}
+
+/// The fragment at `at`, if there is one.
+fn fragment(block: &[u8], at: usize) -> Option<Fragment> {
+    let header = block.get(at..at + HEADER)?;
+    let length = usize::from(u16::from_le_bytes([header[4], header[5]]));
+    let kind = header[6];
+    if !matches!(kind, FULL..=LAST) && !ASIDE.contains(&kind) {
+        return None;
+    }
+    let (from, to) = (at + HEADER, at + HEADER + length);
+    let checked = block.get(at + HEADER - 1..to)?;
+    let stored = u32::from_le_bytes([header[0], header[1], header[2], header[3]]);
+    // As RocksDB stores it, so that checksums of checksums do not degenerate.
+    let masked = crc32c::crc32c(checked)
+        .rotate_right(15)
+        .wrapping_add(0xa282_ead8);
+    (stored == masked).then_some(Fragment { kind, from, to })
+}
+
+/// First and last position of a record.
+fn positions(record: &[u8]) -> Option<(u64, u64)> {
+    let first = u64::from_le_bytes(record.get(..8)?.try_into().ok()?);
+    let count = u32::from_le_bytes(record.get(8..RECORD_HEADER)?.try_into().ok()?);
+    // A record without changes says that everything before it is there.
+    Some((
+        first,
+        first.saturating_add(u64::from(count)).saturating_sub(1),
+    ))
+}
+
+fn note(record: &[u8], journal: &mut Journal) -> bool {
+    let Some((_, last)) = positions(record) else {
+        return false;
+    };
+    journal.end = journal.end.max(last);
+    journal.newest_holds = true;
+    true
+}

@@ -1,0 +1,267 @@
+//! An open collection: its options and indexes, its counters, the names of its keys. Promises: what a change of the
+//! catalog row changes is one immutable `State`, read without a lock; writers are inside the gate, changes close it.
+//! Must not know: how documents are read (`view`) or written (`write`, `ddl`).
+
+use crate::catalog::live::{Live, Order};
+use crate::catalog::row::{CatalogRow, Kind};
+use crate::catalog::shared::Shared;
+use crate::error;
+use crate::format::{keys, meta, record};
+use crate::gate::{Entered, Gate};
+use crate::index::Index;
+use arc_swap::{ArcSwap, Guard};
+use model::{Collate, Doc, DocBuf, Namespace, Result, Value};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use storage::{CursorOpts, KeyRange, Table, counter_decode};
+
+/// A handle to a collection or view; shared by all who use it.
+pub struct Collection {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) ns: Namespace,
+    pub(crate) uuid: [u8; 16],
+    pub(crate) ident: u32,
+    pub(crate) kind: Kind,
+    state: ArcSwap<State>,
+    /// Writers are inside; a change of the catalog row closes it.
+    pub(crate) gate: Gate,
+    pub(crate) live: Live,
+    pub(crate) id_collate: Option<Arc<dyn Collate>>,
+    pub(crate) capped: CappedGuards,
+    /// `State::dropped` for readers, who ask once per document.
+    gone: AtomicBool,
+}
+
+/// What a change of the catalog row changes.
+#[derive(Clone)]
+pub(crate) struct State {
+    pub(crate) options: Arc<DocBuf>,
+    pub(crate) indexes: Arc<Vec<Arc<Index>>>,
+    pub(crate) dropped: bool,
+    /// The options say `capped`.
+    pub(crate) capped: bool,
+}
+
+/// What capped collections have besides.
+#[derive(Default)]
+pub(crate) struct CappedGuards {
+    /// Held from the allocation of sequence numbers until they are visible. Taken after the keys' locks.
+    pub(crate) inserting: Mutex<()>,
+    /// Held while old documents are deleted for new ones; keys are locked under it.
+    pub(crate) trimming: Mutex<()>,
+    /// No document is older than this: scans begin here and not among what was deleted.
+    pub(crate) oldest: AtomicU64,
+}
+
+/// Sizes for collStats.
+#[derive(Clone, Debug, Default)]
+pub struct CollStats {
+    /// Documents.
+    pub count: i64,
+    /// Bytes of their BSON.
+    pub size_bytes: i64,
+    /// Bytes on the device, estimated.
+    pub storage_bytes: u64,
+    /// Bytes per index on the device, estimated; `_id_` is part of the documents.
+    pub index_bytes: Vec<(String, u64)>,
+}
+
+impl Collection {
+    /// Opens from a catalog row. Unfinished indexes are left out; the caller removes them from the row.
+    ///
+    /// # Cost
+    /// Two reads and one for each index; the last document when there is one.
+    ///
+    /// # Errors
+    /// Engine failures; those of the hooks for filters and collations.
+    pub(crate) fn open(shared: Arc<Shared>, ns: Namespace, row: &CatalogRow) -> Result<Collection> {
+        let engine = &shared.engine;
+        let id_collate = match row.options.doc().field("collation").as_doc() {
+            Some(c) => shared.hooks.collator(c)?,
+            None => None,
+        };
+        let mut buf = Vec::new();
+        let mut counts = [0, 0];
+        if engine.get(Table::Meta, &meta::counter(row.ident), &mut buf).map_err(error::storage)? {
+            counts = counter_decode(&buf);
+        }
+        let mut reserved = 0;
+        let in_order = !engine.get(Table::Meta, &meta::unordered(row.ident), &mut buf).map_err(error::storage)?;
+        if let (false, Some(b)) = (in_order, buf.first_chunk::<8>()) {
+            reserved = u64::from_be_bytes(*b);
+        }
+        let next_seq = shared.remembered_sequence(row.ident).unwrap_or(0).max(reserved + 1);
+        let mut indexes = Vec::new();
+        for i in row.indexes.iter().filter(|i| i.ready) {
+            let found = engine.get(Table::Meta, &meta::multikey(i.ident), &mut buf).map_err(error::storage)?;
+            let bits = buf.first_chunk::<4>().filter(|_| found).map_or(0, |b| u32::from_le_bytes(*b));
+            indexes.push(Arc::new(Index::open(i.ident, i.spec.clone(), true, bits, shared.hooks.as_ref())?));
+        }
+        let mut order = Order { max_key: Vec::new(), next_seq, reserved };
+        if counts[0] > 0 {
+            load_last(shared.as_ref(), row.ident, &mut order)?;
+        }
+        let options = row.options.doc();
+        Ok(Collection {
+            ns,
+            uuid: row.uuid,
+            ident: row.ident,
+            kind: row.kind,
+            state: ArcSwap::from_pointee(State {
+                options: Arc::new(row.options.clone()),
+                indexes: Arc::new(indexes),
+                dropped: false,
+                capped: is_capped(options),
+            }),
+            gate: Gate::default(),
+            live: Live::new(counts, in_order, order, shared.order_bytes.clone()),
+            id_collate,
+            capped: CappedGuards::default(),
+            gone: AtomicBool::new(false),
+            shared,
+        })
+    }
+
+    /// Its name.
+    pub fn ns(&self) -> &Namespace {
+        &self.ns
+    }
+    /// Its identity.
+    pub fn uuid(&self) -> [u8; 16] {
+        self.uuid
+    }
+    /// True for a view.
+    pub fn is_view(&self) -> bool {
+        self.kind == Kind::View
+    }
+    /// The options of `create`.
+    pub fn options(&self) -> Arc<DocBuf> {
+        self.state.load().options.clone()
+    }
+    /// Secondary indexes, also unfinished ones.
+    pub fn indexes(&self) -> Arc<Vec<Arc<Index>>> {
+        self.state.load().indexes.clone()
+    }
+    /// The collation of `_id`, which is the collection's.
+    pub fn id_collate(&self) -> Option<&dyn Collate> {
+        self.id_collate.as_deref()
+    }
+    /// Exact number of documents; no read.
+    pub fn count(&self) -> u64 {
+        self.live.docs()
+    }
+    /// Exact bytes of BSON; no read.
+    pub fn size_bytes(&self) -> u64 {
+        self.live.bytes()
+    }
+    /// True once the collection was dropped or renamed; whoever reads must stop.
+    pub fn is_dropped(&self) -> bool {
+        self.gone.load(Ordering::Acquire)
+    }
+    /// True when the oldest documents go as new ones come.
+    pub fn is_capped(&self) -> bool {
+        self.state.load().capped
+    }
+    /// The state of this moment. It may be another a moment later, unless the caller is inside the gate.
+    pub(crate) fn state(&self) -> Guard<Arc<State>> {
+        self.state.load()
+    }
+
+    /// Replaces the state. The caller has closed the gate, and what the state says is on disk.
+    pub(crate) fn set_state(&self, state: State) {
+        self.gone.store(state.dropped, Ordering::Release);
+        self.state.store(Arc::new(state));
+    }
+
+    /// Goes inside for a write: the state stays as it is until the token is dropped.
+    ///
+    /// # Errors
+    /// 175 QueryPlanKilled when the collection is gone.
+    pub(crate) fn enter(&self) -> Result<(Entered<'_>, Guard<Arc<State>>)> {
+        let inside = self.gate.enter();
+        let state = self.state.load();
+        if state.dropped { Err(self.gone()) } else { Ok((inside, state)) }
+    }
+
+    /// For readers: an error once the collection is gone, when what is found missing may be the drop's doing.
+    ///
+    /// # Errors
+    /// 175 QueryPlanKilled.
+    ///
+    /// # Cost
+    /// One load.
+    pub fn check_alive(&self) -> Result<()> {
+        if self.is_dropped() { Err(self.gone()) } else { Ok(()) }
+    }
+
+    pub(crate) fn gone(&self) -> model::MongoError {
+        model::MongoError::new(model::code::QUERY_PLAN_KILLED, format!("collection dropped or renamed: {}", self.ns))
+            .kind(model::ErrorKind::CollectionGone)
+    }
+
+    /// A plan rests on what an index was when it was made, and the index has changed.
+    pub(crate) fn plan_is_stale(&self) -> model::MongoError {
+        self.gone()
+    }
+
+    /// True for the error of a collection that went away under an operation.
+    pub fn is_gone(e: &model::MongoError) -> bool {
+        e.is_collection_gone()
+    }
+
+    /// The key under which a document with this `_id` is stored.
+    pub fn record_key(&self, id: &Value<'_>, out: &mut Vec<u8>) {
+        out.clear();
+        out.extend_from_slice(&self.ident.to_be_bytes());
+        keys::encode(id, self.id_collate(), out);
+    }
+
+    /// Bounds of all record keys.
+    pub(crate) fn key_bounds(&self) -> ([u8; 4], [u8; 4]) {
+        (self.ident.to_be_bytes(), (self.ident + 1).to_be_bytes())
+    }
+
+    /// Sizes.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub fn stats(&self) -> Result<CollStats> {
+        let engine = &self.shared.engine;
+        let size = |table, ident: u32| {
+            let (lower, upper) = (ident.to_be_bytes(), (ident + 1).to_be_bytes());
+            engine.approx_size(table, KeyRange { lower: &lower, upper: &upper }).map_err(error::storage)
+        };
+        let mut stats = CollStats {
+            count: self.count() as i64,
+            size_bytes: self.size_bytes() as i64,
+            storage_bytes: if self.is_view() { 0 } else { size(Table::Doc, self.ident)? },
+            index_bytes: Vec::new(),
+        };
+        for i in self.indexes().iter() {
+            stats.index_bytes.push((i.name().to_owned(), size(Table::Idx, i.ident())?));
+        }
+        Ok(stats)
+    }
+}
+
+pub(crate) fn is_capped(options: Doc<'_>) -> bool {
+    options.field("capped").truthy()
+}
+
+/// Reads the last document: its key bounds all keys, and in an ordered collection it has the highest sequence.
+fn load_last(shared: &Shared, ident: u32, order: &mut Order) -> Result<()> {
+    let (lower, upper) = (ident.to_be_bytes(), (ident + 1).to_be_bytes());
+    let opts = CursorOpts { reverse: true, limit_hint: 1, ..CursorOpts::default() };
+    let range = KeyRange { lower: &lower, upper: &upper };
+    let mut cursor = shared.engine.cursor(Table::Doc, range, opts).map_err(error::storage)?;
+    let last = &mut |key: &[u8], value: &[u8]| {
+        order.max_key = key.to_vec();
+        if let Some((h, _)) = record::read(value) {
+            order.next_seq = order.next_seq.max(h.insert_seq + 1);
+        }
+        false
+    };
+    cursor.visit(1, last).map_err(error::storage)?;
+    Ok(())
+}

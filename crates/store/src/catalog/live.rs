@@ -1,0 +1,245 @@
+//! What a collection keeps in memory of its documents: exact counters, the highest key, sequence numbers, and for small
+//! collections whose ids came out of order the order of insertion. Must not know: the engine, who writes.
+//!
+//! Counters and the order of insertion change when a commit was applied (`crate::commit`). Sequence numbers and the
+//! highest key are given out before; a write that fails leaves a gap, which no reader sees.
+
+use parking_lot::{Mutex, MutexGuard};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+
+/// Bytes the insertion orders of all collections of a store may take.
+const ORDER_BYTES_MAX: usize = 32 << 20;
+/// Bytes of one entry beside its key.
+const ENTRY_BYTES: usize = 48;
+
+/// See the head of this file.
+pub(crate) struct Live {
+    docs: AtomicI64,
+    bytes: AtomicI64,
+    order: Mutex<Order>,
+    /// Ids arrived in key order so far, so key order is the order of insertion.
+    in_order: AtomicBool,
+    /// The order of insertion is kept or being read; false spares writers the lock.
+    kept: AtomicBool,
+    insertion: Mutex<Insertion>,
+    /// What all collections keep, see [`ORDER_BYTES_MAX`].
+    bytes_of_all: Arc<AtomicUsize>,
+}
+
+/// Sequence numbers and the highest key.
+#[derive(Default)]
+pub(crate) struct Order {
+    /// No key of the collection is above this one.
+    pub(crate) max_key: Vec<u8>,
+    pub(crate) next_seq: u64,
+    /// Sequence numbers below this are reserved on disk (only for collections out of order).
+    pub(crate) reserved: u64,
+}
+
+/// Keys by sequence number.
+type Keys = BTreeMap<u64, Box<[u8]>>;
+
+#[derive(Default)]
+enum Insertion {
+    #[default]
+    Unknown,
+    /// A reader is listing the keys; what commits meanwhile change is noted.
+    Reading { added: Keys, removed: Vec<u64> },
+    Known(Keys),
+}
+
+impl Live {
+    pub(crate) fn new(counts: [i64; 2], in_order: bool, order: Order, bytes_of_all: Arc<AtomicUsize>) -> Live {
+        Live {
+            docs: AtomicI64::new(counts[0]),
+            bytes: AtomicI64::new(counts[1]),
+            order: Mutex::new(order),
+            in_order: AtomicBool::new(in_order),
+            kept: AtomicBool::new(false),
+            insertion: Mutex::default(),
+            bytes_of_all,
+        }
+    }
+
+    pub(crate) fn docs(&self) -> u64 {
+        self.docs.load(Ordering::Acquire).max(0) as u64
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Acquire).max(0) as u64
+    }
+
+    /// A commit has changed the counts by this.
+    pub(crate) fn add_counts(&self, docs: i64, bytes: i64) {
+        self.docs.fetch_add(docs, Ordering::AcqRel);
+        self.bytes.fetch_add(bytes, Ordering::AcqRel);
+    }
+
+    pub(crate) fn order(&self) -> MutexGuard<'_, Order> {
+        self.order.lock()
+    }
+
+    pub(crate) fn next_seq(&self) -> u64 {
+        self.order.lock().next_seq
+    }
+
+    pub(crate) fn is_in_order(&self) -> bool {
+        self.in_order.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_out_of_order(&self) {
+        self.in_order.store(false, Ordering::Release);
+    }
+
+    /// A commit has inserted a document.
+    pub(crate) fn inserted(&self, seq: u64, key: &[u8]) {
+        if !self.kept.load(Ordering::Acquire) {
+            return;
+        }
+        match &mut *self.insertion.lock() {
+            Insertion::Unknown => {}
+            Insertion::Reading { added, .. } => _ = added.insert(seq, key.into()),
+            Insertion::Known(keys) => {
+                keys.insert(seq, key.into());
+                self.bytes_of_all.fetch_add(key.len() + ENTRY_BYTES, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// A commit has deleted a document.
+    pub(crate) fn deleted(&self, seq: u64) {
+        if !self.kept.load(Ordering::Acquire) {
+            return;
+        }
+        match &mut *self.insertion.lock() {
+            Insertion::Unknown => {}
+            Insertion::Reading { removed, .. } => removed.push(seq),
+            Insertion::Known(keys) => {
+                if let Some(key) = keys.remove(&seq) {
+                    self.bytes_of_all.fetch_sub(key.len() + ENTRY_BYTES, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+
+    /// Begins to note changes for a reader that lists all keys; false when the order is known or somebody else lists.
+    pub(crate) fn begin_listing(&self) -> bool {
+        let mut insertion = self.insertion.lock();
+        if !matches!(*insertion, Insertion::Unknown) {
+            return false;
+        }
+        *insertion = Insertion::Reading { added: Keys::new(), removed: Vec::new() };
+        self.kept.store(true, Ordering::Release);
+        true
+    }
+
+    /// Ends a listing with the keys that were read (`None` when that failed). They are kept unless all collections
+    /// together keep too much already.
+    pub(crate) fn end_listing(&self, read: Option<Keys>) {
+        let mut insertion = self.insertion.lock();
+        let noted = std::mem::take(&mut *insertion);
+        if let (Some(mut keys), Insertion::Reading { mut added, removed }) = (read, noted) {
+            keys.append(&mut added);
+            removed.iter().for_each(|seq| _ = keys.remove(seq));
+            let bytes = bytes_of(&keys);
+            if self.bytes_of_all.fetch_add(bytes, Ordering::Relaxed) + bytes <= ORDER_BYTES_MAX {
+                *insertion = Insertion::Known(keys);
+                return;
+            }
+            self.bytes_of_all.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        self.kept.store(false, Ordering::Release);
+    }
+
+    /// The order of insertion is not wanted any more.
+    pub(crate) fn forget_insertion_order(&self) {
+        if !self.kept.load(Ordering::Acquire) {
+            return;
+        }
+        let mut insertion = self.insertion.lock();
+        if let Insertion::Known(keys) = &*insertion {
+            self.bytes_of_all.fetch_sub(bytes_of(keys), Ordering::Relaxed);
+            *insertion = Insertion::Unknown;
+            self.kept.store(false, Ordering::Release);
+        }
+    }
+
+    /// Up to `max` keys behind `last` (from the beginning without one) in the order of insertion, and before `end`;
+    /// `None` when the order is not known.
+    pub(crate) fn inserted_after(
+        &self,
+        last: Option<u64>,
+        end: u64,
+        reverse: bool,
+        max: usize,
+    ) -> Option<Vec<(u64, Box<[u8]>)>> {
+        let insertion = self.insertion.lock();
+        let Insertion::Known(keys) = &*insertion else { return None };
+        let own = |(seq, key): (&u64, &Box<[u8]>)| (*seq, key.clone());
+        Some(if reverse {
+            keys.range(..last.unwrap_or(end)).rev().take(max).map(own).collect()
+        } else {
+            let first = last.map_or(0, |l| l + 1);
+            keys.range(first.min(end)..end).take(max).map(own).collect()
+        })
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.forget_insertion_order();
+    }
+}
+
+fn bytes_of(keys: &Keys) -> usize {
+    keys.values().map(|k| k.len() + ENTRY_BYTES).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn live(all: &Arc<AtomicUsize>) -> Live {
+        Live::new([0, 0], false, Order::default(), all.clone())
+    }
+
+    fn seqs(live: &Live, last: Option<u64>, reverse: bool) -> Option<Vec<u64>> {
+        Some(live.inserted_after(last, 100, reverse, 10)?.into_iter().map(|(s, _)| s).collect())
+    }
+
+    #[test]
+    fn changes_during_a_listing_and_after_it_are_kept() {
+        let all = Arc::new(AtomicUsize::new(0));
+        let l = live(&all);
+        l.inserted(1, b"before");
+        assert_eq!(seqs(&l, None, false), None);
+        assert!(l.begin_listing() && !l.begin_listing());
+        l.inserted(7, b"g");
+        l.deleted(2);
+        let read = [(1, b"a"), (2, b"b"), (3, b"c")].map(|(s, k)| (s, Box::from(&k[..])));
+        l.end_listing(Some(read.into()));
+        assert_eq!(seqs(&l, None, false), Some(vec![1, 3, 7]));
+        l.deleted(3);
+        l.inserted(9, b"i");
+        assert_eq!(seqs(&l, Some(1), false), Some(vec![7, 9]));
+        assert_eq!(seqs(&l, Some(9), true), Some(vec![7, 1]));
+        assert_eq!(all.load(Ordering::Relaxed), 3 * (1 + ENTRY_BYTES));
+        drop(l);
+        assert_eq!(all.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_failed_listing_and_a_full_budget_keep_nothing() {
+        let all = Arc::new(AtomicUsize::new(0));
+        let l = live(&all);
+        assert!(l.begin_listing());
+        l.end_listing(None);
+        assert_eq!(seqs(&l, None, false), None);
+        all.store(ORDER_BYTES_MAX, Ordering::Relaxed);
+        assert!(l.begin_listing());
+        l.end_listing(Some([(1, Box::from(&b"a"[..]))].into()));
+        assert_eq!((seqs(&l, None, false), all.load(Ordering::Relaxed)), (None, ORDER_BYTES_MAX));
+    }
+}

@@ -1,0 +1,133 @@
+//! What all collections of a store share: the engine, locks, versions, and identifiers of collections and indexes.
+//!
+//! Identifiers are given once for ever: a block of them is reserved on disk before the first is used. A process that
+//! shares its engine with others (ADR 0017) reserves its own blocks; versions need the engine's order then.
+
+use crate::catalog::collection::Collection;
+use crate::catalog::dropped::Dropped;
+use crate::catalog::row::CatalogRow;
+use crate::commit::{WriteUnit, commit};
+use crate::error;
+use crate::format::meta;
+use crate::hooks::Hooks;
+use crate::locks::LockTable;
+use model::{MongoError, Namespace, Result};
+use parking_lot::Mutex;
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use storage::{Batch, CommitPos, Engine, Table, WriteClass};
+
+/// Identifiers reserved on disk at a time.
+const IDENT_BLOCK: u32 = 1024;
+
+thread_local! {
+    /// Bytes this thread has written beyond what was admitted for them; its next write is admitted with them.
+    static ADMISSION_DEBT: Cell<usize> = const { Cell::new(0) };
+}
+
+/// What all collections share.
+pub(crate) struct Shared {
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) hooks: Arc<dyn Hooks>,
+    pub(crate) locks: LockTable,
+    pub(crate) dropped: Dropped,
+    versions: AtomicU64,
+    idents: Mutex<Idents>,
+    /// Identifiers from here on were given by this process.
+    pub(crate) first_ident: u32,
+    /// Next sequence number of collections that were open and are not: a number is given once even when the document
+    /// that had it was the last one and is gone.
+    evicted: Mutex<HashMap<u32, u64>>,
+    /// Bytes of the insertion orders kept by all collections.
+    pub(crate) order_bytes: Arc<AtomicUsize>,
+}
+
+struct Idents {
+    next: u32,
+    /// Identifiers below this are covered by the mark on disk.
+    mark: u32,
+}
+
+impl Shared {
+    /// Over an engine whose layout version was checked.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub(crate) fn open(engine: Arc<dyn Engine>, hooks: Arc<dyn Hooks>) -> Result<Shared> {
+        let mut buf = Vec::new();
+        let found = engine.get(Table::Meta, meta::IDENT_MARK, &mut buf).map_err(error::storage)?;
+        let mark = buf.first_chunk::<4>().filter(|_| found).map_or(1, |b| u32::from_be_bytes(*b));
+        Ok(Shared {
+            hooks,
+            locks: LockTable::new(),
+            dropped: Dropped::load(engine.as_ref())?,
+            versions: AtomicU64::new(0),
+            idents: Mutex::new(Idents { next: mark, mark }),
+            first_ident: mark,
+            evicted: Mutex::new(HashMap::new()),
+            order_bytes: Arc::default(),
+            engine,
+        })
+    }
+
+    pub(crate) fn commit(&self, unit: WriteUnit<'_>) -> Result<CommitPos> {
+        commit(self.engine.as_ref(), unit)
+    }
+
+    pub(crate) fn next_version(&self) -> u64 {
+        self.versions.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// A number that was never used before, also not by a server that crashed.
+    ///
+    /// # Errors
+    /// Engine failures; 1 when all are used up.
+    pub(crate) fn new_ident(&self) -> Result<u32> {
+        let mut idents = self.idents.lock();
+        if idents.next >= idents.mark {
+            let mark = idents.next.checked_add(IDENT_BLOCK).filter(|m| *m < u32::MAX - 1);
+            let mark = mark.ok_or_else(|| MongoError::internal("all collection identifiers are used up"))?;
+            let mut batch = Batch::new();
+            batch.put(Table::Meta, meta::IDENT_MARK, &mark.to_be_bytes());
+            // Not synced: whoever uses the identifier writes later into the same journal.
+            let reserved = &mut |_| idents.mark = mark;
+            self.commit(WriteUnit::new(&batch).then(reserved))?;
+        }
+        let ident = idents.next;
+        idents.next += 1;
+        Ok(ident)
+    }
+
+    /// Puts a catalog row.
+    pub(crate) fn put_row(batch: &mut Batch, ns: &Namespace, row: &CatalogRow) {
+        batch.put(Table::Meta, &meta::catalog(ns.db(), ns.coll()), row.encode().as_bytes());
+    }
+
+    /// Waits until the engine admits another `bytes`, and what earlier writes of this thread had too much.
+    pub(crate) fn admit(&self, bytes: usize) {
+        self.engine.admit(bytes + ADMISSION_DEBT.take(), WriteClass::Client);
+    }
+
+    /// A write was larger by this than what was admitted for it. Nobody may wait under locks, so the thread's next
+    /// write waits for it.
+    pub(crate) fn admit_later(bytes: usize) {
+        ADMISSION_DEBT.set(ADMISSION_DEBT.get().saturating_add(bytes));
+    }
+
+    /// The handle of a collection goes while the collection stays.
+    pub(crate) fn remember_sequence(&self, c: &Collection) {
+        self.evicted.lock().insert(c.ident, c.live.next_seq());
+    }
+
+    /// What was remembered of a collection's sequence numbers.
+    pub(crate) fn remembered_sequence(&self, ident: u32) -> Option<u64> {
+        self.evicted.lock().get(&ident).copied()
+    }
+
+    /// The collection is gone for good.
+    pub(crate) fn forget_sequence(&self, ident: u32) {
+        self.evicted.lock().remove(&ident);
+    }
+}

@@ -1,0 +1,70 @@
+//! The one way to change stored data. Promises: what a write changes on disk and what it changes in memory are collected
+//! in one `WriteUnit`; memory changes only after the engine has applied the batch, and not at all when it has not.
+//! `commit` is the only caller of `Engine::apply` in this crate (`xtask tidy` checks it). Must not know: documents,
+//! indexes, the catalog.
+
+use crate::error;
+use model::Result;
+use smallvec::SmallVec;
+use storage::{Batch, CommitPos, Durability, Engine};
+
+/// What a commit changes in memory.
+pub(crate) trait OnCommit {
+    /// The batch was applied and is covered by `pos`.
+    fn applied(&mut self, pos: CommitPos);
+    /// The engine reported an error. The batch may have been applied all the same (a lost answer).
+    fn failed(&mut self) {}
+}
+
+impl<F: FnMut(CommitPos)> OnCommit for F {
+    fn applied(&mut self, pos: CommitPos) {
+        self(pos);
+    }
+}
+
+/// One atomic change: operations for the engine and effects on memory.
+pub(crate) struct WriteUnit<'u> {
+    batch: &'u Batch,
+    effects: SmallVec<[&'u mut dyn OnCommit; 4]>,
+    durability: Durability,
+}
+
+impl<'u> WriteUnit<'u> {
+    /// A change of what `batch` says, journaled in the background.
+    pub(crate) fn new(batch: &'u Batch) -> WriteUnit<'u> {
+        WriteUnit { batch, effects: SmallVec::new(), durability: Durability::Buffered }
+    }
+
+    /// The same; the commit returns once it is durable.
+    pub(crate) fn durable(self) -> WriteUnit<'u> {
+        WriteUnit { durability: Durability::Journaled, ..self }
+    }
+
+    /// The same with another effect; effects happen in the order they were added.
+    pub(crate) fn then(mut self, effect: &'u mut dyn OnCommit) -> WriteUnit<'u> {
+        self.effects.push(effect);
+        self
+    }
+}
+
+/// Applies a unit. An empty batch is applied as no operation: its effects happen and no position is new.
+///
+/// # Errors
+/// Engine failures; nothing in memory has changed then.
+pub(crate) fn commit(engine: &dyn Engine, unit: WriteUnit<'_>) -> Result<CommitPos> {
+    let applied = if unit.batch.is_empty() {
+        Ok(CommitPos::default())
+    } else {
+        engine.apply(unit.batch, unit.durability)
+    };
+    match applied {
+        Ok(pos) => {
+            unit.effects.into_iter().for_each(|e| e.applied(pos));
+            Ok(pos)
+        }
+        Err(e) => {
+            unit.effects.into_iter().for_each(|e| e.failed());
+            Err(error::storage(e))
+        }
+    }
+}

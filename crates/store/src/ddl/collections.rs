@@ -1,0 +1,145 @@
+//! Creating, dropping and renaming collections and views; options. Must not know: which options mean what, but for
+//! `viewOn` and `capped`.
+
+use crate::catalog::dropped;
+use crate::catalog::{CatalogRow, Collection, Kind, Shared, State};
+use crate::catalog::collection::is_capped;
+use crate::commit::WriteUnit;
+use crate::format::meta;
+use crate::store::Store;
+use model::{DocBuf, MongoError, Namespace, Result, code};
+use std::sync::Arc;
+use storage::{Batch, CommitPos, Table};
+
+/// An index build or another long operation runs on the collection.
+const BACKGROUND_OPERATION_IN_PROGRESS: i32 = 12587;
+
+impl Store {
+    /// Creates a collection (or, with `viewOn` in the options, a view).
+    ///
+    /// # Errors
+    /// 48 NamespaceExists; engine failures.
+    pub fn create_collection(&self, ns: &Namespace, options: DocBuf, uuid: [u8; 16]) -> Result<Arc<Collection>> {
+        let catalog = self.lock_catalog();
+        if self.open_locked(&catalog, ns)?.is_some() {
+            return Err(MongoError::new(code::NAMESPACE_EXISTS, format!("Collection {ns} already exists.")));
+        }
+        let view = options.doc().contains("viewOn");
+        let row = CatalogRow {
+            kind: if view { Kind::View } else { Kind::Collection },
+            ident: if view { 0 } else { self.shared.new_ident()? },
+            uuid,
+            options,
+            indexes: Vec::new(),
+        };
+        let c = Arc::new(Collection::open(self.shared.clone(), ns.clone(), &row)?);
+        let mut batch = Batch::new();
+        Shared::put_row(&mut batch, ns, &row);
+        let created = &mut |_: CommitPos| self.keep(c.clone());
+        self.shared.commit(WriteUnit::new(&batch).then(created))?;
+        Ok(c)
+    }
+
+    /// Drops a collection or view. Index builds on it end with 276 IndexBuildAborted.
+    ///
+    /// # Output
+    /// The number of its indexes with `_id_`, or `None` when it does not exist.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub fn drop_collection(&self, ns: &Namespace) -> Result<Option<usize>> {
+        let catalog = self.lock_catalog();
+        let Some(c) = self.open_locked(&catalog, ns)? else { return Ok(None) };
+        // Writers inside finish first, later ones are told it is gone.
+        let closed = c.gate.close();
+        let state = State::clone(&c.state());
+        let mut batch = Batch::new();
+        batch.delete(Table::Meta, &meta::catalog(ns.db(), ns.coll()));
+        let leftovers = c.leftovers(&state, &mut batch);
+        dropped::record(&mut batch, &leftovers);
+        let gone = &mut |_: CommitPos| self.forget(&c, &state, false);
+        self.shared.commit(WriteUnit::new(&batch).then(gone))?;
+        drop(closed);
+        self.shared.remove_leftovers(&leftovers);
+        Ok(Some(state.indexes.len() + usize::from(!c.is_view())))
+    }
+
+    /// Renames; with `drop_target` an existing target goes in the same commit.
+    ///
+    /// # Errors
+    /// 26 NamespaceNotFound, 48 NamespaceExists, 12587 while an index is built on one of both; engine failures.
+    pub fn rename_collection(&self, from: &Namespace, to: &Namespace, drop_target: bool) -> Result<()> {
+        let catalog = self.lock_catalog();
+        let Some(c) = self.open_locked(&catalog, from)? else {
+            return Err(MongoError::new(
+                code::NAMESPACE_NOT_FOUND,
+                format!("Source collection {from} does not exist"),
+            ));
+        };
+        let target = self.open_locked(&catalog, to)?;
+        if target.is_some() && !drop_target {
+            return Err(MongoError::new(code::NAMESPACE_EXISTS, "target namespace exists"));
+        }
+        let closed = (c.gate.close(), target.as_ref().map(|t| t.gate.close()));
+        let state = State::clone(&c.state());
+        let target = target.as_ref().map(|t| (State::clone(&t.state()), t));
+        for (s, c) in [(&state, &c)].into_iter().chain(target.as_ref().map(|(s, t)| (s, *t))) {
+            if s.indexes.iter().any(|i| !i.is_ready()) {
+                return Err(MongoError::new(
+                    BACKGROUND_OPERATION_IN_PROGRESS,
+                    format!("cannot rename: an index build is currently running for collection {}", c.ns()),
+                ));
+            }
+        }
+        let mut batch = Batch::new();
+        batch.delete(Table::Meta, &meta::catalog(from.db(), from.coll()));
+        let leftovers = target.as_ref().map_or_else(Vec::new, |(s, t)| t.leftovers(s, &mut batch));
+        dropped::record(&mut batch, &leftovers);
+        Shared::put_row(&mut batch, to, &c.row_of(&state));
+        let renamed = &mut |_: CommitPos| {
+            if let Some((s, t)) = &target {
+                self.forget(t, s, false);
+            }
+            self.forget(&c, &state, true);
+        };
+        self.shared.commit(WriteUnit::new(&batch).then(renamed))?;
+        drop(closed);
+        self.shared.remove_leftovers(&leftovers);
+        Ok(())
+    }
+
+    /// Drops all collections of a database; the number dropped.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub fn drop_database(&self, db: &str) -> Result<usize> {
+        let entries = self.list_collections(db)?;
+        for e in &entries {
+            self.drop_collection(&Namespace::new(db, &e.name)?)?;
+        }
+        Ok(entries.len())
+    }
+}
+
+impl Collection {
+    /// The catalog row of a state.
+    fn row_of(&self, state: &State) -> CatalogRow {
+        self.row(state, None)
+    }
+
+    /// Replaces the options (collMod).
+    ///
+    /// # Errors
+    /// 175 when the collection is gone; engine failures.
+    pub fn set_options(&self, options: DocBuf) -> Result<()> {
+        self.alter(None, |state, _| {
+            let capped = is_capped(options.doc());
+            if capped && !state.capped {
+                self.write_order()?;
+            }
+            state.options = Arc::new(options);
+            state.capped = capped;
+            Ok(())
+        })
+    }
+}

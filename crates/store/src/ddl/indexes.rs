@@ -1,0 +1,268 @@
+//! Creating, dropping and changing indexes. A build runs while the collection is in use: the index is registered first,
+//! so that writers maintain it; then the documents that were there before are read in small steps under their locks; then
+//! readers may use it. Must not know: which specifications are allowed.
+
+use crate::catalog::Collection;
+use crate::commit::WriteUnit;
+use crate::error;
+use crate::format::record;
+use crate::index::{Index, KeySet};
+use crate::locks::{KeyId, KeyIds};
+use crate::write::duplicate::duplicate_key;
+use crate::write::entries::{check_length, put_entries};
+use model::{Doc, DocBuf, MongoError, Result, code};
+use std::sync::Arc;
+use std::time::Duration;
+use storage::{Batch, CursorOpts, KeyRange, RowBatch, Table, WriteClass};
+
+const STEP_DOCS: usize = 64;
+/// How often a command that waits for another's build of the same index looks again.
+const BUILD_POLL: Duration = Duration::from_millis(10);
+/// The build ended because its index or collection was dropped.
+const INDEX_BUILD_ABORTED: i32 = 276;
+
+/// Whether an index of another specification stands in the way of a new one, because it is the same.
+///
+/// # Errors
+/// Those that refuse the new one.
+pub type SameIndex<'s> = dyn Fn(Doc<'_>) -> Result<bool> + 's;
+
+/// Buffers of a build.
+#[derive(Default)]
+struct Buffers {
+    batch: Batch,
+    set: KeySet,
+    entry: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl Collection {
+    /// Builds an index from a complete specification, unless one of its name is there.
+    ///
+    /// # Errors
+    /// As [`Collection::create_index_unless`].
+    pub fn create_index(&self, spec: DocBuf) -> Result<()> {
+        let name = spec.doc().field("name").as_str().unwrap_or_default().to_owned();
+        let same = |old: Doc<'_>| Ok(old.field("name").as_str() == Some(&name));
+        self.create_index_unless(spec, &same, &|| Ok(())).map(|_| ())
+    }
+
+    /// Builds an index, unless one that `same` recognises is there; waits for one that is being built. `go_on` is asked
+    /// every few documents.
+    ///
+    /// # Output
+    /// False when it was there already.
+    ///
+    /// # Errors
+    /// 11000 when documents share a unique key, 171 parallel arrays, 67 for a key that cannot be indexed, 276 when the
+    /// index or the collection is dropped meanwhile; those of `same` and `go_on`. Nothing of the index remains then.
+    pub fn create_index_unless(
+        &self,
+        spec: DocBuf,
+        same: &SameIndex<'_>,
+        go_on: &dyn Fn() -> Result<()>,
+    ) -> Result<bool> {
+        let ident = self.shared.new_ident()?;
+        let index = Arc::new(Index::open(ident, spec, false, 0, self.shared.hooks.as_ref())?);
+        loop {
+            let found = self.register(&index, same)?;
+            match found {
+                None => break,
+                Some(other) if other.is_ready() => return Ok(false),
+                // A build that could not even clean up after itself.
+                Some(other) if other.is_abandoned() => self.remove_index(&other)?,
+                Some(_) => {
+                    go_on()?;
+                    std::thread::sleep(BUILD_POLL);
+                }
+            }
+        }
+        self.build(&index, None, go_on).map(|()| true)
+    }
+
+    /// Builds an index anew under another specification while the old one serves; they change places in one commit.
+    ///
+    /// # Errors
+    /// As [`Collection::create_index_unless`]; 27 when there is no ready index of that name. The old index stays then.
+    pub fn rebuild_index(&self, name: &str, spec: DocBuf, go_on: &dyn Fn() -> Result<()>) -> Result<()> {
+        let old = self.ready_index(name)?;
+        let ident = self.shared.new_ident()?;
+        let index = Arc::new(Index::open(ident, spec, false, 0, self.shared.hooks.as_ref())?);
+        self.register(&index, &|_| Ok(false))?;
+        self.build(&index, Some(&old), go_on)
+    }
+
+    /// Drops the index called `name`; false when there is none. A build of it ends with 276 IndexBuildAborted.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub fn drop_index(&self, name: &str) -> Result<bool> {
+        let named: Vec<_> = self.indexes().iter().filter(|i| i.name() == name).cloned().collect();
+        named.iter().try_for_each(|i| self.remove_index(i))?;
+        Ok(!named.is_empty())
+    }
+
+    /// Replaces the specification of an index (collMod: hidden, expireAfterSeconds, ...) by one with the same entries.
+    ///
+    /// # Errors
+    /// As [`Index::open`]; 27 when there is no ready index of that name; engine failures.
+    pub fn respecify_index(&self, name: &str, spec: DocBuf) -> Result<()> {
+        self.alter(None, |state, _| {
+            let mut list = state.indexes.as_ref().clone();
+            let old = list.iter_mut().find(|i| i.name() == name && i.is_ready());
+            let old = old.ok_or_else(|| self.no_index(name))?;
+            *old = Arc::new(old.respecified(spec, self.shared.hooks.as_ref())?);
+            state.indexes = Arc::new(list);
+            Ok(())
+        })
+    }
+
+    fn ready_index(&self, name: &str) -> Result<Arc<Index>> {
+        let found = self.indexes().iter().find(|i| i.name() == name && i.is_ready()).cloned();
+        found.ok_or_else(|| self.no_index(name))
+    }
+
+    fn no_index(&self, name: &str) -> MongoError {
+        MongoError::new(code::INDEX_NOT_FOUND, format!("cannot find index {name} for ns {}", self.ns))
+    }
+
+    /// Registers an unfinished index; writers maintain it from here on.
+    ///
+    /// # Output
+    /// The index that `same` recognises, when there is one; nothing is registered then.
+    fn register(&self, index: &Arc<Index>, same: &SameIndex<'_>) -> Result<Option<Arc<Index>>> {
+        let mut found = None;
+        let registered = self.alter(None, |state, _| {
+            for old in state.indexes.iter() {
+                if same(old.spec())? {
+                    found = Some(old.clone());
+                    // An alteration that is refused changes nothing.
+                    return Err(MongoError::internal("an index stands in the way"));
+                }
+            }
+            let mut list = state.indexes.as_ref().clone();
+            list.push(index.clone());
+            state.indexes = Arc::new(list);
+            Ok(())
+        });
+        match found {
+            Some(old) => Ok(Some(old)),
+            None => registered.map(|()| None),
+        }
+    }
+
+    fn remove_index(&self, index: &Arc<Index>) -> Result<()> {
+        self.alter(None, |state, leftovers| {
+            if state.indexes.iter().any(|i| i.ident() == index.ident()) {
+                leftovers.push(self.leftover(index));
+            }
+            let left = state.indexes.iter().filter(|i| i.ident() != index.ident()).cloned().collect();
+            state.indexes = Arc::new(left);
+            Ok(())
+        })
+    }
+
+    /// Fills a registered index and makes it ready, in place of `old` when there is one.
+    fn build(&self, index: &Arc<Index>, old: Option<&Arc<Index>>, go_on: &dyn Fn() -> Result<()>) -> Result<()> {
+        let built = self.read_all(index, go_on).and_then(|()| {
+            self.alter(Some(index), |state, leftovers| {
+                self.check_registered(state, index)?;
+                if let Some(old) = old.filter(|o| state.indexes.iter().any(|i| i.ident() == o.ident())) {
+                    leftovers.push(self.leftover(old));
+                    let left = state.indexes.iter().filter(|i| i.ident() != old.ident()).cloned().collect();
+                    state.indexes = Arc::new(left);
+                }
+                Ok(())
+            })
+        });
+        let Err(e) = built else { return Ok(()) };
+        if e.code() != INDEX_BUILD_ABORTED && self.remove_index(index).is_err() && !self.is_dropped() {
+            index.abandon();
+        }
+        let aborted = self.is_dropped() && e.code() == code::QUERY_PLAN_KILLED;
+        Err(if aborted { self.aborted(index) } else { e })
+    }
+
+    /// # Errors
+    /// 276 when the index was dropped while it was built.
+    fn check_registered(&self, state: &crate::catalog::State, index: &Index) -> Result<()> {
+        if state.indexes.iter().any(|i| i.ident() == index.ident()) { Ok(()) } else { Err(self.aborted(index)) }
+    }
+
+    fn aborted(&self, index: &Index) -> MongoError {
+        MongoError::new(
+            INDEX_BUILD_ABORTED,
+            format!("the build of index {} on {} was aborted: the index or the collection was dropped", index.name(), self.ns),
+        )
+    }
+
+    fn read_all(&self, index: &Index, go_on: &dyn Fn() -> Result<()>) -> Result<()> {
+        let engine = &self.shared.engine;
+        let (mut lower, upper) = (self.key_bounds().0.to_vec(), self.key_bounds().1);
+        let (mut rows, mut buffers) = (RowBatch::new(), Buffers::default());
+        loop {
+            go_on()?;
+            engine.admit(STEP_DOCS * 64, WriteClass::Background);
+            // Inside the gate: once the index or the collection is dropped, nothing more is written for it.
+            let (_inside, state) = self.enter()?;
+            self.check_registered(&state, index)?;
+            // The scan only names candidates; each is read again under its lock.
+            let opts = CursorOpts { keys_only: true, fill_cache: false, ..CursorOpts::default() };
+            let range = KeyRange { lower: &lower, upper: &upper };
+            let mut cursor = engine.cursor(Table::Doc, range, opts).map_err(error::storage)?;
+            let more = cursor.next_batch(&mut rows, STEP_DOCS, 1 << 20).map_err(error::storage)?;
+            drop(cursor);
+            for (key, _) in rows.iter() {
+                self.index_one(index, key, &mut buffers)?;
+                lower.clear();
+                lower.extend_from_slice(key);
+                lower.push(0);
+            }
+            if !more {
+                return Ok(());
+            }
+        }
+    }
+
+    fn index_one(&self, index: &Index, key: &[u8], b: &mut Buffers) -> Result<()> {
+        let engine = &self.shared.engine;
+        let id = &key[4..];
+        let mut locked: KeyIds = KeyIds::from_slice(&[KeyId::of(key)]);
+        loop {
+            let held = self.shared.locks.lock(&mut locked);
+            if !engine.get(Table::Doc, key, &mut b.value).map_err(error::storage)? {
+                return Ok(());
+            }
+            let Some((_, doc)) = record::read(&b.value) else { return Err(error::corrupt("a record")) };
+            index.keys_of(doc, &mut b.set)?;
+            check_length(index, &b.set, key.len(), engine.caps().key_bytes_max)?;
+            if index.is_unique() {
+                let mut wanted = locked.clone();
+                for k in b.set.iter() {
+                    index.unique_entry(k, &mut b.entry);
+                    wanted.push(KeyId::of(&b.entry));
+                }
+                wanted.sort_unstable();
+                wanted.dedup();
+                if wanted != locked {
+                    drop(held);
+                    locked = wanted;
+                    continue;
+                }
+                for k in b.set.iter() {
+                    index.unique_entry(k, &mut b.entry);
+                    let mut other = false;
+                    let look = &mut |owner: &[u8]| other = owner != id;
+                    engine.get_with(Table::Idx, &b.entry, look).map_err(error::storage)?;
+                    if other {
+                        return Err(duplicate_key(self, index, doc));
+                    }
+                }
+            }
+            self.shared.mark_multikey(index, b.set.multikey)?;
+            b.batch.clear();
+            put_entries(&mut b.batch, index, b.set.iter(), id, &mut b.entry);
+            return self.shared.commit(WriteUnit::new(&b.batch)).map(|_| ());
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Changes of the catalog: collections, indexes, options. Promises: a change is one commit of the catalog row with the
+//! records of what it drops, made while the collection's gate is closed; what is on disk is told to memory after it, and
+//! a failed change leaves both as they were. Must not know: commands.
+
+mod collections;
+mod indexes;
+mod sweep;
+
+pub use indexes::SameIndex;
+
+use crate::catalog::dropped::{self, Leftover};
+use crate::catalog::{Collection, IndexRow, Shared, State};
+use crate::catalog::row::CatalogRow;
+use crate::commit::WriteUnit;
+use crate::format::meta;
+use crate::index::Index;
+use model::Result;
+use std::sync::Arc;
+use storage::{Batch, CommitPos, Table};
+
+impl Collection {
+    /// Changes the catalog row. `change` gets the state to alter and adds what it drops. `ready` is an index that the row
+    /// says is ready from this commit on.
+    ///
+    /// # Errors
+    /// 175 when the collection is gone; those of `change`; engine failures. Nothing has changed then.
+    fn alter<T>(
+        &self,
+        ready: Option<&Index>,
+        change: impl FnOnce(&mut State, &mut Vec<Leftover>) -> Result<T>,
+    ) -> Result<T> {
+        let closed = self.gate.close();
+        let old = self.state();
+        if old.dropped {
+            return Err(self.gone());
+        }
+        let (mut new, mut leftovers) = (State::clone(&old), Vec::new());
+        let made = change(&mut new, &mut leftovers)?;
+        let mut batch = Batch::new();
+        Shared::put_row(&mut batch, &self.ns, &self.row(&new, ready));
+        dropped::record(&mut batch, &leftovers);
+        let altered = &mut |pos: CommitPos| {
+            if let Some(index) = ready {
+                index.set_ready(pos);
+            }
+            self.set_state(new.clone());
+        };
+        self.shared.commit(WriteUnit::new(&batch).then(altered))?;
+        drop(closed);
+        self.shared.remove_leftovers(&leftovers);
+        Ok(made)
+    }
+
+    /// The catalog row of a state.
+    fn row(&self, state: &State, ready: Option<&Index>) -> CatalogRow {
+        let index_row = |i: &Arc<Index>| IndexRow {
+            ident: i.ident(),
+            spec: i.spec().to_buf(),
+            ready: i.is_ready() || ready.is_some_and(|r| r.ident() == i.ident()),
+        };
+        CatalogRow {
+            kind: self.kind,
+            ident: self.ident,
+            uuid: self.uuid,
+            options: state.options.as_ref().clone(),
+            indexes: state.indexes.iter().map(index_row).collect(),
+        }
+    }
+
+    /// What remains of an index that is dropped.
+    fn leftover(&self, index: &Index) -> Leftover {
+        // A multikey index may have many more entries than documents.
+        let keys = if index.is_multikey() { u64::MAX } else { self.count() };
+        Leftover { ident: index.ident(), table: Table::Idx, keys }
+    }
+
+    /// What remains of the whole collection when it is dropped, with the removal of its rows beside the catalog row.
+    fn leftovers(&self, state: &State, batch: &mut Batch) -> Vec<Leftover> {
+        batch.delete(Table::Meta, &meta::counter(self.ident));
+        batch.delete(Table::Meta, &meta::unordered(self.ident));
+        if self.is_view() {
+            return Vec::new();
+        }
+        let mut all: Vec<Leftover> = state.indexes.iter().map(|i| self.leftover(i)).collect();
+        if state.capped {
+            all.push(Leftover { ident: self.ident, table: Table::Cap, keys: self.count() });
+        }
+        all.push(Leftover { ident: self.ident, table: Table::Doc, keys: self.count() });
+        all
+    }
+}

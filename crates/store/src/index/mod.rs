@@ -1,0 +1,592 @@
+//! One secondary index: its specification, and the keys a document has in it. Must not know: collections, the engine.
+
+pub(crate) mod text;
+
+
+use crate::format::keys;
+use crate::hooks::{Hooks, Predicate};
+use text::TextPart;
+use model::path::PathPart;
+use model::{Array, Collate, Doc, DocBuf, FieldPath, MongoError, Result, Value, code};
+use std::sync::Arc;
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use storage::CommitPos;
+
+/// Bytes of all keys one document may have in an index.
+const KEYS_BYTES_MAX: usize = 64 << 20;
+/// CannotBuildIndexKeys.
+const CANNOT_BUILD_INDEX_KEYS: i32 = 201;
+
+/// How a field's value becomes a component.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FieldKind {
+    /// The value, ascending.
+    Ascending,
+    /// The value, descending.
+    Descending,
+    /// A 64-bit hash of the value.
+    Hashed,
+}
+
+/// One field of an index key.
+#[derive(Clone, Debug)]
+pub struct IndexField {
+    /// Where in the document.
+    pub path: FieldPath,
+    /// How it is encoded.
+    pub kind: FieldKind,
+}
+
+/// An interval of encoded components: lower included, upper excluded. Made from values with
+/// [`Index::encode_bound`] and the bound bytes of [`keys`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyInterval {
+    /// First components inside.
+    pub lower: Vec<u8>,
+    /// First components outside.
+    pub upper: Vec<u8>,
+}
+
+/// A secondary index of an open collection.
+pub struct Index {
+    ident: u32,
+    name: String,
+    spec: DocBuf,
+    fields: Vec<IndexField>,
+    /// Catalogued only: geospatial and wildcard indexes have no entries yet and no plan reads them.
+    unkeyed: bool,
+    /// Its entries are those of a text index; `fields` are the others.
+    text: Option<TextPart>,
+    unique: bool,
+    sparse: bool,
+    partial: Option<Predicate>,
+    collate: Option<Arc<dyn Collate>>,
+    marks: Arc<Marks>,
+}
+
+/// What is found out about an index while it is in use; kept when its specification is replaced.
+#[derive(Default)]
+struct Marks {
+    /// Bit per field that has seen an array on its way; never unset. On disk before it is here, and here before an entry
+    /// that needs it is visible: a reader that asks after it has taken its view never misses one.
+    multikey: AtomicU32,
+    /// Held while a bit is added on disk.
+    marking: Mutex<()>,
+    /// False while it is being built: maintained by writers, not used by readers.
+    ready: AtomicBool,
+    /// Views from here on have all its entries.
+    ready_at: AtomicU64,
+    /// Its build has failed, and removing it, too.
+    abandoned: AtomicBool,
+    /// Scans since the server started.
+    accesses: AtomicU64,
+}
+
+impl Index {
+    /// Understands a specification document (`key`, `name`, `unique`, ...).
+    ///
+    /// # Errors
+    /// 67 CannotCreateIndex for a key this store cannot build; those of the hooks for filter and collation.
+    pub fn open(ident: u32, spec: DocBuf, ready: bool, multikey: u32, hooks: &dyn Hooks) -> Result<Index> {
+        let d = spec.doc();
+        let cannot = |why: String| MongoError::new(code::CANNOT_CREATE_INDEX, why);
+        let name = d.field("name").as_str().unwrap_or_default().to_owned();
+        let key = d.field("key").as_doc().ok_or_else(|| cannot("index specification has no key".to_owned()))?;
+        let mut fields = Vec::new();
+        let (mut unkeyed, mut text) = (false, None);
+        for (path, v) in key.iter() {
+            let kind = match v {
+                Value::String("text") if path == "_fts" => {
+                    text = Some(TextPart { at: fields.len(), terms: hooks.terms(d)? });
+                    continue;
+                }
+                _ if path == "_ftsx" && text.is_some() => continue,
+                Value::String("hashed") => FieldKind::Hashed,
+                Value::String("2d" | "2dsphere" | "text") => {
+                    unkeyed = true;
+                    FieldKind::Ascending
+                }
+                Value::String(other) => {
+                    return Err(cannot(format!("index type '{other}' is not known; 2d, 2dsphere, hashed and text are")));
+                }
+                v => match v.as_f64() {
+                    Some(n) if n < 0.0 => FieldKind::Descending,
+                    _ => FieldKind::Ascending,
+                },
+            };
+            fields.push(IndexField { path: FieldPath::new(path), kind });
+        }
+        unkeyed |= fields.iter().any(|f| f.path.parts().iter().any(|p| p.name == "$**"));
+        let collation = d.field("collation").as_doc();
+        let partial = d.field("partialFilterExpression").as_doc();
+        let partial = partial.map(|f| hooks.predicate(f, collation)).transpose()?;
+        let collate = match collation {
+            Some(c) => hooks.collator(c)?,
+            None => None,
+        };
+        Ok(Index {
+            ident,
+            name,
+            fields,
+            unkeyed,
+            text,
+            unique: d.field("unique").truthy(),
+            sparse: d.field("sparse").truthy(),
+            partial,
+            collate,
+            marks: Arc::new(Marks {
+                multikey: AtomicU32::new(multikey),
+                ready: AtomicBool::new(ready),
+                ..Marks::default()
+            }),
+            spec,
+        })
+    }
+
+    /// The same index under another specification, whose entries are the same.
+    ///
+    /// # Errors
+    /// As [`Index::open`].
+    pub(crate) fn respecified(&self, spec: DocBuf, hooks: &dyn Hooks) -> Result<Index> {
+        let new = Index::open(self.ident, spec, false, 0, hooks)?;
+        Ok(Index { marks: self.marks.clone(), ..new })
+    }
+
+    /// Prefix of its keys.
+    pub fn ident(&self) -> u32 {
+        self.ident
+    }
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+    /// The specification as listIndexes shows it.
+    pub fn spec(&self) -> Doc<'_> {
+        self.spec.doc()
+    }
+    /// The key pattern.
+    pub fn key_pattern(&self) -> Doc<'_> {
+        self.spec.doc().field("key").as_doc().unwrap_or(Doc::EMPTY)
+    }
+    /// Its fields.
+    pub fn fields(&self) -> &[IndexField] {
+        &self.fields
+    }
+    /// Its entries are one component a field. Those of text indexes are not; geospatial and wildcard indexes are catalogued but
+    /// have none yet: queries that need their existence find it, and read the collection.
+    pub fn is_keyed(&self) -> bool {
+        !self.unkeyed && self.text.is_none()
+    }
+    /// The text part of a text index with entries.
+    pub fn text(&self) -> Option<&TextPart> {
+        self.text.as_ref()
+    }
+    /// No two documents share a key.
+    pub fn is_unique(&self) -> bool {
+        self.unique
+    }
+    /// Documents without any of the fields are left out.
+    pub fn is_sparse(&self) -> bool {
+        self.sparse
+    }
+    /// Has a partial filter.
+    pub fn is_partial(&self) -> bool {
+        self.partial.is_some()
+    }
+    /// Hidden from the planner.
+    pub fn is_hidden(&self) -> bool {
+        self.spec.doc().field("hidden").truthy()
+    }
+    /// The order of its strings.
+    pub fn collate(&self) -> Option<&dyn Collate> {
+        self.collate.as_deref()
+    }
+    /// The collation specification.
+    pub fn collation(&self) -> Option<Doc<'_>> {
+        self.spec.doc().field("collation").as_doc()
+    }
+    /// Bits of fields that have seen an array.
+    pub fn multikey_bits(&self) -> u32 {
+        self.marks.multikey.load(Ordering::Acquire)
+    }
+    /// Some document has several entries.
+    pub fn is_multikey(&self) -> bool {
+        self.multikey_bits() != 0
+    }
+    /// Usable by readers.
+    pub fn is_ready(&self) -> bool {
+        self.marks.ready.load(Ordering::Acquire)
+    }
+    /// The position from which on views have all its entries.
+    pub fn ready_at(&self) -> CommitPos {
+        CommitPos(self.marks.ready_at.load(Ordering::Acquire))
+    }
+    pub(crate) fn set_ready(&self, at: CommitPos) {
+        self.marks.ready_at.store(at.0, Ordering::Release);
+        self.marks.ready.store(true, Ordering::Release);
+    }
+    /// Held while bits are added on disk and here.
+    pub(crate) fn marking(&self) -> MutexGuard<'_, ()> {
+        self.marks.marking.lock()
+    }
+    /// Its build has failed, and so has removing it.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.marks.abandoned.load(Ordering::Acquire)
+    }
+    pub(crate) fn abandon(&self) {
+        self.marks.abandoned.store(true, Ordering::Release);
+    }
+    /// Scans since the server started.
+    pub fn accesses(&self) -> u64 {
+        self.marks.accesses.load(Ordering::Relaxed)
+    }
+    pub(crate) fn count_access(&self) {
+        self.marks.accesses.fetch_add(1, Ordering::Relaxed);
+    }
+    pub(crate) fn add_multikey(&self, bits: u32) {
+        self.marks.multikey.fetch_or(bits, Ordering::AcqRel);
+    }
+
+    /// Appends the encoded component of a bound value for field number `field`.
+    pub fn encode_bound(&self, field: usize, v: &Value<'_>, out: &mut Vec<u8>) {
+        if let Some(f) = self.fields.get(field) {
+            encode_component(f.kind, v, self.collate(), out);
+        }
+    }
+
+    /// The key of the entry of one document for `components`: `ident components END` in a unique index, whose value is
+    /// the id; `ident components END id tail` in others.
+    pub(crate) fn entry_key(&self, components: &[u8], id: &[u8], out: &mut Vec<u8>) {
+        if self.unique {
+            return self.unique_entry(components, out);
+        }
+        out.clear();
+        out.extend_from_slice(&self.ident.to_be_bytes());
+        out.extend_from_slice(components);
+        keys::append_id_tail(out, id);
+    }
+
+    /// The whole key of an entry of a unique index.
+    pub(crate) fn unique_entry(&self, components: &[u8], out: &mut Vec<u8>) {
+        out.clear();
+        out.extend_from_slice(&self.ident.to_be_bytes());
+        out.extend_from_slice(components);
+        out.push(keys::END);
+    }
+
+    /// Fills `set` with the encoded keys of `doc`, sorted and distinct.
+    ///
+    /// # Errors
+    /// 171 when two fields are arrays at once, 201 when the keys together are too large, 16746 when a numeric component is a
+    /// position and a field name at once. For text indexes 201 when a field beside the text is an array, and those of the terms.
+    pub fn keys_of(&self, doc: Doc<'_>, set: &mut KeySet) -> Result<()> {
+        set.clear();
+        if self.unkeyed {
+            return Ok(());
+        }
+        if self.partial.as_ref().is_some_and(|p| !p(doc)) {
+            return Ok(());
+        }
+        if let Some(text) = &self.text {
+            return self.text_keys(text, doc, set);
+        }
+        let mut states: smallvec::SmallVec<[Reach<'_>; 4]> =
+            self.fields.iter().map(|f| reach(Value::Document(doc), f.path.parts())).collect::<Result<_>>()?;
+        if self.sparse && states.iter().all(|s| matches!(s, Reach::At(Value::Missing))) {
+            return Ok(());
+        }
+        self.expand(&mut states, set)?;
+        set.sort();
+        Ok(())
+    }
+
+    /// One key for each term: the fields before the text, the term, what it is worth, the fields behind.
+    fn text_keys(&self, text: &TextPart, doc: Doc<'_>, set: &mut KeySet) -> Result<()> {
+        let (mut before, mut behind) = (Vec::new(), Vec::new());
+        for (n, f) in self.fields.iter().enumerate() {
+            let Reach::At(v) = reach(Value::Document(doc), f.path.parts())? else {
+                let path = f.path.as_str();
+                return Err(MongoError::new(CANNOT_BUILD_INDEX_KEYS, format!("Field '{path}' of text index contains an array in document")));
+            };
+            encode_component(f.kind, &v, None, if n < text.at { &mut before } else { &mut behind });
+        }
+        let mut put = |term: &[u8], score: f64| {
+            if set.bytes.len() > KEYS_BYTES_MAX {
+                return;
+            }
+            let start = set.begin();
+            set.bytes.extend_from_slice(&before);
+            set.bytes.extend_from_slice(term);
+            text::encode_score(score, &mut set.bytes);
+            set.bytes.extend_from_slice(&behind);
+            set.end(start);
+        };
+        // A document has one entry for a component, so that a walk over it never meets the document twice.
+        let (mut cut, mut encoded) = (std::collections::BTreeMap::<Vec<u8>, f64>::new(), Vec::new());
+        text.terms.each(doc, &mut |term, score| {
+            encoded.clear();
+            text::encode_term(term, &mut encoded);
+            match text::is_cut(term) {
+                true => *cut.entry(encoded.clone()).or_insert(0.0) += score,
+                false => put(&encoded, score),
+            }
+        })?;
+        cut.iter().for_each(|(term, score)| put(term, *score));
+        if set.bytes.len() > KEYS_BYTES_MAX {
+            return Err(self.keys_too_large());
+        }
+        if set.len() > 1 {
+            set.multikey |= 1 << text.at.min(31);
+        }
+        set.sort();
+        Ok(())
+    }
+
+    fn keys_too_large(&self) -> MongoError {
+        MongoError::new(CANNOT_BUILD_INDEX_KEYS, format!(
+            "index key generation exceeded the memory limit: the keys of one document in index {} have more than {KEYS_BYTES_MAX} bytes",
+            self.name
+        ))
+    }
+
+    /// Whether two versions of a document certainly have the same keys.
+    pub(crate) fn sees_same(&self, old: Doc<'_>, new: Doc<'_>) -> bool {
+        let same = |name: &str| match (old.get_element(name), new.get_element(name)) {
+            (None, None) => true,
+            (Some(a), Some(b)) => a.tag == b.tag && a.payload == b.payload,
+            _ => false,
+        };
+        self.partial.is_none()
+            && self.fields.iter().all(|f| same(f.path.first()))
+            && self.text.as_ref().is_none_or(|t| t.terms.same(old, new))
+    }
+
+    /// Emits one key, or one per element of the array that some fields run into.
+    fn expand(&self, states: &mut [Reach<'_>], set: &mut KeySet) -> Result<()> {
+        let mut blocking: Option<Array<'_>> = None;
+        for (i, s) in states.iter().enumerate() {
+            let Reach::Blocked(a, _) = s else { continue };
+            set.multikey |= 1 << i.min(31);
+            match blocking {
+                None => blocking = Some(*a),
+                // The same array is the same bytes at the same address.
+                Some(b) if std::ptr::eq(b.as_bytes(), a.as_bytes()) => {}
+                Some(_) => {
+                    return Err(MongoError::new(171, format!(
+                        "cannot index parallel arrays: more than one field of {:?} is an array in the same document",
+                        self.key_pattern()
+                    )));
+                }
+            }
+        }
+        let Some(array) = blocking else {
+            let start = set.begin();
+            for (s, f) in states.iter().zip(&self.fields) {
+                if let Reach::At(v) = s {
+                    if f.kind == FieldKind::Hashed && matches!(v, Value::Array(_)) {
+                        return Err(MongoError::new(16766, "hashed indexes do not currently support array values"));
+                    }
+                    encode_component(f.kind, v, self.collate(), &mut set.bytes);
+                }
+            }
+            set.end(start);
+            if set.bytes.len() > KEYS_BYTES_MAX {
+                return Err(self.keys_too_large());
+            }
+            return Ok(());
+        };
+        if self.fields.iter().any(|f| f.kind == FieldKind::Hashed) {
+            return Err(MongoError::new(16766, "hashed indexes do not currently support array values"));
+        }
+        let mut step = |element: Option<Value<'_>>| -> Result<()> {
+            let mut next: smallvec::SmallVec<[Reach<'_>; 4]> = states
+                .iter()
+                .map(|s| match s {
+                    Reach::Blocked(_, []) => Ok(Reach::At(element.unwrap_or(Value::Undefined))),
+                    Reach::Blocked(_, rest) => match element {
+                        Some(v @ Value::Document(_)) => reach(v, rest),
+                        _ => Ok(Reach::At(Value::Missing)),
+                    },
+                    Reach::At(v) => Ok(Reach::At(*v)),
+                })
+                .collect::<Result<_>>()?;
+            self.expand(&mut next, set)
+        };
+        if array.is_empty() {
+            return step(None);
+        }
+        array.iter().try_for_each(|v| step(Some(v)))
+    }
+}
+
+fn encode_component(kind: FieldKind, v: &Value<'_>, collate: Option<&dyn Collate>, out: &mut Vec<u8>) {
+    match kind {
+        FieldKind::Ascending => keys::encode(v, collate, out),
+        FieldKind::Descending => keys::encode_directed(v, true, collate, out),
+        FieldKind::Hashed => {
+            let mut canonical = Vec::new();
+            // A missing field is found as null, as in ordered components.
+            let v = if v.is_missing() { &Value::Null } else { v };
+            model::compare::equality_key(v, collate, &mut canonical);
+            // FNV-1a: on disk, so it must never depend on a library's whims.
+            let hash = canonical.iter().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| {
+                (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3)
+            });
+            out.push(keys::HASH);
+            out.extend_from_slice(&hash.to_be_bytes());
+        }
+    }
+}
+
+/// Where following a path ended.
+enum Reach<'a> {
+    /// At a value (or `Missing`).
+    At(Value<'a>),
+    /// At an array, with the rest of the path still to go.
+    Blocked(Array<'a>, &'a [PathPart]),
+}
+
+fn reach<'a>(mut v: Value<'a>, path: &'a [PathPart]) -> Result<Reach<'a>> {
+    let mut rest = path;
+    loop {
+        match (v, rest.split_first()) {
+            (Value::Array(a), Some((head, tail))) => {
+                let Some(position) = head.index else { return Ok(Reach::Blocked(a, rest)) };
+                let named = a.iter().any(|e| matches!(e, Value::Document(d) if d.contains(&head.name)));
+                match (a.get(position), named) {
+                    (_, false) => {}
+                    (None, true) => return Ok(Reach::Blocked(a, rest)),
+                    (Some(_), true) => {
+                        return Err(MongoError::new(16746, format!(
+                            "Ambiguous field name found in array (do not use numeric field names in embedded elements in an \
+                             array), field: '{}' for array: {a:?}",
+                            head.name
+                        )));
+                    }
+                }
+                v = a.get(position).unwrap_or(Value::Missing);
+                rest = tail;
+                if let (Value::Array(inner), true) = (v, tail.is_empty()) {
+                    return Ok(Reach::Blocked(inner, tail));
+                }
+            }
+            (Value::Array(a), None) => return Ok(Reach::Blocked(a, rest)),
+            (v, None) => return Ok(Reach::At(v)),
+            (Value::Document(d), Some((head, tail))) => {
+                v = d.field(&head.name);
+                rest = tail;
+            }
+            (_, Some(_)) => return Ok(Reach::At(Value::Missing)),
+        }
+    }
+}
+
+/// Encoded keys of one document in one index, in one buffer.
+#[derive(Default, Clone)]
+pub struct KeySet {
+    bytes: Vec<u8>,
+    ranges: Vec<(u32, u32)>,
+    /// Bits of fields that went through an array.
+    pub multikey: u32,
+}
+
+impl KeySet {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.ranges.clear();
+        self.multikey = 0;
+    }
+    fn begin(&self) -> u32 {
+        self.bytes.len() as u32
+    }
+    fn end(&mut self, start: u32) {
+        self.ranges.push((start, self.bytes.len() as u32));
+    }
+    fn sort(&mut self) {
+        if self.ranges.len() > 1 {
+            let bytes = &self.bytes;
+            let key = |r: &(u32, u32)| &bytes[r.0 as usize..r.1 as usize];
+            self.ranges.sort_unstable_by(|a, b| key(a).cmp(key(b)));
+            self.ranges.dedup_by(|a, b| key(a) == key(b));
+        }
+    }
+    /// Gives memory back when a large document has blown the buffers up beyond `bytes_max`.
+    pub(crate) fn shrink(&mut self, bytes_max: usize) {
+        self.bytes.shrink_to(bytes_max);
+        self.ranges.shrink_to(bytes_max / size_of::<(u32, u32)>());
+    }
+    /// The keys, ascending.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &[u8]> + ExactSizeIterator {
+        self.ranges.iter().map(|r| &self.bytes[r.0 as usize..r.1 as usize])
+    }
+    /// Bytes of all keys.
+    pub fn byte_len(&self) -> usize {
+        self.bytes.len()
+    }
+    /// Number of keys.
+    pub fn len(&self) -> usize {
+        self.ranges.len()
+    }
+    /// No keys.
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+    /// True when `key` is among them.
+    pub fn contains(&self, key: &[u8]) -> bool {
+        self.ranges.binary_search_by(|r| self.bytes[r.0 as usize..r.1 as usize].cmp(key)).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hooks::NoHooks;
+    use model::doc;
+
+    fn keys(spec: DocBuf, d: &DocBuf) -> Result<(usize, u32)> {
+        let i = Index::open(1, spec, true, 0, &NoHooks)?;
+        let mut set = KeySet::default();
+        i.keys_of(d.doc(), &mut set)?;
+        Ok((set.len(), set.multikey))
+    }
+
+    #[test]
+    fn arrays_give_an_entry_per_distinct_element() {
+        let a = || doc! { "key": { "a": 1i32 }, "name": "a" };
+        assert_eq!(keys(a(), &doc! { "a": [1i32, 2i32, 2i32] }).unwrap(), (2, 1));
+        assert_eq!(keys(a(), &doc! { "a": [] }).unwrap(), (1, 1));
+        assert_eq!(keys(a(), &doc! { "a": [[1i32, 2i32], [3i32]] }).unwrap(), (2, 1));
+        assert_eq!(keys(a(), &doc! { "b": 1i32 }).unwrap(), (1, 0));
+        let ab = || doc! { "key": { "a.b": 1i32, "a.c": -1i32 }, "name": "ab" };
+        assert_eq!(keys(ab(), &doc! { "a": [{ "b": 1i32, "c": 2i32 }, { "b": 1i32 }, 7i32] }).unwrap(), (3, 3));
+        let e = keys(doc! { "key": { "a": 1i32, "b": 1i32 }, "name": "x" }, &doc! { "a": [1i32], "b": [2i32] });
+        assert_eq!(e.unwrap_err().code(), 171);
+    }
+
+    #[test]
+    fn sparse_leaves_out_documents_without_the_field() {
+        let s = || doc! { "key": { "a": 1i32 }, "name": "a", "sparse": true };
+        assert_eq!(keys(s(), &doc! { "b": 1i32 }).unwrap().0, 0);
+        assert_eq!(keys(s(), &doc! { "a": 1i32 }).unwrap().0, 1);
+    }
+
+    #[test]
+    fn a_name_that_is_a_position_and_a_field_is_refused() {
+        let s = || doc! { "key": { "a.0": 1i32 }, "name": "a" };
+        assert_eq!(keys(s(), &doc! { "a": [5i32, { "0": 1i32 }] }).unwrap_err().code(), 16746);
+        assert_eq!(keys(s(), &doc! { "a": [{ "1": 1i32 }] }).unwrap(), (1, 0));
+        let s = || doc! { "key": { "a.1": 1i32 }, "name": "a" };
+        assert_eq!(keys(s(), &doc! { "a": [{ "1": 1i32 }] }).unwrap(), (1, 1));
+    }
+
+    #[test]
+    fn numeric_components_are_positions() {
+        let s = || doc! { "key": { "a.1": 1i32 }, "name": "a" };
+        let i = Index::open(1, s(), true, 0, &NoHooks).unwrap();
+        let (mut x, mut y) = (KeySet::default(), vec![]);
+        i.keys_of(doc! { "a": [5i32, 6i32] }.doc(), &mut x).unwrap();
+        i.encode_bound(0, &Value::Int32(6), &mut y);
+        assert!(x.contains(&y));
+    }
+}

@@ -1,0 +1,319 @@
+//! Scans of intervals of an index, with or without the documents behind the entries. Entry and document are of one
+//! moment, also when the view is the latest.
+
+use crate::catalog::Collection;
+use crate::error;
+use crate::format::{keys, record};
+use crate::index::text::score_of;
+use crate::index::{Index, KeyInterval, KeySet};
+use crate::view::ReadView;
+use crate::view::rows::{EachEntry, EachRow, FETCH_MAX, Row, Rows, fetch};
+use model::{Doc, Result};
+use rustc_hash::FxHashSet;
+use std::sync::Arc;
+use storage::{Cursor, CursorOpts, KeyRange, RowBatch, Table};
+
+/// How a document with several entries is shown once.
+enum Dedupe {
+    /// No document has several entries.
+    None,
+    /// Encoded ids shown so far.
+    Seen(FxHashSet<Vec<u8>>),
+    /// The document is shown for the first of its entries that the scan meets. Needs no memory, and a view that does not
+    /// move.
+    FirstEntry { keys: KeySet, entry: Vec<u8> },
+}
+
+impl Collection {
+    /// A scan of intervals of an index. `planned_multikey` are the index's multikey bits the intervals were made for.
+    pub fn scan_index(
+        self: &Arc<Self>,
+        view: &ReadView,
+        index: &Arc<Index>,
+        planned_multikey: u32,
+        mut intervals: Vec<KeyInterval>,
+        reverse: bool,
+    ) -> IndexScan {
+        index.count_access();
+        if reverse {
+            intervals.reverse();
+        }
+        IndexScan {
+            coll: self.clone(),
+            view: view.clone(),
+            index: index.clone(),
+            planned_multikey,
+            intervals,
+            at: 0,
+            reverse,
+            last: None,
+            open: None,
+            dedupe: Dedupe::None,
+            fetch: 4,
+            rows: RowBatch::new(),
+            examined: 0,
+        }
+    }
+}
+
+/// A scan of intervals of an index.
+pub struct IndexScan {
+    coll: Arc<Collection>,
+    view: ReadView,
+    index: Arc<Index>,
+    planned_multikey: u32,
+    intervals: Vec<KeyInterval>,
+    at: usize,
+    reverse: bool,
+    /// Last entry consumed in the current interval.
+    last: Option<Vec<u8>>,
+    /// The fixed view of the open cursor.
+    open: Option<(ReadView, Box<dyn Cursor>)>,
+    dedupe: Dedupe,
+    fetch: usize,
+    rows: RowBatch,
+    examined: u64,
+}
+
+impl IndexScan {
+    /// Shows up to `max` documents in index order; entry and document are of one moment.
+    ///
+    /// # Output
+    /// False when there are no more.
+    ///
+    /// # Errors
+    /// As [`Scan::visit`].
+    pub fn visit(&mut self, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
+        let visited = self.advance(max, f);
+        self.coll.check_alive().and(visited)
+    }
+
+    fn advance(&mut self, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
+        let mut shown = 0;
+        while shown < max {
+            self.coll.check_alive()?;
+            if self.at >= self.intervals.len() {
+                return self.ended();
+            }
+            if self.open.is_none() {
+                self.open()?;
+            }
+            let Some((view, cursor)) = self.open.as_mut() else { return Ok(false) };
+            let want = self.fetch.min(max - shown).max(1);
+            self.fetch = (self.fetch * 4).min(FETCH_MAX);
+            let more = cursor.next_batch(&mut self.rows, want, 1 << 20).map_err(error::storage)?;
+            let unique = self.index.is_unique();
+            let mut record_keys: Vec<Vec<u8>> = Vec::with_capacity(self.rows.len());
+            for (entry, value) in self.rows.iter() {
+                let id = if unique { Some(value) } else { keys::id_of_tail(entry) };
+                let id = id.ok_or_else(|| error::corrupt(&format!("an entry of index {}", self.index.name())))?;
+                record_keys.push(self.coll.key_of(id));
+            }
+            let wanted: Vec<&[u8]> = record_keys.iter().map(Vec::as_slice).collect();
+            let mut docs = Rows::default();
+            fetch(view, self.coll.shared.engine.as_ref(), &wanted, &mut docs)?;
+            let interval = self.intervals.get(self.at).filter(|_| self.index.text().is_some());
+            let score_in = |entry: &[u8]| interval.map_or(0.0, |i| score_of(i, entry.get(4..).unwrap_or(&[])));
+            for ((key, value), (entry, _)) in wanted.iter().zip(docs.iter()).zip(self.rows.iter()) {
+                self.examined += 1;
+                let last = self.last.get_or_insert_default();
+                last.clear();
+                last.extend_from_slice(entry);
+                if let Dedupe::Seen(seen) = &mut self.dedupe
+                    && !seen.insert(key[4..].to_vec())
+                {
+                    continue;
+                }
+                let Some((header, doc)) = value.and_then(record::read) else {
+                    let what = format!("index {} points at a document that is not there", self.index.name());
+                    return Err(error::corrupt(&what));
+                };
+                if let Dedupe::FirstEntry { keys, entry: first } = &mut self.dedupe {
+                    let found = first_entry(&self.index, doc, &key[4..], &self.intervals, self.reverse, keys, first)?;
+                    if found && first != entry {
+                        continue;
+                    }
+                }
+                shown += 1;
+                if !f(Row { key, header, doc, score: score_in(entry) }) {
+                    self.open = None;
+                    return Ok(true);
+                }
+            }
+            if !more {
+                self.open = None;
+                self.last = None;
+                self.at += 1;
+            }
+        }
+        if self.at < self.intervals.len() { Ok(true) } else { self.ended() }
+    }
+
+    /// See [`Scan::ended`].
+    fn ended(&self) -> Result<bool> {
+        if self.coll.is_dropped() { Err(self.coll.gone()) } else { Ok(false) }
+    }
+
+    /// Shows up to `max` entries in index order without reading documents, one for each document.
+    ///
+    /// # Output
+    /// False when there are no more.
+    ///
+    /// # Errors
+    /// As [`Scan::visit`].
+    pub fn visit_entries(&mut self, max: usize, f: &mut EachEntry<'_>) -> Result<bool> {
+        let mut shown = 0;
+        while shown < max {
+            if self.coll.is_dropped() {
+                return Err(self.coll.gone());
+            }
+            if self.at >= self.intervals.len() {
+                return Ok(false);
+            }
+            if self.open.is_none() {
+                self.open()?;
+            }
+            if let Dedupe::FirstEntry { .. } = self.dedupe {
+                // That way of showing a document once needs the document.
+                self.dedupe = Dedupe::Seen(FxHashSet::default());
+            }
+            let Some((_, cursor)) = self.open.as_mut() else { return Ok(false) };
+            let unique = self.index.is_unique();
+            let (mut stopped, mut damaged) = (false, false);
+            let (last, dedupe, examined) = (&mut self.last, &mut self.dedupe, &mut self.examined);
+            let more = cursor
+                .visit(max - shown, &mut |entry, value| {
+                    *examined += 1;
+                    let last = last.get_or_insert_default();
+                    last.clear();
+                    last.extend_from_slice(entry);
+                    let Some(id) = (if unique { Some(value) } else { keys::id_of_tail(entry) }) else {
+                        damaged = true;
+                        return false;
+                    };
+                    if let Dedupe::Seen(seen) = dedupe
+                        && !seen.insert(id.to_vec())
+                    {
+                        return true;
+                    }
+                    shown += 1;
+                    stopped = !f(entry.get(4..).unwrap_or(&[]), id);
+                    !stopped
+                })
+                .map_err(error::storage)?;
+            if damaged {
+                return Err(error::corrupt(&format!("an entry of index {}", self.index.name())));
+            }
+            if stopped {
+                return Ok(true);
+            }
+            if !more {
+                self.open = None;
+                self.last = None;
+                self.at += 1;
+            }
+        }
+        Ok(self.at < self.intervals.len())
+    }
+
+    /// Continues behind every entry of the current interval that begins with these components.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub fn skip_beyond(&mut self, components: &[u8]) -> Result<()> {
+        let Some(interval) = self.intervals.get_mut(self.at) else { return Ok(()) };
+        self.last = None;
+        self.open = None;
+        if self.reverse {
+            interval.upper = [components, &[keys::BEFORE]].concat();
+        } else {
+            interval.lower = [components, &[keys::AFTER]].concat();
+        }
+        if interval.lower >= interval.upper {
+            self.at += 1;
+        }
+        Ok(())
+    }
+
+    /// Lets go of the engine; see [`Scan::pause`].
+    pub fn pause(&mut self) {
+        self.open = None;
+    }
+
+    /// Entries looked at so far.
+    pub fn keys_examined(&self) -> u64 {
+        self.examined
+    }
+
+    /// The index walked.
+    pub fn index(&self) -> &Arc<Index> {
+        &self.index
+    }
+
+    fn open(&mut self) -> Result<()> {
+        let Some(interval) = self.intervals.get(self.at) else { return Ok(()) };
+        let prefix = self.index.ident().to_be_bytes();
+        let mut lower = [&prefix[..], &interval.lower].concat();
+        let mut upper = [&prefix[..], &interval.upper].concat();
+        match &self.last {
+            Some(last) if self.reverse => upper.clone_from(last),
+            Some(last) => {
+                lower.clone_from(last);
+                lower.push(0);
+            }
+            None => {}
+        }
+        let opts = CursorOpts { reverse: self.reverse, ..CursorOpts::default() };
+        let coll = self.coll.clone();
+        let engine = coll.shared.engine.as_ref();
+        let view = self.view.fixed(engine)?;
+        // After the view was taken: a bit that an entry of it needs is set by now.
+        self.check_multikey()?;
+        let range = KeyRange { lower: &lower, upper: &upper };
+        let cursor = view.cursor(engine, Table::Idx, range, opts)?;
+        self.open = Some((view, cursor));
+        Ok(())
+    }
+
+    /// Makes sure that a document with several entries is shown once, and that the intervals are right for such ones.
+    ///
+    /// # Errors
+    /// 175 when an array came in since the intervals were made, before anything was shown: plan again.
+    fn check_multikey(&mut self) -> Result<()> {
+        let bits = self.index.multikey_bits();
+        // A document has one entry for a term, and text indexes are scanned term by term.
+        if self.index.text().is_some() {
+            return Ok(());
+        }
+        if bits != self.planned_multikey && self.last.is_none() && self.at == 0 {
+            return Err(self.coll.plan_is_stale());
+        }
+        if bits != 0 && matches!(self.dedupe, Dedupe::None) {
+            self.dedupe = if self.view.is_fixed() {
+                Dedupe::FirstEntry { keys: KeySet::default(), entry: Vec::new() }
+            } else {
+                Dedupe::Seen(FxHashSet::default())
+            };
+        }
+        Ok(())
+    }
+}
+
+/// Puts into `entry` the first of a document's entries that a scan of `intervals` meets; false when it meets none.
+fn first_entry(
+    index: &Index,
+    doc: Doc<'_>,
+    id: &[u8],
+    intervals: &[KeyInterval],
+    reverse: bool,
+    keys: &mut KeySet,
+    entry: &mut Vec<u8>,
+) -> Result<bool> {
+    index.keys_of(doc, keys)?;
+    let mut inside = |components: &[u8]| {
+        index.entry_key(components, id, entry);
+        let e = entry.get(4..).unwrap_or(&[]);
+        intervals.iter().any(|i| i.lower.as_slice() <= e && e < i.upper.as_slice())
+    };
+    Ok(if reverse { keys.iter().rev().any(&mut inside) } else { keys.iter().any(&mut inside) })
+}

@@ -1,0 +1,110 @@
+//! Reading. Promises: every read goes through a `ReadView`; a scan keeps a position between calls and, of the engine,
+//! nothing but the view it was given. Must not know: how documents are written.
+
+pub(crate) mod capped;
+pub(crate) mod index_scan;
+pub(crate) mod point;
+pub(crate) mod rows;
+pub(crate) mod scan;
+mod series;
+pub(crate) mod text_scan;
+
+use crate::error;
+use model::Result;
+use std::sync::Arc;
+use std::time::Duration;
+use storage::{CommitPos, Cursor, CursorOpts, Engine, KeyRange, Snapshot, Table};
+
+/// Which state of the data a read sees: the latest at each call, or a fixed one. Cheap to clone.
+///
+/// A scan over [`ReadView::latest`] sees what commits between its calls; of one moment are only an index entry and the
+/// document behind it. A scan over a snapshot sees one moment throughout, also after it was parked, and keeps old
+/// versions on disk until the last clone of the view is dropped.
+#[derive(Clone, Default)]
+pub struct ReadView {
+    snapshot: Option<Arc<dyn Snapshot>>,
+}
+
+impl ReadView {
+    /// The latest state, at each call anew.
+    pub const LATEST: ReadView = ReadView { snapshot: None };
+
+    /// The state of now.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub(crate) fn now(engine: &dyn Engine) -> Result<ReadView> {
+        Ok(ReadView { snapshot: Some(engine.snapshot().map_err(error::storage)?) })
+    }
+
+    /// True when it sees one fixed state.
+    pub fn is_fixed(&self) -> bool {
+        self.snapshot.is_some()
+    }
+
+    /// Every commit up to here is seen and none after it; `None` for the latest state.
+    pub fn pos(&self) -> Option<CommitPos> {
+        self.snapshot.as_ref().map(|s| s.pos())
+    }
+
+    /// How long old versions have been kept for it.
+    pub fn age(&self) -> Option<Duration> {
+        self.snapshot.as_ref().map(|s| s.age())
+    }
+
+    /// This view, or the state of now when it is the latest.
+    pub(crate) fn fixed(&self, engine: &dyn Engine) -> Result<ReadView> {
+        if self.is_fixed() { Ok(self.clone()) } else { ReadView::now(engine) }
+    }
+
+    pub(crate) fn get_with(
+        &self,
+        engine: &dyn Engine,
+        table: Table,
+        key: &[u8],
+        f: &mut dyn FnMut(&[u8]),
+    ) -> Result<bool> {
+        match &self.snapshot {
+            None => engine.get_with(table, key, f),
+            Some(s) => s.get_with(table, key, f),
+        }
+        .map_err(error::storage)
+    }
+
+    pub(crate) fn multi_get(
+        &self,
+        engine: &dyn Engine,
+        table: Table,
+        keys: &[&[u8]],
+        each: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        match &self.snapshot {
+            None => engine.multi_get(table, keys, each),
+            Some(s) => s.multi_get(table, keys, each),
+        }
+        .map_err(error::storage)
+    }
+
+    pub(crate) fn cursor(
+        &self,
+        engine: &dyn Engine,
+        table: Table,
+        range: KeyRange<'_>,
+        opts: CursorOpts,
+    ) -> Result<Box<dyn Cursor>> {
+        match &self.snapshot {
+            None => engine.cursor(table, range, opts),
+            Some(s) => s.cursor(table, range, opts),
+        }
+        .map_err(error::storage)
+    }
+}
+
+impl std::fmt::Debug for ReadView {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.pos() {
+            None => f.write_str("ReadView(latest)"),
+            Some(pos) => write!(f, "ReadView({})", pos.0),
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Reading single documents by `_id`, and several at once. Must not know: scans.
+
+use crate::catalog::Collection;
+use crate::error;
+use crate::format::record;
+use crate::index::Index;
+use crate::view::ReadView;
+use crate::view::rows::{EachRow, FETCH_MAX, Row, Rows, fetch};
+use model::{Doc, Result, Value};
+use std::sync::Arc;
+use storage::Table;
+
+impl Collection {
+    /// A view of the state of now.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub fn snapshot(&self) -> Result<ReadView> {
+        ReadView::now(self.shared.engine.as_ref())
+    }
+
+    /// Secondary indexes that have all entries of a view (`None` is the latest state).
+    pub fn readable_indexes(&self, view: Option<&ReadView>) -> Arc<Vec<Arc<Index>>> {
+        let indexes = self.indexes();
+        let pos = view.and_then(ReadView::pos);
+        let readable = |i: &Arc<Index>| i.is_ready() && pos.is_none_or(|p| i.ready_at() <= p);
+        if indexes.iter().all(readable) {
+            return indexes;
+        }
+        Arc::new(indexes.iter().filter(|i| readable(i)).cloned().collect())
+    }
+
+    /// Shows the document with this `_id` in place.
+    ///
+    /// # Output
+    /// False when there is none.
+    ///
+    /// # Cost
+    /// One engine read, no copy.
+    ///
+    /// # Errors
+    /// 175 when the collection is gone; 1 when the record is damaged; engine failures.
+    pub fn get_with(&self, view: &ReadView, id: &Value<'_>, f: &mut dyn FnMut(Doc<'_>)) -> Result<bool> {
+        let mut key = Vec::with_capacity(24);
+        self.record_key(id, &mut key);
+        let mut sound = true;
+        let found = view.get_with(self.shared.engine.as_ref(), Table::Doc, &key, &mut |bytes| {
+            match record::read(bytes) {
+                Some((_, doc)) => f(doc),
+                None => sound = false,
+            }
+        })?;
+        if !sound {
+            return Err(error::corrupt(&format!("a record of {}", self.ns)));
+        }
+        // That there is none counts only while the collection is there.
+        if !found && self.is_dropped() { Err(self.gone()) } else { Ok(found) }
+    }
+
+    /// Shows the documents under encoded `_id`s (see [`crate::format::keys::encode`]) in the order of `ids`; those that
+    /// are not there are left out. `f` returns false to stop after a document.
+    ///
+    /// # Output
+    /// How many of `ids` were looked at; all of them unless `f` stopped.
+    ///
+    /// # Cost
+    /// One visit to the engine for up to 128 ids.
+    ///
+    /// # Errors
+    /// As [`Collection::get_with`].
+    pub fn get_encoded(&self, view: &ReadView, ids: &[&[u8]], f: &mut EachRow<'_>) -> Result<usize> {
+        let mut rows = Rows::default();
+        // Few at first, for readers who stop soon.
+        let (mut looked, mut size) = (0, 4);
+        while looked < ids.len() {
+            let chunk = &ids[looked..ids.len().min(looked + size)];
+            size = (size * 4).min(FETCH_MAX);
+            let keys: Vec<Vec<u8>> = chunk.iter().map(|id| self.key_of(id)).collect();
+            let wanted: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+            fetch(view, self.shared.engine.as_ref(), &wanted, &mut rows)?;
+            for (key, value) in wanted.iter().zip(rows.iter()) {
+                looked += 1;
+                let Some(value) = value else { continue };
+                let (header, doc) =
+                    record::read(value).ok_or_else(|| error::corrupt(&format!("a record of {}", self.ns)))?;
+                if !f(Row { key, header, doc, score: 0.0 }) {
+                    return Ok(looked);
+                }
+            }
+        }
+        self.check_alive().map(|()| looked)
+    }
+
+    /// The record key of an encoded `_id`.
+    pub(crate) fn key_of(&self, id: &[u8]) -> Vec<u8> {
+        [&self.ident.to_be_bytes()[..], id].concat()
+    }
+}

@@ -1,0 +1,54 @@
+//! Documents as scans show them, and the fetching of many at once. Must not know: where the keys come from.
+
+use crate::format::record::Header;
+use crate::view::ReadView;
+use model::{Doc, Result};
+use storage::{Engine, Table};
+
+/// Most documents fetched at once.
+pub(crate) const FETCH_MAX: usize = 128;
+
+/// One document met by a scan.
+#[derive(Clone, Copy)]
+pub struct Row<'a> {
+    /// Its record key: hand it to [`crate::Collection::modify`].
+    pub key: &'a [u8],
+    /// Insert sequence (the record id) and version.
+    pub header: Header,
+    /// The document.
+    pub doc: Doc<'a>,
+    /// Its text score; 0 where no text index was read.
+    pub score: f64,
+}
+
+/// Called for each row; false stops after it.
+pub type EachRow<'f> = dyn FnMut(Row<'_>) -> bool + 'f;
+
+/// Called for each entry with its components (and what follows them), and the encoded id; false stops after it.
+pub type EachEntry<'f> = dyn FnMut(&[u8], &[u8]) -> bool + 'f;
+
+/// Values fetched for a list of keys, in one buffer.
+#[derive(Default)]
+pub(crate) struct Rows {
+    bytes: Vec<u8>,
+    ends: Vec<Option<(usize, usize)>>,
+}
+
+impl Rows {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Option<&[u8]>> {
+        self.ends.iter().map(|e| e.and_then(|(a, b)| self.bytes.get(a..b)))
+    }
+}
+
+/// Fetches records; `rows` has one value for each key then, in their order.
+pub(crate) fn fetch(view: &ReadView, engine: &dyn Engine, keys: &[&[u8]], rows: &mut Rows) -> Result<()> {
+    rows.bytes.clear();
+    rows.ends.clear();
+    view.multi_get(engine, Table::Doc, keys, &mut |_, value| {
+        let start = rows.bytes.len();
+        rows.ends.push(value.map(|v| {
+            rows.bytes.extend_from_slice(v);
+            (start, rows.bytes.len())
+        }));
+    })
+}

@@ -1,0 +1,289 @@
+//! Scans of the documents of a collection, in natural or key order. A scan keeps a position between calls (`pause`), so
+//! a parked cursor holds nothing of the engine but the view it was given.
+
+use crate::catalog::Collection;
+use crate::error;
+use crate::format::record;
+use crate::view::ReadView;
+use crate::view::capped::CappedScan;
+use crate::view::rows::{EachRow, FETCH_MAX, Row, Rows, fetch};
+use crate::view::series::Series;
+use model::Result;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use storage::{Cursor, CursorOpts, KeyRange, Table};
+
+/// Above this many documents a collection out of order is scanned in key order instead of insertion order (ADR 0007).
+pub(crate) const NATURAL_ORDER_DOCS: u64 = 1 << 16;
+
+/// A scan of all documents.
+pub struct Scan {
+    coll: Arc<Collection>,
+    view: ReadView,
+    reverse: bool,
+    lower: Vec<u8>,
+    upper: Vec<u8>,
+    last: Option<Vec<u8>>,
+    cursor: Option<Box<dyn Cursor>>,
+    order: Order,
+    /// The end is not the end: what comes in later is shown by later calls.
+    tail: bool,
+    done: bool,
+}
+
+/// In which order documents come.
+enum Order {
+    /// As the keys are.
+    Key,
+    /// As they were inserted; not prepared yet.
+    Insertion,
+    /// As they were inserted: those behind `last` and before `end`, as the collection knows them.
+    Known { last: Option<u64>, end: u64 },
+    /// These keys, from `at` on.
+    Listed { keys: Vec<Vec<u8>>, at: usize },
+    /// As the entries of a capped collection are.
+    Capped(CappedScan),
+}
+
+impl Collection {
+    /// A scan in natural order (insertion order while the collection is small or its ids ascend, else key order).
+    pub fn scan(self: &Arc<Self>, view: &ReadView, reverse: bool) -> Scan {
+        let mut scan = self.scan_keys(view, None, None, reverse);
+        if self.is_capped() {
+            scan.order = Order::Capped(CappedScan::new(view.clone(), reverse));
+            return scan;
+        }
+        let options = self.options();
+        let by_arrival = !self.live.is_in_order() || options.doc().contains("timeseries");
+        // A clustered collection is in the order of its ids by definition.
+        if by_arrival && self.count() <= NATURAL_ORDER_DOCS && !options.doc().contains("clusteredIndex") {
+            scan.order = Order::Insertion;
+        }
+        scan
+    }
+
+    /// A scan of a capped collection in insertion order that goes on, after its end, with what has come since.
+    pub fn tail(self: &Arc<Self>, reverse: bool) -> Scan {
+        Scan { tail: true, ..self.scan(&ReadView::LATEST, reverse) }
+    }
+
+    /// A scan in key (`_id`) order between two encoded `_id` bounds (lower included, upper excluded).
+    pub fn scan_keys(
+        self: &Arc<Self>,
+        view: &ReadView,
+        lower: Option<&[u8]>,
+        upper: Option<&[u8]>,
+        reverse: bool,
+    ) -> Scan {
+        let (low, up) = self.key_bounds();
+        let bound = |b: Option<&[u8]>, otherwise: [u8; 4]| match b {
+            Some(b) => [&low[..], b].concat(),
+            None => otherwise.to_vec(),
+        };
+        Scan {
+            coll: self.clone(),
+            view: view.clone(),
+            reverse,
+            lower: bound(lower, low),
+            upper: bound(upper, up),
+            last: None,
+            cursor: None,
+            order: Order::Key,
+            tail: false,
+            done: false,
+        }
+    }
+}
+
+impl Scan {
+    /// Shows up to `max` documents.
+    ///
+    /// # Output
+    /// False when there are no more.
+    ///
+    /// # Errors
+    /// 175 when the collection is gone; 136 when it is capped and the scan's place was deleted; 1 for a damaged record;
+    /// engine failures.
+    pub fn visit(&mut self, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
+        if self.done {
+            return Ok(false);
+        }
+        self.coll.check_alive()?;
+        let visited = self.advance(max, f);
+        // A drop does not wait for readers: what they found missing or damaged, and an end they came to, may be due to
+        // it.
+        self.coll.check_alive().and(visited)
+    }
+
+    fn advance(&mut self, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
+        if let Order::Insertion = self.order {
+            self.prepare_insertion_order(None)?;
+        }
+        let more = match &mut self.order {
+            Order::Capped(capped) => {
+                let more = capped.visit(&self.coll, max, f)?;
+                self.done = !more && !self.tail;
+                return Ok(more);
+            }
+            Order::Key | Order::Insertion => self.visit_keys(max, f)?,
+            Order::Known { .. } => self.visit_known(max, f)?,
+            Order::Listed { .. } => self.visit_listed(max, f)?,
+        };
+        self.done = !more;
+        Ok(more)
+    }
+
+    fn visit_keys(&mut self, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
+        if self.cursor.is_none() {
+            self.cursor = Some(self.open_cursor()?);
+        }
+        let Some(cursor) = self.cursor.as_mut() else { return Ok(false) };
+        let (mut damaged, mut last) = (false, self.last.take().unwrap_or_default());
+        let each = &mut |key: &[u8], value: &[u8]| match record::read(value) {
+            Some((header, doc)) => {
+                last.clear();
+                last.extend_from_slice(key);
+                f(Row { key, header, doc, score: 0.0 })
+            }
+            None => {
+                damaged = true;
+                false
+            }
+        };
+        let more = cursor.visit(max, each).map_err(error::storage)?;
+        self.last = Some(last).filter(|l| !l.is_empty());
+        if damaged {
+            return Err(error::corrupt(&format!("a record of {}", self.coll.ns)));
+        }
+        Ok(more)
+    }
+
+    /// Lets go of the engine, except for a fixed view; the scan goes on later from its position.
+    pub fn pause(&mut self) {
+        self.cursor = None;
+        if let Order::Capped(capped) = &mut self.order {
+            capped.pause();
+        }
+    }
+
+    fn open_cursor(&mut self) -> Result<Box<dyn Cursor>> {
+        if let Some(last) = &self.last {
+            if self.reverse {
+                self.upper.clone_from(last);
+            } else {
+                self.lower.clone_from(last);
+                self.lower.push(0);
+            }
+        }
+        let opts = CursorOpts { reverse: self.reverse, ..CursorOpts::default() };
+        let range = KeyRange { lower: &self.lower, upper: &self.upper };
+        self.view.cursor(self.coll.shared.engine.as_ref(), Table::Doc, range, opts)
+    }
+
+    /// Finds out the order of insertion of the documents behind `after`: the collection knows it already, or learns it
+    /// from this scan, or it is listed for this scan alone.
+    fn prepare_insertion_order(&mut self, after: Option<u64>) -> Result<()> {
+        let coll = self.coll.clone();
+        let live = &coll.live;
+        let series = Series::of(self.coll.options().doc());
+        if self.view.is_fixed() || series.is_some() {
+            return self.list(series, after);
+        }
+        let end = live.next_seq();
+        if live.inserted_after(None, end, false, 0).is_none() {
+            if !live.begin_listing() {
+                return self.list(None, after);
+            }
+            let read = self.read_sequences(&mut None);
+            let keys = read.as_ref().ok().cloned();
+            live.end_listing(keys);
+            read?;
+        }
+        self.order = Order::Known { last: after, end };
+        Ok(())
+    }
+
+    fn read_sequences(&mut self, series: &mut Option<Series>) -> Result<BTreeMap<u64, Box<[u8]>>> {
+        let mut keys = BTreeMap::new();
+        let mut cursor = self.open_cursor()?;
+        let each = &mut |key: &[u8], value: &[u8]| {
+            if let Some((h, doc)) = record::read(value) {
+                if let Some(s) = series {
+                    s.add(h.insert_seq, doc);
+                }
+                keys.insert(h.insert_seq, Box::from(key));
+            }
+            true
+        };
+        while cursor.visit(1024, each).map_err(error::storage)? {}
+        Ok(keys)
+    }
+
+    /// Lists the keys behind `after` for this scan alone.
+    fn list(&mut self, mut series: Option<Series>, after: Option<u64>) -> Result<()> {
+        let mut all: Vec<(u64, Box<[u8]>)> = self.read_sequences(&mut series)?.into_iter().collect();
+        if let Some(s) = series {
+            let place = s.places();
+            all.sort_by_key(|(seq, _)| place.get(seq).copied());
+        }
+        if self.reverse {
+            all.reverse();
+        }
+        let wanted = |seq: u64| after.is_none_or(|a| if self.reverse { seq < a } else { seq > a });
+        let keys = all.into_iter().filter(|(s, _)| wanted(*s)).map(|(_, k)| k.into_vec()).collect();
+        self.order = Order::Listed { keys, at: 0 };
+        Ok(())
+    }
+
+    fn visit_known(&mut self, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
+        let mut shown = 0;
+        let mut rows = Rows::default();
+        while shown < max {
+            let Order::Known { last, end } = &mut self.order else { return Ok(true) };
+            let want = FETCH_MAX.min(max - shown);
+            let Some(next) = self.coll.live.inserted_after(*last, *end, self.reverse, want) else {
+                // The collection has grown beyond what it keeps the order of.
+                let after = *last;
+                self.list(None, after)?;
+                return Ok(true);
+            };
+            if next.is_empty() {
+                return Ok(false);
+            }
+            let keys: Vec<&[u8]> = next.iter().map(|(_, k)| &k[..]).collect();
+            fetch(&self.view, self.coll.shared.engine.as_ref(), &keys, &mut rows)?;
+            for ((seq, key), value) in next.iter().zip(rows.iter()) {
+                *last = Some(*seq);
+                // Deleted meanwhile, and perhaps inserted again.
+                let row = value.and_then(record::read).filter(|(h, _)| h.insert_seq == *seq);
+                let Some((header, doc)) = row else { continue };
+                shown += 1;
+                if !f(Row { key, header, doc, score: 0.0 }) {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn visit_listed(&mut self, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
+        let Order::Listed { keys, at } = &mut self.order else { return Ok(true) };
+        let mut shown = 0;
+        let mut rows = Rows::default();
+        while shown < max && *at < keys.len() {
+            let end = keys.len().min(*at + FETCH_MAX.min(max - shown));
+            let chunk: Vec<&[u8]> = keys[*at..end].iter().map(Vec::as_slice).collect();
+            fetch(&self.view, self.coll.shared.engine.as_ref(), &chunk, &mut rows)?;
+            for (key, value) in chunk.iter().zip(rows.iter()) {
+                *at += 1;
+                // A document deleted meanwhile is simply gone.
+                let Some((header, doc)) = value.and_then(record::read) else { continue };
+                shown += 1;
+                if !f(Row { key, header, doc, score: 0.0 }) {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(*at < keys.len())
+    }
+}

@@ -1,0 +1,433 @@
+//! Inserting documents: in chunks, one commit each. Must not know: who asks, where the documents come from.
+//!
+//! An id above every id of the collection is certainly new, so loads in id order never read. Other ids cost one visit of
+//! the engine for a chunk. Entries of non-unique indexes are put without a read.
+
+use crate::catalog::{Collection, Shared, State};
+use crate::commit::{OnCommit, WriteUnit};
+use crate::error;
+use crate::format::{keys, meta, record};
+use crate::index::KeySet;
+use crate::locks::{KeyId, KeyIds};
+use crate::view::capped::order_key;
+use crate::view::scan::NATURAL_ORDER_DOCS;
+use crate::write::duplicate::{duplicate_id, duplicate_key};
+use crate::write::entries::{check_length, put_entries};
+use crate::write::session::{Effect, Keep, Noted};
+use model::{Doc, MongoError, Result};
+use rustc_hash::FxHashSet;
+use smallvec::SmallVec;
+use std::cell::RefCell;
+use storage::{Batch, CommitPos, Table};
+
+/// Documents of one commit, and their bytes.
+const CHUNK_DOCS: usize = 128;
+const CHUNK_BYTES: usize = 1 << 20;
+/// Bytes of index keys after which a commit takes no further document.
+const CHUNK_KEY_BYTES: usize = 8 << 20;
+/// Sequence numbers reserved at a time by collections whose ids come out of order.
+const SEQ_BLOCK: u64 = 1 << 16;
+/// Buffers of a thread larger than this are given back after use.
+const SCRATCH_BYTES_MAX: usize = 4 << 20;
+
+/// What came of an insert.
+#[derive(Debug, Default)]
+pub struct Inserted {
+    /// Documents written.
+    pub count: usize,
+    /// Refused documents by position.
+    pub errors: Vec<(usize, MongoError)>,
+    /// Covers everything written.
+    pub pos: CommitPos,
+}
+
+/// Buffers of one thread, reused so that an insert allocates nothing once warm.
+#[derive(Default)]
+struct Scratch {
+    batch: Batch,
+    record_keys: Vec<u8>,
+    key_ends: Vec<usize>,
+    sets: Vec<KeySet>,
+    value: Vec<u8>,
+    entry: Vec<u8>,
+}
+
+thread_local! {
+    static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch::default());
+}
+
+/// One chunk on its way.
+struct Chunk<'c> {
+    state: &'c State,
+    docs: &'c [Doc<'c>],
+    ordered: bool,
+    /// Position of the first document in the whole insert.
+    base: usize,
+    /// Documents whose keys cannot be made, by position in the chunk, ascending.
+    refused: Vec<(usize, MongoError)>,
+    keys: KeyIds,
+    /// How many documents this commit looks at.
+    usable: usize,
+}
+
+/// What a chunk's batch holds.
+#[derive(Default)]
+struct Written {
+    docs: i64,
+    bytes: i64,
+    /// Positions of the documents in the chunk.
+    positions: SmallVec<[usize; 8]>,
+    /// Multikey bits by index that the entries need.
+    multikey: SmallVec<[u32; 8]>,
+}
+
+impl Collection {
+    /// True when [`Collection::insert`] writes these in one batch: all or none then.
+    pub fn inserts_at_once(docs: &[Doc<'_>]) -> bool {
+        docs.len() <= CHUNK_DOCS && docs.iter().map(|d| d.len_bytes()).sum::<usize>() < CHUNK_BYTES
+    }
+
+    /// Inserts documents that have their `_id` and are valid BSON. With `ordered` the first refusal ends it.
+    ///
+    /// # Errors
+    /// As a whole: 175 when the collection is gone, engine failures. Per document, in [`Inserted::errors`]: 11000
+    /// DuplicateKey, 171 parallel arrays.
+    pub fn insert(&self, docs: &[Doc<'_>], ordered: bool) -> Result<Inserted> {
+        self.insert_noted(docs, ordered, None)
+    }
+
+    /// As [`Collection::insert`]; each document written is remembered in the session's record, in the same commit.
+    ///
+    /// # Errors
+    /// As [`Collection::insert`].
+    pub fn insert_noted(
+        &self,
+        docs: &[Doc<'_>],
+        ordered: bool,
+        mut noted: Option<&mut Noted<'_>>,
+    ) -> Result<Inserted> {
+        let mut done = Inserted::default();
+        let mut at = 0;
+        while at < docs.len() {
+            let (mut end, mut bytes) = (at, 0);
+            while end < docs.len() && end - at < CHUNK_DOCS && (end == at || bytes < CHUNK_BYTES) {
+                bytes += docs[end].len_bytes();
+                end += 1;
+            }
+            self.shared.admit(bytes);
+            let (_inside, state) = self.enter()?;
+            // All of the chunk under one state, however often large keys cut it.
+            while at < end {
+                let mut run = |s: &mut Scratch| {
+                    let chunk = &docs[at..end];
+                    let taken = self.insert_chunk(&state, s, chunk, (at, ordered), &mut done, noted.as_deref_mut());
+                    Shared::admit_later(s.batch.byte_len().saturating_sub(bytes));
+                    s.shrink();
+                    taken
+                };
+                // Taken when a scheduler of tests runs another writer on this thread.
+                at += SCRATCH.with(|cell| match cell.try_borrow_mut() {
+                    Ok(mut s) => run(&mut s),
+                    Err(_) => run(&mut Scratch::default()),
+                })?;
+                if ordered && !done.errors.is_empty() {
+                    return Ok(done);
+                }
+            }
+        }
+        Ok(done)
+    }
+
+    /// Inserts the first documents of a chunk, all unless their keys are very large, and tells how many it looked at.
+    fn insert_chunk(
+        &self,
+        state: &State,
+        s: &mut Scratch,
+        docs: &[Doc<'_>],
+        (base, ordered): (usize, bool),
+        done: &mut Inserted,
+        noted: Option<&mut Noted<'_>>,
+    ) -> Result<usize> {
+        let chunk = self.make_keys(s, Chunk {
+            state,
+            docs,
+            ordered,
+            base,
+            refused: Vec::new(),
+            keys: KeyIds::new(),
+            usable: docs.len(),
+        });
+        let usable = chunk.usable;
+        let mut wanted = chunk.keys.clone();
+        let _held = self.shared.locks.lock(&mut wanted);
+        // One insert at a time, so that documents of a capped collection are seen in the order of their numbers.
+        let _in_order = state.capped.then(|| self.capped.inserting.lock());
+        let (first_seq, fresh) = self.allocate(s, usable)?;
+        let stored = self.stored_ids(s, &fresh)?;
+        let written = self.fill_batch(s, chunk, first_seq, &stored, done)?;
+        if written.docs == 0 {
+            return Ok(usable);
+        }
+        for (index, bits) in state.indexes.iter().zip(&written.multikey) {
+            self.shared.mark_multikey(index, *bits)?;
+        }
+        s.batch.add(Table::Meta, &meta::counter(self.ident), [written.docs, written.bytes]);
+        done.pos = self.commit_insert(s, docs, base, first_seq, &written, noted)?;
+        done.count += written.docs as usize;
+        Ok(usable)
+    }
+
+    fn commit_insert(
+        &self,
+        s: &mut Scratch,
+        docs: &[Doc<'_>],
+        base: usize,
+        first_seq: u64,
+        written: &Written,
+        noted: Option<&mut Noted<'_>>,
+    ) -> Result<CommitPos> {
+        let (record_keys, key_ends) = (&s.record_keys, &s.key_ends);
+        let mut counted = |_: CommitPos| {
+            self.live.add_counts(written.docs, written.bytes);
+            if self.live.is_in_order() {
+                return;
+            }
+            if self.live.docs() > NATURAL_ORDER_DOCS {
+                return self.live.forget_insertion_order();
+            }
+            for n in &written.positions {
+                let start = n.checked_sub(1).map_or(0, |before| key_ends[before]);
+                self.live.inserted(first_seq + *n as u64, &record_keys[start..key_ends[*n]]);
+            }
+        };
+        let Some(to) = noted else {
+            return self.shared.commit(WriteUnit::new(&s.batch).then(&mut counted));
+        };
+        let statement = |n: &usize| to.ids.get(base + n).map(|id| (*id, inserted(to.keep, docs[*n])));
+        let mut staged = to.record.stage(&mut s.batch, written.positions.iter().filter_map(statement));
+        let staged: &mut dyn OnCommit = &mut staged;
+        self.shared.commit(WriteUnit::new(&s.batch).then(&mut counted).then(staged))
+    }
+
+    /// Makes the record keys and index keys of a chunk's documents, and says what to lock.
+    fn make_keys<'c>(&self, s: &mut Scratch, mut chunk: Chunk<'c>) -> Chunk<'c> {
+        let indexes = chunk.state.indexes.as_slice();
+        s.batch.clear();
+        s.record_keys.clear();
+        s.key_ends.clear();
+        s.sets.resize_with(chunk.docs.len() * indexes.len(), KeySet::default);
+        let key_max = self.shared.engine.caps().key_bytes_max;
+        let mut key_bytes = 0;
+        for (n, doc) in chunk.docs.iter().enumerate() {
+            let start = s.record_keys.len();
+            s.record_keys.extend_from_slice(&self.ident.to_be_bytes());
+            keys::encode(&doc.field("_id"), self.id_collate(), &mut s.record_keys);
+            s.key_ends.push(s.record_keys.len());
+            let id_bytes = s.record_keys.len() - start;
+            if id_bytes > key_max {
+                chunk.refused.push((n, error::key_too_long("_id_", id_bytes, key_max)));
+            }
+            chunk.keys.push(KeyId::of(&s.record_keys[start..]));
+            for (i, index) in indexes.iter().enumerate() {
+                let set = &mut s.sets[n * indexes.len() + i];
+                let made = index.keys_of(*doc, set).and_then(|()| check_length(index, set, id_bytes, key_max));
+                if let Err(e) = made {
+                    if chunk.refused.last().is_none_or(|(at, _)| *at != n) {
+                        chunk.refused.push((n, e));
+                    }
+                    break;
+                }
+                key_bytes += set.byte_len() + set.iter().len() * id_bytes;
+                if index.is_unique() {
+                    for key in set.iter() {
+                        index.unique_entry(key, &mut s.entry);
+                        chunk.keys.push(KeyId::of(&s.entry));
+                    }
+                }
+            }
+            if key_bytes > CHUNK_KEY_BYTES || (chunk.ordered && !chunk.refused.is_empty()) {
+                chunk.usable = n + 1;
+                break;
+            }
+        }
+        chunk
+    }
+
+    /// Gives sequence numbers to a chunk and says which of its keys are above every key so far. The caller holds the
+    /// keys' locks, so nobody else can be inserting the same key.
+    ///
+    /// The mark of disorder is committed here, before anything in memory says so: it is in the journal before every
+    /// document that needs it, and a failure leaves both as they were.
+    fn allocate(&self, s: &Scratch, count: usize) -> Result<(u64, SmallVec<[bool; CHUNK_DOCS]>)> {
+        let mut order = self.live.order();
+        let mut fresh = SmallVec::new();
+        let (mut start, mut highest) = (0, None);
+        let mut disorder = false;
+        for end in &s.key_ends[..count] {
+            let key = &s.record_keys[start..*end];
+            start = *end;
+            let above = key > highest.unwrap_or(order.max_key.as_slice());
+            if above {
+                highest = Some(key);
+            } else {
+                disorder = true;
+            }
+            fresh.push(above);
+        }
+        let first = order.next_seq;
+        let next = first + count as u64;
+        let in_order = self.live.is_in_order();
+        if (disorder && in_order) || (!in_order && next > order.reserved) {
+            let reserved = next + SEQ_BLOCK;
+            let mut mark = Batch::new();
+            mark.put(Table::Meta, &meta::unordered(self.ident), &reserved.to_be_bytes());
+            let marked = &mut |_: CommitPos| {
+                order.reserved = reserved;
+                self.live.set_out_of_order();
+            };
+            self.shared.commit(WriteUnit::new(&mark).then(marked))?;
+        }
+        if let Some(key) = highest {
+            order.max_key.clear();
+            order.max_key.extend_from_slice(key);
+        }
+        order.next_seq = next;
+        Ok((first, fresh))
+    }
+
+    /// Which documents' ids are stored already; those that are certainly new are not asked for. Empty when all are.
+    fn stored_ids(&self, s: &Scratch, fresh: &[bool]) -> Result<SmallVec<[bool; CHUNK_DOCS]>> {
+        let mut stored: SmallVec<[bool; CHUNK_DOCS]> = SmallVec::new();
+        if fresh.iter().all(|f| *f) {
+            return Ok(stored);
+        }
+        stored.resize(fresh.len(), false);
+        let mut asked: SmallVec<[usize; 8]> = SmallVec::new();
+        let mut wanted: SmallVec<[&[u8]; 8]> = SmallVec::new();
+        let mut start = 0;
+        for (n, (end, fresh)) in s.key_ends.iter().zip(fresh).enumerate() {
+            if !fresh {
+                asked.push(n);
+                wanted.push(&s.record_keys[start..*end]);
+            }
+            start = *end;
+        }
+        match wanted.as_slice() {
+            [] => {}
+            [one] => stored[asked[0]] = self.exists(Table::Doc, one)?,
+            several => {
+                let each = &mut |i: usize, value: Option<&[u8]>| stored[asked[i]] = value.is_some();
+                self.shared.engine.multi_get(Table::Doc, several, each).map_err(error::storage)?;
+            }
+        }
+        Ok(stored)
+    }
+
+    /// Puts what is accepted of a chunk into the batch; refusals go to `done`.
+    fn fill_batch(
+        &self,
+        s: &mut Scratch,
+        chunk: Chunk<'_>,
+        first_seq: u64,
+        stored: &[bool],
+        done: &mut Inserted,
+    ) -> Result<Written> {
+        let indexes = chunk.state.indexes.as_slice();
+        let has_unique = indexes.iter().any(|i| i.is_unique());
+        // Only what is accepted counts: a refused document leaves its keys to later ones.
+        let mut accepted_ids: FxHashSet<&[u8]> = FxHashSet::default();
+        let mut accepted_unique: FxHashSet<Vec<u8>> = FxHashSet::default();
+        let mut written = Written { multikey: SmallVec::from_elem(0, indexes.len()), ..Written::default() };
+        let mut refused = chunk.refused.into_iter().peekable();
+        let mut start = 0;
+        for n in 0..chunk.usable {
+            let (doc, key) = (chunk.docs[n], &s.record_keys[start..s.key_ends[n]]);
+            start = s.key_ends[n];
+            let sets = &s.sets[n * indexes.len()..(n + 1) * indexes.len()];
+            let failure = if refused.peek().is_some_and(|(at, _)| *at == n) {
+                refused.next().map(|(_, e)| e)
+            } else if stored.get(n).copied().unwrap_or(false) || accepted_ids.contains(key) {
+                Some(duplicate_id(self, chunk.state.options.doc(), doc))
+            } else if has_unique {
+                self.unique_violation(indexes, sets, &accepted_unique, doc, &mut s.entry)?
+            } else {
+                None
+            };
+            if let Some(e) = failure {
+                done.errors.push((chunk.base + n, e));
+                if chunk.ordered {
+                    break;
+                }
+                continue;
+            }
+            // Ids that are all above one another cannot be the same.
+            if !stored.is_empty() && chunk.usable > 1 {
+                accepted_ids.insert(key);
+            }
+            let seq = first_seq + n as u64;
+            s.value.clear();
+            record::write(&mut s.value, record::Header { insert_seq: seq, version: 0 }, doc.as_bytes());
+            s.batch.put(Table::Doc, key, &s.value);
+            if chunk.state.capped {
+                s.batch.put(Table::Cap, &order_key(self.ident, seq), &key[4..]);
+            }
+            for ((index, set), bits) in indexes.iter().zip(sets).zip(&mut written.multikey) {
+                put_entries(&mut s.batch, index, set.iter(), &key[4..], &mut s.entry);
+                *bits |= set.multikey;
+                if index.is_unique() && chunk.usable > 1 {
+                    for k in set.iter() {
+                        index.unique_entry(k, &mut s.entry);
+                        accepted_unique.insert(s.entry.clone());
+                    }
+                }
+            }
+            written.positions.push(n);
+            written.docs += 1;
+            written.bytes += doc.len_bytes() as i64;
+        }
+        Ok(written)
+    }
+
+    pub(crate) fn exists(&self, table: Table, key: &[u8]) -> Result<bool> {
+        self.shared.engine.get_with(table, key, &mut |_| {}).map_err(error::storage)
+    }
+
+    fn unique_violation(
+        &self,
+        indexes: &[std::sync::Arc<crate::index::Index>],
+        sets: &[KeySet],
+        accepted: &FxHashSet<Vec<u8>>,
+        doc: Doc<'_>,
+        entry: &mut Vec<u8>,
+    ) -> Result<Option<MongoError>> {
+        for (index, set) in indexes.iter().zip(sets).filter(|(i, _)| i.is_unique()) {
+            for key in set.iter() {
+                index.unique_entry(key, entry);
+                if accepted.contains(entry) || self.exists(Table::Idx, entry)? {
+                    return Ok(Some(duplicate_key(self, index, doc)));
+                }
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Scratch {
+    /// Gives back what a large chunk has left behind.
+    fn shrink(&mut self) {
+        self.batch.shrink(SCRATCH_BYTES_MAX);
+        self.record_keys.shrink_to(SCRATCH_BYTES_MAX / 4);
+        self.value.shrink_to(SCRATCH_BYTES_MAX / 4);
+        self.entry.shrink_to(SCRATCH_BYTES_MAX / 4);
+        self.sets.iter_mut().for_each(|s| s.shrink(SCRATCH_BYTES_MAX / 4));
+    }
+}
+
+/// What is remembered of an insert.
+fn inserted(keep: Keep, doc: Doc<'_>) -> Effect {
+    match keep {
+        Keep::Fact => Effect::Inserted,
+        Keep::Id => Effect::Upserted(model::doc! { "_id": doc.field("_id") }),
+        Keep::Before | Keep::After => Effect::Made(doc.to_buf()),
+    }
+}

@@ -1,0 +1,398 @@
+//! What the retryable writes of one session have done: remembered in the same batch as the write itself, so that a retry
+//! after a crash is answered from here and not run twice.
+//!
+//! One row per session, overwritten in place; a long list of results goes on in further parts, so that no write ever
+//! stores more than a part anew. Layout in `docs/on-disk.md`. Must not know: commands, replies.
+
+use crate::catalog::Shared;
+use crate::commit::{OnCommit, WriteUnit};
+use crate::error;
+use crate::format::{meta, record};
+use model::{Doc, DocBuf, Result};
+use storage::{Batch, CommitPos, CursorOpts, Engine, KeyRange, Table};
+
+const FORMAT: u8 = 1;
+/// Flag: another part follows.
+const MORE: u8 = 1;
+/// A part that has grown to this many bytes is closed.
+const PART_BYTES: usize = 4096;
+/// Records looked at per step of a sweep.
+const SWEEP_ROWS: usize = 1024;
+
+/// Identity of a session.
+pub type SessionId = [u8; 16];
+
+/// What a statement did. Statements that changed nothing are not remembered: running them again is right.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Inserted a document.
+    Inserted,
+    /// Changed a document.
+    Updated,
+    /// Deleted a document.
+    Deleted,
+    /// An update that inserted: `{_id: ...}`.
+    Upserted(DocBuf),
+    /// findAndModify changed a document; this is it before.
+    UpdatedBefore(DocBuf),
+    /// findAndModify changed a document; this is it after.
+    UpdatedAfter(DocBuf),
+    /// findAndModify removed this document.
+    Removed(DocBuf),
+    /// findAndModify inserted this document.
+    Made(DocBuf),
+}
+
+/// What is to be remembered of a write beside the fact.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// Nothing.
+    Fact,
+    /// The `_id` of a document an update inserts.
+    Id,
+    /// The document before a change or removal (or as inserted).
+    Before,
+    /// The document after a change (or as inserted).
+    After,
+}
+
+/// Where a write is to be remembered.
+#[derive(Debug)]
+pub struct Noted<'n> {
+    /// The session's record.
+    pub record: &'n mut SessionRecord,
+    /// Number of each statement: one per document of an insert, else one.
+    pub ids: &'n [i32],
+    /// What to remember.
+    pub keep: Keep,
+}
+
+/// Statements with consecutive numbers and the same effect.
+#[derive(Clone, Debug, PartialEq)]
+struct Run {
+    first: i32,
+    count: u32,
+    effect: Effect,
+}
+
+/// How a transaction number relates to those before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begun {
+    /// Newer than all: nothing of it has run.
+    New,
+    /// The present one: some of it may have run.
+    Again,
+    /// Older than this one.
+    Old(i64),
+}
+
+/// What a session's record becomes when a commit is applied.
+pub(crate) struct Staged<'r> {
+    record: &'r mut SessionRecord,
+    /// The runs of the present part.
+    tail: Vec<Run>,
+    ascending: bool,
+    part: u32,
+    part_start: usize,
+    part_bytes: usize,
+}
+
+impl OnCommit for Staged<'_> {
+    fn applied(&mut self, pos: CommitPos) {
+        let r = &mut *self.record;
+        r.runs.truncate(self.part_start);
+        r.runs.append(&mut self.tail);
+        (r.ascending, r.part, r.part_start, r.part_bytes) =
+            (self.ascending, self.part, self.part_start, self.part_bytes);
+        (r.stale_parts, r.on_disk) = (0, true);
+        r.pos = r.pos.max(pos);
+    }
+
+    fn failed(&mut self) {
+        // Perhaps it was applied and only the answer was lost: the next try looks at the disk.
+        self.record.loaded = false;
+    }
+}
+
+/// The record of one session, in memory; read from disk when first used.
+#[derive(Debug)]
+pub struct SessionRecord {
+    id: SessionId,
+    loaded: bool,
+    txn_number: Option<i64>,
+    runs: Vec<Run>,
+    /// Statement numbers came in ascending order so far.
+    ascending: bool,
+    /// The part written now, where it begins in `runs`, and its size when last written.
+    part: u32,
+    part_start: usize,
+    part_bytes: usize,
+    /// Parts of numbers before that are still on disk.
+    stale_parts: u32,
+    on_disk: bool,
+    pos: CommitPos,
+    value: Vec<u8>,
+}
+
+impl SessionRecord {
+    /// The record of a session, not read yet.
+    pub fn new(id: SessionId) -> SessionRecord {
+        SessionRecord {
+            id,
+            loaded: false,
+            txn_number: None,
+            runs: Vec::new(),
+            ascending: true,
+            part: 0,
+            part_start: 0,
+            part_bytes: 0,
+            stale_parts: 0,
+            on_disk: false,
+            pos: CommitPos::default(),
+            value: Vec::new(),
+        }
+    }
+
+    /// Begins or repeats the write with this number.
+    ///
+    /// # Cost
+    /// One read when the session is used for the first time since the start, else none.
+    ///
+    /// # Errors
+    /// Engine failures; 1 for a damaged row.
+    pub(crate) fn begin(&mut self, engine: &dyn Engine, number: i64) -> Result<Begun> {
+        if !self.loaded {
+            let newest = self.txn_number;
+            self.load(engine)?;
+            // A number whose writes all failed is not on disk, and still the newest.
+            if let Some(n) = newest.filter(|n| self.txn_number.is_none_or(|disk| disk < *n)) {
+                self.advance(n);
+            }
+        }
+        match self.txn_number {
+            Some(last) if number < last => return Ok(Begun::Old(last)),
+            Some(last) if number == last => return Ok(Begun::Again),
+            _ => {}
+        }
+        self.advance(number);
+        Ok(Begun::New)
+    }
+
+    fn advance(&mut self, number: i64) {
+        self.stale_parts = self.stale_parts.max(self.part);
+        self.txn_number = Some(number);
+        self.runs.clear();
+        (self.ascending, self.part, self.part_start, self.part_bytes) = (true, 0, 0, 0);
+    }
+
+    /// What the statement did, if it was done.
+    pub fn find(&self, statement: i32) -> Option<&Effect> {
+        let holds = |r: &&Run| statement.checked_sub(r.first).is_some_and(|d| d >= 0 && (d as u32) < r.count);
+        if !self.ascending {
+            return self.runs.iter().find(holds).map(|r| &r.effect);
+        }
+        let after = self.runs.partition_point(|r| r.first <= statement);
+        self.runs.get(after.checked_sub(1)?).filter(holds).map(|r| &r.effect)
+    }
+
+    /// Covers everything the session has written since the server started.
+    pub fn pos(&self) -> CommitPos {
+        self.pos
+    }
+
+    /// Adds the statements and what they did to a batch; the record changes when the batch is committed.
+    pub(crate) fn stage<'r>(
+        &'r mut self,
+        batch: &mut Batch,
+        statements: impl Iterator<Item = (i32, Effect)>,
+    ) -> Staged<'r> {
+        for part in 1..=self.stale_parts {
+            batch.delete(Table::Meta, &meta::session_part(&self.id, part));
+        }
+        let (mut part, mut part_start) = (self.part, self.part_start);
+        if self.part_bytes > PART_BYTES {
+            let closed = self.runs.get(part_start..).unwrap_or_default();
+            encode(&mut self.value, MORE, self.txn_number, closed);
+            put(batch, &self.id, part, &self.value);
+            part = part.saturating_add(1);
+            part_start = self.runs.len();
+        }
+        let mut tail = self.runs.get(part_start..).unwrap_or_default().to_vec();
+        let before = part_start.checked_sub(1).and_then(|last| self.runs.get(last));
+        let mut end = tail.last().or(before).map_or(i64::MIN, Run::end);
+        let mut ascending = self.ascending;
+        for (id, effect) in statements {
+            ascending &= end <= i64::from(id);
+            add(&mut tail, id, effect);
+            end = tail.last().map_or(i64::MIN, Run::end);
+        }
+        encode(&mut self.value, 0, self.txn_number, &tail);
+        put(batch, &self.id, part, &self.value);
+        let part_bytes = self.value.len();
+        // An image of many megabytes is not kept twice in memory.
+        self.value.shrink_to(4 * PART_BYTES);
+        Staged { tail, ascending, part, part_start, part_bytes, record: self }
+    }
+
+    fn load(&mut self, engine: &dyn Engine) -> Result<()> {
+        let mut fresh = SessionRecord::new(self.id);
+        let mut bytes = Vec::new();
+        let mut found = engine.get(Table::Meta, &meta::session(&self.id), &mut bytes).map_err(error::storage)?;
+        while found {
+            fresh.part_start = fresh.runs.len();
+            fresh.part_bytes = bytes.len();
+            fresh.on_disk = true;
+            let more = fresh.read_part(&bytes).ok_or_else(|| error::corrupt("the record of a session"))?;
+            if !more {
+                break;
+            }
+            fresh.part = fresh.part.saturating_add(1);
+            found = engine.get(Table::Meta, &meta::session_part(&self.id, fresh.part), &mut bytes).map_err(error::storage)?;
+        }
+        fresh.loaded = true;
+        *self = fresh;
+        Ok(())
+    }
+
+    /// Takes the runs of a part; true when another follows.
+    fn read_part(&mut self, bytes: &[u8]) -> Option<bool> {
+        let [FORMAT, flags, rest @ ..] = bytes else { return None };
+        let (number, mut rest) = record::read_varint(rest)?;
+        self.txn_number = Some(i64::try_from(number).ok()?);
+        while !rest.is_empty() {
+            let (first, r) = record::read_varint(rest)?;
+            let (count, r) = record::read_varint(r)?;
+            let (tag, r) = r.split_first()?;
+            let (effect, r) = untagged(*tag, r)?;
+            let first = u32::try_from(first).ok()? as i32;
+            if let Some(last) = self.runs.last() {
+                self.ascending &= i64::from(last.first) + i64::from(last.count) <= i64::from(first);
+            }
+            self.runs.push(Run { first, count: u32::try_from(count).ok()?, effect });
+            rest = r;
+        }
+        Some(flags & MORE != 0)
+    }
+}
+
+impl Run {
+    /// The first number behind it.
+    fn end(&self) -> i64 {
+        i64::from(self.first) + i64::from(self.count)
+    }
+}
+
+/// Adds a statement to the runs of a part.
+fn add(runs: &mut Vec<Run>, id: i32, effect: Effect) {
+    let plain = matches!(effect, Effect::Inserted | Effect::Updated | Effect::Deleted);
+    if let Some(last) = runs.last_mut()
+        && plain
+        && last.effect == effect
+        && last.end() == i64::from(id)
+    {
+        last.count += 1;
+        return;
+    }
+    runs.push(Run { first: id, count: 1, effect });
+}
+
+fn encode(value: &mut Vec<u8>, flags: u8, txn_number: Option<i64>, runs: &[Run]) {
+    value.clear();
+    value.extend_from_slice(&[FORMAT, flags]);
+    record::varint(value, txn_number.unwrap_or(0) as u64);
+    for run in runs {
+        record::varint(value, u64::from(run.first as u32));
+        record::varint(value, u64::from(run.count));
+        let (tag, doc) = tagged(&run.effect);
+        value.push(tag);
+        value.extend_from_slice(doc.map_or(&[], DocBuf::as_bytes));
+    }
+}
+
+fn put(batch: &mut Batch, id: &SessionId, part: u32, value: &[u8]) {
+    match part {
+        0 => batch.put(Table::Meta, &meta::session(id), value),
+        part => batch.put(Table::Meta, &meta::session_part(id, part), value),
+    }
+}
+
+fn tagged(effect: &Effect) -> (u8, Option<&DocBuf>) {
+    match effect {
+        Effect::Inserted => (1, None),
+        Effect::Updated => (2, None),
+        Effect::Deleted => (3, None),
+        Effect::Upserted(d) => (4, Some(d)),
+        Effect::UpdatedBefore(d) => (5, Some(d)),
+        Effect::UpdatedAfter(d) => (6, Some(d)),
+        Effect::Removed(d) => (7, Some(d)),
+        Effect::Made(d) => (8, Some(d)),
+    }
+}
+
+fn untagged(tag: u8, rest: &[u8]) -> Option<(Effect, &[u8])> {
+    let make: fn(DocBuf) -> Effect = match tag {
+        1 => return Some((Effect::Inserted, rest)),
+        2 => return Some((Effect::Updated, rest)),
+        3 => return Some((Effect::Deleted, rest)),
+        4 => Effect::Upserted,
+        5 => Effect::UpdatedBefore,
+        6 => Effect::UpdatedAfter,
+        7 => Effect::Removed,
+        8 => Effect::Made,
+        _ => return None,
+    };
+    let len = usize::try_from(u32::from_le_bytes(*rest.first_chunk::<4>()?)).ok()?;
+    let (doc, rest) = rest.split_at_checked(len)?;
+    Some((make(Doc::new(doc)?.to_buf()), rest))
+}
+
+impl Shared {
+    /// Forgets what a session that ended has done.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub(crate) fn forget_session(&self, record: &mut SessionRecord) -> Result<()> {
+        if !record.on_disk {
+            return Ok(());
+        }
+        let mut batch = Batch::new();
+        batch.delete(Table::Meta, &meta::session(&record.id));
+        for part in 1..=record.part.max(record.stale_parts) {
+            batch.delete(Table::Meta, &meta::session_part(&record.id, part));
+        }
+        let forgotten = &mut |_: CommitPos| *record = SessionRecord::new(record.id);
+        self.commit(WriteUnit::new(&batch).then(forgotten)).map(|_| ())
+    }
+
+    /// Removes the records of sessions that are not alive: left by sessions of an earlier run of the server that
+    /// nobody used since.
+    ///
+    /// # Output
+    /// The number of rows removed.
+    ///
+    /// # Cost
+    /// A scan of the keys of all records.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub(crate) fn sweep_sessions(&self, alive: &dyn Fn(&SessionId) -> bool) -> Result<usize> {
+        let range = KeyRange { lower: meta::SESSIONS.0, upper: meta::SESSIONS.1 };
+        let opts = CursorOpts { keys_only: true, fill_cache: false, ..CursorOpts::default() };
+        let mut cursor = self.engine.cursor(Table::Meta, range, opts).map_err(error::storage)?;
+        let (mut batch, mut more) = (Batch::new(), true);
+        let mut removed = 0;
+        while more {
+            batch.clear();
+            let mut look = |key: &[u8], _: &[u8]| {
+                if meta::session_of(key).is_none_or(|id| !alive(&id)) {
+                    batch.delete(Table::Meta, key);
+                }
+                true
+            };
+            more = cursor.visit(SWEEP_ROWS, &mut look).map_err(error::storage)?;
+            removed += batch.len();
+            self.commit(WriteUnit::new(&batch))?;
+        }
+        Ok(removed)
+    }
+}

@@ -1,0 +1,174 @@
+//! `LockTable` under every order of its steps that the scheduler tries.
+
+use crate::{interleave, others_run};
+use shuttle::thread;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+use store::locks::{Claimed, KeyId, KeyIds, LockTable, Owner};
+
+const KEYS: usize = 8;
+
+fn keys(of: &[usize]) -> KeyIds {
+    of.iter().map(|n| KeyId::of(&[*n as u8, 7])).collect()
+}
+
+/// A table whose keys partly share stripes, and what each key guards: 1 while somebody is inside.
+struct Guarded {
+    table: LockTable,
+    inside: [AtomicU32; KEYS],
+}
+
+impl Guarded {
+    fn new() -> Arc<Guarded> {
+        Arc::new(Guarded { table: LockTable::with_stripe_bits(2), inside: Default::default() })
+    }
+
+    /// Alone with the keys' documents, which the caller has locked.
+    fn write(&self, of: &[usize]) {
+        for n in of {
+            assert_eq!(self.inside[*n].swap(1, Relaxed), 0, "two writers have key {n}");
+        }
+        others_run();
+        of.iter().for_each(|n| self.inside[*n].store(0, Relaxed));
+    }
+
+    fn locked(&self, of: &[usize], own: Option<Owner>) {
+        let held = self.table.lock_for(&mut keys(of), own, None);
+        assert!(held.is_ok(), "a lock without a time limit gave up");
+        self.write(of);
+    }
+}
+
+fn far() -> Option<Instant> {
+    Some(Instant::now() + Duration::from_secs(3600))
+}
+
+fn all(tasks: Vec<thread::JoinHandle<()>>) {
+    tasks.into_iter().for_each(|t| t.join().unwrap());
+}
+
+#[test]
+fn short_locks_exclude_and_overlapping_sets_never_deadlock() {
+    interleave(400, || {
+        let g = Guarded::new();
+        let sets: [&'static [usize]; 4] = [&[0, 3, 5, 1], &[5, 2, 0], &[1, 6, 7, 3], &[7, 5, 4, 2]];
+        all(sets
+            .into_iter()
+            .map(|set| {
+                let g = g.clone();
+                thread::spawn(move || (0..2).for_each(|_| g.locked(set, None)))
+            })
+            .collect());
+    });
+}
+
+#[test]
+fn a_claim_stops_others_and_they_go_on_when_it_is_given_up() {
+    interleave(400, || {
+        let g = Guarded::new();
+        let owner = Owner(1);
+        g.table.claim(&mut keys(&[0, 1]), owner).unwrap();
+        g.inside[0].store(1, Relaxed);
+        let mut tasks: Vec<_> = [&[0usize, 2][..], &[3, 0, 1], &[1, 4]]
+            .into_iter()
+            .map(|set| {
+                let g = g.clone();
+                thread::spawn(move || g.locked(set, None))
+            })
+            .collect();
+        let g = g.clone();
+        // The owner's next command runs on another thread, and takes short locks that the waiting writers want, too.
+        tasks.push(thread::spawn(move || {
+            assert!(g.table.lock_for(&mut keys(&[0, 1, 2, 3, 4]), Some(owner), None).is_ok());
+            others_run();
+            g.inside[0].store(0, Relaxed);
+            g.table.release(&keys(&[0, 1]), owner);
+        }));
+        all(tasks);
+    });
+}
+
+#[test]
+fn claims_are_made_and_given_up_by_many_and_nobody_waits_for_ever() {
+    interleave(400, || {
+        let g = Guarded::new();
+        let claimers = [(1u64, &[0usize, 1, 2][..]), (2, &[2, 3]), (3, &[3, 0])].into_iter().map(|(n, set)| {
+            let g = g.clone();
+            thread::spawn(move || {
+                let owner = Owner(n);
+                for _ in 0..2 {
+                    if g.table.claim(&mut keys(set), owner).is_ok() {
+                        // Nobody else is inside as long as the claim stands, also between two commands.
+                        g.write(set);
+                        others_run();
+                        g.locked(set, Some(owner));
+                        g.table.release(&keys(set), owner);
+                    }
+                }
+            })
+        });
+        let writers = [&[0usize, 2][..], &[1, 3]].into_iter().map(|set| {
+            let g = g.clone();
+            thread::spawn(move || g.locked(set, None))
+        });
+        all(claimers.chain(writers).collect());
+    });
+}
+
+#[test]
+fn claims_are_made_all_or_none() {
+    interleave(400, || {
+        let g = Guarded::new();
+        let won = Arc::new(AtomicU32::new(0));
+        let sets: [&'static [usize]; 3] = [&[0, 4, 5], &[1, 4, 6], &[2, 5, 6]];
+        all((0..3usize)
+            .map(|n| {
+                let (g, won) = (g.clone(), won.clone());
+                thread::spawn(move || match g.table.claim(&mut keys(sets[n]), Owner(n as u64)) {
+                    Ok(()) => assert_eq!(won.fetch_or(1 << n, Relaxed) & (1 << n), 0),
+                    Err(Claimed) => {}
+                })
+            })
+            .collect());
+        // Any two of the sets overlap: exactly one owner has all of its keys, and the others none.
+        let won = won.load(Relaxed);
+        assert_eq!(won.count_ones(), 1, "owners {won:b}");
+        let winner = won.trailing_zeros() as usize;
+        for key in 0..KEYS {
+            let expected = if sets[winner].contains(&key) { Err(Claimed) } else { Ok(()) };
+            assert_eq!(g.table.claim(&mut keys(&[key]), Owner(9)), expected, "key {key}, winner {winner}");
+        }
+    });
+}
+
+#[test]
+fn a_limited_wait_gives_up_or_has_all_the_locks() {
+    interleave(400, || {
+        let g = Guarded::new();
+        let owner = Owner(1);
+        g.table.claim(&mut keys(&[0]), owner).unwrap();
+        let limits = [Some(Instant::now()), far(), Some(Instant::now())];
+        let mut tasks: Vec<_> = limits
+            .into_iter()
+            .map(|until| {
+                let g = g.clone();
+                thread::spawn(move || {
+                    let held = g.table.lock_for(&mut keys(&[0, 1]), None, until);
+                    match held {
+                        Ok(_held) => g.write(&[0, 1]),
+                        Err(Claimed) => assert!(until < far(), "gave up before its time"),
+                    }
+                    assert!(until.is_some());
+                })
+            })
+            .collect();
+        tasks.push(thread::spawn(move || {
+            g.write(&[0]);
+            g.table.release(&keys(&[0]), owner);
+            // Who gave up holds nothing.
+            g.locked(&[0, 1], None);
+        }));
+        all(tasks);
+    });
+}

@@ -1,0 +1,215 @@
+"""Changes of the catalog beside reads and writes on eight threads, with crashes and a bad disk. Usage: soak_ddl.py SECONDS
+
+Each round loads one directory for a while and ends it: by kill -9, by flushes that are late and then kill -9, by a flush that fails, by
+SIGTERM. After each the server starts again, and then:
+every write that was acknowledged with {w: majority, j: true} is there, an open one is there wholly or not at all;
+`validate` with full is clean for every collection, counts equal scans (also through every index);
+no reply was later than LATE_S plus what the flushes were delayed plus the time this machine kept the processes waiting for a processor.
+At the end everything is dropped: no key is left in the engine's tables, and the directory is about as small as that of a new server.
+
+What is late is looked at while it is late: the stacks of all threads of the server are printed, by gdb where there is one.
+"""
+
+import glob
+import os
+import random
+import subprocess
+import sys
+import time
+
+from pymongo.errors import PyMongoError
+
+from harness import SEED, Scratch, check, say, verify_collection
+from soak_load import Workers, prepare, verify_acknowledged
+from soak_watch import LATE_S, Watch
+
+WORKERS = 8
+ENDS = ("kill", "late flushes", "failed flush", "kill", "term")
+# Flushes are late by this much in a round of late flushes.
+DELAY_S = 0.25
+# The server's own status when a flush failed.
+STATUS_JOURNAL = 14
+# What an empty directory and one that held data may differ by: options and info log files, and one manifest, of each start that
+# RocksDB keeps, and a journal that is not full.
+GROWTH_BYTES_MAX = 8 << 20
+SHRINK_S_MAX = 150
+SYSTEM = ("admin", "config", "local")
+
+
+def prepare_library(folder):
+    library = os.path.join(folder, "sync_faults.so")
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "sync_faults.c")
+    try:
+        subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return library
+
+
+class Device:
+    """Says what the next flushes do."""
+
+    def __init__(self, folder):
+        self.control = os.path.join(folder, "sync-fault")
+
+    def set(self, what):
+        with open(self.control + ".new", "w") as file:
+            file.write(what)
+        os.rename(self.control + ".new", self.control)
+
+
+def end_round(server, device, how, seconds, watch):
+    """Lets the load run, then ends the server in one of the ways."""
+    if how == "late flushes":
+        time.sleep(seconds / 2)
+        watch.delay_s = DELAY_S
+        device.set(f"delay {int(DELAY_S * 1000)}")
+        time.sleep(seconds / 2)
+    else:
+        time.sleep(seconds)
+    watch.ending.set()
+    if how == "failed flush":
+        device.set("fail")
+        try:
+            # It ends by itself; when it goes on, it goes on refusing.
+            status = server.process.wait(5)
+            check(status == STATUS_JOURNAL, f"status {status} after a failed flush: {server.output()[-2000:]}")
+        except subprocess.TimeoutExpired:
+            server.kill()
+    elif how == "term":
+        server.stop()
+    else:
+        check(server.alive(), f"the server ended by itself: {server.output()[-3000:]}")
+        server.kill()
+    device.set("")
+
+
+def verify(server, workers):
+    with server.client(serverSelectionTimeoutMS=20000) as client:
+        opened = verify_acknowledged(client, workers)
+        collections = 0
+        for db in (n for n in client.list_database_names() if n not in SYSTEM):
+            for info in list(client[db].list_collections()):
+                collections += 1
+                verify_one(client[db][info["name"]])
+        return opened, collections
+
+
+def verify_one(collection):
+    """All of verify_collection, and no two documents own one key of a unique index."""
+    for index in list(collection.list_indexes()):
+        if index.get("hidden"):
+            # A hidden index cannot be hinted.
+            collection.database.command("collMod", collection.name, index={"name": index["name"], "hidden": False})
+    verify_collection(collection)
+    for index in collection.list_indexes():
+        if index.get("unique") and len(index["key"]) == 1:
+            owners, (field,) = {}, index["key"]
+            for doc in collection.find({field: {"$exists": True}}, {field: 1}):
+                values = doc[field] if isinstance(doc[field], list) else [doc[field]]
+                for value in values:
+                    owner = owners.setdefault(str(value), doc["_id"])
+                    check(owner == doc["_id"], f"{collection.full_name}: {owner} and {doc['_id']} both own {value} of {index['name']}")
+
+
+def directory_bytes(path):
+    total = 0
+    for folder, _, names in os.walk(path):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(folder, name)).st_blocks * 512
+            except FileNotFoundError:
+                pass
+    return total
+
+
+def empty_bytes(scratch):
+    """The size of a directory in which a server has created and dropped one collection."""
+    server = scratch.server("empty").start()
+    with server.client() as client:
+        client["a"]["b"].insert_one({})
+        client.drop_database("a")
+    server.stop()
+    return directory_bytes(server.dbpath)
+
+
+def keys_left(dbpath):
+    """What the engine holds for identifiers of collections and indexes, line by line; None without the program that looks."""
+    program = os.environ.get("QUARRY_IDENTS")
+    if not program:
+        return None
+    listed = subprocess.run([program, dbpath], check=True, capture_output=True, text=True)
+    return [line for line in listed.stdout.splitlines() if line]
+
+
+def verify_space(scratch, server):
+    """All is dropped: nothing is left, neither key nor file."""
+    with server.client(serverSelectionTimeoutMS=20000) as client:
+        for db in client.list_database_names():
+            if db not in SYSTEM:
+                client.drop_database(db)
+        left = [db for db in client.list_database_names() if db not in SYSTEM]
+        check(not left, f"databases that were dropped: {left}")
+    allowed = empty_bytes(scratch) + GROWTH_BYTES_MAX
+    began = time.monotonic()
+    while True:
+        server.stop()
+        size, keys = directory_bytes(server.dbpath), keys_left(server.dbpath)
+        if size <= allowed and not keys:
+            return size, allowed, keys is not None
+        waited = time.monotonic() - began
+        check(waited < SHRINK_S_MAX, f"{waited:.0f} s after all was dropped {size} bytes are left, {allowed} are allowed; keys: {keys}; "
+              f"files: {sorted((os.path.getsize(f), os.path.basename(f)) for f in glob.glob(server.dbpath + '/*'))[-12:]}")
+        server.start()
+        time.sleep(10)
+
+
+def one_round(server, device, workers, round_, seconds):
+    how = ENDS[round_ % len(ENDS)]
+    watch = Watch(server, WORKERS)
+    client = watch.client()
+    workers.start(client, round_, watch)
+    try:
+        end_round(server, device, how, seconds, watch)
+    finally:
+        unexpected = workers.join()
+        watch.stop()
+        client.close()
+    check(not unexpected, f"round {round_}: {unexpected[:3]}")
+    check(not watch.late, f"round {round_} ({how}): replies later than {LATE_S} s: " + "\n".join(watch.late[:3]))
+    began = time.monotonic()
+    server.start()
+    opened, collections = verify(server, workers)
+    say(f"  round {round_} ({how}): {workers.summary()}, {opened} open, {collections} collections clean, longest reply "
+        f"{watch.longest_s:.2f} s of which the machine {watch.longest_waits_s:.2f}; start and checks {time.monotonic() - began:.1f} s")
+
+
+def main(seconds):
+    rng = random.Random(SEED)
+    workers = Workers(WORKERS, SEED)
+    with Scratch() as scratch:
+        library, device = prepare_library(scratch.path), Device(scratch.path)
+        device.set("")
+        wrap = []
+        if library:
+            wrap = ["env", f"LD_PRELOAD={library}", f"QUARRY_SYNC_FAULT={device.control}"]
+        else:
+            say("soak-ddl: without late and failing flushes, there is no C compiler")
+        server = scratch.server("data", "--memory", "512M", wrap=wrap).start()
+        with server.client() as client:
+            prepare(client, WORKERS)
+        began, round_ = time.monotonic(), 0
+        while time.monotonic() - began < seconds or round_ < 2:
+            one_round(server, device, workers, round_, min(rng.uniform(4, 12), max(seconds / 4, 2)))
+            round_ += 1
+        size, allowed, looked = verify_space(scratch, server)
+    keys = "no key left" if looked else "keys not looked at (QUARRY_IDENTS is not set)"
+    say(f"soak-ddl: {round_} rounds in {time.monotonic() - began:.0f} s, {workers.summary()}, none lost; all dropped: {size} bytes "
+        f"of {allowed} allowed, {keys}; seed {SEED}")
+
+
+if __name__ == "__main__":
+    try:
+        main(float(sys.argv[1]))
+    except PyMongoError as error:
+        sys.exit(f"FAILED: {error!r}")

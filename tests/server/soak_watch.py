@@ -1,0 +1,137 @@
+"""How long replies take, seen from outside: commands under way, how long the machine kept the processes waiting, stacks of what hangs."""
+
+import os
+import shutil
+import subprocess
+import threading
+import time
+
+from pymongo import monitoring
+
+from harness import say
+
+LATE_S = 1.0
+# After this nothing explains the wait; the server is killed, so that the test ends.
+HANG_S = 60.0
+# A reply may wait for the flush under way and for its own; a change of the catalog that commits several times, for each.
+FLUSHES_MAX = 12
+PERIOD_S = 0.1
+
+
+def waited_for_processor_s(pid):
+    """Per thread: seconds it was ready to run and did not."""
+    waits = {}
+    try:
+        for task in os.listdir(f"/proc/{pid}/task"):
+            try:
+                with open(f"/proc/{pid}/task/{task}/schedstat") as stat:
+                    waits[task] = int(stat.read().split()[1]) / 1e9
+            except (OSError, IndexError, ValueError):
+                pass
+    except OSError:
+        pass
+    return waits
+
+
+def most_gained(before, after):
+    return max((after[task] - before.get(task, 0.0) for task in after), default=0.0)
+
+
+def stacks(pid):
+    """Where the server's threads are."""
+    if shutil.which("gdb"):
+        command = ["gdb", "-p", str(pid), "-batch", "-nx", "-ex", "set print frame-arguments none", "-ex", "thread apply all bt 30"]
+        try:
+            return subprocess.run(command, capture_output=True, text=True, timeout=120).stdout
+        except subprocess.TimeoutExpired:
+            pass
+    lines = []
+    for task in os.listdir(f"/proc/{pid}/task"):
+        for what in ("comm", "wchan", "syscall", "stack"):
+            try:
+                with open(f"/proc/{pid}/task/{task}/{what}") as file:
+                    lines.append(f"{task} {what}: {file.read().strip()}")
+            except OSError:
+                pass
+    return "\n".join(lines)
+
+
+class Watch(monitoring.CommandListener):
+    """Listens to every command of a client; its own thread looks at those without an answer."""
+
+    def __init__(self, server, workers):
+        self.server, self.workers = server, workers
+        self.delay_s = 0.0
+        # Replies lost because the server ends are none.
+        self.ending = threading.Event()
+        self.late, self.printed = [], 0
+        self.longest_s = self.longest_waits_s = 0.0
+        # The time lost to other processes since the watch began, as far as it is known.
+        self.waits_s = 0.0
+        self.under_way = {}
+        self.lock = threading.Lock()
+        self.halt = threading.Event()
+        self.thread = threading.Thread(target=self.look, daemon=True)
+        self.thread.start()
+
+    def client(self):
+        return self.server.client(event_listeners=[self], maxPoolSize=4 * self.workers, serverSelectionTimeoutMS=500)
+
+    def started(self, event):
+        with self.lock:
+            text = f"{event.command_name} {str(event.command)[:300]}"
+            self.under_way[event.request_id] = (time.monotonic(), self.waits_s, text)
+
+    def succeeded(self, event):
+        self.ended(event.request_id)
+
+    def failed(self, event):
+        self.ended(event.request_id)
+
+    def allowed_s(self, waits_before):
+        return LATE_S + FLUSHES_MAX * self.delay_s + (self.waits_s - waits_before)
+
+    def ended(self, request):
+        with self.lock:
+            began, waits, text = self.under_way.pop(request)
+            took = time.monotonic() - began
+            if self.ending.is_set():
+                return
+            if took > self.longest_s:
+                self.longest_s, self.longest_waits_s = took, self.waits_s - waits
+        # What is near the bound is judged after the next look, when the waits of these moments are known.
+        if took > LATE_S:
+            time.sleep(2 * PERIOD_S)
+            with self.lock:
+                if took > self.allowed_s(waits):
+                    self.late.append(f"{took:.2f} s, {self.allowed_s(waits):.2f} allowed: {text}")
+
+    def look(self):
+        server, own = self.server.process.pid, os.getpid()
+        before = (waited_for_processor_s(server), waited_for_processor_s(own))
+        clock = time.monotonic()
+        while not self.halt.wait(PERIOD_S):
+            after = (waited_for_processor_s(server), waited_for_processor_s(own))
+            now = time.monotonic()
+            with self.lock:
+                # A wait is known only after it has ended: this thread's own delay stands in for one that has not.
+                self.waits_s += max(most_gained(before[0], after[0]) + most_gained(before[1], after[1]), now - clock - PERIOD_S)
+                late = [(now - began, text) for began, waits, text in self.under_way.values()
+                        if now - began > self.allowed_s(waits) + PERIOD_S]
+            before, clock = after, now
+            if late and not self.ending.is_set():
+                self.show(late)
+
+    def show(self, late):
+        took, text = max(late)
+        if self.printed < 2:
+            self.printed += 1
+            say(f"no answer for {took:.2f} s: {text}\n{stacks(self.server.process.pid)}")
+        if took > HANG_S:
+            self.late.append(f"no answer for {took:.0f} s, the server was killed: {text}")
+            self.halt.set()
+            self.server.process.kill()
+
+    def stop(self):
+        self.halt.set()
+        self.thread.join(180)
