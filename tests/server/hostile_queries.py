@@ -10,19 +10,19 @@ from bson import BSON, Regex
 from bson.raw_bson import RawBSONDocument
 from pymongo.errors import ConnectionFailure, DocumentTooLarge, OperationFailure, WriteError
 
+import memory_cases
 from harness import Scratch, check, say
 from hostile import nested
+from memory_cases import OK, TOO_LARGE
 
 MEMORY_MB = 1024
-# All of a hostile query's own memory is above the server's budget for data: 256 MB for the values of one document, 100 MB per
-# blocking stage, copies of 16 MB commands; the allocator gives memory back some seconds later. Seen: 1,616 to 2,081 MiB.
-RSS_MB_MAX = 3072
+# `--memory` and a tenth.
+RSS_MB_MAX = 1126
+# What may stay resident above the level before the attacks, IDLE_S after they ended.
+RSS_MB_KEPT_MAX = 128
+IDLE_S = 10
 LATENCY_S_P99 = 0.1
 LATENCY_S_MAX = 1.0
-
-OK = "ok"
-# Results too large: the limit on memory, on a document, on a string while it is made.
-TOO_LARGE = {146, 10334, 17280, 13548, 17419, 4031700}
 
 
 def raw(depth, kind=3):
@@ -163,6 +163,7 @@ def cases():
         yield f"maxTimeMS: {name} in $reduce", expr(endless(one), maxTimeMS=300), {50}, 1.5
     yield "maxTimeMS: patterns", {"find": "big", "filter": {"$or": [{"s": Regex(f"x*y{n}")} for n in range(200)]}, "maxTimeMS": 300}, {50, 51156}, 3
     yield "maxTimeMS: array filter", {"find": "long", "filter": {"$or": [{f"a.{n}": -5} for n in range(5000)]}, "maxTimeMS": 300}, {50}, 1.5
+    yield from memory_cases.cases()
     yield "maxTimeMS: update", {"update": "c", "updates": [{"q": {}, "u": [{"$set": {"n": endless({"$size": {"$range": [0, 100_000]}})}}], "multi": True}], "maxTimeMS": 300}, {50}, 1.5
 
 
@@ -225,6 +226,9 @@ class Honest(threading.Thread):
 def outcome(db, command):
     try:
         reply = db.command(command)
+        cursor = reply.get("cursor", {}).get("id", 0)
+        if cursor:
+            db.command({"killCursors": next(iter(command.values())) if isinstance(next(iter(command.values())), str) else "$cmd.aggregate", "cursors": [cursor]})
         for e in reply.get("writeErrors", []):
             return e["code"], e["errmsg"]
         return OK, ""
@@ -234,6 +238,96 @@ def outcome(db, command):
         sys.exit(f"a case is too large to be sent: {e}")
     except ConnectionFailure as e:
         return "connection", str(e)
+
+
+def memory(db):
+    """What the server says of its operations' memory."""
+    return db.client.admin.command("serverStatus")["quarry"]["operationsMemory"]
+
+
+def given_back(db, what):
+    """Waits until nothing is charged any more but what is open on purpose."""
+    end = time.monotonic() + 10
+    while memory(db)["usedBytes"] > 0:
+        check(time.monotonic() < end, f"{what}: {memory(db)} although nothing runs and no cursor is open")
+        time.sleep(0.05)
+
+
+def attacks(server, db):
+    """Many connections and cursors at once. Gives what is wrong."""
+    wide = {"find": "wide", "batchSize": 0}
+    sorted_rows = {"aggregate": "c", "pipeline": [memory_cases.padded(1 << 16), {"$sort": {"pad": 1, "n": -1}}], "cursor": {"batchSize": 1}}
+    group = {"aggregate": "wide", "pipeline": [{"$group": {"_id": None, "all": {"$push": {"$substrBytes": ["$s", 0, 150_000]}}}}, {"$project": {"n": {"$size": "$all"}}}], "cursor": {}}
+    wrong = []
+
+    def step(name, run):
+        reset_peak(server)
+        began, refused = time.monotonic(), memory(db)["refused"]
+        told = run()
+        used = memory(db)
+        say(f"{name:48} {time.monotonic() - began:7.2f} s {server.memory_mib():6.0f} MiB, charged {used['usedBytes'] >> 20} MiB, refused {used['refused'] - refused}: {told}")
+        return server.memory_mib()
+
+    def half():
+        sockets = memory_cases.half_messages(server)
+        if memory(db)["usedBytes"] < 10 << 20:
+            wrong.append("half messages are not charged")
+        for s in sockets:
+            s.close()
+        given_back(db, "half messages")
+        return len(sockets)
+
+    def bombs():
+        sockets = memory_cases.compressed_bombs(server)
+        time.sleep(3)
+        for s in sockets:
+            s.close()
+        given_back(db, "compressed messages")
+        return len(sockets)
+
+    def unread():
+        cursors = [memory_cases.call(server, {**wide, "$db": "hostile"})["cursor"]["id"] for _ in range(40)]
+        sockets = memory_cases.unread_replies(server, cursors)
+        time.sleep(3)
+        charged = memory(db)["usedBytes"]
+        if charged < 10 << 20:
+            wrong.append(f"replies nobody reads are charged {charged} bytes only")
+        for s in sockets:
+            s.close()
+        for c in cursors:
+            memory_cases.call(server, {"killCursors": "wide", "cursors": [c], "$db": "hostile"})
+        given_back(db, "replies nobody reads")
+        return f"{len(cursors)} cursors, {charged >> 20} MiB charged"
+
+    def sorts():
+        cursors, code = memory_cases.open_cursors(db, sorted_rows, 40)
+        charged = memory(db)["usedBytes"]
+        if charged < 30 << 20:
+            wrong.append(f"{len(cursors)} cursors over sorted rows hold {charged} bytes only")
+        # Small batches are served although everything is taken; large ones when somebody made room.
+        first, last = cursors[0], cursors[-1]
+        if len(db.command({"getMore": first, "collection": "c", "batchSize": 1})["cursor"]["nextBatch"]) != 1:
+            wrong.append("a small batch of the first cursor is missing")
+        db.command({"killCursors": "c", "cursors": [last, cursors[-2]]})
+        got = db.command({"getMore": first, "collection": "c", "batchSize": 1000})
+        if len(got["cursor"]["nextBatch"]) < 200:
+            wrong.append(f"the first cursor gave {len(got['cursor']['nextBatch'])} documents")
+        db.command({"killCursors": "c", "cursors": cursors})
+        given_back(db, "cursors over sorted rows")
+        return f"{len(cursors)} cursors, then {code}, {charged >> 20} MiB charged"
+
+    def together():
+        outcomes = memory_cases.at_once(server, [group] * 6)
+        if OK not in outcomes:
+            wrong.append(f"of six at once none completed: {outcomes}")
+        if any(o not in (OK, 146) for o in outcomes):
+            wrong.append(f"six at once: {outcomes}")
+        given_back(db, "six at once")
+        return outcomes
+
+    steps = [("half messages", half), ("compressed messages", bombs), ("replies nobody reads", unread), ("cursors over sorts", sorts), ("six at once", together)]
+    peak = max(step(f"attack: {name}", run) for name, run in steps)
+    return wrong, peak
 
 
 def reset_peak(server):
@@ -247,6 +341,10 @@ def main(part):
         server = scratch.server("data", "--memory", f"{MEMORY_MB}M", "--standalone").start()
         db = server.client(socketTimeoutMS=120_000).hostile
         fill(db)
+        for name in ["c", "big", "long", "wide"]:
+            db[name].aggregate([{"$group": {"_id": None, "n": {"$sum": {"$bsonSize": "$$ROOT"}}}}])
+        idle = server.memory_mib("VmRSS")
+        say(f"resident before: {idle:.0f} MiB; {memory(db)}")
         honest = Honest(server)
         honest.start()
         peak = 0.0
@@ -263,6 +361,8 @@ def main(part):
             peak = max(peak, mib)
             worst = max((w for w, at in honest.waits if at >= began), default=0.0)
             verdict = []
+            if mib > RSS_MB_MAX:
+                verdict.append(f"more than {RSS_MB_MAX} MiB")
             if code not in allowed:
                 verdict.append(f"outcome {code} is none of {sorted(map(str, allowed))}")
             if took > most_s:
@@ -271,14 +371,27 @@ def main(part):
                 verdict.append("the server is gone")
             say(f"{name:48} {code!s:>8} {took:7.2f} s {mib:6.0f} MiB, honest find at most {worst * 1000:6.1f} ms {'; '.join(verdict)} {message[:90]}")
             bad += [f"{name}: {v}" for v in verdict]
+            if server.alive():
+                given_back(db, name)
             if not server.alive():
                 break
+        if server.alive() and part in "attacks":
+            wrong, most_mib = attacks(server, db)
+            bad += wrong
+            peak = max(peak, most_mib)
         honest.running = False
         honest.join(10)
         waits = sorted(w for w, _ in honest.waits)
         check(honest.failed is None, f"the honest client: {honest.failed}")
         p99, most = waits[len(waits) * 99 // 100], waits[-1]
         say(f"{ran} hostile queries; {len(waits)} honest finds, p99 {p99 * 1000:.1f} ms, at most {most * 1000:.1f} ms; peak {peak:.0f} MiB")
+        if server.alive():
+            given_back(db, "at the end")
+            time.sleep(IDLE_S)
+            now = server.memory_mib("VmRSS")
+            say(f"resident {IDLE_S} s after the last: {now:.0f} MiB, before the first: {idle:.0f} MiB; {memory(db)}")
+            if now > idle + RSS_MB_KEPT_MAX:
+                bad.append(f"{now:.0f} MiB stay resident, {idle:.0f} and {RSS_MB_KEPT_MAX} are allowed")
         check(not bad, "\n" + "\n".join(bad))
         check(p99 <= LATENCY_S_P99, f"an honest find waited {p99:.3f} s at the 99th percentile, {LATENCY_S_P99} s are allowed")
         check(most <= LATENCY_S_MAX, f"an honest find waited {most:.3f} s, {LATENCY_S_MAX} s are allowed")

@@ -1,6 +1,8 @@
 //! What the server is told at its start, in the words of commands.
 
+use memory::Budget;
 use model::DocBuf;
+use std::sync::Arc;
 
 /// What the server is told at its start.
 #[derive(Clone, Debug)]
@@ -19,6 +21,8 @@ pub struct Config {
     pub connections_max: u32,
     /// Lines shown by `getLog: "startupWarnings"`.
     pub startup_warnings: Vec<String>,
+    /// The memory of all operations.
+    pub memory: Arc<Budget>,
     /// Aggregations run as written when false. For tests that compare; no option sets it.
     pub optimize_pipelines: bool,
 }
@@ -33,6 +37,7 @@ impl Default for Config {
             compressors: vec!["zstd", "zlib", "snappy"],
             connections_max: 65536,
             startup_warnings: Vec::new(),
+            memory: Arc::new(Budget::unlimited()),
             optimize_pipelines: true,
         }
     }

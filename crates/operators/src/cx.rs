@@ -1,6 +1,7 @@
 //! What an operator may know besides its arguments: the arena for results, the current document, variables, collation,
 //! the operation's fixed time and its randomness.
 
+use memory::Operation;
 use model::{Array, Bump, Collate, Doc, OwnedValue, Result, Timestamp, Value, bail, code};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -36,6 +37,9 @@ pub struct Env {
     work: AtomicUsize,
     /// Asked now and then by loops that may run long; an error ends the operation (maxTimeMS, killOp).
     pub interrupt: Option<Box<dyn Fn() -> Result<()> + Send + Sync>>,
+    /// The account of what the operation holds. The interrupt asks it for what is already there; [`Env::room_for`] before
+    /// much is made at once.
+    pub memory: Option<Arc<Operation>>,
 }
 
 impl Env {
@@ -51,6 +55,7 @@ impl Env {
             folded_bytes: AtomicUsize::new(0),
             work: AtomicUsize::new(0),
             interrupt: None,
+            memory: None,
         }
     }
 
@@ -74,12 +79,29 @@ impl Env {
         (self.random_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Ends the operation with an error when it was killed or ran out of time.
+    /// Ends the operation with an error when it was killed, ran out of time, or holds too much memory.
     ///
     /// # Errors
-    /// What the interrupt says: 50 MaxTimeMSExpired, 11601 Interrupted.
+    /// What the interrupt says: 50 MaxTimeMSExpired, 11601 Interrupted; 146 ExceededMemoryLimit.
     pub fn check_interrupt(&self) -> Result<()> {
         self.interrupt.as_ref().map_or(Ok(()), |f| f())
+    }
+
+    /// To be called before `bytes` are allocated at once.
+    ///
+    /// # Errors
+    /// 146 ExceededMemoryLimit.
+    #[inline]
+    pub fn room_for(&self, bytes: usize) -> Result<()> {
+        match &self.memory {
+            Some(memory) => memory.room_for(bytes),
+            None => Ok(()),
+        }
+    }
+
+    /// True when the operation holds so much memory that a stage that can use temporary files had better do so now.
+    pub fn is_short_of_memory(&self) -> bool {
+        self.memory.as_ref().is_some_and(|m| m.is_short())
     }
 
     /// Notes that a constant was made from an expression.
@@ -109,6 +131,10 @@ impl Env {
         self.check_interrupt()
     }
 }
+
+/// What parsing one node of a filter, an expression or an update counts as work. Nodes are some hundred bytes, so memory is
+/// looked at every few megabytes.
+pub(crate) const NODE_WORK: usize = 1;
 
 /// Number of a variable, given at parse time.
 pub type VarId = u32;
@@ -175,6 +201,9 @@ impl<'s, 'a> Cx<'s, 'a> {
         let all = self.held_bytes.saturating_add(self.arena.allocated_bytes()).saturating_add(bytes);
         if bytes > VALUE_BYTES_MAX || all > EVALUATION_BYTES_MAX {
             return too_large(bytes, all);
+        }
+        if bytes >= memory::STEP_BYTES {
+            self.env.room_for(bytes)?;
         }
         self.env.work(1 + bytes / 64)
     }

@@ -30,6 +30,8 @@ pub(crate) fn spill_failed(e: std::io::Error) -> MongoError {
 
 /// Rows are laid into chunks of this size, so that growing never copies what is there.
 const CHUNK_BYTES: usize = 1 << 20;
+/// Larger rows that do not fit any more get a chunk of their own: a new common one would leave much of the last unused.
+const OWN_CHUNK_BYTES: usize = CHUNK_BYTES / 8;
 
 #[derive(Clone, Copy)]
 struct Row {
@@ -61,6 +63,9 @@ fn prefix_of(key: &[u8]) -> u64 {
 #[derive(Default)]
 pub(crate) struct Rows {
     chunks: Vec<Vec<u8>>,
+    /// The chunk that rows are laid into.
+    open: usize,
+    /// Capacity of all chunks.
     bytes: usize,
     rows: Vec<Row>,
     next: usize,
@@ -107,12 +112,11 @@ impl Rows {
         let meta = meta.map_or(&[][..], |m| m.as_bytes());
         let len = key.len() + doc.len_bytes() + meta.len();
         let (chunk, start) = self.place(len);
-        if let Some(to) = self.chunks.last_mut() {
+        if let Some(to) = self.chunks.get_mut(chunk as usize) {
             to.extend_from_slice(key);
             to.extend_from_slice(doc.as_bytes());
             to.extend_from_slice(meta);
         }
-        self.bytes += len;
         self.rows.push(Row {
             prefix: prefix_of(key),
             chunk,
@@ -125,31 +129,45 @@ impl Rows {
         self.arrived += 1;
     }
 
-    /// Makes room for a row at the end of the last chunk; its number, and where the row begins in it.
+    /// Makes room for a row at the end of a chunk; the chunk's number, and where the row begins in it.
     fn place(&mut self, len: usize) -> (u32, u32) {
-        if self
-            .chunks
-            .last()
-            .is_none_or(|c| c.capacity() - c.len() < len)
+        let fits = |c: &Vec<u8>| c.capacity() - c.len() >= len;
+        // A first chunk grows like any vector: most sorts are small.
+        if let [only] = self.chunks.as_mut_slice()
+            && !fits(only)
+            && only.len() + len <= CHUNK_BYTES
         {
-            // A first chunk grows like any vector: most sorts are small.
-            match self.chunks.as_mut_slice() {
-                [only] if only.len() + len <= CHUNK_BYTES => only.reserve(len),
-                [] => self.chunks.push(Vec::with_capacity(len)),
-                _ => self.chunks.push(Vec::with_capacity(len.max(CHUNK_BYTES))),
-            }
+            let before = only.capacity();
+            only.reserve(len);
+            self.bytes += only.capacity() - before;
         }
-        (
-            self.chunks.len() as u32 - 1,
-            self.chunks.last().map_or(0, Vec::len) as u32,
-        )
+        let at = match self.chunks.get(self.open) {
+            Some(open) if fits(open) => self.open,
+            Some(_) if len >= OWN_CHUNK_BYTES => self.add_chunk(len),
+            Some(_) => {
+                self.open = self.add_chunk(CHUNK_BYTES);
+                self.open
+            }
+            None => {
+                self.open = self.add_chunk(len);
+                self.open
+            }
+        };
+        (at as u32, self.chunks.get(at).map_or(0, Vec::len) as u32)
+    }
+
+    fn add_chunk(&mut self, bytes: usize) -> usize {
+        self.chunks.push(Vec::with_capacity(bytes));
+        self.bytes += bytes;
+        self.chunks.len() - 1
     }
 
     pub(crate) fn len(&self) -> usize {
         self.rows.len()
     }
+    /// Bytes held in memory.
     pub(crate) fn len_bytes(&self) -> usize {
-        self.bytes + self.rows.len() * size_of::<Row>()
+        self.bytes + self.rows.capacity() * size_of::<Row>()
     }
     fn part(&self, row: Row, from: u32, len: u32) -> &[u8] {
         let start = (row.start + from) as usize;
@@ -205,13 +223,16 @@ impl Rows {
             chunks: std::mem::take(&mut self.chunks),
             ..Rows::default()
         };
-        self.bytes = 0;
+        (self.open, self.bytes) = (0, 0);
+        let total: usize = rows.iter().map(Row::len).sum();
+        if total <= CHUNK_BYTES {
+            self.add_chunk(total);
+        }
         for row in &mut rows {
             let (chunk, start) = self.place(row.len());
-            if let Some(to) = self.chunks.last_mut() {
+            if let Some(to) = self.chunks.get_mut(chunk as usize) {
                 to.extend_from_slice(old.all(*row));
             }
-            self.bytes += row.len();
             (row.chunk, row.start) = (chunk, start);
         }
         self.rows = rows;
@@ -220,8 +241,10 @@ impl Rows {
     /// Forgets the rows; the first chunk stays for the next ones.
     fn clear(&mut self) {
         self.chunks.truncate(1);
+        self.chunks.retain(|c| c.capacity() <= CHUNK_BYTES);
         self.chunks.iter_mut().for_each(Vec::clear);
-        self.bytes = 0;
+        self.open = 0;
+        self.bytes = self.chunks.iter().map(Vec::capacity).sum();
         self.arrived = 0;
         self.rows.clear();
     }
@@ -487,6 +510,26 @@ mod tests {
             run.finish(rows);
             assert_eq!(given(&mut run), want, "{spec:?}");
         }
+    }
+
+    #[test]
+    fn large_rows_leave_no_chunk_half_empty() {
+        let env = Env::new(0, 1);
+        let pattern = SortPattern::parse(doc! { "a": 1i32 }.doc()).unwrap();
+        let (mut rows, mut documents) = (Rows::default(), 0);
+        for i in 0..100i32 {
+            let d = doc! { "a": -i, "pad": "x".repeat(if i % 3 == 0 { 40 } else { 600_000 }).as_str() };
+            documents += d.as_bytes().len();
+            rows.push(&pattern, d.doc(), None, &env).unwrap();
+        }
+        let held: usize = rows.chunks.iter().map(Vec::capacity).sum();
+        assert_eq!(rows.len_bytes(), held + rows.rows.capacity() * size_of::<Row>());
+        assert!(held < documents + 3 * CHUNK_BYTES, "{held} bytes for documents of {documents}");
+        rows.sort();
+        let mut run = Run::new(usize::MAX);
+        run.finish(rows);
+        let order: Vec<_> = given(&mut run).iter().map(|d| d.doc().field("a").as_i64_exact()).collect();
+        assert_eq!(order, (-99..=0).map(Some).collect::<Vec<_>>());
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub fn open(settings: &Settings) -> Result<Arc<dyn Engine>, String> {
         "rocksdb" => {
             let path = &settings.dbpath;
             engine_rocksdb::raise_open_files_limit();
-            let mut config = engine_rocksdb::Config::with_budget(path, engine_bytes(settings.memory_bytes));
+            let mut config = engine_rocksdb::Config::with_budget(path, engine_bytes(settings));
             config.journal_commit_interval_ms = settings.journal_commit_interval_ms;
             config.repair = settings.repair;
             match engine_rocksdb::RocksEngine::open(config) {
@@ -35,9 +35,10 @@ pub fn open(settings: &Settings) -> Result<Arc<dyn Engine>, String> {
 /// Engines of this build.
 pub const NAMES: &[&str] = if cfg!(feature = "rocksdb") { &["rocksdb", "memory"] } else { &["memory"] };
 
-/// The engine's part of the budget; the rest is for connections, cursors, sorts and the allocator's slack.
-fn engine_bytes(budget: u64) -> usize {
-    usize::try_from(budget / 100 * 80).unwrap_or(usize::MAX)
+/// The engine's part of the budget.
+#[cfg(feature = "rocksdb")]
+fn engine_bytes(settings: &Settings) -> usize {
+    usize::try_from(crate::memory::Parts::of(settings.memory_bytes).engine).unwrap_or(usize::MAX)
 }
 
 /// What happened and what to do about it.

@@ -1,4 +1,9 @@
-//! The memory budget: how much this process may use, and how sizes are written.
+//! The memory budget: how much this process may use, how it is divided, how freed memory returns to the system, and how sizes
+//! are written.
+
+use memory::Budget;
+use std::sync::Arc;
+use tikv_jemalloc_ctl::{Access, AsName};
 
 /// Bytes this process may use: the smaller of the machine's memory and its control group's limit.
 pub fn available_bytes() -> u64 {
@@ -14,6 +19,81 @@ pub fn available_bytes() -> u64 {
         .into_iter()
         .filter_map(limit)
         .fold(machine, u64::min)
+}
+
+/// What the process has besides, whatever its budget: code, stacks, catalog, sessions.
+const FIXED_BYTES: u64 = 32 << 20;
+
+/// The parts of `--memory`; what is left is for [`FIXED_BYTES`] and for the allocator's slack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Parts {
+    /// The engine's: block cache with memtables, table readers, flushes and compactions.
+    pub engine: u64,
+    /// What operations, open cursors and messages hold together.
+    pub operations: u64,
+    /// What one operation may hold.
+    pub operation: u64,
+    /// What messages being received and sent may hold of the operations' part.
+    pub messages: u64,
+}
+
+impl Parts {
+    /// The parts of a budget.
+    pub fn of(bytes: u64) -> Parts {
+        let operations = bytes.saturating_sub(FIXED_BYTES) / 100 * 35;
+        // A document of 16 MB is there as read, as computed and in the reply, and buffers double when they grow.
+        let operation = (operations / 2).max(operations.min(96 << 20));
+        Parts { engine: bytes / 100 * 60, operations, operation, messages: operation }
+    }
+
+    /// The operations' part as a budget that keeps the process below `bytes`.
+    pub fn budget(self, bytes: u64) -> Budget {
+        let most = bytes / 100 * RESIDENT_PERCENT_MAX;
+        let len = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        Budget::new(len(self.operations), len(self.operation)).reclaiming(move || resident_bytes() > most && reclaim())
+    }
+
+    /// The messages' part of `operations`.
+    pub fn messages(self, operations: &Arc<Budget>) -> Arc<Budget> {
+        Arc::new(Budget::part(operations, usize::try_from(self.messages).unwrap_or(usize::MAX)))
+    }
+}
+
+/// Above this share of the budget freed memory is returned at the end of a large operation instead of a second later.
+const RESIDENT_PERCENT_MAX: u64 = 60;
+/// How long the allocator keeps freed memory for the next use. Its own default, ten seconds, lets a few large operations one
+/// after the other look like all of them together.
+const DECAY_MS: isize = 1000;
+
+/// Resident memory of this process; 0 where the system does not tell.
+pub fn resident_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = text.lines().find_map(|l| l.strip_prefix("VmRSS:"));
+    line.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) * 1024
+}
+
+/// Sets how long the allocator keeps freed memory. Without effect when another allocator serves the process.
+pub fn set_decay() {
+    // For arenas to come, then for those that are there.
+    let _ = b"arenas.dirty_decay_ms\0"[..].name().write(DECAY_MS);
+    each_arena(|name| {
+        let _ = name.as_bytes().name().write(DECAY_MS);
+    });
+}
+
+/// Returns all freed memory to the system; true when there is such an allocator.
+fn reclaim() -> bool {
+    each_arena(|name| {
+        // A decay of zero frees at once what was kept.
+        let _ = name.as_bytes().name().write(0isize);
+        let _ = name.as_bytes().name().write(DECAY_MS);
+    })
+}
+
+fn each_arena(f: impl Fn(&str)) -> bool {
+    let count: Result<u32, _> = b"arenas.narenas\0"[..].name().read();
+    (0..count.as_ref().map_or(0, |n| *n)).for_each(|i| f(&format!("arena.{i}.dirty_decay_ms\0")));
+    count.is_ok()
 }
 
 /// Smallest budget the server runs with.
@@ -47,6 +127,17 @@ pub fn parse(text: &str) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_leave_room_for_the_rest() {
+        for bytes in [BYTES_MIN, 512 << 20, 1 << 30, 64 << 30] {
+            let p = Parts::of(bytes);
+            assert!(p.engine + p.operations < bytes && p.operation <= p.operations, "{p:?}");
+        }
+        let p = Parts::of(1 << 30);
+        assert_eq!((p.engine >> 20, p.operations >> 20, p.operation >> 20), (614, 347, 173));
+        assert!(resident_bytes() > 1 << 20);
+    }
 
     #[test]
     fn sizes() {

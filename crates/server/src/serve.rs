@@ -3,7 +3,9 @@
 use crate::config::{ServeArgs, Settings};
 use crate::glue::Glue;
 use crate::net::{Server, Watermark};
+use crate::memory::Parts;
 use crate::{engines, net};
+use ::memory::Budget;
 use commands::{Config, Language, Service, SystemClock, registry};
 use std::path::Path;
 use std::sync::Arc;
@@ -57,7 +59,11 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
     let store = Store::open(engine.clone(), Arc::new(Language::new(clock.clone())))
         .map_err(|e| Failure { message: format!("cannot open {}: {e}", settings.dbpath.display()), code: CODE_DATA })?;
     let store = Arc::new(store);
-    let service = Service::new(service_config(&settings), clock, store.clone());
+    crate::memory::set_decay();
+    let parts = Parts::of(settings.memory_bytes);
+    let operations = Arc::new(parts.budget(settings.memory_bytes));
+    let messages = parts.messages(&operations);
+    let service = Service::new(service_config(&settings, operations), clock, store.clone());
     for (name, value) in &settings.parameters {
         if let Err(e) = service.state.parameters.set_at_startup_text(name, value) {
             let _ = store.close();
@@ -68,7 +74,7 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
     let watermark = Watermark::new();
     follow_journal(&engine, &watermark);
     let glue = Glue::new(registry::dispatcher(service.clone()), engine.clone());
-    let started = Server::start(&net_config(&settings), glue, watermark);
+    let started = Server::start(&net_config(&settings, messages), glue, watermark);
     let server = match started {
         Ok(s) => s,
         Err(e) => {
@@ -151,7 +157,7 @@ fn prepare_directory(path: &Path) -> Result<(), String> {
     std::fs::remove_file(&probe).map_err(|e| format!("cannot write into the data directory {shown}: {e}"))
 }
 
-fn service_config(settings: &Settings) -> Config {
+fn service_config(settings: &Settings, memory: Arc<Budget>) -> Config {
     let host = settings.bind_ip.iter().find(|h| !matches!(h.as_str(), "0.0.0.0" | "::" | "*"));
     let known = ["zstd", "zlib", "snappy"];
     Config {
@@ -162,17 +168,19 @@ fn service_config(settings: &Settings) -> Config {
         compressors: known.into_iter().filter(|k| settings.compressors.iter().any(|c| c == k)).collect(),
         connections_max: settings.connections_max,
         startup_warnings: Vec::new(),
+        memory,
         optimize_pipelines: true,
     }
 }
 
-fn net_config(settings: &Settings) -> net::Config {
+fn net_config(settings: &Settings, memory: Arc<Budget>) -> net::Config {
     net::Config {
         bind_ip: settings.bind_ip.clone(),
         ipv6: settings.ipv6,
         port: settings.port,
         unix_socket_prefix: settings.unix_socket_prefix.clone(),
         max_connections: u64::from(settings.connections_max),
+        memory,
         ..net::Config::default()
     }
 }

@@ -23,7 +23,7 @@ pub use encode::{MessageBuilder, compress_message};
 pub use error::{Recovery, WireError};
 pub use header::{Header, OpCode, frame_len};
 pub use reply::{Protocol, ReplyContext, Reserved, begin_reply, finish_reply};
-pub use request::{DecodeOptions, Request, Sequence, decode};
+pub use request::{DecodeOptions, Request, Sequence, decode, reply_to_start, uncompressed_len};
 
 /// Bytes of the standard message header.
 pub const HEADER_LEN: usize = 16;

@@ -100,6 +100,34 @@ pub fn decode<'a>(
     validate(request)
 }
 
+/// How to answer a message of which only the start is there, before anything of it was checked. `None` when that cannot be
+/// known: the start is too short, or the flags are inside of what is compressed.
+pub fn reply_to_start(start: &[u8]) -> Option<ReplyContext> {
+    let (header, payload) = Header::split(start)?;
+    if header.op_code != OpCode::Msg as i32 {
+        return None;
+    }
+    let flags = u32::from_le_bytes(*payload.first_chunk()?);
+    Some(ReplyContext {
+        protocol: Protocol::Msg,
+        response_to: header.request_id,
+        suppressed: flags & crate::flags::MORE_TO_COME != 0,
+        checksum: false,
+        compressor: None,
+    })
+}
+
+/// Bytes a compressed message says it has uncompressed; `None` for one that is not compressed. Not checked: a client may say
+/// more than it sends, but not less.
+pub fn uncompressed_len(frame: &[u8]) -> Option<usize> {
+    let (header, payload) = Header::split(frame)?;
+    if header.op_code != OpCode::Compressed as i32 {
+        return None;
+    }
+    let declared = i32::from_le_bytes(*payload.get(4..)?.first_chunk()?);
+    Some(usize::try_from(declared).unwrap_or(0).min(crate::MAX_MESSAGE_LEN))
+}
+
 /// Everything behind this line may trust every document of the request.
 fn validate(request: Request<'_>) -> Result<Request<'_>, WireError> {
     let sequences = request.sequences.iter().flat_map(Sequence::iter);

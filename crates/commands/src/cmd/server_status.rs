@@ -232,10 +232,21 @@ fn wired_tiger(s: &Facts<'_>, w: &mut DocWriter<'_>) {
 /// Everything the storage engine tells of itself, under its own names.
 fn engine_figures(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     w.put("version", env!("CARGO_PKG_VERSION"));
+    operations_memory(s, &mut w.doc("operationsMemory"));
     let mut e = w.doc("engine");
     s.store.engine().stats(&mut |name, value| {
         e.put(name, value);
     });
+}
+
+/// The memory of operations. Beside it there are the engine's caches, which have bounds of their own.
+fn operations_memory(s: &Facts<'_>, w: &mut DocWriter<'_>) {
+    let f = s.config.memory.figures();
+    let n = |bytes: usize| i64::try_from(bytes).unwrap_or(i64::MAX);
+    doc_fields!(w;
+        "limitBytes": n(f.limit_bytes), "operationLimitBytes": n(f.share_bytes), "usedBytes": n(f.used_bytes),
+        "usedBytesMax": n(f.used_bytes_max), "refused": f.refused as i64, "reclaimed": f.reclaimed as i64
+    );
 }
 
 fn memory(_: &Facts<'_>, w: &mut DocWriter<'_>) {

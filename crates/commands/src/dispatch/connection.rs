@@ -6,6 +6,7 @@ use crate::state::cursors::Cursors;
 use crate::state::failpoints::Failure;
 use crate::state::service::Service;
 use crate::state::waiters;
+use memory::Operation;
 use std::sync::Arc;
 
 /// State of one connection.
@@ -34,7 +35,11 @@ impl Connection {
             hello_ok: false,
             compressors: Vec::new(),
             failing: None,
-            interrupt: Arc::new(Interrupt::new(Arc::clone(&service.clock), link)),
+            interrupt: Arc::new(Interrupt::new(
+                Arc::clone(&service.clock),
+                link,
+                Arc::new(Operation::new(Arc::clone(&service.config.memory))),
+            )),
             awaits: None,
             all: Arc::clone(&service.connections),
         }

@@ -4,6 +4,7 @@
 //! Must not know: what the operation does, sockets.
 
 use crate::clock::Clock;
+use memory::Operation;
 use model::{MongoError, Result, bail, code};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -29,6 +30,8 @@ pub struct Interrupt {
     ends_with_client: AtomicBool,
     killed: AtomicBool,
     why: Mutex<Option<MongoError>>,
+    /// What the connection's operations hold in memory.
+    memory: Arc<Operation>,
 }
 
 impl std::fmt::Debug for Interrupt {
@@ -39,7 +42,7 @@ impl std::fmt::Debug for Interrupt {
 
 impl Interrupt {
     /// For operations of one connection.
-    pub fn new(clock: Arc<dyn Clock>, link: Option<Arc<dyn Link>>) -> Interrupt {
+    pub fn new(clock: Arc<dyn Clock>, link: Option<Arc<dyn Link>>, memory: Arc<Operation>) -> Interrupt {
         Interrupt {
             clock,
             link,
@@ -47,6 +50,7 @@ impl Interrupt {
             ends_with_client: AtomicBool::new(false),
             killed: AtomicBool::new(false),
             why: Mutex::new(None),
+            memory,
         }
     }
 
@@ -60,7 +64,7 @@ impl Interrupt {
                     *i.why.get_mut() = None;
                 }
             }
-            None => *last = Arc::new(Interrupt::new(Arc::clone(&last.clock), last.link.clone())),
+            None => *last = Arc::new(Interrupt::new(Arc::clone(&last.clock), last.link.clone(), Arc::clone(&last.memory))),
         }
         Arc::clone(last)
     }
@@ -100,10 +104,10 @@ impl Interrupt {
     /// Says whether the operation may go on.
     ///
     /// # Errors
-    /// The reason of the kill, 50 MaxTimeMSExpired, 279 ClientDisconnect.
+    /// The reason of the kill, 50 MaxTimeMSExpired, 279 ClientDisconnect, 146 ExceededMemoryLimit.
     ///
     /// # Cost
-    /// Three loads, and a look at the clock when there is a deadline.
+    /// Three loads, two thread-local reads, and a look at the clock when there is a deadline.
     pub fn check(&self) -> Result<()> {
         if self.is_killed() {
             return Err(self.why.lock().clone().unwrap_or_else(interrupted));
@@ -115,7 +119,12 @@ impl Interrupt {
         if self.ends_with_client.load(Ordering::Acquire) && self.link.as_ref().is_some_and(|l| l.is_gone()) {
             bail!(code::CLIENT_DISCONNECT, "operation was interrupted because a client disconnected");
         }
-        Ok(())
+        self.memory.check()
+    }
+
+    /// The account of what the operation holds in memory.
+    pub(crate) fn memory(&self) -> &Arc<Operation> {
+        &self.memory
     }
 
     /// The connection's other end.
@@ -149,7 +158,7 @@ mod tests {
 
     #[test]
     fn the_first_reason_counts_and_is_forgotten_with_the_operation() {
-        let mut i = Arc::new(Interrupt::new(Arc::new(SystemClock::default()), None));
+        let mut i = Arc::new(Interrupt::new(Arc::new(SystemClock::default()), None, Arc::new(Operation::new(Arc::new(memory::Budget::unlimited())))));
         i.kill(MongoError::new(code::CURSOR_KILLED, "cursor killed"));
         i.kill(interrupted());
         assert_eq!(i.check().unwrap_err().code(), code::CURSOR_KILLED);

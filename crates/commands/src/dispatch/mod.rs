@@ -98,6 +98,19 @@ impl Dispatcher {
         request: &Request<'_>,
         reply: &mut Vec<u8>,
     ) -> Outcome {
+        let memory = Arc::clone(conn.interrupt.memory());
+        let (account, capacity) = (memory.begin(), reply.capacity());
+        let outcome = self.answer(conn, request, reply);
+        account.end(reply.capacity().saturating_sub(capacity));
+        outcome
+    }
+
+    fn answer(
+        &self,
+        conn: &mut Connection,
+        request: &Request<'_>,
+        reply: &mut Vec<u8>,
+    ) -> Outcome {
         let start = reply.len();
         let mut result = self.dispatch(conn, request, reply);
         // Nothing has been sent yet, so what met a collection in the act of being replaced starts

@@ -93,10 +93,11 @@ impl QueryCursor {
 impl Cursor for QueryCursor {
     fn next_batch(&mut self, limit: BatchLimit, op: &Arc<Interrupt>, out: &mut ArrayWriter<'_>) -> Result<Progress> {
         let op = Arc::clone(op);
+        self.env.memory = Some(Arc::clone(op.memory()));
         self.env.interrupt = Some(Box::new(move || op.check()));
         let progress = self.fill(limit, out);
         // A parked cursor belongs to no operation.
-        self.env.interrupt = None;
+        (self.env.interrupt, self.env.memory) = (None, None);
         progress
     }
 

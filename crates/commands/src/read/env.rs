@@ -43,6 +43,7 @@ pub(crate) fn environment(cx: &Ctx<'_, '_>, collation: &CollationArg<'_>) -> Res
         env.collation = cx.service.collator(d)?;
     }
     let interrupt = Arc::clone(&cx.interrupt);
+    env.memory = Some(Arc::clone(interrupt.memory()));
     env.interrupt = Some(Box::new(move || interrupt.check()));
     expr::define_let(&mut env, cx.args.value("let"))?;
     Ok(env)

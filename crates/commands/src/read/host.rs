@@ -294,10 +294,11 @@ impl Host for StoreHost {
     }
 
     fn memory_limit_bytes(&self) -> usize {
-        *self.memory_limit_bytes.get_or_init(|| {
+        let most = *self.memory_limit_bytes.get_or_init(|| {
             let limit = self.service.state.parameters.int("internalQueryMaxBlockingSortMemoryUsageBytes");
             usize::try_from(limit).unwrap_or(usize::MAX)
-        })
+        });
+        self.service.config.memory.stage_bytes(most)
     }
 
     fn spill_file(&self) -> Result<std::fs::File> {

@@ -7,6 +7,7 @@ use model::{ArrayWriter, DocBuf, DocWriter, MongoError, Result, bail, code};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use crate::dispatch::interrupt::Interrupt;
+use memory::Charge;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
@@ -82,6 +83,8 @@ pub struct CursorInfo {
     pub documents: i64,
     /// The command that opened it.
     pub command: Option<DocBuf>,
+    /// What it holds in memory while no operation uses it.
+    pub memory: Option<Arc<Charge>>,
 }
 
 enum Slot {
@@ -162,7 +165,12 @@ impl Cursors {
         let info = slot.info().clone();
         let used = Slot::InUse { info: info.clone(), op: Arc::clone(op), waiting: None, killed: false };
         match std::mem::replace(slot, used) {
-            Slot::Parked(cursor, _) => Ok((cursor, info)),
+            Slot::Parked(cursor, _) => {
+                if let Some(charge) = &info.memory {
+                    op.memory().resume(charge);
+                }
+                Ok((cursor, info))
+            }
             Slot::Dead(_, why) => {
                 slots.remove(&id);
                 Err(why)
@@ -173,7 +181,8 @@ impl Cursors {
 
     /// Leaves a taken cursor here while its operation waits for data. To others it is still in use.
     pub fn suspend(&self, id: i64, cursor: Box<dyn Cursor>) {
-        if let Some(Slot::InUse { waiting, .. }) = self.slots.lock().get_mut(&id) {
+        if let Some(Slot::InUse { info, op, waiting, .. }) = self.slots.lock().get_mut(&id) {
+            park_memory(info, op);
             *waiting = Some(cursor);
         }
     }
@@ -184,7 +193,13 @@ impl Cursors {
     /// 43 CursorNotFound.
     pub fn resume(&self, id: i64) -> Result<(Box<dyn Cursor>, CursorInfo)> {
         match self.slots.lock().get_mut(&id) {
-            Some(Slot::InUse { info, waiting, .. }) => Ok((waiting.take().ok_or_else(|| not_found(id))?, info.clone())),
+            Some(Slot::InUse { info, op, waiting, .. }) => {
+                let cursor = waiting.take().ok_or_else(|| not_found(id))?;
+                if let Some(charge) = &info.memory {
+                    op.memory().resume(charge);
+                }
+                Ok((cursor, info.clone()))
+            }
             _ => Err(not_found(id)),
         }
     }
@@ -194,6 +209,9 @@ impl Cursors {
         let mut slots = self.slots.lock();
         match slots.get_mut(&id) {
             Some(slot @ Slot::InUse { killed: false, .. }) => {
+                if let Slot::InUse { op, .. } = slot {
+                    park_memory(&info, op);
+                }
                 *slot = Slot::Parked(cursor, info);
                 true
             }
@@ -257,7 +275,7 @@ impl Cursors {
                     op.kill(why.cloned().unwrap_or_else(killed_error));
                     *killed = true;
                 }
-                (Slot::Parked(_, info), Some(why)) => *slot = Slot::Dead(info.clone(), why.clone()),
+                (Slot::Parked(_, info), Some(why)) => *slot = Slot::Dead(CursorInfo { memory: None, ..info.clone() }, why.clone()),
                 (Slot::Dead(..), Some(_)) => {}
                 (Slot::Parked(..) | Slot::Dead(..), None) => return false,
             }
@@ -283,6 +301,13 @@ impl Cursors {
     pub fn list(&self) -> Vec<(i64, CursorInfo)> {
         let shown = |s: &Slot| CursorInfo { in_use: matches!(s, Slot::InUse { .. }), ..s.info().clone() };
         self.slots.lock().iter().filter(|(_, s)| !matches!(s, Slot::Dead(..))).map(|(id, s)| (*id, shown(s))).collect()
+    }
+}
+
+/// When the operation ends, what it still holds is charged to the cursor it leaves open.
+fn park_memory(info: &CursorInfo, op: &Interrupt) {
+    if let Some(charge) = &info.memory {
+        op.memory().park(charge);
     }
 }
 
@@ -324,6 +349,11 @@ pub fn write_first_batch(
         Progress::Done => false,
     };
     let ns = info.ns.clone();
+    if open {
+        let charge = Arc::new(op.memory().budget().charge());
+        op.memory().park(&charge);
+        info.memory = Some(charge);
+    }
     let id = if open { table.open(cursor, info) } else { 0 };
     out.put("id", id).put("ns", &ns);
     Ok(id)
@@ -332,12 +362,13 @@ pub fn write_first_batch(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use memory::{Budget, Operation};
     use model::Value;
 
     struct Numbers(i32, i32);
 
     fn op() -> Arc<Interrupt> {
-        Arc::new(Interrupt::new(Arc::new(crate::clock::SystemClock::default()), None))
+        Arc::new(Interrupt::new(Arc::new(crate::clock::SystemClock::default()), None, Arc::new(Operation::new(Arc::new(Budget::unlimited())))))
     }
 
     impl Cursor for Numbers {

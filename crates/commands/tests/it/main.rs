@@ -10,6 +10,7 @@ mod find_options;
 mod golden;
 mod interrupts;
 mod judge;
+mod memory;
 mod metamorphic;
 mod out;
 mod protocol;
@@ -19,3 +20,7 @@ mod tails;
 mod text;
 mod ttl;
 mod writes;
+
+/// As in the server, so that what operations hold is counted.
+#[global_allocator]
+static ALLOCATOR: ::memory::Counting<std::alloc::System> = ::memory::Counting(std::alloc::System);

@@ -77,8 +77,8 @@ impl Config {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         Self {
             path: path.into(),
-            block_cache_bytes: budget / 2,
-            write_buffer_bytes: (budget / 6).clamp(16 * MB, 4096 * MB),
+            block_cache_bytes: budget / 3 * 2,
+            write_buffer_bytes: (budget / 9 * 2).clamp(16 * MB, 4096 * MB),
             background_jobs: u32::try_from(cores.clamp(2, 16)).unwrap_or(2),
             journal_commit_interval_ms: 100,
             open_files_max: limits::open_files_max(budget),

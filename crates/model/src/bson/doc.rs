@@ -116,6 +116,12 @@ impl<'a> Array<'a> {
     pub fn elements(self) -> Elements<'a> {
         self.0.elements()
     }
+    /// The elements of which an earlier iteration had not yet read `rest` bytes ([`Elements::rest_bytes`]).
+    pub fn elements_from(self, rest: usize) -> Elements<'a> {
+        let end = self.as_bytes().len().saturating_sub(1);
+        let start = end.saturating_sub(rest).max(4);
+        Elements::over(self.as_bytes().get(start..end).unwrap_or(&[]))
+    }
     /// Element number `index`; linear.
     pub fn get(self, index: usize) -> Option<Value<'a>> {
         self.0.elements().nth(index).map(|e| e.value())
@@ -178,6 +184,10 @@ impl<'a> Elements<'a> {
     /// Iterates a run of elements without length prefix and terminator.
     pub(crate) fn over(rest: &'a [u8]) -> Elements<'a> {
         Elements { rest }
+    }
+    /// How many bytes are not yet read.
+    pub fn rest_bytes(&self) -> usize {
+        self.rest.len()
     }
     /// Bytes not yet read.
     pub(crate) fn rest(&self) -> &'a [u8] {

@@ -349,6 +349,10 @@ impl DocBuf {
     pub fn new() -> DocBuf {
         DocBuf(vec![5, 0, 0, 0, 0])
     }
+    /// Bytes it holds in memory.
+    pub fn capacity_bytes(&self) -> usize {
+        self.0.capacity()
+    }
     /// Copies a document.
     pub fn from_doc(doc: Doc<'_>) -> DocBuf {
         DocBuf(doc.as_bytes().to_vec())

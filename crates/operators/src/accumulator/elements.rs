@@ -22,6 +22,6 @@ impl Elements {
     }
     /// Bytes held.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.buf.as_bytes().len()
+        self.buf.capacity_bytes()
     }
 }

@@ -1,7 +1,7 @@
 //! From a BSON specification to nodes: literals, field paths, variables, objects, arrays, operators.
 
 use super::{BoxExpr, Constant, CurrentPath, Expr, VarPath, find, fold};
-use crate::cx::bytes_of;
+use crate::cx::{NODE_WORK, bytes_of};
 use crate::{Cx, Env, VarId};
 use model::{Array, Doc, FieldPath, MongoError, Result, Value, bail, code};
 
@@ -71,6 +71,7 @@ pub fn parse(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<BoxExpr> {
     if cx.depth >= MAX_DEPTH {
         bail!(code::OVERFLOW, "expression is nested deeper than {MAX_DEPTH} levels");
     }
+    cx.env.work(NODE_WORK)?;
     cx.depth += 1;
     let parsed = parse_inner(cx, spec);
     cx.depth -= 1;

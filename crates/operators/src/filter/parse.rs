@@ -11,6 +11,7 @@ use super::node::{Node, Test};
 use super::regex::{Pattern, RegexSpec};
 use super::text::Text;
 use super::array;
+use crate::cx::NODE_WORK;
 use crate::expr::{self, ParseCx};
 use model::{Collate, Doc, FieldPath, OwnedValue, Result, Value, bail, code};
 use rustc_hash::FxHashMap;
@@ -48,6 +49,7 @@ fn deeper<T>(cx: &mut ParseCx<'_>, body: impl FnOnce(&mut ParseCx<'_>) -> Result
 fn document_inner(cx: &mut ParseCx<'_>, spec: Doc<'_>, place: Place) -> Result<Node> {
     let mut nodes = Vec::new();
     for (name, v) in spec.iter() {
+        cx.env.work(NODE_WORK)?;
         if matches!(name, "$and" | "$or" | "$nor") {
             nodes.push(logical(name, list(cx, name, v, place)?, cx.env.collate()));
         } else if name.starts_with('$') && !matches!(name, "$ref" | "$id" | "$db") {
@@ -236,6 +238,7 @@ fn operators(cx: &mut ParseCx<'_>, spec: Doc<'_>, path: &str, push: &mut dyn FnM
         }
     }
     for (name, v) in spec.iter() {
+        cx.env.work(NODE_WORK)?;
         match name {
             "$minDistance" | "$maxDistance" if has_near => {}
             name if is_near(name) => {

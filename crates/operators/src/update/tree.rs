@@ -3,6 +3,7 @@
 use super::array_filters::ArrayFilters;
 use super::path::{self, Part};
 use super::{Modifier, add_to_set, arithmetic, bit, current_date, fields, min_max, pop, pull, push, rename};
+use crate::cx::NODE_WORK;
 use crate::expr::ParseCx;
 use model::{Doc, Result, Value, bail, code};
 use rustc_hash::FxHashMap;
@@ -153,6 +154,7 @@ pub(super) fn parse(cx: &mut ParseCx<'_>, spec: Doc<'_>, filters: &mut ArrayFilt
             );
         };
         for (field, v) in operand.iter() {
+            cx.env.work(NODE_WORK)?;
             if name == "$rename" {
                 rename::parse(field, v, filters, &mut |parts, path, m| root.insert(parts, path, m))?;
                 continue;

@@ -85,6 +85,7 @@ fn together(docs: &mut dyn Docs, rt: &Rt<'_>, permit: Permit, mut work: impl FnM
     std::thread::scope(|scope| {
         let reader = scope.spawn(move || {
             let _permit = permit;
+            let _account = rt.env.memory.as_ref().map(|m| m.join());
             read(docs, rt, &full_in, &empty_out);
         });
         let mut ended = Ok(());

@@ -50,6 +50,10 @@ impl Batch {
     pub fn len_bytes(&self) -> usize {
         self.bytes.len()
     }
+    /// Bytes held in memory.
+    pub fn capacity_bytes(&self) -> usize {
+        self.bytes.capacity() + self.slots.capacity() * size_of::<Slot>()
+    }
     /// True when a source should hand the batch over.
     pub fn is_full(&self) -> bool {
         self.slots.len() >= self.wanted || self.bytes.len() >= Batch::TARGET_BYTES

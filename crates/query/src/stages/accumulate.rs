@@ -3,7 +3,7 @@
 //! accumulators, 15952 unknown accumulator.
 
 use model::{Bump, DocWriter, Result, Value, bail};
-use operators::Cx;
+use operators::{Cx, Env};
 use operators::accumulator::{self, Accumulator, AccumulatorSpec};
 use operators::expr::ParseCx;
 
@@ -61,6 +61,14 @@ impl States {
     /// Bytes held.
     pub(super) fn memory_bytes(&self) -> usize {
         self.0.iter().map(|s| s.memory_bytes() + size_of::<Box<dyn Accumulator>>()).sum()
+    }
+
+    /// Asks whether there is room for the results: they are made in an arena, then copied into the output.
+    ///
+    /// # Errors
+    /// 146 ExceededMemoryLimit.
+    pub(super) fn room_to_write(&self, env: &Env) -> Result<()> {
+        env.room_for(2 * self.memory_bytes())
     }
 
     /// Writes the results.

@@ -124,7 +124,8 @@ impl BucketAutoDocs {
             rows.push_keyed(stage.key(rt, &arena, doc)?, doc, rt.env.collate());
             arena.reset();
             n += 1;
-            if rows.len_bytes() > budget {
+            let short = rows.len_bytes() > budget / 4 && rt.allow_disk_use && rt.env.is_short_of_memory();
+            if short || rows.len_bytes() > budget {
                 if !rt.allow_disk_use {
                     return Err(memory_exceeded("$bucketAuto", budget));
                 }
@@ -168,6 +169,7 @@ impl BucketAutoDocs {
         let mut states = States::start(&stage.fields, &rt.cx(&self.arena, Doc::EMPTY))?;
         let add = |states: &mut States, doc: &DocBuf| {
             let arena = Bump::new();
+            rt.env.check_interrupt()?;
             states.add(&stage.fields, &rt.cx(&arena, doc.doc())).map(|_| ())
         };
         let min = match (&stage.granularity, s.previous_max.take()) {
@@ -218,6 +220,7 @@ impl Docs for BucketAutoDocs {
         while !out.is_full() {
             rt.env.check_interrupt()?;
             let Some((min, max, states)) = self.bucket(&mut sorted, rt)? else { return Ok(false) };
+            states.room_to_write(rt.env)?;
             emit(out, |w| {
                 w.doc("_id").put("min", min.get()).put("max", max.get());
                 states.write(&self.stage.fields, &self.arena, w)

@@ -79,7 +79,7 @@ struct GraphLookup {
 
 impl Stage for GraphLookup {
     fn open(self: Arc<Self>, input: Box<dyn Docs>, _: &Rt<'_>) -> Result<Box<dyn Docs>> {
-        Ok(Box::new(GraphDocs { stage: self, input, inbox: Batch::new(), cache: JoinCache::default(), arena: Bump::new() }))
+        Ok(Box::new(GraphDocs { stage: self, input, inbox: Batch::new(), at: 0, more: true, cache: JoinCache::default(), arena: Bump::new() }))
     }
     fn describe(&self) -> DocBuf {
         model::doc! { "$graphLookup": &self.spec }
@@ -90,16 +90,27 @@ struct GraphDocs {
     stage: Arc<GraphLookup>,
     input: Box<dyn Docs>,
     inbox: Batch,
+    /// Next document of the inbox.
+    at: usize,
+    more: bool,
     cache: JoinCache,
     arena: Bump,
 }
 
 impl Docs for GraphDocs {
     fn next_batch(&mut self, rt: &Rt<'_>, out: &mut Batch) -> Result<bool> {
-        self.inbox.clear();
-        let more = self.input.next_batch(rt, &mut self.inbox)?;
+        if self.at >= self.inbox.len() {
+            if !self.more {
+                return Ok(false);
+            }
+            self.at = 0;
+            self.inbox.clear();
+            self.more = self.input.next_batch(rt, &mut self.inbox)?;
+        }
         let stage = self.stage.clone();
-        for i in 0..self.inbox.len() {
+        while self.at < self.inbox.len() && !out.is_full() {
+            let i = self.at;
+            self.at += 1;
             let start = {
                 let v = stage.start.eval(&rt.cx(&self.arena, self.inbox.doc(i)))?;
                 let mut start = Vec::new();
@@ -112,7 +123,7 @@ impl Docs for GraphDocs {
             out.build(meta, |w| write_with(w, doc, stage.as_field.parts(), Value::Array(list)));
             self.arena.reset();
         }
-        Ok(more)
+        Ok(self.more || self.at < self.inbox.len())
     }
 }
 
@@ -136,6 +147,7 @@ impl GraphDocs {
                     continue;
                 }
                 key_of(doc.field("_id"), rt, &mut key);
+                rt.env.work(1 + doc.len_bytes() / 64)?;
                 if !visited.insert(key.clone()) {
                     continue;
                 }

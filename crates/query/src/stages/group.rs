@@ -170,6 +170,7 @@ impl Docs for GroupDocs {
         while !out.is_full() {
             let Some(group) = self.table.groups.get(self.next) else { break };
             let (arena, fields) = (&self.arena, &self.stage.fields);
+            group.states.room_to_write(rt.env)?;
             emit(out, |w| {
                 w.put("_id", group.id.get());
                 group.states.write(fields, arena, w)
@@ -210,7 +211,7 @@ impl GroupDocs {
                 let hash = hash_bytes(&key);
                 let at = match me.table.find(hash, &key) {
                     Some(at) => at,
-                    None if me.table.memory_bytes() < budget => me.table.insert(hash, &key, id, &stage.fields, &cx)?,
+                    None if me.table.memory_bytes() < budget && !(rt.allow_disk_use && rt.env.is_short_of_memory()) => me.table.insert(hash, &key, id, &stage.fields, &cx)?,
                     None => return spill(&mut me.partitions, me.depth, hash, doc, rt, budget),
                 };
                 if let Some(group) = me.table.groups.get_mut(at) {

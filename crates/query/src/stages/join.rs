@@ -211,6 +211,7 @@ impl JoinCache {
             for doc in batch.iter() {
                 self.table.insert(join, doc, rt, None);
             }
+            rt.env.check_interrupt()?;
             if self.table.len_bytes() > budget {
                 self.table = JoinTable::default();
                 return Ok(State::ByScan);

@@ -101,6 +101,8 @@ impl Stage for Lookup {
             stage: self,
             input,
             inbox: Batch::new(),
+            at: 0,
+            more: true,
             cache: JoinCache::default(),
             same_for_all: None,
             arena: Bump::new(),
@@ -118,6 +120,9 @@ struct LookupDocs {
     stage: Arc<Lookup>,
     input: Box<dyn Docs>,
     inbox: Batch,
+    /// Next document of the inbox.
+    at: usize,
+    more: bool,
     cache: JoinCache,
     /// What an uncorrelated pipeline gave.
     same_for_all: Option<Spooled>,
@@ -126,21 +131,30 @@ struct LookupDocs {
 
 impl Docs for LookupDocs {
     fn next_batch(&mut self, rt: &Rt<'_>, out: &mut Batch) -> Result<bool> {
-        self.inbox.clear();
-        let more = self.input.next_batch(rt, &mut self.inbox)?;
         let stage = self.stage.clone();
-        if let Some(join) = &stage.join {
-            self.cache.prepare(join, &self.inbox, rt)?;
+        if self.at >= self.inbox.len() {
+            if !self.more {
+                return Ok(false);
+            }
+            self.at = 0;
+            self.inbox.clear();
+            self.more = self.input.next_batch(rt, &mut self.inbox)?;
+            if let Some(join) = &stage.join {
+                self.cache.prepare(join, &self.inbox, rt)?;
+            }
         }
-        for i in 0..self.inbox.len() {
+        // What belongs to one document may be much: the others of the inbox wait for the next pull then.
+        while self.at < self.inbox.len() && !out.is_full() {
             rt.env.check_interrupt()?;
+            let i = self.at;
+            self.at += 1;
             let found = self.found_for(&stage, i, rt)?;
             let (doc, meta) = (self.inbox.doc(i), self.inbox.meta(i));
             let list = Doc::new(&found).unwrap_or(Doc::EMPTY).as_array();
             out.build(meta, |w| write_with(w, doc, stage.as_field.parts(), Value::Array(list)));
             self.arena.reset();
         }
-        Ok(more)
+        Ok(self.more || self.at < self.inbox.len())
     }
 }
 

@@ -105,7 +105,7 @@ impl Stage for SetWindowFields {
             order,
             source: Source::default(),
             next_partition: None,
-            ready: Batch::new(),
+            ready: None,
             at: 0,
             arena: Bump::new(),
         }))
@@ -127,6 +127,12 @@ struct Source {
     more: bool,
 }
 
+/// A partition and the values of its new fields, one column each.
+struct Computed {
+    docs: Batch,
+    columns: Vec<Vec<OwnedValue>>,
+}
+
 struct WindowDocs {
     stage: Arc<SetWindowFields>,
     input: Option<Box<dyn Docs>>,
@@ -134,7 +140,8 @@ struct WindowDocs {
     source: Source,
     /// The first document of the next partition, already taken.
     next_partition: Option<(OwnedValue, DocBuf)>,
-    ready: Batch,
+    /// The partition being given out.
+    ready: Option<Computed>,
     at: usize,
     arena: Bump,
 }
@@ -144,14 +151,20 @@ impl Docs for WindowDocs {
         if let Some(mut input) = self.input.take() {
             self.read(input.as_mut(), rt)?;
         }
-        while self.at >= self.ready.len() {
+        while self.ready.as_ref().is_none_or(|r| self.at >= r.docs.len()) {
             rt.env.check_interrupt()?;
             if !self.compute_next(rt)? {
                 return Ok(false);
             }
         }
-        while self.at < self.ready.len() && !out.is_full() {
-            out.push_with_meta(self.ready.doc(self.at), self.ready.meta(self.at));
+        let Some(ready) = &self.ready else { return Ok(false) };
+        while self.at < ready.docs.len() && !out.is_full() {
+            let mut doc = ready.docs.doc(self.at).to_buf();
+            for ((path, _), column) in self.stage.fields.iter().zip(&ready.columns) {
+                let v = column.get(self.at).map_or(Value::Missing, |v| v.get());
+                doc = DocBuf::build(|w| write_with(w, doc.doc(), path.parts(), v));
+            }
+            out.push(doc.doc());
             self.at += 1;
         }
         Ok(true)
@@ -171,7 +184,8 @@ impl WindowDocs {
                 None => rows.push_keyed(Value::Null, wrapped.doc(), None),
             }
             arena.reset();
-            if rows.len_bytes() > budget {
+            let short = rows.len_bytes() > budget / 4 && rt.allow_disk_use && rt.env.is_short_of_memory();
+            if short || rows.len_bytes() > budget {
                 if !rt.allow_disk_use {
                     return Err(memory_exceeded("$setWindowFields", budget));
                 }
@@ -211,6 +225,7 @@ impl WindowDocs {
     /// Collects one partition and computes its fields; `false` when there is none any more.
     fn compute_next(&mut self, rt: &Rt<'_>) -> Result<bool> {
         let budget = rt.host.memory_limit_bytes();
+        self.ready = None;
         let first = match self.next_partition.take() {
             Some(first) => Some(first),
             None => self.take()?,
@@ -224,22 +239,15 @@ impl WindowDocs {
                 break;
             }
             part.docs.push(doc.doc());
-            if part.docs.len_bytes() > budget {
+            if part.docs.capacity_bytes() > budget {
                 return Err(memory_exceeded("$setWindowFields", budget));
             }
+            rt.env.work(1 + doc.doc().len_bytes() / 64)?;
         }
         let stage = self.stage.clone();
         let columns = stage.fields.iter().map(|(_, f)| f.compute(&part, rt)).collect::<Result<Vec<_>>>()?;
-        self.ready.clear();
         self.at = 0;
-        for (i, doc) in part.docs.iter().enumerate() {
-            let mut doc = doc.to_buf();
-            for ((path, _), column) in stage.fields.iter().zip(&columns) {
-                let v = column.get(i).map_or(Value::Missing, |v| v.get());
-                doc = DocBuf::build(|w| write_with(w, doc.doc(), path.parts(), v));
-            }
-            self.ready.push(doc.doc());
-        }
+        self.ready = Some(Computed { docs: part.docs, columns });
         Ok(true)
     }
 }

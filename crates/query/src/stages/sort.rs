@@ -79,6 +79,9 @@ impl Docs for SortDocs {
     }
 }
 
+/// Smaller runs would make more files than they save memory.
+const SPILL_BYTES_MIN: usize = 1 << 20;
+
 /// Reads everything and sorts it.
 ///
 /// # Errors
@@ -114,7 +117,13 @@ pub(crate) fn sort_all(pattern: &SortPattern, limit: Option<u64>, input: &mut dy
             }
             Ok(())
         },
-        |_| Ok(()),
+        |(rows, run)| {
+            if rt.allow_disk_use && limit.is_none() && rows.len_bytes() > SPILL_BYTES_MIN && rt.env.is_short_of_memory() {
+                rows.sort();
+                run.spill(rows, rt)?;
+            }
+            Ok(())
+        },
     )?;
     let (mut rows, mut run) = state;
     rows.sort();

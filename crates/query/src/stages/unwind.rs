@@ -3,17 +3,15 @@
 //! Errors: 15981 neither string nor object, 28808 path no string, 28809 preserve no boolean, 28810 index no name, 28811 unknown
 //! field, 28812 no path, 28818 path without `$`, 28822 index with `$`, and those of field paths (16419 for a null byte).
 
-use super::each::{Each, EachDocs, Emit};
 use super::path::{checked_path, plain_at, write_with};
 use super::{Kind, Stage, StageOp, Transform, one};
-use crate::pipeline::{Docs, Place, Rt};
+use crate::pipeline::{Batch, Docs, Place as StagePlace, Rt};
 use model::{Doc, DocBuf, FieldPath, Result, Value, bail};
-use operators::Cx;
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$unwind",
-    place: Place::ANYWHERE,
+    place: StagePlace::ANYWHERE,
     parse: |_, _, arg| match arg {
         Value::String(path) => one(Unwind { path: parse_path(path)?, index: None, preserve: false }),
         Value::Document(spec) => one(parse_spec(spec)?),
@@ -65,50 +63,102 @@ pub(crate) struct Unwind {
 }
 
 impl Unwind {
-    fn emit(&self, out: &mut Emit<'_>, doc: Doc<'_>, v: Option<Value<'_>>, at: Option<usize>) {
+    fn emit(&self, out: &mut Batch, from: From<'_>, v: Option<Value<'_>>, at: Option<usize>) {
+        let From { doc, meta } = from;
         let at = at.map_or(Value::Null, |i| Value::Int64(i as i64));
         match (v, &self.index) {
-            (None, None) => out.push(doc),
-            (Some(v), None) => out.build(|w| write_with(w, doc, self.path.parts(), v)),
-            (None, Some(index)) => out.build(|w| write_with(w, doc, index.parts(), at)),
+            (None, None) => out.push_with_meta(doc, meta),
+            (Some(v), None) => out.build(meta, |w| write_with(w, doc, self.path.parts(), v)),
+            (None, Some(index)) => out.build(meta, |w| write_with(w, doc, index.parts(), at)),
             (Some(v), Some(index)) => {
                 let set = DocBuf::build(|w| write_with(w, doc, self.path.parts(), v));
-                out.build(|w| write_with(w, set.doc(), index.parts(), at));
+                out.build(meta, |w| write_with(w, set.doc(), index.parts(), at));
             }
         }
     }
-}
 
-impl Each for Unwind {
-    fn each<'a>(&'a self, cx: &Cx<'_, 'a>, doc: Doc<'a>, out: &mut Emit<'_>) -> Result<()> {
-        match plain_at(doc, &self.path) {
+    /// Unwinds one document until the batch is full. Where to go on then; `None` when it is done.
+    fn unwind(&self, from: From<'_>, on: Option<Place>, out: &mut Batch) -> Option<Place> {
+        match plain_at(from.doc, &self.path) {
             Value::Array(a) if a.is_empty() => {
                 if self.preserve {
-                    self.emit(out, doc, Some(Value::Missing), None);
+                    self.emit(out, from, Some(Value::Missing), None);
                 }
             }
             Value::Array(a) => {
-                for (i, v) in a.iter().enumerate() {
-                    if i % 1024 == 1023 {
-                        cx.env.check_interrupt()?;
+                let mut index = on.map_or(0, |on| on.index);
+                let mut elements = on.map_or(a.elements(), |on| a.elements_from(on.rest_bytes));
+                while let Some(e) = elements.next() {
+                    self.emit(out, from, Some(e.value()), Some(index));
+                    index += 1;
+                    let rest_bytes = elements.rest_bytes();
+                    if out.is_full() && rest_bytes > 0 {
+                        return Some(Place { index, rest_bytes });
                     }
-                    self.emit(out, doc, Some(v), Some(i));
                 }
             }
             v if v.is_nullish() => {
                 if self.preserve {
-                    self.emit(out, doc, None, None);
+                    self.emit(out, from, None, None);
                 }
             }
-            _ => self.emit(out, doc, None, None),
+            _ => self.emit(out, from, None, None),
         }
-        Ok(())
+        None
+    }
+}
+
+/// The document an output comes from.
+#[derive(Clone, Copy)]
+struct From<'d> {
+    doc: Doc<'d>,
+    meta: Option<Doc<'d>>,
+}
+
+/// A place inside of an array.
+#[derive(Clone, Copy)]
+struct Place {
+    index: usize,
+    rest_bytes: usize,
+}
+
+/// An array may be long and its document large, so a batch may end in the middle of it.
+struct UnwindDocs {
+    stage: Arc<Unwind>,
+    input: Box<dyn Docs>,
+    inbox: Batch,
+    /// Document of the inbox being unwound, and how far.
+    at: usize,
+    on: Option<Place>,
+    more: bool,
+}
+
+impl Docs for UnwindDocs {
+    fn next_batch(&mut self, rt: &Rt<'_>, out: &mut Batch) -> Result<bool> {
+        if self.at >= self.inbox.len() {
+            if !self.more {
+                return Ok(false);
+            }
+            self.at = 0;
+            self.inbox.clear();
+            self.more = self.input.next_batch(rt, &mut self.inbox)?;
+        }
+        while self.at < self.inbox.len() && !out.is_full() {
+            rt.env.check_interrupt()?;
+            let from = From { doc: self.inbox.doc(self.at), meta: self.inbox.meta(self.at) };
+            self.on = self.stage.unwind(from, self.on, out);
+            if self.on.is_none() {
+                self.at += 1;
+            }
+        }
+        Ok(self.more || self.at < self.inbox.len())
     }
 }
 
 impl Stage for Unwind {
     fn open(self: Arc<Self>, input: Box<dyn Docs>, _: &Rt<'_>) -> Result<Box<dyn Docs>> {
-        Ok(EachDocs::open(self, input))
+        let inbox = Batch::new();
+        Ok(Box::new(UnwindDocs { stage: self, input, inbox, at: 0, on: None, more: true }))
     }
     fn describe(&self) -> DocBuf {
         DocBuf::build(|w| {

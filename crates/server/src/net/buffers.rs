@@ -1,4 +1,8 @@
-//! Buffers that belong to a thread, not to a connection: an idle connection keeps none, and a busy thread's stay warm.
+//! Buffers that belong to a thread, not to a connection: an idle connection keeps none, and a busy thread's stay warm. What
+//! large messages make them grow to is charged to the memory of messages and given back with the connection's turn.
+
+use memory::{Budget, Charge};
+use std::sync::Arc;
 
 /// One receive of this size takes any ordinary request whole.
 const RECEIVE_LEN: usize = 64 * 1024;
@@ -14,18 +18,35 @@ pub(super) struct Buffers {
 }
 
 /// What the thread is about to send, and scratch space for building it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Outgoing {
     pub(super) bytes: Vec<u8>,
     pub(super) decompressed: Vec<u8>,
     pub(super) compressed: Vec<u8>,
+    charge: Charge,
+}
+
+impl Outgoing {
+    /// Charges what the buffers have grown to, small ones left aside. The bytes are there, so nothing is refused.
+    pub(super) fn account(&self) {
+        let large = |buffer: &Vec<u8>| Some(buffer.capacity()).filter(|n| *n > KEEP_LEN).unwrap_or(0);
+        let bytes = large(&self.bytes) + large(&self.decompressed) + large(&self.compressed);
+        if bytes != self.charge.bytes() {
+            self.charge.set(bytes);
+        }
+    }
 }
 
 impl Buffers {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(memory: &Arc<Budget>) -> Self {
         Self {
             receive: vec![0; RECEIVE_LEN],
-            out: Outgoing::default(),
+            out: Outgoing {
+                bytes: Vec::new(),
+                decompressed: Vec::new(),
+                compressed: Vec::new(),
+                charge: memory.charge(),
+            },
         }
     }
 
@@ -35,6 +56,7 @@ impl Buffers {
             bytes,
             decompressed,
             compressed,
+            charge: _,
         } = &mut self.out;
         for buffer in [bytes, decompressed, compressed] {
             buffer.clear();
@@ -42,5 +64,6 @@ impl Buffers {
                 *buffer = Vec::new();
             }
         }
+        self.out.account();
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Instant;
 
+use memory::Charge;
 use parking_lot::Mutex;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
@@ -13,6 +14,7 @@ use wire::ReplyContext;
 use super::buffers::Buffers;
 use super::handler::Handler;
 use super::inbox::{Token, bits};
+use super::refused::Refused;
 use super::server::Shared;
 use super::set::PollSet;
 use super::stats::add;
@@ -24,7 +26,7 @@ const STEP_BUDGET: usize = 16;
 const GROW_LEN: usize = 64 * 1024;
 
 pub(super) struct Conn<H: Handler> {
-    stream: OwnedFd,
+    pub(super) stream: OwnedFd,
     token: Token,
     /// [`bits`]; whoever sets `RUNNING` owns the connection until it clears it.
     schedule: AtomicU8,
@@ -43,7 +45,13 @@ pub(super) struct State<C> {
     /// `request_id` of the next reply.
     pub(super) next_id: i32,
     /// The socket may hold bytes: cleared by a short read, set by an event.
-    readable: bool,
+    pub(super) readable: bool,
+    /// The message that is being received and thrown away.
+    pub(super) refused: Option<Refused>,
+    /// Bytes of what was `input` and is being answered.
+    in_hand: usize,
+    /// For `input`, `in_hand` and `output`.
+    pub(super) charge: Charge,
     woken: bool,
     /// The end of the stream has been announced; from then on reads go on until they see it.
     half_closed: bool,
@@ -96,6 +104,7 @@ impl<H: Handler> Conn<H> {
         token: Token,
         hung_up: Arc<AtomicBool>,
         user: H::Conn,
+        charge: Charge,
     ) -> Self {
         let state = State {
             user: Some(user),
@@ -104,6 +113,9 @@ impl<H: Handler> Conn<H> {
             phase: Phase::Ready,
             next_id: 1,
             readable: false,
+            refused: None,
+            in_hand: 0,
+            charge,
             woken: false,
             half_closed: false,
             watching_writable: false,
@@ -210,12 +222,20 @@ impl<H: Handler> Conn<H> {
     }
 
     fn step_ready(&self, env: &mut Env<'_, H>, state: &mut State<H::Conn>) -> Step {
+        if state.refused.is_some() {
+            return self.throw_away(env, state);
+        }
         if !state.input.is_empty() {
             let owned = std::mem::take(&mut state.input);
+            state.in_hand = owned.capacity();
             let (used, step) = self.answer_frames(env, state, &owned);
+            state.in_hand = 0;
             if used < owned.len() {
                 state.input = owned;
                 state.input.drain(..used);
+            } else {
+                drop(owned);
+                state.account();
             }
             match self.send_out(env, state).unwrap_or(step) {
                 Step::Idle => {}
@@ -247,6 +267,7 @@ impl<H: Handler> Conn<H> {
                 state
                     .input
                     .extend_from_slice(bytes.get(used..).unwrap_or_default());
+                state.account();
                 match self.send_out(env, state).unwrap_or(step) {
                     Step::Idle if state.readable => Step::Go,
                     other => other,
@@ -266,7 +287,15 @@ impl<H: Handler> Conn<H> {
             Ok(None) => wire::HEADER_LEN,
             Err(_) => return Step::Close,
         };
-        state.input.reserve_exact(missing.min(have.max(GROW_LEN)));
+        let step = missing.min(have.max(GROW_LEN));
+        // The old buffer is there until its bytes are in the new one.
+        if have + step > state.input.capacity()
+            && let Err(why) = state.charge.try_set(state.output.capacity() + 2 * have + step)
+        {
+            return Refused::begin(state, missing, &why);
+        }
+        state.input.reserve_exact(step);
+        state.account();
         let room = state.input.capacity() - have;
         let spare = rustix::buffer::spare_capacity(&mut state.input);
         match rustix::net::recv(&self.stream, spare, RecvFlags::empty()) {
@@ -278,7 +307,7 @@ impl<H: Handler> Conn<H> {
         }
     }
 
-    fn note_received(
+    pub(super) fn note_received(
         &self,
         env: &Env<'_, H>,
         state: &mut State<H::Conn>,
@@ -290,7 +319,7 @@ impl<H: Handler> Conn<H> {
         state.readable = received == room || state.half_closed;
     }
 
-    fn receive_failed(state: &mut State<H::Conn>, result: Result<(), Errno>) -> Step {
+    pub(super) fn receive_failed(state: &mut State<H::Conn>, result: Result<(), Errno>) -> Step {
         match result {
             Err(Errno::AGAIN) => {
                 state.readable = false;
@@ -318,9 +347,16 @@ impl<H: Handler> Conn<H> {
             };
             match sent {
                 Ok(sent) => {
-                    state
-                        .output
-                        .extend_from_slice(bytes.get(sent..).unwrap_or_default());
+                    if state.output.is_empty() && bytes.len() - sent > GROW_LEN {
+                        // Large ones are moved, not copied.
+                        state.output = std::mem::take(&mut bytes);
+                        state.output.drain(..sent);
+                    } else {
+                        state
+                            .output
+                            .extend_from_slice(bytes.get(sent..).unwrap_or_default());
+                    }
+                    state.account();
                     broken =
                         !state.output.is_empty() && self.watch_writable(env, state, true).is_err();
                 }
@@ -329,6 +365,7 @@ impl<H: Handler> Conn<H> {
             bytes.clear();
         }
         env.buffers.out.bytes = bytes;
+        env.buffers.out.account();
         broken.then_some(Step::Close)
     }
 
@@ -345,6 +382,7 @@ impl<H: Handler> Conn<H> {
         };
         if !more {
             state.output = Vec::new();
+            state.account();
         }
         match self.watch_writable(env, state, more) {
             Err(_) => Step::Close,
@@ -387,12 +425,24 @@ impl<H: Handler> Conn<H> {
         state.phase = Phase::Closed;
         state.input = Vec::new();
         state.output = Vec::new();
+        state.refused = None;
+        state.account();
         env.buffers.out.bytes.clear();
         self.hung_up.store(true, Ordering::Relaxed);
         let _ = rustix::net::shutdown(&self.stream, rustix::net::Shutdown::Both);
         env.set.remove(self);
         if let Some(user) = state.user.take() {
             env.shared.disconnected(user);
+        }
+    }
+}
+
+impl<C> State<C> {
+    /// Charges what the buffers hold now. It is there already, so nothing is refused.
+    pub(super) fn account(&self) {
+        let bytes = self.input.capacity() + self.in_hand + self.output.capacity();
+        if bytes != self.charge.bytes() {
+            self.charge.set(bytes);
         }
     }
 }

@@ -67,7 +67,7 @@ fn serve<H: Handler>(
     let Some(set) = shared.sets.get(at) else {
         return;
     };
-    let mut buffers = Buffers::new();
+    let mut buffers = Buffers::new(&shared.memory);
     let mut events: Vec<Event> = Vec::with_capacity(EVENT_BATCH);
     let mut due: Vec<Token> = Vec::new();
     let _serving = set.inbox.serve();
@@ -200,7 +200,7 @@ fn run_owned<H: Handler>(
             shared
                 .handler
                 .panicked("(network)", "while a connection was driven");
-            *env.buffers = Buffers::new();
+            *env.buffers = Buffers::new(&shared.memory);
             conn.abandon(&mut env);
             Step::Close
         });

@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use memory::Charge;
 use wire::{Recovery, ReplyContext, Reserved, WireError};
 
 use super::conn::{Conn, Env, Phase, Reply, State, Step};
@@ -53,6 +54,10 @@ impl<H: Handler> Conn<H> {
 
     /// `Idle`: done, next frame. Anything else ends the run of frames.
     fn answer_frame(&self, env: &mut Env<'_, H>, state: &mut State<H::Conn>, frame: &[u8]) -> Step {
+        let _charge = match self.room_to_decompress(env, frame) {
+            Ok(charge) => charge,
+            Err(step) => return step,
+        };
         let mut decompressed = std::mem::take(&mut env.buffers.out.decompressed);
         let step = match wire::decode(frame, &env.shared.decode, &mut decompressed) {
             Ok(request) => self.answer_request(env, state, &request),
@@ -60,6 +65,21 @@ impl<H: Handler> Conn<H> {
         };
         env.buffers.out.decompressed = decompressed;
         step
+    }
+
+    /// Charges the message inside a compressed one for as long as it is worked on. Without room for it the connection is
+    /// closed: whether it wants an answer stands inside.
+    fn room_to_decompress(&self, env: &Env<'_, H>, frame: &[u8]) -> Result<Option<Charge>, Step> {
+        let Some(len) = wire::uncompressed_len(frame) else {
+            return Ok(None);
+        };
+        let charge = env.shared.memory.charge();
+        // A buffer that grows is there twice for a moment.
+        if charge.try_set(2 * len).is_err() {
+            add(&env.set.counters.refused_messages, 1);
+            return Err(Step::Close);
+        }
+        Ok(Some(charge))
     }
 
     fn answer_request(
@@ -151,6 +171,7 @@ impl<H: Handler> Conn<H> {
         } else {
             finish(env, state, reserved, &context, more);
         }
+        env.buffers.out.account();
         match next {
             Next::Close => {
                 state.phase = Phase::Closing;
@@ -196,6 +217,7 @@ impl<H: Handler> Conn<H> {
         } else {
             state.output.extend_from_slice(&held);
         }
+        state.account();
         state.phase = Phase::Durable(position);
         env.set.durable.add(position, self.token());
         Step::Go
@@ -229,7 +251,7 @@ fn finish<H: Handler>(
     write_error(env, state, &bad, context);
 }
 
-fn refuse<H: Handler>(env: &mut Env<'_, H>, state: &mut State<H::Conn>, error: &WireError) -> Step {
+pub(super) fn refuse<H: Handler>(env: &mut Env<'_, H>, state: &mut State<H::Conn>, error: &WireError) -> Step {
     add(&env.set.counters.refused_messages, 1);
     match error.recovery {
         Recovery::Reply(context) if context.suppressed => Step::Idle,

@@ -15,6 +15,7 @@ mod handler;
 mod inbox;
 mod listen;
 mod pool;
+mod refused;
 mod server;
 mod set;
 mod stats;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 
 use super::buffers::Buffers;
+use memory::Budget;
 
 const IDLE_EXIT: Duration = Duration::from_secs(10);
 
@@ -17,6 +18,7 @@ pub(super) struct Pool {
     state: Mutex<State>,
     wake: Condvar,
     max_threads: usize,
+    memory: Arc<Budget>,
 }
 
 #[derive(Default)]
@@ -28,12 +30,13 @@ struct State {
 }
 
 impl Pool {
-    pub(super) fn new(name: &'static str, max_threads: usize) -> Arc<Self> {
+    pub(super) fn new(name: &'static str, max_threads: usize, memory: Arc<Budget>) -> Arc<Self> {
         Arc::new(Self {
             name,
             state: Mutex::default(),
             wake: Condvar::new(),
             max_threads: max_threads.max(1),
+            memory,
         })
     }
 
@@ -76,7 +79,7 @@ impl Pool {
     }
 
     fn work(&self) {
-        let mut buffers = Buffers::new();
+        let mut buffers = Buffers::new(&self.memory);
         let mut state = self.state.lock();
         loop {
             if let Some(job) = state.jobs.pop_front() {

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use memory::Budget;
 use rustix::event::{EventfdFlags, eventfd};
 use wire::{CompressorSet, DecodeOptions};
 
@@ -46,6 +47,8 @@ pub struct Config {
     pub max_long_threads: usize,
     /// What clients may compress with (`--networkMessageCompressors`).
     pub compressors: CompressorSet,
+    /// Memory of messages being received and sent.
+    pub memory: Arc<Budget>,
 }
 
 impl Default for Config {
@@ -59,6 +62,7 @@ impl Default for Config {
             drivers: 0,
             max_long_threads: 512,
             compressors: CompressorSet::default(),
+            memory: Arc::new(Budget::unlimited()),
         }
     }
 }
@@ -72,6 +76,7 @@ pub(super) struct Shared<H: Handler> {
     pub(super) relief: Arc<Pool>,
     pub(super) watermark: Arc<Watermark>,
     pub(super) decode: DecodeOptions,
+    pub(super) memory: Arc<Budget>,
     pub(super) relieved: AtomicU64,
     state: AtomicU8,
     current: AtomicU64,
@@ -125,7 +130,7 @@ impl<H: Handler> Shared<H> {
                 address,
                 handle,
             });
-            Conn::new(stream, token, hung_up, user)
+            Conn::new(stream, token, hung_up, user, self.memory.charge())
         });
         if let Err((error, token)) = added {
             self.handler.panicked("(accept)", &error.to_string());
@@ -183,12 +188,13 @@ impl<H: Handler> Server<H> {
         let shared = Arc::new(Shared {
             handler,
             sets,
-            pool: Pool::new("quarry-long", config.max_long_threads),
-            relief: Pool::new("quarry-relief", usize::MAX),
+            pool: Pool::new("quarry-long", config.max_long_threads, Arc::clone(&config.memory)),
+            relief: Pool::new("quarry-relief", usize::MAX, Arc::clone(&config.memory)),
             watermark,
             decode: DecodeOptions {
                 compressors: config.compressors,
             },
+            memory: Arc::clone(&config.memory),
             relieved: AtomicU64::new(0),
             state: AtomicU8::new(RUNNING),
             current: AtomicU64::new(0),

@@ -5,6 +5,7 @@ use crate::Cx;
 use crate::cx::bytes_of;
 use crate::expr::{Operator, nary};
 use model::{Doc, Result, Value, bail};
+use rustc_hash::FxHashMap;
 
 pub(super) static OPERATORS: &[Operator] =
     &[Operator { name: "$mergeObjects", parse: |cx, name, spec| nary(cx, name, spec, (0, usize::MAX), eval) }];
@@ -12,8 +13,8 @@ pub(super) static OPERATORS: &[Operator] =
 fn eval<'a>(cx: &Cx<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
     let mut merged = Merged::default();
     match args {
-        [Value::Array(a)] => a.iter().try_for_each(|v| merged.add(&v))?,
-        args => args.iter().try_for_each(|v| merged.add(v))?,
+        [Value::Array(a)] => a.iter().try_for_each(|v| merged.add(cx, &v))?,
+        args => args.iter().try_for_each(|v| merged.add(cx, v))?,
     }
     merged.build(cx).map(Value::Document)
 }
@@ -22,10 +23,17 @@ fn eval<'a>(cx: &Cx<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
 #[derive(Default)]
 struct Merged<'a> {
     fields: Vec<(&'a str, Value<'a>)>,
+    /// Where each is, once there are many: looking through all for each would take their number squared.
+    places: FxHashMap<&'a str, usize>,
+    /// So many of the fields are in `places`.
+    known: usize,
 }
 
+/// Fields from which on their places are kept.
+const MANY: usize = 32;
+
 impl<'a> Merged<'a> {
-    fn add(&mut self, v: &Value<'a>) -> Result<()> {
+    fn add(&mut self, cx: &Cx<'_, 'a>, v: &Value<'a>) -> Result<()> {
         let d = match v {
             Value::Document(d) => d,
             v if v.is_nullish() => return Ok(()),
@@ -36,12 +44,24 @@ impl<'a> Merged<'a> {
             return Ok(());
         }
         for (name, v) in d.iter() {
-            match self.fields.iter_mut().find(|(n, _)| *n == name) {
+            cx.env.work(2)?;
+            match self.place(name).and_then(|at| self.fields.get_mut(at)) {
                 Some(slot) => slot.1 = v,
                 None => self.fields.push((name, v)),
             }
         }
         Ok(())
+    }
+    /// Of fields that came twice in the first document the first counts.
+    fn place(&mut self, name: &str) -> Option<usize> {
+        if self.fields.len() < MANY {
+            return self.fields.iter().position(|(n, _)| *n == name);
+        }
+        for (i, (name, _)) in self.fields.iter().enumerate().skip(self.known) {
+            self.places.entry(*name).or_insert(i);
+        }
+        self.known = self.fields.len();
+        self.places.get(name).copied()
     }
     fn build(&self, cx: &Cx<'_, 'a>) -> Result<Doc<'a>> {
         cx.spend(self.fields.iter().map(|(name, v)| name.len() + bytes_of(v) + 2).sum())?;
@@ -55,6 +75,24 @@ impl<'a> Merged<'a> {
 
 #[cfg(test)]
 mod tests {
+    use crate::{Cx, Env};
+    use model::{Bump, DocBuf, Value};
+
+    #[test]
+    fn many_fields_are_merged_like_few() {
+        let (env, arena) = (Env::new(0, 1), Bump::new());
+        let cx = Cx::new(&arena, Value::Missing, &env);
+        let of = |names: std::ops::Range<i32>, v: i32| {
+            DocBuf::build(|w| names.for_each(|n| { w.put(&format!("f{n}"), v); }))
+        };
+        let (a, b) = (of(0..30_000, 1), of(20_000..50_000, 2));
+        let merged = super::eval(&cx, &[Value::Document(a.doc()), Value::Document(b.doc())]).unwrap();
+        let merged = merged.as_doc().unwrap();
+        let values = |v: i64| merged.iter().filter(|(_, x)| x.as_i64_exact() == Some(v)).count();
+        assert_eq!((merged.count(), values(1), values(2)), (50_000, 20_000, 30_000));
+        assert_eq!(merged.iter().nth(25_000).map(|(n, _)| n), Some("f25000"), "in its place");
+    }
+
     #[test]
     fn table() {
         crate::expr::table::table(&[

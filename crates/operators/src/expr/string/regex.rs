@@ -133,18 +133,20 @@ fn first<'a>(cx: &Cx<'_, 'a>, text: &'a str, regex: &One) -> Result<Value<'a>> {
 fn all<'a>(cx: &Cx<'_, 'a>, text: &'a str, regex: &One) -> Result<Value<'a>> {
     let mut places = regex.places();
     let mut matches = Vec::new();
-    let before = cx.arena.allocated_bytes();
+    let mut made = 0;
     // `counted` bytes of the text are `index` code points.
     let (mut from, mut counted, mut index) = (0, 0, 0);
     while regex.find_at(&mut places, text, from)? {
         let Some((start, end)) = places.get(0) else { break };
         index += code_points(text, counted, start);
         counted = start;
-        if cx.arena.allocated_bytes().saturating_sub(before) > OUTPUT_BYTES_MAX {
+        if made > OUTPUT_BYTES_MAX {
             bail!(51151, "$regexFindAll: the size of buffer to store output exceeded the 64MB limit");
         }
         cx.spend(text.len() - start)?;
-        matches.push(found(cx, text, &places, index));
+        let one = found(cx, text, &places, index);
+        made += crate::cx::bytes_of(&one) + size_of::<Value<'_>>();
+        matches.push(one);
         // After an empty match, one code point on; never at the end of a text that is not empty.
         let step = text.get(end..).and_then(|rest| rest.chars().next()).map_or(1, char::len_utf8);
         from = if end > start { end } else { end + step };

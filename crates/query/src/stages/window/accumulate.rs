@@ -32,6 +32,7 @@ impl Accumulate {
     }
     fn add(&self, state: &mut dyn Accumulator, doc: Doc<'_>, rt: &Rt<'_>, arena: &Bump) -> Result<()> {
         let cx = rt.cx(arena, doc);
+        rt.env.work(8)?;
         let value = self.spec.input.eval(&cx)?;
         state.add(&cx, value)
     }

@@ -29,6 +29,7 @@ impl Partition {
         let mut arena = Bump::new();
         let mut out = Vec::with_capacity(self.docs.len());
         for doc in self.docs.iter() {
+            rt.env.check_interrupt()?;
             out.push(e.eval(&rt.cx(&arena, doc))?.to_owned_value());
             arena.reset();
         }

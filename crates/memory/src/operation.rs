@@ -1,0 +1,352 @@
+//! The account of one operation after the other on one connection.
+
+use crate::STEP_BYTES;
+use crate::budget::{Budget, Charge};
+use heap::thread_bytes;
+use model::Result;
+use parking_lot::Mutex;
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering::Relaxed};
+
+/// Stands for a thread that works for no operation.
+const DETACHED: isize = isize::MAX;
+
+/// Who holds less makes no room by spilling.
+const SPILL_BYTES_MIN: usize = 4 << 20;
+
+thread_local! {
+    /// The thread's count of bytes when its operation's account was last settled.
+    static SETTLED: Cell<isize> = const { Cell::new(DETACHED) };
+}
+
+/// The account of what a connection's operation holds; the next operation goes on with it.
+#[derive(Debug)]
+pub struct Operation {
+    budget: Arc<Budget>,
+    /// Bytes allocated less bytes freed by its threads, and what it took over. Below zero when it freed what others left.
+    held: AtomicIsize,
+    most: AtomicIsize,
+    refused: AtomicBool,
+    /// There is something in `parked`.
+    parks: AtomicBool,
+    /// What an open cursor holds, to be charged to the cursor when the operation ends.
+    parked: Mutex<Option<Arc<Charge>>>,
+}
+
+impl Operation {
+    /// An account that charges `budget`.
+    pub fn new(budget: Arc<Budget>) -> Operation {
+        Operation { budget, held: AtomicIsize::new(0), most: AtomicIsize::new(0), refused: AtomicBool::new(false), parks: AtomicBool::new(false), parked: Mutex::new(None) }
+    }
+
+    /// The budget it charges.
+    pub fn budget(&self) -> &Arc<Budget> {
+        &self.budget
+    }
+
+    /// Begins an operation on this thread.
+    pub fn begin(&self) -> Attached<'_> {
+        self.most.store(0, Relaxed);
+        self.refused.store(false, Relaxed);
+        Attached { operation: self, before: SETTLED.replace(thread_bytes()), whole: true }
+    }
+
+    /// Lets this thread, too, work for the operation, within the time of [`Operation::begin`] on another.
+    pub fn join(&self) -> Attached<'_> {
+        Attached { operation: self, before: SETTLED.replace(thread_bytes()), whole: false }
+    }
+
+    /// To be called by loops: settles the account when enough came together.
+    ///
+    /// # Errors
+    /// 146 ExceededMemoryLimit.
+    ///
+    /// # Cost
+    /// Two thread-local reads.
+    #[inline]
+    pub fn check(&self) -> Result<()> {
+        let unsettled = thread_bytes().wrapping_sub(SETTLED.get());
+        if unsettled.unsigned_abs() < STEP_BYTES {
+            return Ok(());
+        }
+        self.settle_and_ask(0)
+    }
+
+    /// To be called before `bytes` are allocated at once.
+    ///
+    /// # Errors
+    /// 146 ExceededMemoryLimit.
+    #[inline]
+    pub fn room_for(&self, bytes: usize) -> Result<()> {
+        if bytes < STEP_BYTES { self.check() } else { self.settle_and_ask(bytes) }
+    }
+
+    /// True when so much is held that a stage that can use temporary files had better do so now.
+    ///
+    /// # Cost
+    /// Two loads.
+    pub fn is_short(&self) -> bool {
+        let held = usize::try_from(self.held.load(Relaxed)).unwrap_or(0);
+        held >= SPILL_BYTES_MIN && self.budget.is_nearly_used(held)
+    }
+
+    #[cold]
+    fn settle_and_ask(&self, more: usize) -> Result<()> {
+        if SETTLED.get() == DETACHED {
+            return Ok(());
+        }
+        let grew = self.settle() > 0;
+        // Who gives back is not refused: it may be the one that makes room.
+        if !grew && more == 0 {
+            return Ok(());
+        }
+        let allowed = self.budget.allows(usize::try_from(self.held.load(Relaxed)).unwrap_or(0), more);
+        if allowed.is_err() && !self.refused.swap(true, Relaxed) {
+            self.budget.count_refusal();
+        }
+        allowed
+    }
+
+    /// Charges what came together on this thread; by how much it grew.
+    fn settle(&self) -> isize {
+        let now = thread_bytes();
+        let delta = now.wrapping_sub(SETTLED.replace(now));
+        self.change(delta);
+        delta
+    }
+
+    fn change(&self, delta: isize) {
+        let before = self.held.fetch_add(delta, Relaxed);
+        let after = before.wrapping_add(delta);
+        self.most.fetch_max(after, Relaxed);
+        // Only what is above zero is charged.
+        let (before, after) = (before.max(0) as usize, after.max(0) as usize);
+        if after > before {
+            self.budget.add(after - before);
+        } else {
+            self.budget.sub(before - after);
+        }
+    }
+
+    /// When this operation ends, what it still holds is charged to `cursor`, which stays open.
+    pub fn park(&self, cursor: &Arc<Charge>) {
+        *self.parked.lock() = Some(Arc::clone(cursor));
+        self.parks.store(true, Relaxed);
+    }
+
+    /// Takes over what an open cursor holds, because this operation goes on with it.
+    pub fn resume(&self, cursor: &Charge) {
+        let bytes = cursor.take();
+        let before = self.held.fetch_add(bytes as isize, Relaxed);
+        self.most.fetch_max(before + bytes as isize, Relaxed);
+        // The bytes are charged already; what was below zero does not count.
+        self.budget.sub(before.min(0).unsigned_abs().min(bytes));
+    }
+
+    /// Most operations never charged anything and leave no cursor: they touch no memory that other threads write.
+    fn end(&self, result: usize) {
+        let unsettled = thread_bytes().wrapping_sub(SETTLED.get());
+        let parks = self.parks.swap(false, Relaxed);
+        if unsettled.unsigned_abs() < STEP_BYTES && !parks && self.held.load(Relaxed) == 0 && self.most.load(Relaxed) == 0 {
+            return;
+        }
+        self.settle();
+        let held = self.held.swap(0, Relaxed).max(0) as usize;
+        let kept = match self.parked.lock().take() {
+            Some(cursor) => {
+                let kept = held.saturating_sub(result);
+                cursor.give(kept);
+                kept
+            }
+            None => 0,
+        };
+        self.budget.sub(held - kept);
+        self.budget.ended(self.most.load(Relaxed).max(0) as usize);
+    }
+}
+
+/// A thread works for an operation while this lives.
+#[derive(Debug)]
+pub struct Attached<'o> {
+    operation: &'o Operation,
+    /// What the thread was settled at before, if it worked for another operation.
+    before: isize,
+    /// The operation ends with it.
+    whole: bool,
+}
+
+impl Attached<'_> {
+    /// Ends the operation. `result` bytes of what it holds are its reply, which the caller answers for.
+    pub fn end(self, result: usize) {
+        self.finish(result);
+        std::mem::forget(self);
+    }
+
+    fn finish(&self, result: usize) {
+        if self.whole {
+            self.operation.end(result);
+        } else {
+            self.operation.settle();
+        }
+        SETTLED.set(self.before);
+    }
+}
+
+impl Drop for Attached<'_> {
+    fn drop(&mut self) {
+        self.finish(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use heap::Counting;
+    use std::alloc::System;
+
+    #[global_allocator]
+    static ALLOCATOR: Counting<System> = Counting(System);
+
+    const MB: usize = 1 << 20;
+
+    fn operation(limit: usize, share: usize) -> (Arc<Budget>, Operation) {
+        let budget = Arc::new(Budget::new(limit, share));
+        (budget.clone(), Operation::new(budget))
+    }
+
+    #[test]
+    fn an_operation_has_a_share_and_gives_it_back() {
+        let (budget, op) = operation(100 * MB, 10 * MB);
+        let at = op.begin();
+        let mut held = Vec::new();
+        let refused = loop {
+            held.push(vec![1u8; MB]);
+            if let Err(e) = op.check() {
+                break e;
+            }
+        };
+        assert_eq!((refused.code(), held.len()), (146, 10), "the list itself counts: {refused:?}");
+        assert!(budget.figures().used_bytes > 10 * MB);
+        held.truncate(5);
+        op.check().expect("what was given back may be used again");
+        assert_eq!(op.room_for(6 * MB).unwrap_err().code(), 146, "before it is allocated");
+        op.room_for(4 * MB).unwrap();
+        drop(held);
+        drop(at);
+        let f = budget.figures();
+        assert_eq!((f.used_bytes, f.refused), (0, 1), "operations are counted, not requests");
+        assert!(f.used_bytes_max > 10 * MB);
+    }
+
+    #[test]
+    fn small_operations_are_served_when_everything_is_taken() {
+        let (budget, op) = operation(10 * MB, 10 * MB);
+        let large = budget.charge();
+        large.set(11 * MB);
+        let _at = op.begin();
+        let small = vec![1u8; STEP_BYTES / 2];
+        op.check().unwrap();
+        let more = vec![1u8; STEP_BYTES];
+        assert_eq!(op.check().unwrap_err().code(), 146);
+        drop((small, more));
+    }
+
+    #[test]
+    fn of_two_the_later_is_refused_and_the_first_completes() {
+        let budget = Arc::new(Budget::new(12 * MB, 10 * MB));
+        let first = Operation::new(budget.clone());
+        let _a = first.begin();
+        let held = vec![1u8; 8 * MB];
+        first.check().unwrap();
+        let other = budget.clone();
+        let code = std::thread::spawn(move || {
+            let later = Operation::new(other);
+            let _b = later.begin();
+            let _held = vec![1u8; 6 * MB];
+            later.check().map_err(|e| e.code())
+        });
+        assert_eq!(code.join().unwrap(), Err(146));
+        let more = vec![1u8; MB];
+        first.check().expect("the first completes");
+        drop((held, more));
+    }
+
+    #[test]
+    fn a_cursor_takes_what_it_holds_along_and_brings_it_back() {
+        let (budget, op) = operation(100 * MB, 50 * MB);
+        let cursor = Arc::new(budget.charge());
+        let at = op.begin();
+        let (held, reply) = (vec![1u8; 5 * MB], vec![1u8; 2 * MB]);
+        op.check().unwrap();
+        op.park(&cursor);
+        at.end(reply.capacity());
+        assert!((cursor.bytes() as isize - 5 * MB as isize).unsigned_abs() < 1 << 16, "{}", cursor.bytes());
+        assert_eq!(budget.figures().used_bytes, cursor.bytes());
+
+        let at = op.begin();
+        op.resume(&cursor);
+        assert_eq!(cursor.bytes(), 0);
+        drop(held);
+        op.check().unwrap();
+        op.park(&cursor);
+        at.end(0);
+        assert!(cursor.bytes() < 1 << 16, "{}", cursor.bytes());
+        drop(cursor);
+        assert_eq!(budget.figures().used_bytes, 0);
+        drop(reply);
+    }
+
+    #[test]
+    fn a_second_thread_counts_and_freeing_for_others_is_no_debt() {
+        let (budget, op) = operation(100 * MB, 10 * MB);
+        let foreign = vec![1u8; 20 * MB];
+        let at = op.begin();
+        let held = std::thread::scope(|s| {
+            s.spawn(|| {
+                let _joined = op.join();
+                vec![1u8; 4 * MB]
+            })
+            .join()
+            .unwrap()
+        });
+        assert!(budget.figures().used_bytes >= 4 * MB);
+        drop(foreign);
+        op.check().unwrap();
+        assert_eq!(budget.figures().used_bytes, 0, "it gave back more than it took");
+        drop(held);
+        drop(at);
+        assert_eq!(budget.figures().used_bytes, 0);
+    }
+
+    #[test]
+    fn an_operation_is_short_before_it_is_refused() {
+        let (budget, op) = operation(100 * MB, 20 * MB);
+        let at = op.begin();
+        let held = vec![1u8; 12 * MB];
+        op.check().unwrap();
+        assert!(!op.is_short());
+        let other = budget.charge();
+        other.set(80 * MB);
+        assert!(op.is_short(), "the process is short");
+        drop(other);
+        let more = vec![1u8; 5 * MB];
+        op.check().unwrap();
+        assert!(op.is_short(), "its own share is nearly used");
+        drop((held, more, at));
+        assert!(!op.is_short());
+    }
+
+    #[test]
+    fn a_panic_ends_the_account() {
+        let (budget, op) = operation(100 * MB, 50 * MB);
+        let r = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let _at = op.begin();
+            let _held = vec![1u8; 5 * MB];
+            op.check().unwrap();
+            panic!("as a fault of ours would");
+        }));
+        assert!(r.is_err());
+        assert_eq!(budget.figures().used_bytes, 0);
+    }
+}

@@ -1,0 +1,96 @@
+//! Messages are charged to their part of the memory budget: what has no room is refused, and nothing stays charged.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use ::memory::Budget;
+use model::{DocBuf, Value};
+use wire::{Compressor, MessageBuilder, compress_message};
+
+use crate::client::Client;
+use crate::toy::{Running, eventually};
+
+const MB: usize = 1 << 20;
+
+fn running(limit: usize) -> (Running, Arc<Budget>) {
+    let budget = Arc::new(Budget::new(limit, limit));
+    let memory = budget.clone();
+    (Running::with(|c| c.memory = memory), budget)
+}
+
+/// An `echo` of so many bytes.
+fn echo(bytes: usize, id: i32, flags: u32) -> Vec<u8> {
+    let mut doc = DocBuf::new();
+    doc.put("echo", Value::String(&"e".repeat(bytes)));
+    doc.put("$db", Value::String("test"));
+    MessageBuilder::new(id).flags(flags).body(doc.as_bytes()).build()
+}
+
+fn nothing_charged(budget: &Budget) {
+    eventually("memory is charged or given back", || budget.figures().used_bytes == 0);
+}
+
+#[test]
+fn a_message_without_room_is_answered_and_the_connection_goes_on() {
+    let (running, budget) = running(8 * MB);
+    let mut client = Client::tcp(&running);
+    client.stream.write_all(&echo(12 * MB, 7, 0)).unwrap();
+    let refused = client.receive();
+    assert_eq!((refused.header.response_to, refused.int("code")), (7, 146));
+    nothing_charged(&budget);
+    assert!(client.run("ping", 1).is_ok(), "the connection goes on");
+    client.stream.write_all(&echo(MB, 8, 0)).unwrap();
+    assert_eq!(client.receive().header.response_to, 8, "what has room is answered");
+    // Who wants no answer gets none.
+    client.stream.write_all(&echo(12 * MB, 9, wire::flags::MORE_TO_COME)).unwrap();
+    assert!(client.run("ping", 2).is_ok());
+    assert_eq!(budget.figures().refused, 2);
+    nothing_charged(&budget);
+}
+
+#[test]
+fn half_messages_are_charged_and_small_requests_are_served() {
+    let (running, budget) = running(8 * MB);
+    let half: Vec<Client> = (0..20)
+        .map(|n| {
+            let mut client = Client::tcp(&running);
+            let message = echo(4 * MB, n, 0);
+            client.stream.write_all(&message[..2 * MB]).unwrap();
+            client
+        })
+        .collect();
+    eventually("memory is charged or given back", || budget.figures().refused > 0 && budget.figures().used_bytes > 4 * MB);
+    assert!(budget.figures().used_bytes_max <= 9 * MB, "{:?}", budget.figures());
+    let mut small = Client::tcp(&running);
+    assert!(small.run("ping", 1).is_ok());
+    drop(half);
+    nothing_charged(&budget);
+}
+
+#[test]
+fn replies_nobody_reads_are_charged_until_their_connection_ends() {
+    let (running, budget) = running(64 * MB);
+    let mut client = Client::tcp(&running);
+    client.send("big", 16_000_000, 0);
+    eventually("memory is charged or given back", || budget.figures().used_bytes > 10 * MB);
+    drop(client);
+    nothing_charged(&budget);
+    let mut client = Client::tcp(&running);
+    client.send("big", 16_000_000, 0);
+    assert_eq!(client.receive().body.len(), 16_000_000 + 15);
+    nothing_charged(&budget);
+}
+
+#[test]
+fn what_expands_is_charged_by_what_it_becomes() {
+    let (running, budget) = running(8 * MB);
+    let bomb = compress_message(&echo(12 * MB, 1, 0), Compressor::Zstd);
+    assert!(bomb.len() < 64 * 1024);
+    let mut client = Client::tcp(&running);
+    client.stream.write_all(&bomb).unwrap();
+    assert!(client.try_receive().is_none(), "closed, because it cannot be known whether it wants an answer");
+    let mut client = Client::tcp(&running);
+    client.stream.write_all(&compress_message(&echo(MB, 2, 0), Compressor::Zstd)).unwrap();
+    assert_eq!(client.receive().header.response_to, 2);
+    nothing_charged(&budget);
+}
