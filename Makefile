@@ -63,7 +63,7 @@ soak-collections: build ## 370,000 collections with an index each (COLLECTIONS=3
 	@tests/server/run.sh collections "$(COLLECTIONS)"
 
 soak-ddl: build ## DDL beside reads and writes, kill -9, late and failing flushes, 20 minutes on one directory (MINUTES=20)
-	@$(natives) && cargo build --release --locked -p quarry-server -p quarry-engine-rocksdb --bin quarry --example idents
+	@$(natives) && cargo build --release --locked -p quarry-engine-rocksdb --example idents
 	@QUARRY_IDENTS="$(target)/release/examples/idents" tests/server/run.sh soak-ddl "$$(( $(MINUTES) * 60 ))"
 
 example: build ## load this machine's Debian package index and check every answer
