@@ -118,7 +118,7 @@ impl Collection {
             let (_inside, state) = self.enter()?;
             // All of the chunk under one state, however often large keys cut it.
             while at < end {
-                let run = |s: &mut Scratch| {
+                let mut run = |s: &mut Scratch| {
                     let chunk = &docs[at..end];
                     let taken = self.insert_chunk(&state, s, chunk, (at, ordered), &mut done, noted.as_deref_mut());
                     Shared::admit_later(s.batch.byte_len().saturating_sub(bytes));
