@@ -38,12 +38,12 @@ step "build tests" cargo test --locked --workspace --no-run --quiet
 cp "${CARGO_TARGET_DIR:-target}/debug/quarry-lab" "$scratch/quarry-lab"
 QUARRY_BIN=$scratch/quarry step "client smokes" tests/clients/run.sh python node mongosh
 QUARRY_BIN=$scratch/quarry step "pymongo suite" env QUARRY_BIN="$scratch/quarry" tests/clients/pymongo-suite/run.sh
-step "build idents" cargo build --locked -p quarry-engine-rocksdb --example idents
 cp "${CARGO_TARGET_DIR:-target}/debug/examples/idents" "$scratch/idents"
 QUARRY_BIN=$scratch/quarry QUARRY_IDENTS=$scratch/idents step "server tests" tests/server/run.sh
 step "workloads of the lab" env QUARRY_BIN="$scratch/quarry" LAB_BIN="$scratch/quarry-lab" tests/lab/run.sh
 QUARRY_BIN=$scratch/quarry step "Debian example" examples/debian-packages/run.sh
-step interleavings cargo test --locked -p quarry-store --features shuttle --test interleave --quiet
+# With --workspace, other crates keep their features: only the store and the scheduler are compiled again.
+step interleavings cargo test --locked --workspace --features quarry-store/shuttle --test interleave --quiet
 step "cargo test" cargo_tests "$scratch/tests.log"
 awk '/^test result:/ { binaries++; passed += $4; failed += $6; ignored += $8 }
   END { printf "test: %d passed, %d failed, %d ignored in %d test binaries; client smokes, server tests, workloads of the lab and Debian example passed before\n",

@@ -16,9 +16,7 @@ INDEXES = (
     # Refused where there are documents.
     ("g", {"unique": True}),
 )
-# What a command may be refused with because of what others did just before: BadValue (collMod to unique without prepareUnique ends
-# in InvalidOptions), IllegalOperation, NamespaceNotFound, IndexNotFound, NamespaceExists, InvalidOptions, IndexOptionsConflict,
-# IndexKeySpecsConflict, DocumentValidationFailure, QueryPlanKilled, CannotConvertIndexToUnique, IndexBuildAborted, CannotGrow...
+# What a command may be refused with because of what others did just before; any other code is a failure.
 REFUSALS = {
     20: "IllegalOperation",
     26: "NamespaceNotFound",

@@ -207,6 +207,7 @@ def main(seconds):
         server = scratch.server("data", "--memory", "512M", wrap=wrap).start()
         with server.client() as client:
             prepare(client, WORKERS)
+        say(f"soak-ddl: seed {SEED}")
         began, round_ = time.monotonic(), 0
         while time.monotonic() - began < seconds or round_ < 2:
             one_round(server, device, workers, round_, min(rng.uniform(4, 12), max(seconds / 4, 2)))

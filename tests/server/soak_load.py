@@ -241,7 +241,13 @@ class Worker:
                 return
         ids = [d["_id"] for d in found]
         check(len(ids) == len(set(ids)), f"a snapshot read shows documents twice: {sorted(ids)}")
-        check({d["_id"]: d for d in found} == expected, f"a snapshot read of {name} by {self.number} shows {found}, the ledger had {expected}")
+        shown = {d["_id"]: d for d in found}
+        if shown != expected:
+            # What a scan of the latest state shows tells whether the snapshot or the scan is at fault.
+            latest = [d["_id"] for d in self.kept[name].find({"w": self.number}).hint([("$natural", 1)])]
+            changed = {id: (shown[id], expected[id]) for id in shown.keys() & expected.keys() if shown[id] != expected[id]}
+            check(False, f"a snapshot read {find} by {self.number} shows in turn {ids}; not shown {sorted(expected.keys() - shown.keys())}, "
+                  f"strange {sorted(shown.keys() - expected.keys())}, other than acknowledged {changed}; the latest state is {latest}")
 
     def schema(self):
         """Indexes and validators of the kept collections."""

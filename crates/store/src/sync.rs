@@ -27,9 +27,6 @@ mod scheduled {
     pub(crate) struct MutexGuard<'m, T>(Option<sync::MutexGuard<'m, T>>, &'m Mutex<T>);
 
     impl<T> Mutex<T> {
-        pub(crate) fn new(value: T) -> Mutex<T> {
-            Mutex(sync::Mutex::new(value))
-        }
         pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
             MutexGuard(Some(self.0.lock().unwrap_or_else(PoisonError::into_inner)), self)
         }
@@ -61,9 +58,6 @@ mod scheduled {
     }
 
     impl Condvar {
-        pub(crate) fn new() -> Condvar {
-            Condvar::default()
-        }
         pub(crate) fn notify_all(&self) {
             self.0.notify_all();
         }
