@@ -153,6 +153,13 @@ impl Budget {
         }
     }
 
+    /// To be called before `bytes` are made at once: memory freed by others shall not stay resident beside them.
+    pub(crate) fn reclaim_for(&self, bytes: usize) {
+        if bytes >= RECLAIM_BYTES_MIN {
+            self.ended(bytes);
+        }
+    }
+
     /// To be called when an operation that held at most `most` bytes has freed them.
     pub(crate) fn ended(&self, most: usize) {
         if most >= RECLAIM_BYTES_MIN

@@ -73,7 +73,8 @@ impl Operation {
         self.settle_and_ask(0)
     }
 
-    /// To be called before `bytes` are allocated at once.
+    /// To be called before `bytes` are allocated at once. They are charged from here on, so that operations that ask at the
+    /// same time do not all get the same room; what is not allocated by the next time the account is settled is given back.
     ///
     /// # Errors
     /// 146 ExceededMemoryLimit.
@@ -101,9 +102,21 @@ impl Operation {
         if !grew && more == 0 {
             return Ok(());
         }
-        let allowed = self.budget.allows(usize::try_from(self.held.load(Relaxed)).unwrap_or(0), more);
-        if allowed.is_err() && !self.refused.swap(true, Relaxed) {
-            self.budget.count_refusal();
+        let ahead = isize::try_from(more).unwrap_or(isize::MAX / 4);
+        self.change(ahead);
+        let allowed = self.budget.allows(usize::try_from(self.held.load(Relaxed)).unwrap_or(0), 0);
+        match &allowed {
+            // The thread's count is taken as if they were allocated already.
+            Ok(()) => SETTLED.set(SETTLED.get().wrapping_add(ahead)),
+            Err(_) => {
+                self.change(-ahead);
+                if !self.refused.swap(true, Relaxed) {
+                    self.budget.count_refusal();
+                }
+            }
+        }
+        if allowed.is_ok() {
+            self.budget.reclaim_for(more);
         }
         allowed
     }
@@ -237,6 +250,29 @@ mod tests {
         let f = budget.figures();
         assert_eq!((f.used_bytes, f.refused), (0, 1), "operations are counted, not requests");
         assert!(f.used_bytes_max > 10 * MB);
+    }
+
+    #[test]
+    fn room_that_was_asked_for_is_no_longer_there_for_others() {
+        let budget = Arc::new(Budget::new(10 * MB, 10 * MB));
+        let (first, second) = (Operation::new(budget.clone()), Operation::new(budget.clone()));
+        let at = first.begin();
+        first.room_for(7 * MB).unwrap();
+        let other = || {
+            let _at = second.begin();
+            second.room_for(4 * MB).map_err(|e| e.code())
+        };
+        assert_eq!(std::thread::scope(|s| s.spawn(other).join().unwrap()), Err(146));
+        let held = vec![1u8; 7 * MB];
+        first.check().unwrap();
+        assert!(budget.figures().used_bytes < 8 * MB, "not charged twice");
+        drop(held);
+        first.check().unwrap();
+        first.room_for(6 * MB).expect("room that was not used is given back with the next settling");
+        first.check().unwrap();
+        assert!(budget.figures().used_bytes < MB, "{:?}", budget.figures());
+        drop(at);
+        assert_eq!(budget.figures().used_bytes, 0);
     }
 
     #[test]
