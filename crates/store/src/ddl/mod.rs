@@ -44,6 +44,9 @@ impl Collection {
                 index.set_ready(pos);
             }
             self.set_state(new.clone());
+            // Before their entries go, so that scans of them learn of it.
+            let left = |i: &&Arc<Index>| new.indexes.iter().any(|n| n.ident() == i.ident());
+            old.indexes.iter().filter(|i| !left(i)).for_each(|i| i.set_dropped());
         };
         self.shared.commit(WriteUnit::new(&batch).then(altered))?;
         drop(closed);

@@ -77,6 +77,8 @@ struct Marks {
     ready: AtomicBool,
     /// Views from here on have all its entries.
     ready_at: AtomicU64,
+    /// It was dropped; its entries are going.
+    dropped: AtomicBool,
     /// Its build has failed, and removing it, too.
     abandoned: AtomicBool,
     /// Scans since the server started.
@@ -229,6 +231,14 @@ impl Index {
     /// Held while bits are added on disk and here.
     pub(crate) fn marking(&self) -> MutexGuard<'_, ()> {
         self.marks.marking.lock()
+    }
+    /// It was dropped: entries that a scan does not find may be gone with it.
+    pub(crate) fn is_dropped(&self) -> bool {
+        self.marks.dropped.load(Ordering::Acquire)
+    }
+    /// To be called when the drop is committed and before entries go.
+    pub(crate) fn set_dropped(&self) {
+        self.marks.dropped.store(true, Ordering::Release);
     }
     /// Its build has failed, and so has removing it.
     pub(crate) fn is_abandoned(&self) -> bool {

@@ -85,13 +85,13 @@ impl IndexScan {
     /// As [`Scan::visit`].
     pub fn visit(&mut self, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
         let visited = self.advance(max, f);
-        self.coll.check_alive().and(visited)
+        self.check_alive().and(visited)
     }
 
     fn advance(&mut self, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
         let mut shown = 0;
         while shown < max {
-            self.coll.check_alive()?;
+            self.check_alive()?;
             if self.at >= self.intervals.len() {
                 return self.ended();
             }
@@ -149,9 +149,15 @@ impl IndexScan {
         if self.at < self.intervals.len() { Ok(true) } else { self.ended() }
     }
 
-    /// See [`Scan::ended`].
+    /// A drop of the collection or of the index does not wait for readers, nor for their snapshots: what is found
+    /// missing, and an end that was come to, may be due to it.
+    fn check_alive(&self) -> Result<()> {
+        self.coll.check_alive()?;
+        if self.index.is_dropped() { Err(self.coll.plan_is_stale()) } else { Ok(()) }
+    }
+
     fn ended(&self) -> Result<bool> {
-        if self.coll.is_dropped() { Err(self.coll.gone()) } else { Ok(false) }
+        self.check_alive().map(|()| false)
     }
 
     /// Shows up to `max` entries in index order without reading documents, one for each document.
@@ -162,11 +168,14 @@ impl IndexScan {
     /// # Errors
     /// As [`Scan::visit`].
     pub fn visit_entries(&mut self, max: usize, f: &mut EachEntry<'_>) -> Result<bool> {
+        let visited = self.advance_entries(max, f);
+        self.check_alive().and(visited)
+    }
+
+    fn advance_entries(&mut self, max: usize, f: &mut EachEntry<'_>) -> Result<bool> {
         let mut shown = 0;
         while shown < max {
-            if self.coll.is_dropped() {
-                return Err(self.coll.gone());
-            }
+            self.check_alive()?;
             if self.at >= self.intervals.len() {
                 return Ok(false);
             }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 use storage::observe::{Call, Fault, Faulty, Observed, Observer};
 use storage::{Caps, CursorOpts, Engine, KeyRange, MemoryEngine, StorageError, Table};
-use store::{Change, Collection, NoHooks, Store};
+use store::{Change, Collection, NoHooks, ReadView, Store};
 
 const INDEX_BUILD_ABORTED: i32 = 276;
 const INDEX_NOT_FOUND: i32 = 27;
@@ -303,6 +303,29 @@ fn the_order_of_insertion_is_found_out_once() {
     expected.reverse();
     assert_eq!(dump(&c, true), expected);
     assert_eq!(engine.observer().0.load(Ordering::SeqCst), scans, "the documents were scanned again");
+}
+
+/// A scan of an index that was dropped under it came to an end as if there were no more documents, also on a snapshot:
+/// a drop clears away entries whoever reads them.
+#[test]
+fn a_scan_of_a_dropped_index_says_so() {
+    for fixed in [false, true] {
+        for entries_only in [false, true] {
+            let store = open(&Arc::new(MemoryEngine::new()));
+            let c = collection(&store, "c");
+            c.create_index(index("k_1", "k", false)).unwrap();
+            fill(&c, 0..3000);
+            let view = if fixed { c.snapshot().unwrap() } else { ReadView::LATEST };
+            let all = store::KeyInterval { lower: vec![], upper: vec![0xFF] };
+            let mut scan = c.scan_index(&view, &c.indexes()[0], 0, vec![all], false);
+            let mut step = |max| {
+                if entries_only { scan.visit_entries(max, &mut |_, _| true) } else { scan.visit(max, &mut |_| true) }
+            };
+            assert!(step(10).unwrap());
+            c.drop_index("k_1").unwrap();
+            assert_eq!(step(10_000).unwrap_err().code(), 175);
+        }
+    }
 }
 
 /// The set of dropped identifiers in memory shrank at a restart only; keys nobody owned stayed for ever.
