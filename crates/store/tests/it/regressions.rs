@@ -305,6 +305,15 @@ fn the_order_of_insertion_is_found_out_once() {
     assert_eq!(engine.observer().0.load(Ordering::SeqCst), scans, "the documents were scanned again");
 }
 
+/// `validate` in the middle of a build called the unfinished index damaged.
+#[test]
+fn validate_during_a_build_is_clean() {
+    let (said, heard) = mpsc::channel();
+    let (_store, c) = building(move |c, _| said.send(c.validate().unwrap().errors).unwrap());
+    c.create_index(index("k_1", "k", false)).unwrap();
+    assert_eq!(heard.recv_timeout(Duration::from_secs(10)).unwrap(), Vec::<String>::new());
+}
+
 /// A scan of an index that was dropped under it came to an end as if there were no more documents, also on a snapshot:
 /// a drop clears away entries whoever reads them.
 #[test]

@@ -133,17 +133,20 @@ fn first<'a>(cx: &Cx<'_, 'a>, text: &'a str, regex: &One) -> Result<Value<'a>> {
 fn all<'a>(cx: &Cx<'_, 'a>, text: &'a str, regex: &One) -> Result<Value<'a>> {
     let mut places = regex.places();
     let mut matches = Vec::new();
-    let mut made = 0;
+    let (mut made, before) = (0, cx.arena.allocated_bytes());
     // `counted` bytes of the text are `index` code points.
     let (mut from, mut counted, mut index) = (0, 0, 0);
     while regex.find_at(&mut places, text, from)? {
         let Some((start, end)) = places.get(0) else { break };
         index += code_points(text, counted, start);
         counted = start;
-        if made > OUTPUT_BYTES_MAX {
+        // What the matches take as a result, and what they take in memory until then.
+        if made.max(cx.arena.allocated_bytes().saturating_sub(before)) > OUTPUT_BYTES_MAX {
             bail!(51151, "$regexFindAll: the size of buffer to store output exceeded the 64MB limit");
         }
-        cx.spend(text.len() - start)?;
+        // The search looks at the rest of the text, and nothing is made of it.
+        cx.spend(0)?;
+        cx.env.work((text.len() - start) / 64)?;
         let one = found(cx, text, &places, index);
         made += crate::cx::bytes_of(&one) + size_of::<Value<'_>>();
         matches.push(one);
