@@ -144,9 +144,9 @@ fn all<'a>(cx: &Cx<'_, 'a>, text: &'a str, regex: &One) -> Result<Value<'a>> {
         if made.max(cx.arena.allocated_bytes().saturating_sub(before)) > OUTPUT_BYTES_MAX {
             bail!(51151, "$regexFindAll: the size of buffer to store output exceeded the 64MB limit");
         }
-        // The search looks at the rest of the text, and nothing is made of it.
-        cx.spend(0)?;
-        cx.env.work((text.len() - start) / 64)?;
+        // The engine may look at all of the rest.
+        cx.env.work(1 + (text.len() - start) / 64)?;
+        cx.spend(64)?;
         let one = found(cx, text, &places, index);
         made += crate::cx::bytes_of(&one) + size_of::<Value<'_>>();
         matches.push(one);
