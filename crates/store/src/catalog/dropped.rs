@@ -16,6 +16,9 @@ use storage::{Batch, CursorOpts, Engine, IdentSet, KeyRange, Table};
 /// Fewer keys than this are deleted one by one when a collection or index is dropped: that leaves nothing behind.
 const SMALL_DROP_KEYS: u64 = 1000;
 
+/// Keys of one dropped identifier that a sweep deletes.
+const SWEEP_KEYS: usize = 10_000;
+
 /// The tables in which identifiers have keys.
 const TABLES: [Table; 3] = [Table::Doc, Table::Idx, Table::Cap];
 
@@ -146,10 +149,11 @@ impl Shared {
         self.commit(WriteUnit::new(&batch).then(forget)).map(|_| ())
     }
 
-    /// Forgets dropped identifiers whose keys are all gone; the number left.
+    /// Forgets dropped identifiers whose keys are all gone, and deletes keys of the others: those a crash has left behind,
+    /// and what lies in files together with keys that live. The number left.
     ///
     /// # Cost
-    /// A seek for each identifier.
+    /// A seek for each identifier, and [`SWEEP_KEYS`] deletions at most.
     ///
     /// # Errors
     /// Engine failures.
@@ -157,12 +161,28 @@ impl Shared {
         let records = self.dropped.records.lock().clone();
         let mut gone = Vec::new();
         for (table, ident) in records {
-            if self.engine.is_gone(table, ident).map_err(error::storage)? {
+            if self.engine.is_gone(table, ident).map_err(error::storage)? || self.delete_some(table, ident)? {
                 gone.push((table, ident));
             }
         }
         self.forget_dropped(&gone)?;
         Ok(self.dropped.len())
+    }
+
+    /// Deletes keys of a dropped identifier; true when none is left.
+    fn delete_some(&self, table: Table, ident: u32) -> Result<bool> {
+        let (lower, upper) = (ident.to_be_bytes(), (ident + 1).to_be_bytes());
+        let range = KeyRange { lower: &lower, upper: &upper };
+        let opts = CursorOpts { keys_only: true, fill_cache: false, ..CursorOpts::default() };
+        let mut cursor = self.engine.cursor(table, range, opts).map_err(error::storage)?;
+        let mut batch = Batch::new();
+        let each = &mut |key: &[u8], _: &[u8]| {
+            batch.delete(table, key);
+            true
+        };
+        let more = cursor.visit(SWEEP_KEYS, each).map_err(error::storage)?;
+        self.commit(WriteUnit::new(&batch))?;
+        Ok(!more)
     }
 
     /// Drops the keys of identifiers below `below` that nobody owns: left by a crash of an older version.

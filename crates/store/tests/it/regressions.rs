@@ -220,12 +220,17 @@ fn a_crash_at_any_point_of_a_drop_leaks_nothing() {
             let store = open(&memory);
             let there = store.collection(&ns("c")).unwrap();
             for (table, ident) in idents {
+                let keys = keys_of(memory.as_ref(), table, ident);
+                assert!(there.is_some() || keys == 0 || has_drop_record(memory.as_ref(), ident));
+            }
+            assert_eq!(store.sweep_dropped().unwrap(), 0);
+            for (table, ident) in idents {
                 let owned = there.as_ref().is_some_and(|c| {
                     ident_of(c) == ident || c.indexes().iter().any(|i| i.ident() == ident)
                 });
                 let keys = keys_of(memory.as_ref(), table, ident);
                 assert!(
-                    owned || keys == 0 || has_drop_record(memory.as_ref(), ident),
+                    owned || keys == 0 && !has_drop_record(memory.as_ref(), ident),
                     "{keys} keys of {ident} in {table:?} without an owner after {after_calls} writes"
                 );
             }
