@@ -45,7 +45,11 @@ fn copy(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
         if entry.file_type().unwrap().is_file() && entry.file_name() != "LOCK" {
-            fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+            match fs::copy(entry.path(), to.join(entry.file_name())) {
+                // The engine has deleted it meanwhile: at the kill it is not there either.
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+                copied => _ = copied.unwrap(),
+            }
         }
     }
 }
