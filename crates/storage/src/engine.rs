@@ -174,6 +174,7 @@ pub trait Cursor: Send {
     fn seek(&mut self, key: &[u8]) -> Result<()>;
 
     /// Shows up to `rows_max` rows in place; `f` returns false to stop after the row it was given.
+    /// `f` may call the engine, and write through it: the cursor keeps its view.
     ///
     /// # Output
     /// False when the range is known to be exhausted, true when there may be more.

@@ -178,6 +178,26 @@ pub(super) fn stable(engine: &dyn Engine) {
     assert_eq!(count, 30);
 }
 
+/// What is called for each row may write: it holds no lock of the engine.
+pub(super) fn visitor_writes(engine: &dyn Engine) {
+    fill(engine, 40);
+    for opts in [CursorOpts::default(), REVERSE] {
+        let (lower, upper) = (key(2, ""), key(3, ""));
+        let mut cursor = engine.cursor(Table::Idx, KeyRange::new(&lower, &upper), opts).unwrap();
+        let mut seen = 0;
+        let mut each = |row: &[u8], _: &[u8]| {
+            let mut batch = Batch::new();
+            batch.put(Table::Idx, row, b"late");
+            batch.put(Table::Idx, &[row, b"new"].concat(), b"late");
+            engine.apply(&batch, Durability::Buffered).unwrap();
+            seen += 1;
+            true
+        };
+        while cursor.visit(15, &mut each).unwrap() {}
+        assert_eq!(seen % 40, 0, "a cursor does not see what its visitor wrote: {seen}");
+    }
+}
+
 pub(super) fn snapshots(engine: &dyn Engine) {
     let k = key(1, "k");
     put(engine, Table::Doc, &[(&k, b"old"), (&key(1, "x"), b"dies")]);

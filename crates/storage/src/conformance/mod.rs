@@ -70,6 +70,7 @@ pub fn run(factory: &dyn Factory, seed: u64) {
         ("cursor batches", |factory| cursors::batches(&*factory.fresh())),
         ("cursor seek", |factory| cursors::seek(&*factory.fresh())),
         ("cursor is stable", |factory| cursors::stable(&*factory.fresh())),
+        ("a visitor may write", |factory| cursors::visitor_writes(&*factory.fresh())),
         ("snapshots are isolated", |factory| {
             cursors::snapshots(&*factory.fresh())
         }),

@@ -9,6 +9,9 @@ use crate::keys::{KeyRange, Table};
 
 use super::Shared;
 
+// Few enough that a visit that ends early has copied little for nothing.
+const COPIED_ROWS: usize = 16;
+
 pub(super) struct MemorySnapshot {
     shared: Arc<Shared>,
     pos: u64,
@@ -109,38 +112,51 @@ impl Cursor for MemoryCursor {
     }
 
     fn visit(&mut self, rows_max: usize, f: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<bool> {
+        let mut left = rows_max;
+        while left > 0 {
+            // Copies, so that the lock is not held while `f` runs: it may be slow, and may write.
+            let (rows, more) = self.copy(left.min(COPIED_ROWS))?;
+            left -= rows.len();
+            for (key, value) in &rows {
+                if !f(key, value) {
+                    self.go_on_behind(key);
+                    return Ok(true);
+                }
+            }
+            if let Some((last, _)) = rows.last() {
+                self.go_on_behind(last);
+            }
+            if !more {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+type Copied = Vec<(Vec<u8>, Vec<u8>)>;
+
+impl MemoryCursor {
+    /// The next rows, and false when the range ends with them.
+    fn copy(&self, rows_max: usize) -> Result<(Copied, bool)> {
         self.snapshot.shared.check_open()?;
         let state = self.snapshot.shared.state.read();
-        let mut rows = state.range(self.table, KeyRange::new(&self.from, &self.to), self.snapshot.pos);
-        let mut last: Option<&[u8]> = None;
-        let mut more = true;
-        for _ in 0..rows_max {
-            let Some((key, value)) = (if self.opts.reverse {
-                rows.next_back()
-            } else {
-                rows.next()
-            }) else {
-                more = false;
-                break;
-            };
-            last = Some(key);
-            if !f(key, if self.opts.keys_only { &[] } else { value }) {
-                break;
-            }
+        let mut range = state.range(self.table, KeyRange::new(&self.from, &self.to), self.snapshot.pos);
+        let mut rows = Vec::new();
+        while rows.len() < rows_max {
+            let next = if self.opts.reverse { range.next_back() } else { range.next() };
+            let Some((key, value)) = next else { return Ok((rows, false)) };
+            rows.push((key.to_vec(), if self.opts.keys_only { Vec::new() } else { value.to_vec() }));
         }
-        drop(rows);
-        if let Some(last) = last {
-            let end = if self.opts.reverse {
-                &mut self.to
-            } else {
-                &mut self.from
-            };
-            end.clear();
-            end.extend_from_slice(last);
-            if !self.opts.reverse {
-                end.push(0);
-            }
+        Ok((rows, true))
+    }
+
+    fn go_on_behind(&mut self, last: &[u8]) {
+        let end = if self.opts.reverse { &mut self.to } else { &mut self.from };
+        end.clear();
+        end.extend_from_slice(last);
+        if !self.opts.reverse {
+            end.push(0);
         }
-        Ok(more)
     }
 }

@@ -93,7 +93,7 @@ impl CappedScan {
                 let Some((header, doc)) = value.and_then(record::read).filter(|(h, _)| h.insert_seq == seq) else { continue };
                 self.last = Some(seq);
                 shown += 1;
-                if !f(Row { key, header, doc, score: 0.0 }) {
+                if coll.is_dropped() || !f(Row { key, header, doc, score: 0.0 }) {
                     // The rows read ahead are read again.
                     self.cursor = None;
                     return Ok(true);

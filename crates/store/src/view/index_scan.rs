@@ -135,7 +135,7 @@ impl IndexScan {
                     }
                 }
                 shown += 1;
-                if !f(Row { key, header, doc, score: score_in(entry) }) {
+                if self.is_gone() || !f(Row { key, header, doc, score: score_in(entry) }) {
                     self.open = None;
                     return Ok(true);
                 }
@@ -154,6 +154,10 @@ impl IndexScan {
     fn check_alive(&self) -> Result<()> {
         self.coll.check_alive()?;
         if self.index.is_dropped() { Err(self.coll.plan_is_stale()) } else { Ok(()) }
+    }
+
+    fn is_gone(&self) -> bool {
+        self.coll.is_dropped() || self.index.is_dropped()
     }
 
     fn ended(&self) -> Result<bool> {
@@ -190,6 +194,7 @@ impl IndexScan {
             let unique = self.index.is_unique();
             let (mut stopped, mut damaged) = (false, false);
             let (last, dedupe, examined) = (&mut self.last, &mut self.dedupe, &mut self.examined);
+            let (coll, index) = (&self.coll, &self.index);
             let more = cursor
                 .visit(max - shown, &mut |entry, value| {
                     *examined += 1;
@@ -206,7 +211,7 @@ impl IndexScan {
                         return true;
                     }
                     shown += 1;
-                    stopped = !f(entry.get(4..).unwrap_or(&[]), id);
+                    stopped = coll.is_dropped() || index.is_dropped() || !f(entry.get(4..).unwrap_or(&[]), id);
                     !stopped
                 })
                 .map_err(error::storage)?;

@@ -83,6 +83,7 @@ impl Collection {
                 let Some(value) = value else { continue };
                 let (header, doc) =
                     record::read(value).ok_or_else(|| error::corrupt(&format!("a record of {}", self.ns)))?;
+                self.check_alive()?;
                 if !f(Row { key, header, doc, score: 0.0 }) {
                     return Ok(looked);
                 }

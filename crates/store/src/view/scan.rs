@@ -111,7 +111,7 @@ impl Scan {
         self.coll.check_alive()?;
         let visited = self.advance(max, f);
         // A drop does not wait for readers: what they found missing or damaged, and an end they came to, may be due to
-        // it.
+        // it. Each document is preceded by the same question, so that a slow reader ends at the next one.
         self.coll.check_alive().and(visited)
     }
 
@@ -139,11 +139,12 @@ impl Scan {
         }
         let Some(cursor) = self.cursor.as_mut() else { return Ok(false) };
         let (mut damaged, mut last) = (false, self.last.take().unwrap_or_default());
+        let coll = &self.coll;
         let each = &mut |key: &[u8], value: &[u8]| match record::read(value) {
             Some((header, doc)) => {
                 last.clear();
                 last.extend_from_slice(key);
-                f(Row { key, header, doc, score: 0.0 })
+                !coll.is_dropped() && f(Row { key, header, doc, score: 0.0 })
             }
             None => {
                 damaged = true;
@@ -258,7 +259,7 @@ impl Scan {
                 let row = value.and_then(record::read).filter(|(h, _)| h.insert_seq == *seq);
                 let Some((header, doc)) = row else { continue };
                 shown += 1;
-                if !f(Row { key, header, doc, score: 0.0 }) {
+                if self.coll.is_dropped() || !f(Row { key, header, doc, score: 0.0 }) {
                     return Ok(true);
                 }
             }
@@ -279,7 +280,7 @@ impl Scan {
                 // A document deleted meanwhile is simply gone.
                 let Some((header, doc)) = value.and_then(record::read) else { continue };
                 shown += 1;
-                if !f(Row { key, header, doc, score: 0.0 }) {
+                if self.coll.is_dropped() || !f(Row { key, header, doc, score: 0.0 }) {
                     return Ok(true);
                 }
             }

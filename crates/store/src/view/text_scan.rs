@@ -99,7 +99,7 @@ impl TermsScan {
                     return Err(error::corrupt(&format!("a record of {}", self.coll.ns())));
                 };
                 shown += 1;
-                if !f(Row { key, header, doc, score: *score }) {
+                if self.coll.is_dropped() || !f(Row { key, header, doc, score: *score }) {
                     stopped_at = Some(n + 1);
                     break;
                 }

@@ -342,6 +342,40 @@ fn a_scan_of_a_dropped_index_says_so() {
     }
 }
 
+/// A reader that works long on each document learned of a drop only after all documents of its batch.
+#[test]
+fn a_drop_ends_every_scan_at_the_next_document() {
+    type Visit = fn(&Arc<Collection>, &mut dyn FnMut() -> bool) -> model::Result<()>;
+    let scans: [(&str, Visit); 4] = [
+        ("table", |c, f| c.scan(&ReadView::LATEST, false).visit(1000, &mut |_| f()).map(|_| ())),
+        ("keys", |c, f| c.scan_keys(&ReadView::LATEST, None, None, false).visit(1000, &mut |_| f()).map(|_| ())),
+        ("documents behind an index", |c, f| {
+            let all = store::KeyInterval { lower: vec![], upper: vec![0xFF] };
+            c.scan_index(&ReadView::LATEST, &c.indexes()[0], 0, vec![all], false).visit(1000, &mut |_| f()).map(|_| ())
+        }),
+        ("entries of an index", |c, f| {
+            let all = store::KeyInterval { lower: vec![], upper: vec![0xFF] };
+            let mut scan = c.scan_index(&ReadView::LATEST, &c.indexes()[0], 0, vec![all], false);
+            scan.visit_entries(1000, &mut |_, _| f()).map(|_| ())
+        }),
+    ];
+    for (name, visit) in scans {
+        let store = open(&Arc::new(MemoryEngine::new()));
+        let c = collection(&store, "c");
+        c.create_index(index("k_1", "k", false)).unwrap();
+        fill(&c, 0..100);
+        let mut shown = 0;
+        let read = visit(&c, &mut || {
+            shown += 1;
+            if shown == 50 {
+                store.drop_collection(&ns("c")).unwrap();
+            }
+            true
+        });
+        assert_eq!((shown, read.unwrap_err().code()), (50, 175), "{name}");
+    }
+}
+
 /// The set of dropped identifiers in memory shrank at a restart only; keys nobody owned stayed for ever.
 #[test]
 fn sweeps_forget_what_is_gone_and_find_what_nobody_owns() {
