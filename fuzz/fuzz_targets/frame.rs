@@ -1,12 +1,14 @@
-//! Any bytes as one frame: the codec answers, bounds its memory, and what it accepts holds what it promises.
-//! `cargo +nightly fuzz run frame`
+//! Any bytes as one frame: the codec answers, bounds its memory, and what it accepts holds what it
+//! promises. `cargo +nightly fuzz run frame`
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use wire::{Compressor, CompressorSet, DecodeOptions, Recovery, decode, frame_len};
 
 fuzz_target!(|bytes: &[u8]| {
-    let options = DecodeOptions { compressors: CompressorSet::default().with(Compressor::Noop) };
+    let options = DecodeOptions {
+        compressors: CompressorSet::default().with(Compressor::Noop),
+    };
     let mut scratch = Vec::new();
     let mut frame = bytes.to_vec();
     // The length is made right, or nearly every input would stop at the first check.
@@ -18,7 +20,12 @@ fuzz_target!(|bytes: &[u8]| {
     match decode(&frame, &options, &mut scratch) {
         Ok(request) => {
             let _ = request.command_name();
-            assert!(request.sequences.iter().all(|s| s.iter().count() == s.count));
+            assert!(
+                request
+                    .sequences
+                    .iter()
+                    .all(|s| s.iter().count() == s.count)
+            );
         }
         Err(error) => {
             let mut document = Vec::new();

@@ -1,4 +1,5 @@
-//! Chores of the repository. `tidy` checks what the compiler cannot: imports between rooms, file heads, sizes, forbidden words.
+//! Chores of the repository. `tidy` checks what the compiler cannot: imports between rooms, file
+//! heads, sizes, forbidden words.
 //!
 //! Knows the repository's layout and nothing of what the crates do.
 
@@ -11,7 +12,12 @@ const USAGE: &str = "usage: cargo run -p xtask -- tidy";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+    match words
+        .iter()
+        .map(String::as_str)
+        .collect::<Vec<_>>()
+        .as_slice()
+    {
         ["tidy"] => run_tidy(),
         _ => {
             eprintln!("{USAGE}");
@@ -21,10 +27,15 @@ fn main() -> ExitCode {
 }
 
 fn run_tidy() -> ExitCode {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."));
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .unwrap_or(Path::new("."));
     match tidy::check(root) {
         Ok(summary) if summary.findings.is_empty() => {
-            println!("tidy: {} crates, {} files: nothing to complain about", summary.crates, summary.files);
+            println!(
+                "tidy: {} crates, {} files: nothing to complain about",
+                summary.crates, summary.files
+            );
             ExitCode::SUCCESS
         }
         Ok(summary) => {

@@ -15,13 +15,17 @@ pub struct SystemClock {
 
 impl Default for SystemClock {
     fn default() -> SystemClock {
-        SystemClock { start: std::time::Instant::now() }
+        SystemClock {
+            start: std::time::Instant::now(),
+        }
     }
 }
 
 impl Clock for SystemClock {
     fn now_ms(&self) -> i64 {
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let since = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .unwrap_or_default();
         i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
     }
     fn monotonic_us(&self) -> u64 {

@@ -1,5 +1,5 @@
-//! What commands need of the query language beside running queries: compiled filters, checked validators and
-//! collations, and the hooks the store calls.
+//! What commands need of the query language beside running queries: compiled filters, checked
+//! validators and collations, and the hooks the store calls.
 
 use crate::clock::Clock;
 use crate::state::service::Service;
@@ -7,8 +7,8 @@ use model::{Bump, Collate, Doc, MongoError, Namespace, Result, Value, bail, code
 use operators::Env;
 use operators::expr::ParseCx;
 use operators::filter::Filter;
-use std::sync::Arc;
 use operators::text::TextSpec;
+use std::sync::Arc;
 use store::{Hooks, Predicate, Terms};
 
 /// The hooks of the store, made of operators.
@@ -34,7 +34,9 @@ impl Hooks for Language {
         let clock = self.clock.clone();
         let collate = collation.map_or(Ok(None), operators_collation)?;
         let filter = Matcher::new(filter, collate, clock.now_ms())?;
-        Ok(Arc::new(move |d: Doc<'_>| filter.matches(d, clock.now_ms()).unwrap_or(false)))
+        Ok(Arc::new(move |d: Doc<'_>| {
+            filter.matches(d, clock.now_ms()).unwrap_or(false)
+        }))
     }
 
     fn collator(&self, spec: Doc<'_>) -> Result<CheckedCollation> {
@@ -51,7 +53,10 @@ struct TextTerms(TextSpec);
 
 impl Terms for TextTerms {
     fn each(&self, doc: Doc<'_>, show: &mut dyn FnMut(&str, f64)) -> Result<()> {
-        self.0.scores(doc)?.iter().for_each(|(term, score)| show(term, *score));
+        self.0
+            .scores(doc)?
+            .iter()
+            .for_each(|(term, score)| show(term, *score));
         Ok(())
     }
 
@@ -132,10 +137,16 @@ impl Service {
     /// Checks a validator for a namespace.
     ///
     /// # Errors
-    /// 72 where validators are not allowed, those of the filter parser, 2 and 5626500 for operators no validator may use.
+    /// 72 where validators are not allowed, those of the filter parser, 2 and 5626500 for operators
+    /// no validator may use.
     pub fn check_validator(&self, ns: &Namespace, validator: Doc<'_>) -> Result<()> {
         if ns.is_system() || matches!(ns.db(), "admin" | "local" | "config") {
-            bail!(code::INVALID_OPTIONS, "Document validators are not allowed on system collection {ns} or in the database {}", ns.db());
+            bail!(
+                code::INVALID_OPTIONS,
+                "Document validators are not allowed on system collection {ns} or in the database \
+                    {}",
+                ns.db()
+            );
         }
         refuse_operators(validator)?;
         self.matcher(validator).map(|_| ())
@@ -146,8 +157,14 @@ impl Service {
 fn refuse_operators(filter: Doc<'_>) -> Result<()> {
     for (name, value) in filter.iter() {
         match name {
-            "$text" | "$where" => return Err(MongoError::bad_value(format!("{name} is not allowed in a validator"))),
-            "$near" | "$nearSphere" | "$geoNear" => bail!(5_626_500, "{name} is not allowed in a validator"),
+            "$text" | "$where" => {
+                return Err(MongoError::bad_value(format!(
+                    "{name} is not allowed in a validator"
+                )));
+            }
+            "$near" | "$nearSphere" | "$geoNear" => {
+                bail!(5_626_500, "{name} is not allowed in a validator")
+            }
             _ => {}
         }
         match value {

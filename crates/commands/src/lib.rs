@@ -1,7 +1,10 @@
-//! Commands of the protocol: registry, argument checks, sessions, cursors; turns every error into a reply.
+//! Commands of the protocol: registry, argument checks, sessions, cursors; turns every error into a
+//! reply.
 //!
-//! Promises: a request in, one reply document at the end of the caller's buffer out; no client input panics.
-//! Must not know: wire framing, sockets, engines, event loops. Before it: `server`. After it: `query`, `store`.
+//! Promises: a request in, one reply document at the end of the caller's buffer out; no client
+//! input panics.
+//! Must not know: wire framing, sockets, engines, event loops. Before it: `server`. After it:
+//! `query`, `store`.
 
 pub mod clock;
 mod cmd;

@@ -1,9 +1,9 @@
 //! A cursor over documents that are all there already, for listings.
 
-use crate::state::cursors::{BatchLimit, Cursor, Progress};
 use crate::dispatch::interrupt::Interrupt;
-use std::sync::Arc;
+use crate::state::cursors::{BatchLimit, Cursor, Progress};
 use model::{ArrayWriter, DocBuf, Result};
+use std::sync::Arc;
 
 /// Documents not yet handed out.
 pub struct Listing {
@@ -13,12 +13,19 @@ pub struct Listing {
 impl Listing {
     /// Over these documents.
     pub fn new(documents: Vec<DocBuf>) -> Listing {
-        Listing { rest: documents.into_iter() }
+        Listing {
+            rest: documents.into_iter(),
+        }
     }
 }
 
 impl Cursor for Listing {
-    fn next_batch(&mut self, limit: BatchLimit, _: &Arc<Interrupt>, out: &mut ArrayWriter<'_>) -> Result<Progress> {
+    fn next_batch(
+        &mut self,
+        limit: BatchLimit,
+        _: &Arc<Interrupt>,
+        out: &mut ArrayWriter<'_>,
+    ) -> Result<Progress> {
         while let Some(next) = self.rest.as_slice().first() {
             let full = limit.documents.is_some_and(|n| out.len() >= n);
             let heavy = !out.is_empty() && out.len_bytes() + next.as_bytes().len() > limit.bytes;

@@ -46,19 +46,73 @@ pub static FAMILIES: &[&[Command]] = &[
 
 /// What MongoDB has and we have not: names only, answered by 238 NotImplemented.
 pub static NOT_BUILT: &[&str] = &[
-    "abortReshardCollection", "abortTransaction", "abortUnshardCollection", "analyze", "analyzeShardKey", "appendOplogNote", "applyOps",
-    "authenticate", "cleanupStructuredEncryptionData", "clearJumboFlag",
-    "commitTransaction", "configureCollectionBalancing", "configureQueryAnalyzer",
-    "coordinateCommitTransaction", "createRole", "createSearchIndexes", "createUser", "dropAllRolesFromDatabase",
-    "dropAllUsersFromDatabase", "dropConnections", "dropRole", "dropSearchIndex", "dropUser", "getAuditConfig", "getShardMap",
-    "getShardVersion", "grantPrivilegesToRole", "grantRolesToRole", "grantRolesToUser", "internalRenameIfOptionsAndIndexesMatch",
-    "listSearchIndexes", "oidcListKeys", "oidcRefreshKeys", "pinHistoryReplicated", "prepareTransaction",
-    "reapLogicalSessionCacheNow", "refreshLogicalSessionCacheNow", "removeQuerySettings", "replSetAbortPrimaryCatchUp",
-    "replSetFreeze", "replSetHeartbeat", "replSetMaintenance", "replSetReconfig", "replSetResizeOplog", "replSetStepDown",
-    "replSetStepDownWithForce", "replSetStepUp", "replSetSyncFrom", "replSetUpdatePosition", "revokePrivilegesFromRole",
-    "revokeRolesFromRole", "revokeRolesFromUser", "saslContinue", "saslStart", "setAllowMigrations", "setAuditConfig",
-    "setCommittedSnapshot", "setIndexCommitQuorum", "setQuerySettings", "setUserWriteBlockMode", "shutdown", "splitVector",
-    "updateRole", "updateSearchIndex", "updateUser", "waitForFailPoint", "whatsmysni",
+    "abortReshardCollection",
+    "abortTransaction",
+    "abortUnshardCollection",
+    "analyze",
+    "analyzeShardKey",
+    "appendOplogNote",
+    "applyOps",
+    "authenticate",
+    "cleanupStructuredEncryptionData",
+    "clearJumboFlag",
+    "commitTransaction",
+    "configureCollectionBalancing",
+    "configureQueryAnalyzer",
+    "coordinateCommitTransaction",
+    "createRole",
+    "createSearchIndexes",
+    "createUser",
+    "dropAllRolesFromDatabase",
+    "dropAllUsersFromDatabase",
+    "dropConnections",
+    "dropRole",
+    "dropSearchIndex",
+    "dropUser",
+    "getAuditConfig",
+    "getShardMap",
+    "getShardVersion",
+    "grantPrivilegesToRole",
+    "grantRolesToRole",
+    "grantRolesToUser",
+    "internalRenameIfOptionsAndIndexesMatch",
+    "listSearchIndexes",
+    "oidcListKeys",
+    "oidcRefreshKeys",
+    "pinHistoryReplicated",
+    "prepareTransaction",
+    "reapLogicalSessionCacheNow",
+    "refreshLogicalSessionCacheNow",
+    "removeQuerySettings",
+    "replSetAbortPrimaryCatchUp",
+    "replSetFreeze",
+    "replSetHeartbeat",
+    "replSetMaintenance",
+    "replSetReconfig",
+    "replSetResizeOplog",
+    "replSetStepDown",
+    "replSetStepDownWithForce",
+    "replSetStepUp",
+    "replSetSyncFrom",
+    "replSetUpdatePosition",
+    "revokePrivilegesFromRole",
+    "revokeRolesFromRole",
+    "revokeRolesFromUser",
+    "saslContinue",
+    "saslStart",
+    "setAllowMigrations",
+    "setAuditConfig",
+    "setCommittedSnapshot",
+    "setIndexCommitQuorum",
+    "setQuerySettings",
+    "setUserWriteBlockMode",
+    "shutdown",
+    "splitVector",
+    "updateRole",
+    "updateSearchIndex",
+    "updateUser",
+    "waitForFailPoint",
+    "whatsmysni",
 ];
 
 /// Every command in registry order.
@@ -95,13 +149,29 @@ mod tests {
         for c in all() {
             let mut names = std::collections::BTreeSet::new();
             for a in c.args {
-                assert!(names.insert(a.name) && a.name != c.name, "{}.{} twice", c.name, a.name);
+                assert!(
+                    names.insert(a.name) && a.name != c.name,
+                    "{}.{} twice",
+                    c.name,
+                    a.name
+                );
             }
             assert!(!c.help.is_empty() && !c.help.ends_with('.'), "{}", c.name);
-            let harmless = matches!(c.privilege, Privilege::Any | Privilege::Read | Privilege::Monitor);
+            let harmless = matches!(
+                c.privilege,
+                Privilege::Any | Privilege::Read | Privilege::Monitor
+            );
             assert!(!(c.is(flag::WRITE) && harmless), "{} writes", c.name);
-            assert!(!c.is(flag::NO_AUTH) || c.privilege == Privilege::Any, "{} is open to all", c.name);
-            assert!(!c.is(flag::RETRYABLE) || c.durability == Durability::OwnWrites, "{} is written twice", c.name);
+            assert!(
+                !c.is(flag::NO_AUTH) || c.privilege == Privilege::Any,
+                "{} is open to all",
+                c.name
+            );
+            assert!(
+                !c.is(flag::RETRYABLE) || c.durability == Durability::OwnWrites,
+                "{} is written twice",
+                c.name
+            );
         }
     }
 }

@@ -22,7 +22,10 @@ pub fn check_batch(count: usize) -> Result<()> {
     if (1..=max).contains(&count) {
         return Ok(());
     }
-    bail!(code::INVALID_LENGTH, "Write batch sizes must be between 1 and {max}. Got {count} operations");
+    bail!(
+        code::INVALID_LENGTH,
+        "Write batch sizes must be between 1 and {max}. Got {count} operations"
+    );
 }
 
 /// Checks that a value may be an `_id`.
@@ -32,10 +35,17 @@ pub fn check_batch(count: usize) -> Result<()> {
 pub fn check_id(id: &Value<'_>) -> Result<()> {
     match id {
         Value::Array(_) | Value::Regex(_) | Value::Undefined => {
-            bail!(code::INVALID_ID_FIELD, "The '_id' value cannot be of type {}", id.type_name())
+            bail!(
+                code::INVALID_ID_FIELD,
+                "The '_id' value cannot be of type {}",
+                id.type_name()
+            )
         }
         Value::Document(d) => match d.iter().find(|(k, _)| k.starts_with('$')) {
-            Some((k, _)) => bail!(code::DOLLAR_PREFIXED_FIELD_NAME, "_id fields may not contain '$'-prefixed fields: {k} is not valid for storage"),
+            Some((k, _)) => bail!(
+                code::DOLLAR_PREFIXED_FIELD_NAME,
+                "_id fields may not contain '$'-prefixed fields: {k} is not valid for storage"
+            ),
             None => Ok(()),
         },
         _ => Ok(()),
@@ -62,7 +72,11 @@ pub fn with_id(d: Doc<'_>, now_ms: i64) -> Result<DocBuf> {
     let id = d.field("_id");
     check_id(&id)?;
     if d.len_bytes() > model::bson::MAX_DOCUMENT_BYTES {
-        bail!(code::BSON_OBJECT_TOO_LARGE, "object to insert too large. size in bytes: {}", d.len_bytes());
+        bail!(
+            code::BSON_OBJECT_TOO_LARGE,
+            "object to insert too large. size in bytes: {}",
+            d.len_bytes()
+        );
     }
     if d.first().is_some_and(|(name, _)| name == "_id") {
         return Ok(d.to_buf());
@@ -84,11 +98,16 @@ pub fn with_id(d: Doc<'_>, now_ms: i64) -> Result<DocBuf> {
 /// 73; engine failures.
 pub fn create_implicitly(service: &Service, ns: &Namespace) -> Result<Arc<Collection>> {
     names::may_create(ns)?;
-    match service.store.create_collection(ns, DocBuf::new(), names::new_uuid()) {
+    match service
+        .store
+        .create_collection(ns, DocBuf::new(), names::new_uuid())
+    {
         Ok(c) => Ok(c),
         // Another writer was faster.
         Err(e) if e.code() == code::NAMESPACE_EXISTS => {
-            service.store.collection(ns)?.ok_or_else(|| MongoError::new(code::NAMESPACE_NOT_FOUND, format!("ns not found {ns}")))
+            service.store.collection(ns)?.ok_or_else(|| {
+                MongoError::new(code::NAMESPACE_NOT_FOUND, format!("ns not found {ns}"))
+            })
         }
         Err(e) => Err(e),
     }
@@ -128,19 +147,21 @@ impl Validator {
         let d = options.doc();
         let level = d.field("validationLevel").as_str();
         match d.field("validator") {
-            Value::Document(spec) if level != Some("off") && !spec.is_empty() => Ok(Some(Validator {
-                matches: service.matcher(spec)?,
-                now_ms: service.clock.now_ms(),
-                spec: spec.to_buf(),
-                moderate: level == Some("moderate"),
-                action: match d.field("validationAction").as_str() {
-                    Some("warn") => Action::Log,
-                    Some("errorAndLog") => Action::RefuseAndLog,
-                    _ => Action::Refuse,
-                },
-                ns: coll.ns().clone(),
-                service: service.arc()?,
-            })),
+            Value::Document(spec) if level != Some("off") && !spec.is_empty() => {
+                Ok(Some(Validator {
+                    matches: service.matcher(spec)?,
+                    now_ms: service.clock.now_ms(),
+                    spec: spec.to_buf(),
+                    moderate: level == Some("moderate"),
+                    action: match d.field("validationAction").as_str() {
+                        Some("warn") => Action::Log,
+                        Some("errorAndLog") => Action::RefuseAndLog,
+                        _ => Action::Refuse,
+                    },
+                    ns: coll.ns().clone(),
+                    service: service.arc()?,
+                }))
+            }
             _ => Ok(None),
         }
     }
@@ -165,14 +186,24 @@ impl Validator {
         }
         let details = self.details(d);
         if self.action != Action::Refuse {
-            let line = format!("Document would fail validation: namespace {} document _id {:?} errInfo {details:?}", self.ns, d.field("_id"));
+            let line = format!(
+                "Document would fail validation: namespace {} document _id {:?} errInfo \
+                    {details:?}",
+                self.ns,
+                d.field("_id")
+            );
             self.service.log('W', "STORAGE", &line);
         }
         if self.action == Action::Log {
             return Ok(());
         }
-        let extra = model::doc! { "errInfo": { "failingDocumentId": d.field("_id"), "details": &details } };
-        Err(MongoError::new(code::DOCUMENT_VALIDATION_FAILURE, "Document failed validation").extra(extra))
+        let extra =
+            model::doc! { "errInfo": { "failingDocumentId": d.field("_id"), "details": &details } };
+        Err(MongoError::new(
+            code::DOCUMENT_VALIDATION_FAILURE,
+            "Document failed validation",
+        )
+        .extra(extra))
     }
 
     /// Why the document fails. Values of many megabytes are not sent back.
@@ -181,8 +212,14 @@ impl Validator {
         match operators::filter::explain_failure(self.spec.doc(), d, &env) {
             Some(found) if found.as_bytes().len() <= DETAILS_BYTES_MAX => found,
             found => DocBuf::build(|w| {
-                w.put("operatorName", found.as_ref().map_or(Value::Missing, |f| f.doc().field("operatorName")));
-                w.put("reason", "the document does not match the validator").put("truncated", true);
+                w.put(
+                    "operatorName",
+                    found
+                        .as_ref()
+                        .map_or(Value::Missing, |f| f.doc().field("operatorName")),
+                );
+                w.put("reason", "the document does not match the validator")
+                    .put("truncated", true);
             }),
         }
     }
@@ -197,7 +234,8 @@ pub fn errors(reply: &mut DocWriter<'_>, errors: &[(usize, MongoError)]) {
     let mut left = EXTRA_BYTES_MAX;
     for (index, e) in errors {
         let mut one = list.doc();
-        one.put("index", i32::try_from(*index).unwrap_or(i32::MAX)).put("code", e.code());
+        one.put("index", i32::try_from(*index).unwrap_or(i32::MAX))
+            .put("code", e.code());
         if let Some(extra) = e.extra_fields().filter(|x| x.as_bytes().len() <= left) {
             left -= extra.as_bytes().len();
             one.put_all(extra.doc());

@@ -4,9 +4,11 @@ use model::{MongoError, Result, code};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-/// A stage may always hold this much before it has to spill: below it, spilling costs more than it saves.
+/// A stage may always hold this much before it has to spill: below it, spilling costs more than it
+/// saves.
 const STAGE_BYTES_MIN: usize = 4 << 20;
-/// After an operation that held this much it is looked whether freed memory should be returned to the system at once.
+/// After an operation that held this much it is looked whether freed memory should be returned to
+/// the system at once.
 const RECLAIM_BYTES_MIN: usize = 4 << 20;
 
 /// The operations' part of the process's memory. Shared by all connections.
@@ -62,7 +64,10 @@ impl Budget {
 
     /// A part of `whole` for one purpose: at most `limit` bytes, charged to `whole` as well.
     pub fn part(whole: &Arc<Budget>, limit: usize) -> Budget {
-        Budget { whole: Some(Arc::clone(whole)), ..Budget::new(limit, limit) }
+        Budget {
+            whole: Some(Arc::clone(whole)),
+            ..Budget::new(limit, limit)
+        }
     }
 
     /// One that refuses nothing.
@@ -70,11 +75,14 @@ impl Budget {
         Budget::new(usize::MAX / 2, usize::MAX / 2)
     }
 
-    /// The same, which calls `f` when an operation that held much has ended: it returns freed memory to the system if there
-    /// is much of it, and says whether it did.
+    /// The same, which calls `f` when an operation that held much has ended: it returns freed
+    /// memory to the system if there is much of it, and says whether it did.
     #[must_use]
     pub fn reclaiming(self, f: impl Fn() -> bool + Send + Sync + 'static) -> Budget {
-        Budget { reclaim: Some(Box::new(f)), ..self }
+        Budget {
+            reclaim: Some(Box::new(f)),
+            ..self
+        }
     }
 
     /// Its figures now.
@@ -89,8 +97,8 @@ impl Budget {
         }
     }
 
-    /// Bytes one blocking stage may hold before it spills or fails: `most`, less when one operation's share is small or the
-    /// process is short of memory.
+    /// Bytes one blocking stage may hold before it spills or fails: `most`, less when one
+    /// operation's share is small or the process is short of memory.
     pub fn stage_bytes(&self, most: usize) -> usize {
         let left = self.limit.saturating_sub(self.used.load(Relaxed));
         most.min((self.share / 2).min(left / 2).max(STAGE_BYTES_MIN))
@@ -98,7 +106,10 @@ impl Budget {
 
     /// A charge of nothing, to be set later.
     pub fn charge(self: &Arc<Self>) -> Charge {
-        Charge { budget: Arc::clone(self), bytes: AtomicUsize::new(0) }
+        Charge {
+            budget: Arc::clone(self),
+            bytes: AtomicUsize::new(0),
+        }
     }
 
     /// True when little is left for an operation that holds `held`, of its share or of the whole.
@@ -127,14 +138,16 @@ impl Budget {
         let used = self.used.load(Relaxed);
         if held.saturating_add(more) > self.share {
             return Err(refusal(format!(
-                "the operation would use too much memory: {} bytes, {} are allowed for one operation",
+                "the operation would use too much memory: {} bytes, {} are allowed for one \
+                    operation",
                 held.saturating_add(more),
                 self.share
             )));
         }
         if used.saturating_add(more) > self.limit {
             return Err(refusal(format!(
-                "the server is short of memory: all operations would use {} bytes, {} are allowed; try again later or start it with more --memory",
+                "the server is short of memory: all operations would use {} bytes, {} are allowed; \
+                    try again later or start it with more --memory",
                 used.saturating_add(more),
                 self.limit
             )));
@@ -153,7 +166,8 @@ impl Budget {
         }
     }
 
-    /// To be called before `bytes` are made at once: memory freed by others shall not stay resident beside them.
+    /// To be called before `bytes` are made at once: memory freed by others shall not stay resident
+    /// beside them.
     pub(crate) fn reclaim_for(&self, bytes: usize) {
         if bytes >= RECLAIM_BYTES_MIN {
             self.ended(bytes);
@@ -175,7 +189,8 @@ fn refusal(message: String) -> MongoError {
     MongoError::new(code::EXCEEDED_MEMORY_LIMIT, message)
 }
 
-/// Bytes that something other than a running operation holds: an open cursor, a connection's buffers. Given back on drop.
+/// Bytes that something other than a running operation holds: an open cursor, a connection's
+/// buffers. Given back on drop.
 #[derive(Debug)]
 pub struct Charge {
     budget: Arc<Budget>,
@@ -240,13 +255,23 @@ mod tests {
         b.try_set(40).unwrap();
         let refused = b.try_set(51).unwrap_err();
         assert_eq!((refused.code(), b.bytes()), (146, 40), "{refused:?}");
-        assert_eq!(a.try_set(61).unwrap_err().code(), 146, "one operation's share");
+        assert_eq!(
+            a.try_set(61).unwrap_err().code(),
+            146,
+            "one operation's share"
+        );
         b.try_set(50).unwrap();
         drop(a);
         b.set(90);
-        assert_eq!((budget.figures().used_bytes, budget.figures().used_bytes_max), (90, 100));
+        assert_eq!(
+            (budget.figures().used_bytes, budget.figures().used_bytes_max),
+            (90, 100)
+        );
         drop(b);
-        assert_eq!((budget.figures().used_bytes, budget.figures().refused), (0, 2));
+        assert_eq!(
+            (budget.figures().used_bytes, budget.figures().refused),
+            (0, 2)
+        );
     }
 
     #[test]
@@ -258,9 +283,16 @@ mod tests {
         a.try_set(40).unwrap();
         assert_eq!(whole.figures().used_bytes, 40);
         other.set(55);
-        assert_eq!(a.try_set(46).unwrap_err().code(), 146, "the whole is used up");
+        assert_eq!(
+            a.try_set(46).unwrap_err().code(),
+            146,
+            "the whole is used up"
+        );
         drop(a);
-        assert_eq!((part.figures().used_bytes, whole.figures().used_bytes), (0, 55));
+        assert_eq!(
+            (part.figures().used_bytes, whole.figures().used_bytes),
+            (0, 55)
+        );
     }
 
     #[test]

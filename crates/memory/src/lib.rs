@@ -1,11 +1,14 @@
-//! One budget of memory for all operations of the process, and an account of each. Promises: what an operation allocates
-//! (capacity of vectors, chunks of arenas, whoever asks for them) is charged without a call at the place that allocates; a
-//! refusal is MongoDB's error 146; what was charged is given back when the operation, the cursor or the connection that held
-//! it ends, however it ends. Must not know: what operations do, sockets, the storage engine (its caches have bounds of their own).
+//! One budget of memory for all operations of the process, and an account of each. Promises: what
+//! an operation allocates (capacity of vectors, chunks of arenas, whoever asks for them) is charged
+//! without a call at the place that allocates; a refusal is MongoDB's error 146; what was charged
+//! is given back when the operation, the cursor or the connection that held it ends, however it
+//! ends. Must not know: what operations do, sockets, the storage engine (its caches have bounds of
+//! their own).
 //!
-//! An [`Operation`] is attached to the thread that works for it. Loops call [`Operation::check`], which compares the thread's
-//! count of bytes ([`heap::thread_bytes`]) with what was charged and touches shared memory only when [`STEP_BYTES`] came
-//! together. So operations that hold less are never refused, however short of memory the process is.
+//! An [`Operation`] is attached to the thread that works for it. Loops call [`Operation::check`],
+//! which compares the thread's count of bytes ([`heap::thread_bytes`]) with what was charged and
+//! touches shared memory only when [`STEP_BYTES`] came together. So operations that hold less are
+//! never refused, however short of memory the process is.
 
 mod budget;
 mod operation;

@@ -24,7 +24,8 @@ thread_local! {
 #[derive(Debug)]
 pub struct Operation {
     budget: Arc<Budget>,
-    /// Bytes allocated less bytes freed by its threads, and what it took over. Below zero when it freed what others left.
+    /// Bytes allocated less bytes freed by its threads, and what it took over. Below zero when it
+    /// freed what others left.
     held: AtomicIsize,
     most: AtomicIsize,
     refused: AtomicBool,
@@ -37,7 +38,14 @@ pub struct Operation {
 impl Operation {
     /// An account that charges `budget`.
     pub fn new(budget: Arc<Budget>) -> Operation {
-        Operation { budget, held: AtomicIsize::new(0), most: AtomicIsize::new(0), refused: AtomicBool::new(false), parks: AtomicBool::new(false), parked: Mutex::new(None) }
+        Operation {
+            budget,
+            held: AtomicIsize::new(0),
+            most: AtomicIsize::new(0),
+            refused: AtomicBool::new(false),
+            parks: AtomicBool::new(false),
+            parked: Mutex::new(None),
+        }
     }
 
     /// The budget it charges.
@@ -49,12 +57,21 @@ impl Operation {
     pub fn begin(&self) -> Attached<'_> {
         self.most.store(0, Relaxed);
         self.refused.store(false, Relaxed);
-        Attached { operation: self, before: SETTLED.replace(thread_bytes()), whole: true }
+        Attached {
+            operation: self,
+            before: SETTLED.replace(thread_bytes()),
+            whole: true,
+        }
     }
 
-    /// Lets this thread, too, work for the operation, within the time of [`Operation::begin`] on another.
+    /// Lets this thread, too, work for the operation, within the time of [`Operation::begin`] on
+    /// another.
     pub fn join(&self) -> Attached<'_> {
-        Attached { operation: self, before: SETTLED.replace(thread_bytes()), whole: false }
+        Attached {
+            operation: self,
+            before: SETTLED.replace(thread_bytes()),
+            whole: false,
+        }
     }
 
     /// To be called by loops: settles the account when enough came together.
@@ -73,14 +90,19 @@ impl Operation {
         self.settle_and_ask(0)
     }
 
-    /// To be called before `bytes` are allocated at once. They are charged from here on, so that operations that ask at the
-    /// same time do not all get the same room; what is not allocated by the next time the account is settled is given back.
+    /// To be called before `bytes` are allocated at once. They are charged from here on, so that
+    /// operations that ask at the same time do not all get the same room; what is not allocated by
+    /// the next time the account is settled is given back.
     ///
     /// # Errors
     /// 146 ExceededMemoryLimit.
     #[inline]
     pub fn room_for(&self, bytes: usize) -> Result<()> {
-        if bytes < STEP_BYTES { self.check() } else { self.settle_and_ask(bytes) }
+        if bytes < STEP_BYTES {
+            self.check()
+        } else {
+            self.settle_and_ask(bytes)
+        }
     }
 
     /// True when so much is held that a stage that can use temporary files had better do so now.
@@ -104,7 +126,9 @@ impl Operation {
         }
         let ahead = isize::try_from(more).unwrap_or(isize::MAX / 4);
         self.change(ahead);
-        let allowed = self.budget.allows(usize::try_from(self.held.load(Relaxed)).unwrap_or(0), 0);
+        let allowed = self
+            .budget
+            .allows(usize::try_from(self.held.load(Relaxed)).unwrap_or(0), 0);
         match &allowed {
             // The thread's count is taken as if they were allocated already.
             Ok(()) => SETTLED.set(SETTLED.get().wrapping_add(ahead)),
@@ -157,11 +181,16 @@ impl Operation {
         self.budget.sub(before.min(0).unsigned_abs().min(bytes));
     }
 
-    /// Most operations never charged anything and leave no cursor: they touch no memory that other threads write.
+    /// Most operations never charged anything and leave no cursor: they touch no memory that other
+    /// threads write.
     fn end(&self, result: usize) {
         let unsettled = thread_bytes().wrapping_sub(SETTLED.get());
         let parks = self.parks.swap(false, Relaxed);
-        if unsettled.unsigned_abs() < STEP_BYTES && !parks && self.held.load(Relaxed) == 0 && self.most.load(Relaxed) == 0 {
+        if unsettled.unsigned_abs() < STEP_BYTES
+            && !parks
+            && self.held.load(Relaxed) == 0
+            && self.most.load(Relaxed) == 0
+        {
             return;
         }
         self.settle();
@@ -190,7 +219,8 @@ pub struct Attached<'o> {
 }
 
 impl Attached<'_> {
-    /// Ends the operation. `result` bytes of what it holds are its reply, which the caller answers for.
+    /// Ends the operation. `result` bytes of what it holds are its reply, which the caller answers
+    /// for.
     pub fn end(self, result: usize) {
         self.finish(result);
         std::mem::forget(self);
@@ -239,36 +269,56 @@ mod tests {
                 break e;
             }
         };
-        assert_eq!((refused.code(), held.len()), (146, 10), "the list itself counts: {refused:?}");
+        assert_eq!(
+            (refused.code(), held.len()),
+            (146, 10),
+            "the list itself counts: {refused:?}"
+        );
         assert!(budget.figures().used_bytes > 10 * MB);
         held.truncate(5);
         op.check().expect("what was given back may be used again");
-        assert_eq!(op.room_for(6 * MB).unwrap_err().code(), 146, "before it is allocated");
+        assert_eq!(
+            op.room_for(6 * MB).unwrap_err().code(),
+            146,
+            "before it is allocated"
+        );
         op.room_for(4 * MB).unwrap();
         drop(held);
         drop(at);
         let f = budget.figures();
-        assert_eq!((f.used_bytes, f.refused), (0, 1), "operations are counted, not requests");
+        assert_eq!(
+            (f.used_bytes, f.refused),
+            (0, 1),
+            "operations are counted, not requests"
+        );
         assert!(f.used_bytes_max > 10 * MB);
     }
 
     #[test]
     fn room_that_was_asked_for_is_no_longer_there_for_others() {
         let budget = Arc::new(Budget::new(10 * MB, 10 * MB));
-        let (first, second) = (Operation::new(budget.clone()), Operation::new(budget.clone()));
+        let (first, second) = (
+            Operation::new(budget.clone()),
+            Operation::new(budget.clone()),
+        );
         let at = first.begin();
         first.room_for(7 * MB).unwrap();
         let other = || {
             let _at = second.begin();
             second.room_for(4 * MB).map_err(|e| e.code())
         };
-        assert_eq!(std::thread::scope(|s| s.spawn(other).join().unwrap()), Err(146));
+        assert_eq!(
+            std::thread::scope(|s| s.spawn(other).join().unwrap()),
+            Err(146)
+        );
         let held = vec![1u8; 7 * MB];
         first.check().unwrap();
         assert!(budget.figures().used_bytes < 8 * MB, "not charged twice");
         drop(held);
         first.check().unwrap();
-        first.room_for(6 * MB).expect("room that was not used is given back with the next settling");
+        first
+            .room_for(6 * MB)
+            .expect("room that was not used is given back with the next settling");
         first.check().unwrap();
         assert!(budget.figures().used_bytes < MB, "{:?}", budget.figures());
         drop(at);
@@ -317,7 +367,11 @@ mod tests {
         op.check().unwrap();
         op.park(&cursor);
         at.end(reply.capacity());
-        assert!((cursor.bytes() as isize - 5 * MB as isize).unsigned_abs() < 1 << 16, "{}", cursor.bytes());
+        assert!(
+            (cursor.bytes() as isize - 5 * MB as isize).unsigned_abs() < 1 << 16,
+            "{}",
+            cursor.bytes()
+        );
         assert_eq!(budget.figures().used_bytes, cursor.bytes());
 
         let at = op.begin();
@@ -349,7 +403,11 @@ mod tests {
         assert!(budget.figures().used_bytes >= 4 * MB);
         drop(foreign);
         op.check().unwrap();
-        assert_eq!(budget.figures().used_bytes, 0, "it gave back more than it took");
+        assert_eq!(
+            budget.figures().used_bytes,
+            0,
+            "it gave back more than it took"
+        );
         drop(held);
         drop(at);
         assert_eq!(budget.figures().used_bytes, 0);

@@ -1,6 +1,8 @@
-//! What is worth knowing of a process but too slow to ask each second: parts of its memory, open files, use by groups of threads.
+//! What is worth knowing of a process but too slow to ask each second: parts of its memory, open
+//! files, use by groups of threads.
 //!
-//! Promises: absent where the kernel or permissions hide it; threads are grouped by the name that they gave themselves.
+//! Promises: absent where the kernel or permissions hide it; threads are grouped by the name that
+//! they gave themselves.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -28,7 +30,8 @@ impl MemoryParts {
     /// Of process `pid`; none where it may not be read.
     ///
     /// # Cost
-    /// The kernel walks the page tables: milliseconds for each GB resident, while the process cannot map memory.
+    /// The kernel walks the page tables: milliseconds for each GB resident, while the process
+    /// cannot map memory.
     pub fn of(pid: u32) -> Option<Self> {
         Self::parse(&fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?)
     }
@@ -46,7 +49,12 @@ impl MemoryParts {
 
 /// Descriptors that process `pid` has open, sockets included.
 pub fn open_descriptors(pid: u32) -> Option<u64> {
-    Some(fs::read_dir(format!("/proc/{pid}/fd")).ok()?.flatten().count() as u64)
+    Some(
+        fs::read_dir(format!("/proc/{pid}/fd"))
+            .ok()?
+            .flatten()
+            .count() as u64,
+    )
 }
 
 /// What threads of one name used.
@@ -84,14 +92,19 @@ impl ThreadUse {
             cpu_us: self.cpu_us.saturating_sub(earlier.cpu_us),
             read_bytes: self.read_bytes.saturating_sub(earlier.read_bytes),
             write_bytes: self.write_bytes.saturating_sub(earlier.write_bytes),
-            switches_voluntary: self.switches_voluntary.saturating_sub(earlier.switches_voluntary),
-            switches_involuntary: self.switches_involuntary.saturating_sub(earlier.switches_involuntary),
+            switches_voluntary: self
+                .switches_voluntary
+                .saturating_sub(earlier.switches_voluntary),
+            switches_involuntary: self
+                .switches_involuntary
+                .saturating_sub(earlier.switches_involuntary),
             faults_major: self.faults_major.saturating_sub(earlier.faults_major),
         }
     }
 }
 
-/// Follows the threads of one process. What a thread used after the last look before its end is not seen.
+/// Follows the threads of one process. What a thread used after the last look before its end is not
+/// seen.
 #[derive(Debug)]
 pub struct ThreadSampler {
     tasks: PathBuf,
@@ -123,7 +136,8 @@ impl ThreadSampler {
         self.groups.clear();
     }
 
-    /// What each group used since the sampler was made or restarted; the number of threads is that of now.
+    /// What each group used since the sampler was made or restarted; the number of threads is that
+    /// of now.
     ///
     /// # Cost
     /// Four small reads per thread.
@@ -131,14 +145,22 @@ impl ThreadSampler {
         let mut seen = BTreeMap::new();
         self.groups.values_mut().for_each(|group| group.threads = 0);
         for entry in fs::read_dir(&self.tasks).into_iter().flatten().flatten() {
-            let Some(tid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
+            let Some(tid) = entry
+                .file_name()
+                .to_str()
+                .and_then(|name| name.parse::<u32>().ok())
+            else {
                 continue;
             };
             let Some((name, now)) = self.read(&entry.path()) else {
                 continue;
             };
             let used = now.since(&self.last.get(&tid).copied().unwrap_or_default());
-            let name = if self.groups.len() < GROUPS_MAX || self.groups.contains_key(&name) { name } else { "other".to_owned() };
+            let name = if self.groups.len() < GROUPS_MAX || self.groups.contains_key(&name) {
+                name
+            } else {
+                "other".to_owned()
+            };
             let group = self.groups.entry(name).or_default();
             group.add(&used);
             group.threads += 1;
@@ -153,7 +175,11 @@ impl ThreadSampler {
         let stat = text("stat")?;
         let (head, fields) = stat.rsplit_once(')')?;
         let name = group_of(head.split_once('(')?.1);
-        let fields: Vec<u64> = fields.split_ascii_whitespace().skip(1).map(|field| field.parse().unwrap_or(0)).collect();
+        let fields: Vec<u64> = fields
+            .split_ascii_whitespace()
+            .skip(1)
+            .map(|field| field.parse().unwrap_or(0))
+            .collect();
         // proc(5): fields[0] is field number 4.
         let number = |position: usize| fields.get(position - 4).copied();
         let status = text("status")?;
@@ -162,9 +188,12 @@ impl ThreadSampler {
             name,
             ThreadUse {
                 threads: 1,
-                cpu_us: (number(14)? + number(15)?).saturating_mul(1_000_000 / self.ticks_per_second),
+                cpu_us: (number(14)? + number(15)?)
+                    .saturating_mul(1_000_000 / self.ticks_per_second),
                 read_bytes: field(&io, "read_bytes:").unwrap_or(0),
-                write_bytes: field(&io, "write_bytes:").unwrap_or(0).saturating_sub(field(&io, "cancelled_write_bytes:").unwrap_or(0)),
+                write_bytes: field(&io, "write_bytes:")
+                    .unwrap_or(0)
+                    .saturating_sub(field(&io, "cancelled_write_bytes:").unwrap_or(0)),
                 switches_voluntary: field(&status, "voluntary_ctxt_switches:").unwrap_or(0),
                 switches_involuntary: field(&status, "nonvoluntary_ctxt_switches:").unwrap_or(0),
                 faults_major: number(12)?,
@@ -175,23 +204,36 @@ impl ThreadSampler {
 
 /// The name of a thread without its number: `conn12` and `conn7` do the same work.
 fn group_of(name: &str) -> String {
-    let short = name.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '-' || letter == ' ');
-    if short.is_empty() { name.to_owned() } else { short.to_owned() }
+    let short = name
+        .trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '-' || letter == ' ');
+    if short.is_empty() {
+        name.to_owned()
+    } else {
+        short.to_owned()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const ROLLUP: &str = "5594118c3000-7ffc19ac3000 ---p 00000000 00:00 0                          [rollup]\n\
-        Rss:               21288 kB\nPss:               19297 kB\nPss_Dirty:          6264 kB\nPss_Anon:           6264 kB\n\
+    const ROLLUP: &str = "5594118c3000-7ffc19ac3000 ---p 00000000 00:00 0                          \
+        [rollup]\n\
+        Rss:               21288 kB\nPss:               19297 kB\nPss_Dirty:          6264 \
+        kB\nPss_Anon:           6264 kB\n\
         Pss_File:          13033 kB\nPss_Shmem:             0 kB\nAnonymous:          6264 kB\n";
 
     #[test]
     fn parts_of_memory_of_a_recorded_process() {
         let parts = MemoryParts::parse(ROLLUP).unwrap();
-        assert_eq!((parts.rss_bytes, parts.pss_bytes), (21_288 * 1_024, 19_297 * 1_024));
-        assert_eq!((parts.anonymous_bytes, parts.file_bytes), (6_264 * 1_024, 13_033 * 1_024));
+        assert_eq!(
+            (parts.rss_bytes, parts.pss_bytes),
+            (21_288 * 1_024, 19_297 * 1_024)
+        );
+        assert_eq!(
+            (parts.anonymous_bytes, parts.file_bytes),
+            (6_264 * 1_024, 13_033 * 1_024)
+        );
         assert_eq!(MemoryParts::parse("Rss: 1 kB\n"), None);
     }
 
@@ -199,18 +241,37 @@ mod tests {
     fn this_process_has_open_files_and_memory() {
         let before = open_descriptors(std::process::id()).unwrap();
         let held = fs::File::open("/proc/self/stat").unwrap();
-        assert!(open_descriptors(std::process::id()).unwrap() > before.saturating_sub(1) && before >= 3, "{before}");
+        assert!(
+            open_descriptors(std::process::id()).unwrap() > before.saturating_sub(1) && before >= 3,
+            "{before}"
+        );
         drop(held);
         assert!(MemoryParts::of(std::process::id()).unwrap().anonymous_bytes > 0);
     }
 
-    fn thread(proc: &Path, tid: u32, name: &str, (user, faults, read, switches): (u64, u64, u64, u64)) {
+    fn thread(
+        proc: &Path,
+        tid: u32,
+        name: &str,
+        (user, faults, read, switches): (u64, u64, u64, u64),
+    ) {
         let task = proc.join(format!("9/task/{tid}"));
         fs::create_dir_all(&task).unwrap();
-        let stat = format!("{tid} ({name}) S 1 9 9 0 -1 4194368 5 0 {faults} 0 {user} 25 0 0 20 0 3 0 77 1000 512 0");
+        let stat = format!(
+            "{tid} ({name}) S 1 9 9 0 -1 4194368 5 0 {faults} 0 {user} 25 0 0 20 0 3 0 77 1000 512 \
+                0"
+        );
         fs::write(task.join("stat"), stat).unwrap();
-        fs::write(task.join("io"), format!("syscr: 2\nread_bytes: {read}\nwrite_bytes: 4096\ncancelled_write_bytes: 0\n")).unwrap();
-        fs::write(task.join("status"), format!("voluntary_ctxt_switches:\t{switches}\nnonvoluntary_ctxt_switches:\t1\n")).unwrap();
+        fs::write(
+            task.join("io"),
+            format!("syscr: 2\nread_bytes: {read}\nwrite_bytes: 4096\ncancelled_write_bytes: 0\n"),
+        )
+        .unwrap();
+        fs::write(
+            task.join("status"),
+            format!("voluntary_ctxt_switches:\t{switches}\nnonvoluntary_ctxt_switches:\t1\n"),
+        )
+        .unwrap();
     }
 
     #[test]
@@ -223,13 +284,34 @@ mod tests {
         thread(dir.path(), 13, "conn (x) 2", (10, 0, 100, 3));
         let groups = sampler.look();
         let conn = groups.get("conn").unwrap();
-        assert_eq!((conn.threads, conn.read_bytes, conn.faults_major, conn.switches_voluntary), (1, 8_192, 3, 10));
+        assert_eq!(
+            (
+                conn.threads,
+                conn.read_bytes,
+                conn.faults_major,
+                conn.switches_voluntary
+            ),
+            (1, 8_192, 3, 10)
+        );
         assert_eq!(conn.cpu_us, 500_000);
         // A thread that was born meanwhile counts from its birth; a name may hold brackets.
-        assert_eq!(groups.get("conn (x)").map(|group| (group.read_bytes, group.cpu_us)), Some((100, 350_000)));
-        assert_eq!(groups.get("rocksdb:low").map(|group| group.read_bytes), Some(0));
+        assert_eq!(
+            groups
+                .get("conn (x)")
+                .map(|group| (group.read_bytes, group.cpu_us)),
+            Some((100, 350_000))
+        );
+        assert_eq!(
+            groups.get("rocksdb:low").map(|group| group.read_bytes),
+            Some(0)
+        );
         fs::remove_dir_all(dir.path().join("9/task/11")).unwrap();
         let groups = sampler.look();
-        assert_eq!(groups.get("conn").map(|group| (group.threads, group.read_bytes)), Some((0, 8_192)));
+        assert_eq!(
+            groups
+                .get("conn")
+                .map(|group| (group.threads, group.read_bytes)),
+            Some((0, 8_192))
+        );
     }
 }

@@ -34,10 +34,22 @@ enum Class {
 /// Names as RocksDB, WiredTiger, InnoDB, LMDB and fjall give them.
 fn class(directory: &str, name: &str) -> Class {
     let ends = |endings: &[&str]| endings.iter().any(|ending| name.ends_with(ending));
-    let begins = |beginnings: &[&str]| beginnings.iter().any(|beginning| name.starts_with(beginning));
+    let begins = |beginnings: &[&str]| {
+        beginnings
+            .iter()
+            .any(|beginning| name.starts_with(beginning))
+    };
     if ends(&[".blob"]) || directory == "blobs" {
         Class::Blob
-    } else if ends(&[".log", ".wal", ".jnl"]) || begins(&["WiredTigerLog", "WiredTigerPreplog", "ib_logfile", "#ib_redo", "LOG", "binlog."])
+    } else if ends(&[".log", ".wal", ".jnl"])
+        || begins(&[
+            "WiredTigerLog",
+            "WiredTigerPreplog",
+            "ib_logfile",
+            "#ib_redo",
+            "LOG",
+            "binlog.",
+        ])
         || ["journal", "journals", "wal"].contains(&directory)
     {
         Class::Log
@@ -48,7 +60,8 @@ fn class(directory: &str, name: &str) -> Class {
     }
 }
 
-/// Adds up `root` and everything below it. Files that vanish while it looks are skipped: engines delete files all the time.
+/// Adds up `root` and everything below it. Files that vanish while it looks are skipped: engines
+/// delete files all the time.
 ///
 /// # Errors
 /// `root` cannot be read.
@@ -63,7 +76,11 @@ pub fn directory_size(root: &Path) -> io::Result<DirectorySize> {
         let Ok(entries) = fs::read_dir(&directory) else {
             continue;
         };
-        let directory_name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let directory_name = directory
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         for entry in entries.flatten() {
             let Ok(metadata) = entry.metadata() else {
                 continue;
@@ -100,8 +117,14 @@ mod tests {
         let holes = fs::File::create(dir.path().join("data.mdb")).unwrap();
         holes.set_len(1 << 30).unwrap();
         let size = directory_size(dir.path()).unwrap();
-        assert_eq!((size.files, size.apparent_bytes), (3, 100_000 + 8_192 + (1 << 30)));
-        assert!((108_192..300_000).contains(&size.allocated_bytes), "{size:?}");
+        assert_eq!(
+            (size.files, size.apparent_bytes),
+            (3, 100_000 + 8_192 + (1 << 30))
+        );
+        assert!(
+            (108_192..300_000).contains(&size.allocated_bytes),
+            "{size:?}"
+        );
         assert!((8_192..50_000).contains(&size.log_bytes), "{size:?}");
         assert!(directory_size(&dir.path().join("absent")).is_err());
     }

@@ -1,6 +1,7 @@
 //! Block device counters from `/proc/diskstats`.
 //!
-//! Promises: the device of a path is found through its mount, or honestly not found (overlay, tmpfs, network file systems).
+//! Promises: the device of a path is found through its mount, or honestly not found (overlay,
+//! tmpfs, network file systems).
 
 use std::fs;
 use std::io;
@@ -172,17 +173,28 @@ mod tests {
 
     #[test]
     fn reads_every_column_of_a_recorded_table() {
-        let table = "   7       0 loop0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n 254       0 vda 10939241 465460 478431410 21505611 2957287 835173 \
-                     739935728 3459512 0 1104032 25331088 547021 96 898269656 147076 566524 218888\n";
+        let table = "   7       0 loop0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n 254       0 vda \
+            10939241 465460 478431410 21505611 2957287 835173 \
+                     739935728 3459512 0 1104032 25331088 547021 96 898269656 147076 566524 \
+                     218888\n";
         let (_, sample) = parse(table, (254, 0)).unwrap();
         assert_eq!((sample.read_ms, sample.write_ms), (21_505_611, 3_459_512));
-        assert_eq!((sample.busy_ms, sample.queue_ms, sample.flushes), (1_104_032, 25_331_088, 566_524));
+        assert_eq!(
+            (sample.busy_ms, sample.queue_ms, sample.flushes),
+            (1_104_032, 25_331_088, 566_524)
+        );
     }
 
     #[test]
     fn milliseconds_that_ran_over_are_still_a_difference() {
-        let before = DiskSample { queue_ms: (1 << 32) - 5, ..DiskSample::default() };
-        let after = DiskSample { queue_ms: 7, ..DiskSample::default() };
+        let before = DiskSample {
+            queue_ms: (1 << 32) - 5,
+            ..DiskSample::default()
+        };
+        let after = DiskSample {
+            queue_ms: 7,
+            ..DiskSample::default()
+        };
         assert_eq!(after.since(&before).queue_ms, 12);
     }
 

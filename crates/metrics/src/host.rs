@@ -1,6 +1,7 @@
 //! The machine as a whole: CPU shares, load average, memory.
 //!
-//! Promises: differences of `/proc/stat` in shares of the whole machine; guest time is not counted twice.
+//! Promises: differences of `/proc/stat` in shares of the whole machine; guest time is not counted
+//! twice.
 
 use std::fs;
 use std::io;

@@ -1,6 +1,7 @@
 //! The interval row: everything counted in one stretch of time.
 //!
-//! Rates, costs per operation and cumulative averages are derived from these rows and never measured a second time.
+//! Rates, costs per operation and cumulative averages are derived from these rows and never
+//! measured a second time.
 
 use std::time::Duration;
 
@@ -31,7 +32,8 @@ pub struct Interval {
     pub pressure: Option<Pressure>,
     /// Traffic of the machine's page cache, where the kernel counts it.
     pub paging: Option<Paging>,
-    /// Microseconds in which the server's control group had no CPU quota left, where it can be seen.
+    /// Microseconds in which the server's control group had no CPU quota left, where it can be
+    /// seen.
     pub throttled_us: Option<u64>,
     /// Size of the data directory, if it was looked at in this interval.
     pub directory: Option<DirectorySize>,
@@ -52,7 +54,8 @@ impl Interval {
 
     /// Adds the interval that follows this one.
     ///
-    /// Sums stay sums, shares are weighted by time, sizes keep the later value, and a use seen on one side only is kept as it is.
+    /// Sums stay sums, shares are weighted by time, sizes keep the later value, and a use seen on
+    /// one side only is kept as it is.
     pub fn merge(&mut self, next: &Self) {
         let (mine, theirs) = (self.length.as_secs_f64(), next.length.as_secs_f64());
         let weighted = |left: f64, right: f64| {
@@ -126,14 +129,20 @@ mod tests {
             write_bytes: 7,
             ..ProcessUse::default()
         });
-        right.directory = Some(DirectorySize { files: 5, ..DirectorySize::default() });
+        right.directory = Some(DirectorySize {
+            files: 5,
+            ..DirectorySize::default()
+        });
         right.throttled_us = Some(9);
         left.merge(&right);
         assert_eq!((left.ops, left.errors, left.latency.count()), (600, 2, 2));
         assert_eq!(left.rate(), 150.0);
         assert_eq!(left.host.busy_percent, 30.0);
         assert_eq!(left.server.map(|server| server.write_bytes), Some(7));
-        assert_eq!((left.start, left.directory.map(|size| size.files)), (Duration::ZERO, Some(5)));
+        assert_eq!(
+            (left.start, left.directory.map(|size| size.files)),
+            (Duration::ZERO, Some(5))
+        );
         assert_eq!(left.throttled_us, Some(9));
     }
 }

@@ -1,7 +1,8 @@
 //! Latency histograms: constant memory, three significant digits, mergeable, exportable.
 //!
-//! Values are kept in nanoseconds with a resolution of half a microsecond, up to one hour; longer ones are recorded as one hour and
-//! counted, so that nothing is lost silently. The export is the HdrHistogram V2 compressed form in base64, which other tools read.
+//! Values are kept in nanoseconds with a resolution of half a microsecond, up to one hour; longer
+//! ones are recorded as one hour and counted, so that nothing is lost silently. The export is the
+//! HdrHistogram V2 compressed form in base64, which other tools read.
 
 use std::time::Duration;
 
@@ -67,7 +68,8 @@ impl LatencyHistogram {
 
     /// Adds every value of `other`.
     pub fn merge(&mut self, other: &Self) {
-        // Bounds are the same constants on both sides; a histogram read from a file has been re-bucketed already.
+        // Bounds are the same constants on both sides; a histogram read from a file has been
+        // re-bucketed already.
         let _ = self.histogram.add(&other.histogram);
         self.clamped += other.clamped;
         self.max_ns = self.max_ns.max(other.max_ns);
@@ -99,8 +101,8 @@ impl LatencyHistogram {
         }
     }
 
-    /// Mean of the latencies cut to whole milliseconds, in microseconds, as a log that counts milliseconds would give it; 0 when
-    /// empty. Within the resolution of a bucket.
+    /// Mean of the latencies cut to whole milliseconds, in microseconds, as a log that counts
+    /// milliseconds would give it; 0 when empty. Within the resolution of a bucket.
     pub fn mean_cut_to_ms_us(&self) -> f64 {
         if self.count() == 0 {
             return 0.0;
@@ -108,7 +110,10 @@ impl LatencyHistogram {
         let sum: f64 = self
             .histogram
             .iter_recorded()
-            .map(|value| (value.value_iterated_to() / 1_000_000) as f64 * value.count_since_last_iteration() as f64)
+            .map(|value| {
+                (value.value_iterated_to() / 1_000_000) as f64
+                    * value.count_since_last_iteration() as f64
+            })
             .sum();
         sum * 1_000.0 / self.count() as f64
     }
@@ -118,7 +123,8 @@ impl LatencyHistogram {
         self.max_ns as f64 / 1_000.0
     }
 
-    /// The latency that `percentile` percent of the values do not exceed, in microseconds; 0 when empty.
+    /// The latency that `percentile` percent of the values do not exceed, in microseconds; 0 when
+    /// empty.
     pub fn percentile_us(&self, percentile: f64) -> f64 {
         if self.count() == 0 {
             return 0.0;
@@ -191,7 +197,11 @@ mod tests {
         }
         // 0, 0, 1 and 7 ms.
         assert_eq!(latency.mean_cut_to_ms_us(), 2_000.0);
-        assert!((latency.mean_us() - 2_487.5).abs() < 5.0, "{}", latency.mean_us());
+        assert!(
+            (latency.mean_us() - 2_487.5).abs() < 5.0,
+            "{}",
+            latency.mean_us()
+        );
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Measuring instruments: latency histograms, interval rows, process, disk and host samplers.
 //!
-//! Promises: reads only `/proc` and `/sys`, never blocks on what it measures, and keeps a bounded amount of memory.
-//! Must not know: documents, commands, engines, sockets. The server fills `serverStatus` from here; the lab fills its interval rows.
+//! Promises: reads only `/proc` and `/sys`, never blocks on what it measures, and keeps a bounded
+//! amount of memory.
+//! Must not know: documents, commands, engines, sockets. The server fills `serverStatus` from here;
+//! the lab fills its interval rows.
 
 mod details;
 mod directory;

@@ -1,7 +1,9 @@
-//! What one process has used so far: CPU, storage traffic, context switches, memory, from `/proc/PID`.
+//! What one process has used so far: CPU, storage traffic, context switches, memory, from
+//! `/proc/PID`.
 //!
-//! Promises: a sample is cumulative since the sampler was made, a difference of two samples is what was used between them, and a
-//! process that ended (or whose number now belongs to another) is an error, never a silent zero.
+//! Promises: a sample is cumulative since the sampler was made, a difference of two samples is what
+//! was used between them, and a process that ended (or whose number now belongs to another) is an
+//! error, never a silent zero.
 
 use std::collections::HashMap;
 use std::fs;
@@ -173,8 +175,8 @@ impl ProcessSampler {
     /// Takes a sample.
     ///
     /// # Errors
-    /// The process has ended, or another process has its number now. Storage counters need the same user (or root); without
-    /// permission they stay 0 and [`Self::sees_storage`] says so.
+    /// The process has ended, or another process has its number now. Storage counters need the same
+    /// user (or root); without permission they stay 0 and [`Self::sees_storage`] says so.
     ///
     /// # Cost
     /// Two small reads and one more per live thread.
@@ -227,7 +229,8 @@ impl ProcessSampler {
         Duration::from_nanos(ticks.saturating_mul(1_000_000_000 / self.ticks_per_second.max(1)))
     }
 
-    /// Adds what each thread switched since it was last seen, so that threads which end do not make the sum fall.
+    /// Adds what each thread switched since it was last seen, so that threads which end do not make
+    /// the sum fall.
     fn count_switches(&mut self) {
         let Ok(entries) = fs::read_dir(self.root.join("task")) else {
             return;
@@ -268,7 +271,8 @@ pub(crate) struct Stat {
     rss_pages: u64,
 }
 
-/// Parses `/proc/PID/stat`. The second field is the command in brackets and may itself hold brackets and blanks.
+/// Parses `/proc/PID/stat`. The second field is the command in brackets and may itself hold
+/// brackets and blanks.
 pub(crate) fn parse_stat(text: &str) -> io::Result<Stat> {
     let bad = || {
         io::Error::new(
@@ -300,7 +304,8 @@ pub(crate) fn parse_stat(text: &str) -> io::Result<Stat> {
     })
 }
 
-/// The number after `name` at the start of a line, as `/proc/PID/status` and `/proc/PID/io` write it.
+/// The number after `name` at the start of a line, as `/proc/PID/status` and `/proc/PID/io` write
+/// it.
 pub(crate) fn field(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| {
         line.strip_prefix(name)?
@@ -401,11 +406,17 @@ mod tests {
         let _ = fs::remove_dir_all(root.join("task"));
         fs::create_dir_all(&root).unwrap();
         let stat = format!(
-            "77 (odd ) name (x) S 1 77 77 0 -1 4194560 5 0 6 0 {user} 25 0 0 20 0 3 0 {started} 1000 512 0"
+            "77 (odd ) name (x) S 1 77 77 0 -1 4194560 5 0 6 0 {user} 25 0 0 20 0 3 0 {started} \
+                1000 512 0"
         );
         fs::write(root.join("stat"), stat).unwrap();
         fs::write(root.join("status"), "Name:\tx\nVmHWM:\t   4096 kB\n").unwrap();
-        fs::write(root.join("io"), "rchar: 9\nwchar: 9\nsyscr: 11\nsyscw: 12\nread_bytes: 8192\nwrite_bytes: 20480\ncancelled_write_bytes: 4096\n").unwrap();
+        fs::write(
+            root.join("io"),
+            "rchar: 9\nwchar: 9\nsyscr: 11\nsyscw: 12\nread_bytes: \
+            8192\nwrite_bytes: 20480\ncancelled_write_bytes: 4096\n",
+        )
+        .unwrap();
         for (tid, voluntary, involuntary) in threads {
             let task = root.join("task").join(tid.to_string());
             fs::create_dir_all(&task).unwrap();
@@ -481,7 +492,8 @@ mod tests {
             listening_process(socket.local_addr().unwrap().port()),
             Some(std::process::id())
         );
-        let table = "head\n 0: 0100007F:1F90 00000000:0000 01 0:0 0:0 0 0 0 55 1\n 1: 0100007F:1F90 0:0 0A 0:0 0:0 0 0 0 66 1\n";
+        let table = "head\n 0: 0100007F:1F90 00000000:0000 01 0:0 0:0 0 0 0 55 1\n 1: \
+            0100007F:1F90 0:0 0A 0:0 0:0 0 0 0 66 1\n";
         assert_eq!(listening_inodes(table, 8_080), vec![66]);
     }
 }

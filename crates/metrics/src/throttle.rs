@@ -25,13 +25,20 @@ impl ThrottleSampler {
             let mount = if names.is_empty() {
                 String::new()
             } else {
-                names.split(',').find(|name| *name == "cpu").map(|_| names.to_owned())?
+                names
+                    .split(',')
+                    .find(|name| *name == "cpu")
+                    .map(|_| names.to_owned())?
             };
-            Some([root.join(&mount).join(path), root.join("unified").join(path)])
+            Some([
+                root.join(&mount).join(path),
+                root.join("unified").join(path),
+            ])
         });
-        let file = places.flatten().map(|place| place.join("cpu.stat")).find(|file| {
-            fs::read_to_string(file).is_ok_and(|text| parse(&text).is_some())
-        })?;
+        let file = places
+            .flatten()
+            .map(|place| place.join("cpu.stat"))
+            .find(|file| fs::read_to_string(file).is_ok_and(|text| parse(&text).is_some()))?;
         Some(Self { file })
     }
 

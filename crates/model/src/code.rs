@@ -1,4 +1,5 @@
-//! MongoDB's named error codes. Numbers without a name here are "locations" and are written where they are raised.
+//! MongoDB's named error codes. Numbers without a name here are "locations" and are written where
+//! they are raised.
 
 macro_rules! codes {
     ($($ident:ident = $num:literal $name:literal;)*) => {
@@ -200,7 +201,10 @@ mod tests {
     fn numbers_and_names_are_unique() {
         let mut seen = std::collections::BTreeSet::new();
         for (n, name) in super::NAMES {
-            assert!(seen.insert(n.to_string()) && seen.insert((*name).to_owned()), "{n} {name} twice");
+            assert!(
+                seen.insert(n.to_string()) && seen.insert((*name).to_owned()),
+                "{n} {name} twice"
+            );
         }
     }
 }

@@ -48,27 +48,36 @@ pub fn compare_with(a: &Value<'_>, b: &Value<'_>, collate: Option<&dyn Collate>)
     match (a, b) {
         (Value::Missing, Value::Undefined) => Ordering::Less,
         (Value::Undefined, Value::Missing) => Ordering::Greater,
-        (Value::String(x) | Value::Symbol(x), Value::String(y) | Value::Symbol(y)) => match collate {
+        (Value::String(x) | Value::Symbol(x), Value::String(y) | Value::Symbol(y)) => match collate
+        {
             Some(c) => c.compare(x, y),
             None => x.as_bytes().cmp(y.as_bytes()),
         },
         (Value::Document(x), Value::Document(y)) => compare_docs(*x, *y, collate),
         (Value::Array(x), Value::Array(y)) => compare_arrays(*x, *y, collate),
-        (Value::Binary(x), Value::Binary(y)) => {
-            x.bytes.len().cmp(&y.bytes.len()).then(x.subtype.cmp(&y.subtype)).then_with(|| x.bytes.cmp(y.bytes))
-        }
+        (Value::Binary(x), Value::Binary(y)) => x
+            .bytes
+            .len()
+            .cmp(&y.bytes.len())
+            .then(x.subtype.cmp(&y.subtype))
+            .then_with(|| x.bytes.cmp(y.bytes)),
         (Value::ObjectId(x), Value::ObjectId(y)) => x.cmp(y),
         (Value::Bool(x), Value::Bool(y)) => x.cmp(y),
         (Value::Date(x), Value::Date(y)) => x.cmp(y),
         (Value::Timestamp(x), Value::Timestamp(y)) => x.cmp(y),
-        (Value::Regex(x), Value::Regex(y)) => x.pattern.cmp(y.pattern).then_with(|| x.options.cmp(y.options)),
-        (Value::DbPointer(n, i), Value::DbPointer(m, j)) => {
-            n.len().cmp(&m.len()).then_with(|| n.cmp(m)).then_with(|| i.cmp(j))
-        }
+        (Value::Regex(x), Value::Regex(y)) => x
+            .pattern
+            .cmp(y.pattern)
+            .then_with(|| x.options.cmp(y.options)),
+        (Value::DbPointer(n, i), Value::DbPointer(m, j)) => n
+            .len()
+            .cmp(&m.len())
+            .then_with(|| n.cmp(m))
+            .then_with(|| i.cmp(j)),
         (Value::Code(x), Value::Code(y)) => x.cmp(y),
-        (Value::CodeWithScope(x, s), Value::CodeWithScope(y, t)) => {
-            x.cmp(y).then_with(|| compare_docs(Doc::from_prefix(s), Doc::from_prefix(t), collate))
-        }
+        (Value::CodeWithScope(x, s), Value::CodeWithScope(y, t)) => x
+            .cmp(y)
+            .then_with(|| compare_docs(Doc::from_prefix(s), Doc::from_prefix(t), collate)),
         _ => match (crate::Number::of(a), crate::Number::of(b)) {
             (Some(x), Some(y)) => x.compare(&y),
             _ => Ordering::Equal,
@@ -116,8 +125,8 @@ pub fn compare_arrays(a: Array<'_>, b: Array<'_>, collate: Option<&dyn Collate>)
     }
 }
 
-/// Appends bytes that are equal exactly when the values compare equal (numbers by value across types): a hash or
-/// group key. Not order-preserving.
+/// Appends bytes that are equal exactly when the values compare equal (numbers by value across
+/// types): a hash or group key. Not order-preserving.
 pub fn equality_key(v: &Value<'_>, collate: Option<&dyn Collate>, out: &mut Vec<u8>) {
     out.push(class(v));
     match v {
@@ -177,10 +186,22 @@ mod tests {
         let d = doc! { "a": 1i32, "b": "x", "c": { "z": 1i32 }, "d": [1i32], "e": true };
         let values: Vec<_> = d.doc().iter().map(|(_, v)| v).collect();
         for w in values.windows(2) {
-            assert_eq!(compare(&w[0], &w[1]), Ordering::Less, "{:?} {:?}", w[0], w[1]);
+            assert_eq!(
+                compare(&w[0], &w[1]),
+                Ordering::Less,
+                "{:?} {:?}",
+                w[0],
+                w[1]
+            );
         }
-        assert_eq!(compare(&Value::Int32(1), &Value::Double(1.0)), Ordering::Equal);
-        assert_eq!(compare(&Value::Double(f64::NAN), &Value::Int64(i64::MIN)), Ordering::Less);
+        assert_eq!(
+            compare(&Value::Int32(1), &Value::Double(1.0)),
+            Ordering::Equal
+        );
+        assert_eq!(
+            compare(&Value::Double(f64::NAN), &Value::Int64(i64::MIN)),
+            Ordering::Less
+        );
         assert_eq!(compare(&Value::Missing, &Value::Null), Ordering::Less);
     }
 

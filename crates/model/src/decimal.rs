@@ -1,5 +1,6 @@
-//! `Decimal128`: IEEE 754-2008 decimal128 in the binary-integer encoding BSON stores. Text, parts, conversion and exact
-//! comparison. Arithmetic with the standard's rounding is done by the decNumber library (`dec`), see `decimal_arith`.
+//! `Decimal128`: IEEE 754-2008 decimal128 in the binary-integer encoding BSON stores. Text, parts,
+//! conversion and exact comparison. Arithmetic with the standard's rounding is done by the
+//! decNumber library (`dec`), see `decimal_arith`.
 
 use crate::Rounding;
 use std::cmp::Ordering;
@@ -15,7 +16,11 @@ pub struct Decimal128 {
 pub enum Parts {
     /// (-1)^negative * coefficient * 10^exponent
     #[allow(missing_docs)]
-    Finite { negative: bool, coefficient: u128, exponent: i32 },
+    Finite {
+        negative: bool,
+        coefficient: u128,
+        exponent: i32,
+    },
     /// Infinity with its sign.
     #[allow(missing_docs)]
     Infinite { negative: bool },
@@ -32,7 +37,9 @@ pub const EXPONENT_MAX: i32 = 6111;
 
 impl Decimal128 {
     /// Zero.
-    pub const ZERO: Decimal128 = Decimal128 { bits: (6176u128) << 113 };
+    pub const ZERO: Decimal128 = Decimal128 {
+        bits: (6176u128) << 113,
+    };
     /// Not a number.
     pub const NAN: Decimal128 = Decimal128 { bits: 0x7c << 120 };
     /// Positive infinity.
@@ -42,7 +49,9 @@ impl Decimal128 {
 
     /// From the 16 bytes of a BSON payload.
     pub fn from_le_bytes(b: [u8; 16]) -> Decimal128 {
-        Decimal128 { bits: u128::from_le_bytes(b) }
+        Decimal128 {
+            bits: u128::from_le_bytes(b),
+        }
     }
     /// The 16 bytes of a BSON payload.
     pub fn to_le_bytes(self) -> [u8; 16] {
@@ -82,10 +91,21 @@ impl Decimal128 {
             // Large form: the coefficient would start with 100x, which is always above 34 digits.
             (((self.bits >> 111) & 0x3fff) as i32, 0)
         } else {
-            (((self.bits >> 113) & 0x3fff) as i32, self.bits & ((1 << 113) - 1))
+            (
+                ((self.bits >> 113) & 0x3fff) as i32,
+                self.bits & ((1 << 113) - 1),
+            )
         };
-        let coefficient = if coefficient > MAX_COEFFICIENT { 0 } else { coefficient };
-        Parts::Finite { negative, coefficient, exponent: exponent - 6176 }
+        let coefficient = if coefficient > MAX_COEFFICIENT {
+            0
+        } else {
+            coefficient
+        };
+        Parts::Finite {
+            negative,
+            coefficient,
+            exponent: exponent - 6176,
+        }
     }
 
     /// Puts a finite number together; `None` when coefficient or exponent are out of range.
@@ -94,14 +114,17 @@ impl Decimal128 {
             return None;
         }
         let sign = u128::from(negative) << 127;
-        Some(Decimal128 { bits: sign | (((exponent + 6176) as u128) << 113) | coefficient })
+        Some(Decimal128 {
+            bits: sign | (((exponent + 6176) as u128) << 113) | coefficient,
+        })
     }
 
     /// Exact.
     pub fn from_i64(n: i64) -> Decimal128 {
         Decimal128::from_parts(n < 0, u128::from(n.unsigned_abs()), 0).unwrap_or(Decimal128::ZERO)
     }
-    /// Rounded to 15 significant digits, all of which are kept ("2.50000000000000"), as MongoDB converts doubles.
+    /// Rounded to 15 significant digits, all of which are kept ("2.50000000000000"), as MongoDB
+    /// converts doubles.
     pub fn from_f64(n: f64) -> Decimal128 {
         Decimal128::from_f64_digits(n, 15)
     }
@@ -114,7 +137,11 @@ impl Decimal128 {
             return Decimal128::NAN;
         }
         if n.is_infinite() {
-            return if n > 0.0 { Decimal128::INFINITY } else { Decimal128::NEG_INFINITY };
+            return if n > 0.0 {
+                Decimal128::INFINITY
+            } else {
+                Decimal128::NEG_INFINITY
+            };
         }
         if n == 0.0 {
             return Decimal128::from_parts(n.is_sign_negative(), 0, 0).unwrap_or(Decimal128::ZERO);
@@ -128,8 +155,15 @@ impl Decimal128 {
             Parts::Nan => f64::NAN,
             Parts::Infinite { negative: false } => f64::INFINITY,
             Parts::Infinite { negative: true } => f64::NEG_INFINITY,
-            Parts::Finite { negative, coefficient, exponent } => {
-                let text = format!("{}{coefficient}e{exponent}", if negative { "-" } else { "" });
+            Parts::Finite {
+                negative,
+                coefficient,
+                exponent,
+            } => {
+                let text = format!(
+                    "{}{coefficient}e{exponent}",
+                    if negative { "-" } else { "" }
+                );
                 text.parse().unwrap_or(f64::NAN)
             }
         }
@@ -137,7 +171,14 @@ impl Decimal128 {
 
     /// The exact integer value, when it fits `i64`.
     pub fn to_i64_exact(&self) -> Option<i64> {
-        let Parts::Finite { negative, mut coefficient, mut exponent } = self.parts() else { return None };
+        let Parts::Finite {
+            negative,
+            mut coefficient,
+            mut exponent,
+        } = self.parts()
+        else {
+            return None;
+        };
         if coefficient == 0 {
             return Some(0);
         }
@@ -160,10 +201,18 @@ impl Decimal128 {
         match self.parts() {
             Parts::Nan => Decimal128::NAN,
             Parts::Infinite { negative } => {
-                if negative { Decimal128::NEG_INFINITY } else { Decimal128::INFINITY }
+                if negative {
+                    Decimal128::NEG_INFINITY
+                } else {
+                    Decimal128::INFINITY
+                }
             }
             Parts::Finite { coefficient: 0, .. } => Decimal128::ZERO,
-            Parts::Finite { negative, mut coefficient, mut exponent } => {
+            Parts::Finite {
+                negative,
+                mut coefficient,
+                mut exponent,
+            } => {
                 // At the top of the range zeros stay, and so each number still has one form.
                 while coefficient % 10 == 0 && exponent < EXPONENT_MAX {
                     coefficient /= 10;
@@ -182,21 +231,45 @@ impl Decimal128 {
             (_, Parts::Nan) => Ordering::Greater,
             (Parts::Infinite { negative: a }, Parts::Infinite { negative: b }) => b.cmp(&a),
             (Parts::Infinite { negative }, Parts::Finite { .. }) => {
-                if negative { Ordering::Less } else { Ordering::Greater }
+                if negative {
+                    Ordering::Less
+                } else {
+                    Ordering::Greater
+                }
             }
             (Parts::Finite { .. }, Parts::Infinite { negative }) => {
-                if negative { Ordering::Greater } else { Ordering::Less }
+                if negative {
+                    Ordering::Greater
+                } else {
+                    Ordering::Less
+                }
             }
             (
-                Parts::Finite { negative: n1, coefficient: c1, exponent: e1 },
-                Parts::Finite { negative: n2, coefficient: c2, exponent: e2 },
+                Parts::Finite {
+                    negative: n1,
+                    coefficient: c1,
+                    exponent: e1,
+                },
+                Parts::Finite {
+                    negative: n2,
+                    coefficient: c2,
+                    exponent: e2,
+                },
             ) => match (c1, c2) {
                 (0, 0) => Ordering::Equal,
                 (0, _) => {
-                    if n2 { Ordering::Greater } else { Ordering::Less }
+                    if n2 {
+                        Ordering::Greater
+                    } else {
+                        Ordering::Less
+                    }
                 }
                 (_, 0) => {
-                    if n1 { Ordering::Less } else { Ordering::Greater }
+                    if n1 {
+                        Ordering::Less
+                    } else {
+                        Ordering::Greater
+                    }
                 }
                 _ if n1 != n2 => n2.cmp(&n1),
                 _ => {
@@ -222,7 +295,11 @@ impl Decimal128 {
         let lower = body.to_ascii_lowercase();
         match lower.as_str() {
             "inf" | "infinity" => {
-                return Some(if negative { Decimal128::NEG_INFINITY } else { Decimal128::INFINITY });
+                return Some(if negative {
+                    Decimal128::NEG_INFINITY
+                } else {
+                    Decimal128::INFINITY
+                });
             }
             "nan" => return Some(Decimal128::NAN),
             _ => {}
@@ -240,17 +317,29 @@ impl Decimal128 {
             None => (lower.as_str(), 0),
         };
         let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-        if whole.is_empty() && fraction.is_empty() || !(whole.bytes().chain(fraction.bytes())).all(|b| b.is_ascii_digit())
+        if whole.is_empty() && fraction.is_empty()
+            || !(whole.bytes().chain(fraction.bytes())).all(|b| b.is_ascii_digit())
         {
             return None;
         }
         let digits = whole.bytes().chain(fraction.bytes());
-        round_digits(negative, digits, exponent - fraction.len() as i64, rounding == Rounding::HalfEven)
+        round_digits(
+            negative,
+            digits,
+            exponent - fraction.len() as i64,
+            rounding == Rounding::HalfEven,
+        )
     }
 }
 
-/// Rounds a digit string times a power of ten to 34 digits, half even or towards zero, and fits the exponent into the range.
-fn round_digits(negative: bool, digits: impl Iterator<Item = u8>, mut exponent: i64, nearest: bool) -> Option<Decimal128> {
+/// Rounds a digit string times a power of ten to 34 digits, half even or towards zero, and fits the
+/// exponent into the range.
+fn round_digits(
+    negative: bool,
+    digits: impl Iterator<Item = u8>,
+    mut exponent: i64,
+    nearest: bool,
+) -> Option<Decimal128> {
     let (mut coefficient, mut kept) = (0u128, 0u32);
     let (mut next, mut sticky, mut dropped) = (0u8, false, 0i64);
     for d in digits.map(|b| b - b'0') {
@@ -290,7 +379,11 @@ fn round_digits(negative: bool, digits: impl Iterator<Item = u8>, mut exponent: 
         exponent -= 1;
     }
     if exponent > i64::from(EXPONENT_MAX) {
-        return Some(if negative { Decimal128::NEG_INFINITY } else { Decimal128::INFINITY });
+        return Some(if negative {
+            Decimal128::NEG_INFINITY
+        } else {
+            Decimal128::INFINITY
+        });
     }
     Decimal128::from_parts(negative, coefficient, i32::try_from(exponent).ok()?)
 }
@@ -317,8 +410,14 @@ impl std::fmt::Display for Decimal128 {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.parts() {
             Parts::Nan => f.write_str("NaN"),
-            Parts::Infinite { negative } => f.write_str(if negative { "-Infinity" } else { "Infinity" }),
-            Parts::Finite { negative, coefficient, exponent } => {
+            Parts::Infinite { negative } => {
+                f.write_str(if negative { "-Infinity" } else { "Infinity" })
+            }
+            Parts::Finite {
+                negative,
+                coefficient,
+                exponent,
+            } => {
                 let sign = if negative { "-" } else { "" };
                 let digits = coefficient.to_string();
                 let count = digits.len() as i32;
@@ -331,12 +430,21 @@ impl std::fmt::Display for Decimal128 {
                         let (whole, fraction) = digits.split_at(point as usize);
                         write!(f, "{sign}{whole}.{fraction}")
                     } else {
-                        write!(f, "{sign}0.{}{digits}", "0".repeat(point.unsigned_abs() as usize))
+                        write!(
+                            f,
+                            "{sign}0.{}{digits}",
+                            "0".repeat(point.unsigned_abs() as usize)
+                        )
                     }
                 } else {
                     let (first, rest) = digits.split_at(1);
                     let point = if rest.is_empty() { "" } else { "." };
-                    write!(f, "{sign}{first}{point}{rest}E{}{}", if adjusted < 0 { "-" } else { "+" }, adjusted.abs())
+                    write!(
+                        f,
+                        "{sign}{first}{point}{rest}E{}{}",
+                        if adjusted < 0 { "-" } else { "+" },
+                        adjusted.abs()
+                    )
                 }
             }
         }
@@ -355,13 +463,37 @@ mod tests {
 
     #[test]
     fn text_round_trips() {
-        for t in ["0", "1", "-1", "0.1", "1E+2", "1.50", "0E-6176", "9.999999999999999999999999999999999E+6144", "1E-6176",
-            "0.000001234", "1.234E-7", "NaN", "Infinity", "-Infinity", "-0.0"] {
+        for t in [
+            "0",
+            "1",
+            "-1",
+            "0.1",
+            "1E+2",
+            "1.50",
+            "0E-6176",
+            "9.999999999999999999999999999999999E+6144",
+            "1E-6176",
+            "0.000001234",
+            "1.234E-7",
+            "NaN",
+            "Infinity",
+            "-Infinity",
+            "-0.0",
+        ] {
             assert_eq!(Decimal128::parse(t).unwrap().to_string(), t);
         }
         assert_eq!(Decimal128::parse("1e6145").unwrap().to_string(), "Infinity");
-        assert_eq!(Decimal128::parse("12345678901234567890123456789012345").unwrap().to_string(), "1.234567890123456789012345678901234E+34");
-        assert!(Decimal128::parse("1e").is_none() && Decimal128::parse(".").is_none() && Decimal128::parse("").is_none());
+        assert_eq!(
+            Decimal128::parse("12345678901234567890123456789012345")
+                .unwrap()
+                .to_string(),
+            "1.234567890123456789012345678901234E+34"
+        );
+        assert!(
+            Decimal128::parse("1e").is_none()
+                && Decimal128::parse(".").is_none()
+                && Decimal128::parse("").is_none()
+        );
     }
 
     #[test]
@@ -378,7 +510,10 @@ mod tests {
         assert_eq!(d("1.0").compare(&d("1.00")), Ordering::Equal);
         assert_eq!(d("-1E+10").compare(&d("-1")), Ordering::Less);
         assert_eq!(d("1E-6176").compare(&d("0")), Ordering::Greater);
-        assert_eq!(d("9.999999999999999999999999999999999E+6144").compare(&d("1E+6144")), Ordering::Greater);
+        assert_eq!(
+            d("9.999999999999999999999999999999999E+6144").compare(&d("1E+6144")),
+            Ordering::Greater
+        );
         assert_eq!(d("-Infinity").compare(&d("NaN")), Ordering::Greater);
         assert_eq!(d("123").to_i64_exact(), Some(123));
         assert_eq!(d("1.230E+2").to_i64_exact(), Some(123));

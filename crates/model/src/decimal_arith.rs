@@ -1,6 +1,7 @@
-//! Arithmetic of `Decimal128`: 34 digits, ties to even, NaN and infinities as IEEE 754-2008 says (no traps, no errors).
-//! The four operations, roots and logarithms are decNumber's; rounding to a place and remainders are exact integer work
-//! here, because decNumber refuses quotients of more than 34 digits.
+//! Arithmetic of `Decimal128`: 34 digits, ties to even, NaN and infinities as IEEE 754-2008 says
+//! (no traps, no errors). The four operations, roots and logarithms are decNumber's; rounding to a
+//! place and remainders are exact integer work here, because decNumber refuses quotients of more
+//! than 34 digits.
 
 use crate::Decimal128;
 use crate::decimal::{EXPONENT_MAX, EXPONENT_MIN, MAX_COEFFICIENT, Parts};
@@ -21,15 +22,22 @@ pub enum Rounding {
     Ceiling,
 }
 
-/// Working precision of the transcendental functions: enough for the 34th digit to be right after one more rounding.
+/// Working precision of the transcendental functions: enough for the 34th digit to be right after
+/// one more rounding.
 pub type Wide = dec::Decimal<20>;
 type WideCx = dec::Context<Wide>;
 
 fn quad(d: Decimal128) -> dec::Decimal128 {
     match d.parts() {
         Parts::Nan => dec::Decimal128::NAN,
-        Parts::Infinite { negative } => signed(dec::Decimal128::from_be_bytes(INFINITY_BE), negative),
-        Parts::Finite { negative, coefficient, exponent } => {
+        Parts::Infinite { negative } => {
+            signed(dec::Decimal128::from_be_bytes(INFINITY_BE), negative)
+        }
+        Parts::Finite {
+            negative,
+            coefficient,
+            exponent,
+        } => {
             let mut cx = dec::Context::<dec::Decimal128>::default();
             let mut q = cx.from_u128(coefficient);
             cx.set_exponent(&mut q, exponent);
@@ -54,9 +62,14 @@ fn from_quad(q: dec::Decimal128) -> Decimal128 {
     }
     let negative = q.to_be_bytes()[0] & 0x80 != 0;
     if q.is_infinite() {
-        return if negative { Decimal128::NEG_INFINITY } else { Decimal128::INFINITY };
+        return if negative {
+            Decimal128::NEG_INFINITY
+        } else {
+            Decimal128::INFINITY
+        };
     }
-    Decimal128::from_parts(negative, q.coefficient().unsigned_abs(), q.exponent()).unwrap_or(Decimal128::NAN)
+    Decimal128::from_parts(negative, q.coefficient().unsigned_abs(), q.exponent())
+        .unwrap_or(Decimal128::NAN)
 }
 
 macro_rules! quad_operator {
@@ -82,16 +95,29 @@ impl Rem for Decimal128 {
     type Output = Decimal128;
     /// The exact remainder of the division rounded towards zero; it has the sign of `self`.
     fn rem(self, other: Decimal128) -> Decimal128 {
-        let (Parts::Finite { negative, coefficient: a, exponent: ea }, divisor) = (self.parts(), other.parts()) else {
+        let (
+            Parts::Finite {
+                negative,
+                coefficient: a,
+                exponent: ea,
+            },
+            divisor,
+        ) = (self.parts(), other.parts())
+        else {
             return Decimal128::NAN;
         };
         let (b, eb) = match divisor {
-            Parts::Finite { coefficient: b, exponent, .. } if b != 0 => (b, exponent),
+            Parts::Finite {
+                coefficient: b,
+                exponent,
+                ..
+            } if b != 0 => (b, exponent),
             Parts::Infinite { .. } => return self,
             _ => return Decimal128::NAN,
         };
         let (rest, exponent) = if ea >= eb {
-            // a * 10^(ea - eb) mod b, digit by digit; b has 113 bits, so ten times a remainder still fits.
+            // a * 10^(ea - eb) mod b, digit by digit; b has 113 bits, so ten times a remainder
+            // still fits.
             let mut r = a % b;
             for _ in 0..ea - eb {
                 if r == 0 {
@@ -101,7 +127,10 @@ impl Rem for Decimal128 {
             }
             (r, eb)
         } else {
-            match 10u128.checked_pow((eb - ea).unsigned_abs()).and_then(|scale| b.checked_mul(scale)) {
+            match 10u128
+                .checked_pow((eb - ea).unsigned_abs())
+                .and_then(|scale| b.checked_mul(scale))
+            {
                 Some(divisor) => (a % divisor, ea),
                 None => (a, ea),
             }
@@ -124,9 +153,11 @@ impl Decimal128 {
             Parts::Nan => self,
             Parts::Infinite { .. } if negative => Decimal128::NEG_INFINITY,
             Parts::Infinite { .. } => Decimal128::INFINITY,
-            Parts::Finite { coefficient, exponent, .. } => {
-                Decimal128::from_parts(negative, coefficient, exponent).unwrap_or(self)
-            }
+            Parts::Finite {
+                coefficient,
+                exponent,
+                ..
+            } => Decimal128::from_parts(negative, coefficient, exponent).unwrap_or(self),
         }
     }
 
@@ -143,18 +174,34 @@ impl Decimal128 {
         }
     }
 
-    /// The number with this exponent, digits dropped as `rounding` says; NaN when it would need more than 34 digits.
-    /// Infinities and NaN stay.
+    /// The number with this exponent, digits dropped as `rounding` says; NaN when it would need
+    /// more than 34 digits. Infinities and NaN stay.
     pub fn quantize(self, exponent: i32, rounding: Rounding) -> Decimal128 {
-        let Parts::Finite { negative, coefficient, exponent: from } = self.parts() else { return self };
+        let Parts::Finite {
+            negative,
+            coefficient,
+            exponent: from,
+        } = self.parts()
+        else {
+            return self;
+        };
         let rounded = if exponent >= from {
-            Some(drop_digits(coefficient, exponent.saturating_sub(from).unsigned_abs(), negative, rounding))
+            Some(drop_digits(
+                coefficient,
+                exponent.saturating_sub(from).unsigned_abs(),
+                negative,
+                rounding,
+            ))
         } else if coefficient == 0 {
             Some(0)
         } else {
-            10u128.checked_pow((from - exponent).unsigned_abs()).and_then(|scale| coefficient.checked_mul(scale))
+            10u128
+                .checked_pow((from - exponent).unsigned_abs())
+                .and_then(|scale| coefficient.checked_mul(scale))
         };
-        rounded.and_then(|c| Decimal128::from_parts(negative, c, exponent)).unwrap_or(Decimal128::NAN)
+        rounded
+            .and_then(|c| Decimal128::from_parts(negative, c, exponent))
+            .unwrap_or(Decimal128::NAN)
     }
 
     /// Rounded to an integer, exponent zero; NaN when that needs more than 34 digits.
@@ -165,15 +212,24 @@ impl Decimal128 {
     /// The integer part as `i64`, rounded as told; `None` for NaN, infinities and out of range.
     pub fn to_i64(self, rounding: Rounding) -> Option<i64> {
         match self.parts() {
-            Parts::Finite { exponent, .. } if exponent < 0 => self.to_integral(rounding).to_i64_exact(),
+            Parts::Finite { exponent, .. } if exponent < 0 => {
+                self.to_integral(rounding).to_i64_exact()
+            }
             _ => self.to_i64_exact(),
         }
     }
 
-    /// Appends zeros until there are 34 digits or the exponent is at its end; zero loses its sign. Results of MongoDB's
-    /// `$pow` look like this.
+    /// Appends zeros until there are 34 digits or the exponent is at its end; zero loses its sign.
+    /// Results of MongoDB's `$pow` look like this.
     pub fn padded(self) -> Decimal128 {
-        let Parts::Finite { negative, mut coefficient, mut exponent } = self.parts() else { return self };
+        let Parts::Finite {
+            negative,
+            mut coefficient,
+            mut exponent,
+        } = self.parts()
+        else {
+            return self;
+        };
         if coefficient == 0 {
             return Decimal128::from_parts(false, 0, EXPONENT_MIN).unwrap_or(self);
         }
@@ -186,7 +242,9 @@ impl Decimal128 {
 
     /// With the working precision of the functions below.
     pub fn to_wide(self) -> Wide {
-        wide_cx().parse(self.to_string()).unwrap_or_else(|_| Wide::nan())
+        wide_cx()
+            .parse(self.to_string())
+            .unwrap_or_else(|_| Wide::nan())
     }
 
     /// Rounded to 34 digits.
@@ -195,7 +253,11 @@ impl Decimal128 {
             return Decimal128::NAN;
         }
         if w.is_infinite() {
-            return if w.is_negative() { Decimal128::NEG_INFINITY } else { Decimal128::INFINITY };
+            return if w.is_negative() {
+                Decimal128::NEG_INFINITY
+            } else {
+                Decimal128::INFINITY
+            };
         }
         Decimal128::parse(&w.to_string()).unwrap_or(Decimal128::NAN)
     }
@@ -217,8 +279,12 @@ impl Decimal128 {
     /// e to the power.
     pub fn exp(self) -> Decimal128 {
         if self.is_finite() && self.to_f64().abs() > 20_000.0 {
-            return if self.is_negative() { Decimal128::from_parts(false, 0, EXPONENT_MIN) } else { None }
-                .unwrap_or(Decimal128::INFINITY);
+            return if self.is_negative() {
+                Decimal128::from_parts(false, 0, EXPONENT_MIN)
+            } else {
+                None
+            }
+            .unwrap_or(Decimal128::INFINITY);
         }
         self.wide_function(|cx, w| cx.exp(w))
     }
@@ -230,8 +296,9 @@ impl Decimal128 {
     pub fn log10(self) -> Decimal128 {
         self.wide_function(|cx, w| cx.log10(w))
     }
-    /// `self` to the power `exponent`, with all 34 digits. NaN for a negative base and a fractional exponent. As in
-    /// MongoDB, whose power function overflows a little early, the largest number itself becomes infinite.
+    /// `self` to the power `exponent`, with all 34 digits. NaN for a negative base and a fractional
+    /// exponent. As in MongoDB, whose power function overflows a little early, the largest number
+    /// itself becomes infinite.
     pub fn pow(self, exponent: Decimal128) -> Decimal128 {
         let one = Decimal128::from_i64(1);
         if exponent.is_zero() || self.compare(&one).is_eq() {
@@ -248,11 +315,15 @@ impl Decimal128 {
                 _ => Decimal128::ZERO.padded(),
             };
         }
-        let power = self.wide_function(|cx, w| cx.pow(w, &exponent.to_wide())).padded();
+        let power = self
+            .wide_function(|cx, w| cx.pow(w, &exponent.to_wide()))
+            .padded();
         match power.parts() {
-            Parts::Finite { negative, coefficient: MAX_COEFFICIENT, exponent: EXPONENT_MAX } => {
-                Decimal128::INFINITY.with_sign(negative)
-            }
+            Parts::Finite {
+                negative,
+                coefficient: MAX_COEFFICIENT,
+                exponent: EXPONENT_MAX,
+            } => Decimal128::INFINITY.with_sign(negative),
             _ => power,
         }
     }
@@ -267,7 +338,8 @@ impl Decimal128 {
 }
 
 fn drop_digits(coefficient: u128, count: u32, negative: bool, rounding: Rounding) -> u128 {
-    // 10^38 is the largest power in range; coefficients have 34 digits, so all larger ones leave the same remainder.
+    // 10^38 is the largest power in range; coefficients have 34 digits, so all larger ones leave
+    // the same remainder.
     let scale = 10u128.pow(count.min(38));
     let (kept, rest) = (coefficient / scale, coefficient % scale);
     let up = match rounding {
@@ -290,8 +362,22 @@ mod tests {
 
     #[test]
     fn conversions_to_decnumber_are_exact() {
-        for t in ["0", "-0", "0E-6176", "-0E+6111", "1", "-1.50", "9999999999999999999999999999999999", "1E-6176",
-            "9.999999999999999999999999999999999E+6144", "NaN", "Infinity", "-Infinity", "1E+6111", "-1.2E-3000"] {
+        for t in [
+            "0",
+            "-0",
+            "0E-6176",
+            "-0E+6111",
+            "1",
+            "-1.50",
+            "9999999999999999999999999999999999",
+            "1E-6176",
+            "9.999999999999999999999999999999999E+6144",
+            "NaN",
+            "Infinity",
+            "-Infinity",
+            "1E+6111",
+            "-1.2E-3000",
+        ] {
             assert_eq!(from_quad(quad(d(t))).to_string(), d(t).to_string());
         }
     }
@@ -299,12 +385,30 @@ mod tests {
     #[test]
     fn four_operations_round_half_even_and_keep_the_preferred_exponent() {
         for (a, op, b, result) in [
-            ("1.5", '+', "2.50", "4.00"), ("1", '-', "1", "0"), ("-0", '+', "0", "0"), ("0.5", '*', "2", "1.0"),
-            ("-0", '*', "-5", "0"), ("1", '/', "3", "0.3333333333333333333333333333333333"), ("10", '/', "4", "2.5"),
-            ("1", '/', "0", "Infinity"), ("-1", '/', "0", "-Infinity"), ("0", '/', "0", "NaN"),
-            ("9.999999999999999999999999999999999E+6144", '*', "2", "Infinity"), ("Infinity", '-', "Infinity", "NaN"),
-            ("10.5", '%', "3.2", "0.9"), ("-9.9E+6144", '%', "3", "-0"), ("1E+6144", '%', "3", "1"), ("1", '%', "0", "NaN"),
-            ("1E-6143", '%', "3", "1E-6143"), ("5", '%', "Infinity", "5"), ("Infinity", '%', "5", "NaN"),
+            ("1.5", '+', "2.50", "4.00"),
+            ("1", '-', "1", "0"),
+            ("-0", '+', "0", "0"),
+            ("0.5", '*', "2", "1.0"),
+            ("-0", '*', "-5", "0"),
+            ("1", '/', "3", "0.3333333333333333333333333333333333"),
+            ("10", '/', "4", "2.5"),
+            ("1", '/', "0", "Infinity"),
+            ("-1", '/', "0", "-Infinity"),
+            ("0", '/', "0", "NaN"),
+            (
+                "9.999999999999999999999999999999999E+6144",
+                '*',
+                "2",
+                "Infinity",
+            ),
+            ("Infinity", '-', "Infinity", "NaN"),
+            ("10.5", '%', "3.2", "0.9"),
+            ("-9.9E+6144", '%', "3", "-0"),
+            ("1E+6144", '%', "3", "1"),
+            ("1", '%', "0", "NaN"),
+            ("1E-6143", '%', "3", "1E-6143"),
+            ("5", '%', "Infinity", "5"),
+            ("Infinity", '%', "5", "NaN"),
         ] {
             let (x, y) = (d(a), d(b));
             let got = match op {
@@ -322,35 +426,72 @@ mod tests {
     fn rounding_to_a_place() {
         use Rounding::*;
         for (t, e, r, result) in [
-            ("2.5", 0, HalfEven, "2"), ("3.5", 0, HalfEven, "4"), ("2.5", 0, HalfUp, "3"), ("-1.5", 0, Floor, "-2"),
-            ("-1.5", 0, Ceiling, "-1"), ("-0.5", 0, Ceiling, "-0"), ("1E-6143", 0, Ceiling, "1"), ("1.1", -3, Trunc, "1.100"),
-            ("1E+6144", 0, Floor, "NaN"), ("23.298", 1, Trunc, "2E+1"), ("-Infinity", 0, Trunc, "-Infinity"),
-            ("9999999999999999999999999999999999", -1, Trunc, "NaN"), ("0.4999999999999999999999999999999999", 0, HalfEven, "0"),
+            ("2.5", 0, HalfEven, "2"),
+            ("3.5", 0, HalfEven, "4"),
+            ("2.5", 0, HalfUp, "3"),
+            ("-1.5", 0, Floor, "-2"),
+            ("-1.5", 0, Ceiling, "-1"),
+            ("-0.5", 0, Ceiling, "-0"),
+            ("1E-6143", 0, Ceiling, "1"),
+            ("1.1", -3, Trunc, "1.100"),
+            ("1E+6144", 0, Floor, "NaN"),
+            ("23.298", 1, Trunc, "2E+1"),
+            ("-Infinity", 0, Trunc, "-Infinity"),
+            ("9999999999999999999999999999999999", -1, Trunc, "NaN"),
+            ("0.4999999999999999999999999999999999", 0, HalfEven, "0"),
         ] {
             assert_eq!(d(t).quantize(e, r).to_string(), result, "{t} {e} {r:?}");
         }
         assert_eq!(d("-1.9").to_i64(Trunc), Some(-1));
         assert_eq!(d("1E+19").to_i64(Trunc), None);
         assert_eq!(d("9.3E+18").to_i64(Trunc), None);
-        assert!(d("1E+2").is_integer() && d("1.0").is_integer() && !d("1.1").is_integer() && !d("NaN").is_integer());
+        assert!(
+            d("1E+2").is_integer()
+                && d("1.0").is_integer()
+                && !d("1.1").is_integer()
+                && !d("NaN").is_integer()
+        );
     }
 
     #[test]
     fn functions_have_all_digits() {
-        assert_eq!(d("-1").exp().to_string(), "0.3678794411714423215955237701614609");
-        assert_eq!(d("1").exp().to_string(), "2.718281828459045235360287471352662");
+        assert_eq!(
+            d("-1").exp().to_string(),
+            "0.3678794411714423215955237701614609"
+        );
+        assert_eq!(
+            d("1").exp().to_string(),
+            "2.718281828459045235360287471352662"
+        );
         assert_eq!(d("-0").exp().to_string(), "1");
         assert_eq!(d("1E+6000").exp().to_string(), "Infinity");
         assert_eq!(d("-Infinity").exp().to_string(), "0");
-        assert_eq!(d("10").ln().to_string(), "2.302585092994045684017991454684364");
+        assert_eq!(
+            d("10").ln().to_string(),
+            "2.302585092994045684017991454684364"
+        );
         assert_eq!(d("0").ln().to_string(), "-Infinity");
         assert_eq!(d("1E-6176").log10().to_string(), "-6176");
         assert_eq!(d("4").sqrt().to_string(), "2");
-        assert_eq!(d("2").sqrt().to_string(), "1.414213562373095048801688724209698");
-        assert_eq!(d("2").pow(d("100")).to_string(), "1267650600228229401496703205376.000");
-        assert_eq!(d("0.5").pow(d("2")).to_string(), "0.2500000000000000000000000000000000");
+        assert_eq!(
+            d("2").sqrt().to_string(),
+            "1.414213562373095048801688724209698"
+        );
+        assert_eq!(
+            d("2").pow(d("100")).to_string(),
+            "1267650600228229401496703205376.000"
+        );
+        assert_eq!(
+            d("0.5").pow(d("2")).to_string(),
+            "0.2500000000000000000000000000000000"
+        );
         assert_eq!(d("-Infinity").pow(d("-1")).to_string(), "0E-6176");
         assert_eq!(d("-8").pow(d("0.5")).to_string(), "NaN");
-        assert_eq!(d("-9.999999999999999999999999999999999E+6144").pow(d("1")).to_string(), "-Infinity");
+        assert_eq!(
+            d("-9.999999999999999999999999999999999E+6144")
+                .pow(d("1"))
+                .to_string(),
+            "-Infinity"
+        );
     }
 }

@@ -1,6 +1,6 @@
-//! Trigonometry of `Decimal128`, correct to 34 digits: decNumber has no such functions, so they are series and identities
-//! on 60 digits. Angles are reduced modulo a quarter turn with as many digits of pi as their size needs.
-//! NaN outside a function's domain.
+//! Trigonometry of `Decimal128`, correct to 34 digits: decNumber has no such functions, so they are
+//! series and identities on 60 digits. Angles are reduced modulo a quarter turn with as many digits
+//! of pi as their size needs. NaN outside a function's domain.
 
 use crate::Decimal128;
 use crate::decimal::Parts;
@@ -58,7 +58,12 @@ impl<const N: usize> Math<N> {
     }
 
     /// `first * (1 + s1 + s2 + ...)` where each term is the last one times `x2` over `divisor(k)`.
-    fn series(&mut self, first: &dec::Decimal<N>, x2: &dec::Decimal<N>, divisor: impl Fn(u32) -> u32) -> dec::Decimal<N> {
+    fn series(
+        &mut self,
+        first: &dec::Decimal<N>,
+        x2: &dec::Decimal<N>,
+        divisor: impl Fn(u32) -> u32,
+    ) -> dec::Decimal<N> {
         let (mut sum, mut term) = (*first, *first);
         let scale = i64::from(first.exponent()) + i64::from(first.digits());
         for k in 1..2000 {
@@ -82,9 +87,13 @@ impl<const N: usize> Math<N> {
         self.0.parse(text).unwrap_or_else(|_| dec::Decimal::nan())
     }
 
-    /// The angle less whole quarter turns (at most an eighth either way), and the number of quarters modulo four.
+    /// The angle less whole quarter turns (at most an eighth either way), and the number of
+    /// quarters modulo four.
     fn reduce(&mut self, d: Decimal128) -> (u32, Wide) {
-        let x = self.0.parse(d.abs().to_string()).unwrap_or_else(|_| dec::Decimal::nan());
+        let x = self
+            .0
+            .parse(d.abs().to_string())
+            .unwrap_or_else(|_| dec::Decimal::nan());
         let pi = self.pi();
         let two = self.int(2);
         let (turn, quarter) = (self.mul(&pi, &two), self.div(&pi, &two));
@@ -107,12 +116,20 @@ const LARGE: usize = 2100;
 /// Sine and cosine.
 fn sin_cos(d: Decimal128) -> (Wide, Wide) {
     let large = matches!(d.parts(), Parts::Finite { exponent, .. } if exponent > 26);
-    let (quarters, x) = if large { Math::<LARGE>::new().reduce(d) } else { Math::<MEDIUM>::new().reduce(d) };
+    let (quarters, x) = if large {
+        Math::<LARGE>::new().reduce(d)
+    } else {
+        Math::<MEDIUM>::new().reduce(d)
+    };
     let mut m = Math::<20>::new();
     let one = m.int(1);
     let square = m.mul(&x, &x);
     let minus = m.neg(&square);
-    let sin = if x.is_zero() { x } else { m.series(&x, &minus, |k| 2 * k * (2 * k + 1)) };
+    let sin = if x.is_zero() {
+        x
+    } else {
+        m.series(&x, &minus, |k| 2 * k * (2 * k + 1))
+    };
     let cos = m.series(&one, &minus, |k| (2 * k - 1) * 2 * k);
     let (sin, cos) = match quarters {
         0 => (sin, cos),
@@ -150,7 +167,11 @@ fn atan(m: &mut Math<20>, x: &Wide) -> Wide {
         power = m.mul(&power, &square);
         let odd = m.int(2 * k + 1);
         let term = m.div(&power, &odd);
-        sum = if k % 2 == 1 { m.sub(&sum, &term) } else { m.add(&sum, &term) };
+        sum = if k % 2 == 1 {
+            m.sub(&sum, &term)
+        } else {
+            m.add(&sum, &term)
+        };
     }
     let eight = m.int(8);
     let angle = m.mul(&sum, &eight);
@@ -191,14 +212,22 @@ impl Decimal128 {
         if !self.is_finite() {
             return Decimal128::NAN;
         }
-        if self.is_zero() { self } else { Decimal128::from_wide(&sin_cos(self).0) }
+        if self.is_zero() {
+            self
+        } else {
+            Decimal128::from_wide(&sin_cos(self).0)
+        }
     }
     /// Cosine of an angle in radians.
     pub fn cos(self) -> Decimal128 {
         if !self.is_finite() {
             return Decimal128::NAN;
         }
-        if self.is_zero() { Decimal128::from_i64(1) } else { Decimal128::from_wide(&sin_cos(self).1) }
+        if self.is_zero() {
+            Decimal128::from_i64(1)
+        } else {
+            Decimal128::from_wide(&sin_cos(self).1)
+        }
     }
     /// Tangent of an angle in radians.
     pub fn tan(self) -> Decimal128 {
@@ -246,7 +275,11 @@ impl Decimal128 {
         }
         let quotient = m.div(&below, &above);
         let root = m.sqrt(&quotient);
-        let half = if root.is_nan() { root } else { atan(&mut m, &root) };
+        let half = if root.is_nan() {
+            root
+        } else {
+            atan(&mut m, &root)
+        };
         Decimal128::from_wide(&m.mul(&half, &two))
     }
     /// Arc tangent.
@@ -278,7 +311,11 @@ impl Decimal128 {
                 atan(&mut m, &ratio)
             }
         };
-        let angle = if x.is_negative() { m.sub(&pi(), &angle) } else { angle };
+        let angle = if x.is_negative() {
+            m.sub(&pi(), &angle)
+        } else {
+            angle
+        };
         let result = Decimal128::from_wide(&angle);
         if self.is_negative() { -result } else { result }
     }
@@ -291,7 +328,11 @@ impl Decimal128 {
     /// Hyperbolic sine.
     pub fn sinh(self) -> Decimal128 {
         if !self.is_nan() && self.is_huge() {
-            return if self.is_negative() { Decimal128::NEG_INFINITY } else { Decimal128::INFINITY };
+            return if self.is_negative() {
+                Decimal128::NEG_INFINITY
+            } else {
+                Decimal128::INFINITY
+            };
         }
         self.odd(|m, x| {
             if Math::<20>::is_below(x, 0) {
@@ -375,7 +416,11 @@ impl Decimal128 {
     /// Inverse hyperbolic tangent, for -1 to 1; infinite at both.
     pub fn atanh(self) -> Decimal128 {
         if self.abs().compare(&Decimal128::from_i64(1)).is_eq() {
-            return if self.is_negative() { Decimal128::NEG_INFINITY } else { Decimal128::INFINITY };
+            return if self.is_negative() {
+                Decimal128::NEG_INFINITY
+            } else {
+                Decimal128::INFINITY
+            };
         }
         self.odd(atanh)
     }
@@ -420,9 +465,17 @@ mod tests {
             ("sin", "-2", "-0.9092974268256816953960198659117448"),
             ("cos", "-2", "-0.4161468365471423869975682295007622"),
             ("tan", "-2", "2.185039863261518991643306102313683"),
-            ("sin", "3.141592653589793238462643383279503", "-1.158028306006248941790250554076922E-34"),
+            (
+                "sin",
+                "3.141592653589793238462643383279503",
+                "-1.158028306006248941790250554076922E-34",
+            ),
             ("cos", "3.141592653589793238462643383279503", "-1.0"),
-            ("tan", "3.141592653589793238462643383279503", "1.158028306006248941790250554076922E-34"),
+            (
+                "tan",
+                "3.141592653589793238462643383279503",
+                "1.158028306006248941790250554076922E-34",
+            ),
             ("sin", "100", "-0.5063656411097587936565576104597854"),
             ("cos", "100", "0.8623188722876839341019385139508425"),
             ("tan", "100", "-0.5872139151569290766778096356445879"),
@@ -435,16 +488,36 @@ mod tests {
             ("sin", "1E+6000", "-0.7249266534376325863453460198136025"),
             ("cos", "1E+6000", "-0.6888260645008393834757008024508130"),
             ("tan", "1E+6000", "1.052408860229401513505574301283600"),
-            ("sin", "12345678901234567890", "0.5163502107837577394789204476822115"),
-            ("cos", "12345678901234567890", "0.8563775217878905493987274804397021"),
-            ("tan", "12345678901234567890", "0.6029469452978571812488142928345981"),
+            (
+                "sin",
+                "12345678901234567890",
+                "0.5163502107837577394789204476822115",
+            ),
+            (
+                "cos",
+                "12345678901234567890",
+                "0.8563775217878905493987274804397021",
+            ),
+            (
+                "tan",
+                "12345678901234567890",
+                "0.6029469452978571812488142928345981",
+            ),
             ("sin", "-7E+59", "-0.7738716258182255619518437206547342"),
             ("cos", "-7E+59", "0.6333424877216562389894555256624786"),
             ("tan", "-7E+59", "-1.221884905593653464311390549993044"),
             ("asin", "0.5", "0.5235987755982988730771072305465838"),
             ("acos", "0.5", "1.047197551196597746154214461093168"),
-            ("asin", "-0.999999999999999999999999999999999", "-1.570796326794896574509962141643958"),
-            ("acos", "-0.999999999999999999999999999999999", "3.141592653589793193741283833283709"),
+            (
+                "asin",
+                "-0.999999999999999999999999999999999",
+                "-1.570796326794896574509962141643958",
+            ),
+            (
+                "acos",
+                "-0.999999999999999999999999999999999",
+                "3.141592653589793193741283833283709",
+            ),
             ("asin", "1E-10", "1.000000000000000000001666666666667E-10"),
             ("acos", "1E-10", "1.570796326694896619231321691639585"),
             ("asin", "-1", "-1.570796326794896619231321691639751"),
@@ -452,7 +525,11 @@ mod tests {
             ("asin", "0.7", "0.7753974966107530637403533527149871"),
             ("acos", "0.7", "0.7953988301841435554909683389247643"),
             ("atanh", "0.5", "0.5493061443340548456976226184612629"),
-            ("atanh", "-0.999999999999999999999999999999999", "-38.33922762468172644100547506302110"),
+            (
+                "atanh",
+                "-0.999999999999999999999999999999999",
+                "-38.33922762468172644100547506302110",
+            ),
             ("atanh", "1E-10", "1.000000000000000000003333333333333E-10"),
             ("atanh", "0.1", "0.1003353477310755806357265520600389"),
             ("atan", "0.5", "0.4636476090008061162142562314612144"),
@@ -485,12 +562,20 @@ mod tests {
             ("sinh", "50", "2592352764293536232043.726661466743"),
             ("cosh", "50", "2592352764293536232043.726661466743"),
             ("tanh", "50", "1.000000000000000000000000000000000"),
-            ("acosh", "1.000000000000000000000000000000001", "4.472135954999579392818347337462552E-17"),
+            (
+                "acosh",
+                "1.000000000000000000000000000000001",
+                "4.472135954999579392818347337462552E-17",
+            ),
             ("acosh", "2", "1.316957896924816708625046347307968"),
             ("acosh", "1E+30", "69.77069997038131582995697576198910"),
             ("to_radians", "180", "3.141592653589793238462643383279503"),
             ("to_radians", "1", "0.01745329251994329576923690768488613"),
-            ("to_radians", "-30.5", "-0.5323254218582705209617256843890269"),
+            (
+                "to_radians",
+                "-30.5",
+                "-0.5323254218582705209617256843890269",
+            ),
             ("to_degrees", "1", "57.29577951308232087679815481410517"),
             ("to_degrees", "-3.5", "-200.5352282957881230687935418493681"),
         ] {
@@ -512,7 +597,10 @@ mod tests {
                 "to_degrees" => x.to_degrees(),
                 _ => unreachable!("{function}"),
             };
-            assert!(close(got, d(expected)), "{function}({argument}) = {got}, expected {expected}");
+            assert!(
+                close(got, d(expected)),
+                "{function}({argument}) = {got}, expected {expected}"
+            );
         }
     }
 
@@ -525,11 +613,23 @@ mod tests {
         assert_eq!(d("-Infinity").sinh().to_string(), "-Infinity");
         assert_eq!(d("1E+6000").cosh().to_string(), "Infinity");
         assert_eq!(d("-Infinity").tanh().to_string(), "-1");
-        assert!(d("2").asin().is_nan() && d("0").acosh().is_nan() && d("Infinity").sin().is_nan() && d("NaN").atan().is_nan());
+        assert!(
+            d("2").asin().is_nan()
+                && d("0").acosh().is_nan()
+                && d("Infinity").sin().is_nan()
+                && d("NaN").atan().is_nan()
+        );
         for (y, x, angle) in [
-            ("1", "1", "0.7853981633974483096156608458198757"), ("-1", "0", "-1.570796326794896619231321691639751"),
-            ("0", "-1", "3.141592653589793238462643383279503"), ("-0", "1", "-0"),
-            ("Infinity", "-Infinity", "2.356194490192344928846982537459627"), ("1", "-1", "2.356194490192344928846982537459627"),
+            ("1", "1", "0.7853981633974483096156608458198757"),
+            ("-1", "0", "-1.570796326794896619231321691639751"),
+            ("0", "-1", "3.141592653589793238462643383279503"),
+            ("-0", "1", "-0"),
+            (
+                "Infinity",
+                "-Infinity",
+                "2.356194490192344928846982537459627",
+            ),
+            ("1", "-1", "2.356194490192344928846982537459627"),
         ] {
             assert_eq!(d(y).atan2(d(x)).to_string(), angle, "{y} {x}");
         }

@@ -50,6 +50,9 @@ mod tests {
     #[test]
     fn literals_nest() {
         let d = doc! { "a": 1i32, "b": { "c": [1i32, { "d": "x" }, [2i64]] }, "e": true };
-        assert_eq!(format!("{d:?}"), r#"{ a: 1, b: { c: [ 1, { d: "x" }, [ 2 ] ] }, e: true }"#);
+        assert_eq!(
+            format!("{d:?}"),
+            r#"{ a: 1, b: { c: [ 1, { d: "x" }, [ 2 ] ] }, e: true }"#
+        );
     }
 }

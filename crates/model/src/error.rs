@@ -1,4 +1,5 @@
-//! `MongoError`: what operators, query and commands return. One pointer wide, so that `Result` stays small.
+//! `MongoError`: what operators, query and commands return. One pointer wide, so that `Result`
+//! stays small.
 
 use crate::DocBuf;
 use crate::code;
@@ -10,8 +11,8 @@ pub type Result<T> = std::result::Result<T, MongoError>;
 #[derive(Clone, PartialEq)]
 pub struct MongoError(Box<Inner>);
 
-/// What an error means to the server's own control flow. Clients see codes and messages only; several causes share
-/// one code, and messages are for people.
+/// What an error means to the server's own control flow. Clients see codes and messages only;
+/// several causes share one code, and messages are for people.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ErrorKind {
     /// Its code says everything.
@@ -36,7 +37,13 @@ struct Inner {
 impl MongoError {
     /// An error with a code of [`code`] or a location number.
     pub fn new(code: i32, message: impl Into<String>) -> MongoError {
-        MongoError(Box::new(Inner { code, kind: ErrorKind::Plain, message: message.into(), labels: Vec::new(), extra: None }))
+        MongoError(Box::new(Inner {
+            code,
+            kind: ErrorKind::Plain,
+            message: message.into(),
+            labels: Vec::new(),
+            extra: None,
+        }))
     }
     /// 2 BadValue.
     pub fn bad_value(message: impl Into<String>) -> MongoError {
@@ -110,7 +117,13 @@ impl MongoError {
 
 impl std::fmt::Debug for MongoError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} ({}): {}", self.code(), self.code_name(), self.message())
+        write!(
+            f,
+            "{} ({}): {}",
+            self.code(),
+            self.code_name(),
+            self.message()
+        )
     }
 }
 impl std::fmt::Display for MongoError {

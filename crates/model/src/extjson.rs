@@ -1,12 +1,16 @@
-//! MongoDB extended JSON v2, canonical and relaxed, to and from BSON bytes. Behind the feature `extjson`: tests and tools
-//! speak it, the server never does.
+//! MongoDB extended JSON v2, canonical and relaxed, to and from BSON bytes. Behind the feature
+//! `extjson`: tests and tools speak it, the server never does.
 
-use crate::{ArrayWriter, Binary, Decimal128, Doc, DocBuf, DocWriter, ObjectId, OwnedValue, Regex, Timestamp, Value};
+use crate::{
+    ArrayWriter, Binary, Decimal128, Doc, DocBuf, DocWriter, ObjectId, OwnedValue, Regex,
+    Timestamp, Value,
+};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Number, Value as Json};
 
-/// The subtype whose stored bytes begin with their own length; extended JSON leaves that length out.
+/// The subtype whose stored bytes begin with their own length; extended JSON leaves that length
+/// out.
 const OLD_BINARY: u8 = 2;
 
 /// How values without a JSON counterpart are written.
@@ -32,7 +36,9 @@ pub fn parse_document(text: &str) -> Result<DocBuf, String> {
 /// # Errors
 /// A sentence saying which wrapper is malformed, or that it is no object.
 pub fn document(json: &Json) -> Result<DocBuf, String> {
-    let Json::Object(fields) = json else { return Err(format!("not a JSON object: {json}")) };
+    let Json::Object(fields) = json else {
+        return Err(format!("not a JSON object: {json}"));
+    };
     let mut failure = None;
     let doc = DocBuf::build(|w| failure = put_fields(w, fields).err());
     failure.map_or(Ok(doc), Err)
@@ -117,12 +123,15 @@ fn convert(to: &mut impl Sink, json: &Json) -> Result<(), String> {
 
 /// Writes the value of a type wrapper; false when the object is an ordinary document.
 fn wrapped(to: &mut impl Sink, fields: &Map<String, Json>) -> Result<bool, String> {
-    let Some((key, inner)) = fields.iter().next() else { return Ok(false) };
+    let Some((key, inner)) = fields.iter().next() else {
+        return Ok(false);
+    };
     if !key.starts_with('$') {
         return Ok(false);
     }
     if fields.len() == 2 {
-        if let (Some(Json::String(code)), Some(scope)) = (fields.get("$code"), fields.get("$scope")) {
+        if let (Some(Json::String(code)), Some(scope)) = (fields.get("$code"), fields.get("$scope"))
+        {
             to.value(Value::CodeWithScope(code, document(scope)?.as_bytes()));
             return Ok(true);
         }
@@ -138,7 +147,9 @@ fn wrapped(to: &mut impl Sink, fields: &Map<String, Json>) -> Result<bool, Strin
         "$numberInt" => to.value(Value::Int32(text()?.parse().map_err(|_| bad())?)),
         "$numberLong" => to.value(Value::Int64(text()?.parse().map_err(|_| bad())?)),
         "$numberDouble" => to.value(Value::Double(text()?.parse().map_err(|_| bad())?)),
-        "$numberDecimal" => to.value(Value::Decimal128(Decimal128::parse(text()?).ok_or_else(bad)?)),
+        "$numberDecimal" => to.value(Value::Decimal128(
+            Decimal128::parse(text()?).ok_or_else(bad)?,
+        )),
         "$oid" => to.value(Value::ObjectId(ObjectId::parse(text()?).ok_or_else(bad)?)),
         "$date" => to.value(Value::Date(date(inner).ok_or_else(bad)?)),
         "$symbol" => to.value(Value::Symbol(text()?)),
@@ -149,29 +160,53 @@ fn wrapped(to: &mut impl Sink, fields: &Map<String, Json>) -> Result<bool, Strin
         "$uuid" => {
             let hex: String = text()?.chars().filter(|c| *c != '-').collect();
             let n = u128::from_str_radix(&hex, 16).map_err(|_| bad())?;
-            to.value(Value::Binary(Binary { subtype: 4, bytes: &n.to_be_bytes() }));
+            to.value(Value::Binary(Binary {
+                subtype: 4,
+                bytes: &n.to_be_bytes(),
+            }));
         }
         "$binary" => {
-            let mut bytes = STANDARD.decode(part("base64")?.as_str().ok_or_else(bad)?).map_err(|_| bad())?;
-            let subtype = u8::from_str_radix(part("subType")?.as_str().ok_or_else(bad)?, 16).map_err(|_| bad())?;
+            let mut bytes = STANDARD
+                .decode(part("base64")?.as_str().ok_or_else(bad)?)
+                .map_err(|_| bad())?;
+            let subtype = u8::from_str_radix(part("subType")?.as_str().ok_or_else(bad)?, 16)
+                .map_err(|_| bad())?;
             if subtype == OLD_BINARY {
                 let len = u32::try_from(bytes.len()).map_err(|_| bad())?;
                 bytes.splice(0..0, len.to_le_bytes());
             }
-            to.value(Value::Binary(Binary { subtype, bytes: &bytes }));
+            to.value(Value::Binary(Binary {
+                subtype,
+                bytes: &bytes,
+            }));
         }
         "$timestamp" => {
-            let number = |j: &Json| j.as_u64().and_then(|n| u32::try_from(n).ok()).ok_or_else(bad);
-            to.value(Value::Timestamp(Timestamp { time: number(part("t")?)?, increment: number(part("i")?)? }));
+            let number = |j: &Json| {
+                j.as_u64()
+                    .and_then(|n| u32::try_from(n).ok())
+                    .ok_or_else(bad)
+            };
+            to.value(Value::Timestamp(Timestamp {
+                time: number(part("t")?)?,
+                increment: number(part("i")?)?,
+            }));
         }
-        // The short forms of `$regex` and `$type` are query operators, hence only the v2 wrapper is one.
+        // The short forms of `$regex` and `$type` are query operators, hence only the v2 wrapper is
+        // one.
         "$regularExpression" => to.value(Value::Regex(Regex {
             pattern: part("pattern")?.as_str().ok_or_else(bad)?,
             options: part("options")?.as_str().ok_or_else(bad)?,
         })),
         "$dbPointer" => {
-            let id = part("$id")?.get("$oid").and_then(Json::as_str).and_then(ObjectId::parse).ok_or_else(bad)?;
-            to.value(Value::DbPointer(part("$ref")?.as_str().ok_or_else(bad)?, id));
+            let id = part("$id")?
+                .get("$oid")
+                .and_then(Json::as_str)
+                .and_then(ObjectId::parse)
+                .ok_or_else(bad)?;
+            to.value(Value::DbPointer(
+                part("$ref")?.as_str().ok_or_else(bad)?,
+                id,
+            ));
         }
         _ => return Ok(false),
     }
@@ -222,13 +257,25 @@ fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
     let of_year = of_era - (365 * year + year / 4 - year / 100);
     let shifted = (5 * of_year + 2) / 153;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    (year + era * 400 + i64::from(month <= 2), month, of_year - (153 * shifted + 2) / 5 + 1)
+    let month = if shifted < 10 {
+        shifted + 3
+    } else {
+        shifted - 9
+    };
+    (
+        year + era * 400 + i64::from(month <= 2),
+        month,
+        of_year - (153 * shifted + 2) / 5 + 1,
+    )
 }
 
 /// Writes a document.
 pub fn from_document(d: Doc<'_>, mode: Mode) -> Json {
-    Json::Object(d.iter().map(|(name, v)| (name.to_owned(), from_value(&v, mode))).collect())
+    Json::Object(
+        d.iter()
+            .map(|(name, v)| (name.to_owned(), from_value(&v, mode)))
+            .collect(),
+    )
 }
 
 fn wrap(key: &str, inner: impl Into<Json>) -> Json {
@@ -236,7 +283,10 @@ fn wrap(key: &str, inner: impl Into<Json>) -> Json {
 }
 
 fn pair(a: (&str, Json), b: (&str, Json)) -> Json {
-    Json::Object(Map::from_iter([(a.0.to_owned(), a.1), (b.0.to_owned(), b.1)]))
+    Json::Object(Map::from_iter([
+        (a.0.to_owned(), a.1),
+        (b.0.to_owned(), b.1),
+    ]))
 }
 
 /// Writes a value; `Missing` is written as `null`.
@@ -258,24 +308,42 @@ pub fn from_value(v: &Value<'_>, mode: Mode) -> Json {
         },
         Value::Decimal128(n) => wrap("$numberDecimal", n.to_string()),
         Value::ObjectId(id) => wrap("$oid", id.to_hex()),
-        Value::Date(ms) if relaxed && (0..253_402_300_800_000).contains(ms) => wrap("$date", iso_text(*ms)),
+        Value::Date(ms) if relaxed && (0..253_402_300_800_000).contains(ms) => {
+            wrap("$date", iso_text(*ms))
+        }
         Value::Date(ms) => wrap("$date", wrap("$numberLong", ms.to_string())),
-        Value::Timestamp(t) => wrap("$timestamp", pair(("t", t.time.into()), ("i", t.increment.into()))),
+        Value::Timestamp(t) => wrap(
+            "$timestamp",
+            pair(("t", t.time.into()), ("i", t.increment.into())),
+        ),
         Value::Binary(b) => {
-            let bytes = if b.subtype == OLD_BINARY { b.bytes.get(4..).unwrap_or(&[]) } else { b.bytes };
+            let bytes = if b.subtype == OLD_BINARY {
+                b.bytes.get(4..).unwrap_or(&[])
+            } else {
+                b.bytes
+            };
             let subtype = format!("{:02x}", b.subtype);
-            wrap("$binary", pair(("base64", STANDARD.encode(bytes).into()), ("subType", subtype.into())))
+            wrap(
+                "$binary",
+                pair(
+                    ("base64", STANDARD.encode(bytes).into()),
+                    ("subType", subtype.into()),
+                ),
+            )
         }
-        Value::Regex(r) => {
-            wrap("$regularExpression", pair(("pattern", r.pattern.into()), ("options", r.options.into())))
-        }
-        Value::DbPointer(ns, id) => {
-            wrap("$dbPointer", pair(("$ref", (*ns).into()), ("$id", wrap("$oid", id.to_hex()))))
-        }
+        Value::Regex(r) => wrap(
+            "$regularExpression",
+            pair(("pattern", r.pattern.into()), ("options", r.options.into())),
+        ),
+        Value::DbPointer(ns, id) => wrap(
+            "$dbPointer",
+            pair(("$ref", (*ns).into()), ("$id", wrap("$oid", id.to_hex()))),
+        ),
         Value::Code(c) => wrap("$code", *c),
-        Value::CodeWithScope(c, scope) => {
-            pair(("$code", (*c).into()), ("$scope", from_document(Doc::from_prefix(scope), mode)))
-        }
+        Value::CodeWithScope(c, scope) => pair(
+            ("$code", (*c).into()),
+            ("$scope", from_document(Doc::from_prefix(scope), mode)),
+        ),
         Value::Symbol(s) => wrap("$symbol", *s),
         Value::Undefined => wrap("$undefined", true),
         Value::MinKey => wrap("$minKey", 1),
@@ -296,8 +364,17 @@ fn double_text(n: f64) -> String {
 fn iso_text(ms: i64) -> String {
     let (y, m, d) = civil_from_days(ms.div_euclid(86_400_000));
     let (of_day, millis) = (ms.rem_euclid(86_400_000) / 1000, ms.rem_euclid(1000));
-    let fraction = if millis == 0 { String::new() } else { format!(".{millis:03}") };
-    format!("{y:04}-{m:02}-{d:02}T{:02}:{:02}:{:02}{fraction}Z", of_day / 3600, of_day / 60 % 60, of_day % 60)
+    let fraction = if millis == 0 {
+        String::new()
+    } else {
+        format!(".{millis:03}")
+    };
+    format!(
+        "{y:04}-{m:02}-{d:02}T{:02}:{:02}:{:02}{fraction}Z",
+        of_day / 3600,
+        of_day / 60 % 60,
+        of_day % 60
+    )
 }
 
 #[cfg(test)]
@@ -325,7 +402,10 @@ mod tests {
         let text = r#"{"i":1,"l":5000000000,"f":1.5,"d":{"$date":"2024-02-29T23:59:59.007Z"}}"#;
         let doc = parse_document(text).unwrap();
         assert!(matches!(doc.doc().field("i"), Value::Int32(1)));
-        assert!(matches!(doc.doc().field("d"), Value::Date(1_709_251_199_007)));
+        assert!(matches!(
+            doc.doc().field("d"),
+            Value::Date(1_709_251_199_007)
+        ));
         assert_eq!(from_document(doc.doc(), Mode::Relaxed).to_string(), text);
         let offset = parse_document(r#"{"d":{"$date":"1970-01-01T01:00:00+01:00"}}"#).unwrap();
         assert!(matches!(offset.doc().field("d"), Value::Date(0)));
@@ -333,7 +413,13 @@ mod tests {
 
     #[test]
     fn malformed_wrappers_are_refused() {
-        for text in [r#"{"a":{"$numberInt":1}}"#, r#"{"a":[{"$oid":"12"}]}"#, r#"{"a":{"$date":"x"}}"#, "[]", "{"] {
+        for text in [
+            r#"{"a":{"$numberInt":1}}"#,
+            r#"{"a":[{"$oid":"12"}]}"#,
+            r#"{"a":{"$date":"x"}}"#,
+            "[]",
+            "{",
+        ] {
             assert!(parse_document(text).is_err(), "{text}");
         }
     }

@@ -1,7 +1,8 @@
-//! The vocabulary of Quarry: BSON values as views over raw bytes, builders, the BSON order, exact numbers,
-//! errors with MongoDB's codes, namespaces and paths.
+//! The vocabulary of Quarry: BSON values as views over raw bytes, builders, the BSON order, exact
+//! numbers, errors with MongoDB's codes, namespaces and paths.
 //!
-//! Promises: no I/O, no clock, no randomness, no allocation to read a document. Must not know: storage, wire, commands.
+//! Promises: no I/O, no clock, no randomness, no allocation to read a document. Must not know:
+//! storage, wire, commands.
 
 pub mod bson;
 pub mod code;
@@ -19,8 +20,8 @@ pub mod path;
 pub mod show;
 
 pub use bson::{
-    Array, ArrayWriter, Binary, Doc, DocBuf, DocWriter, Edit, Element, ObjectId, OwnedValue, Regex, Tag, Timestamp,
-    Value, validate,
+    Array, ArrayWriter, Binary, Doc, DocBuf, DocWriter, Edit, Element, ObjectId, OwnedValue, Regex,
+    Tag, Timestamp, Value, validate,
 };
 pub use compare::{Collate, compare, compare_with};
 pub use decimal::Decimal128;

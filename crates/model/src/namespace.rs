@@ -19,23 +19,35 @@ impl Namespace {
     /// 73 InvalidNamespace.
     pub fn new(db: &str, coll: &str) -> Result<Namespace> {
         check_db(db)?;
-        let invalid = |why: &str| Err(MongoError::new(code::INVALID_NAMESPACE, format!("Invalid namespace specified '{db}.{coll}': {why}")));
+        let invalid = |why: &str| {
+            Err(MongoError::new(
+                code::INVALID_NAMESPACE,
+                format!("Invalid namespace specified '{db}.{coll}': {why}"),
+            ))
+        };
         if coll.is_empty() {
             return invalid("the collection name is empty");
         }
         if coll.contains('\0') {
             return invalid("the collection name holds a null byte");
         }
-        if coll.starts_with('.') || coll.ends_with('.') && !coll.ends_with("..") && coll.len() == 1 {
+        if coll.starts_with('.') || coll.ends_with('.') && !coll.ends_with("..") && coll.len() == 1
+        {
             return invalid("the collection name starts with a dot");
         }
         if db.len() + 1 + coll.len() > MAX_NAMESPACE_BYTES {
             return Err(MongoError::new(
                 code::INVALID_NAMESPACE,
-                format!("Fully qualified namespace is too long. Namespace: {db}.{coll} Max: {MAX_NAMESPACE_BYTES}"),
+                format!(
+                    "Fully qualified namespace is too long. Namespace: {db}.{coll} Max: \
+                        {MAX_NAMESPACE_BYTES}"
+                ),
             ));
         }
-        Ok(Namespace { db: db.to_owned(), coll: coll.to_owned() })
+        Ok(Namespace {
+            db: db.to_owned(),
+            coll: coll.to_owned(),
+        })
     }
     /// A name to read from: however long, there is simply no such collection then.
     ///
@@ -47,9 +59,15 @@ impl Namespace {
         }
         Namespace::new(db, "x")?;
         if coll.starts_with('.') || coll.contains('\0') {
-            return Err(MongoError::new(code::INVALID_NAMESPACE, format!("Invalid namespace specified '{db}.{coll}'")));
+            return Err(MongoError::new(
+                code::INVALID_NAMESPACE,
+                format!("Invalid namespace specified '{db}.{coll}'"),
+            ));
         }
-        Ok(Namespace { db: db.to_owned(), coll: coll.to_owned() })
+        Ok(Namespace {
+            db: db.to_owned(),
+            coll: coll.to_owned(),
+        })
     }
     /// Splits `db.collection` at the first dot.
     ///
@@ -58,7 +76,10 @@ impl Namespace {
     pub fn parse(text: &str) -> Result<Namespace> {
         match text.split_once('.') {
             Some((db, coll)) => Namespace::new(db, coll),
-            None => Err(MongoError::new(code::INVALID_NAMESPACE, format!("Invalid namespace specified '{text}'"))),
+            None => Err(MongoError::new(
+                code::INVALID_NAMESPACE,
+                format!("Invalid namespace specified '{text}'"),
+            )),
         }
     }
     /// The database.
@@ -82,7 +103,10 @@ impl Namespace {
 pub fn check_db(db: &str) -> Result<()> {
     let bad = db.is_empty() || db.len() > 63 || db.contains(['/', '\\', '.', ' ', '"', '$', '\0']);
     if bad && db != "$external" {
-        return Err(MongoError::new(code::INVALID_NAMESPACE, format!("Invalid database name: '{db}'")));
+        return Err(MongoError::new(
+            code::INVALID_NAMESPACE,
+            format!("Invalid database name: '{db}'"),
+        ));
     }
     Ok(())
 }
@@ -105,11 +129,28 @@ mod tests {
     #[test]
     fn rules() {
         assert!(Namespace::new("db", "a.b").is_ok());
-        for (db, coll) in [("", "a"), ("a.b", "c"), ("a b", "c"), ("db", ""), ("db", ".a"), ("db", "a\0b")] {
-            assert_eq!(Namespace::new(db, coll).unwrap_err().code(), code::INVALID_NAMESPACE, "{db:?} {coll:?}");
+        for (db, coll) in [
+            ("", "a"),
+            ("a.b", "c"),
+            ("a b", "c"),
+            ("db", ""),
+            ("db", ".a"),
+            ("db", "a\0b"),
+        ] {
+            assert_eq!(
+                Namespace::new(db, coll).unwrap_err().code(),
+                code::INVALID_NAMESPACE,
+                "{db:?} {coll:?}"
+            );
         }
         assert!(Namespace::to_read("db", &"x".repeat(260)).is_ok());
-        assert!(Namespace::to_read("db", &"\0".repeat(260)).is_err() && Namespace::to_read("", "a").is_err());
-        assert_eq!(Namespace::new("db", &"x".repeat(260)).unwrap_err().code(), code::INVALID_NAMESPACE);
+        assert!(
+            Namespace::to_read("db", &"\0".repeat(260)).is_err()
+                && Namespace::to_read("", "a").is_err()
+        );
+        assert_eq!(
+            Namespace::new("db", &"x".repeat(260)).unwrap_err().code(),
+            code::INVALID_NAMESPACE
+        );
     }
 }

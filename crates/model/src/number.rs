@@ -59,7 +59,9 @@ impl Number {
         match self {
             Number::Int32(n) => Some(i64::from(n)),
             Number::Int64(n) => Some(n),
-            Number::Double(n) => (n.trunc() == n && (-TWO_63..TWO_63).contains(&n)).then_some(n as i64),
+            Number::Double(n) => {
+                (n.trunc() == n && (-TWO_63..TWO_63).contains(&n)).then_some(n as i64)
+            }
             Number::Decimal(n) => n.to_i64_exact(),
         }
     }
@@ -123,7 +125,8 @@ impl Number {
 }
 
 fn compare_f64(a: f64, b: f64) -> Ordering {
-    a.partial_cmp(&b).unwrap_or_else(|| b.is_nan().cmp(&a.is_nan()))
+    a.partial_cmp(&b)
+        .unwrap_or_else(|| b.is_nan().cmp(&a.is_nan()))
 }
 
 fn compare_i64_f64(a: i64, b: f64) -> Ordering {
@@ -145,11 +148,19 @@ fn compare_f64_decimal(a: f64, b: &Decimal128) -> Ordering {
     if a.is_infinite() {
         // A finite decimal may exceed every finite double, so its double must not be asked.
         let same = b.is_infinite() && b.is_negative() == (a < 0.0);
-        return if same { Ordering::Equal } else { compare_f64(a, 0.0) };
+        return if same {
+            Ordering::Equal
+        } else {
+            compare_f64(a, 0.0)
+        };
     }
     // Large finite decimals have no finite double; they are still below infinity.
     if a.is_infinite() {
-        return if a > 0.0 { Ordering::Greater } else { Ordering::Less };
+        return if a > 0.0 {
+            Ordering::Greater
+        } else {
+            Ordering::Less
+        };
     }
     // The nearest double decides unless it is the same double; then the exact digits do.
     compare_f64(a, b.to_f64()).then_with(|| Decimal128::from_f64_exact34(a).compare(b))
@@ -162,25 +173,55 @@ mod tests {
     #[test]
     fn exact_across_types() {
         let big = (1i64 << 53) + 1;
-        assert_eq!(Number::Int64(big).compare(&Number::Double(big as f64)), Ordering::Greater);
-        assert_eq!(Number::Int64(i64::MAX).compare(&Number::Double(TWO_63)), Ordering::Less);
+        assert_eq!(
+            Number::Int64(big).compare(&Number::Double(big as f64)),
+            Ordering::Greater
+        );
+        assert_eq!(
+            Number::Int64(i64::MAX).compare(&Number::Double(TWO_63)),
+            Ordering::Less
+        );
         let tenth = Decimal128::parse("0.1").unwrap();
-        assert_eq!(Number::Double(0.1).compare(&Number::Decimal(tenth)), Ordering::Greater);
-        assert_eq!(Number::Double(0.5).compare(&Number::Decimal(Decimal128::parse("0.50").unwrap())), Ordering::Equal);
-        assert_eq!(Number::Double(-0.0).compare(&Number::Int32(0)), Ordering::Equal);
+        assert_eq!(
+            Number::Double(0.1).compare(&Number::Decimal(tenth)),
+            Ordering::Greater
+        );
+        assert_eq!(
+            Number::Double(0.5).compare(&Number::Decimal(Decimal128::parse("0.50").unwrap())),
+            Ordering::Equal
+        );
+        assert_eq!(
+            Number::Double(-0.0).compare(&Number::Int32(0)),
+            Ordering::Equal
+        );
         let large = Decimal128::parse("1E+6000").unwrap();
-        assert_eq!(Number::Double(f64::INFINITY).compare(&Number::Decimal(large)), Ordering::Greater);
-        assert_eq!(Number::Decimal(large).compare(&Number::Double(f64::MAX)), Ordering::Greater);
+        assert_eq!(
+            Number::Double(f64::INFINITY).compare(&Number::Decimal(large)),
+            Ordering::Greater
+        );
+        assert_eq!(
+            Number::Decimal(large).compare(&Number::Double(f64::MAX)),
+            Ordering::Greater
+        );
     }
 
     #[test]
     fn equality_keys_agree_with_comparison() {
         let all = [
-            Number::Int32(0), Number::Double(-0.0), Number::Double(0.1), Number::Int64(1 << 60), Number::Double(1.5),
-            Number::Decimal(Decimal128::parse("1.50").unwrap()), Number::Decimal(Decimal128::parse("0.1").unwrap()),
-            Number::Decimal(Decimal128::parse("1E+2").unwrap()), Number::Int32(100), Number::Double(f64::NAN),
-            Number::Double(f64::INFINITY), Number::Decimal(Decimal128::parse("Infinity").unwrap()),
-            Number::Decimal(Decimal128::parse("0E+10").unwrap()), Number::Double(1e300),
+            Number::Int32(0),
+            Number::Double(-0.0),
+            Number::Double(0.1),
+            Number::Int64(1 << 60),
+            Number::Double(1.5),
+            Number::Decimal(Decimal128::parse("1.50").unwrap()),
+            Number::Decimal(Decimal128::parse("0.1").unwrap()),
+            Number::Decimal(Decimal128::parse("1E+2").unwrap()),
+            Number::Int32(100),
+            Number::Double(f64::NAN),
+            Number::Double(f64::INFINITY),
+            Number::Decimal(Decimal128::parse("Infinity").unwrap()),
+            Number::Decimal(Decimal128::parse("0E+10").unwrap()),
+            Number::Double(1e300),
         ];
         for a in all {
             for b in all {

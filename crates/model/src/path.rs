@@ -17,10 +17,20 @@ pub struct PathPart {
 }
 
 impl FieldPath {
-    /// Splits at dots. Empty components are kept; callers that refuse them say so with their own code.
+    /// Splits at dots. Empty components are kept; callers that refuse them say so with their own
+    /// code.
     pub fn new(text: &str) -> FieldPath {
-        let parts = text.split('.').map(|p| PathPart { name: p.to_owned(), index: array_index(p) }).collect();
-        FieldPath { text: text.to_owned(), parts }
+        let parts = text
+            .split('.')
+            .map(|p| PathPart {
+                name: p.to_owned(),
+                index: array_index(p),
+            })
+            .collect();
+        FieldPath {
+            text: text.to_owned(),
+            parts,
+        }
     }
     /// The whole path.
     pub fn as_str(&self) -> &str {
@@ -36,7 +46,12 @@ impl FieldPath {
     }
     /// True when `self` is `other` or lies below it.
     pub fn is_at_or_below(&self, other: &FieldPath) -> bool {
-        self.parts.len() >= other.parts.len() && self.parts.iter().zip(&other.parts).all(|(a, b)| a.name == b.name)
+        self.parts.len() >= other.parts.len()
+            && self
+                .parts
+                .iter()
+                .zip(&other.parts)
+                .all(|(a, b)| a.name == b.name)
     }
 }
 

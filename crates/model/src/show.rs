@@ -82,7 +82,8 @@ impl std::fmt::Display for Shown<'_, '_> {
     }
 }
 
-/// A double as MongoDB prints it: shortest digits, always recognisable as a double ("1.0", "inf", "nan", "1e+20").
+/// A double as MongoDB prints it: shortest digits, always recognisable as a double ("1.0", "inf",
+/// "nan", "1e+20").
 pub fn double(n: f64) -> String {
     if n.is_nan() {
         return "nan".to_owned();

@@ -1,5 +1,5 @@
-//! What an operator may know besides its arguments: the arena for results, the current document, variables, collation,
-//! the operation's fixed time and its randomness.
+//! What an operator may know besides its arguments: the arena for results, the current document,
+//! variables, collation, the operation's fixed time and its randomness.
 
 use memory::Operation;
 use model::{Array, Bump, Collate, Doc, OwnedValue, Result, Timestamp, Value, bail, code};
@@ -8,9 +8,11 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Units of work between two looks at the interrupt: some tenths of a millisecond.
 const WORK_BETWEEN_CHECKS: usize = 1 << 14;
-/// Most bytes of one value made on the way; MongoDB's limit for `$map`, `$filter`, `$reduce` and `$range`.
+/// Most bytes of one value made on the way; MongoDB's limit for `$map`, `$filter`, `$reduce` and
+/// `$range`.
 const VALUE_BYTES_MAX: usize = 100 << 20;
-/// Bytes of a list of the values of an array for each byte of the array: an element takes eight at least.
+/// Bytes of a list of the values of an array for each byte of the array: an element takes eight at
+/// least.
 pub(crate) const VALUE_BYTES_PER_BYTE: usize = 5;
 /// Bytes of constants made from expressions after which expressions are left as they are.
 const FOLDED_BYTES_MAX: usize = 128 << 20;
@@ -35,10 +37,11 @@ pub struct Env {
     folded_bytes: AtomicUsize,
     /// Work done since the interrupt was last asked; see [`Env::work`].
     work: AtomicUsize,
-    /// Asked now and then by loops that may run long; an error ends the operation (maxTimeMS, killOp).
+    /// Asked now and then by loops that may run long; an error ends the operation (maxTimeMS,
+    /// killOp).
     pub interrupt: Option<Box<dyn Fn() -> Result<()> + Send + Sync>>,
-    /// The account of what the operation holds. The interrupt asks it for what is already there; [`Env::room_for`] before
-    /// much is made at once.
+    /// The account of what the operation holds. The interrupt asks it for what is already there;
+    /// [`Env::room_for`] before much is made at once.
     pub memory: Option<Arc<Operation>>,
 }
 
@@ -67,7 +70,10 @@ impl Env {
     /// Uniform 64 bits (splitmix64: statistical quality is enough for `$rand` and `$sample`).
     pub fn random_u64(&self) -> u64 {
         const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
-        let state = self.random_state.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
+        let state = self
+            .random_state
+            .fetch_add(STEP, Ordering::Relaxed)
+            .wrapping_add(STEP);
         let mut z = state;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -79,7 +85,8 @@ impl Env {
         (self.random_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Ends the operation with an error when it was killed, ran out of time, or holds too much memory.
+    /// Ends the operation with an error when it was killed, ran out of time, or holds too much
+    /// memory.
     ///
     /// # Errors
     /// What the interrupt says: 50 MaxTimeMSExpired, 11601 Interrupted; 146 ExceededMemoryLimit.
@@ -99,7 +106,8 @@ impl Env {
         }
     }
 
-    /// True when the operation holds so much memory that a stage that can use temporary files had better do so now.
+    /// True when the operation holds so much memory that a stage that can use temporary files had
+    /// better do so now.
     pub fn is_short_of_memory(&self) -> bool {
         self.memory.as_ref().is_some_and(|m| m.is_short())
     }
@@ -114,8 +122,8 @@ impl Env {
         self.folded_bytes.load(Ordering::Relaxed) > FOLDED_BYTES_MAX
     }
 
-    /// Notes work done, in units of about ten nanoseconds, and asks the interrupt when there was much of it: loops whose
-    /// steps may themselves be long cannot count on their own steps.
+    /// Notes work done, in units of about ten nanoseconds, and asks the interrupt when there was
+    /// much of it: loops whose steps may themselves be long cannot count on their own steps.
     ///
     /// # Errors
     /// Those of the interrupt.
@@ -132,8 +140,8 @@ impl Env {
     }
 }
 
-/// What parsing one node of a filter, an expression or an update counts as work. Nodes are some hundred bytes, so memory is
-/// looked at every few megabytes.
+/// What parsing one node of a filter, an expression or an update counts as work. Nodes are some
+/// hundred bytes, so memory is looked at every few megabytes.
 pub(crate) const NODE_WORK: usize = 1;
 
 /// Number of a variable, given at parse time.
@@ -169,7 +177,14 @@ pub struct Cx<'s, 'a> {
 impl<'s, 'a> Cx<'s, 'a> {
     /// A context without variables.
     pub fn new(arena: &'a Bump, root: Value<'a>, env: &'s Env) -> Cx<'s, 'a> {
-        Cx { arena, root, vars: None, env, meta: None, held_bytes: 0 }
+        Cx {
+            arena,
+            root,
+            vars: None,
+            env,
+            meta: None,
+            held_bytes: 0,
+        }
     }
 
     /// The value of a variable; `Missing` when it is not bound (the parser refuses unknown names).
@@ -189,16 +204,23 @@ impl<'s, 'a> Cx<'s, 'a> {
     where
         's: 't,
     {
-        Cx { vars: Some(frame), ..*self }
+        Cx {
+            vars: Some(frame),
+            ..*self
+        }
     }
 
-    /// To be called before `bytes` are made, and by loops for each step: bounds memory and asks the interrupt.
+    /// To be called before `bytes` are made, and by loops for each step: bounds memory and asks the
+    /// interrupt.
     ///
     /// # Errors
     /// 146 ExceededMemoryLimit; those of the interrupt.
     #[inline]
     pub fn spend(&self, bytes: usize) -> Result<()> {
-        let all = self.held_bytes.saturating_add(self.arena.allocated_bytes()).saturating_add(bytes);
+        let all = self
+            .held_bytes
+            .saturating_add(self.arena.allocated_bytes())
+            .saturating_add(bytes);
         if bytes > VALUE_BYTES_MAX || all > EVALUATION_BYTES_MAX {
             return too_large(bytes, all);
         }
@@ -214,7 +236,10 @@ impl<'s, 'a> Cx<'s, 'a> {
     /// Those of [`Cx::spend`].
     pub fn array(&self, values: &[Value<'_>]) -> Result<Value<'a>> {
         self.spend(values.iter().map(|v| bytes_of(v) + 8).sum())?;
-        Ok(Value::Array(Array::from_values_in(self.arena, values.iter().copied())))
+        Ok(Value::Array(Array::from_values_in(
+            self.arena,
+            values.iter().copied(),
+        )))
     }
 
     /// The operation's collation.
@@ -240,7 +265,8 @@ pub(crate) fn bytes_of(v: &Value<'_>) -> usize {
 fn too_large(bytes: usize, all: usize) -> Result<()> {
     bail!(
         code::EXCEEDED_MEMORY_LIMIT,
-        "the expression would use too much memory and cannot spill: {bytes} bytes for one value, {VALUE_BYTES_MAX} are allowed; \
+        "the expression would use too much memory and cannot spill: {bytes} bytes for one value, \
+            {VALUE_BYTES_MAX} are allowed; \
          {all} bytes for one document, {EVALUATION_BYTES_MAX} are allowed"
     )
 }
@@ -254,8 +280,14 @@ mod tests {
         let (mut env, arena) = (Env::new(0, 1), Bump::new());
         let cx = Cx::new(&arena, Value::Missing, &env);
         assert!(cx.spend(VALUE_BYTES_MAX).is_ok());
-        assert_eq!(cx.spend(VALUE_BYTES_MAX + 1).map_err(|e| e.code()), Err(146));
-        let outer = Cx { held_bytes: EVALUATION_BYTES_MAX, ..cx };
+        assert_eq!(
+            cx.spend(VALUE_BYTES_MAX + 1).map_err(|e| e.code()),
+            Err(146)
+        );
+        let outer = Cx {
+            held_bytes: EVALUATION_BYTES_MAX,
+            ..cx
+        };
         assert_eq!(outer.spend(1).map_err(|e| e.code()), Err(146));
         let count = Arc::new(AtomicUsize::new(0));
         let seen = count.clone();

@@ -1,4 +1,5 @@
-//! Every operator as a pure function over raw BSON: expressions, filters, updates, projections, accumulators.
+//! Every operator as a pure function over raw BSON: expressions, filters, updates, projections,
+//! accumulators.
 //! Must not know: stores, commands, clocks (time and randomness come in through [`Env`]).
 //!
 //! A file per operator, named after it, registered by one line in its family's `mod.rs`.

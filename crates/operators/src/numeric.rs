@@ -1,4 +1,5 @@
-//! Sums that many operators share: compensated addition of doubles, and the choice of the narrowest integer type.
+//! Sums that many operators share: compensated addition of doubles, and the choice of the narrowest
+//! integer type.
 
 use model::decimal::Parts;
 use model::{Decimal128, Number, Value};
@@ -45,7 +46,11 @@ impl DoubleDouble {
     }
     /// The nearest double.
     pub(crate) fn value(&self) -> f64 {
-        if self.sum.is_nan() { self.plain } else { self.sum }
+        if self.sum.is_nan() {
+            self.plain
+        } else {
+            self.sum
+        }
     }
     /// The sum as a decimal, with the exact digits of both doubles.
     pub(crate) fn to_decimal(self) -> Decimal128 {
@@ -56,10 +61,18 @@ impl DoubleDouble {
     }
 }
 
-/// A double to 34 digits, without the zeros behind its last fraction digit: they would count in the sum's exponent.
+/// A double to 34 digits, without the zeros behind its last fraction digit: they would count in the
+/// sum's exponent.
 fn exact(n: f64) -> Decimal128 {
     let d = Decimal128::from_f64_exact34(n);
-    let Parts::Finite { negative, mut coefficient, mut exponent } = d.parts() else { return d };
+    let Parts::Finite {
+        negative,
+        mut coefficient,
+        mut exponent,
+    } = d.parts()
+    else {
+        return d;
+    };
     while exponent < 0 && coefficient != 0 && coefficient % 10 == 0 {
         coefficient /= 10;
         exponent += 1;
@@ -67,8 +80,8 @@ fn exact(n: f64) -> Decimal128 {
     Decimal128::from_parts(negative, coefficient, exponent).unwrap_or(d)
 }
 
-/// The sum of numbers as `$add` makes it, typed by the widest: int, long, double, decimal. Unlike in `$sum`, doubles meet
-/// decimals with 15 digits.
+/// The sum of numbers as `$add` makes it, typed by the widest: int, long, double, decimal. Unlike
+/// in `$sum`, doubles meet decimals with 15 digits.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct NumberSum {
     integers: i128,
@@ -143,13 +156,34 @@ mod tests {
     fn sums_widen_instead_of_overflowing() {
         use Number::*;
         assert!(matches!(sum(&[]), Value::Int32(0)));
-        assert!(matches!(sum(&[Int32(i32::MAX), Int32(1)]), Value::Int64(2_147_483_648)));
-        assert!(matches!(sum(&[Int64(i64::MAX), Int64(i64::MIN)]), Value::Int64(-1)));
-        assert!(matches!(sum(&[Int64(i64::MAX), Int32(1)]), Value::Double(9_223_372_036_854_775_808.0)));
-        assert!(matches!(sum(&[Int64(i64::MAX), Int32(1), Int32(-1)]), Value::Int64(i64::MAX)));
-        assert!(matches!(sum(&[Double(0.1), Double(0.2), Double(-0.3)]), Value::Double(x) if x.abs() < 1e-16));
-        assert!(matches!(sum(&[Double(f64::INFINITY), Double(1.0)]), Value::Double(f64::INFINITY)));
-        assert!(matches!(sum(&[Double(2.0), Decimal(Decimal128::from_i64(3))]), Value::Decimal128(d) if d.to_string() == "5.00000000000000"));
-        assert!(matches!(sum(&[Int32(1), Decimal(Decimal128::from_i64(2))]), Value::Decimal128(d) if d.to_string() == "3"));
+        assert!(matches!(
+            sum(&[Int32(i32::MAX), Int32(1)]),
+            Value::Int64(2_147_483_648)
+        ));
+        assert!(matches!(
+            sum(&[Int64(i64::MAX), Int64(i64::MIN)]),
+            Value::Int64(-1)
+        ));
+        assert!(matches!(
+            sum(&[Int64(i64::MAX), Int32(1)]),
+            Value::Double(9_223_372_036_854_775_808.0)
+        ));
+        assert!(matches!(
+            sum(&[Int64(i64::MAX), Int32(1), Int32(-1)]),
+            Value::Int64(i64::MAX)
+        ));
+        assert!(
+            matches!(sum(&[Double(0.1), Double(0.2), Double(-0.3)]), Value::Double(x) if x.abs() < 1e-16)
+        );
+        assert!(matches!(
+            sum(&[Double(f64::INFINITY), Double(1.0)]),
+            Value::Double(f64::INFINITY)
+        ));
+        assert!(
+            matches!(sum(&[Double(2.0), Decimal(Decimal128::from_i64(3))]), Value::Decimal128(d) if d.to_string() == "5.00000000000000")
+        );
+        assert!(
+            matches!(sum(&[Int32(1), Decimal(Decimal128::from_i64(2))]), Value::Decimal128(d) if d.to_string() == "3")
+        );
     }
 }

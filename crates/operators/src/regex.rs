@@ -1,5 +1,5 @@
-//! Regular expressions: PCRE2 in UTF mode, with the options of MongoDB and a bound on the work of one match, so that a
-//! hostile pattern ends with an error instead of holding a thread.
+//! Regular expressions: PCRE2 in UTF mode, with the options of MongoDB and a bound on the work of
+//! one match, so that a hostile pattern ends with an error instead of holding a thread.
 
 use model::MongoError;
 use pcre2::bytes::{CaptureLocations, RegexBuilder};
@@ -14,7 +14,8 @@ const MAX_PATTERN_BYTES: usize = 16_384;
 /// A compiled pattern.
 pub struct Regex {
     source: Source,
-    /// For ASCII texts, where bytes are characters: spares PCRE2 checking the text's UTF-8 from each start of a search.
+    /// For ASCII texts, where bytes are characters: spares PCRE2 checking the text's UTF-8 from
+    /// each start of a search.
     bytes: Option<One>,
     /// For all texts; made when needed if there is the other.
     utf: OnceLock<Result<One, Refusal>>,
@@ -44,9 +45,15 @@ impl Regex {
     /// See [`Refusal`].
     pub fn new(pattern: &str, options: &str) -> Result<Regex, Refusal> {
         if pattern.len() > MAX_PATTERN_BYTES {
-            return Err(Refusal::Pattern(format!("it has {} bytes, {MAX_PATTERN_BYTES} are allowed", pattern.len())));
+            return Err(Refusal::Pattern(format!(
+                "it has {} bytes, {MAX_PATTERN_BYTES} are allowed",
+                pattern.len()
+            )));
         }
-        let source = Source { pattern: pattern.to_owned(), options: options.to_owned() };
+        let source = Source {
+            pattern: pattern.to_owned(),
+            options: options.to_owned(),
+        };
         let utf = OnceLock::new();
         let bytes = match means_the_same_on_bytes(pattern) {
             true => Some(source.compile(false)?),
@@ -67,7 +74,10 @@ impl Regex {
             Some(bytes) if text.is_ascii() => Ok(bytes),
             _ => match self.utf.get_or_init(|| self.source.compile(true)) {
                 Ok(utf) => Ok(utf),
-                Err(why) => Err(MongoError::new(51091, format!("Regular expression is invalid: {why:?}"))),
+                Err(why) => Err(MongoError::new(
+                    51091,
+                    format!("Regular expression is invalid: {why:?}"),
+                )),
             },
         }
     }
@@ -81,7 +91,8 @@ impl Regex {
     }
 }
 
-/// Whether a pattern finds the same in an ASCII text read as bytes: it names no characters by number or property.
+/// Whether a pattern finds the same in an ASCII text read as bytes: it names no characters by
+/// number or property.
 fn means_the_same_on_bytes(pattern: &str) -> bool {
     let special = ["(*", "\\x{", "\\o{", "\\N", "\\p", "\\P", "\\X", "\\C"];
     pattern.is_ascii() && !special.iter().any(|s| pattern.contains(s))
@@ -107,7 +118,6 @@ impl Source {
             Err(e) => Err(Refusal::Pattern(e.to_string())),
         }
     }
-
 }
 
 impl One {
@@ -116,17 +126,29 @@ impl One {
         self.0.capture_locations()
     }
 
-    /// Finds the first match at or after byte `from`; its place and those of its groups are in `places`.
+    /// Finds the first match at or after byte `from`; its place and those of its groups are in
+    /// `places`.
     ///
     /// # Errors
     /// 51156 when a match runs into a limit.
-    pub fn find_at(&self, places: &mut CaptureLocations, text: &str, from: usize) -> model::Result<bool> {
-        self.0.captures_read_at(places, text.as_bytes(), from).map(|m| m.is_some()).map_err(given_up)
+    pub fn find_at(
+        &self,
+        places: &mut CaptureLocations,
+        text: &str,
+        from: usize,
+    ) -> model::Result<bool> {
+        self.0
+            .captures_read_at(places, text.as_bytes(), from)
+            .map(|m| m.is_some())
+            .map_err(given_up)
     }
 }
 
 fn given_up(e: pcre2::Error) -> MongoError {
-    MongoError::new(51156, format!("Error occurred while executing the regular expression: {e}"))
+    MongoError::new(
+        51156,
+        format!("Error occurred while executing the regular expression: {e}"),
+    )
 }
 
 #[cfg(test)]
@@ -135,11 +157,17 @@ mod tests {
 
     #[test]
     fn options_and_refusals() {
-        assert_eq!(Regex::new("^a.c$", "imsxu").unwrap().is_match("x\nA\nC"), Ok(true));
+        assert_eq!(
+            Regex::new("^a.c$", "imsxu").unwrap().is_match("x\nA\nC"),
+            Ok(true)
+        );
         assert_eq!(Regex::new("a", "I").err(), Some(Refusal::Option('I')));
         assert!(Regex::new(&"a".repeat(MAX_PATTERN_BYTES), "").is_ok());
         assert!(Regex::new(&"a".repeat(MAX_PATTERN_BYTES + 1), "").is_err());
-        assert!(matches!(Regex::new("(", "").err(), Some(Refusal::Pattern(_))));
+        assert!(matches!(
+            Regex::new("(", "").err(),
+            Some(Refusal::Pattern(_))
+        ));
     }
 
     #[test]
@@ -154,14 +182,23 @@ mod tests {
             (r"\x{e9}", "", "é", true),
             (r"\w", "", "é", false),
         ] {
-            assert_eq!(Regex::new(pattern, options).unwrap().is_match(text), Ok(wanted), "{pattern} in {text}");
+            assert_eq!(
+                Regex::new(pattern, options).unwrap().is_match(text),
+                Ok(wanted),
+                "{pattern} in {text}"
+            );
         }
     }
 
     #[test]
     fn hostile_patterns_end() {
         let text = "a".repeat(5000);
-        assert!(Regex::new("^(a+a+)+$", "").unwrap().is_match(&format!("{text}b")).is_err());
+        assert!(
+            Regex::new("^(a+a+)+$", "")
+                .unwrap()
+                .is_match(&format!("{text}b"))
+                .is_err()
+        );
         // A pattern cannot raise the limit.
         let raised = Regex::new("(*LIMIT_MATCH=4000000000)^(a+a+)+$", "").unwrap();
         assert!(raised.is_match(&format!("{text}b")).is_err());

@@ -1,5 +1,6 @@
-//! What a document costs in a scan that finds nothing, through planner, walk and matcher over the memory engine:
-//! `cargo bench -p quarry-query --bench scan`. `QUARRY_PASSES=n` makes n scans and ends, for instruction counts.
+//! What a document costs in a scan that finds nothing, through planner, walk and matcher over the
+//! memory engine: `cargo bench -p quarry-query --bench scan`. `QUARRY_PASSES=n` makes n scans and
+//! ends, for instruction counts.
 
 use divan::counter::ItemsCount;
 use model::{DocBuf, Namespace, doc};
@@ -14,7 +15,10 @@ use store::{Collection, NoHooks, Store};
 const DOCS: i32 = 20_000;
 
 fn main() {
-    if let Some(passes) = std::env::var("QUARRY_PASSES").ok().and_then(|n| n.parse::<usize>().ok()) {
+    if let Some(passes) = std::env::var("QUARRY_PASSES")
+        .ok()
+        .and_then(|n| n.parse::<usize>().ok())
+    {
         let c = collection();
         let found: usize = (0..passes).map(|_| scan(&c, &nothing())).sum();
         println!("{found} matches of {} documents", passes * DOCS as usize);
@@ -25,10 +29,13 @@ fn main() {
 
 fn collection() -> Arc<Collection> {
     let store = Store::open(Arc::new(MemoryEngine::new()), Arc::new(NoHooks)).unwrap();
-    let c = store.create_collection(&Namespace::new("db", "c").unwrap(), DocBuf::new(), [0; 16]).unwrap();
+    let c = store
+        .create_collection(&Namespace::new("db", "c").unwrap(), DocBuf::new(), [0; 16])
+        .unwrap();
     for n in 0..DOCS {
         let d = doc! { "_id": n, "n": n, "group": n % 100, "name": format!("name-{n:06}").as_str(), "price": f64::from(n) / 4.0,
-            "active": n % 2 == 0, "count": i64::from(n) * 3, "city": "Oslo", "text": "something of a certain length", "last": n % 1000 };
+        "active": n % 2 == 0, "count": i64::from(n) * 3, "city": "Oslo", "text": "something of a \
+            certain length", "last": n % 1000 };
         c.insert(&[d.doc()], true).unwrap();
     }
     c
@@ -41,7 +48,14 @@ fn nothing() -> DocBuf {
 fn scan(c: &Arc<Collection>, spec: &DocBuf) -> usize {
     let env = Env::new(0, 1);
     let f = MatchFilter::parse(&mut ParseCx::new(&env), spec.doc()).unwrap();
-    let plan = choose(c, &Want { filter: Some(&f), ..Want::default() }).unwrap();
+    let plan = choose(
+        c,
+        &Want {
+            filter: Some(&f),
+            ..Want::default()
+        },
+    )
+    .unwrap();
     let mut found = 0;
     each_match(c, &plan, Some(&f), &env, &mut |_| {
         found += 1;
@@ -54,11 +68,13 @@ fn scan(c: &Arc<Collection>, spec: &DocBuf) -> usize {
 #[divan::bench]
 fn finds_nothing(b: divan::Bencher<'_, '_>) {
     let (c, spec) = (collection(), nothing());
-    b.counter(ItemsCount::new(DOCS as usize)).bench_local(|| scan(&c, &spec));
+    b.counter(ItemsCount::new(DOCS as usize))
+        .bench_local(|| scan(&c, &spec));
 }
 
 #[divan::bench]
 fn finds_all(b: divan::Bencher<'_, '_>) {
     let (c, spec) = (collection(), doc! { "n": { "$gte": 0i32 } });
-    b.counter(ItemsCount::new(DOCS as usize)).bench_local(|| scan(&c, &spec));
+    b.counter(ItemsCount::new(DOCS as usize))
+        .bench_local(|| scan(&c, &spec));
 }

@@ -1,9 +1,11 @@
-//! From a collation document to a collator. The rules are the operators'; here an empty document means none is given.
+//! From a collation document to a collator. The rules are the operators'; here an empty document
+//! means none is given.
 
 use model::{Collate, Doc, Result};
 use std::sync::Arc;
 
-/// The collator a collation document describes; `None` for the simple order and for an empty document.
+/// The collator a collation document describes; `None` for the simple order and for an empty
+/// document.
 ///
 /// # Errors
 /// Those of [`operators::collation::collator`].

@@ -1,4 +1,5 @@
-//! A `find`: filter, order, skip, limit and projection over one collection, as a chain of pull operators.
+//! A `find`: filter, order, skip, limit and projection over one collection, as a chain of pull
+//! operators.
 
 use crate::near;
 use crate::pipeline::{Batch, Docs, MatchFilter, Rt};
@@ -53,7 +54,11 @@ impl Find {
         if bounded && self.filter.filter.text().is_none() {
             let plan = plan::between(coll, self.hint.as_ref(), self.min.doc(), self.max.doc())?;
             let view = self.view.clone().unwrap_or_default();
-            return Ok(Plan { sorted: self.sort.is_none(), view, ..plan });
+            return Ok(Plan {
+                sorted: self.sort.is_none(),
+                view,
+                ..plan
+            });
         }
         let want = Want {
             filter: Some(&self.filter),
@@ -72,9 +77,13 @@ impl Find {
     pub fn open(self: &Arc<Self>, coll: Arc<Collection>) -> Result<Box<dyn Docs>> {
         if self.tail {
             if self.filter.filter.text().is_some() {
-                bail!(code::BAD_VALUE, "error processing query: text and tailable cursor not allowed in same query");
+                bail!(
+                    code::BAD_VALUE,
+                    "error processing query: text and tailable cursor not allowed in same query"
+                );
             }
-            // Only the collection itself has an end where new documents come in; other hints count for nothing.
+            // Only the collection itself has an end where new documents come in; other hints count
+            // for nothing.
             let reverse = matches!(self.hint, Some(Hint::Natural { reverse: true }));
             let wanted = self.limit.map(|n| n.saturating_add(self.skip));
             let mut source = PlanDocs::tail(coll, reverse, Some(self.filter.clone()), wanted);
@@ -90,8 +99,17 @@ impl Find {
         if near {
             near::check_index(&self.filter, &coll)?;
         }
-        let source = PlanDocs::new(coll, &plan, Some(self.filter.clone()), wanted.filter(|_| sorted && !near));
-        let source = if self.tells_more() { source.with_extras(&plan) } else { source };
+        let source = PlanDocs::new(
+            coll,
+            &plan,
+            Some(self.filter.clone()),
+            wanted.filter(|_| sorted && !near),
+        );
+        let source = if self.tells_more() {
+            source.with_extras(&plan)
+        } else {
+            source
+        };
         let source: Box<dyn Docs> = match near && self.sort.is_none() {
             true => Box::new(near::NearDocs::new(Box::new(source), self.filter.clone())),
             false => Box::new(source),
@@ -127,8 +145,12 @@ struct FindDocs {
 
 impl FindDocs {
     fn pull(&mut self, rt: &Rt<'_>, out: &mut Batch) -> Result<bool> {
-        let Some(run) = &mut self.sort else { return self.source.next_batch(rt, out) };
-        let Some(pattern) = &self.find.sort else { return Ok(false) };
+        let Some(run) = &mut self.sort else {
+            return self.source.next_batch(rt, out);
+        };
+        let Some(pattern) = &self.find.sort else {
+            return Ok(false);
+        };
         let run = match run {
             Some(run) => run,
             none => {
@@ -151,7 +173,9 @@ impl Docs for FindDocs {
         let target = if projected { &mut raw } else { &mut *out };
         target.clear();
         let more = self.pull(rt, target)?;
-        let skipped = usize::try_from(self.skip).unwrap_or(usize::MAX).min(target.len());
+        let skipped = usize::try_from(self.skip)
+            .unwrap_or(usize::MAX)
+            .min(target.len());
         target.drop_front(skipped);
         self.skip -= skipped as u64;
         target.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
@@ -164,9 +188,18 @@ impl Docs for FindDocs {
                 let shown = match &self.find.projection {
                     _ if self.find.return_key => extra(INDEX_KEY).as_doc().unwrap_or(Doc::EMPTY),
                     Some(p) => {
-                        let cx = Cx { meta, ..rt.cx(&arena, doc) };
+                        let cx = Cx {
+                            meta,
+                            ..rt.cx(&arena, doc)
+                        };
                         let position = match p.needs_position() {
-                            true => self.find.filter.filter.matches_with_position(doc, &arena, rt.env)?.1,
+                            true => {
+                                self.find
+                                    .filter
+                                    .filter
+                                    .matches_with_position(doc, &arena, rt.env)?
+                                    .1
+                            }
                             false => None,
                         };
                         p.apply_at(&cx, doc, position)?

@@ -1,5 +1,7 @@
-//! Queries over documents: aggregation pipelines parsed once and run as a chain of pull operators over document batches.
-//! Must not know: commands, sessions, sockets. What a pipeline needs from outside comes through [`pipeline::Host`].
+//! Queries over documents: aggregation pipelines parsed once and run as a chain of pull operators
+//! over document batches.
+//! Must not know: commands, sessions, sockets. What a pipeline needs from outside comes through
+//! [`pipeline::Host`].
 
 pub mod collation;
 pub mod explain;
@@ -11,4 +13,3 @@ mod rows;
 mod spill;
 mod spool;
 pub mod stages;
-

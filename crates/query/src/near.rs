@@ -1,4 +1,5 @@
-//! `$near` and `$nearSphere` in a find: results come from near to far, and only where a geospatial index exists.
+//! `$near` and `$nearSphere` in a find: results come from near to far, and only where a geospatial
+//! index exists.
 
 use crate::pipeline::{Batch, Docs, MatchFilter, Rt, drain};
 use model::{Result, Value, bail};
@@ -10,12 +11,22 @@ use store::Collection;
 /// # Errors
 /// 291 NoQueryExecutionPlans.
 pub fn check_index(filter: &MatchFilter, coll: &Collection) -> Result<()> {
-    let Some((path, near)) = filter.filter.near() else { return Ok(()) };
-    let fits = |field: &str, v: Value<'_>| field == path.as_str() && v.as_str().is_some_and(|kind| near.can_use(kind));
+    let Some((path, near)) = filter.filter.near() else {
+        return Ok(());
+    };
+    let fits = |field: &str, v: Value<'_>| {
+        field == path.as_str() && v.as_str().is_some_and(|kind| near.can_use(kind))
+    };
     let indexes = coll.indexes();
-    let found = indexes.iter().any(|i| i.is_ready() && !i.is_hidden() && i.key_pattern().iter().any(|(f, v)| fits(f, v)));
+    let found = indexes
+        .iter()
+        .any(|i| i.is_ready() && !i.is_hidden() && i.key_pattern().iter().any(|(f, v)| fits(f, v)));
     if !found {
-        bail!(291, "error processing query: unable to find index for $geoNear query on '{}'", path.as_str());
+        bail!(
+            291,
+            "error processing query: unable to find index for $geoNear query on '{}'",
+            path.as_str()
+        );
     }
     Ok(())
 }
@@ -32,7 +43,12 @@ pub struct NearDocs {
 impl NearDocs {
     /// Over documents that match.
     pub fn new(input: Box<dyn Docs>, filter: Arc<MatchFilter>) -> NearDocs {
-        NearDocs { input, filter, sorted: None, next: 0 }
+        NearDocs {
+            input,
+            filter,
+            sorted: None,
+            next: 0,
+        }
     }
 
     fn read(&mut self, rt: &Rt<'_>) -> Result<(Batch, Vec<usize>)> {

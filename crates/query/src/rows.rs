@@ -1,5 +1,6 @@
-//! Rows to sort: a key and a document each, in chunks of memory; and sorted runs of them, in memory or in temporary files.
-//! Keys are bytes in the order of the index format, so every comparison is one of bytes and looks at eight of them first.
+//! Rows to sort: a key and a document each, in chunks of memory; and sorted runs of them, in memory
+//! or in temporary files. Keys are bytes in the order of the index format, so every comparison is
+//! one of bytes and looks at eight of them first.
 
 use crate::pipeline::{Batch, Rt};
 use crate::stages::sort_pattern::SortPattern;
@@ -15,7 +16,8 @@ pub(crate) fn memory_exceeded(stage: &str, budget: usize) -> MongoError {
     MongoError::new(
         292,
         format!(
-            "{stage} exceeded the memory limit of {budget} bytes, and temporary files are off. Pass allowDiskUse:true to opt in"
+            "{stage} exceeded the memory limit of {budget} bytes, and temporary files are off. \
+                Pass allowDiskUse:true to opt in"
         ),
     )
 }
@@ -30,7 +32,8 @@ pub(crate) fn spill_failed(e: std::io::Error) -> MongoError {
 
 /// Rows are laid into chunks of this size, so that growing never copies what is there.
 const CHUNK_BYTES: usize = 1 << 20;
-/// Larger rows that do not fit any more get a chunk of their own: a new common one would leave much of the last unused.
+/// Larger rows that do not fit any more get a chunk of their own: a new common one would leave much
+/// of the last unused.
 const OWN_CHUNK_BYTES: usize = CHUNK_BYTES / 8;
 
 #[derive(Clone, Copy)]
@@ -129,7 +132,8 @@ impl Rows {
         self.arrived += 1;
     }
 
-    /// Makes room for a row at the end of a chunk; the chunk's number, and where the row begins in it.
+    /// Makes room for a row at the end of a chunk; the chunk's number, and where the row begins in
+    /// it.
     fn place(&mut self, len: usize) -> (u32, u32) {
         let fits = |c: &Vec<u8>| c.capacity() - c.len() >= len;
         // A first chunk grows like any vector: most sorts are small.
@@ -205,7 +209,8 @@ impl Rows {
         self.rows = rows;
     }
 
-    /// Keeps the first `n` of sorted rows, gives the memory of the others back, and wants no rows behind them any more.
+    /// Keeps the first `n` of sorted rows, gives the memory of the others back, and wants no rows
+    /// behind them any more.
     pub(crate) fn truncate(&mut self, n: usize) {
         if self.rows.len() < n {
             return;
@@ -255,7 +260,8 @@ pub(crate) struct Run {
     files: Vec<SpilledRun>,
     memory: Rows,
     left: usize,
-    /// Sources with rows left, the one whose row comes first on top. Source `files.len()` is the memory.
+    /// Sources with rows left, the one whose row comes first on top. Source `files.len()` is the
+    /// memory.
     heap: Vec<usize>,
 }
 
@@ -518,17 +524,27 @@ mod tests {
         let pattern = SortPattern::parse(doc! { "a": 1i32 }.doc()).unwrap();
         let (mut rows, mut documents) = (Rows::default(), 0);
         for i in 0..100i32 {
-            let d = doc! { "a": -i, "pad": "x".repeat(if i % 3 == 0 { 40 } else { 600_000 }).as_str() };
+            let d =
+                doc! { "a": -i, "pad": "x".repeat(if i % 3 == 0 { 40 } else { 600_000 }).as_str() };
             documents += d.as_bytes().len();
             rows.push(&pattern, d.doc(), None, &env).unwrap();
         }
         let held: usize = rows.chunks.iter().map(Vec::capacity).sum();
-        assert_eq!(rows.len_bytes(), held + rows.rows.capacity() * size_of::<Row>());
-        assert!(held < documents + 3 * CHUNK_BYTES, "{held} bytes for documents of {documents}");
+        assert_eq!(
+            rows.len_bytes(),
+            held + rows.rows.capacity() * size_of::<Row>()
+        );
+        assert!(
+            held < documents + 3 * CHUNK_BYTES,
+            "{held} bytes for documents of {documents}"
+        );
         rows.sort();
         let mut run = Run::new(usize::MAX);
         run.finish(rows);
-        let order: Vec<_> = given(&mut run).iter().map(|d| d.doc().field("a").as_i64_exact()).collect();
+        let order: Vec<_> = given(&mut run)
+            .iter()
+            .map(|d| d.doc().field("a").as_i64_exact())
+            .collect();
         assert_eq!(order, (-99..=0).map(Some).collect::<Vec<_>>());
     }
 

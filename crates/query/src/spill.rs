@@ -15,7 +15,10 @@ pub(crate) struct SpillFile {
 impl SpillFile {
     /// An empty file.
     pub(crate) fn create(rt: &Rt<'_>) -> Result<SpillFile> {
-        Ok(SpillFile { file: BufWriter::new(rt.host.spill_file()?), documents: 0 })
+        Ok(SpillFile {
+            file: BufWriter::new(rt.host.spill_file()?),
+            documents: 0,
+        })
     }
     /// Appends a document.
     pub(crate) fn write(&mut self, doc: Doc<'_>) -> Result<()> {
@@ -28,9 +31,16 @@ impl SpillFile {
     }
     /// Ends writing, begins reading.
     pub(crate) fn into_docs(self) -> Result<SpillDocs> {
-        let mut file = self.file.into_inner().map_err(|e| spill_failed(e.into_error()))?;
+        let mut file = self
+            .file
+            .into_inner()
+            .map_err(|e| spill_failed(e.into_error()))?;
         file.seek(SeekFrom::Start(0)).map_err(spill_failed)?;
-        Ok(SpillDocs { file: BufReader::with_capacity(256 * 1024, file), left: self.documents, buf: Vec::new() })
+        Ok(SpillDocs {
+            file: BufReader::with_capacity(256 * 1024, file),
+            left: self.documents,
+            buf: Vec::new(),
+        })
     }
 }
 
@@ -48,7 +58,8 @@ impl Docs for SpillDocs {
             self.file.read_exact(&mut len).map_err(spill_failed)?;
             self.buf.clear();
             self.buf.extend_from_slice(&len);
-            self.buf.resize((u32::from_le_bytes(len) as usize).max(4), 0);
+            self.buf
+                .resize((u32::from_le_bytes(len) as usize).max(4), 0);
             let rest = self.buf.get_mut(4..).unwrap_or_default();
             self.file.read_exact(rest).map_err(spill_failed)?;
             out.push(Doc::new(&self.buf).unwrap_or(Doc::EMPTY));

@@ -1,4 +1,5 @@
-//! Documents kept to be read several times: in memory up to the budget, the rest in a temporary file.
+//! Documents kept to be read several times: in memory up to the budget, the rest in a temporary
+//! file.
 
 use crate::pipeline::{Batch, Docs, Rt};
 use crate::rows::spill_failed;
@@ -40,8 +41,15 @@ impl Spool {
 
     /// Ends writing.
     pub(crate) fn finish(self) -> Result<Spooled> {
-        let file = self.file.map(|f| f.into_inner().map_err(|e| spill_failed(e.into_error()))).transpose()?;
-        Ok(Spooled(Arc::new(Inner { batches: self.batches, file, spilled: self.spilled })))
+        let file = self
+            .file
+            .map(|f| f.into_inner().map_err(|e| spill_failed(e.into_error())))
+            .transpose()?;
+        Ok(Spooled(Arc::new(Inner {
+            batches: self.batches,
+            file,
+            spilled: self.spilled,
+        })))
     }
 }
 
@@ -58,8 +66,19 @@ pub(crate) struct Spooled(Arc<Inner>);
 impl Spooled {
     /// Reads from the start.
     pub(crate) fn reader(&self) -> Result<SpoolDocs> {
-        let file = BufReader::with_capacity(256 * 1024, AtOffset { spool: self.0.clone(), offset: 0 });
-        Ok(SpoolDocs { next: 0, left: self.0.spilled, file, buf: Vec::new() })
+        let file = BufReader::with_capacity(
+            256 * 1024,
+            AtOffset {
+                spool: self.0.clone(),
+                offset: 0,
+            },
+        );
+        Ok(SpoolDocs {
+            next: 0,
+            left: self.0.spilled,
+            file,
+            buf: Vec::new(),
+        })
     }
 }
 
@@ -71,7 +90,9 @@ struct AtOffset {
 
 impl Read for AtOffset {
     fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
-        let Some(file) = &self.spool.file else { return Ok(0) };
+        let Some(file) = &self.spool.file else {
+            return Ok(0);
+        };
         let n = file.read_at(buf, self.offset)?;
         self.offset += n as u64;
         Ok(n)
@@ -90,7 +111,9 @@ impl Docs for SpoolDocs {
     fn next_batch(&mut self, _: &Rt<'_>, out: &mut Batch) -> Result<bool> {
         let spool = self.file.get_ref().spool.clone();
         if let Some(batch) = spool.batches.get(self.next) {
-            batch.iter_meta().for_each(|(doc, meta)| out.push_with_meta(doc, meta));
+            batch
+                .iter_meta()
+                .for_each(|(doc, meta)| out.push_with_meta(doc, meta));
             self.next += 1;
             return Ok(self.next < spool.batches.len() || self.left > 0);
         }
@@ -99,8 +122,11 @@ impl Docs for SpoolDocs {
             self.file.read_exact(&mut len).map_err(spill_failed)?;
             self.buf.clear();
             self.buf.extend_from_slice(&len);
-            self.buf.resize((u32::from_le_bytes(len) as usize).max(4), 0);
-            self.file.read_exact(self.buf.get_mut(4..).unwrap_or_default()).map_err(spill_failed)?;
+            self.buf
+                .resize((u32::from_le_bytes(len) as usize).max(4), 0);
+            self.file
+                .read_exact(self.buf.get_mut(4..).unwrap_or_default())
+                .map_err(spill_failed)?;
             out.push(Doc::new(&self.buf).unwrap_or(Doc::EMPTY));
             self.left -= 1;
         }

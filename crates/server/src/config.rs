@@ -1,4 +1,5 @@
-//! Configuration: command line over configuration file over defaults. Option names are mongod's wherever it has one.
+//! Configuration: command line over configuration file over defaults. Option names are mongod's
+//! wherever it has one.
 
 use clap::Args;
 use model::DocBuf;
@@ -32,7 +33,8 @@ pub struct ServeArgs {
     /// Storage engine: rocksdb or memory [default: rocksdb]
     #[arg(long = "storageEngine", value_name = "NAME")]
     pub storage_engine: Option<String>,
-    /// Longest time a commit stays out of the durable journal, in milliseconds (1 to 500) [default: 100]
+    /// Longest time a commit stays out of the durable journal, in milliseconds (1 to 500) [default:
+    /// 100]
     #[arg(long = "journalCommitInterval", value_name = "MS")]
     pub journal_commit_interval: Option<u64>,
     /// Open data whose journal is damaged with the commits before the damage, and say what that
@@ -156,13 +158,15 @@ impl Settings {
         let file = match &args.config {
             None => File::default(),
             Some(path) => {
-                let text = std::fs::read_to_string(path)
-                    .map_err(|e| format!("cannot read the configuration file {}: {e}", path.display()))?;
+                let text = std::fs::read_to_string(path).map_err(|e| {
+                    format!("cannot read the configuration file {}: {e}", path.display())
+                })?;
                 if text.trim().is_empty() {
                     File::default()
                 } else {
-                    serde_yaml_ng::from_str(&text)
-                        .map_err(|e| format!("the configuration file {} is wrong: {e}", path.display()))?
+                    serde_yaml_ng::from_str(&text).map_err(|e| {
+                        format!("the configuration file {} is wrong: {e}", path.display())
+                    })?
                 }
             }
         };
@@ -171,27 +175,54 @@ impl Settings {
             Some(text) => crate::memory::parse(text)?,
             None => crate::memory::available_bytes() / 2,
         };
-        let interval = args.journal_commit_interval.or(file.storage.journal.commit_interval_ms).unwrap_or(100);
+        let interval = args
+            .journal_commit_interval
+            .or(file.storage.journal.commit_interval_ms)
+            .unwrap_or(100);
         if !(1..=500).contains(&interval) {
-            return Err(format!("journalCommitInterval must be from 1 to 500 milliseconds, given {interval}"));
+            return Err(format!(
+                "journalCommitInterval must be from 1 to 500 milliseconds, given {interval}"
+            ));
         }
         let unix = !args.nounixsocket && file.net.unix_domain_socket.enabled.unwrap_or(true);
-        let prefix = args.unix_socket_prefix.clone().or(file.net.unix_domain_socket.path_prefix);
+        let prefix = args
+            .unix_socket_prefix
+            .clone()
+            .or(file.net.unix_domain_socket.path_prefix);
         let list = |text: String| -> Vec<String> {
-            text.split(',').map(|s| s.trim().to_owned()).filter(|s| !s.is_empty()).collect()
+            text.split(',')
+                .map(|s| s.trim().to_owned())
+                .filter(|s| !s.is_empty())
+                .collect()
         };
-        let compressors = args.network_message_compressors.clone().or(file.net.compression.compressors);
+        let compressors = args
+            .network_message_compressors
+            .clone()
+            .or(file.net.compression.compressors);
         let compressors = list(compressors.unwrap_or_else(|| "zstd,zlib,snappy".to_owned()));
-        if let Some(bad) = compressors.iter().find(|c| !matches!(c.as_str(), "zstd" | "zlib" | "snappy" | "disabled")) {
-            return Err(format!("unknown compressor {bad}; zstd, zlib and snappy are known, disabled turns them off"));
+        if let Some(bad) = compressors
+            .iter()
+            .find(|c| !matches!(c.as_str(), "zstd" | "zlib" | "snappy" | "disabled"))
+        {
+            return Err(format!(
+                "unknown compressor {bad}; zstd, zlib and snappy are known, disabled turns them off"
+            ));
         }
-        let engine = args.storage_engine.clone().or(file.storage.engine).unwrap_or_else(|| "rocksdb".to_owned());
+        let engine = args
+            .storage_engine
+            .clone()
+            .or(file.storage.engine)
+            .unwrap_or_else(|| "rocksdb".to_owned());
         if !crate::engines::NAMES.contains(&engine.as_str()) {
-            return Err(format!("unknown storage engine {engine}; this build has {}", crate::engines::NAMES.join(" and ")));
+            return Err(format!(
+                "unknown storage engine {engine}; this build has {}",
+                crate::engines::NAMES.join(" and ")
+            ));
         }
         let mut parameters = Vec::new();
         for (name, value) in &file.set_parameter {
-            let text = serde_yaml_ng::to_string(value).map_err(|e| format!("setParameter {name} is wrong: {e}"))?;
+            let text = serde_yaml_ng::to_string(value)
+                .map_err(|e| format!("setParameter {name} is wrong: {e}"))?;
             parameters.push((name.clone(), text.trim().to_owned()));
         }
         for given in &args.set_parameter {
@@ -202,22 +233,43 @@ impl Settings {
         }
         Ok(Settings {
             parameters,
-            dbpath: args.dbpath.clone().or(file.storage.db_path).unwrap_or_else(|| PathBuf::from("data")),
+            dbpath: args
+                .dbpath
+                .clone()
+                .or(file.storage.db_path)
+                .unwrap_or_else(|| PathBuf::from("data")),
             port: args.port.or(file.net.port).unwrap_or(27017),
-            bind_ip: list(args.bind_ip.clone().or(file.net.bind_ip).unwrap_or_else(|| "127.0.0.1".to_owned())),
+            bind_ip: list(
+                args.bind_ip
+                    .clone()
+                    .or(file.net.bind_ip)
+                    .unwrap_or_else(|| "127.0.0.1".to_owned()),
+            ),
             ipv6: args.ipv6 || file.net.ipv6,
             replica_set: if args.standalone || file.quarry.standalone {
                 None
             } else {
-                Some(args.repl_set.clone().or(file.replication.repl_set_name).unwrap_or_else(|| "rs0".to_owned()))
+                Some(
+                    args.repl_set
+                        .clone()
+                        .or(file.replication.repl_set_name)
+                        .unwrap_or_else(|| "rs0".to_owned()),
+                )
             },
             memory_bytes,
             storage_engine: engine,
             journal_commit_interval_ms: interval,
             repair: args.repair || file.storage.repair,
             unix_socket_prefix: unix.then(|| prefix.unwrap_or_else(|| PathBuf::from("/tmp"))),
-            connections_max: args.max_conns.or(file.net.max_incoming_connections).unwrap_or(65_536),
-            compressors: if compressors.iter().any(|c| c == "disabled") { Vec::new() } else { compressors },
+            connections_max: args
+                .max_conns
+                .or(file.net.max_incoming_connections)
+                .unwrap_or(65_536),
+            compressors: if compressors.iter().any(|c| c == "disabled") {
+                Vec::new()
+            } else {
+                compressors
+            },
         })
     }
 
@@ -246,13 +298,28 @@ mod tests {
     fn command_line_wins_over_file_and_unknown_keys_are_named() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("quarry.yaml");
-        std::fs::write(&path, "net:\n  port: 5\n  bindIp: 10.0.0.1, ::1\nstorage:\n  dbPath: /x\nquarry:\n  memory: 1G\n").unwrap();
-        let args = ServeArgs { config: Some(path.clone()), port: Some(7), ..ServeArgs::default() };
+        std::fs::write(
+            &path,
+            "net:\n  port: 5\n  bindIp: 10.0.0.1, ::1\nstorage:\n  dbPath: \
+            /x\nquarry:\n  memory: 1G\n",
+        )
+        .unwrap();
+        let args = ServeArgs {
+            config: Some(path.clone()),
+            port: Some(7),
+            ..ServeArgs::default()
+        };
         let s = Settings::of(&args).unwrap();
         assert_eq!((s.port, s.memory_bytes, s.bind_ip.len()), (7, 1 << 30, 2));
         assert_eq!(s.dbpath, PathBuf::from("/x"));
         std::fs::write(&path, "net:\n  prot: 5\n").unwrap();
         assert!(Settings::of(&args).unwrap_err().contains("prot"));
-        assert!(Settings::of(&ServeArgs { memory: Some("lots".into()), ..ServeArgs::default() }).is_err());
+        assert!(
+            Settings::of(&ServeArgs {
+                memory: Some("lots".into()),
+                ..ServeArgs::default()
+            })
+            .is_err()
+        );
     }
 }

@@ -28,12 +28,19 @@ pub fn open(settings: &Settings) -> Result<Arc<dyn Engine>, String> {
             }
         }
         "memory" => Ok(Arc::new(MemoryEngine::new())),
-        other => Err(format!("unknown storage engine {other}; this build has {}", NAMES.join(" and "))),
+        other => Err(format!(
+            "unknown storage engine {other}; this build has {}",
+            NAMES.join(" and ")
+        )),
     }
 }
 
 /// Engines of this build.
-pub const NAMES: &[&str] = if cfg!(feature = "rocksdb") { &["rocksdb", "memory"] } else { &["memory"] };
+pub const NAMES: &[&str] = if cfg!(feature = "rocksdb") {
+    &["rocksdb", "memory"]
+} else {
+    &["memory"]
+};
 
 /// The engine's part of the budget.
 #[cfg(feature = "rocksdb")]
@@ -47,19 +54,26 @@ fn advice(e: &StorageError, path: &str) -> String {
         StorageError::Locked { .. } => {
             format!("{e}; stop the other server or choose another --dbpath")
         }
-        StorageError::ForeignDirectory { .. } => format!("{e}; choose an empty directory for --dbpath"),
+        StorageError::ForeignDirectory { .. } => {
+            format!("{e}; choose an empty directory for --dbpath")
+        }
         StorageError::NewerFormat { .. } => format!("cannot open {path}: {e}; use a newer quarry"),
         StorageError::Full { .. } => format!("cannot open {path}: {e}; free some space"),
         StorageError::JournalDamaged { .. } => format!(
-            "cannot open {path}: {e}; restore a backup, or start once with --repair to open with the commits before the damage; \
+            "cannot open {path}: {e}; restore a backup, or start once with --repair to open with \
+                the commits before the damage; \
              nothing was changed"
         ),
         StorageError::Corrupt { .. } => {
-            let cause = std::error::Error::source(e).map(|c| format!(" ({c})")).unwrap_or_default();
+            let cause = std::error::Error::source(e)
+                .map(|c| format!(" ({c})"))
+                .unwrap_or_default();
             format!("cannot open {path}: {e}{cause}; restore a backup, nothing was changed")
         }
         _ => {
-            let cause = std::error::Error::source(e).map(|c| format!(" ({c})")).unwrap_or_default();
+            let cause = std::error::Error::source(e)
+                .map(|c| format!(" ({c})"))
+                .unwrap_or_default();
             format!("cannot open {path}: {e}{cause}")
         }
     }

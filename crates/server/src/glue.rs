@@ -1,4 +1,5 @@
-//! Between the network layer and the commands: requests in the words of the one become requests in the words of the other.
+//! Between the network layer and the commands: requests in the words of the one become requests in
+//! the words of the other.
 
 use crate::net::{Class, ConnHandle, Handler, Next, PeerInfo, Turn};
 use commands::dispatch::command::flag;
@@ -52,13 +53,20 @@ impl Glue {
     fn run(&self, client: &mut Client, request: &Request<'_>, reply: &mut Vec<u8>) -> Next {
         let keep = |waited: bool| Kept {
             body: request.body.to_buf(),
-            sequences: request.sequences.iter().map(|s| (s.name.to_owned(), s.documents.to_vec())).collect(),
+            sequences: request
+                .sequences
+                .iter()
+                .map(|s| (s.name.to_owned(), s.documents.to_vec()))
+                .collect(),
             more_to_come: request.more_to_come,
             legacy_db: request.legacy_db.map(str::to_owned),
             exhaust_allowed: request.exhaust_allowed,
             waited,
         };
-        match self.dispatcher.handle(&mut client.connection, request, reply) {
+        match self
+            .dispatcher
+            .handle(&mut client.connection, request, reply)
+        {
             Outcome::Reply | Outcome::NoReply => Next::Reply,
             Outcome::Close => Next::Close,
             Outcome::Durable(pos) => {
@@ -76,7 +84,9 @@ impl Glue {
             Outcome::Wait { until_us, .. } => {
                 client.again = Some(keep(true));
                 let now = self.dispatcher.service().clock.monotonic_us();
-                Next::Wait { until: Instant::now() + Duration::from_micros(until_us.saturating_sub(now)) }
+                Next::Wait {
+                    until: Instant::now() + Duration::from_micros(until_us.saturating_sub(now)),
+                }
             }
         }
     }
@@ -87,7 +97,12 @@ impl Handler for Glue {
 
     fn connect(&self, peer: &PeerInfo) -> Client {
         let link: Arc<dyn Link> = Arc::new(Socket(peer.handle.clone()));
-        Client { connection: self.dispatcher.connect_linked(&peer.address.to_string(), Some(link)), again: None }
+        Client {
+            connection: self
+                .dispatcher
+                .connect_linked(&peer.address.to_string(), Some(link)),
+            again: None,
+        }
     }
 
     fn class(&self, _: &Client, request: &wire::Request<'_>) -> Class {
@@ -97,11 +112,22 @@ impl Handler for Glue {
         }
     }
 
-    fn handle(&self, client: &mut Client, request: &wire::Request<'_>, reply: &mut Vec<u8>) -> Next {
-        let mut sequences = [Sequence { name: "", documents: &[] }; 2];
+    fn handle(
+        &self,
+        client: &mut Client,
+        request: &wire::Request<'_>,
+        reply: &mut Vec<u8>,
+    ) -> Next {
+        let mut sequences = [Sequence {
+            name: "",
+            documents: &[],
+        }; 2];
         let count = request.sequences.len().min(2);
         for (to, from) in sequences.iter_mut().zip(&request.sequences) {
-            *to = Sequence { name: from.name, documents: from.documents };
+            *to = Sequence {
+                name: from.name,
+                documents: from.documents,
+            };
         }
         let request = Request {
             body: Doc::from_prefix(request.body),
@@ -116,9 +142,14 @@ impl Handler for Glue {
     }
 
     fn resume(&self, client: &mut Client, reply: &mut Vec<u8>) -> Next {
-        let Some(kept) = client.again.take() else { return Next::Close };
-        let sequences: Vec<Sequence<'_>> =
-            kept.sequences.iter().map(|(name, documents)| Sequence { name, documents }).collect();
+        let Some(kept) = client.again.take() else {
+            return Next::Close;
+        };
+        let sequences: Vec<Sequence<'_>> = kept
+            .sequences
+            .iter()
+            .map(|(name, documents)| Sequence { name, documents })
+            .collect();
         let request = Request {
             sequences: &sequences,
             more_to_come: kept.more_to_come,
@@ -144,6 +175,10 @@ impl Handler for Glue {
 
     fn panicked(&self, command: &str, panic: &str) {
         eprintln!("quarry: command {command:?} panicked: {panic}");
-        self.dispatcher.service().log('F', "COMMAND", &format!("command {command:?} panicked: {panic}"));
+        self.dispatcher.service().log(
+            'F',
+            "COMMAND",
+            &format!("command {command:?} panicked: {panic}"),
+        );
     }
 }

@@ -1,6 +1,8 @@
-//! The server as a library: configuration, the engine factory, and everything between the socket and the commands.
+//! The server as a library: configuration, the engine factory, and everything between the socket
+//! and the commands.
 //!
-//! Promises: hostile input never stops the process; a start that cannot succeed says why in one line and damages nothing.
+//! Promises: hostile input never stops the process; a start that cannot succeed says why in one
+//! line and damages nothing.
 //! Must not know: what a command means; that is `commands`, reached through [`glue`].
 
 pub mod config;

@@ -5,7 +5,8 @@ use server::config::ServeArgs;
 use std::process::ExitCode;
 
 #[global_allocator]
-static ALLOCATOR: memory::Counting<tikv_jemallocator::Jemalloc> = memory::Counting(tikv_jemallocator::Jemalloc);
+static ALLOCATOR: memory::Counting<tikv_jemallocator::Jemalloc> =
+    memory::Counting(tikv_jemallocator::Jemalloc);
 
 /// A MongoDB-compatible document database on write-optimized storage engines.
 #[derive(Parser)]

@@ -1,5 +1,5 @@
-//! The memory budget: how much this process may use, how it is divided, how freed memory returns to the system, and how sizes
-//! are written.
+//! The memory budget: how much this process may use, how it is divided, how freed memory returns to
+//! the system, and how sizes are written.
 
 use memory::Budget;
 use std::sync::Arc;
@@ -14,11 +14,18 @@ pub fn available_bytes() -> u64 {
             line.split_whitespace().nth(1)?.parse::<u64>().ok()
         })
         .map_or(1 << 30, |kib| kib * 1024);
-    let limit = |path: &str| std::fs::read_to_string(path).ok().and_then(|t| t.trim().parse::<u64>().ok());
-    ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"]
-        .into_iter()
-        .filter_map(limit)
-        .fold(machine, u64::min)
+    let limit = |path: &str| {
+        std::fs::read_to_string(path)
+            .ok()
+            .and_then(|t| t.trim().parse::<u64>().ok())
+    };
+    [
+        "/sys/fs/cgroup/memory.max",
+        "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+    ]
+    .into_iter()
+    .filter_map(limit)
+    .fold(machine, u64::min)
 }
 
 /// What the process has besides, whatever its budget: code, stacks, catalog, sessions.
@@ -41,38 +48,52 @@ impl Parts {
     /// The parts of a budget.
     pub fn of(bytes: u64) -> Parts {
         let operations = bytes.saturating_sub(FIXED_BYTES) / 100 * 35;
-        // A document of 16 MB is there as read, as computed and in the reply, and buffers double when they grow.
+        // A document of 16 MB is there as read, as computed and in the reply, and buffers double
+        // when they grow.
         let operation = (operations / 2).max(operations.min(96 << 20));
-        Parts { engine: bytes / 100 * 60, operations, operation, messages: operation }
+        Parts {
+            engine: bytes / 100 * 60,
+            operations,
+            operation,
+            messages: operation,
+        }
     }
 
     /// The operations' part as a budget that keeps the process below `bytes`.
     pub fn budget(self, bytes: u64) -> Budget {
         let most = bytes / 100 * RESIDENT_PERCENT_MAX;
         let len = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-        Budget::new(len(self.operations), len(self.operation)).reclaiming(move || resident_bytes() > most && reclaim())
+        Budget::new(len(self.operations), len(self.operation))
+            .reclaiming(move || resident_bytes() > most && reclaim())
     }
 
     /// The messages' part of `operations`.
     pub fn messages(self, operations: &Arc<Budget>) -> Arc<Budget> {
-        Arc::new(Budget::part(operations, usize::try_from(self.messages).unwrap_or(usize::MAX)))
+        Arc::new(Budget::part(
+            operations,
+            usize::try_from(self.messages).unwrap_or(usize::MAX),
+        ))
     }
 }
 
-/// Above this share of the budget freed memory is returned at the end of a large operation instead of a second later.
+/// Above this share of the budget freed memory is returned at the end of a large operation instead
+/// of a second later.
 const RESIDENT_PERCENT_MAX: u64 = 60;
-/// How long the allocator keeps freed memory for the next use. Its own default, ten seconds, lets a few large operations one
-/// after the other look like all of them together.
+/// How long the allocator keeps freed memory for the next use. Its own default, ten seconds, lets a
+/// few large operations one after the other look like all of them together.
 const DECAY_MS: isize = 1000;
 
 /// Resident memory of this process; 0 where the system does not tell.
 pub fn resident_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = text.lines().find_map(|l| l.strip_prefix("VmRSS:"));
-    line.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) * 1024
+    line.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok())
+        .unwrap_or(0)
+        * 1024
 }
 
-/// Sets how long the allocator keeps freed memory. Without effect when another allocator serves the process.
+/// Sets how long the allocator keeps freed memory. Without effect when another allocator serves the
+/// process.
 pub fn set_decay() {
     // For arenas to come, then for those that are there.
     let _ = b"arenas.dirty_decay_ms\0"[..].name().write(DECAY_MS);
@@ -106,7 +127,9 @@ pub const BYTES_MIN: u64 = 128 << 20;
 pub fn parse(text: &str) -> Result<u64, String> {
     let wrong = || format!("memory must be a size such as 512M or 4G, given {text}");
     let trimmed = text.trim();
-    let split = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
+    let split = trimmed
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(trimmed.len());
     let (number, unit) = trimmed.split_at(split);
     let number: f64 = number.parse().map_err(|_| wrong())?;
     let shift = match unit.trim().to_ascii_lowercase().as_str() {
@@ -119,7 +142,10 @@ pub fn parse(text: &str) -> Result<u64, String> {
     };
     let bytes = number * f64::from(2u32).powi(shift);
     if !(BYTES_MIN as f64..9e15).contains(&bytes) {
-        return Err(format!("memory must be at least {}M, given {text}", BYTES_MIN >> 20));
+        return Err(format!(
+            "memory must be at least {}M, given {text}",
+            BYTES_MIN >> 20
+        ));
     }
     Ok(bytes as u64)
 }
@@ -132,10 +158,16 @@ mod tests {
     fn parts_leave_room_for_the_rest() {
         for bytes in [BYTES_MIN, 512 << 20, 1 << 30, 64 << 30] {
             let p = Parts::of(bytes);
-            assert!(p.engine + p.operations < bytes && p.operation <= p.operations, "{p:?}");
+            assert!(
+                p.engine + p.operations < bytes && p.operation <= p.operations,
+                "{p:?}"
+            );
         }
         let p = Parts::of(1 << 30);
-        assert_eq!((p.engine >> 20, p.operations >> 20, p.operation >> 20), (614, 347, 173));
+        assert_eq!(
+            (p.engine >> 20, p.operations >> 20, p.operation >> 20),
+            (614, 347, 173)
+        );
         assert!(resident_bytes() > 1 << 20);
     }
 

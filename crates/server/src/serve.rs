@@ -2,8 +2,8 @@
 
 use crate::config::{ServeArgs, Settings};
 use crate::glue::Glue;
-use crate::net::{Server, Watermark};
 use crate::memory::Parts;
+use crate::net::{Server, Watermark};
 use crate::{engines, net};
 use ::memory::Budget;
 use commands::{Config, Language, Service, SystemClock, registry};
@@ -48,16 +48,28 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
     if settings.port == 0 {
         settings.port = free_port(&settings).map_err(fail(CODE_NETWORK))?;
     }
-    // From here on a signal is waited for, not obeyed: a start that is interrupted still closes what it opened.
-    let mut signals = signal_hook::iterator::Signals::new([signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT])
-        .map_err(|e| Failure { message: format!("cannot wait for signals: {e}"), code: CODE_OPTIONS })?;
+    // From here on a signal is waited for, not obeyed: a start that is interrupted still closes
+    // what it opened.
+    let mut signals = signal_hook::iterator::Signals::new([
+        signal_hook::consts::SIGTERM,
+        signal_hook::consts::SIGINT,
+    ])
+    .map_err(|e| Failure {
+        message: format!("cannot wait for signals: {e}"),
+        code: CODE_OPTIONS,
+    })?;
     if settings.storage_engine != "memory" {
         prepare_directory(&settings.dbpath).map_err(fail(CODE_DATA))?;
     }
     let engine = engines::open(&settings).map_err(fail(CODE_DATA))?;
     let clock = Arc::new(SystemClock::default());
-    let store = Store::open(engine.clone(), Arc::new(Language::new(clock.clone())))
-        .map_err(|e| Failure { message: format!("cannot open {}: {e}", settings.dbpath.display()), code: CODE_DATA })?;
+    let store =
+        Store::open(engine.clone(), Arc::new(Language::new(clock.clone()))).map_err(|e| {
+            Failure {
+                message: format!("cannot open {}: {e}", settings.dbpath.display()),
+                code: CODE_DATA,
+            }
+        })?;
     let store = Arc::new(store);
     crate::memory::set_decay();
     let parts = Parts::of(settings.memory_bytes);
@@ -67,7 +79,10 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
     for (name, value) in &settings.parameters {
         if let Err(e) = service.state.parameters.set_at_startup_text(name, value) {
             let _ = store.close();
-            return Err(Failure { message: e.message().to_owned(), code: CODE_OPTIONS });
+            return Err(Failure {
+                message: e.message().to_owned(),
+                code: CODE_OPTIONS,
+            });
         }
     }
     let service = service.shared();
@@ -85,7 +100,10 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
                 std::io::ErrorKind::PermissionDenied => "; choose a --port above 1023",
                 _ => "",
             };
-            return Err(Failure { message: format!("cannot listen on {listen}: {e}{advice}"), code: CODE_NETWORK });
+            return Err(Failure {
+                message: format!("cannot listen on {listen}: {e}{advice}"),
+                code: CODE_NETWORK,
+            });
         }
     };
     announce(&settings, &server);
@@ -104,8 +122,18 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
         helper.thread().unpark();
         let _ = helper.join();
     }
-    store.close().map_err(|e| Failure { message: format!("closing the data failed: {e}"), code: CODE_DATA })?;
-    println!("quarry: stopped{}", if clean { "" } else { ", some requests did not end in time" });
+    store.close().map_err(|e| Failure {
+        message: format!("closing the data failed: {e}"),
+        code: CODE_DATA,
+    })?;
+    println!(
+        "quarry: stopped{}",
+        if clean {
+            ""
+        } else {
+            ", some requests did not end in time"
+        }
+    );
     Ok(())
 }
 
@@ -118,11 +146,14 @@ fn follow_journal(engine: &Arc<dyn Engine>, watermark: &Arc<Watermark>) {
         Flushed::Durable(pos) => advance.advance(pos.0),
         Flushed::Failed(pos) => advance.fail(pos.0),
         Flushed::Lost => {
-            let cause = journal.upgrade().and_then(|e| e.wait_durable(e.last_pos()).err());
+            let cause = journal
+                .upgrade()
+                .and_then(|e| e.wait_durable(e.last_pos()).err());
             let cause = cause.map_or_else(String::new, |e| format!(" ({})", whole(&e)));
             eprintln!(
                 "quarry: the journal cannot be flushed{cause}; ending at once, because the writes \
-                 since the last flush may or may not be on the device; a restart recovers what is there"
+                 since the last flush may or may not be on the device; a restart recovers what is \
+                 there"
             );
             // No destructor may run: what is in memory must not reach the device now.
             signal_hook::low_level::exit(i32::from(CODE_JOURNAL));
@@ -138,7 +169,8 @@ fn whole(error: &StorageError) -> String {
     }
 }
 
-/// A port that is free now. Chosen before anything is opened, because the server tells clients its own address.
+/// A port that is free now. Chosen before anything is opened, because the server tells clients its
+/// own address.
 fn free_port(settings: &Settings) -> Result<u16, String> {
     let host = settings.bind_ip.first().map_or("127.0.0.1", String::as_str);
     std::net::TcpListener::bind((host, 0))
@@ -150,22 +182,36 @@ fn free_port(settings: &Settings) -> Result<u16, String> {
 /// Makes the data directory; refuses what cannot be one.
 fn prepare_directory(path: &Path) -> Result<(), String> {
     let shown = path.display();
-    std::fs::create_dir_all(path)
-        .map_err(|e| format!("cannot make the data directory {shown}: {e}; choose another --dbpath"))?;
+    std::fs::create_dir_all(path).map_err(|e| {
+        format!("cannot make the data directory {shown}: {e}; choose another --dbpath")
+    })?;
     let probe = path.join(".quarry-probe");
-    std::fs::write(&probe, b"").map_err(|e| format!("cannot write into the data directory {shown}: {e}; check its owner and space"))?;
-    std::fs::remove_file(&probe).map_err(|e| format!("cannot write into the data directory {shown}: {e}"))
+    std::fs::write(&probe, b"").map_err(|e| {
+        format!("cannot write into the data directory {shown}: {e}; check its owner and space")
+    })?;
+    std::fs::remove_file(&probe)
+        .map_err(|e| format!("cannot write into the data directory {shown}: {e}"))
 }
 
 fn service_config(settings: &Settings, memory: Arc<Budget>) -> Config {
-    let host = settings.bind_ip.iter().find(|h| !matches!(h.as_str(), "0.0.0.0" | "::" | "*"));
+    let host = settings
+        .bind_ip
+        .iter()
+        .find(|h| !matches!(h.as_str(), "0.0.0.0" | "::" | "*"));
     let known = ["zstd", "zlib", "snappy"];
     Config {
         replica_set: settings.replica_set.clone(),
-        host: format!("{}:{}", host.map_or("localhost", String::as_str), settings.port),
+        host: format!(
+            "{}:{}",
+            host.map_or("localhost", String::as_str),
+            settings.port
+        ),
         argv: std::env::args().collect(),
         parsed: settings.parsed(),
-        compressors: known.into_iter().filter(|k| settings.compressors.iter().any(|c| c == k)).collect(),
+        compressors: known
+            .into_iter()
+            .filter(|k| settings.compressors.iter().any(|c| c == k))
+            .collect(),
         connections_max: settings.connections_max,
         startup_warnings: Vec::new(),
         memory,
@@ -186,14 +232,25 @@ fn net_config(settings: &Settings, memory: Arc<Budget>) -> net::Config {
 }
 
 fn announce(settings: &Settings, server: &Server<Glue>) {
-    let addresses: Vec<String> = server.tcp_addresses().iter().map(|a| format!("mongodb://{a}")).collect();
+    let addresses: Vec<String> = server
+        .tcp_addresses()
+        .iter()
+        .map(|a| format!("mongodb://{a}"))
+        .collect();
     println!(
         "quarry {}: listening on {}, data in {}, memory {} MiB, {}",
         env!("CARGO_PKG_VERSION"),
         addresses.join(" "),
-        if settings.storage_engine == "memory" { "memory".to_owned() } else { settings.dbpath.display().to_string() },
+        if settings.storage_engine == "memory" {
+            "memory".to_owned()
+        } else {
+            settings.dbpath.display().to_string()
+        },
         settings.memory_bytes >> 20,
-        settings.replica_set.as_ref().map_or("standalone".to_owned(), |n| format!("replica set {n}")),
+        settings
+            .replica_set
+            .as_ref()
+            .map_or("standalone".to_owned(), |n| format!("replica set {n}")),
     );
     if let Some(path) = server.unix_path() {
         println!("quarry: unix socket {}", path.display());
@@ -201,7 +258,10 @@ fn announce(settings: &Settings, server: &Server<Glue>) {
 }
 
 /// Ends idle cursors and sessions, once a second.
-fn housekeeping(service: Arc<Service>, stopping: Arc<AtomicBool>) -> Option<std::thread::JoinHandle<()>> {
+fn housekeeping(
+    service: Arc<Service>,
+    stopping: Arc<AtomicBool>,
+) -> Option<std::thread::JoinHandle<()>> {
     std::thread::Builder::new()
         .name("housekeeping".to_owned())
         .spawn(move || {
@@ -209,7 +269,10 @@ fn housekeeping(service: Arc<Service>, stopping: Arc<AtomicBool>) -> Option<std:
                 service.expire();
                 // A set's clock goes on while nobody writes, as a primary's no-op writer sees to.
                 let seconds = u32::try_from(service.clock.now_ms() / 1000).unwrap_or(0);
-                service.advance_operation_time(model::Timestamp { time: seconds, increment: 1 });
+                service.advance_operation_time(model::Timestamp {
+                    time: seconds,
+                    increment: 1,
+                });
                 std::thread::park_timeout(Duration::from_secs(1));
             }
         })
@@ -219,8 +282,12 @@ fn housekeeping(service: Arc<Service>, stopping: Arc<AtomicBool>) -> Option<std:
 /// How often dropped identifiers are looked at.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 
-/// Gives back the space of what was dropped: all of it once after the start, then what the engine has rewritten.
-fn sweeper(service: Arc<Service>, stopping: Arc<AtomicBool>) -> Option<std::thread::JoinHandle<()>> {
+/// Gives back the space of what was dropped: all of it once after the start, then what the engine
+/// has rewritten.
+fn sweeper(
+    service: Arc<Service>,
+    stopping: Arc<AtomicBool>,
+) -> Option<std::thread::JoinHandle<()>> {
     std::thread::Builder::new()
         .name("sweeper".to_owned())
         .spawn(move || {
@@ -239,7 +306,10 @@ fn sweeper(service: Arc<Service>, stopping: Arc<AtomicBool>) -> Option<std::thre
 }
 
 /// Deletes documents that expire, on a thread of its own: a long pass holds up nothing else.
-fn ttl_monitor(service: Arc<Service>, stopping: Arc<AtomicBool>) -> Option<std::thread::JoinHandle<()>> {
+fn ttl_monitor(
+    service: Arc<Service>,
+    stopping: Arc<AtomicBool>,
+) -> Option<std::thread::JoinHandle<()>> {
     std::thread::Builder::new()
         .name("ttl".to_owned())
         .spawn(move || {

@@ -1,9 +1,11 @@
-//! A write batch: many changes over several tables in one contiguous buffer, applied atomically and in order.
+//! A write batch: many changes over several tables in one contiguous buffer, applied atomically and
+//! in order.
 //!
-//! Layout of [`Batch::as_bytes`]: a header of 8 zero bytes and the number of operations (u32, little-endian), then per
-//! operation `code(1) table(1) varint(len) key`, and `varint(len) value` where there is one (for a range: the upper
-//! bound). The numbers are those of RocksDB's batch format, so that engine takes the buffer with a single copy instead
-//! of one call per key; an engine with another format iterates.
+//! Layout of [`Batch::as_bytes`]: a header of 8 zero bytes and the number of operations (u32,
+//! little-endian), then per operation `code(1) table(1) varint(len) key`, and `varint(len) value`
+//! where there is one (for a range: the upper bound). The numbers are those of RocksDB's batch
+//! format, so that engine takes the buffer with a single copy instead of one call per key; an
+//! engine with another format iterates.
 
 use crate::keys::Table;
 
@@ -27,7 +29,8 @@ pub fn counter_encode(pair: [i64; 2]) -> [u8; COUNTER_BYTES] {
     bytes
 }
 
-/// Reads a counter pair; anything that is not exactly sixteen bytes counts as zero, so that merging is total.
+/// Reads a counter pair; anything that is not exactly sixteen bytes counts as zero, so that merging
+/// is total.
 pub fn counter_decode(bytes: &[u8]) -> [i64; 2] {
     match (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) {
         (Some(first), Some(second)) if bytes.len() == COUNTER_BYTES => {
@@ -39,7 +42,10 @@ pub fn counter_decode(bytes: &[u8]) -> [i64; 2] {
 
 /// Adds two pairs, wrapping: associative and total.
 pub fn counter_add(left: [i64; 2], right: [i64; 2]) -> [i64; 2] {
-    [left[0].wrapping_add(right[0]), left[1].wrapping_add(right[1])]
+    [
+        left[0].wrapping_add(right[0]),
+        left[1].wrapping_add(right[1]),
+    ]
 }
 
 /// Changes to be applied together. Reuse one per worker: `clear` keeps the memory.
@@ -149,9 +155,10 @@ impl Batch {
         self.push(CODE_DELETE, table, key, None);
     }
 
-    /// Removes every key in `lower..upper`. Only where `Caps::delete_range` says so; costly for later readers on some
-    /// engines, so keep it for ranges that are large or unknown. An empty or inverted range adds nothing: RocksDB would
-    /// take it for a failed insertion and turn read-only.
+    /// Removes every key in `lower..upper`. Only where `Caps::delete_range` says so; costly for
+    /// later readers on some engines, so keep it for ranges that are large or unknown. An empty or
+    /// inverted range adds nothing: RocksDB would take it for a failed insertion and turn
+    /// read-only.
     pub fn delete_range(&mut self, table: Table, lower: &[u8], upper: &[u8]) {
         if lower >= upper {
             return;
@@ -164,10 +171,11 @@ impl Batch {
         self.push(CODE_ADD, table, key, Some(&counter_encode(delta)));
     }
 
-    /// Declares that the whole batch leaves no more data behind than it finds: each value it puts takes the place of
-    /// one that is at least as long. An engine that refuses growth for want of space lets such a batch pass, as it does
-    /// one without puts. Only the caller knows the values replaced, so nothing is assumed without this call. Holds for
-    /// operations added later, too, until [`Batch::clear`].
+    /// Declares that the whole batch leaves no more data behind than it finds: each value it puts
+    /// takes the place of one that is at least as long. An engine that refuses growth for want of
+    /// space lets such a batch pass, as it does one without puts. Only the caller knows the values
+    /// replaced, so nothing is assumed without this call. Holds for operations added later, too,
+    /// until [`Batch::clear`].
     pub fn set_shrinks(&mut self) {
         self.shrinks = true;
     }
@@ -238,7 +246,8 @@ impl Batch {
 
     fn push(&mut self, code: u8, table: Table, key: &[u8], value: Option<&[u8]>) {
         // Twenty bytes cover the two codes and both lengths; one reservation instead of up to six.
-        self.bytes.reserve(20 + key.len() + value.map_or(0, <[u8]>::len));
+        self.bytes
+            .reserve(20 + key.len() + value.map_or(0, <[u8]>::len));
         self.longest_key = self.longest_key.max(key.len());
         self.bytes.extend_from_slice(&[code, table as u8]);
         push_sized(&mut self.bytes, key);
@@ -378,7 +387,12 @@ mod tests {
         let mut whole = batch.clone();
         whole.append(&batch);
         assert_eq!(
-            (batch.len(), batch.iter().count(), whole.len(), whole.iter().count()),
+            (
+                batch.len(),
+                batch.iter().count(),
+                whole.len(),
+                whole.iter().count()
+            ),
             (1, 1, 2, 2)
         );
         batch.clear();
@@ -406,7 +420,10 @@ mod tests {
 
     #[test]
     fn counters_are_total() {
-        assert_eq!(counter_decode(&counter_encode([-5, i64::MIN])), [-5, i64::MIN]);
+        assert_eq!(
+            counter_decode(&counter_encode([-5, i64::MIN])),
+            [-5, i64::MIN]
+        );
         assert_eq!(counter_decode(b"short"), [0, 0]);
         assert_eq!(counter_decode(&[1; 17]), [0, 0]);
         assert_eq!(counter_add([i64::MAX, 1], [1, -1]), [i64::MIN, 0]);

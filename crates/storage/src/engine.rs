@@ -1,8 +1,8 @@
-//! The traits an engine implements. Object-safe, synchronous, batch-shaped: a local engine pays no future per row, and
-//! a remote one can turn each call into one round trip.
+//! The traits an engine implements. Object-safe, synchronous, batch-shaped: a local engine pays no
+//! future per row, and a remote one can turn each call into one round trip.
 //!
-//! Rule for every callback (`get_with`, `multi_get`, `visit`, statistics): it runs while the engine may hold a latch or
-//! a pinned block, so it must not call the engine and should be short.
+//! Rule for every callback (`get_with`, `multi_get`, `visit`, statistics): it runs while the engine
+//! may hold a latch or a pinned block, so it must not call the engine and should be short.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -55,9 +55,11 @@ pub type StatSink<'a> = dyn FnMut(&str, i64) + 'a;
 /// When a commit counts as done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
-    /// Not journaled at all: lost in any crash unless `flush` came after it. For scratch and bulk loads.
+    /// Not journaled at all: lost in any crash unless `flush` came after it. For scratch and bulk
+    /// loads.
     None,
-    /// Handed to the operating system: survives the death of the process; the journal flush follows in the background.
+    /// Handed to the operating system: survives the death of the process; the journal flush follows
+    /// in the background.
     Buffered,
     /// Returns once a journal flush covers it: survives loss of power.
     Journaled,
@@ -93,7 +95,8 @@ pub struct Caps {
     pub checkpoint: bool,
     /// Several threads commit in parallel; otherwise they queue.
     pub concurrent_writers: bool,
-    /// A snapshot may be held for hours; otherwise the engine suffers and callers should keep them short.
+    /// A snapshot may be held for hours; otherwise the engine suffers and callers should keep them
+    /// short.
     pub long_snapshots: bool,
 }
 
@@ -104,15 +107,16 @@ pub struct CursorOpts {
     pub reverse: bool,
     /// Values are delivered empty.
     pub keys_only: bool,
-    /// Blocks read may push others out of the cache. True lets the engine decide: it stops filling once the scan has
-    /// read more than a part of the cache (see `bytes_before`). False for scans that are certainly large.
+    /// Blocks read may push others out of the cache. True lets the engine decide: it stops filling
+    /// once the scan has read more than a part of the cache (see `bytes_before`). False for scans
+    /// that are certainly large.
     pub fill_cache: bool,
     /// Bytes to read ahead from the device; 0 lets the engine choose.
     pub readahead_bytes: usize,
     /// The caller expects to take this many rows; 0 when unknown.
     pub limit_hint: usize,
-    /// Bytes of keys and values that the same scan has taken through earlier cursors, for a scan that pauses and goes
-    /// on: how large it is shows only in the sum.
+    /// Bytes of keys and values that the same scan has taken through earlier cursors, for a scan
+    /// that pauses and goes on: how large it is shows only in the sum.
     pub bytes_before: u64,
 }
 
@@ -148,13 +152,23 @@ pub trait Read: Send + Sync {
 
     /// Reads many values; `each` is called exactly once per key, in the order of `keys`.
     /// All are read from one state. Sorted keys are cheaper on some engines.
-    fn multi_get(&self, table: Table, keys: &[&[u8]], each: &mut dyn FnMut(usize, Option<&[u8]>)) -> Result<()>;
+    fn multi_get(
+        &self,
+        table: Table,
+        keys: &[&[u8]],
+        each: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<()>;
 
     /// Opens a cursor over `range` as the data is at this moment (of the snapshot or of the call).
     ///
     /// # Cost
     /// Holds files and old versions alive until dropped: do not park one for long.
-    fn cursor(&self, table: Table, range: KeyRange<'_>, opts: CursorOpts) -> Result<Box<dyn Cursor>>;
+    fn cursor(
+        &self,
+        table: Table,
+        range: KeyRange<'_>,
+        opts: CursorOpts,
+    ) -> Result<Box<dyn Cursor>>;
 }
 
 /// A fixed state of all tables. Cheap to take; releases its claim on old versions when dropped.
@@ -168,9 +182,9 @@ pub trait Snapshot: Read {
 
 /// Walks a range in key order, or backwards.
 pub trait Cursor: Send {
-    /// Narrows what is left: forward to keys `>= key`, in reverse to keys `< key` (never beyond the range it was opened
-    /// with). So resuming after a delivered `key` takes `key + 0x00` forward and `key` itself in reverse.
-    /// May move in both directions.
+    /// Narrows what is left: forward to keys `>= key`, in reverse to keys `< key` (never beyond the
+    /// range it was opened with). So resuming after a delivered `key` takes `key + 0x00` forward
+    /// and `key` itself in reverse. May move in both directions.
     fn seek(&mut self, key: &[u8]) -> Result<()>;
 
     /// Shows up to `rows_max` rows in place; `f` returns false to stop after the row it was given.
@@ -180,12 +194,17 @@ pub trait Cursor: Send {
     /// False when the range is known to be exhausted, true when there may be more.
     fn visit(&mut self, rows_max: usize, f: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<bool>;
 
-    /// Replaces the content of `rows` by the next rows: at most `rows_max`, and it stops after the row that reaches
-    /// `bytes_max` (so one row always fits).
+    /// Replaces the content of `rows` by the next rows: at most `rows_max`, and it stops after the
+    /// row that reaches `bytes_max` (so one row always fits).
     ///
     /// # Output
     /// As [`Cursor::visit`].
-    fn next_batch(&mut self, rows: &mut RowBatch, rows_max: usize, bytes_max: usize) -> Result<bool> {
+    fn next_batch(
+        &mut self,
+        rows: &mut RowBatch,
+        rows_max: usize,
+        bytes_max: usize,
+    ) -> Result<bool> {
         rows.clear();
         self.visit(rows_max, &mut |key, value| {
             rows.push(key, value);
@@ -211,8 +230,8 @@ pub trait Engine: Read {
     /// Fixes the present state of all tables.
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>>;
 
-    /// Waits, before any lock is taken, until the engine wants another `bytes` of writes. Bounded: a quarter of a
-    /// second per call at most.
+    /// Waits, before any lock is taken, until the engine wants another `bytes` of writes. Bounded:
+    /// a quarter of a second per call at most.
     ///
     /// # Output
     /// The time it waited.
@@ -260,16 +279,18 @@ pub trait Engine: Read {
     /// that do not block a thread.
     fn on_durable(&self, hook: DurableHook);
 
-    /// Gives back the space of a range that nobody reads any more, now or in any snapshot. Keys may remain for a while,
-    /// old versions may even reappear: never read such a range again. What is left dies through [`Engine::set_dropped`].
+    /// Gives back the space of a range that nobody reads any more, now or in any snapshot. Keys may
+    /// remain for a while, old versions may even reappear: never read such a range again. What is
+    /// left dies through [`Engine::set_dropped`].
     fn drop_range(&self, table: Table, range: KeyRange<'_>) -> Result<()>;
 
     /// Replaces the set of idents whose keys the engine removes whenever it rewrites data.
     fn set_dropped(&self, table: Table, idents: Arc<IdentSet>);
 
-    /// True when no key of a dropped ident is left: it may leave the set given to [`Engine::set_dropped`], for good.
-    /// False when one is left or when it would take long to be sure; ask again later. Only for an ident that nobody
-    /// writes any more and whose ranges went through [`Engine::drop_range`].
+    /// True when no key of a dropped ident is left: it may leave the set given to
+    /// [`Engine::set_dropped`], for good. False when one is left or when it would take long to be
+    /// sure; ask again later. Only for an ident that nobody writes any more and whose ranges went
+    /// through [`Engine::drop_range`].
     ///
     /// # Cost
     /// One seek; bounded, however many deleted keys lie in the way.

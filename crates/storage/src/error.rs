@@ -1,5 +1,6 @@
 //! Every way an engine may fail, closed and small. No MongoDB numbers here; `store` translates.
-//! What an engine itself said is kept in `source()` only, so a message never depends on the engine's wording.
+//! What an engine itself said is kept in `source()` only, so a message never depends on the
+//! engine's wording.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -59,7 +60,8 @@ pub enum StorageError {
         /// Bytes allowed.
         max: usize,
     },
-    /// The caller broke the contract (empty key, inverted range, ...). A bug above, never a client's doing.
+    /// The caller broke the contract (empty key, inverted range, ...). A bug above, never a
+    /// client's doing.
     #[error("contract violation: {0}")]
     Contract(String),
     /// The engine accepts no writes until an operator acts or the background error is gone.
@@ -116,7 +118,8 @@ impl StorageError {
         matches!(self, Self::Conflict | Self::Busy(_))
     }
 
-    /// True when the write was refused before it changed anything, so the caller's state is as before.
+    /// True when the write was refused before it changed anything, so the caller's state is as
+    /// before.
     pub fn is_clean_refusal(&self) -> bool {
         match self {
             Self::Conflict

@@ -1,12 +1,14 @@
-//! Tables, key ranges and ident sets. Keys are opaque here except for one rule: outside `Meta` the first four bytes
-//! are a big-endian ident that names a collection or an index, so a drop can speak of idents.
+//! Tables, key ranges and ident sets. Keys are opaque here except for one rule: outside `Meta` the
+//! first four bytes are a big-endian ident that names a collection or an index, so a drop can speak
+//! of idents.
 
 use crate::error::{Result, StorageError};
 
 /// Bytes of the ident every key outside [`Table::Meta`] begins with.
 pub const IDENT_BYTES: usize = 4;
 
-/// Every key is below this one, so a range may always name an upper bound. The ident `0xFFFF_FFFF` is thereby reserved.
+/// Every key is below this one, so a range may always name an upper bound. The ident `0xFFFF_FFFF`
+/// is thereby reserved.
 pub const MAX_KEY: &[u8] = &[0xFF; IDENT_BYTES];
 
 /// The few tables of an engine. One engine file set each, never one per collection.
@@ -29,7 +31,14 @@ pub enum Table {
 
 impl Table {
     /// All tables, in the order of their numbers.
-    pub const ALL: [Self; 6] = [Self::Meta, Self::Doc, Self::Idx, Self::Log, Self::Cap, Self::Tmp];
+    pub const ALL: [Self; 6] = [
+        Self::Meta,
+        Self::Doc,
+        Self::Idx,
+        Self::Log,
+        Self::Cap,
+        Self::Tmp,
+    ];
 
     /// Lower-case name, also the name of the engine's column family or file.
     pub fn name(self) -> &'static str {
@@ -54,8 +63,8 @@ impl Table {
     }
 }
 
-/// Keys from `lower` (included) up to `upper` (excluded). Both bounds are always given: an engine that knows the end
-/// can stop inside a run of deleted neighbours.
+/// Keys from `lower` (included) up to `upper` (excluded). Both bounds are always given: an engine
+/// that knows the end can stop inside a run of deleted neighbours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyRange<'a> {
     /// First key that belongs to the range.
@@ -101,8 +110,8 @@ impl<'a> KeyRange<'a> {
     }
 }
 
-/// Writes into `end` the first key after all keys that begin with `prefix`, for use as an exclusive upper bound.
-/// A prefix of nothing but `0xFF` (or an empty one) ends at [`MAX_KEY`].
+/// Writes into `end` the first key after all keys that begin with `prefix`, for use as an exclusive
+/// upper bound. A prefix of nothing but `0xFF` (or an empty one) ends at [`MAX_KEY`].
 pub fn prefix_end(prefix: &[u8], end: &mut Vec<u8>) {
     end.clear();
     end.extend_from_slice(prefix);

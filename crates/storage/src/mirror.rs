@@ -1,5 +1,6 @@
-//! Two engines that do everything together: the first difference panics. One of them is usually the memory engine.
-//! Ranges given up by `drop_range` or `set_dropped` may differ afterwards; the contract forbids to read them.
+//! Two engines that do everything together: the first difference panics. One of them is usually the
+//! memory engine. Ranges given up by `drop_range` or `set_dropped` may differ afterwards; the
+//! contract forbids to read them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,13 +10,14 @@ use parking_lot::RwLock;
 
 use crate::batch::Batch;
 use crate::engine::{
-    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, Read, Snapshot, StatSink, Turn,
-    Verified, WriteClass,
+    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, Read, Snapshot, StatSink,
+    Turn, Verified, WriteClass,
 };
 use crate::error::{Result, StorageError};
 use crate::keys::{IdentSet, KeyRange, Table};
 
-/// Runs two engines at once. Abilities, positions, durability and statistics are those of the first.
+/// Runs two engines at once. Abilities, positions, durability and statistics are those of the
+/// first.
 pub struct Mirror {
     first: Arc<dyn Engine>,
     second: Arc<dyn Engine>,
@@ -50,7 +52,12 @@ fn same<T>(call: &str, first: Result<T>, second: Result<T>) -> Result<(T, T)> {
     }
 }
 
-fn get_both(first: &dyn Read, second: &dyn Read, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
+fn get_both(
+    first: &dyn Read,
+    second: &dyn Read,
+    table: Table,
+    key: &[u8],
+) -> Result<Option<Vec<u8>>> {
     let read = |engine: &dyn Read| -> Result<Option<Vec<u8>>> {
         let mut out = Vec::new();
         Ok(engine.get(table, key, &mut out)?.then_some(out))
@@ -69,7 +76,9 @@ fn multi_get_both(
 ) -> Result<()> {
     let read = |engine: &dyn Read| -> Result<Vec<Option<Vec<u8>>>> {
         let mut values = Vec::with_capacity(keys.len());
-        engine.multi_get(table, keys, &mut |_, value| values.push(value.map(<[u8]>::to_vec)))?;
+        engine.multi_get(table, keys, &mut |_, value| {
+            values.push(value.map(<[u8]>::to_vec))
+        })?;
         Ok(values)
     };
     let (first, second) = same("multi_get", read(first), read(second))?;
@@ -115,8 +124,14 @@ impl Cursor for MirrorCursor {
         });
         let (mut index, count) = (0, rows.len());
         let second = self.second.visit(rows_max, &mut |key, value| {
-            let expected = rows.get(index).map(|(key, value)| (key.as_slice(), value.as_slice()));
-            assert_eq!(expected, Some((key, value)), "row {index} of a scan differs");
+            let expected = rows
+                .get(index)
+                .map(|(key, value)| (key.as_slice(), value.as_slice()));
+            assert_eq!(
+                expected,
+                Some((key, value)),
+                "row {index} of a scan differs"
+            );
             index += 1;
             last || index < count
         });
@@ -139,11 +154,21 @@ impl Read for MirrorSnapshot {
             .is_some())
     }
 
-    fn multi_get(&self, table: Table, keys: &[&[u8]], each: &mut dyn FnMut(usize, Option<&[u8]>)) -> Result<()> {
+    fn multi_get(
+        &self,
+        table: Table,
+        keys: &[&[u8]],
+        each: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
         multi_get_both(&*self.first, &*self.second, table, keys, each)
     }
 
-    fn cursor(&self, table: Table, range: KeyRange<'_>, opts: CursorOpts) -> Result<Box<dyn Cursor>> {
+    fn cursor(
+        &self,
+        table: Table,
+        range: KeyRange<'_>,
+        opts: CursorOpts,
+    ) -> Result<Box<dyn Cursor>> {
         cursor_both(&*self.first, &*self.second, table, range, opts)
     }
 }
@@ -166,12 +191,22 @@ impl Read for Mirror {
             .is_some())
     }
 
-    fn multi_get(&self, table: Table, keys: &[&[u8]], each: &mut dyn FnMut(usize, Option<&[u8]>)) -> Result<()> {
+    fn multi_get(
+        &self,
+        table: Table,
+        keys: &[&[u8]],
+        each: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
         let _order = self.order.read();
         multi_get_both(&*self.first, &*self.second, table, keys, each)
     }
 
-    fn cursor(&self, table: Table, range: KeyRange<'_>, opts: CursorOpts) -> Result<Box<dyn Cursor>> {
+    fn cursor(
+        &self,
+        table: Table,
+        range: KeyRange<'_>,
+        opts: CursorOpts,
+    ) -> Result<Box<dyn Cursor>> {
         let _order = self.order.read();
         cursor_both(&*self.first, &*self.second, table, range, opts)
     }
@@ -195,7 +230,8 @@ impl Engine for Mirror {
     fn apply(&self, batch: &Batch, durability: Durability) -> Result<CommitPos> {
         let _order = self.order.write();
         let first = self.first.apply(batch, durability);
-        // Refused before it changed anything, by a limit or a condition of its own: the second must not do it alone.
+        // Refused before it changed anything, by a limit or a condition of its own: the second must
+        // not do it alone.
         if let Err(error) = &first
             && error.is_clean_refusal()
         {

@@ -1,4 +1,5 @@
-//! A batch of rows in one arena the caller owns and reuses: no allocation per row once it has grown.
+//! A batch of rows in one arena the caller owns and reuses: no allocation per row once it has
+//! grown.
 
 /// Rows delivered by a cursor: keys and values side by side in one buffer.
 #[derive(Debug, Clone, Default)]
@@ -63,7 +64,10 @@ impl RowBatch {
             Some(before) => self.ends.get(before)?.1,
             None => 0,
         };
-        Some((self.bytes.get(start..key_end)?, self.bytes.get(key_end..value_end)?))
+        Some((
+            self.bytes.get(start..key_end)?,
+            self.bytes.get(key_end..value_end)?,
+        ))
     }
 
     /// The last row, where the next batch would go on.
@@ -93,7 +97,10 @@ mod tests {
         rows.push(b"bb", b"");
         rows.push(b"", b"333");
         let listed: Vec<_> = rows.iter().collect();
-        assert_eq!(listed, [(&b"a"[..], &b"1"[..]), (b"bb", b""), (b"", b"333")]);
+        assert_eq!(
+            listed,
+            [(&b"a"[..], &b"1"[..]), (b"bb", b""), (b"", b"333")]
+        );
         for (index, row) in listed.iter().enumerate() {
             assert_eq!(rows.get(index), Some(*row));
         }

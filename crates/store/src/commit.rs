@@ -1,7 +1,7 @@
-//! The one way to change stored data. Promises: what a write changes on disk and what it changes in memory are collected
-//! in one `WriteUnit`; memory changes only after the engine has applied the batch, and not at all when it has not.
-//! `commit` is the only caller of `Engine::apply` in this crate (`xtask tidy` checks it). Must not know: documents,
-//! indexes, the catalog.
+//! The one way to change stored data. Promises: what a write changes on disk and what it changes in
+//! memory are collected in one `WriteUnit`; memory changes only after the engine has applied the
+//! batch, and not at all when it has not. `commit` is the only caller of `Engine::apply` in this
+//! crate (`xtask tidy` checks it). Must not know: documents, indexes, the catalog.
 
 use crate::error;
 use model::Result;
@@ -32,12 +32,19 @@ pub(crate) struct WriteUnit<'u> {
 impl<'u> WriteUnit<'u> {
     /// A change of what `batch` says, journaled in the background.
     pub(crate) fn new(batch: &'u Batch) -> WriteUnit<'u> {
-        WriteUnit { batch, effects: SmallVec::new(), durability: Durability::Buffered }
+        WriteUnit {
+            batch,
+            effects: SmallVec::new(),
+            durability: Durability::Buffered,
+        }
     }
 
     /// The same; the commit returns once it is durable.
     pub(crate) fn durable(self) -> WriteUnit<'u> {
-        WriteUnit { durability: Durability::Journaled, ..self }
+        WriteUnit {
+            durability: Durability::Journaled,
+            ..self
+        }
     }
 
     /// The same with another effect; effects happen in the order they were added.
@@ -47,7 +54,8 @@ impl<'u> WriteUnit<'u> {
     }
 }
 
-/// Applies a unit. An empty batch is applied as no operation: its effects happen and no position is new.
+/// Applies a unit. An empty batch is applied as no operation: its effects happen and no position is
+/// new.
 ///
 /// # Errors
 /// Engine failures; nothing in memory has changed then.

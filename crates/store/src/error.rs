@@ -8,13 +8,17 @@ pub fn storage(e: StorageError) -> MongoError {
     let code = match &e {
         StorageError::Conflict => code::WRITE_CONFLICT,
         StorageError::Full { .. } => code::OUT_OF_DISK_SPACE,
-        StorageError::KeyTooLong { .. } | StorageError::TooLarge { .. } => code::BSON_OBJECT_TOO_LARGE,
+        StorageError::KeyTooLong { .. } | StorageError::TooLarge { .. } => {
+            code::BSON_OBJECT_TOO_LARGE
+        }
         StorageError::ReadOnly { .. } => code::NOT_WRITABLE_PRIMARY,
         StorageError::Closed => code::INTERRUPTED_AT_SHUTDOWN,
         StorageError::Unsupported(_) => code::COMMAND_NOT_SUPPORTED,
         StorageError::Busy(_) => code::LOCK_TIMEOUT,
         StorageError::Locked { .. } => code::DB_PATH_IN_USE,
-        StorageError::ForeignDirectory { .. } | StorageError::NewerFormat { .. } => code::UNSUPPORTED_FORMAT,
+        StorageError::ForeignDirectory { .. } | StorageError::NewerFormat { .. } => {
+            code::UNSUPPORTED_FORMAT
+        }
         StorageError::Io { .. }
         | StorageError::Corrupt { .. }
         | StorageError::JournalDamaged { .. }
@@ -24,9 +28,13 @@ pub fn storage(e: StorageError) -> MongoError {
     MongoError::new(code, e.to_string())
 }
 
-/// An index entry longer than the engine takes. MongoDB has no such limit; this one is at megabytes.
+/// An index entry longer than the engine takes. MongoDB has no such limit; this one is at
+/// megabytes.
 pub fn key_too_long(index: &str, bytes: usize, bytes_max: usize) -> MongoError {
-    MongoError::new(17_280, format!("the entry of index {index} has {bytes} bytes, at most {bytes_max} are allowed"))
+    MongoError::new(
+        17_280,
+        format!("the entry of index {index} has {bytes} bytes, at most {bytes_max} are allowed"),
+    )
 }
 
 /// A stored row that cannot be read.

@@ -1,9 +1,10 @@
-//! Keeps writers of a collection out while its catalog row changes. Promises: any number of writers inside at once, or
-//! one change alone; whoever is inside is known by a token that is bound to no thread, so it may move between threads
-//! and be kept between commands; entering costs one atomic operation. Must not know: what it guards.
+//! Keeps writers of a collection out while its catalog row changes. Promises: any number of writers
+//! inside at once, or one change alone; whoever is inside is known by a token that is bound to no
+//! thread, so it may move between threads and be kept between commands; entering costs one atomic
+//! operation. Must not know: what it guards.
 //!
-//! Whoever is inside must not enter again: a change that waits keeps newcomers out, so entering twice can wait for
-//! itself. Keep the token and hand it on.
+//! Whoever is inside must not enter again: a change that waits keeps newcomers out, so entering
+//! twice can wait for itself. Keep the token and hand it on.
 
 use crate::sync::{AtomicU32, Condvar, Mutex, Ordering};
 use std::time::Instant;
@@ -152,9 +153,15 @@ mod tests {
     fn a_change_gives_up_in_time_and_lets_everybody_in_again() {
         let gate = Gate::default();
         let inside = gate.enter();
-        assert!(gate.close_until(Some(Instant::now() + Duration::from_millis(5))).is_none());
+        assert!(
+            gate.close_until(Some(Instant::now() + Duration::from_millis(5)))
+                .is_none()
+        );
         drop(gate.enter());
         drop(inside);
-        assert!(gate.close_until(Some(Instant::now() + Duration::from_secs(5))).is_some());
+        assert!(
+            gate.close_until(Some(Instant::now() + Duration::from_secs(5)))
+                .is_some()
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! What the store needs from rooms above it, passed in when it is opened: predicates for partial indexes, collators, and the
-//! terms of text indexes.
+//! What the store needs from rooms above it, passed in when it is opened: predicates for partial
+//! indexes, collators, and the terms of text indexes.
 
 use model::{Collate, Doc, MongoError, Result, code};
 use std::sync::Arc;
@@ -45,12 +45,21 @@ pub struct NoHooks;
 
 impl Hooks for NoHooks {
     fn predicate(&self, _: Doc<'_>, _: Option<Doc<'_>>) -> Result<Predicate> {
-        Err(MongoError::new(code::NOT_IMPLEMENTED, "partial indexes need the query language"))
+        Err(MongoError::new(
+            code::NOT_IMPLEMENTED,
+            "partial indexes need the query language",
+        ))
     }
     fn collator(&self, _: Doc<'_>) -> Result<Option<Arc<dyn Collate>>> {
-        Err(MongoError::new(code::NOT_IMPLEMENTED, "collations need the query language"))
+        Err(MongoError::new(
+            code::NOT_IMPLEMENTED,
+            "collations need the query language",
+        ))
     }
     fn terms(&self, _: Doc<'_>) -> Result<Arc<dyn Terms>> {
-        Err(MongoError::new(code::NOT_IMPLEMENTED, "text indexes need the query language"))
+        Err(MongoError::new(
+            code::NOT_IMPLEMENTED,
+            "text indexes need the query language",
+        ))
     }
 }

@@ -1,13 +1,14 @@
 //! Documents and indexes over a storage engine.
 //!
-//! Promises: documents are clustered by `_id` (one read per point lookup); secondary index entries are put without
-//! reading the index; a document, its index entries and the counters change in one commit; counts are exact after any
-//! crash; a collection is opened by one read of its catalog row.
+//! Promises: documents are clustered by `_id` (one read per point lookup); secondary index entries
+//! are put without reading the index; a document, its index entries and the counters change in one
+//! commit; counts are exact after any crash; a collection is opened by one read of its catalog row.
 //! Must not know: operators, queries, commands, sockets, which engine is below.
 //!
-//! Layers, each importing only from those before it: the leaves `error`, `hooks`, `format` (bytes), `commit` (the one way
-//! to change data), `sync`, `locks`, `gate`; `index` (specification, and the keys of a document); `catalog` (what exists);
-//! `view` (reading); `write` (documents); `store` (the face); `ddl` (collections and indexes), `validate`.
+//! Layers, each importing only from those before it: the leaves `error`, `hooks`, `format` (bytes),
+//! `commit` (the one way to change data), `sync`, `locks`, `gate`; `index` (specification, and the
+//! keys of a document); `catalog` (what exists); `view` (reading); `write` (documents); `store`
+//! (the face); `ddl` (collections and indexes), `validate`.
 
 pub mod catalog;
 mod commit;

@@ -1,13 +1,15 @@
-//! Locks on documents and unique keys. Promises: no two writers wait for each other; a short lock is held for one
-//! commit; a claim belongs to an owner, not to a thread, and lasts until the owner gives it up (a transaction between
-//! its commands). Must not know: collections, engines.
+//! Locks on documents and unique keys. Promises: no two writers wait for each other; a short lock
+//! is held for one commit; a claim belongs to an owner, not to a thread, and lasts until the owner
+//! gives it up (a transaction between its commands). Must not know: collections, engines.
 //!
-//! A key is known by a 64-bit hash, whose upper bits name its stripe. Short locks hold the stripes of their keys, taken
-//! in one global order. Claims stand in the stripe as entries. A writer that meets a claim of somebody else releases
-//! all its stripes before it waits, so waiting for a claim holds nothing.
+//! A key is known by a 64-bit hash, whose upper bits name its stripe. Short locks hold the stripes
+//! of their keys, taken in one global order. Claims stand in the stripe as entries. A writer that
+//! meets a claim of somebody else releases all its stripes before it waits, so waiting for a claim
+//! holds nothing.
 //!
-//! A short lock is released after the commit is in the journal's buffer and before it is flushed; a dependent commit is
-//! later in the same journal, so it can never be durable without its predecessor.
+//! A short lock is released after the commit is in the journal's buffer and before it is flushed; a
+//! dependent commit is later in the same journal, so it can never be durable without its
+//! predecessor.
 
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use smallvec::SmallVec;
@@ -25,7 +27,8 @@ impl KeyId {
     pub fn of(key: &[u8]) -> KeyId {
         let mut h = rustc_hash::FxHasher::default();
         h.write(key);
-        // The low bits of this hash are weak, the stripe is taken from the high ones: mix once more.
+        // The low bits of this hash are weak, the stripe is taken from the high ones: mix once
+        // more.
         KeyId(h.finish().wrapping_mul(0x9E37_79B9_7F4A_7C15))
     }
 }
@@ -52,7 +55,8 @@ struct Stripe {
 /// All locks of one store.
 pub struct LockTable {
     stripes: Box<[Stripe]>,
-    /// A key's stripe is what remains of its hash after this shift, so ascending keys have ascending stripes.
+    /// A key's stripe is what remains of its hash after this shift, so ascending keys have
+    /// ascending stripes.
     shift: u32,
 }
 
@@ -70,7 +74,10 @@ impl LockTable {
     /// A table of `2^bits` stripes, for tests that want many keys on one stripe.
     pub fn with_stripe_bits(bits: u32) -> LockTable {
         let bits = bits.clamp(1, 16);
-        LockTable { stripes: (0..1usize << bits).map(|_| Stripe::default()).collect(), shift: 64 - bits }
+        LockTable {
+            stripes: (0..1usize << bits).map(|_| Stripe::default()).collect(),
+            shift: 64 - bits,
+        }
     }
 
     fn stripe_of(&self, key: KeyId) -> usize {
@@ -87,17 +94,24 @@ impl LockTable {
         }
     }
 
-    /// Takes short locks on all the keys, sorting them first. Claims of `own` are no obstacle; for claims of others it
-    /// waits until `until`, or for ever.
+    /// Takes short locks on all the keys, sorting them first. Claims of `own` are no obstacle; for
+    /// claims of others it waits until `until`, or for ever.
     ///
     /// # Errors
     /// [`Claimed`] when the time is up.
-    pub fn lock_for(&self, keys: &mut KeyIds, own: Option<Owner>, until: Option<Instant>) -> Result<Held<'_>, Claimed> {
+    pub fn lock_for(
+        &self,
+        keys: &mut KeyIds,
+        own: Option<Owner>,
+        until: Option<Instant>,
+    ) -> Result<Held<'_>, Claimed> {
         keys.sort_unstable();
         keys.dedup();
         loop {
             let held = self.lock_stripes(keys);
-            let Some(key) = held.claimed(keys, own) else { return Ok(held) };
+            let Some(key) = held.claimed(keys, own) else {
+                return Ok(held);
+            };
             drop(held);
             self.wait_for_release(key, own, until)?;
         }
@@ -149,13 +163,20 @@ impl LockTable {
         Held { guards }
     }
 
-    fn wait_for_release(&self, key: KeyId, own: Option<Owner>, until: Option<Instant>) -> Result<(), Claimed> {
+    fn wait_for_release(
+        &self,
+        key: KeyId,
+        own: Option<Owner>,
+        until: Option<Instant>,
+    ) -> Result<(), Claimed> {
         let stripe = &self.stripes[self.stripe_of(key)];
         let mut claims = stripe.claims.lock();
         while claims.iter().any(|(k, o)| *k == key && Some(*o) != own) {
             match until {
                 None => stripe.released.wait(&mut claims),
-                Some(t) if stripe.released.wait_until(&mut claims, t).timed_out() => return Err(Claimed),
+                Some(t) if stripe.released.wait_until(&mut claims, t).timed_out() => {
+                    return Err(Claimed);
+                }
                 Some(_) => {}
             }
         }
@@ -164,10 +185,17 @@ impl LockTable {
 }
 
 impl Held<'_> {
-    /// The first of `keys` that somebody else has claimed. The keys are those the stripes were locked for.
+    /// The first of `keys` that somebody else has claimed. The keys are those the stripes were
+    /// locked for.
     fn claimed(&self, keys: &KeyIds, own: Option<Owner>) -> Option<KeyId> {
-        let all = self.guards.iter().filter(|(_, g)| !g.is_empty()).flat_map(|(_, g)| g.iter());
-        all.filter(|(k, o)| Some(*o) != own && keys.binary_search(k).is_ok()).map(|(k, _)| *k).next()
+        let all = self
+            .guards
+            .iter()
+            .filter(|(_, g)| !g.is_empty())
+            .flat_map(|(_, g)| g.iter());
+        all.filter(|(k, o)| Some(*o) != own && keys.binary_search(k).is_ok())
+            .map(|(k, _)| *k)
+            .next()
     }
 }
 
@@ -209,14 +237,19 @@ mod tests {
     fn a_claim_outlives_its_thread_and_stops_others_only_on_its_key() {
         let table = LockTable::with_stripe_bits(1);
         let (a, b) = (Owner(1), Owner(2));
-        std::thread::scope(|s| s.spawn(|| table.claim(&mut keys(&[1, 2]), a)).join()).unwrap().unwrap();
+        std::thread::scope(|s| s.spawn(|| table.claim(&mut keys(&[1, 2]), a)).join())
+            .unwrap()
+            .unwrap();
         assert_eq!(table.claim(&mut keys(&[3, 2]), b), Err(Claimed));
         // All or none: 3 was not claimed on the way.
         assert_eq!(table.claim(&mut keys(&[3]), a), Ok(()));
         assert!(table.lock_for(&mut keys(&[1]), Some(a), None).is_ok());
         assert!(table.lock_for(&mut keys(&[4]), None, None).is_ok());
         let soon = Instant::now() + Duration::from_millis(5);
-        assert_eq!(table.lock_for(&mut keys(&[1, 4]), None, Some(soon)).err(), Some(Claimed));
+        assert_eq!(
+            table.lock_for(&mut keys(&[1, 4]), None, Some(soon)).err(),
+            Some(Claimed)
+        );
         std::thread::scope(|s| {
             let waiter = s.spawn(|| drop(table.lock(&mut keys(&[1, 2]))));
             table.release(&keys(&[2]), a);

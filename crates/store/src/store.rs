@@ -1,5 +1,6 @@
-//! The store: opens an engine, keeps handles to open collections, lists what exists. Opening reads three small rows,
-//! whatever the number of collections. Must not know: which engine is below, commands.
+//! The store: opens an engine, keeps handles to open collections, lists what exists. Opening reads
+//! three small rows, whatever the number of collections. Must not know: which engine is below,
+//! commands.
 
 use crate::catalog::dropped::{self, Leftover};
 use crate::catalog::{CatalogRow, Collection, Shared, State};
@@ -48,7 +49,11 @@ impl Store {
     pub fn open(engine: Arc<dyn Engine>, hooks: Arc<dyn Hooks>) -> Result<Store> {
         check_layout(engine.as_ref())?;
         let shared = Arc::new(Shared::open(engine, hooks)?);
-        Ok(Store { shared, handles: RwLock::new(HashMap::new()), catalog: Mutex::new(()) })
+        Ok(Store {
+            shared,
+            handles: RwLock::new(HashMap::new()),
+            catalog: Mutex::new(()),
+        })
     }
 
     /// The engine below, for statistics and shutdown.
@@ -86,23 +91,34 @@ impl Store {
         self.open_locked(&self.lock_catalog(), ns)
     }
 
-    /// Waits until no change of the catalog is under way. A handle found while its collection is being replaced is good
-    /// for nothing; after this the name leads to the new one.
+    /// Waits until no change of the catalog is under way. A handle found while its collection is
+    /// being replaced is good for nothing; after this the name leads to the new one.
     pub fn wait_for_catalog(&self) {
         drop(self.lock_catalog());
     }
 
     pub(crate) fn lock_catalog(&self) -> CatalogLock<'_> {
-        CatalogLock { _guard: self.catalog.lock() }
+        CatalogLock {
+            _guard: self.catalog.lock(),
+        }
     }
 
-    pub(crate) fn open_locked(&self, _: &CatalogLock<'_>, ns: &Namespace) -> Result<Option<Arc<Collection>>> {
+    pub(crate) fn open_locked(
+        &self,
+        _: &CatalogLock<'_>,
+        ns: &Namespace,
+    ) -> Result<Option<Arc<Collection>>> {
         if let Some(c) = self.handles.read().get(ns) {
             return Ok(Some(c.clone()));
         }
         let mut buf = Vec::new();
         let key = meta::catalog(ns.db(), ns.coll());
-        if !self.shared.engine.get(Table::Meta, &key, &mut buf).map_err(error::storage)? {
+        if !self
+            .shared
+            .engine
+            .get(Table::Meta, &key, &mut buf)
+            .map_err(error::storage)?
+        {
             return Ok(None);
         }
         let mut row = CatalogRow::decode(&buf)?;
@@ -118,8 +134,13 @@ impl Store {
     /// Drops indexes whose build a crash has interrupted.
     fn remove_unfinished(&self, ns: &Namespace, row: &mut CatalogRow) -> Result<()> {
         let unfinished = row.indexes.iter().filter(|i| !i.ready);
-        let leftovers: Vec<Leftover> =
-            unfinished.map(|i| Leftover { ident: i.ident, table: Table::Idx, keys: u64::MAX }).collect();
+        let leftovers: Vec<Leftover> = unfinished
+            .map(|i| Leftover {
+                ident: i.ident,
+                table: Table::Idx,
+                keys: u64::MAX,
+            })
+            .collect();
         if leftovers.is_empty() {
             return Ok(());
         }
@@ -152,7 +173,10 @@ impl Store {
 
     /// A collection was dropped, or lives on under another name: its handle is good for nothing.
     pub(crate) fn forget(&self, c: &Arc<Collection>, state: &State, renamed: bool) {
-        c.set_state(State { dropped: true, ..state.clone() });
+        c.set_state(State {
+            dropped: true,
+            ..state.clone()
+        });
         self.handles.write().remove(c.ns());
         if renamed {
             self.shared.remember_sequence(c);
@@ -169,13 +193,23 @@ impl Store {
         let lower = meta::catalog_prefix(db);
         let mut upper = Vec::new();
         storage::prefix_end(&lower, &mut upper);
-        let range = KeyRange { lower: &lower, upper: &upper };
-        let mut cursor = self.shared.engine.cursor(Table::Meta, range, CursorOpts::default()).map_err(error::storage)?;
+        let range = KeyRange {
+            lower: &lower,
+            upper: &upper,
+        };
+        let mut cursor = self
+            .shared
+            .engine
+            .cursor(Table::Meta, range, CursorOpts::default())
+            .map_err(error::storage)?;
         let (mut found, mut failed) = (Vec::new(), None);
         while cursor
             .visit(1024, &mut |key, value| {
                 match (meta::split_catalog(key), CatalogRow::decode(value)) {
-                    (Some((_, coll)), Ok(row)) => found.push(CollectionEntry { name: coll.to_owned(), row }),
+                    (Some((_, coll)), Ok(row)) => found.push(CollectionEntry {
+                        name: coll.to_owned(),
+                        row,
+                    }),
                     (_, Err(e)) => failed = Some(e),
                     (None, Ok(_)) => failed = Some(error::corrupt("catalog key")),
                 }
@@ -186,8 +220,8 @@ impl Store {
         failed.map_or(Ok(found), Err)
     }
 
-    /// Shows catalog rows in the order of databases and names, at most `rows_max`, and moves `at`, which is empty at the
-    /// start, behind them. Rows that cannot be read are left out.
+    /// Shows catalog rows in the order of databases and names, at most `rows_max`, and moves `at`,
+    /// which is empty at the start, behind them. Rows that cannot be read are left out.
     ///
     /// # Output
     /// False when there are no more.
@@ -200,10 +234,24 @@ impl Store {
         rows_max: usize,
         f: &mut dyn FnMut(Namespace, CatalogRow),
     ) -> Result<bool> {
-        let lower = if at.is_empty() { b"c".to_vec() } else { [&at[..], &[0]].concat() };
-        let range = KeyRange { lower: &lower, upper: b"d" };
-        let opts = CursorOpts { fill_cache: false, ..CursorOpts::default() };
-        let mut cursor = self.shared.engine.cursor(Table::Meta, range, opts).map_err(error::storage)?;
+        let lower = if at.is_empty() {
+            b"c".to_vec()
+        } else {
+            [&at[..], &[0]].concat()
+        };
+        let range = KeyRange {
+            lower: &lower,
+            upper: b"d",
+        };
+        let opts = CursorOpts {
+            fill_cache: false,
+            ..CursorOpts::default()
+        };
+        let mut cursor = self
+            .shared
+            .engine
+            .cursor(Table::Meta, range, opts)
+            .map_err(error::storage)?;
         let mut shown = 0;
         while shown < rows_max {
             let more = cursor
@@ -211,7 +259,8 @@ impl Store {
                     shown += 1;
                     at.clear();
                     at.extend_from_slice(key);
-                    let ns = meta::split_catalog(key).and_then(|(db, coll)| Namespace::new(db, coll).ok());
+                    let ns = meta::split_catalog(key)
+                        .and_then(|(db, coll)| Namespace::new(db, coll).ok());
                     if let (Some(ns), Ok(row)) = (ns, CatalogRow::decode(value)) {
                         f(ns, row);
                     }
@@ -232,9 +281,20 @@ impl Store {
     pub fn list_databases(&self) -> Result<Vec<String>> {
         let mut found: Vec<String> = Vec::new();
         let mut lower = b"c".to_vec();
-        let opts = CursorOpts { keys_only: true, limit_hint: 1, ..CursorOpts::default() };
-        let range = KeyRange { lower: b"c", upper: b"d" };
-        let mut cursor = self.shared.engine.cursor(Table::Meta, range, opts).map_err(error::storage)?;
+        let opts = CursorOpts {
+            keys_only: true,
+            limit_hint: 1,
+            ..CursorOpts::default()
+        };
+        let range = KeyRange {
+            lower: b"c",
+            upper: b"d",
+        };
+        let mut cursor = self
+            .shared
+            .engine
+            .cursor(Table::Meta, range, opts)
+            .map_err(error::storage)?;
         loop {
             cursor.seek(&lower).map_err(error::storage)?;
             let mut db = None;
@@ -289,7 +349,11 @@ impl Store {
     /// Engine failures.
     pub fn setting(&self, name: &str) -> Result<Option<DocBuf>> {
         let mut buf = Vec::new();
-        let found = self.shared.engine.get(Table::Meta, &meta::setting(name), &mut buf).map_err(error::storage)?;
+        let found = self
+            .shared
+            .engine
+            .get(Table::Meta, &meta::setting(name), &mut buf)
+            .map_err(error::storage)?;
         Ok(if found { DocBuf::from_bytes(buf) } else { None })
     }
 
@@ -300,7 +364,9 @@ impl Store {
     pub fn set_setting(&self, name: &str, value: &DocBuf) -> Result<()> {
         let mut batch = Batch::new();
         batch.put(Table::Meta, &meta::setting(name), value.as_bytes());
-        self.shared.commit(WriteUnit::new(&batch).durable()).map(|_| ())
+        self.shared
+            .commit(WriteUnit::new(&batch).durable())
+            .map(|_| ())
     }
 
     /// Flushes and closes the engine.
@@ -315,17 +381,27 @@ impl Store {
 /// Writes the layout version into an empty engine, and refuses one that is newer than this program.
 fn check_layout(engine: &dyn Engine) -> Result<()> {
     let mut buf = Vec::new();
-    let found = engine.get(Table::Meta, meta::FORMAT_VERSION, &mut buf).map_err(error::storage)?;
+    let found = engine
+        .get(Table::Meta, meta::FORMAT_VERSION, &mut buf)
+        .map_err(error::storage)?;
     if !found {
         let mut batch = Batch::new();
-        batch.put(Table::Meta, meta::FORMAT_VERSION, &LAYOUT_VERSION.to_be_bytes());
+        batch.put(
+            Table::Meta,
+            meta::FORMAT_VERSION,
+            &LAYOUT_VERSION.to_be_bytes(),
+        );
         return commit(engine, WriteUnit::new(&batch).durable()).map(|_| ());
     }
     let version = buf.first_chunk::<4>().map(|b| u32::from_be_bytes(*b));
     match version.ok_or_else(|| error::corrupt("the layout version"))? {
-        v if v > LAYOUT_VERSION => Err(MongoError::new(code::UNSUPPORTED_FORMAT, format!(
-            "the data has layout version {v}, this server reads up to {LAYOUT_VERSION}: use a newer server"
-        ))),
+        v if v > LAYOUT_VERSION => Err(MongoError::new(
+            code::UNSUPPORTED_FORMAT,
+            format!(
+                "the data has layout version {v}, this server reads up to {LAYOUT_VERSION}: use a \
+                    newer server"
+            ),
+        )),
         _ => Ok(()),
     }
 }

@@ -1,5 +1,6 @@
-//! The synchronisation primitives of the modules whose interleavings are tested (`locks`, `gate`): the real ones, or
-//! with the feature `shuttle` those of the scheduler that `tests/interleave` runs them under. Same interface for both.
+//! The synchronisation primitives of the modules whose interleavings are tested (`locks`, `gate`):
+//! the real ones, or with the feature `shuttle` those of the scheduler that `tests/interleave` runs
+//! them under. Same interface for both.
 
 #[cfg(not(feature = "shuttle"))]
 pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -28,20 +29,27 @@ mod scheduled {
 
     impl<T> Mutex<T> {
         pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
-            MutexGuard(Some(self.0.lock().unwrap_or_else(PoisonError::into_inner)), self)
+            MutexGuard(
+                Some(self.0.lock().unwrap_or_else(PoisonError::into_inner)),
+                self,
+            )
         }
     }
 
     impl<T> Deref for MutexGuard<'_, T> {
         type Target = T;
         fn deref(&self) -> &T {
-            self.0.as_ref().expect("a guard is used outside of waits only")
+            self.0
+                .as_ref()
+                .expect("a guard is used outside of waits only")
         }
     }
 
     impl<T> DerefMut for MutexGuard<'_, T> {
         fn deref_mut(&mut self) -> &mut T {
-            self.0.as_mut().expect("a guard is used outside of waits only")
+            self.0
+                .as_mut()
+                .expect("a guard is used outside of waits only")
         }
     }
 
@@ -62,12 +70,20 @@ mod scheduled {
             self.0.notify_all();
         }
         pub(crate) fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
-            let inner = guard.0.take().expect("a guard is used outside of waits only");
+            let inner = guard
+                .0
+                .take()
+                .expect("a guard is used outside of waits only");
             guard.0 = Some(self.0.wait(inner).unwrap_or_else(PoisonError::into_inner));
         }
-        /// Time does not pass under the scheduler. A limit in the future is never reached, so that a lost wake-up shows
-        /// as a deadlock; one in the past is reached now, or after a wake-up without a cause, as the scheduler likes.
-        pub(crate) fn wait_until<T>(&self, guard: &mut MutexGuard<'_, T>, until: Instant) -> WaitResult {
+        /// Time does not pass under the scheduler. A limit in the future is never reached, so that
+        /// a lost wake-up shows as a deadlock; one in the past is reached now, or after a wake-up
+        /// without a cause, as the scheduler likes.
+        pub(crate) fn wait_until<T>(
+            &self,
+            guard: &mut MutexGuard<'_, T>,
+            until: Instant,
+        ) -> WaitResult {
             if until > Instant::now() {
                 self.wait(guard);
                 return WaitResult(false);

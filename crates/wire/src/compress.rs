@@ -1,4 +1,5 @@
-//! `OP_COMPRESSED`. Promises: memory grows with what is really produced, never with what a client declares.
+//! `OP_COMPRESSED`. Promises: memory grows with what is really produced, never with what a client
+//! declares.
 
 use std::io::Read;
 

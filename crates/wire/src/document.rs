@@ -1,4 +1,5 @@
-//! The little of BSON that framing needs: where a document ends, its first key, and error documents.
+//! The little of BSON that framing needs: where a document ends, its first key, and error
+//! documents.
 //!
 //! Promises: outer framing only. Must not know: element types beyond what an error document holds.
 
@@ -12,7 +13,8 @@ pub type Split<'a> = Result<(&'a [u8], &'a [u8]), (i32, String)>;
 /// Splits the document at the start of `bytes` from what follows it.
 ///
 /// # Errors
-/// `InvalidBSON` (22) or `BSONObjectTooLarge` (10334) with a message, when the declared length is impossible.
+/// `InvalidBSON` (22) or `BSONObjectTooLarge` (10334) with a message, when the declared length is
+/// impossible.
 pub fn split_document(bytes: &[u8]) -> Split<'_> {
     let Some((declared, _)) = split_i32(bytes) else {
         return Err((
@@ -48,7 +50,8 @@ pub fn split_document(bytes: &[u8]) -> Split<'_> {
     }
 }
 
-/// Name of the first element: the command name of a command document. `None` for an empty or broken document.
+/// Name of the first element: the command name of a command document. `None` for an empty or broken
+/// document.
 pub fn first_key(document: &[u8]) -> Option<&str> {
     let (&kind, rest) = document.get(4..)?.split_first()?;
     if kind == 0 {

@@ -1,4 +1,5 @@
-//! Client-side encoding, for tests, tools and the replay of traffic. Promises: what it builds, [`crate::decode`] reads.
+//! Client-side encoding, for tests, tools and the replay of traffic. Promises: what it builds,
+//! [`crate::decode`] reads.
 
 use crate::compress::{self, Compressor};
 use crate::header::{Header, OpCode};
@@ -81,7 +82,8 @@ impl MessageBuilder {
     }
 }
 
-/// Wraps a whole message in `OP_COMPRESSED`; returned unchanged when that would not make it shorter.
+/// Wraps a whole message in `OP_COMPRESSED`; returned unchanged when that would not make it
+/// shorter.
 pub fn compress_message(message: &[u8], compressor: Compressor) -> Vec<u8> {
     let mut out = message.to_vec();
     if let Some((header, _)) = Header::split(message) {

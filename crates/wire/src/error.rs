@@ -1,4 +1,5 @@
-//! Typed codec errors. Promises: each says whether the peer can still be answered. Must not know: commands.
+//! Typed codec errors. Promises: each says whether the peer can still be answered. Must not know:
+//! commands.
 
 use crate::document::DocumentWriter;
 use crate::reply::{Protocol, ReplyContext};
@@ -67,7 +68,8 @@ impl WireError {
     /// Appends the error document the peer expects.
     ///
     /// # Input
-    /// `protocol` decides the shape: command replies carry `errmsg`, failed legacy queries carry `$err`.
+    /// `protocol` decides the shape: command replies carry `errmsg`, failed legacy queries carry
+    /// `$err`.
     pub fn append_document(&self, protocol: Protocol, out: &mut Vec<u8>) {
         let mut doc = DocumentWriter::begin(out);
         if protocol == Protocol::LegacyFailure {

@@ -103,7 +103,8 @@ pub(crate) fn split_i32(bytes: &[u8]) -> Option<(i32, &[u8])> {
 /// `None` while not even the length has arrived.
 ///
 /// # Errors
-/// `ProtocolError` (17), connection to be closed, when the declared length is outside 16..=48,000,000.
+/// `ProtocolError` (17), connection to be closed, when the declared length is outside
+/// 16..=48,000,000.
 pub fn frame_len(received: &[u8]) -> Result<Option<usize>, WireError> {
     let Some((declared, _)) = split_i32(received) else {
         return Ok(None);
@@ -113,7 +114,8 @@ pub fn frame_len(received: &[u8]) -> Result<Option<usize>, WireError> {
         _ => Err(WireError::close(
             code::PROTOCOL_ERROR,
             format!(
-                "message length {declared} is invalid, allowed are {HEADER_LEN} to {MAX_MESSAGE_LEN}"
+                "message length {declared} is invalid, allowed are {HEADER_LEN} to \
+                    {MAX_MESSAGE_LEN}"
             ),
         )),
     }

@@ -1,4 +1,5 @@
-//! Legacy operations. Promises: the handshake commands of `OP_QUERY` work, all else gets MongoDB 8.2's refusal.
+//! Legacy operations. Promises: the handshake commands of `OP_QUERY` work, all else gets MongoDB
+//! 8.2's refusal.
 
 use smallvec::SmallVec;
 
@@ -23,7 +24,8 @@ const ALLOWED_COMMANDS: [&str; 9] = [
 const UPGRADE: &str = "The client driver may require an upgrade. \
     For more details see https://dochub.mongodb.org/core/legacy-opcode-removal";
 
-/// `OP_QUERY` flag bit 6: the client accepts a stream of replies. Kept for completeness, no driver sets it today.
+/// `OP_QUERY` flag bit 6: the client accepts a stream of replies. Kept for completeness, no driver
+/// sets it today.
 const EXHAUST: i32 = 1 << 6;
 
 pub(crate) fn removed(operation: &str, context: ReplyContext) -> WireError {

@@ -31,7 +31,8 @@ pub(crate) fn decode<'a>(
         return Err(WireError::close(
             code::ILLEGAL_OP_MSG_FLAG,
             format!(
-                "OP_MSG has illegal flags 0b{flag_bits:032b}, of the bits 0 to 15 only 0 and 1 are allowed"
+                "OP_MSG has illegal flags 0b{flag_bits:032b}, of the bits 0 to 15 only 0 and 1 are \
+                    allowed"
             ),
         ));
     }

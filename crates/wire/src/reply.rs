@@ -1,4 +1,5 @@
-//! Reply framing. Promises: the document is written once, straight behind a reserved header that is patched after.
+//! Reply framing. Promises: the document is written once, straight behind a reserved header that is
+//! patched after.
 
 use crate::compress::{self, Compressor};
 use crate::error::{WireError, code};
@@ -58,7 +59,8 @@ impl Reserved {
     }
 }
 
-/// Reserves the header of a reply at the end of `out`; the caller then appends exactly one document.
+/// Reserves the header of a reply at the end of `out`; the caller then appends exactly one
+/// document.
 pub fn begin_reply(out: &mut Vec<u8>, context: &ReplyContext) -> Reserved {
     let start = out.len();
     let prefix = match context.protocol {
@@ -75,12 +77,13 @@ pub fn begin_reply(out: &mut Vec<u8>, context: &ReplyContext) -> Reserved {
 /// Patches the reserved header, adds the checksum and compresses when the request asked for it.
 ///
 /// # Input
-/// `request_id` is the server's own number for this reply, `more_to_come` announces a further reply (exhaust).
-/// `scratch` is used for compressed replies only; its old contents are discarded.
+/// `request_id` is the server's own number for this reply, `more_to_come` announces a further reply
+/// (exhaust). `scratch` is used for compressed replies only; its old contents are discarded.
 ///
 /// # Errors
-/// `BSONObjectTooLarge` (10334) when what was appended is not one document or makes the message too large; `out` is
-/// then cut back to where the message began, so that an error reply can take its place.
+/// `BSONObjectTooLarge` (10334) when what was appended is not one document or makes the message too
+/// large; `out` is then cut back to where the message began, so that an error reply can take its
+/// place.
 pub fn finish_reply(
     out: &mut Vec<u8>,
     reserved: Reserved,
@@ -162,7 +165,8 @@ fn write_prefix(prefix: &mut [u8], header: Header, protocol: Protocol, checksum:
         Protocol::LegacyCommand => [AWAIT_CAPABLE, 0, 0, 0, 1],
         Protocol::LegacyFailure => [QUERY_FAILURE, 0, 0, 0, 1],
     };
-    // OP_MSG: flag bits, then section kind 0. OP_REPLY: flags, cursor id (8 bytes), starting from, number returned.
+    // OP_MSG: flag bits, then section kind 0. OP_REPLY: flags, cursor id (8 bytes), starting from,
+    // number returned.
     let bytes = header
         .to_bytes()
         .into_iter()

@@ -1,4 +1,5 @@
-//! From one whole frame to a [`Request`]. Promises: zero-copy, every section checked. Must not know: commands.
+//! From one whole frame to a [`Request`]. Promises: zero-copy, every section checked. Must not
+//! know: commands.
 
 use smallvec::SmallVec;
 
@@ -36,7 +37,8 @@ pub struct Request<'a> {
     pub body: &'a [u8],
     /// Document sequences in the order sent; at most two.
     pub sequences: SmallVec<[Sequence<'a>; 1]>,
-    /// The namespace of a legacy `OP_QUERY`, such as `admin.$cmd`; an `OP_MSG` body holds `$db` instead.
+    /// The namespace of a legacy `OP_QUERY`, such as `admin.$cmd`; an `OP_MSG` body holds `$db`
+    /// instead.
     pub legacy_namespace: Option<&'a str>,
     /// The client accepts several replies to this request.
     pub exhaust_allowed: bool,
@@ -45,7 +47,8 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// The first key of the body, which names the command. Empty when the body has no (readable) first key.
+    /// The first key of the body, which names the command. Empty when the body has no (readable)
+    /// first key.
     pub fn command_name(&self) -> &'a str {
         first_key(self.body).unwrap_or("")
     }
@@ -72,12 +75,12 @@ pub struct DecodeOptions {
 /// Decodes one whole frame.
 ///
 /// # Input
-/// `frame` is exactly one message as measured by [`frame_len`]. `scratch` receives the decompressed message and is
-/// touched only for compressed ones; its old contents are discarded.
+/// `frame` is exactly one message as measured by [`frame_len`]. `scratch` receives the decompressed
+/// message and is touched only for compressed ones; its old contents are discarded.
 ///
 /// # Errors
-/// A [`WireError`] that says whether the connection must close. Sections that cannot be read are answered, anything
-/// that puts framing, flags, checksum or compression in doubt closes.
+/// A [`WireError`] that says whether the connection must close. Sections that cannot be read are
+/// answered, anything that puts framing, flags, checksum or compression in doubt closes.
 ///
 /// # Cost
 /// No allocation unless compressed or more than one document sequence.
@@ -100,8 +103,9 @@ pub fn decode<'a>(
     validate(request)
 }
 
-/// How to answer a message of which only the start is there, before anything of it was checked. `None` when that cannot be
-/// known: the start is too short, or the flags are inside of what is compressed.
+/// How to answer a message of which only the start is there, before anything of it was checked.
+/// `None` when that cannot be known: the start is too short, or the flags are inside of what is
+/// compressed.
 pub fn reply_to_start(start: &[u8]) -> Option<ReplyContext> {
     let (header, payload) = Header::split(start)?;
     if header.op_code != OpCode::Msg as i32 {
@@ -117,15 +121,19 @@ pub fn reply_to_start(start: &[u8]) -> Option<ReplyContext> {
     })
 }
 
-/// Bytes a compressed message says it has uncompressed; `None` for one that is not compressed. Not checked: a client may say
-/// more than it sends, but not less.
+/// Bytes a compressed message says it has uncompressed; `None` for one that is not compressed. Not
+/// checked: a client may say more than it sends, but not less.
 pub fn uncompressed_len(frame: &[u8]) -> Option<usize> {
     let (header, payload) = Header::split(frame)?;
     if header.op_code != OpCode::Compressed as i32 {
         return None;
     }
     let declared = i32::from_le_bytes(*payload.get(4..)?.first_chunk()?);
-    Some(usize::try_from(declared).unwrap_or(0).min(crate::MAX_MESSAGE_LEN))
+    Some(
+        usize::try_from(declared)
+            .unwrap_or(0)
+            .min(crate::MAX_MESSAGE_LEN),
+    )
 }
 
 /// Everything behind this line may trust every document of the request.

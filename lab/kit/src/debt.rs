@@ -2,9 +2,15 @@
 
 use serde_json::Value;
 
-/// Bytes that wait for a flush or compaction: of engines in the lab's process, of WiredTiger's cache, of InnoDB's pages, of Quarry's.
+/// Bytes that wait for a flush or compaction: of engines in the lab's process, of WiredTiger's
+/// cache, of InnoDB's pages, of Quarry's.
 pub fn of_statistics(statistics: &Value) -> Option<u64> {
-    let at = |path: &[&str]| number(path.iter().try_fold(statistics, |value, key| value.get(key))?);
+    let at = |path: &[&str]| {
+        number(
+            path.iter()
+                .try_fold(statistics, |value, key| value.get(key))?,
+        )
+    };
     at(&["debt_bytes"])
         .or_else(|| of_quarry(statistics.get("quarry")?.get("engine")?))
         .or_else(|| at(&["wiredTiger", "cache", "tracked dirty bytes in the cache"]))
@@ -14,7 +20,10 @@ pub fn of_statistics(statistics: &Value) -> Option<u64> {
 /// Each table has its own pending compactions; memory tables are counted together.
 fn of_quarry(engine: &Value) -> Option<u64> {
     let figures = engine.as_object()?;
-    let pending = figures.iter().filter(|(name, _)| name.ends_with(".pending_compaction_bytes")).filter_map(|(_, value)| number(value));
+    let pending = figures
+        .iter()
+        .filter(|(name, _)| name.ends_with(".pending_compaction_bytes"))
+        .filter_map(|(_, value)| number(value));
     Some(pending.sum::<u64>() + number(figures.get("memtables_total_bytes")?)?)
 }
 
@@ -39,8 +48,14 @@ mod tests {
                     "wiredTiger": {"cache": {"tracked dirty bytes in the cache": 1}}}),
                 Some(234),
             ),
-            (json!({"wiredTiger": {"cache": {"tracked dirty bytes in the cache": {"$numberLong": "77"}}}}), Some(77)),
-            (json!({"Innodb_buffer_pool_bytes_dirty": "16384"}), Some(16_384)),
+            (
+                json!({"wiredTiger": {"cache": {"tracked dirty bytes in the cache": {"$numberLong": "77"}}}}),
+                Some(77),
+            ),
+            (
+                json!({"Innodb_buffer_pool_bytes_dirty": "16384"}),
+                Some(16_384),
+            ),
             (json!({"ok": 1}), None),
             (Value::Null, None),
         ] {

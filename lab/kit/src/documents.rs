@@ -6,7 +6,8 @@ use crate::seed::Stream;
 
 const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// One document of the modern insert benchmark, without `_id` and date: the driver makes the one, the batch shares the other.
+/// One document of the modern insert benchmark, without `_id` and date: the driver makes the one,
+/// the batch shares the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Purchase {
     /// Uniform in 0..1000.

@@ -1,6 +1,7 @@
 //! The seam to an ordered key-value engine in this process, and what all such engines share.
 //!
-//! An engine stores bytes in key order. Rows, tables and secondary indexes over it are [`crate::kv`]'s business.
+//! An engine stores bytes in key order. Rows, tables and secondary indexes over it are
+//! [`crate::kv`]'s business.
 //! Must not know: rows, workloads, any engine.
 
 pub mod contract;
@@ -63,7 +64,8 @@ pub struct EngineOptions {
 }
 
 impl EngineOptions {
-    /// Reads `PATH?name=value&...`. The cache is `cache` (bytes, or with K, M, G), 64 MiB without it.
+    /// Reads `PATH?name=value&...`. The cache is `cache` (bytes, or with K, M, G), 64 MiB without
+    /// it.
     ///
     /// # Errors
     /// No path, or a value that cannot be read.
@@ -166,7 +168,8 @@ pub trait Engine: Send + Sync + 'static {
     /// The engine refuses.
     fn session(&self) -> Result<Box<dyn EngineSession>, EngineError>;
 
-    /// Brings everything to storage and waits, as long as patience lasts, until nothing is left to do.
+    /// Brings everything to storage and waits, as long as patience lasts, until nothing is left to
+    /// do.
     fn settle(&self, patience: Duration) -> Rest;
 
     /// Raw statistics.
@@ -200,7 +203,8 @@ pub trait EngineSession: Send {
     /// The engine fails.
     fn get(&mut self, key: &[u8], out: &mut Vec<u8>) -> Result<bool, EngineError>;
 
-    /// Visits keys in `from..end` in order, or downwards from the last one. An empty `from` is the beginning.
+    /// Visits keys in `from..end` in order, or downwards from the last one. An empty `from` is the
+    /// beginning.
     ///
     /// # Errors
     /// The engine fails.

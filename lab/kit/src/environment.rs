@@ -1,4 +1,5 @@
-//! The machine and the build, so that a number is never without its conditions. No host name, no user name.
+//! The machine and the build, so that a number is never without its conditions. No host name, no
+//! user name.
 
 use std::fs;
 use std::path::Path;
@@ -43,7 +44,8 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Looks at the machine; `data` is the data directory of the server when it is known, else any directory of interest.
+    /// Looks at the machine; `data` is the data directory of the server when it is known, else any
+    /// directory of interest.
     pub fn capture(data: &Path, driver: &str) -> Self {
         let memory = metrics::Memory::sample().unwrap_or_default();
         let load = metrics::LoadAverage::sample().unwrap_or_default();
@@ -85,7 +87,8 @@ pub fn now() -> String {
     now.round(jiff::Unit::Second).unwrap_or(now).to_string()
 }
 
-/// The name of a run and its folder: sorts by time. Two runs begun in the same second are told apart by the process number.
+/// The name of a run and its folder: sorts by time. Two runs begun in the same second are told
+/// apart by the process number.
 pub fn run_id(started_at: &str, workload: &str, preset: &str) -> String {
     let time: String = started_at
         .chars()
@@ -171,7 +174,8 @@ mod tests {
 
     #[test]
     fn the_longest_mount_point_wins() {
-        let table = "1 0 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n2 1 0:30 / /usr rw,nosuid - xfs /dev/vdb rw\n";
+        let table = "1 0 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n2 1 0:30 / /usr \
+            rw,nosuid - xfs /dev/vdb rw\n";
         assert_eq!(
             filesystem(table, Path::new("/usr/absent")),
             "xfs (rw,nosuid)"

@@ -1,6 +1,8 @@
-//! The figures of a step that reports, comparisons and claims name: identifier, words, unit, which way is better, where it stands.
+//! The figures of a step that reports, comparisons and claims name: identifier, words, unit, which
+//! way is better, where it stands.
 //!
-//! Promises: one definition of each figure for all of them. Must not know: how any of them is drawn or judged.
+//! Promises: one definition of each figure for all of them. Must not know: how any of them is drawn
+//! or judged.
 
 use crate::result::{LatencySummary, StepResult};
 
@@ -30,19 +32,30 @@ pub struct Figure {
 }
 
 fn percentile(latency: &LatencySummary, wanted: f64) -> Option<f64> {
-    let found = latency.percentiles_us.iter().find(|(percentile, _)| *percentile == wanted);
+    let found = latency
+        .percentiles_us
+        .iter()
+        .find(|(percentile, _)| *percentile == wanted);
     found.map(|(_, us)| *us).filter(|_| latency.calls > 0)
 }
 
 /// What an engine counted since the measured step before.
 fn counted(step: &StepResult, name: &str) -> Option<f64> {
-    step.more.statistics.get("counters_since_last")?.get(name)?.as_f64()
+    step.more
+        .statistics
+        .get("counters_since_last")?
+        .get(name)?
+        .as_f64()
 }
 
-/// Rate over the first 60 seconds or the first tenth of a step, whichever is shorter; its warm-up counts, since what a step before left
-/// behind shows there.
+/// Rate over the first 60 seconds or the first tenth of a step, whichever is shorter; its warm-up
+/// counts, since what a step before left behind shows there.
 fn first_part_rate(step: &StepResult) -> Option<f64> {
-    let points: Vec<_> = step.series.iter().filter(|point| point.seconds > 0.0).collect();
+    let points: Vec<_> = step
+        .series
+        .iter()
+        .filter(|point| point.seconds > 0.0)
+        .collect();
     let total: f64 = points.iter().map(|point| point.seconds).sum();
     if points.len() < 10 {
         return None;
@@ -60,7 +73,11 @@ fn first_part_rate(step: &StepResult) -> Option<f64> {
 
 /// Rates over the first and last fifth of the measured operations.
 fn end_by_begin(step: &StepResult) -> Option<f64> {
-    let points: Vec<_> = step.series.iter().filter(|point| !point.warmup && point.seconds > 0.0).collect();
+    let points: Vec<_> = step
+        .series
+        .iter()
+        .filter(|point| !point.warmup && point.seconds > 0.0)
+        .collect();
     let total: u64 = points.iter().map(|point| point.ops).sum();
     let share = total as f64 / 5.0;
     if points.len() < 10 || share < 1.0 {
@@ -76,7 +93,8 @@ fn end_by_begin(step: &StepResult) -> Option<f64> {
         }
         ops / seconds
     };
-    Some(rate(&mut points.iter().rev()) / rate(&mut points.iter())).filter(|ratio| ratio.is_finite())
+    Some(rate(&mut points.iter().rev()) / rate(&mut points.iter()))
+        .filter(|ratio| ratio.is_finite())
 }
 
 macro_rules! figures {
@@ -211,18 +229,30 @@ mod tests {
 
     #[test]
     fn engines_own_counters_are_figures() {
-        let mut run: crate::result::RunResult = serde_json::from_str(include_str!("../tests/data/point.json")).unwrap();
+        let mut run: crate::result::RunResult =
+            serde_json::from_str(include_str!("../tests/data/point.json")).unwrap();
         let step = &mut run.steps[0];
         let value = |step: &StepResult, id: &str| named(id).unwrap().value(step);
         assert_eq!(value(step, "engine_write_amplification"), None);
         step.more.statistics = serde_json::json!({ "counters_since_last": { "write_amplification": 3.5, "stall_us": 1_500_000 } });
-        assert_eq!((value(step, "engine_write_amplification"), value(step, "engine_stall_s")), (Some(3.5), Some(1.5)));
+        assert_eq!(
+            (
+                value(step, "engine_write_amplification"),
+                value(step, "engine_stall_s")
+            ),
+            (Some(3.5), Some(1.5))
+        );
     }
 
     #[test]
     fn identifiers_are_unique() {
         for figure in ALL {
-            assert_eq!(ALL.iter().filter(|other| other.id == figure.id).count(), 1, "{}", figure.id);
+            assert_eq!(
+                ALL.iter().filter(|other| other.id == figure.id).count(),
+                1,
+                "{}",
+                figure.id
+            );
         }
     }
 }

@@ -1,7 +1,9 @@
-//! The folder of one run: `intervals.csv` as it happens, `result.json` and `report.html` at the end.
+//! The folder of one run: `intervals.csv` as it happens, `result.json` and `report.html` at the
+//! end.
 //!
-//! Promises: rows reach the file each second, so a killed run leaves what it saw; whole files appear at once (written beside,
-//! then renamed); a full or unwritable directory is one clear error.
+//! Promises: rows reach the file each second, so a killed run leaves what it saw; whole files
+//! appear at once (written beside, then renamed); a full or unwritable directory is one clear
+//! error.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Write};
@@ -73,7 +75,8 @@ impl RunFolder {
         Ok(Self { path, intervals })
     }
 
-    /// Opens the folder of an interrupted run. Rows of steps other than `steps` are dropped: those steps begin again.
+    /// Opens the folder of an interrupted run. Rows of steps other than `steps` are dropped: those
+    /// steps begin again.
     ///
     /// # Errors
     /// The folder cannot be read or written.
@@ -204,7 +207,8 @@ pub fn read_result(folder: &Path) -> Result<RunResult, FolderError> {
     serde_json::from_value(raw).map_err(|error| wrong(error.to_string()))
 }
 
-/// Writes `text` beside `path`, then gives it its name, so that no half file is ever seen under that name.
+/// Writes `text` beside `path`, then gives it its name, so that no half file is ever seen under
+/// that name.
 ///
 /// # Errors
 /// The disk is full or gone.
@@ -283,19 +287,47 @@ fn push_details(fields: &mut Vec<String>, interval: &Interval) {
         Some(values) => fields.extend(values.iter().map(u64::to_string)),
         None => fields.extend(std::iter::repeat_n(String::new(), count)),
     };
-    let directory = interval.directory.map(|size| [size.allocated_bytes, size.apparent_bytes]);
+    let directory = interval
+        .directory
+        .map(|size| [size.allocated_bytes, size.apparent_bytes]);
     push(directory.as_ref().map(|values| &values[..]), 2);
-    let server = interval.server.map(|used| [used.faults_minor, used.faults_major, used.threads]);
+    let server = interval
+        .server
+        .map(|used| [used.faults_minor, used.faults_major, used.threads]);
     push(server.as_ref().map(|values| &values[..]), 3);
-    let disk = interval.disk.map(|used| [used.read_ms, used.write_ms, used.busy_ms, used.queue_ms, used.flushes]);
+    let disk = interval.disk.map(|used| {
+        [
+            used.read_ms,
+            used.write_ms,
+            used.busy_ms,
+            used.queue_ms,
+            used.flushes,
+        ]
+    });
     push(disk.as_ref().map(|values| &values[..]), 5);
-    let paging = interval.paging.map(|moved| [moved.in_bytes, moved.out_bytes, moved.faults_major]);
+    let paging = interval
+        .paging
+        .map(|moved| [moved.in_bytes, moved.out_bytes, moved.faults_major]);
     push(paging.as_ref().map(|values| &values[..]), 3);
     let pressure = interval.pressure.map(|waited| {
-        [waited.cpu_some_us, waited.cpu_full_us, waited.io_some_us, waited.io_full_us, waited.memory_some_us, waited.memory_full_us]
+        [
+            waited.cpu_some_us,
+            waited.cpu_full_us,
+            waited.io_some_us,
+            waited.io_full_us,
+            waited.memory_some_us,
+            waited.memory_full_us,
+        ]
     });
     push(pressure.as_ref().map(|values| &values[..]), 6);
-    push(interval.throttled_us.map(|us| [us]).as_ref().map(|values| &values[..]), 1);
+    push(
+        interval
+            .throttled_us
+            .map(|us| [us])
+            .as_ref()
+            .map(|values| &values[..]),
+        1,
+    );
 }
 
 #[cfg(test)]

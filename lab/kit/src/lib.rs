@@ -1,7 +1,9 @@
-//! Everything of the lab that does not talk to a server: workloads as data, seeds, documents, recording, results, reports.
+//! Everything of the lab that does not talk to a server: workloads as data, seeds, documents,
+//! recording, results, reports.
 //!
-//! Promises: constant memory however long a run lasts, the same operations for the same seed, and a result that a later program
-//! can read (docs/lab.md describes it, with a version). Must not know: drivers, engines, Quarry's own code.
+//! Promises: constant memory however long a run lasts, the same operations for the same seed, and a
+//! result that a later program can read (docs/lab.md describes it, with a version). Must not know:
+//! drivers, engines, Quarry's own code.
 
 pub mod claims;
 pub mod compare;

@@ -1,7 +1,7 @@
 //! When a client may send: at once (closed loop) or on a schedule (open loop).
 //!
-//! On a schedule each call has an intended start; latency counted from there includes the time it had to wait behind slow ones,
-//! which a closed loop hides.
+//! On a schedule each call has an intended start; latency counted from there includes the time it
+//! had to wait behind slow ones, which a closed loop hides.
 
 use std::time::Duration;
 

@@ -1,6 +1,7 @@
 //! Stacks of a running process: counted, printed as the studies print them, drawn as a flame graph.
 //!
-//! Promises: counts are never scaled or guessed; text of any origin is safe to parse. Must not know: how stacks are taken.
+//! Promises: counts are never scaled or guessed; text of any origin is safe to parse. Must not
+//! know: how stacks are taken.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -37,7 +38,9 @@ impl Stacks {
     /// Not such text, or no stack in it.
     pub fn from_perf_script(text: &[u8]) -> Result<Self, ProfileError> {
         let mut folded = Vec::new();
-        Folder::from(Options::default()).collapse(text, &mut folded).map_err(ProfileError::Read)?;
+        Folder::from(Options::default())
+            .collapse(text, &mut folded)
+            .map_err(ProfileError::Read)?;
         Self::from_collapsed(&String::from_utf8_lossy(&folded))
     }
 
@@ -48,7 +51,9 @@ impl Stacks {
     pub fn from_collapsed(text: &str) -> Result<Self, ProfileError> {
         let mut out = Self::default();
         for line in text.lines() {
-            let Some((stack, count)) = line.rsplit_once(' ') else { continue };
+            let Some((stack, count)) = line.rsplit_once(' ') else {
+                continue;
+            };
             let Ok(count) = count.parse() else { continue };
             out.add(stack.split(';').map(str::to_owned).collect(), count);
         }
@@ -64,7 +69,9 @@ impl Stacks {
         let mut stack: Vec<String> = Vec::new();
         for line in text.lines() {
             let line = line.trim_start();
-            let frame = line.strip_prefix('#').and_then(|rest| rest.split_once(char::is_whitespace));
+            let frame = line
+                .strip_prefix('#')
+                .and_then(|rest| rest.split_once(char::is_whitespace));
             match frame.filter(|(number, _)| number.parse::<u32>().is_ok()) {
                 Some((number, rest)) => {
                     if number == "0" {
@@ -94,23 +101,32 @@ impl Stacks {
     }
 
     fn checked(self) -> Result<Self, ProfileError> {
-        if self.counts.is_empty() { Err(ProfileError::Empty) } else { Ok(self) }
+        if self.counts.is_empty() {
+            Err(ProfileError::Empty)
+        } else {
+            Ok(self)
+        }
     }
 
     /// Samples in all.
     pub fn samples(&self) -> u64 {
-        self.counts.values().fold(0, |sum, count| sum.saturating_add(*count))
+        self.counts
+            .values()
+            .fold(0, |sum, count| sum.saturating_add(*count))
     }
 
     /// Lines `frame;frame count`, outermost first: what other tools read.
     pub fn collapsed(&self) -> String {
-        self.counts.iter().fold(String::new(), |mut out, (stack, count)| {
-            let _ = writeln!(out, "{} {count}", stack.join(";"));
-            out
-        })
+        self.counts
+            .iter()
+            .fold(String::new(), |mut out, (stack, count)| {
+                let _ = writeln!(out, "{} {count}", stack.join(";"));
+                out
+            })
     }
 
-    /// As the studies print them: the most frequent first, the count, then frames from the innermost out, separated by commas.
+    /// As the studies print them: the most frequent first, the count, then frames from the
+    /// innermost out, separated by commas.
     pub fn as_studies_print(&self) -> String {
         let mut all: Vec<(&Vec<String>, &u64)> = self.counts.iter().collect();
         all.sort_by(|left, right| right.1.cmp(left.1).then(left.0.cmp(right.0)));
@@ -132,12 +148,14 @@ impl Stacks {
         options.count_name = "samples".to_owned();
         let text = self.collapsed();
         let mut out = Vec::new();
-        flamegraph::from_lines(&mut options, text.lines(), &mut out).map_err(|error| ProfileError::Draw(error.to_string()))?;
+        flamegraph::from_lines(&mut options, text.lines(), &mut out)
+            .map_err(|error| ProfileError::Draw(error.to_string()))?;
         String::from_utf8(out).map_err(|error| ProfileError::Draw(error.to_string()))
     }
 }
 
-/// `0x0000 in name (args) at file:1` or `name (args)`: the name without arguments, addresses and generics' commas.
+/// `0x0000 in name (args) at file:1` or `name (args)`: the name without arguments, addresses and
+/// generics' commas.
 fn frame_name(text: &str) -> String {
     let text = text.trim();
     let text = match text.split_once(" in ") {
@@ -169,22 +187,36 @@ Thread 1 (Thread 0x7e (LWP 11) \"main\"):
     fn gdb_stacks_are_counted_across_samples() {
         let stacks = Stacks::from_gdb(&format!("{GDB}[Inferior 1 detached]\n{GDB}")).unwrap();
         assert_eq!(stacks.samples(), 4);
-        assert_eq!(stacks.collapsed(), "main;__poll 2\nmain;fdb_get<A  B>;__lll_lock_wait 2\n");
+        assert_eq!(
+            stacks.collapsed(),
+            "main;__poll 2\nmain;fdb_get<A  B>;__lll_lock_wait 2\n"
+        );
         let mut twice = GDB.to_owned();
-        twice.push_str("Thread 3 (LWP 13):\n#0  0x1 in __lll_lock_wait () from x\n#1  0x2 in fdb_get<A, B> () at y\n#2  main () at z\n");
+        twice.push_str(
+            "Thread 3 (LWP 13):\n#0  0x1 in __lll_lock_wait () from x\n#1  0x2 in \
+            fdb_get<A, B> () at y\n#2  main () at z\n",
+        );
         let printed = Stacks::from_gdb(&twice).unwrap().as_studies_print();
-        assert_eq!(printed, "      2 __lll_lock_wait,fdb_get<A  B>,main\n      1 __poll,main\n");
+        assert_eq!(
+            printed,
+            "      2 __lll_lock_wait,fdb_get<A  B>,main\n      1 __poll,main\n"
+        );
     }
 
     #[test]
     fn perf_samples_are_counted() {
         let script = "\
-server  101/102  12.5: cpu-clock:\n\tffff01 inner+0x1 (/usr/bin/server)\n\tffff02 outer+0x2 (/usr/bin/server)\n\n\
-server  101/103  12.6: cpu-clock:\n\tffff01 inner+0x1 (/usr/bin/server)\n\tffff02 outer+0x2 (/usr/bin/server)\n\n";
+server  101/102  12.5: cpu-clock:\n\tffff01 inner+0x1 (/usr/bin/server)\n\tffff02 outer+0x2 \
+(/usr/bin/server)\n\n\
+server  101/103  12.6: cpu-clock:\n\tffff01 inner+0x1 (/usr/bin/server)\n\tffff02 outer+0x2 \
+(/usr/bin/server)\n\n";
         let stacks = Stacks::from_perf_script(script.as_bytes()).unwrap();
         assert_eq!(stacks.collapsed(), "server;outer;inner 2\n");
         let svg = stacks.flame_graph("A & B", "two samples").unwrap();
-        assert!(svg.contains("<svg") && svg.contains("outer") && svg.contains("A &amp; B"), "{svg}");
+        assert!(
+            svg.contains("<svg") && svg.contains("outer") && svg.contains("A &amp; B"),
+            "{svg}"
+        );
         // Names of formats and what the reader may click on to learn more are not requests.
         let requests = ["<link", "src=\"http", "@import", "url(http"];
         assert!(requests.iter().all(|request| !svg.contains(request)));
@@ -193,7 +225,10 @@ server  101/103  12.6: cpu-clock:\n\tffff01 inner+0x1 (/usr/bin/server)\n\tffff0
     #[test]
     fn other_text_is_refused() {
         for text in ["", "no such process", "#0", "#x 1"] {
-            assert!(matches!(Stacks::from_gdb(text), Err(ProfileError::Empty)), "{text}");
+            assert!(
+                matches!(Stacks::from_gdb(text), Err(ProfileError::Empty)),
+                "{text}"
+            );
         }
         assert!(Stacks::from_collapsed("no number here").is_err());
     }

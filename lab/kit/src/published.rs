@@ -1,6 +1,8 @@
-//! The figures that the studies published, as data: which workload each table belongs to and how it is laid out.
+//! The figures that the studies published, as data: which workload each table belongs to and how it
+//! is laid out.
 //!
-//! Promises: each table names its source; a missing cell stays missing. The files stand in `lab/published/`.
+//! Promises: each table names its source; a missing cell stays missing. The files stand in
+//! `lab/published/`.
 
 use serde::Deserialize;
 
@@ -67,7 +69,10 @@ pub struct Row {
 impl Row {
     /// The value of a column.
     pub fn value(&self, column: usize) -> Option<f64> {
-        self.values.get(column).copied().filter(|value| value.is_finite())
+        self.values
+            .get(column)
+            .copied()
+            .filter(|value| value.is_finite())
     }
 }
 
@@ -76,10 +81,16 @@ struct File {
     table: Vec<Table>,
 }
 
-/// The tables of a workload. A file that cannot be parsed gives none; a test keeps that from happening.
+/// The tables of a workload. A file that cannot be parsed gives none; a test keeps that from
+/// happening.
 pub fn of_workload(workload: &str) -> Vec<Table> {
-    let files = FILES.iter().filter_map(|text| toml::from_str::<File>(text).ok());
-    files.flat_map(|file| file.table).filter(|table| table.workload == workload).collect()
+    let files = FILES
+        .iter()
+        .filter_map(|text| toml::from_str::<File>(text).ok());
+    files
+        .flat_map(|file| file.table)
+        .filter(|table| table.workload == workload)
+        .collect()
 }
 
 #[cfg(test)]
@@ -93,19 +104,47 @@ mod tests {
         for file in FILES {
             for table in toml::from_str::<File>(file).unwrap().table {
                 seen += 1;
-                let workload = workloads.iter().find(|workload| workload.name == table.workload);
-                let workload = workload.unwrap_or_else(|| panic!("{}: no workload {}", table.id, table.workload));
+                let workload = workloads
+                    .iter()
+                    .find(|workload| workload.name == table.workload);
+                let workload = workload
+                    .unwrap_or_else(|| panic!("{}: no workload {}", table.id, table.workload));
                 let has_step = |name: &str| workload.steps.iter().any(|step| step.name == name);
-                assert!(table.step.as_deref().is_none_or(has_step), "{}: {:?}", table.id, table.step);
-                assert!(table.figure == "mixed" || crate::figure::named(&table.figure).is_some(), "{}", table.id);
+                assert!(
+                    table.step.as_deref().is_none_or(has_step),
+                    "{}: {:?}",
+                    table.id,
+                    table.step
+                );
+                assert!(
+                    table.figure == "mixed" || crate::figure::named(&table.figure).is_some(),
+                    "{}",
+                    table.id
+                );
                 for row in &table.rows {
-                    assert_eq!(row.values.len(), table.columns.len(), "{}: {}", table.id, row.name);
-                    assert!(table.layout != Layout::Steps || has_step(&row.name), "{}: {}", table.id, row.name);
+                    assert_eq!(
+                        row.values.len(),
+                        table.columns.len(),
+                        "{}: {}",
+                        table.id,
+                        row.name
+                    );
+                    assert!(
+                        table.layout != Layout::Steps || has_step(&row.name),
+                        "{}: {}",
+                        table.id,
+                        row.name
+                    );
                 }
             }
         }
         assert_eq!(seen, 28);
         let point = of_workload("point");
-        assert_eq!(point[0].rows[6].value(6), Some(151_555.0), "{:?}", point[0].rows[6]);
+        assert_eq!(
+            point[0].rows[6].value(6),
+            Some(151_555.0),
+            "{:?}",
+            point[0].rows[6]
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! Turns the intervals of a step into its result, in constant memory.
 //!
-//! Sums, histograms and running moments are kept as intervals come; what needs the median (stalls) is found by reading
-//! `intervals.csv` once more at the end.
+//! Sums, histograms and running moments are kept as intervals come; what needs the median (stalls)
+//! is found by reading `intervals.csv` once more at the end.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,9 +11,8 @@ use metrics::{Interval, LatencyHistogram};
 
 use crate::folder::{FolderError, RunFolder};
 use crate::result::{
-    BUCKET_BOUNDS_US, CostSummary, FinishSummary, HostSummary, LatencySummary,
-    PERCENTILES, PERCENTILES_FAR, RateSummary, RoleResult, Sizes, Stalls, StepMore, StepResult,
-    Stretch,
+    BUCKET_BOUNDS_US, CostSummary, FinishSummary, HostSummary, LatencySummary, PERCENTILES,
+    PERCENTILES_FAR, RateSummary, RoleResult, Sizes, Stalls, StepMore, StepResult, Stretch,
 };
 use crate::series::Series;
 use crate::use_of;

@@ -1,4 +1,5 @@
-//! What the replay of a recording adds to a result: latency by kind of operation, and whether the answers were those recorded.
+//! What the replay of a recording adds to a result: latency by kind of operation, and whether the
+//! answers were those recorded.
 //!
 //! Must not know: how a recording is made or replayed.
 
@@ -11,7 +12,13 @@ use crate::result::{LatencySummary, StepResult};
 /// Workload name of every replay's result.
 pub const WORKLOAD: &str = "replay";
 /// Kinds of operation that write.
-pub const WRITES: [&str; 5] = ["insert", "update", "remove", "command.findAndModify", "command.bulkWrite"];
+pub const WRITES: [&str; 5] = [
+    "insert",
+    "update",
+    "remove",
+    "command.findAndModify",
+    "command.bulkWrite",
+];
 
 /// A replay.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -21,7 +28,8 @@ pub struct ReplayResult {
     pub style: String,
     /// Times faster than recorded, for `real`.
     pub speed: f64,
-    /// `connection`: in order within each recorded connection; `recorded`: besides, nothing before what was answered before it.
+    /// `connection`: in order within each recorded connection; `recorded`: besides, nothing before
+    /// what was answered before it.
     pub order: String,
     /// What was replayed.
     pub recording: RecordingFacts,
@@ -39,7 +47,8 @@ pub struct ReplayResult {
     pub not_replayed: BTreeMap<String, u64>,
     /// Fetches that the target needed beyond those recorded, because its batches were smaller.
     pub more_fetches: u64,
-    /// By how much the lab's own timer woke operations late, 99 of 100 within. Not part of their latency.
+    /// By how much the lab's own timer woke operations late, 99 of 100 within. Not part of their
+    /// latency.
     pub timer_late_us_p99: Option<f64>,
 }
 
@@ -105,9 +114,14 @@ impl ReplayResult {
     }
 }
 
-/// The highest value over the kinds of operation that write, by latency from sending: what a server's own log would show.
+/// The highest value over the kinds of operation that write, by latency from sending: what a
+/// server's own log would show.
 pub fn worst_write(step: &StepResult, of: fn(&LatencySummary) -> Option<f64>) -> Option<f64> {
     let replay = step.more.replay.as_ref()?;
-    let values = WRITES.iter().filter_map(|kind| of(&replay.kinds.get(*kind)?.service));
-    values.fold(None, |highest: Option<f64>, value| Some(highest.map_or(value, |highest| highest.max(value))))
+    let values = WRITES
+        .iter()
+        .filter_map(|kind| of(&replay.kinds.get(*kind)?.service));
+    values.fold(None, |highest: Option<f64>, value| {
+        Some(highest.map_or(value, |highest| highest.max(value)))
+    })
 }

@@ -13,7 +13,8 @@ const CPU_SHARE: f64 = 0.05;
 /// Less than this written in one look is rest.
 const WRITTEN_BYTES: u64 = 64 << 10;
 
-/// Waits until process `pid` neither writes nor computes; whether it came to that, and what was seen.
+/// Waits until process `pid` neither writes nor computes; whether it came to that, and what was
+/// seen.
 pub fn until_idle(pid: Option<u32>, patience: Duration) -> (bool, String) {
     let Some(mut sampler) = pid.and_then(|pid| ProcessSampler::new(pid).ok()) else {
         return (

@@ -1,7 +1,8 @@
 //! The result of a run as it is stored: `result.json`. docs/lab.md describes every field.
 //!
-//! Promises: [`VERSION`] grows whenever a field changes its meaning or goes away; new fields may appear without that.
-//! Ratios are absent (null) where their divisor is zero or their source could not be seen; never a made-up zero.
+//! Promises: [`VERSION`] grows whenever a field changes its meaning or goes away; new fields may
+//! appear without that. Ratios are absent (null) where their divisor is zero or their source could
+//! not be seen; never a made-up zero.
 
 use std::collections::BTreeMap;
 
@@ -135,7 +136,8 @@ pub struct TargetFacts {
 }
 
 impl TargetFacts {
-    /// Product and version; a product with a version of its own claims the protocol level of another.
+    /// Product and version; a product with a version of its own claims the protocol level of
+    /// another.
     pub fn name(&self) -> String {
         if self.version.contains(' ') {
             format!("{}, {}", self.product, self.version)
@@ -158,7 +160,8 @@ pub struct StepResult {
     pub measured: bool,
     /// What one operation is.
     pub unit: String,
-    /// `closed`: the next call starts when the reply has come. `open`: on a schedule, latency from the intended start.
+    /// `closed`: the next call starts when the reply has come. `open`: on a schedule, latency from
+    /// the intended start.
     pub pacing: String,
     /// Clients that took part.
     pub clients: u32,
@@ -213,27 +216,33 @@ pub struct StepMore {
     pub rows_returned: u64,
     /// The same per second.
     pub rows_per_second: f64,
-    /// Bytes of documents that were written in the measured time, without any overhead of the target.
+    /// Bytes of documents that were written in the measured time, without any overhead of the
+    /// target.
     pub user_bytes: u64,
     /// Bytes that the server sent towards storage, by those.
     pub write_amplification: Option<f64>,
     /// Bytes that the device wrote, by those.
     pub device_write_amplification: Option<f64>,
-    /// Threads of the server (or of the lab, for an engine inside it) by their names: what each group used.
+    /// Threads of the server (or of the lab, for an engine inside it) by their names: what each
+    /// group used.
     pub threads: Vec<ThreadGroup>,
-    /// Pages of 4 KiB fetched from storage by threads that serve clients, by operation; the rest is the engine's own work.
+    /// Pages of 4 KiB fetched from storage by threads that serve clients, by operation; the rest is
+    /// the engine's own work.
     pub foreground_reads_per_op: Option<f64>,
     /// KB fetched from storage by all other threads, by operation.
     pub background_read_kb_per_op: Option<f64>,
     /// Bytes that wait for a flush or compaction at the end, where the engine says so.
     pub debt_bytes: Option<u64>,
-    /// How long the settle step that followed took to come to rest; none if none followed or it was given up.
+    /// How long the settle step that followed took to come to rest; none if none followed or it was
+    /// given up.
     pub quiesce_seconds: Option<f64>,
-    /// `write_amplification` with what the settle step that followed wrote, shared by user bytes among the steps before it.
+    /// `write_amplification` with what the settle step that followed wrote, shared by user bytes
+    /// among the steps before it.
     pub settled_write_amplification: Option<f64>,
     /// The same of the device.
     pub settled_device_write_amplification: Option<f64>,
-    /// CPU of the lab for drawing a call, encoding and recording it, by operation, measured without a target before the step.
+    /// CPU of the lab for drawing a call, encoding and recording it, by operation, measured without
+    /// a target before the step.
     pub lab_cpu_us_per_op: Option<f64>,
     /// The seed of each client's stream.
     pub seeds: Vec<u64>,
@@ -320,7 +329,8 @@ pub struct RateSummary {
     pub coefficient_of_variation: Option<f64>,
     /// Slowest interval.
     pub min: f64,
-    /// Rate reached or exceeded in 99 % of the intervals (what the modern insert benchmark calls p99).
+    /// Rate reached or exceeded in 99 % of the intervals (what the modern insert benchmark calls
+    /// p99).
     pub met_in_99_percent: f64,
     /// Rate reached or exceeded in 95 % of the intervals.
     pub met_in_95_percent: f64,
@@ -374,10 +384,12 @@ pub struct LatencySummary {
     pub percentiles_us: Vec<(f64, f64)>,
     /// The longest.
     pub max_us: f64,
-    /// Mean of the latencies cut to whole milliseconds, as logs that count milliseconds give it; from the histogram.
+    /// Mean of the latencies cut to whole milliseconds, as logs that count milliseconds give it;
+    /// from the histogram.
     #[serde(default)]
     pub mean_cut_to_ms_us: Option<f64>,
-    /// Share of calls, in percent, up to each bound of [`BUCKET_BOUNDS_US`] and not below; the last share has no bound.
+    /// Share of calls, in percent, up to each bound of [`BUCKET_BOUNDS_US`] and not below; the last
+    /// share has no bound.
     pub bucket_percent: Vec<f64>,
     /// The histogram: HdrHistogram V2 compressed, base64, nanoseconds.
     pub hdr: String,
@@ -440,7 +452,8 @@ pub struct CostSummary {
     /// Of that, pages of mapped files.
     #[serde(default)]
     pub file_bytes: Option<u64>,
-    /// Time in which its control group had no CPU quota left, in percent of the step, over all its CPUs.
+    /// Time in which its control group had no CPU quota left, in percent of the step, over all its
+    /// CPUs.
     #[serde(default)]
     pub throttled_percent: Option<f64>,
 }
@@ -490,9 +503,11 @@ pub struct HostSummary {
     pub steal_percent: f64,
     /// Idle with storage requests under way, percent.
     pub io_wait_percent: f64,
-    /// CPU of the whole machine per operation, in the old form: busy percent by operations per second, times a million.
+    /// CPU of the whole machine per operation, in the old form: busy percent by operations per
+    /// second, times a million.
     pub busy_percent_per_op_millionths: Option<f64>,
-    /// Share of the time in which tasks waited for CPU, storage or memory; none where the kernel does not count it.
+    /// Share of the time in which tasks waited for CPU, storage or memory; none where the kernel
+    /// does not count it.
     #[serde(default)]
     pub pressure: Option<PressureSummary>,
     /// KB that came from storage into the page cache, per operation.
@@ -506,7 +521,8 @@ pub struct HostSummary {
     pub faults_major_per_op: Option<f64>,
 }
 
-/// Waiting tasks of the machine, in percent of the time: `some` at least one, `full` all that were not idle.
+/// Waiting tasks of the machine, in percent of the time: `some` at least one, `full` all that were
+/// not idle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PressureSummary {
@@ -568,7 +584,8 @@ pub struct Sizes {
     /// Blocks of files that hold large values only, as far as names tell.
     #[serde(default)]
     pub directory_blob_bytes: Option<u64>,
-    /// Bytes of the documents that are there: `data_bytes`, or else their number times the size of an average one.
+    /// Bytes of the documents that are there: `data_bytes`, or else their number times the size of
+    /// an average one.
     #[serde(default)]
     pub live_bytes: Option<u64>,
     /// The directory by those.

@@ -1,6 +1,7 @@
 //! Rows as plain values: what a workload stores, before any target has encoded it.
 //!
-//! Promises: the same seed and number give the same row for ever. Must not know: how a target stores it.
+//! Promises: the same seed and number give the same row for ever. Must not know: how a target
+//! stores it.
 
 use std::fmt;
 
@@ -105,7 +106,8 @@ pub enum DocumentKind {
     PurchaseClassic,
     /// [`SysbenchRow`].
     Sysbench,
-    /// `ForestDB` benchmark: hashed keys of about 32 letters, bodies of about 512 bytes, half of them random.
+    /// `ForestDB` benchmark: hashed keys of about 32 letters, bodies of about 512 bytes, half of
+    /// them random.
     Keyed,
     /// `db_bench`: keys of 16 digits, one value of the payload's size, half of it random.
     Numbered,
@@ -250,7 +252,8 @@ impl DocumentKind {
     }
 }
 
-/// Text of `length` bytes, so many percent of which are random characters and the rest one letter, drawn afresh each time.
+/// Text of `length` bytes, so many percent of which are random characters and the rest one letter,
+/// drawn afresh each time.
 fn text(random: &mut Stream, length: u32, random_percent: u32) -> Value {
     let noise = (u64::from(length) * u64::from(random_percent)).div_ceil(100) as usize;
     let length = length as usize;
@@ -275,7 +278,8 @@ fn push_noise(out: &mut String, random: &mut Stream, count: usize) {
     }
 }
 
-/// Letters, digits and underscores from a hash of the number; normal(32, 2) long. The number stays readable at the end so that no two are alike.
+/// Letters, digits and underscores from a hash of the number; normal(32, 2) long. The number stays
+/// readable at the end so that no two are alike.
 fn hashed_key(number: u64) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_z";
     let mut state = mix(number);
@@ -301,7 +305,8 @@ fn hashed_key(number: u64) -> String {
     out + &tail
 }
 
-/// normal(512, 32) bytes rounded to eight: a header, half random characters, the rest one letter, an end mark.
+/// normal(512, 32) bytes rounded to eight: a header, half random characters, the rest one letter,
+/// an end mark.
 fn body(random: &mut Stream, key: &str, number: u64) -> String {
     let spread: f64 = (0..12).map(|_| random.random::<f64>()).sum::<f64>() - 6.0;
     let length = ((512.0 + 32.0 * spread) as usize).clamp(256, 1_000) / 8 * 8;

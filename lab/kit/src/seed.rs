@@ -1,7 +1,8 @@
 //! One base seed per run; every phase, role and thread draws from a stream of its own.
 //!
-//! Old benchmarks gave every thread the same seed, or the same one after each restart, and so read what they had just cached.
-//! ChaCha is used because its output is fixed for all time: a stored seed must draw the same data with next year's lab.
+//! Old benchmarks gave every thread the same seed, or the same one after each restart, and so read
+//! what they had just cached. ChaCha is used because its output is fixed for all time: a stored
+//! seed must draw the same data with next year's lab.
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -10,7 +11,8 @@ use serde::{Deserialize, Serialize};
 /// The stream of random numbers that the lab draws from.
 pub type Stream = ChaCha8Rng;
 
-/// How the streams of clients differ: rightly, or as old benchmarks had it, to show what that did to their numbers.
+/// How the streams of clients differ: rightly, or as old benchmarks had it, to show what that did
+/// to their numbers.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum SeedMode {
@@ -100,13 +102,28 @@ mod tests {
     #[test]
     fn modes_repeat_what_they_say() {
         use SeedMode::{Fixed, Fresh, LegacyConstant, SharedAcrossThreads};
-        for (mode, between_threads, between_steps, between_bases) in
-            [(Fresh, false, false, false), (Fixed, false, false, false), (SharedAcrossThreads, true, false, false), (LegacyConstant, false, true, true)]
-        {
+        for (mode, between_threads, between_steps, between_bases) in [
+            (Fresh, false, false, false),
+            (Fixed, false, false, false),
+            (SharedAcrossThreads, true, false, false),
+            (LegacyConstant, false, true, true),
+        ] {
             let one = mode.of(7, "a", "client", 1);
-            assert_eq!(one == mode.of(7, "a", "client", 2), between_threads, "{mode:?}");
-            assert_eq!(one == mode.of(7, "b", "client", 1), between_steps, "{mode:?}");
-            assert_eq!(one == mode.of(8, "a", "client", 1), between_bases, "{mode:?}");
+            assert_eq!(
+                one == mode.of(7, "a", "client", 2),
+                between_threads,
+                "{mode:?}"
+            );
+            assert_eq!(
+                one == mode.of(7, "b", "client", 1),
+                between_steps,
+                "{mode:?}"
+            );
+            assert_eq!(
+                one == mode.of(8, "a", "client", 1),
+                between_bases,
+                "{mode:?}"
+            );
         }
         assert_eq!((Fresh.base(5), Fixed.base(5)), (5, 1));
     }

@@ -1,4 +1,5 @@
-//! A time series that never grows beyond a bound: when it is full, neighbours are merged and each point covers twice the time.
+//! A time series that never grows beyond a bound: when it is full, neighbours are merged and each
+//! point covers twice the time.
 
 use metrics::{Interval, LatencyHistogram};
 use serde::{Deserialize, Serialize};
@@ -96,7 +97,9 @@ impl Point {
             host_busy_percent: interval.host.busy_percent,
             directory_bytes: interval.directory.map(|size| size.allocated_bytes),
             disk_busy_percent: disk.and_then(|used| percent_of(used.busy_ms, interval)),
-            pressure_io_percent: interval.pressure.and_then(|waited| percent_of(waited.io_some_us / 1_000, interval)),
+            pressure_io_percent: interval
+                .pressure
+                .and_then(|waited| percent_of(waited.io_some_us / 1_000, interval)),
             ..Self::default()
         };
         out.set_latency(&interval.latency);
@@ -119,9 +122,11 @@ impl Point {
             self.host_busy_percent = (self.host_busy_percent * self.seconds
                 + next.host_busy_percent * next.seconds)
                 / total;
-            let weighted = |left: f64, right: f64| (left * self.seconds + right * next.seconds) / total;
+            let weighted =
+                |left: f64, right: f64| (left * self.seconds + right * next.seconds) / total;
             self.disk_busy_percent = sum(self.disk_busy_percent, next.disk_busy_percent, weighted);
-            self.pressure_io_percent = sum(self.pressure_io_percent, next.pressure_io_percent, weighted);
+            self.pressure_io_percent =
+                sum(self.pressure_io_percent, next.pressure_io_percent, weighted);
         }
         self.seconds = total;
         self.ops += next.ops;
@@ -162,7 +167,8 @@ impl Point {
         );
         self.directory_bytes = next.directory_bytes.or(self.directory_bytes);
         let longest = self.latency_us_max.max(next.latency_us_max);
-        // Both were written by this program moments ago; should one not read back, the other still stands.
+        // Both were written by this program moments ago; should one not read back, the other still
+        // stands.
         let mut latency = LatencyHistogram::from_base64(&self.latency_hdr).unwrap_or_default();
         latency.merge(&LatencyHistogram::from_base64(&next.latency_hdr).unwrap_or_default());
         self.set_latency(&latency);

@@ -1,7 +1,8 @@
 //! Confidence intervals of few repeats, and straight lines through points.
 //!
-//! Promises: Student's t, exact for any number of repeats; none where there is no answer. A bootstrap is not used: with the three
-//! to five repeats that people make it draws from too few values and its intervals come out too short.
+//! Promises: Student's t, exact for any number of repeats; none where there is no answer. A
+//! bootstrap is not used: with the three to five repeats that people make it draws from too few
+//! values and its intervals come out too short.
 
 /// An estimate with its interval of 95 % confidence.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -26,19 +27,31 @@ pub fn estimate(values: &[f64]) -> Option<Estimate> {
         return None;
     }
     let mean = mean(values)?;
-    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1) as f64;
+    let variance = values
+        .iter()
+        .map(|value| (value - mean).powi(2))
+        .sum::<f64>()
+        / (count - 1) as f64;
     let half = t_975(count - 1) * (variance / count as f64).sqrt();
-    Some(Estimate { mean, low: mean - half, high: mean + half })
+    Some(Estimate {
+        mean,
+        low: mean - half,
+        high: mean + half,
+    })
 }
 
-/// The ratio of pairs `(a, b)`, b by a: geometric mean and interval from Student's t on the logarithms.
-/// None with fewer than two pairs or where a value is not above zero.
+/// The ratio of pairs `(a, b)`, b by a: geometric mean and interval from Student's t on the
+/// logarithms. None with fewer than two pairs or where a value is not above zero.
 pub fn ratio(pairs: &[(f64, f64)]) -> Option<Estimate> {
     if pairs.iter().any(|(a, b)| *a <= 0.0 || *b <= 0.0) {
         return None;
     }
     let logs: Vec<f64> = pairs.iter().map(|(a, b)| (b / a).ln()).collect();
-    estimate(&logs).map(|found| Estimate { mean: found.mean.exp(), low: found.low.exp(), high: found.high.exp() })
+    estimate(&logs).map(|found| Estimate {
+        mean: found.mean.exp(),
+        low: found.low.exp(),
+        high: found.high.exp(),
+    })
 }
 
 /// The ratio of the means of two groups whose repeats are not pairs: Welch's t on the logarithms.
@@ -47,18 +60,34 @@ pub fn ratio_of_groups(a: &[f64], b: &[f64]) -> Option<Estimate> {
     product_of_groups(&[b], &[a])
 }
 
-/// The product of the means of some groups by the product of others, on logarithms: a ratio, or a ratio of ratios.
-/// None with fewer than two values in a group or where a value is not above zero.
+/// The product of the means of some groups by the product of others, on logarithms: a ratio, or a
+/// ratio of ratios. None with fewer than two values in a group or where a value is not above zero.
 pub fn product_of_groups(over: &[&[f64]], under: &[&[f64]]) -> Option<Estimate> {
-    if over.iter().chain(under).copied().flatten().any(|value| *value <= 0.0) {
+    if over
+        .iter()
+        .chain(under)
+        .copied()
+        .flatten()
+        .any(|value| *value <= 0.0)
+    {
         return None;
     }
-    let logs = |groups: &[&[f64]]| groups.iter().map(|values| values.iter().map(|value| value.ln()).collect()).collect::<Vec<Vec<f64>>>();
+    let logs = |groups: &[&[f64]]| {
+        groups
+            .iter()
+            .map(|values| values.iter().map(|value| value.ln()).collect())
+            .collect::<Vec<Vec<f64>>>()
+    };
     let found = contrast(&logs(over), &logs(under))?;
-    Some(Estimate { mean: found.mean.exp(), low: found.low.exp(), high: found.high.exp() })
+    Some(Estimate {
+        mean: found.mean.exp(),
+        low: found.low.exp(),
+        high: found.high.exp(),
+    })
 }
 
-/// The mean of one group less that of another whose repeats are not pairs. None with fewer than two values in a group.
+/// The mean of one group less that of another whose repeats are not pairs. None with fewer than two
+/// values in a group.
 pub fn difference_of_groups(plus: &[f64], minus: &[f64]) -> Option<Estimate> {
     contrast(&[plus.to_vec()], &[minus.to_vec()])
 }
@@ -66,27 +95,47 @@ pub fn difference_of_groups(plus: &[f64], minus: &[f64]) -> Option<Estimate> {
 /// Welch's t for a sum of means less a sum of means.
 fn contrast(plus: &[Vec<f64>], minus: &[Vec<f64>]) -> Option<Estimate> {
     let (mut mean, mut sum, mut spread, mut free_of_all) = (0.0, 0.0, 0.0, 0.0);
-    for (values, sign) in plus.iter().map(|values| (values, 1.0)).chain(minus.iter().map(|values| (values, -1.0))) {
+    for (values, sign) in plus
+        .iter()
+        .map(|values| (values, 1.0))
+        .chain(minus.iter().map(|values| (values, -1.0)))
+    {
         let count = values.len() as f64;
         if values.len() < 2 {
             return None;
         }
         let middle = values.iter().sum::<f64>() / count;
-        let square = values.iter().map(|value| (value - middle).powi(2)).sum::<f64>() / (count - 1.0) / count;
+        let square = values
+            .iter()
+            .map(|value| (value - middle).powi(2))
+            .sum::<f64>()
+            / (count - 1.0)
+            / count;
         mean += sign * middle;
         sum += square;
         spread += square.powi(2) / (count - 1.0);
         free_of_all += count - 1.0;
     }
-    let free = if sum > 0.0 { sum.powi(2) / spread } else { free_of_all };
+    let free = if sum > 0.0 {
+        sum.powi(2) / spread
+    } else {
+        free_of_all
+    };
     // The nudge keeps 3.9999999 from counting as 3.
     let half = t_975((free + 1e-6).floor().max(1.0) as usize) * sum.sqrt();
-    Some(Estimate { mean, low: mean - half, high: mean + half })
+    Some(Estimate {
+        mean,
+        low: mean - half,
+        high: mean + half,
+    })
 }
 
 /// The value that Student's t stays below with 97.5 %, for `free` degrees of freedom.
 pub fn t_975(free: usize) -> f64 {
-    const SMALL: [f64; 10] = [12.706_2, 4.302_65, 3.182_45, 2.776_45, 2.570_58, 2.446_91, 2.364_62, 2.306_00, 2.262_16, 2.228_14];
+    const SMALL: [f64; 10] = [
+        12.706_2, 4.302_65, 3.182_45, 2.776_45, 2.570_58, 2.446_91, 2.364_62, 2.306_00, 2.262_16,
+        2.228_14,
+    ];
     if let Some(value) = free.checked_sub(1).and_then(|at| SMALL.get(at)) {
         return *value;
     }
@@ -118,7 +167,10 @@ pub fn line(points: &[(f64, f64)]) -> Option<LineFit> {
     if points.len() < 3 {
         return None;
     }
-    let (mean_x, mean_y) = (points.iter().map(|point| point.0).sum::<f64>() / count, points.iter().map(|point| point.1).sum::<f64>() / count);
+    let (mean_x, mean_y) = (
+        points.iter().map(|point| point.0).sum::<f64>() / count,
+        points.iter().map(|point| point.1).sum::<f64>() / count,
+    );
     let (mut xx, mut xy, mut yy) = (0.0, 0.0, 0.0);
     for (x, y) in points {
         let (x, y) = (x - mean_x, y - mean_y);
@@ -129,7 +181,11 @@ pub fn line(points: &[(f64, f64)]) -> Option<LineFit> {
     }
     let slope = xy / xx;
     let r_squared = if yy > 0.0 { xy * xy / (xx * yy) } else { 1.0 };
-    Some(LineFit { slope, at_zero: mean_y - slope * mean_x, r_squared })
+    Some(LineFit {
+        slope,
+        at_zero: mean_y - slope * mean_x,
+        r_squared,
+    })
 }
 
 #[cfg(test)]
@@ -155,7 +211,16 @@ mod tests {
 
     #[test]
     fn quantiles_agree_with_the_printed_tables() {
-        for (free, wanted) in [(1, 12.706), (2, 4.303), (9, 2.262), (10, 2.228), (11, 2.201), (20, 2.086), (60, 2.000), (1_000, 1.962)] {
+        for (free, wanted) in [
+            (1, 12.706),
+            (2, 4.303),
+            (9, 2.262),
+            (10, 2.228),
+            (11, 2.201),
+            (20, 2.086),
+            (60, 2.000),
+            (1_000, 1.962),
+        ] {
             near(t_975(free), wanted, 6e-4);
         }
     }
@@ -173,7 +238,8 @@ mod tests {
 
     #[test]
     fn pairs_cancel_what_both_have_in_common() {
-        // Each repeat is at another level, b always twice a: paired, the ratio is certain; as groups it is not.
+        // Each repeat is at another level, b always twice a: paired, the ratio is certain; as
+        // groups it is not.
         let (a, b) = ([100.0, 200.0, 400.0], [200.0, 400.0, 800.0]);
         let pairs: Vec<(f64, f64)> = a.into_iter().zip(b).collect();
         let paired = ratio(&pairs).unwrap();
@@ -192,7 +258,13 @@ mod tests {
         near(found.slope, 2.0, 1e-12);
         near(found.at_zero, 1.0, 1e-12);
         near(found.r_squared, 1.0, 1e-12);
-        near(line(&[(0.0, 0.0), (1.0, 1.0), (2.0, 0.0)]).unwrap().r_squared, 0.0, 1e-12);
+        near(
+            line(&[(0.0, 0.0), (1.0, 1.0), (2.0, 0.0)])
+                .unwrap()
+                .r_squared,
+            0.0,
+            1e-12,
+        );
         assert_eq!(line(&[(1.0, 1.0), (1.0, 2.0), (1.0, 3.0)]), None);
     }
 }

@@ -1,7 +1,9 @@
-//! The seam between workloads and whatever they measure: a server behind a driver, or an engine in this process.
+//! The seam between workloads and whatever they measure: a server behind a driver, or an engine in
+//! this process.
 //!
-//! Promises: a workload asks only for what stands here; a target says beforehand what it lacks. Calls are encoded before the clock
-//! starts and answered with counts, never with errors dressed as success. Must not know: drivers, engines, workloads.
+//! Promises: a workload asks only for what stands here; a target says beforehand what it lacks.
+//! Calls are encoded before the clock starts and answered with counts, never with errors dressed as
+//! success. Must not know: drivers, engines, workloads.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,8 +12,8 @@ use crate::result::{Sizes, TargetFacts};
 use crate::row::{DocumentKind, Key, Row, Value};
 use crate::workload::{Index, Need};
 
-/// What the names of tables begin with that a probe makes beside those of the workload. They are the lab's in any database, and whoever
-/// prepares a target deletes those that a run before left.
+/// What the names of tables begin with that a probe makes beside those of the workload. They are
+/// the lab's in any database, and whoever prepares a target deletes those that a run before left.
 pub const EXTRA_TABLE: &str = "quarry_lab_extra";
 
 /// A table as the workload wants it.
@@ -114,7 +116,8 @@ pub enum Call {
         /// Their ids.
         ids: Vec<Key>,
     },
-    /// Find the rows whose field `n` equals the value among ids in a range of numbers, without an index on `n`.
+    /// Find the rows whose field `n` equals the value among ids in a range of numbers, without an
+    /// index on `n`.
     Scan {
         /// Number of the table.
         table: usize,
@@ -157,7 +160,8 @@ pub enum Outcome {
         /// Rows or entries returned by a read, rows matched by a write.
         rows: u64,
     },
-    /// The target answered with an error; some operations of the call may have been acknowledged before it.
+    /// The target answered with an error; some operations of the call may have been acknowledged
+    /// before it.
     Failed {
         /// Acknowledged nevertheless.
         done: u64,
@@ -244,7 +248,10 @@ impl Rest {
     pub fn after_sync<E: std::fmt::Display>(synced: Result<(), E>) -> Self {
         Self {
             quiet: synced.is_ok(),
-            remark: synced.map_or_else(|error| error.to_string(), |()| "synced; no work in the background".to_owned()),
+            remark: synced.map_or_else(
+                |error| error.to_string(),
+                |()| "synced; no work in the background".to_owned(),
+            ),
         }
     }
 }
@@ -337,7 +344,8 @@ pub trait Target: Send + Sync + 'static {
     /// The target does not say.
     fn sum_of_k(&self) -> impl Future<Output = Result<i64, String>> + Send;
 
-    /// Deletes the rows of a table whose numeric id is above `number`: what an interrupted step left.
+    /// Deletes the rows of a table whose numeric id is above `number`: what an interrupted step
+    /// left.
     ///
     /// # Errors
     /// The target refuses.
@@ -353,7 +361,8 @@ pub trait Target: Send + Sync + 'static {
     /// Waits until no work is left over: nothing to flush, nothing to compact.
     fn settle(&self, patience: Duration) -> impl Future<Output = Rest> + Send;
 
-    /// Bytes that wait for a flush or compaction, if the target says so; `statistics` is what it said just now.
+    /// Bytes that wait for a flush or compaction, if the target says so; `statistics` is what it
+    /// said just now.
     fn debt_bytes(&self, statistics: &serde_json::Value) -> Option<u64> {
         crate::debt::of_statistics(statistics)
     }

@@ -1,17 +1,22 @@
-//! What processes, the device and the machine did in a step, by operation and by time, from the sums over its intervals.
+//! What processes, the device and the machine did in a step, by operation and by time, from the
+//! sums over its intervals.
 //!
-//! Promises: a figure whose divisor is zero or whose source was not seen is absent. Must not know: where samples come from.
+//! Promises: a figure whose divisor is zero or whose source was not seen is absent. Must not know:
+//! where samples come from.
 
 use std::collections::BTreeMap;
 
 use metrics::{DirectorySize, DiskUse, Interval, MemoryParts, ProcessUse, ThreadUse};
 
 use crate::recorder::ratio;
-use crate::result::{CostSummary, DeviceSummary, HostSummary, PressureSummary, Sizes, StepResult, ThreadGroup};
+use crate::result::{
+    CostSummary, DeviceSummary, HostSummary, PressureSummary, Sizes, StepResult, ThreadGroup,
+};
 
 /// A page, as the kernel counts reads of mapped files.
 const PAGE_KB: f64 = 4.0;
-/// Threads that serve clients, by the beginnings of their names: the lab's own (an engine runs on them), mongod's, MariaDB's, Quarry's.
+/// Threads that serve clients, by the beginnings of their names: the lab's own (an engine runs on
+/// them), mongod's, MariaDB's, Quarry's.
 const FOREGROUND: [&str; 4] = [CLIENT_THREAD, "conn", "one_connection", "quarry-net"];
 /// What the lab calls the threads of clients that block.
 pub const CLIENT_THREAD: &str = "lab-client";
@@ -130,9 +135,17 @@ impl Details {
             server.anonymous_bytes = self.memory.map(|parts| parts.anonymous_bytes);
             server.file_bytes = self.memory.map(|parts| parts.file_bytes);
         }
-        let groups: Vec<ThreadGroup> = self.threads.iter().map(|(name, used)| group(name, used)).collect();
+        let groups: Vec<ThreadGroup> = self
+            .threads
+            .iter()
+            .map(|(name, used)| group(name, used))
+            .collect();
         let read = |foreground: bool| -> f64 {
-            groups.iter().filter(|group| group.is_foreground == foreground).map(|group| group.read_bytes as f64 / 1024.0).sum()
+            groups
+                .iter()
+                .filter(|group| group.is_foreground == foreground)
+                .map(|group| group.read_bytes as f64 / 1024.0)
+                .sum()
         };
         let ops = step.ops as f64;
         // Where no thread is known to serve clients, nobody knows who read.
@@ -158,28 +171,54 @@ fn group(name: &str, used: &ThreadUse) -> ThreadGroup {
     }
 }
 
-/// Completes the sizes with what live documents take; `row_bytes` is the size of an average one, `rows` how many the lab knows of.
+/// Completes the sizes with what live documents take; `row_bytes` is the size of an average one,
+/// `rows` how many the lab knows of.
 pub fn space(sizes: &mut Sizes, rows: u64, row_bytes: u64) {
     let counted = sizes.documents.unwrap_or(rows);
-    let live = sizes.data_bytes.filter(|bytes| *bytes > 0).or_else(|| counted.checked_mul(row_bytes));
+    let live = sizes
+        .data_bytes
+        .filter(|bytes| *bytes > 0)
+        .or_else(|| counted.checked_mul(row_bytes));
     sizes.live_bytes = live.filter(|bytes| *bytes > 0);
-    sizes.space_amplification = sizes.directory_bytes.zip(sizes.live_bytes).and_then(|(taken, live)| ratio(taken as f64, live as f64));
+    sizes.space_amplification = sizes
+        .directory_bytes
+        .zip(sizes.live_bytes)
+        .and_then(|(taken, live)| ratio(taken as f64, live as f64));
 }
 
-/// Adds to the steps since the last rest what the settle step at the end of `steps` wrote, shared by their user bytes, and how long it took.
+/// Adds to the steps since the last rest what the settle step at the end of `steps` wrote, shared
+/// by their user bytes, and how long it took.
 pub fn settled(steps: &mut [StepResult], came_to_rest: bool) {
-    let Some((settle, before)) = steps.split_last_mut() else { return };
+    let Some((settle, before)) = steps.split_last_mut() else {
+        return;
+    };
     let kb = |step: &StepResult, per_op: Option<f64>| per_op.map(|kb| kb * step.ops as f64);
-    let written = (kb(settle, settle.server.as_ref().and_then(|used| used.write_kb_per_op)), kb(settle, settle.device.as_ref().and_then(|used| used.write_kb_per_op)));
-    let since = before.iter().rposition(|step| step.part == settle.part).map_or(0, |at| at + 1);
-    let Some(busy) = before.get_mut(since..) else { return };
+    let written = (
+        kb(
+            settle,
+            settle.server.as_ref().and_then(|used| used.write_kb_per_op),
+        ),
+        kb(
+            settle,
+            settle.device.as_ref().and_then(|used| used.write_kb_per_op),
+        ),
+    );
+    let since = before
+        .iter()
+        .rposition(|step| step.part == settle.part)
+        .map_or(0, |at| at + 1);
+    let Some(busy) = before.get_mut(since..) else {
+        return;
+    };
     let user: u64 = busy.iter().map(|step| step.more.user_bytes).sum();
     for step in busy {
         step.more.quiesce_seconds = came_to_rest.then_some(settle.seconds);
-        let with = |burst: Option<f64>, kb: Option<f64>| Some(burst? + ratio(kb? * 1_024.0, user as f64)?);
+        let with =
+            |burst: Option<f64>, kb: Option<f64>| Some(burst? + ratio(kb? * 1_024.0, user as f64)?);
         if step.more.user_bytes > 0 && came_to_rest {
             step.more.settled_write_amplification = with(step.more.write_amplification, written.0);
-            step.more.settled_device_write_amplification = with(step.more.device_write_amplification, written.1);
+            step.more.settled_device_write_amplification =
+                with(step.more.device_write_amplification, written.1);
         }
     }
 }
@@ -195,7 +234,8 @@ mod tests {
     use super::*;
 
     fn example_step() -> StepResult {
-        let run: crate::result::RunResult = serde_json::from_str(include_str!("../tests/data/point.json")).unwrap();
+        let run: crate::result::RunResult =
+            serde_json::from_str(include_str!("../tests/data/point.json")).unwrap();
         run.main_step().unwrap().clone()
     }
 
@@ -208,24 +248,45 @@ mod tests {
             server.write_kb_per_op = Some(kb);
             out.device.get_or_insert_default().write_kb_per_op = None;
             crate::recorder::amplification(&mut out, user_bytes);
-            (out.more.settled_write_amplification, out.more.quiesce_seconds) = (None, None);
+            (
+                out.more.settled_write_amplification,
+                out.more.quiesce_seconds,
+            ) = (None, None);
             out
         };
-        let of = |step: &StepResult| (step.more.write_amplification, step.more.settled_write_amplification);
+        let of = |step: &StepResult| {
+            (
+                step.more.write_amplification,
+                step.more.settled_write_amplification,
+            )
+        };
         let mut steps = vec![step(Part::Insert, 1_024, 1.0), step(Part::Settle, 0, 1.0)];
         settled(&mut steps, true);
-        steps.extend([step(Part::Insert, 3_072, 6.0), step(Part::UpdateInc, 1_024, 4.0), step(Part::Point, 0, 0.0), step(Part::Settle, 0, 8.0)]);
+        steps.extend([
+            step(Part::Insert, 3_072, 6.0),
+            step(Part::UpdateInc, 1_024, 4.0),
+            step(Part::Point, 0, 0.0),
+            step(Part::Settle, 0, 8.0),
+        ]);
         settled(&mut steps, true);
-        let [first, _, insert, update, point, settle] = &steps[..] else { panic!() };
+        let [first, _, insert, update, point, settle] = &steps[..] else {
+            panic!()
+        };
         assert_eq!(of(first), (Some(1.0), Some(2.0)));
         assert_eq!(of(insert), (Some(2.0), Some(4.0)));
         assert_eq!(of(update), (Some(4.0), Some(6.0)));
         assert_eq!((of(point), of(settle).1), ((None, None), None));
-        assert_eq!((update.more.quiesce_seconds, settle.more.quiesce_seconds), (Some(4.0), None));
+        assert_eq!(
+            (update.more.quiesce_seconds, settle.more.quiesce_seconds),
+            (Some(4.0), None)
+        );
         // Whoever did not come to rest has no settled figures.
         let mut steps = vec![step(Part::Insert, 1_024, 1.0), step(Part::Settle, 0, 1.0)];
         settled(&mut steps, false);
-        assert_eq!((of(&steps[0]).1, steps[0].more.quiesce_seconds), (None, None));
+        assert_eq!(
+            (of(&steps[0]).1, steps[0].more.quiesce_seconds),
+            (None, None)
+        );
     }
 
     #[test]
@@ -247,17 +308,44 @@ mod tests {
             ..Interval::default()
         };
         let device = device(&total, None).unwrap();
-        assert_eq!((device.reads_per_op, device.read_kb_per_op), (Some(2.0), Some(16.0)));
-        assert_eq!((device.read_await_ms, device.write_await_ms), (Some(1.5), Some(5.0)));
-        assert_eq!((device.queue_depth, device.busy_percent), (Some(3.5), Some(40.0)));
-        assert_eq!((device.read_size_kb, device.write_size_kb, device.flushes_per_op), (Some(8.0), Some(64.0), Some(0.01)));
+        assert_eq!(
+            (device.reads_per_op, device.read_kb_per_op),
+            (Some(2.0), Some(16.0))
+        );
+        assert_eq!(
+            (device.read_await_ms, device.write_await_ms),
+            (Some(1.5), Some(5.0))
+        );
+        assert_eq!(
+            (device.queue_depth, device.busy_percent),
+            (Some(3.5), Some(40.0))
+        );
+        assert_eq!(
+            (
+                device.read_size_kb,
+                device.write_size_kb,
+                device.flushes_per_op
+            ),
+            (Some(8.0), Some(64.0), Some(0.01))
+        );
     }
 
     #[test]
     fn no_request_has_no_mean_time() {
-        let total = Interval { disk: Some(DiskUse::default()), length: Duration::from_secs(1), ..Interval::default() };
+        let total = Interval {
+            disk: Some(DiskUse::default()),
+            length: Duration::from_secs(1),
+            ..Interval::default()
+        };
         let device = device(&total, None).unwrap();
-        assert_eq!((device.read_await_ms, device.read_size_kb, device.busy_percent), (None, None, Some(0.0)));
+        assert_eq!(
+            (
+                device.read_await_ms,
+                device.read_size_kb,
+                device.busy_percent
+            ),
+            (None, None, Some(0.0))
+        );
     }
 
     #[test]
@@ -265,20 +353,46 @@ mod tests {
         let total = Interval {
             length: Duration::from_secs(2),
             ops: 10,
-            pressure: Some(Pressure { io_some_us: 500_000, memory_full_us: 20_000, ..Pressure::default() }),
-            paging: Some(Paging { in_bytes: 40_960, out_bytes: 0, faults_major: 5 }),
+            pressure: Some(Pressure {
+                io_some_us: 500_000,
+                memory_full_us: 20_000,
+                ..Pressure::default()
+            }),
+            paging: Some(Paging {
+                in_bytes: 40_960,
+                out_bytes: 0,
+                faults_major: 5,
+            }),
             ..Interval::default()
         };
         let host = host(&total);
-        assert_eq!(host.pressure.map(|waited| (waited.io_some_percent, waited.memory_full_percent)), Some((25.0, 1.0)));
-        assert_eq!((host.page_in_kb_per_op, host.faults_major_per_op), (Some(4.0), Some(0.5)));
+        assert_eq!(
+            host.pressure
+                .map(|waited| (waited.io_some_percent, waited.memory_full_percent)),
+            Some((25.0, 1.0))
+        );
+        assert_eq!(
+            (host.page_in_kb_per_op, host.faults_major_per_op),
+            (Some(4.0), Some(0.5))
+        );
     }
 
     #[test]
     fn reads_of_clients_stand_apart_from_those_of_compaction() {
         let threads = [("lab-client", 40 * 4_096), ("rocksdb:low", 1_024_000)];
         let details = Details {
-            threads: threads.into_iter().map(|(name, read_bytes)| (name.to_owned(), ThreadUse { read_bytes, ..ThreadUse::default() })).collect(),
+            threads: threads
+                .into_iter()
+                .map(|(name, read_bytes)| {
+                    (
+                        name.to_owned(),
+                        ThreadUse {
+                            read_bytes,
+                            ..ThreadUse::default()
+                        },
+                    )
+                })
+                .collect(),
             ..Details::default()
         };
         let mut step = example_step();
@@ -287,7 +401,10 @@ mod tests {
         assert_eq!(step.more.foreground_reads_per_op, Some(0.04));
         assert_eq!(step.more.background_read_kb_per_op, Some(1.0));
         // Names that nobody knows say nothing.
-        let details = Details { threads: [("worker".to_owned(), ThreadUse::default())].into(), ..Details::default() };
+        let details = Details {
+            threads: [("worker".to_owned(), ThreadUse::default())].into(),
+            ..Details::default()
+        };
         step.more.foreground_reads_per_op = None;
         details.fill_step(&mut step);
         assert_eq!(step.more.foreground_reads_per_op, None);
@@ -295,12 +412,22 @@ mod tests {
 
     #[test]
     fn space_by_live_bytes_said_or_estimated() {
-        let mut sizes = Sizes { directory_bytes: Some(3_000), data_bytes: Some(1_000), ..Sizes::default() };
+        let mut sizes = Sizes {
+            directory_bytes: Some(3_000),
+            data_bytes: Some(1_000),
+            ..Sizes::default()
+        };
         space(&mut sizes, 7, 500);
-        assert_eq!((sizes.live_bytes, sizes.space_amplification), (Some(1_000), Some(3.0)));
+        assert_eq!(
+            (sizes.live_bytes, sizes.space_amplification),
+            (Some(1_000), Some(3.0))
+        );
         sizes.data_bytes = None;
         space(&mut sizes, 2, 500);
-        assert_eq!((sizes.live_bytes, sizes.space_amplification), (Some(1_000), Some(3.0)));
+        assert_eq!(
+            (sizes.live_bytes, sizes.space_amplification),
+            (Some(1_000), Some(3.0))
+        );
         space(&mut sizes, 0, 500);
         assert_eq!(sizes.space_amplification, None);
     }

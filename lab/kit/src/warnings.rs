@@ -39,7 +39,8 @@ pub fn of_environment(environment: &Environment) -> Vec<Warning> {
     let busy = environment.load_average.first().copied().unwrap_or(0.0);
     if busy > 0.25 * environment.cpus as f64 + 0.25 {
         let text = format!(
-            "The machine was busy before the run: load average {} on {} CPUs. Wait until it is idle and repeat.",
+            "The machine was busy before the run: load average {} on {} CPUs. Wait until it is \
+                idle and repeat.",
             format::number(busy),
             environment.cpus
         );
@@ -48,7 +49,8 @@ pub fn of_environment(environment: &Environment) -> Vec<Warning> {
     out
 }
 
-/// What a step itself says; `is_inside`: the target runs in the lab's process, so that one cost stands for both.
+/// What a step itself says; `is_inside`: the target runs in the lab's process, so that one cost
+/// stands for both.
 pub fn of_step(step: &StepResult, cpus: usize, is_inside: bool) -> Vec<Warning> {
     let mut out = Vec::new();
     if !step.measured {
@@ -69,7 +71,11 @@ pub fn of_step(step: &StepResult, cpus: usize, is_inside: bool) -> Vec<Warning> 
         );
         out.push(warning("cpu-stolen", at(text)));
     }
-    let server_cores = step.server.as_ref().filter(|_| !is_inside).map_or(0.0, |server| server.cpu_cores);
+    let server_cores = step
+        .server
+        .as_ref()
+        .filter(|_| !is_inside)
+        .map_or(0.0, |server| server.cpu_cores);
     let others =
         step.host.busy_percent / 100.0 * cpus as f64 - server_cores - step.client.cpu_cores;
     if step.server.is_some() && others > 0.25 {
@@ -81,7 +87,8 @@ pub fn of_step(step: &StepResult, cpus: usize, is_inside: bool) -> Vec<Warning> 
     }
     if !is_inside && step.host.busy_percent > 90.0 && step.client.cpu_cores > 0.33 * cpus as f64 {
         let text = format!(
-            "the machine is full and the lab itself took {} of {cpus} CPUs. The rate shows both together; trust CPU per operation \
+            "the machine is full and the lab itself took {} of {cpus} CPUs. The rate shows both \
+                together; trust CPU per operation \
              instead, or run the lab elsewhere.",
             format::number(step.client.cpu_cores)
         );
@@ -125,16 +132,29 @@ mod tests {
 
     #[test]
     fn an_engine_inside_the_lab_is_not_counted_twice() {
-        let run: crate::result::RunResult = serde_json::from_str(include_str!("../tests/data/point.json")).unwrap();
+        let run: crate::result::RunResult =
+            serde_json::from_str(include_str!("../tests/data/point.json")).unwrap();
         let mut step = run.main_step().unwrap().clone();
         step.host.busy_percent = 95.0;
         step.server.get_or_insert_default().cpu_cores = 1.2;
         step.client.cpu_cores = 1.2;
-        let codes = |is_inside: bool| of_step(&step, 2, is_inside).into_iter().map(|warning| warning.code).collect::<Vec<_>>();
+        let codes = |is_inside: bool| {
+            of_step(&step, 2, is_inside)
+                .into_iter()
+                .map(|warning| warning.code)
+                .collect::<Vec<_>>()
+        };
         let has = |codes: &[String], code: &str| codes.iter().any(|known| known == code);
         let (inside, apart) = (codes(true), codes(false));
-        // 1.9 cores were busy and 1.2 of them are the engine and the lab together: somebody else had 0.7.
-        assert!(has(&inside, "others-busy") && !has(&inside, "client-cpu-saturated"), "{inside:?}");
-        assert!(!has(&apart, "others-busy") && has(&apart, "client-cpu-saturated"), "{apart:?}");
+        // 1.9 cores were busy and 1.2 of them are the engine and the lab together: somebody else
+        // had 0.7.
+        assert!(
+            has(&inside, "others-busy") && !has(&inside, "client-cpu-saturated"),
+            "{inside:?}"
+        );
+        assert!(
+            !has(&apart, "others-busy") && has(&apart, "client-cpu-saturated"),
+            "{apart:?}"
+        );
     }
 }

@@ -1,6 +1,8 @@
-//! MySQL and MariaDB as targets of the lab, with any of their storage engines, by SELECT or by HANDLER.
+//! MySQL and MariaDB as targets of the lab, with any of their storage engines, by SELECT or by
+//! HANDLER.
 //!
-//! Promises: prepared statements only, found rows counted (not changed ones), values bound and never pasted. Must not know: workloads.
+//! Promises: prepared statements only, found rows counted (not changed ones), values bound and
+//! never pasted. Must not know: workloads.
 
 pub mod server;
 mod session;
@@ -287,10 +289,16 @@ impl Target for SqlTarget {
     }
 
     async fn prepare(&self) -> Result<(), TargetError> {
-        let question = "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() AND LEFT(table_name, ?) = ?";
-        let left: Vec<String> = self.conn().exec(question, (EXTRA_TABLE.len(), EXTRA_TABLE)).unwrap_or_default();
+        let question = "SELECT table_name FROM information_schema.tables WHERE table_schema = \
+            DATABASE() AND LEFT(table_name, ?) = ?";
+        let left: Vec<String> = self
+            .conn()
+            .exec(question, (EXTRA_TABLE.len(), EXTRA_TABLE))
+            .unwrap_or_default();
         for name in left {
-            let dropped = self.conn().query_drop(format!("DROP TABLE IF EXISTS `{name}`"));
+            let dropped = self
+                .conn()
+                .query_drop(format!("DROP TABLE IF EXISTS `{name}`"));
             dropped.map_err(Self::refused(format!("to drop {name}")))?;
         }
         for table in self.tables.iter() {
@@ -339,7 +347,8 @@ impl Target for SqlTarget {
         for statement in [
             format!("DROP TABLE IF EXISTS `{name}`"),
             format!(
-                "CREATE TABLE `{name}` (id BIGINT NOT NULL PRIMARY KEY, n BIGINT NOT NULL, KEY n (n)){engine}"
+                "CREATE TABLE `{name}` (id BIGINT NOT NULL PRIMARY KEY, n BIGINT NOT NULL, KEY n \
+                    (n)){engine}"
             ),
             format!("INSERT INTO `{name}` VALUES (1, 1)"),
         ] {
@@ -390,7 +399,8 @@ impl Target for SqlTarget {
             let mut conn = self.conn();
             // Statistics of a table are as old as its last analysis.
             let _ = conn.query_drop(format!("ANALYZE TABLE `{}`", table.name));
-            let question = "SELECT data_length, index_length, table_rows FROM information_schema.tables \
+            let question = "SELECT data_length, index_length, table_rows FROM \
+                information_schema.tables \
                             WHERE table_schema = DATABASE() AND table_name = ?";
             let found: Option<(Option<u64>, Option<u64>, Option<u64>)> =
                 conn.exec_first(question, (&table.name,)).ok().flatten();

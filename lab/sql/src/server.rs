@@ -1,4 +1,5 @@
-//! A private MariaDB server: made in a directory of its own, on a free port, with stated settings, and stopped in the end.
+//! A private MariaDB server: made in a directory of its own, on a free port, with stated settings,
+//! and stopped in the end.
 
 use std::fs;
 use std::net::TcpListener;
@@ -60,7 +61,8 @@ impl MariaDb {
     /// Makes the data directory, starts the server and waits until it answers.
     ///
     /// # Errors
-    /// A setting is wrong, MariaDB is not installed, files of others are in the way, or it does not come up.
+    /// A setting is wrong, MariaDB is not installed, files of others are in the way, or it does not
+    /// come up.
     pub fn start(settings: &Settings) -> Result<Self, lab_kit::target::TargetError> {
         let directory = &settings.directory;
         let text = settings_text(settings).map_err(|reason| failed("the settings", reason))?;
@@ -73,7 +75,8 @@ impl MariaDb {
         let port = free_port().map_err(|error| failed("a port", error))?;
         let file = directory.join(SETTINGS_FILE);
         let text = format!(
-            "{text}datadir = {data}\nsocket = {directory}/server.sock\npid-file = {directory}/{PID_FILE}\nport = {port}\nbind-address = 127.0.0.1\n",
+            "{text}datadir = {data}\nsocket = {directory}/server.sock\npid-file = \
+                {directory}/{PID_FILE}\nport = {port}\nbind-address = 127.0.0.1\n",
             data = data.display(),
             directory = directory.display()
         );
@@ -129,21 +132,35 @@ impl MariaDb {
     /// MariaDB is no longer installed.
     pub fn restart_command(&self) -> Result<String, lab_kit::target::TargetError> {
         let program = find(&["mariadbd", "mysqld"])?;
-        let user = if rustix::process::geteuid().is_root() { " --user=root" } else { "" };
+        let user = if rustix::process::geteuid().is_root() {
+            " --user=root"
+        } else {
+            ""
+        };
         let path = |file: &str| self.directory.join(file).display().to_string();
         let (pid, settings, log) = (path(PID_FILE), path(SETTINGS_FILE), path(LOG_FILE));
         // It takes its file of the process number away when it has closed everything.
-        let stop = format!("kill -TERM \"$(cat '{pid}')\" && while [ -e '{pid}' ]; do sleep 0.02; done");
-        Ok(format!("{stop}; exec '{}' '--defaults-file={settings}'{user} >> '{log}' 2>&1", program.display()))
+        let stop =
+            format!("kill -TERM \"$(cat '{pid}')\" && while [ -e '{pid}' ]; do sleep 0.02; done");
+        Ok(format!(
+            "{stop}; exec '{}' '--defaults-file={settings}'{user} >> '{log}' 2>&1",
+            program.display()
+        ))
     }
 
     /// The process that a restart command left, if one did.
     fn successor(&self) -> Option<u32> {
         let text = fs::read_to_string(self.directory.join(PID_FILE)).ok()?;
-        let pid = text.trim().parse().ok().filter(|pid| *pid != self.child.id())?;
+        let pid = text
+            .trim()
+            .parse()
+            .ok()
+            .filter(|pid| *pid != self.child.id())?;
         let words = fs::read_to_string(format!("/proc/{pid}/cmdline")).ok()?;
         // A number may have been given to another process since.
-        words.contains(&*self.settings_file().to_string_lossy()).then_some(pid)
+        words
+            .contains(&*self.settings_file().to_string_lossy())
+            .then_some(pid)
     }
 
     /// The file that states its settings.
@@ -207,7 +224,9 @@ impl MariaDb {
                 std::thread::sleep(LOOK_EVERY);
             }
         }
-        if let Some(pid) = pid_of(self.child.id()).filter(|_| matches!(self.child.try_wait(), Ok(None))) {
+        if let Some(pid) =
+            pid_of(self.child.id()).filter(|_| matches!(self.child.try_wait(), Ok(None)))
+        {
             let _ = kill_process(pid, Signal::TERM);
         }
         let begun = Instant::now();
@@ -232,7 +251,8 @@ fn free_port() -> std::io::Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
-/// The first of these programs that is there; daemons live where a user's search path does not lead.
+/// The first of these programs that is there; daemons live where a user's search path does not
+/// lead.
 fn find(names: &[&str]) -> Result<PathBuf, lab_kit::target::TargetError> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path)
@@ -303,36 +323,53 @@ fn settings_text(settings: &Settings) -> Result<String, String> {
         ));
     }
     if settings.flush_neighbors > 2 {
-        return Err(format!("flush_neighbors is {}; allowed is 0, 1 or 2", settings.flush_neighbors));
+        return Err(format!(
+            "flush_neighbors is {}; allowed is 0, 1 or 2",
+            settings.flush_neighbors
+        ));
     }
-    if let Some(library) = settings.allocator.as_ref().filter(|library| !library.is_file()) {
-        return Err(format!("there is no allocator library {}", library.display()));
+    if let Some(library) = settings
+        .allocator
+        .as_ref()
+        .filter(|library| !library.is_file())
+    {
+        return Err(format!(
+            "there is no allocator library {}",
+            library.display()
+        ));
     }
     let cache = settings.cache_mb;
     let mut out = String::from(
-        "[mysqld]\nskip-name-resolve\nmax_connections = 4200\nmax_prepared_stmt_count = 1000000\nmax_allowed_packet = 256M\nquery_cache_type = 0\n",
+        "[mysqld]\nskip-name-resolve\nmax_connections = 4200\nmax_prepared_stmt_count = \
+            1000000\nmax_allowed_packet = 256M\nquery_cache_type = 0\n",
     );
     out += &format!(
-        "innodb_page_size = {}k\ninnodb_flush_log_at_trx_commit = {flush}\ninnodb_log_file_size = 512M\n",
+        "innodb_page_size = {}k\ninnodb_flush_log_at_trx_commit = {flush}\ninnodb_log_file_size = \
+            512M\n",
         settings.page_kb
     );
     match settings.engine.as_str() {
         "innodb" => {
             out += &format!(
-                "default_storage_engine = InnoDB\ninnodb_buffer_pool_size = {cache}M\ninnodb_flush_method = O_DIRECT\ninnodb_flush_neighbors = {}\n",
+                "default_storage_engine = InnoDB\ninnodb_buffer_pool_size = \
+                    {cache}M\ninnodb_flush_method = O_DIRECT\ninnodb_flush_neighbors = {}\n",
                 settings.flush_neighbors
             )
         }
         "rocksdb" => {
-            out += "plugin-load-add = ha_rocksdb\ndefault_storage_engine = RocksDB\ninnodb_buffer_pool_size = 16M\n";
+            out += "plugin-load-add = ha_rocksdb\ndefault_storage_engine = \
+                RocksDB\ninnodb_buffer_pool_size = 16M\n";
             out += &format!(
                 "rocksdb_block_cache_size = {cache}M\nrocksdb_flush_log_at_trx_commit = {flush}\n"
             );
-            // Memtables take as much as the cache, and making an index takes two buffers at once: with their defaults (64 MiB for each
-            // memtable, 64 MiB and 1 GiB for the buffers) a small memory limit kills the server. Indexes of files stay out of the cache:
-            // one of them does not fit into a shard of a small cache, and each lookup would read and decompress it anew.
+            // Memtables take as much as the cache, and making an index takes two buffers at once:
+            // with their defaults (64 MiB for each memtable, 64 MiB and 1 GiB for the buffers) a
+            // small memory limit kills the server. Indexes of files stay out of the cache: one of
+            // them does not fit into a shard of a small cache, and each lookup would read and
+            // decompress it anew.
             out += &format!(
-                "rocksdb_db_write_buffer_size = {cache}M\nrocksdb_default_cf_options = write_buffer_size={}m;block_based_table_factory={{cache_index_and_filter_blocks=0;filter_policy=bloomfilter:10:false;whole_key_filtering=1}}\nrocksdb_merge_buf_size = {}M\nrocksdb_merge_combine_read_size = {}M\n",
+                "rocksdb_db_write_buffer_size = {cache}M\nrocksdb_default_cf_options = \
+                    write_buffer_size={}m;block_based_table_factory={{cache_index_and_filter_blocks=0;filter_policy=bloomfilter:10:false;whole_key_filtering=1}}\nrocksdb_merge_buf_size = {}M\nrocksdb_merge_combine_read_size = {}M\n",
                 (cache / 4).clamp(1, 64),
                 (cache / 4).clamp(1, 64),
                 cache.clamp(4, 1024)

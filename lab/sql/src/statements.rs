@@ -105,7 +105,8 @@ pub(crate) fn range(table: &str, limit: u32, reverse: bool) -> String {
     format!("SELECT * FROM `{table}` WHERE id {operator} ? ORDER BY id{direction} LIMIT {limit}")
 }
 
-/// Entries of an index from a tuple of so many leading values on; values are bound prefix by prefix, the longest first.
+/// Entries of an index from a tuple of so many leading values on; values are bound prefix by
+/// prefix, the longest first.
 pub(crate) fn index_range(table: &str, index: &Index, values: usize, limit: u32) -> String {
     let list = names(&index.keys);
     let alternatives: Vec<String> = (0..values)
@@ -151,7 +152,13 @@ mod tests {
             capped_bytes: None,
         };
         let create = create_table(&table, Some("rocksdb"));
-        assert!(create.starts_with("CREATE TABLE `t` (id BIGINT NOT NULL, `n` BIGINT NOT NULL, `k` INT NOT NULL, `pad` VARCHAR(10)"), "{create}");
+        assert!(
+            create.starts_with(
+                "CREATE TABLE `t` (id BIGINT NOT NULL, `n` BIGINT NOT NULL, `k` \
+            INT NOT NULL, `pad` VARCHAR(10)"
+            ),
+            "{create}"
+        );
         assert!(create.ends_with("PRIMARY KEY (id)) ENGINE=rocksdb"));
         let row = Row {
             id: Some(Key::Number(1)),
@@ -166,9 +173,18 @@ mod tests {
             keys: ["a", "b"].map(str::to_owned).to_vec(),
             ..Index::default()
         };
-        let unique = Index { unique: true, ..index.clone() };
-        assert_eq!(create_index("t", &index), "CREATE INDEX `ab` ON `t` (`a`, `b`)");
-        assert_eq!(create_index("t", &unique), "CREATE UNIQUE INDEX `ab` ON `t` (`a`, `b`)");
+        let unique = Index {
+            unique: true,
+            ..index.clone()
+        };
+        assert_eq!(
+            create_index("t", &index),
+            "CREATE INDEX `ab` ON `t` (`a`, `b`)"
+        );
+        assert_eq!(
+            create_index("t", &unique),
+            "CREATE UNIQUE INDEX `ab` ON `t` (`a`, `b`)"
+        );
         let statement = index_range("t", &index, 2, 5);
         assert!(
             statement

@@ -1,6 +1,8 @@
-//! The same calls as the lab makes, by the official driver and nothing else: what is left of the lab's CPU beside this is its own cost.
+//! The same calls as the lab makes, by the official driver and nothing else: what is left of the
+//! lab's CPU beside this is its own cost.
 //!
-//! `bare_driver URI DATABASE COLLECTION point|update-inc ROWS CLIENTS RATE SECONDS`, on what the lab's workload of that name loaded.
+//! `bare_driver URI DATABASE COLLECTION point|update-inc ROWS CLIENTS RATE SECONDS`, on what the
+//! lab's workload of that name loaded.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -26,7 +28,17 @@ struct Given {
 
 fn given() -> Option<Given> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let [uri, database, collection, kind, rows, clients, rate, seconds] = &words[..] else {
+    let [
+        uri,
+        database,
+        collection,
+        kind,
+        rows,
+        clients,
+        rate,
+        seconds,
+    ] = &words[..]
+    else {
         return None;
     };
     Some(Given {
@@ -45,11 +57,18 @@ fn given() -> Option<Given> {
     })
 }
 
-async fn client(table: Collection<RawDocumentBuf>, number: u32, given: &'static Given, begun: Instant) -> mongodb::error::Result<u64> {
+async fn client(
+    table: Collection<RawDocumentBuf>,
+    number: u32,
+    given: &'static Given,
+    begun: Instant,
+) -> mongodb::error::Result<u64> {
     let gap = f64::from(given.clients) / given.rate;
     let (mut calls, mut random) = (0_u64, 0x9e37_79b9_7f4a_7c15_u64 ^ (u64::from(number) << 32));
     loop {
-        let turn = Duration::from_secs_f64(gap * (calls as f64 + f64::from(number) / f64::from(given.clients)));
+        let turn = Duration::from_secs_f64(
+            gap * (calls as f64 + f64::from(number) / f64::from(given.clients)),
+        );
         if turn >= WARMUP + given.time {
             return Ok(calls);
         }
@@ -62,7 +81,9 @@ async fn client(table: Collection<RawDocumentBuf>, number: u32, given: &'static 
         random ^= random << 17;
         let id = i64::try_from(random >> 1).unwrap_or(0) % given.rows + 1;
         if given.is_update {
-            table.update_one(doc! { "_id": id }, doc! { "$inc": { "k": 1 } }).await?;
+            table
+                .update_one(doc! { "_id": id }, doc! { "$inc": { "k": 1 } })
+                .await?;
         } else {
             table.find_one(doc! { "_id": id }).await?;
         }
@@ -75,9 +96,13 @@ async fn run(given: &'static Given) -> Result<(), Box<dyn std::error::Error + Se
     options.retry_writes = Some(false);
     options.retry_reads = Some(false);
     options.max_pool_size = Some(given.clients + 4);
-    let table = Client::with_options(options)?.database(&given.database).collection(&given.collection);
+    let table = Client::with_options(options)?
+        .database(&given.database)
+        .collection(&given.collection);
     let begun = Instant::now();
-    let tasks: Vec<_> = (0..given.clients).map(|number| tokio::spawn(client(table.clone(), number, given, begun))).collect();
+    let tasks: Vec<_> = (0..given.clients)
+        .map(|number| tokio::spawn(client(table.clone(), number, given, begun)))
+        .collect();
     tokio::time::sleep(WARMUP).await;
     let mut sampler = ProcessSampler::of_self()?;
     let (first, from) = (sampler.sample()?, Instant::now());
@@ -90,7 +115,8 @@ async fn run(given: &'static Given) -> Result<(), Box<dyn std::error::Error + Se
     // Where the server does not keep up it takes longer, and the rate is lower than asked for.
     let rate = calls as f64 / begun.elapsed().as_secs_f64();
     println!(
-        "{calls} calls in {:.1} s; from second {} on: {:.2} % of a core, {:.2} µs per call at {rate:.0} calls/s; {} MiB resident",
+        "{calls} calls in {:.1} s; from second {} on: {:.2} % of a core, {:.2} µs per call at \
+            {rate:.0} calls/s; {} MiB resident",
         begun.elapsed().as_secs_f64(),
         WARMUP.as_secs(),
         share * 100.0,
@@ -106,7 +132,11 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let given: &'static Given = Box::leak(Box::new(given));
-    let done = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Into::into).and_then(|runtime| runtime.block_on(run(given)));
+    let done = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(Into::into)
+        .and_then(|runtime| runtime.block_on(run(given)));
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -9,7 +9,8 @@ use crate::mongo::MongoTarget;
 use crate::run::Plan;
 
 pub(crate) const DRIVER_MONGO: &str = "mongodb 3.9 (Rust)";
-const FORMS: &str = "mongodb://HOST:PORT, mysql://USER@HOST:PORT/DB, or ENGINE:DIRECTORY with rocksdb, lmdb, fjall, redb, wiredtiger, forestdb or perconaft";
+const FORMS: &str = "mongodb://HOST:PORT, mysql://USER@HOST:PORT/DB, or ENGINE:DIRECTORY with \
+    rocksdb, lmdb, fjall, redb, wiredtiger, forestdb or perconaft";
 
 /// Runs a plan against whatever its target names.
 pub(crate) async fn run(plan: Plan<'_>) -> Result<(), LabError> {

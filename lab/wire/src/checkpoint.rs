@@ -1,7 +1,9 @@
-//! What an interrupted run needs to go on: written before each step, removed when the run is complete.
+//! What an interrupted run needs to go on: written before each step, removed when the run is
+//! complete.
 //!
-//! Promises: a run killed at any moment can be taken up again at the step that was under way. A step that inserts rows is undone first,
-//! one that reads or changes rows in place is begun again; one that cannot be undone makes the run begin anew.
+//! Promises: a run killed at any moment can be taken up again at the step that was under way. A
+//! step that inserts rows is undone first, one that reads or changes rows in place is begun again;
+//! one that cannot be undone makes the run begin anew.
 
 use std::path::{Path, PathBuf};
 
@@ -60,7 +62,8 @@ impl Resumed {
         Self::read_file(folder, FILE)
     }
 
-    /// Reads what the run in `folder` had when it had loaded its data. The steps say where they come from.
+    /// Reads what the run in `folder` had when it had loaded its data. The steps say where they
+    /// come from.
     pub(crate) fn read_loaded(folder: &Path) -> Result<Self, LabError> {
         let mut out = Self::read_file(folder, LOADED)?;
         let from = out.checkpoint.run.id.clone();
@@ -232,7 +235,8 @@ impl<T: Target> Run<'_, T> {
                 .map(|(part, _)| *part)
                 .chain([role.part])
                 .all(|part| match part {
-                    // Rows beside the quota of a step are not undone by their numbers alone if others delete meanwhile.
+                    // Rows beside the quota of a step are not undone by their numbers alone if
+                    // others delete meanwhile.
                     Part::Insert => has_numbers && step.beside.is_empty() && role.mix.is_empty(),
                     Part::DeleteOldest
                     | Part::DeleteInsert

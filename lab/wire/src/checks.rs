@@ -30,7 +30,8 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// Before a step: where the sum is not known but will matter, the target is asked for it; where it will be lost, it is checked first.
+    /// Before a step: where the sum is not known but will matter, the target is asked for it; where
+    /// it will be lost, it is checked first.
     pub(crate) async fn begin<T: Target>(&mut self, run: &Run<'_, T>, step: &Step) {
         if !self.started {
             (self.started, self.sum) = (true, Some(0));
@@ -69,7 +70,8 @@ impl Ledger {
         };
     }
 
-    /// At the end of the run. A target that stopped answering gets a moment only; otherwise a count may take as long as it takes.
+    /// At the end of the run. A target that stopped answering gets a moment only; otherwise a count
+    /// may take as long as it takes.
     pub(crate) async fn check<T: Target>(mut self, run: &Run<'_, T>, stopped: bool) -> Vec<Check> {
         let patience = stopped.then_some(GRACE);
         if run.workload.data.capped_bytes.is_some() {

@@ -14,17 +14,22 @@ use crate::limit::LimitBy;
 const EXAMPLES: &str = "\
 Examples:
   quarry-lab run insert --target mongodb://127.0.0.1:27017 --preset smoke --out results
-  quarry-lab run insert --target mongodb://127.0.0.1:27017 --preset laptop --indexes 3 --clients 4 --journal true --out results
-  quarry-lab run hot --target mongodb://127.0.0.1:27017 --preset smoke --clients 8 --seconds 20 --out results
+  quarry-lab run insert --target mongodb://127.0.0.1:27017 --preset laptop --indexes 3 --clients 4 \
+  --journal true --out results
+  quarry-lab run hot --target mongodb://127.0.0.1:27017 --preset smoke --clients 8 --seconds 20 \
+  --out results
   quarry-lab run forestdb --target 'rocksdb:data/rocksdb?cache=64M' --preset smoke --out results
   quarry-lab run point --target mysql://root@127.0.0.1:3306/ --preset smoke --out results
   quarry-lab target mariadb --dir data/mariadb --engine rocksdb --cache-mb 512
   quarry-lab resume results/RUN
-  quarry-lab run hot --target mongodb://127.0.0.1:27017 --clients 1,2,4,8 --hot-rows 1,2,4 --out results
+  quarry-lab run hot --target mongodb://127.0.0.1:27017 --clients 1,2,4,8 --hot-rows 1,2,4 --out \
+  results
 
-One or two options with numbers may be lists: one run for each value, in a folder with one page for all; resume goes on with it.
+One or two options with numbers may be lists: one run for each value, in a folder with one page \
+for all; resume goes on with it.
 
-Exit status: 0 complete and right; 1 could not run; 2 wrong command line; 3 ended early, partial report; 4 a check failed.";
+Exit status: 0 complete and right; 1 could not run; 2 wrong command line; 3 ended early, partial \
+report; 4 a check failed.";
 
 /// The benchmark lab of Quarry.
 #[derive(Debug, Parser)]
@@ -81,7 +86,8 @@ pub(crate) enum Command {
 pub(crate) enum Server {
     /// MariaDB, installed on this machine
     #[command(
-        after_help = "Example:\n  quarry-lab target mariadb --dir data/mariadb --engine rocksdb --cache-mb 512"
+        after_help = "Example:\n  quarry-lab target mariadb --dir data/mariadb --engine rocksdb \
+            --cache-mb 512"
     )]
     Mariadb {
         /// Directory for its data; made, and emptied when it is the lab's own
@@ -102,7 +108,8 @@ pub(crate) enum Server {
         /// Whether the binary log is written
         #[arg(long)]
         change_log: bool,
-        /// InnoDB's flushing of neighbours: 0 none, 1 the extent's dirty pages in a row, 2 all of the extent's
+        /// InnoDB's flushing of neighbours: 0 none, 1 the extent's dirty pages in a row, 2 all of
+        /// the extent's
         #[arg(long, default_value_t = 0)]
         flush_neighbors: u8,
         /// Library of a memory allocator to load first, such as libjemalloc.so.2
@@ -120,8 +127,9 @@ pub(crate) enum Server {
 pub(crate) struct RunArguments {
     /// Workload; `quarry-lab list` shows them
     pub(crate) workload: String,
-    /// What to measure: mongodb://HOST:PORT, mysql://USER@HOST:PORT/, or ENGINE:DIRECTORY with rocksdb, lmdb, fjall, redb,
-    /// wiredtiger, forestdb or perconaft (ENGINE:DIRECTORY?cache=64M&durability=none|lazy|sync, and options of the engine's own)
+    /// What to measure: mongodb://HOST:PORT, mysql://USER@HOST:PORT/, or ENGINE:DIRECTORY with
+    /// rocksdb, lmdb, fjall, redb, wiredtiger, forestdb or perconaft
+    /// (ENGINE:DIRECTORY?cache=64M&durability=none|lazy|sync, and options of the engine's own)
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) target: String,
     /// Sizes to start from: smoke, laptop, server or paper
@@ -148,7 +156,8 @@ pub(crate) struct RunArguments {
     /// Documents of so many times the memory limit, instead of --rows
     #[arg(long, value_name = "X", conflicts_with = "rows")]
     pub(crate) times_memory: Option<f64>,
-    /// Memory for the target and its page cache in MiB: a control group, or else a balloon that takes the rest
+    /// Memory for the target and its page cache in MiB: a control group, or else a balloon that
+    /// takes the rest
     #[arg(long, value_name = "N")]
     pub(crate) memory_mb: Option<u64>,
     /// How memory is limited: the first way that works, unless one is named
@@ -200,7 +209,8 @@ pub(crate) struct RunArguments {
     /// Whether clients insert into one collection or one each
     #[arg(long, value_enum)]
     pub(crate) placement: Option<PlacementArgument>,
-    /// Operations per second in all, on a schedule (open loop); without it each client sends as soon as it has its reply
+    /// Operations per second in all, on a schedule (open loop); without it each client sends as
+    /// soon as it has its reply
     #[arg(long, value_name = "PER_SECOND")]
     pub(crate) rate: Option<f64>,
     /// Seed of all random data; by default taken from the clock, and always written into the result
@@ -209,7 +219,8 @@ pub(crate) struct RunArguments {
     /// How the random data of clients and steps differ; all but fresh repeat themselves
     #[arg(long, value_enum)]
     pub(crate) seed_mode: Option<SeedModeArgument>,
-    /// What tells this run from others with the same settings, such as change-log=off; kept in the result
+    /// What tells this run from others with the same settings, such as change-log=off; kept in the
+    /// result
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     #[serde(default)]
     pub(crate) labels: Vec<(String, String)>,
@@ -231,7 +242,8 @@ pub(crate) struct RunArguments {
     /// Delete the data when the run has ended
     #[arg(long)]
     pub(crate) clean: bool,
-    /// Data directory of a local server, to watch its size and device; asked of the server when not given
+    /// Data directory of a local server, to watch its size and device; asked of the server when not
+    /// given
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
     /// Seconds after which a call without a reply ends the run
@@ -297,7 +309,9 @@ pub(crate) enum SeedModeArgument {
 
 fn label(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() && !value.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        Some((name, value)) if !name.is_empty() && !value.is_empty() => {
+            Ok((name.to_owned(), value.to_owned()))
+        }
         _ => Err("allowed is NAME=VALUE".to_owned()),
     }
 }

@@ -1,4 +1,5 @@
-//! Concurrent clients: they start together, count into windows that the sampler empties, and stop for a reason.
+//! Concurrent clients: they start together, count into windows that the sampler empties, and stop
+//! for a reason.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -99,7 +100,8 @@ pub(crate) struct Group {
     is_beside: bool,
     has_schedule: bool,
     is_mix: bool,
-    /// What each call under way would mean if its answer never came. One per client, so that an abandoned one loses nothing.
+    /// What each call under way would mean if its answer never came. One per client, so that an
+    /// abandoned one loses nothing.
     at_stake: Vec<Mutex<Effect>>,
     errors: Mutex<BTreeMap<String, u64>>,
     /// What the first call that failed was answered.
@@ -271,8 +273,9 @@ impl<S: Session> Client<S> {
         }
     }
 
-    /// In an open loop waits for the call's turn. A call whose turn came while the one before was under way counts from its turn; one
-    /// that the lab merely woke up late for counts from when it was sent, or the lab's timer would be taken for the target's time.
+    /// In an open loop waits for the call's turn. A call whose turn came while the one before was
+    /// under way counts from its turn; one that the lab merely woke up late for counts from when it
+    /// was sent, or the lab's timer would be taken for the target's time.
     async fn wait_for_turn(&mut self, begun: Instant, progress: &mut Progress) -> Option<Timing> {
         let Some(schedule) = &mut self.schedule else {
             let now = Instant::now();
@@ -405,7 +408,11 @@ impl Progress {
         self.failures_in_a_row += 1;
         if self.failures_in_a_row >= FAILURES_IN_A_ROW_MAX {
             let first = group.first_failure.get().unwrap_or(&message);
-            let last = if *first == message { String::new() } else { format!(", the last with: {message}") };
+            let last = if *first == message {
+                String::new()
+            } else {
+                format!(", the last with: {message}")
+            };
             control.stop(&format!(
                 "{FAILURES_IN_A_ROW_MAX} calls in a row failed, the first with: {first}{last}"
             ));

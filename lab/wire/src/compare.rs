@@ -15,8 +15,10 @@ use crate::errors::LabError;
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Examples:
-  quarry-lab report results/<run id>                                 (draws report.html of a run again)
-  quarry-lab report results/clients-1 results/clients-8 --out hot.html  (one page for several runs of a workload)")]
+  quarry-lab report results/<run id>                                 (draws report.html of a run \
+  again)
+  quarry-lab report results/clients-1 results/clients-8 --out hot.html  (one page for several runs \
+  of a workload)")]
 pub(crate) struct ReportArguments {
     /// Folders of runs (with result.json), or folders that hold several such
     #[arg(required = true, value_name = "DIR")]
@@ -32,7 +34,8 @@ pub(crate) struct ReportArguments {
 Example, three repeats of each, run in turn (A, B, A, B, A, B):
   quarry-lab compare results/old results/new --out comparison
 
-A and B are folders of runs, or the folder of one run each. Both need as many runs; they are compared in pairs, in order of time.
+A and B are folders of runs, or the folder of one run each. Both need as many runs; they are \
+compared in pairs, in order of time.
 Verdicts are for B. Exit status: 0 compared; 1 not comparable (one line says why).")]
 pub(crate) struct CompareArguments {
     /// The side to compare with
@@ -53,7 +56,11 @@ pub(crate) fn report(arguments: &ReportArguments) -> Result<(), LabError> {
         && (folder.is_file() || folder.join("result.json").is_file())
     {
         let result = read_result(folder)?;
-        let directory = if folder.is_dir() { folder } else { folder.parent().unwrap_or(Path::new(".")) };
+        let directory = if folder.is_dir() {
+            folder
+        } else {
+            folder.parent().unwrap_or(Path::new("."))
+        };
         return write_page(&directory.join("report.html"), &page(&result));
     }
     let Some(out) = &arguments.out else {
@@ -75,14 +82,20 @@ pub(crate) fn run(arguments: &CompareArguments) -> Result<(), LabError> {
     if let Some(out) = &arguments.out {
         make_folder(out)?;
         write_json(&out.join("comparison.json"), &comparison)?;
-        write_page(&out.join("comparison.html"), &comparison_page(&comparison, &a, &b))?;
+        write_page(
+            &out.join("comparison.html"),
+            &comparison_page(&comparison, &a, &b),
+        )?;
     }
     Ok(())
 }
 
 /// Makes a folder for results.
 pub(crate) fn make_folder(path: &Path) -> Result<(), FolderError> {
-    std::fs::create_dir_all(path).map_err(|source| FolderError::Write { path: path.to_owned(), source })
+    std::fs::create_dir_all(path).map_err(|source| FolderError::Write {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 /// Writes a page and says where.

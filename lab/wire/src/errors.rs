@@ -47,7 +47,8 @@ pub(crate) enum LabError {
     },
     /// Somebody changed the data between the interruption and now.
     #[error(
-        "the data have changed since the interruption: expected {expected} documents, found {found}; start the run again"
+        "the data have changed since the interruption: expected {expected} documents, found \
+            {found}; start the run again"
     )]
     Changed {
         /// Documents at the begin of the interrupted step.

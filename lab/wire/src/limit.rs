@@ -1,7 +1,9 @@
-//! A limit on memory for the target and its page cache: a control group (version 2 or 1), else a balloon that leaves only so much free.
+//! A limit on memory for the target and its page cache: a control group (version 2 or 1), else a
+//! balloon that leaves only so much free.
 //!
-//! Promises: what was put on is taken off when the run ends; limits above the process' own group stay in force; the result says how
-//! it was done and what it cannot hold. A balloon is a process of its own, which ends with the lab however the lab ends.
+//! Promises: what was put on is taken off when the run ends; limits above the process' own group
+//! stay in force; the result says how it was done and what it cannot hold. A balloon is a process
+//! of its own, which ends with the lab however the lab ends.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -65,8 +67,8 @@ enum Version {
 }
 
 impl Limit {
-    /// Puts a limit of `memory_mb` on process `pid`, whose files lie in `data`; none without a number. Without `by`, the first way
-    /// that works.
+    /// Puts a limit of `memory_mb` on process `pid`, whose files lie in `data`; none without a
+    /// number. Without `by`, the first way that works.
     pub(crate) fn apply(
         memory_mb: Option<u64>,
         by: Option<LimitBy>,
@@ -101,7 +103,8 @@ impl Limit {
         }
         if by.is_none() {
             eprintln!(
-                "no control group for the memory limit ({}); a balloon takes the rest of the memory",
+                "no control group for the memory limit ({}); a balloon takes the rest of the \
+                    memory",
                 reasons.join("; ")
             );
         }
@@ -129,7 +132,8 @@ impl Limit {
             Held::Balloon(_, held) => (
                 "balloon".to_owned(),
                 format!(
-                    "{} MiB are held by a process of the lab so that {} MiB are left; other programs share those; it holds only \
+                    "{} MiB are held by a process of the lab so that {} MiB are left; other \
+                        programs share those; it holds only \
                      for a target on this machine{}",
                     held >> 20,
                     (self.bytes + SPARE_BYTES) >> 20,
@@ -190,14 +194,21 @@ impl Version {
         if self == Self::One {
             let mount = root.join("memory");
             let there = mount.join(self.limit_file()).exists();
-            return there.then_some(mount).ok_or_else(|| "the memory controller is not there".to_owned());
+            return there
+                .then_some(mount)
+                .ok_or_else(|| "the memory controller is not there".to_owned());
         }
         let mounts = [root.to_owned(), root.join("unified")];
-        let mount = mounts.into_iter().find(|mount| mount.join("cgroup.controllers").exists());
+        let mount = mounts
+            .into_iter()
+            .find(|mount| mount.join("cgroup.controllers").exists());
         let mount = mount.ok_or_else(|| "not mounted".to_owned())?;
-        let controllers = fs::read_to_string(mount.join("cgroup.controllers")).map_err(|error| error.to_string())?;
+        let controllers = fs::read_to_string(mount.join("cgroup.controllers"))
+            .map_err(|error| error.to_string())?;
         let there = controllers.split_whitespace().any(|name| name == "memory");
-        there.then_some(mount).ok_or_else(|| "the memory controller is not there".to_owned())
+        there
+            .then_some(mount)
+            .ok_or_else(|| "the memory controller is not there".to_owned())
     }
 }
 
@@ -209,7 +220,9 @@ impl Group {
             Version::Two => ("memory.peak", "file "),
         };
         let stat = fs::read_to_string(self.path.join("memory.stat")).unwrap_or_default();
-        let cache = stat.lines().find_map(|line| line.strip_prefix(cache)?.trim().parse().ok());
+        let cache = stat
+            .lines()
+            .find_map(|line| line.strip_prefix(cache)?.trim().parse().ok());
         (number(&self.path.join(most)), cache)
     }
 
@@ -224,28 +237,51 @@ impl Group {
 }
 
 fn number(file: &Path) -> Option<u64> {
-    fs::read_to_string(file).ok()?.trim().parse().ok().filter(|bytes| *bytes < NO_LIMIT)
+    fs::read_to_string(file)
+        .ok()?
+        .trim()
+        .parse()
+        .ok()
+        .filter(|bytes| *bytes < NO_LIMIT)
 }
 
-/// Makes a group with the limit and moves the process into it. `root` and `proc` are other directories in tests.
-fn group(root: &Path, proc: &Path, version: Version, pid: u32, bytes: u64) -> Result<Group, String> {
+/// Makes a group with the limit and moves the process into it. `root` and `proc` are other
+/// directories in tests.
+fn group(
+    root: &Path,
+    proc: &Path,
+    version: Version,
+    pid: u32,
+    bytes: u64,
+) -> Result<Group, String> {
     let failed = |what: &str, error: std::io::Error| format!("{what}: {error}");
     let mount = version.mount(root)?;
-    let membership = fs::read_to_string(proc.join(format!("{pid}/cgroup"))).map_err(|error| error.to_string())?;
-    let controller = if version == Version::One { "memory" } else { "" };
+    let membership = fs::read_to_string(proc.join(format!("{pid}/cgroup")))
+        .map_err(|error| error.to_string())?;
+    let controller = if version == Version::One {
+        "memory"
+    } else {
+        ""
+    };
     let home = home_of(&membership, controller).ok_or("the process is in no group")?;
     let parent = parent_of(version, &mount, &home, bytes)?;
     let home = mount.join(home);
     sweep(&parent, proc);
     if version == Version::Two {
-        // Fails where it is switched on already or may not be; the write of the limit below decides.
+        // Fails where it is switched on already or may not be; the write of the limit below
+        // decides.
         let _ = fs::write(parent.join("cgroup.subtree_control"), "+memory");
     }
     let path = parent.join(format!("{PREFIX}{}", std::process::id()));
     fs::create_dir_all(&path).map_err(|error| failed("a group cannot be made", error))?;
-    let group = Group { path, home, version };
+    let group = Group {
+        path,
+        home,
+        version,
+    };
     let limit = fs::write(group.path.join(version.limit_file()), bytes.to_string());
-    // Memory that is swapped out would be beyond the limit; where there is no swap these files may be absent.
+    // Memory that is swapped out would be beyond the limit; where there is no swap these files may
+    // be absent.
     let swap = match version {
         Version::One => ("memory.memsw.limit_in_bytes", bytes.to_string()),
         Version::Two => ("memory.swap.max", "0".to_owned()),
@@ -253,14 +289,17 @@ fn group(root: &Path, proc: &Path, version: Version, pid: u32, bytes: u64) -> Re
     if group.path.join(swap.0).exists() {
         let _ = fs::write(group.path.join(swap.0), swap.1);
     }
-    if let Err(error) = limit.and_then(|()| fs::write(group.path.join("cgroup.procs"), pid.to_string())) {
+    if let Err(error) =
+        limit.and_then(|()| fs::write(group.path.join("cgroup.procs"), pid.to_string()))
+    {
         group.leave();
         return Err(failed("the group cannot be used", error));
     }
     Ok(group)
 }
 
-/// Where a group for a process of group `home` may be made without escaping a limit: beneath the nearest group that has one.
+/// Where a group for a process of group `home` may be made without escaping a limit: beneath the
+/// nearest group that has one.
 fn parent_of(version: Version, mount: &Path, home: &Path, bytes: u64) -> Result<PathBuf, String> {
     for (step, group) in home.ancestors().enumerate() {
         let path = mount.join(group);
@@ -268,11 +307,19 @@ fn parent_of(version: Version, mount: &Path, home: &Path, bytes: u64) -> Result<
             continue;
         };
         if limit < bytes {
-            return Err(format!("the process' group allows only {} MiB", limit >> 20));
+            return Err(format!(
+                "the process' group allows only {} MiB",
+                limit >> 20
+            ));
         }
-        // In version 2 a group that holds processes cannot have groups with limits beneath it. The new limit is the lower one.
+        // In version 2 a group that holds processes cannot have groups with limits beneath it. The
+        // new limit is the lower one.
         let is_own = version == Version::Two && step == 0;
-        return Ok(if is_own { path.parent().unwrap_or(mount).to_owned() } else { path });
+        return Ok(if is_own {
+            path.parent().unwrap_or(mount).to_owned()
+        } else {
+            path
+        });
     }
     Ok(mount.to_owned())
 }
@@ -281,7 +328,9 @@ fn parent_of(version: Version, mount: &Path, home: &Path, bytes: u64) -> Result<
 fn sweep(parent: &Path, proc: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let owner = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.parse::<u32>().ok());
+        let owner = name
+            .to_str()
+            .and_then(|name| name.strip_prefix(PREFIX)?.parse::<u32>().ok());
         if owner.is_some_and(|owner| !proc.join(owner.to_string()).exists()) {
             // Fails while a process is in it.
             let _ = fs::remove_dir(entry.path());
@@ -303,7 +352,8 @@ fn home_of(membership: &str, controller: &str) -> Option<PathBuf> {
     })
 }
 
-/// Drops the clean pages of all files below `directory` from the page cache, so that whoever reads them again is charged.
+/// Drops the clean pages of all files below `directory` from the page cache, so that whoever reads
+/// them again is charged.
 fn forget_pages(directory: &Path) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -347,11 +397,13 @@ const READY: &str = "ready";
 
 /// The process of a balloon: takes memory, says so, and holds it until its input ends.
 pub(crate) fn balloon(bytes: u64) -> Result<(), LabError> {
-    // Were memory to run out, the system should end this process and no other; a refusal changes nothing.
+    // Were memory to run out, the system should end this process and no other; a refusal changes
+    // nothing.
     let _ = fs::write("/proc/self/oom_score_adj", "1000");
     let mut held: Vec<u8> = Vec::new();
     let size = usize::try_from(bytes).unwrap_or(usize::MAX);
-    held.try_reserve_exact(size).map_err(|error| std::io::Error::other(format!("the balloon: {error}")))?;
+    held.try_reserve_exact(size)
+        .map_err(|error| std::io::Error::other(format!("the balloon: {error}")))?;
     held.resize(size, 0);
     // Memory that was never written to is not there yet.
     held.iter_mut().step_by(PAGE).for_each(|byte| *byte = 1);
@@ -390,9 +442,23 @@ mod tests {
         dir
     }
 
-    fn put(dir: &tempfile::TempDir, version: Version, mb: u64) -> Result<(PathBuf, PathBuf, String), String> {
-        let group = group(&dir.path().join("cgroup"), &dir.path().join("proc"), version, 77, mb << 20)?;
-        let relative = |path: &Path| path.strip_prefix(dir.path().join("cgroup")).unwrap().to_owned();
+    fn put(
+        dir: &tempfile::TempDir,
+        version: Version,
+        mb: u64,
+    ) -> Result<(PathBuf, PathBuf, String), String> {
+        let group = group(
+            &dir.path().join("cgroup"),
+            &dir.path().join("proc"),
+            version,
+            77,
+            mb << 20,
+        )?;
+        let relative = |path: &Path| {
+            path.strip_prefix(dir.path().join("cgroup"))
+                .unwrap()
+                .to_owned()
+        };
         let text = |file: &str| fs::read_to_string(group.path.join(file)).unwrap();
         assert_eq!(text("cgroup.procs"), "77");
         let at = relative(group.path.parent().unwrap());
@@ -404,11 +470,20 @@ mod tests {
         for (place, mount) in [("cgroup", ""), ("cgroup/unified", "unified")] {
             let dir = fake(&[
                 (&format!("{place}/cgroup.controllers"), "cpu io memory\n"),
-                (&format!("{place}/system.slice/db.service/memory.max"), "max\n"),
+                (
+                    &format!("{place}/system.slice/db.service/memory.max"),
+                    "max\n",
+                ),
                 ("proc/77/cgroup", "0::/system.slice/db.service\n"),
             ]);
             let (at, home, limit) = put(&dir, Version::Two, 512).unwrap();
-            assert_eq!((at, home), (PathBuf::from(mount), Path::new(mount).join("system.slice/db.service")));
+            assert_eq!(
+                (at, home),
+                (
+                    PathBuf::from(mount),
+                    Path::new(mount).join("system.slice/db.service")
+                )
+            );
             assert_eq!(limit, (512_u64 << 20).to_string());
             let control = dir.path().join(place).join("cgroup.subtree_control");
             assert_eq!(fs::read_to_string(control).unwrap(), "+memory");
@@ -434,41 +509,73 @@ mod tests {
         ]);
         assert_eq!(put(&own, Version::Two, 512).unwrap().0, Path::new("box"));
         let v1 = fake(&[
-            ("cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"),
+            (
+                "cgroup/memory/memory.limit_in_bytes",
+                "9223372036854771712\n",
+            ),
             ("cgroup/memory/box/memory.limit_in_bytes", &gb),
             ("proc/77/cgroup", "4:memory:/box\n0::/\n"),
         ]);
-        assert_eq!(put(&v1, Version::One, 512).unwrap().0, Path::new("memory/box"));
+        assert_eq!(
+            put(&v1, Version::One, 512).unwrap().0,
+            Path::new("memory/box")
+        );
     }
 
     #[test]
     fn version_1_without_limits_makes_its_group_at_the_root() {
         let dir = fake(&[
-            ("cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"),
-            ("cgroup/memory/box/memory.limit_in_bytes", "9223372036854771712\n"),
+            (
+                "cgroup/memory/memory.limit_in_bytes",
+                "9223372036854771712\n",
+            ),
+            (
+                "cgroup/memory/box/memory.limit_in_bytes",
+                "9223372036854771712\n",
+            ),
             ("proc/77/cgroup", "4:memory:/box\n"),
         ]);
         let (at, home, limit) = put(&dir, Version::One, 256).unwrap();
-        assert_eq!((at, home), (PathBuf::from("memory"), PathBuf::from("memory/box")));
+        assert_eq!(
+            (at, home),
+            (PathBuf::from("memory"), PathBuf::from("memory/box"))
+        );
         assert_eq!(limit, (256_u64 << 20).to_string());
     }
 
     #[test]
     fn a_controller_that_is_not_there_is_a_reason() {
-        let dir = fake(&[("cgroup/unified/cgroup.controllers", "\n"), ("proc/77/cgroup", "0::/\n")]);
-        assert_eq!(put(&dir, Version::Two, 1).unwrap_err(), "the memory controller is not there");
-        assert_eq!(put(&dir, Version::One, 1).unwrap_err(), "the memory controller is not there");
+        let dir = fake(&[
+            ("cgroup/unified/cgroup.controllers", "\n"),
+            ("proc/77/cgroup", "0::/\n"),
+        ]);
+        assert_eq!(
+            put(&dir, Version::Two, 1).unwrap_err(),
+            "the memory controller is not there"
+        );
+        assert_eq!(
+            put(&dir, Version::One, 1).unwrap_err(),
+            "the memory controller is not there"
+        );
     }
 
     #[test]
     fn groups_of_labs_that_are_gone_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         let proc = dir.path().join("proc");
-        for name in ["groups/quarry-lab-5", "groups/quarry-lab-6", "groups/other", "proc/6"] {
+        for name in [
+            "groups/quarry-lab-5",
+            "groups/quarry-lab-6",
+            "groups/other",
+            "proc/6",
+        ] {
             fs::create_dir_all(dir.path().join(name)).unwrap();
         }
         sweep(&dir.path().join("groups"), &proc);
         let left = |name: &str| dir.path().join("groups").join(name).exists();
-        assert_eq!((left("quarry-lab-5"), left("quarry-lab-6"), left("other")), (false, true, true));
+        assert_eq!(
+            (left("quarry-lab-5"), left("quarry-lab-6"), left("other")),
+            (false, true, true)
+        );
     }
 }

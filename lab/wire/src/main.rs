@@ -1,7 +1,8 @@
 //! The binary `quarry-lab`: runs workloads against servers and engines and reports what it saw.
 //!
-//! Promises: judges from outside (imports nothing of Quarry's server), leaves a folder with every number behind a chart, and ends with a
-//! status that scripts can trust. Neighbours: `lab_kit` records and draws, `metrics` samples.
+//! Promises: judges from outside (imports nothing of Quarry's server), leaves a folder with every
+//! number behind a chart, and ends with a status that scripts can trust. Neighbours: `lab_kit`
+//! records and draws, `metrics` samples.
 
 mod address;
 mod checkpoint;
@@ -54,7 +55,9 @@ fn main() -> ExitCode {
         Err(error) => {
             eprintln!("quarry-lab: {error}");
             ExitCode::from(match error {
-                LabError::Partial { .. } | LabError::SweepStopped { .. } | LabError::Recording(_) => 3,
+                LabError::Partial { .. }
+                | LabError::SweepStopped { .. }
+                | LabError::Recording(_) => 3,
                 LabError::Wrong { .. } => 4,
                 LabError::Gone { .. } => sweep::CODE_CHANGED,
                 _ => 1,
@@ -89,7 +92,11 @@ fn begin(arguments: &RunArguments) -> Result<(), LabError> {
         workload,
         settings,
         resumed: None,
-        loaded: arguments.loaded_by.as_deref().map(Resumed::read_loaded).transpose()?,
+        loaded: arguments
+            .loaded_by
+            .as_deref()
+            .map(Resumed::read_loaded)
+            .transpose()?,
     })
 }
 

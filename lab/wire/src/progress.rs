@@ -1,4 +1,5 @@
-//! What a user sees while a run goes on: a bar with rate and remaining time, or a line now and then when there is no terminal.
+//! What a user sees while a run goes on: a bar with rate and remaining time, or a line now and then
+//! when there is no terminal.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};

@@ -1,8 +1,9 @@
-//! Stopping the target and starting it again by the user's command, and how long it takes until it answers.
+//! Stopping the target and starting it again by the user's command, and how long it takes until it
+//! answers.
 //!
-//! Promises: the time counts from the start of the new process, where it can be seen, or else from the end of the old one: neither a slow
-//! shutdown nor a slow script is taken for a slow start. A command that fails
-//! or a target that does not come back ends the step with a reason.
+//! Promises: the time counts from the start of the new process, where it can be seen, or else from
+//! the end of the old one: neither a slow shutdown nor a slow script is taken for a slow start. A
+//! command that fails or a target that does not come back ends the step with a reason.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -43,17 +44,29 @@ impl<T: Target> Run<'_, T> {
                 && self.target.answers().await
             {
                 let (answered, waited) = (Instant::now(), gone.elapsed());
-                // The connections of before are dead; that they are made anew is no part of the start.
+                // The connections of before are dead; that they are made anew is no part of the
+                // start.
                 while self.target.reconnect().await.is_err() && begun.elapsed() < patience {
                     tokio::time::sleep(LOOK_EVERY).await;
                 }
-                // The process that answers now is as old as its start took and its reconnecting since.
-                let new = self.target.watch().await.pid.filter(|new| Some(*new) != pid);
-                let age = new.and_then(metrics::age).map(|age| age.saturating_sub(answered.elapsed()));
+                // The process that answers now is as old as its start took and its reconnecting
+                // since.
+                let new = self
+                    .target
+                    .watch()
+                    .await
+                    .pid
+                    .filter(|new| Some(*new) != pid);
+                let age = new
+                    .and_then(metrics::age)
+                    .map(|age| age.saturating_sub(answered.elapsed()));
                 return Ok(age.map_or(waited, |age| age.min(waited)).as_secs_f64());
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }
-        Err(format!("the target did not answer within {} s after the restart command", patience.as_secs()))
+        Err(format!(
+            "the target did not answer within {} s after the restart command",
+            patience.as_secs()
+        ))
     }
 }

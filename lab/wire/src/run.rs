@@ -89,7 +89,9 @@ impl Plan<'_> {
         let arguments = self.arguments;
         let seed = match &self.resumed {
             Some(resumed) => resumed.checkpoint.seed,
-            None => arguments.seed.unwrap_or_else(|| self.settings.seed_mode.base(clock_us())),
+            None => arguments
+                .seed
+                .unwrap_or_else(|| self.settings.seed_mode.base(clock_us())),
         };
         let started = environment::now();
         // The folder comes first: a run whose results cannot be kept should not begin.
@@ -243,7 +245,8 @@ impl<T: Target> Run<'_, T> {
             ..
         } = &self.settings;
         eprintln!(
-            "{} ({preset}): {} rows, {clients} clients, batch {batch}, {indexes} indexes, seed {}, against {}",
+            "{} ({preset}): {} rows, {clients} clients, batch {batch}, {indexes} indexes, seed {}, \
+                against {}",
             self.workload.name,
             format::count(*rows),
             self.seed,
@@ -281,7 +284,10 @@ impl<T: Target> Run<'_, T> {
             }
             let checkpoint = Checkpoint::of(self, &about, &done, Some(&step.name));
             checkpoint.write(folder.path())?;
-            if self.arguments.keep_state && step.measured && !done.steps.iter().any(|step| step.measured) {
+            if self.arguments.keep_state
+                && step.measured
+                && !done.steps.iter().any(|step| step.measured)
+            {
                 checkpoint.keep(folder.path())?;
             }
             done.ledger.begin(self, step).await;

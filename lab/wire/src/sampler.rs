@@ -1,4 +1,5 @@
-//! The sampler: a thread of its own that closes an interval every second, whatever the clients are doing.
+//! The sampler: a thread of its own that closes an interval every second, whatever the clients are
+//! doing.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,7 +10,8 @@ use lab_kit::folder::{FolderError, RunFolder};
 use lab_kit::recorder::StepRecorder;
 use lab_kit::use_of::Details;
 use metrics::{
-    DiskSample, DiskSampler, HostCpu, Interval, Paging, Pressure, ProcessSample, ProcessSampler, ThrottleSampler,
+    DiskSample, DiskSampler, HostCpu, Interval, Paging, Pressure, ProcessSample, ProcessSampler,
+    ThrottleSampler,
 };
 
 use crate::clients::{Control, Group, lock};
@@ -188,7 +190,8 @@ impl Sampling {
         let begun = Instant::now();
         let mut closed = Duration::ZERO;
         loop {
-            // Ticks stand at whole intervals after the start, so that errors of single ticks do not add up.
+            // Ticks stand at whole intervals after the start, so that errors of single ticks do not
+            // add up.
             let next =
                 INTERVAL.mul_f64((closed.as_secs_f64() / INTERVAL.as_secs_f64()).round() + 1.0);
             let finished = !matches!(
@@ -229,7 +232,8 @@ impl Sampling {
                 interval.latency.merge(&window.latency);
                 window.latency.clear();
             }
-            // What the processes and the device did belongs to all lanes together; it is written once.
+            // What the processes and the device did belongs to all lanes together; it is written
+            // once.
             if is_first {
                 self.instruments.fill(&mut interval);
             }

@@ -123,7 +123,8 @@ impl<T: Target> Run<'_, T> {
         instruments: Instruments,
     ) -> Result<(StepEnd, RunFolder, Instruments), LabError> {
         let settings = &self.settings;
-        // Preparing steps have no warm-up and are limited by rows alone; so are loads of a workload that has timed steps besides.
+        // Preparing steps have no warm-up and are limited by rows alone; so are loads of a workload
+        // that has timed steps besides.
         let is_timed =
             step.measured && (step.stop == Stop::Seconds || !self.workload.has_timed_steps());
         let warmup = Duration::from_secs(if is_timed { settings.warmup_seconds } else { 0 });
@@ -196,7 +197,8 @@ impl<T: Target> Run<'_, T> {
             move || sampling.run(&control, warmup, &is_done)
         });
         wait_for_clients(&mut measured, &control).await;
-        // The last interval ends with the measured work; stragglers beside it are not waited for first.
+        // The last interval ends with the measured work; stragglers beside it are not waited for
+        // first.
         control.measured_work_is_over();
         let _ = done.send(());
         wait_for_clients(&mut beside, &control).await;
@@ -216,9 +218,14 @@ impl<T: Target> Run<'_, T> {
         self.conclude_step(step, sampling, more).await
     }
 
-    /// The seed of a client. Rows are never drawn twice by two clients, whatever the mode: they would be duplicates.
+    /// The seed of a client. Rows are never drawn twice by two clients, whatever the mode: they
+    /// would be duplicates.
     fn seed_of(&self, step: &Step, crew: &Crew<'_>, role: &str, client: u32) -> u64 {
-        let mode = if crew.role.part == Part::Insert { SeedMode::Fresh } else { self.settings.seed_mode };
+        let mode = if crew.role.part == Part::Insert {
+            SeedMode::Fresh
+        } else {
+            self.settings.seed_mode
+        };
         mode.of(self.seed, &step.name, role, client)
     }
 
@@ -258,7 +265,8 @@ impl<T: Target> Run<'_, T> {
         if <T::Session as Session>::BLOCKING {
             let runtime = tokio::runtime::Handle::current();
             tasks.spawn_blocking(move || {
-                // So that reads of clients can be told from those of the engine's own threads. It is for the eye of the sampler only.
+                // So that reads of clients can be told from those of the engine's own threads. It
+                // is for the eye of the sampler only.
                 let _ = std::fs::write("/proc/thread-self/comm", CLIENT_THREAD);
                 runtime.block_on(client.run());
             });
@@ -268,7 +276,8 @@ impl<T: Target> Run<'_, T> {
         Ok(())
     }
 
-    /// What the lab itself costs for each operation: drawing, encoding and recording calls that are never made, on copies of everything.
+    /// What the lab itself costs for each operation: drawing, encoding and recording calls that are
+    /// never made, on copies of everything.
     async fn rehearse(&self, step: &Step, crew: &Crew<'_>) -> Result<Option<f64>, LabError> {
         let shape = Shape::new(self.shape.kind, self.shape.ids, self.settings.clone());
         shape.restore(&self.shape.marks());
@@ -398,7 +407,11 @@ impl<T: Target> Run<'_, T> {
         let begun = Instant::now();
         let mut interval = Interval::default();
         let mut start_seconds = None;
-        let act = self.act(step, (&mut interval.latency, &mut start_seconds), instruments.server_pid());
+        let act = self.act(
+            step,
+            (&mut interval.latency, &mut start_seconds),
+            instruments.server_pid(),
+        );
         let acted = tokio::select! {
             acted = act => acted,
             () = interrupted() => Err("interrupted".to_owned()),
@@ -485,7 +498,10 @@ impl<T: Target> Run<'_, T> {
             Part::Restart => {
                 let seconds = self.restart(pid).await?;
                 *start_seconds = Some(seconds);
-                (1, format!("answered after {}", lab_kit::format::seconds(seconds)))
+                (
+                    1,
+                    format!("answered after {}", lab_kit::format::seconds(seconds)),
+                )
             }
             Part::Empty => {
                 self.target
@@ -538,7 +554,8 @@ fn is_paired(step: &Step) -> bool {
     step.work.part == Part::Insert && step.beside.iter().any(deletes)
 }
 
-/// Waits for all clients; on an interrupt or an early stop, calls under way get a moment and are then abandoned.
+/// Waits for all clients; on an interrupt or an early stop, calls under way get a moment and are
+/// then abandoned.
 async fn wait_for_clients(tasks: &mut JoinSet<()>, control: &Control) {
     let mut poll = tokio::time::interval(Duration::from_millis(100));
     let mut stop_at = None;
@@ -548,7 +565,8 @@ async fn wait_for_clients(tasks: &mut JoinSet<()>, control: &Control) {
         tokio::select! {
             ended = tasks.join_next() => match ended {
                 None => return,
-                Some(Err(error)) if error.is_panic() => control.stop(&format!("a client of the lab failed: {error}")),
+                Some(Err(error)) if error.is_panic() => control.stop(&format!("a client of the lab \
+                    failed: {error}")),
                 Some(_) => {}
             },
             () = &mut interrupt, if !control.is_stopping() => control.stop("interrupted"),

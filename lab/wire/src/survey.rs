@@ -1,7 +1,9 @@
-//! What is too slow to look at each second: the data directory, parts of memory, open files, threads. A thread of its own looks.
+//! What is too slow to look at each second: the data directory, parts of memory, open files,
+//! threads. A thread of its own looks.
 //!
-//! Promises: the sampler never waits for it. Looks stand ten seconds apart, or fifty times as long as the last one took, so that a
-//! directory of hundreds of thousands of files takes two percent of a core at most.
+//! Promises: the sampler never waits for it. Looks stand ten seconds apart, or fifty times as long
+//! as the last one took, so that a directory of hundreds of thousands of files takes two percent of
+//! a core at most.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -77,7 +79,8 @@ impl Surveyor {
     }
 
     fn order(&self, order: Order) {
-        // The thread lives as long as this does; were it gone, nothing would be seen, and the result says null.
+        // The thread lives as long as this does; were it gone, nothing would be seen, and the
+        // result says null.
         if let Some(orders) = &self.orders {
             let _ = orders.send(order);
         }
@@ -129,11 +132,17 @@ impl Looker {
     }
 
     fn look(&mut self) {
-        let size = self.directory.as_deref().and_then(|path: &Path| directory_size(path).ok());
+        let size = self
+            .directory
+            .as_deref()
+            .and_then(|path: &Path| directory_size(path).ok());
         if let Some(size) = size {
             *lock(&self.fresh) = Some(size);
             self.details.directory = Some(size);
-            self.details.directory_bytes_max = self.details.directory_bytes_max.max(Some(size.allocated_bytes));
+            self.details.directory_bytes_max = self
+                .details
+                .directory_bytes_max
+                .max(Some(size.allocated_bytes));
         }
         let Some(pid) = self.pid else { return };
         self.details.open_files_max = self.details.open_files_max.max(open_descriptors(pid));
@@ -158,7 +167,10 @@ mod tests {
     #[test]
     fn a_large_directory_is_looked_at_less_often() {
         assert_eq!(pause_after(Duration::from_millis(20)), EVERY);
-        assert_eq!(pause_after(Duration::from_secs(2)), Duration::from_secs(100));
+        assert_eq!(
+            pause_after(Duration::from_secs(2)),
+            Duration::from_secs(100)
+        );
     }
 
     #[test]
@@ -168,8 +180,15 @@ mod tests {
         let surveyor = Surveyor::start(Some(std::process::id()), Some(dir.path().to_owned()));
         surveyor.restart();
         let details = surveyor.conclude();
-        assert_eq!(details.directory.map(|size| size.apparent_bytes), Some(10_000));
-        assert!(details.open_files_max > Some(2) && details.memory.is_some() && !details.threads.is_empty());
+        assert_eq!(
+            details.directory.map(|size| size.apparent_bytes),
+            Some(10_000)
+        );
+        assert!(
+            details.open_files_max > Some(2)
+                && details.memory.is_some()
+                && !details.threads.is_empty()
+        );
         assert_eq!(surveyor.take_directory().map(|size| size.files), Some(1));
         assert_eq!(surveyor.take_directory(), None);
         let nobody = Surveyor::start(None, None).conclude();

@@ -1,7 +1,9 @@
-//! Sweeps: an option given as a list, such as `--clients 1,2,4,8`, is one run for each value, in order, and one page for all.
+//! Sweeps: an option given as a list, such as `--clients 1,2,4,8`, is one run for each value, in
+//! order, and one page for all.
 //!
-//! Promises: each run is a process of its own with a folder of its own, exactly as if started alone; `resume` on the sweep's folder
-//! goes on after an interruption. Runs that only read, and differ in nothing that the load depends on, share what the first loaded.
+//! Promises: each run is a process of its own with a folder of its own, exactly as if started
+//! alone; `resume` on the sweep's folder goes on after an interruption. Runs that only read, and
+//! differ in nothing that the load depends on, share what the first loaded.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -74,7 +76,8 @@ fn expand(words: &[String]) -> Result<Vec<Vec<String>>, String> {
             (None, Some((name, value))) if OPTIONS.contains(&name) => (name, value),
             _ => {
                 option = OPTIONS.iter().find(|name| *name == word).copied();
-                out.iter_mut().for_each(|line: &mut Vec<String>| line.push(word.clone()));
+                out.iter_mut()
+                    .for_each(|line: &mut Vec<String>| line.push(word.clone()));
                 continue;
             }
         };
@@ -86,13 +89,22 @@ fn expand(words: &[String]) -> Result<Vec<Vec<String>>, String> {
             }
         }
         let with = |line: &Vec<String>, value: &str| {
-            let word = if word.contains('=') { format!("{name}={value}") } else { value.to_owned() };
+            let word = if word.contains('=') {
+                format!("{name}={value}")
+            } else {
+                value.to_owned()
+            };
             line.iter().cloned().chain([word]).collect::<Vec<String>>()
         };
-        out = out.iter().flat_map(|line| values.iter().map(move |value| with(line, value))).collect();
+        out = out
+            .iter()
+            .flat_map(|line| values.iter().map(move |value| with(line, value)))
+            .collect();
     }
     if lists > LISTS_MAX {
-        return Err(format!("{lists} options are lists; at most {LISTS_MAX} may be"));
+        return Err(format!(
+            "{lists} options are lists; at most {LISTS_MAX} may be"
+        ));
     }
     Ok(out)
 }
@@ -116,15 +128,20 @@ fn begin(lines: Vec<Vec<String>>) -> Result<(), LabError> {
         // A wrong command line ends the program here with clap's message.
         let parsed = Arguments::parse_from(std::iter::once(&"quarry-lab".to_owned()).chain(&words));
         let Words::Run(arguments) = parsed.command else {
-            return Err(LabError::Sweep { reason: "only run takes lists".to_owned() });
+            return Err(LabError::Sweep {
+                reason: "only run takes lists".to_owned(),
+            });
         };
         let workload = Workload::named(&arguments.workload)?;
         let settings = workload.settings(&arguments.preset, arguments.overrides())?;
         plans.push((words, *arguments, settings, workload));
     }
-    let Some((_, first, _, workload)) = plans.first() else { return Ok(()) };
+    let Some((_, first, _, workload)) = plans.first() else {
+        return Ok(());
+    };
     let started = lab_kit::environment::now();
-    let id = lab_kit::environment::run_id(&started, &format!("sweep-{}", workload.name), &first.preset);
+    let id =
+        lab_kit::environment::run_id(&started, &format!("sweep-{}", workload.name), &first.preset);
     let folder = first.out.join(id);
     let may_share = only_reads(workload);
     // Runs that can share what was loaded stand together, whatever order the lists were given in.
@@ -132,24 +149,40 @@ fn begin(lines: Vec<Vec<String>>) -> Result<(), LabError> {
     let mut runs: Vec<Planned> = plans
         .iter()
         .map(|(words, _, settings, _)| {
-            let known = loads.iter().position(|other| may_share && is_same_load(other, settings));
+            let known = loads
+                .iter()
+                .position(|other| may_share && is_same_load(other, settings));
             let load = known.unwrap_or_else(|| {
                 loads.push(settings.clone());
                 loads.len() - 1
             });
-            Planned { words: words.clone(), load, folder: None }
+            Planned {
+                words: words.clone(),
+                load,
+                folder: None,
+            }
         })
         .collect();
     runs.sort_by_key(|run| run.load);
     make_folder(&folder)?;
-    go_on(&folder, Sweep { schema: SCHEMA.to_owned(), runs })
+    go_on(
+        &folder,
+        Sweep {
+            schema: SCHEMA.to_owned(),
+            runs,
+        },
+    )
 }
 
-/// Goes on with the sweep in `folder`, if there is one; `target` stands in for the address, whose password was not stored.
+/// Goes on with the sweep in `folder`, if there is one; `target` stands in for the address, whose
+/// password was not stored.
 pub(crate) fn resume(folder: &Path, target: Option<&str>) -> Option<Result<(), LabError>> {
     let path = folder.join(FILE);
     let text = std::fs::read_to_string(&path).ok()?;
-    let wrong = |reason: String| FolderError::Format { path: path.clone(), reason };
+    let wrong = |reason: String| FolderError::Format {
+        path: path.clone(),
+        reason,
+    };
     Some(match serde_json::from_str::<Sweep>(&text) {
         Ok(mut sweep) if sweep.schema == SCHEMA => {
             let lines = sweep.runs.iter_mut().map(|run| &mut run.words);
@@ -158,19 +191,35 @@ pub(crate) fn resume(folder: &Path, target: Option<&str>) -> Option<Result<(), L
             }
             go_on(folder, sweep)
         }
-        Ok(sweep) => Err(wrong(format!("its schema is {}, this program reads {SCHEMA}", sweep.schema)).into()),
+        Ok(sweep) => Err(wrong(format!(
+            "its schema is {}, this program reads {SCHEMA}",
+            sweep.schema
+        ))
+        .into()),
         Err(error) => Err(wrong(error.to_string()).into()),
     })
 }
 
 /// Whether everything after the load only reads, so that the next run finds what this one found.
 fn only_reads(workload: &Workload) -> bool {
-    let reads = |part: Part| matches!(part, Part::Point | Part::Points | Part::Range | Part::IndexRange | Part::Scan | Part::Settle);
-    let role_reads = |role: &Role| if role.part == Part::Mix { role.mix.iter().all(|(part, _)| reads(*part)) } else { reads(role.part) };
+    let reads = |part: Part| {
+        matches!(
+            part,
+            Part::Point | Part::Points | Part::Range | Part::IndexRange | Part::Scan | Part::Settle
+        )
+    };
+    let role_reads = |role: &Role| {
+        if role.part == Part::Mix {
+            role.mix.iter().all(|(part, _)| reads(*part))
+        } else {
+            reads(role.part)
+        }
+    };
     let steps = workload.steps(1);
     let first = steps.iter().position(|step| step.measured).unwrap_or(0);
     let mut rest = steps.iter().skip(first);
-    first > 0 && rest.all(|step: &Step| role_reads(&step.work) && step.beside.iter().all(role_reads))
+    first > 0
+        && rest.all(|step: &Step| role_reads(&step.work) && step.beside.iter().all(role_reads))
 }
 
 /// Whether the load of one run is good for the other.
@@ -191,7 +240,9 @@ fn go_on(folder: &Path, mut sweep: Sweep) -> Result<(), LabError> {
     let total = sweep.runs.len();
     let mut ended = Ok(());
     for number in 0..total {
-        let Some(run) = sweep.runs.get(number) else { break };
+        let Some(run) = sweep.runs.get(number) else {
+            break;
+        };
         let at = run.folder.as_ref().map(|name| folder.join(name));
         if at.as_deref().is_some_and(is_complete) {
             continue;
@@ -199,11 +250,15 @@ fn go_on(folder: &Path, mut sweep: Sweep) -> Result<(), LabError> {
         eprintln!("run {} of {total}: {}", number + 1, shown(&run.words));
         let found = match at.filter(|at| at.join(crate::checkpoint::FILE).exists()) {
             Some(at) => take_up(&run.words, at),
-            None => start(folder, &sweep, number, &mut |name| save(folder, &sweep, Some((number, name)))),
+            None => start(folder, &sweep, number, &mut |name| {
+                save(folder, &sweep, Some((number, name)))
+            }),
         };
         match found {
             Ok(at) => {
-                let name = at.file_name().map(|name| name.to_string_lossy().into_owned());
+                let name = at
+                    .file_name()
+                    .map(|name| name.to_string_lossy().into_owned());
                 if let Some(run) = sweep.runs.get_mut(number) {
                     run.folder = name;
                 }
@@ -215,24 +270,41 @@ fn go_on(folder: &Path, mut sweep: Sweep) -> Result<(), LabError> {
             }
         }
     }
-    let runs: Vec<_> = read_side(folder).unwrap_or_default().into_iter().filter(|run| run.run.complete).collect();
+    let runs: Vec<_> = read_side(folder)
+        .unwrap_or_default()
+        .into_iter()
+        .filter(|run| run.run.complete)
+        .collect();
     if !runs.is_empty() {
         write_page(&folder.join("report.html"), &runs_page(&runs)?)?;
     }
     ended.map_err(|error| match error {
-        LabError::Sweep { reason } => LabError::SweepStopped { reason, folder: folder.to_owned() },
+        LabError::Sweep { reason } => LabError::SweepStopped {
+            reason,
+            folder: folder.to_owned(),
+        },
         other => other,
     })
 }
 
-/// Writes how far the sweep came, without passwords; `begun` is a run that has just made its folder.
+/// Writes how far the sweep came, without passwords; `begun` is a run that has just made its
+/// folder.
 fn save(folder: &Path, sweep: &Sweep, begun: Option<(usize, &str)>) -> Result<(), LabError> {
     let planned = |(number, run): (usize, &Planned)| Planned {
-        words: run.words.iter().map(|word| crate::address::without_password(word)).collect(),
+        words: run
+            .words
+            .iter()
+            .map(|word| crate::address::without_password(word))
+            .collect(),
         load: run.load,
-        folder: begun.filter(|(at, _)| *at == number).map_or_else(|| run.folder.clone(), |(_, name)| Some(name.to_owned())),
+        folder: begun
+            .filter(|(at, _)| *at == number)
+            .map_or_else(|| run.folder.clone(), |(_, name)| Some(name.to_owned())),
     };
-    let kept = Sweep { schema: sweep.schema.clone(), runs: sweep.runs.iter().enumerate().map(planned).collect() };
+    let kept = Sweep {
+        schema: sweep.schema.clone(),
+        runs: sweep.runs.iter().enumerate().map(planned).collect(),
+    };
     Ok(write_json(&folder.join(FILE), &kept)?)
 }
 
@@ -241,21 +313,40 @@ fn is_complete(folder: &Path) -> bool {
 }
 
 fn shown(words: &[String]) -> String {
-    words.iter().map(|word| crate::address::without_password(word)).collect::<Vec<_>>().join(" ")
+    words
+        .iter()
+        .map(|word| crate::address::without_password(word))
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// Starts run `number` of a sweep and waits for its end; its folder.
-fn start(folder: &Path, sweep: &Sweep, number: usize, began: &mut dyn FnMut(&str) -> Result<(), LabError>) -> Result<PathBuf, LabError> {
+fn start(
+    folder: &Path,
+    sweep: &Sweep,
+    number: usize,
+    began: &mut dyn FnMut(&str) -> Result<(), LabError>,
+) -> Result<PathBuf, LabError> {
     let Some(run) = sweep.runs.get(number) else {
-        return Err(LabError::Sweep { reason: "no such run".to_owned() });
+        return Err(LabError::Sweep {
+            reason: "no such run".to_owned(),
+        });
     };
     let others = || sweep.runs.iter().filter(|other| other.load == run.load);
     let mut words = with(&run.words, "--out", &folder.display().to_string());
-    let loaded = others().filter_map(|other| Some(folder.join(other.folder.as_ref()?))).find(|other| other.join(LOADED).exists());
+    let loaded = others()
+        .filter_map(|other| Some(folder.join(other.folder.as_ref()?)))
+        .find(|other| other.join(LOADED).exists());
     if let Some(loaded) = loaded {
-        let shared: Vec<String> = words.iter().cloned().chain(["--loaded-by".to_owned(), loaded.display().to_string()]).collect();
+        let shared: Vec<String> = words
+            .iter()
+            .cloned()
+            .chain(["--loaded-by".to_owned(), loaded.display().to_string()])
+            .collect();
         match follow(&shared, folder, began) {
-            Err(LabError::Sweep { reason }) if reason == CHANGED => eprintln!("{reason}: this run loads its own data"),
+            Err(LabError::Sweep { reason }) if reason == CHANGED => {
+                eprintln!("{reason}: this run loads its own data")
+            }
             done => return done,
         }
     }
@@ -285,12 +376,25 @@ fn with(words: &[String], option: &str, value: &str) -> Vec<String> {
 }
 
 /// Starts a run whose folder bears the number of its process, and waits.
-fn follow(words: &[String], folder: &Path, began: &mut dyn FnMut(&str) -> Result<(), LabError>) -> Result<PathBuf, LabError> {
-    let child = Command::new(std::env::current_exe()?).args(words).stdin(Stdio::null()).spawn()?;
+fn follow(
+    words: &[String],
+    folder: &Path,
+    began: &mut dyn FnMut(&str) -> Result<(), LabError>,
+) -> Result<PathBuf, LabError> {
+    let child = Command::new(std::env::current_exe()?)
+        .args(words)
+        .stdin(Stdio::null())
+        .spawn()?;
     let mark = format!("-{}", child.id());
     let find = || {
         let mut entries = std::fs::read_dir(folder).ok()?.flatten();
-        entries.find_map(|entry| entry.file_name().to_str().filter(|name| name.ends_with(&mark)).map(str::to_owned))
+        entries.find_map(|entry| {
+            entry
+                .file_name()
+                .to_str()
+                .filter(|name| name.ends_with(&mark))
+                .map(str::to_owned)
+        })
     };
     let code = wait(child, &mut || {
         let Some(name) = find() else { return Ok(false) };
@@ -299,8 +403,12 @@ fn follow(words: &[String], folder: &Path, began: &mut dyn FnMut(&str) -> Result
     })?;
     match (find(), code) {
         (Some(name), 0) => Ok(folder.join(name)),
-        (_, code) if code == i32::from(CODE_CHANGED) => Err(LabError::Sweep { reason: CHANGED.to_owned() }),
-        (_, code) => Err(LabError::Sweep { reason: format!("a run ended with status {code}") }),
+        (_, code) if code == i32::from(CODE_CHANGED) => Err(LabError::Sweep {
+            reason: CHANGED.to_owned(),
+        }),
+        (_, code) => Err(LabError::Sweep {
+            reason: format!("a run ended with status {code}"),
+        }),
     }
 }
 
@@ -312,20 +420,36 @@ fn take_up(words: &[String], at: PathBuf) -> Result<PathBuf, LabError> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("resume").arg(&at);
     // Its password stands nowhere but here.
-    let target = words.iter().skip_while(|word| *word != "--target").nth(1).cloned();
-    let target = target.or_else(|| words.iter().find_map(|word| word.strip_prefix("--target=").map(str::to_owned)));
+    let target = words
+        .iter()
+        .skip_while(|word| *word != "--target")
+        .nth(1)
+        .cloned();
+    let target = target.or_else(|| {
+        words
+            .iter()
+            .find_map(|word| word.strip_prefix("--target=").map(str::to_owned))
+    });
     if let Some(target) = target.filter(|target| !target.contains(":***@")) {
         command.args(["--target", &target]);
     }
     match wait(command.stdin(Stdio::null()).spawn()?, &mut || Ok(true))? {
         0 => Ok(at),
-        code => Err(LabError::Sweep { reason: format!("a run ended with status {code}") }),
+        code => Err(LabError::Sweep {
+            reason: format!("a run ended with status {code}"),
+        }),
     }
 }
 
-/// Waits for the end of a run; an interrupt reaches the run, too, which then writes what it saw. `began` is asked until it says yes.
-fn wait(mut child: std::process::Child, began: &mut dyn FnMut() -> Result<bool, LabError>) -> Result<i32, LabError> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+/// Waits for the end of a run; an interrupt reaches the run, too, which then writes what it saw.
+/// `began` is asked until it says yes.
+fn wait(
+    mut child: std::process::Child,
+    began: &mut dyn FnMut() -> Result<bool, LabError>,
+) -> Result<i32, LabError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     runtime.block_on(async {
         let interrupt = interrupted();
         tokio::pin!(interrupt);
@@ -363,7 +487,10 @@ mod tests {
 
     #[test]
     fn a_list_is_one_command_line_for_each_value() {
-        let lines = expand(&words("run hot --clients 1,2 --out x --hot-rows=1,4 --rows 500")).unwrap();
+        let lines = expand(&words(
+            "run hot --clients 1,2 --out x --hot-rows=1,4 --rows 500",
+        ))
+        .unwrap();
         let wanted = [
             "run hot --clients 1 --out x --hot-rows=1 --rows 500",
             "run hot --clients 1 --out x --hot-rows=4 --rows 500",
@@ -372,20 +499,43 @@ mod tests {
         ];
         assert_eq!(lines, wanted.map(words));
         // A comma elsewhere is no list.
-        assert_eq!(expand(&words("run hot --target mongodb://a,b --out x,y")).unwrap().len(), 1);
+        assert_eq!(
+            expand(&words("run hot --target mongodb://a,b --out x,y"))
+                .unwrap()
+                .len(),
+            1
+        );
     }
 
     #[test]
     fn refuses_three_lists_and_what_is_not_a_number() {
-        assert!(expand(&words("run x --clients 1,2 --batch 1,2 --rows 1,2")).unwrap_err().contains("3 options"));
-        assert_eq!(expand(&words("run x --clients 1,two")).unwrap_err(), "--clients 1,two is not a list of numbers");
+        assert!(
+            expand(&words("run x --clients 1,2 --batch 1,2 --rows 1,2"))
+                .unwrap_err()
+                .contains("3 options")
+        );
+        assert_eq!(
+            expand(&words("run x --clients 1,two")).unwrap_err(),
+            "--clients 1,two is not a list of numbers"
+        );
         assert!(expand(&words("run x --clients 1,")).is_err());
     }
 
     #[test]
     fn only_reading_workloads_share_their_load() {
-        for (name, wanted) in [("point", true), ("point-uncached", true), ("ycsb-c", true), ("hot", false), ("update-inc", false), ("insert", false)] {
-            assert_eq!(only_reads(&Workload::named(name).unwrap()), wanted, "{name}");
+        for (name, wanted) in [
+            ("point", true),
+            ("point-uncached", true),
+            ("ycsb-c", true),
+            ("hot", false),
+            ("update-inc", false),
+            ("insert", false),
+        ] {
+            assert_eq!(
+                only_reads(&Workload::named(name).unwrap()),
+                wanted,
+                "{name}"
+            );
         }
     }
 
@@ -393,24 +543,46 @@ mod tests {
     fn clients_do_not_change_what_is_loaded_but_the_payload_does() {
         let workload = Workload::named("point").unwrap();
         let base = workload.settings("smoke", Default::default()).unwrap();
-        let more = Settings { clients: 64, ..base.clone() };
-        let larger = Settings { payload: base.payload + 1, ..base.clone() };
+        let more = Settings {
+            clients: 64,
+            ..base.clone()
+        };
+        let larger = Settings {
+            payload: base.payload + 1,
+            ..base.clone()
+        };
         assert!(is_same_load(&base, &more) && !is_same_load(&base, &larger));
     }
 
     #[test]
     fn results_go_into_the_folder_of_the_sweep() {
-        assert_eq!(with(&words("run x --out a --rows 1"), "--out", "s"), words("run x --out s --rows 1"));
-        assert_eq!(with(&words("run x --out=a"), "--out", "s"), words("run x --out=s"));
+        assert_eq!(
+            with(&words("run x --out a --rows 1"), "--out", "s"),
+            words("run x --out s --rows 1")
+        );
+        assert_eq!(
+            with(&words("run x --out=a"), "--out", "s"),
+            words("run x --out=s")
+        );
     }
 
     #[test]
     fn no_password_is_stored() {
         let dir = tempfile::tempdir().unwrap();
         let line = words("run point --target mongodb://me:secret@h:1 --out x");
-        let sweep = Sweep { schema: SCHEMA.to_owned(), runs: vec![Planned { words: line, load: 0, folder: None }] };
+        let sweep = Sweep {
+            schema: SCHEMA.to_owned(),
+            runs: vec![Planned {
+                words: line,
+                load: 0,
+                folder: None,
+            }],
+        };
         save(dir.path(), &sweep, Some((0, "run-1"))).unwrap();
         let text = std::fs::read_to_string(dir.path().join(FILE)).unwrap();
-        assert!(!text.contains("secret") && text.contains("me:***@h:1") && text.contains("\"run-1\""), "{text}");
+        assert!(
+            !text.contains("secret") && text.contains("me:***@h:1") && text.contains("\"run-1\""),
+            "{text}"
+        );
     }
 }

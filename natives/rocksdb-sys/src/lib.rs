@@ -1,6 +1,6 @@
-//! RocksDB's C functions for `rust-rocksdb`, declared by bindings that were generated once, defined by the archive that
-//! `scripts/natives.sh` keeps in the cache. It promises the items of the published crate `rust-librocksdb-sys` and knows
-//! nothing of Quarry.
+//! RocksDB's C functions for `rust-rocksdb`, declared by bindings that were generated once, defined
+//! by the archive that `scripts/natives.sh` keeps in the cache. It promises the items of the
+//! published crate `rust-librocksdb-sys` and knows nothing of Quarry.
 
 // Named so that the two libraries are linked: only the archive calls them.
 extern crate lz4_sys;

@@ -1,4 +1,5 @@
-//! Gathers the repository's facts and asks the rules about them. The rules themselves are pure functions over text.
+//! Gathers the repository's facts and asks the rules about them. The rules themselves are pure
+//! functions over text.
 
 mod edges;
 mod links;
@@ -22,7 +23,11 @@ pub(crate) struct Finding {
 
 impl Finding {
     fn new(file: &str, line: usize, message: impl Into<String>) -> Finding {
-        Finding { file: file.to_owned(), line, message: message.into() }
+        Finding {
+            file: file.to_owned(),
+            line,
+            message: message.into(),
+        }
     }
 }
 
@@ -48,40 +53,78 @@ pub(crate) struct Summary {
 /// A sentence when git, cargo or ARCHITECTURE.md cannot be read.
 pub(crate) fn check(root: &Path) -> Result<Summary, String> {
     let mut findings = Vec::new();
-    let architecture = std::fs::read_to_string(root.join(edges::TABLE_FILE)).map_err(|e| format!("{}: {e}", edges::TABLE_FILE))?;
-    let metadata = output(root, env!("CARGO"), &["metadata", "--no-deps", "--format-version", "1"])?;
+    let architecture = std::fs::read_to_string(root.join(edges::TABLE_FILE))
+        .map_err(|e| format!("{}: {e}", edges::TABLE_FILE))?;
+    let metadata = output(
+        root,
+        env!("CARGO"),
+        &["metadata", "--no-deps", "--format-version", "1"],
+    )?;
     let metadata = String::from_utf8(metadata).map_err(|e| e.to_string())?;
-    let root_text = root.to_str().ok_or("the path of the repository is not UTF-8")?;
+    let root_text = root
+        .to_str()
+        .ok_or("the path of the repository is not UTF-8")?;
     let packages = edges::packages(&metadata, root_text)?;
     findings.extend(edges::check(&architecture, &packages));
 
-    let read = |name: &str| std::fs::read_to_string(root.join(name)).map_err(|e| format!("{name}: {e}"));
+    let read =
+        |name: &str| std::fs::read_to_string(root.join(name)).map_err(|e| format!("{name}: {e}"));
     let locks = (read(natives::WORKSPACE_LOCK)?, read(natives::SOURCES_LOCK)?);
-    findings.extend(natives::check(&locks.0, &locks.1, &read(natives::BINDINGS)?));
+    findings.extend(natives::check(
+        &locks.0,
+        &locks.1,
+        &read(natives::BINDINGS)?,
+    ));
 
-    let listing = output(root, "git", &["ls-files", "-z", "--cached", "--others", "--exclude-standard"])?;
+    let listing = output(
+        root,
+        "git",
+        &[
+            "ls-files",
+            "-z",
+            "--cached",
+            "--others",
+            "--exclude-standard",
+        ],
+    )?;
     let listing = String::from_utf8(listing).map_err(|e| e.to_string())?;
     let mut files = 0;
     for name in listing.split('\0').filter(|name| !name.is_empty()) {
         // A file deleted but still in the index is not there to be read.
-        let Ok(bytes) = std::fs::read(root.join(name)) else { continue };
+        let Ok(bytes) = std::fs::read(root.join(name)) else {
+            continue;
+        };
         files += 1;
         match String::from_utf8(bytes) {
             Ok(content) => {
                 findings.extend(text::check(name, &content));
-                findings.extend(links::check(name, &content, |path| root.join(path).exists()));
+                findings.extend(links::check(name, &content, |path| {
+                    root.join(path).exists()
+                }));
             }
             Err(_) if name.ends_with(".rs") => findings.push(Finding::new(name, 0, "is not UTF-8")),
             Err(_) => {}
         }
     }
-    Ok(Summary { crates: packages.len(), files, findings })
+    Ok(Summary {
+        crates: packages.len(),
+        files,
+        findings,
+    })
 }
 
 fn output(root: &Path, program: &str, words: &[&str]) -> Result<Vec<u8>, String> {
-    let ended = Command::new(program).args(words).current_dir(root).output().map_err(|e| format!("{program}: {e}"))?;
+    let ended = Command::new(program)
+        .args(words)
+        .current_dir(root)
+        .output()
+        .map_err(|e| format!("{program}: {e}"))?;
     if ended.status.success() {
         return Ok(ended.stdout);
     }
-    Err(format!("{program} {}: {}", words.join(" "), String::from_utf8_lossy(&ended.stderr).trim()))
+    Err(format!(
+        "{program} {}: {}",
+        words.join(" "),
+        String::from_utf8_lossy(&ended.stderr).trim()
+    ))
 }

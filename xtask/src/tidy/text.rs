@@ -11,12 +11,19 @@ const SIZE_MARK: &str = "// SIZE:";
 /// Written in two halves, so that this file does not complain about itself.
 const MACROS: [(&str, &str); 3] = [
     (concat!("to", "do!("), "finish it or return an error"),
-    (concat!("unimple", "mented!("), "finish it or return an error"),
+    (
+        concat!("unimple", "mented!("),
+        "finish it or return an error",
+    ),
     (concat!("db", "g!("), "remove it"),
 ];
 
 /// Folders that exist on one machine only.
-const MACHINE_PATHS: [&str; 3] = [concat!("/wo", "rk/"), concat!("/ho", "me/"), concat!("/ro", "ot/")];
+const MACHINE_PATHS: [&str; 3] = [
+    concat!("/wo", "rk/"),
+    concat!("/ho", "me/"),
+    concat!("/ro", "ot/"),
+];
 
 /// Every client knows its own registry, and a mirror must be able to stand in for it.
 const HOSTS: [&str; 10] = [
@@ -47,19 +54,42 @@ pub(super) fn check(name: &str, content: &str) -> Vec<Finding> {
 }
 
 fn rust(name: &str, content: &str, findings: &mut Vec<Finding>) {
-    let head = content.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("");
-    if head.strip_prefix("//!").is_none_or(|rest| rest.trim().is_empty()) {
-        findings.push(Finding::new(name, 1, "opens without a `//!` comment saying what the file promises"));
+    let head = content
+        .lines()
+        .map(str::trim)
+        .find(|line| !line.is_empty())
+        .unwrap_or("");
+    if head
+        .strip_prefix("//!")
+        .is_none_or(|rest| rest.trim().is_empty())
+    {
+        findings.push(Finding::new(
+            name,
+            1,
+            "opens without a `//!` comment saying what the file promises",
+        ));
     }
     let lines = content.lines().count();
-    let excused = content.lines().any(|line| line.trim().strip_prefix(SIZE_MARK).is_some_and(|reason| !reason.trim().is_empty()));
+    let excused = content.lines().any(|line| {
+        line.trim()
+            .strip_prefix(SIZE_MARK)
+            .is_some_and(|reason| !reason.trim().is_empty())
+    });
     if lines > LINES_MAX && !excused {
-        findings.push(Finding::new(name, 0, format!("has {lines} lines, at most {LINES_MAX} without `{SIZE_MARK} reason`")));
+        findings.push(Finding::new(
+            name,
+            0,
+            format!("has {lines} lines, at most {LINES_MAX} without `{SIZE_MARK} reason`"),
+        ));
     }
     for (index, line) in content.lines().enumerate() {
         let code = line.split("//").next().unwrap_or("");
         for (word, advice) in MACROS.iter().filter(|(word, _)| code.contains(word)) {
-            findings.push(Finding::new(name, index + 1, format!("`{word}` is not allowed: {advice}")));
+            findings.push(Finding::new(
+                name,
+                index + 1,
+                format!("`{word}` is not allowed: {advice}"),
+            ));
         }
     }
 }
@@ -68,19 +98,32 @@ fn places(name: &str, line_number: usize, line: &str, findings: &mut Vec<Finding
     for path in MACHINE_PATHS {
         // `$PREFIX/xyz/` and `crates/xyz/` are not absolute.
         let absolute = |(at, _): (usize, &str)| {
-            !line[..at].ends_with(|before: char| before.is_alphanumeric() || matches!(before, '_' | '-' | '.' | '}' | ')' | '*'))
+            !line[..at].ends_with(|before: char| {
+                before.is_alphanumeric() || matches!(before, '_' | '-' | '.' | '}' | ')' | '*')
+            })
         };
         if line.match_indices(path).any(absolute) {
-            findings.push(Finding::new(name, line_number, format!("names the machine path `{path}`; take it from a variable or an argument")));
+            findings.push(Finding::new(
+                name,
+                line_number,
+                format!("names the machine path `{path}`; take it from a variable or an argument"),
+            ));
         }
     }
     for host in HOSTS.iter().filter(|host| line.contains(*host)) {
-        findings.push(Finding::new(name, line_number, format!("names the registry host `{host}`; leave it to the client's configuration")));
+        findings.push(Finding::new(
+            name,
+            line_number,
+            format!("names the registry host `{host}`; leave it to the client's configuration"),
+        ));
     }
 }
 
 fn is_lock(name: &str) -> bool {
-    matches!(name.rsplit('/').next(), Some("Cargo.lock" | "package-lock.json" | "go.sum"))
+    matches!(
+        name.rsplit('/').next(),
+        Some("Cargo.lock" | "package-lock.json" | "go.sum")
+    )
 }
 
 #[cfg(test)]
@@ -88,17 +131,29 @@ mod tests {
     use super::*;
 
     fn complaints(name: &str, content: &str) -> Vec<String> {
-        check(name, content).iter().map(Finding::to_string).collect()
+        check(name, content)
+            .iter()
+            .map(Finding::to_string)
+            .collect()
     }
 
     fn one(name: &str, content: &str, part: &str) {
         let complaints = complaints(name, content);
-        assert!(complaints.len() == 1 && complaints[0].contains(part), "{part}: {complaints:?}");
+        assert!(
+            complaints.len() == 1 && complaints[0].contains(part),
+            "{part}: {complaints:?}"
+        );
     }
 
     #[test]
     fn a_good_file_passes() {
-        assert_eq!(complaints("a.rs", "//! Adds numbers.\n\nfn add() {} // the old todo!() is gone\n"), Vec::<String>::new());
+        assert_eq!(
+            complaints(
+                "a.rs",
+                "//! Adds numbers.\n\nfn add() {} // the old todo!() is gone\n"
+            ),
+            Vec::<String>::new()
+        );
     }
 
     #[test]
@@ -114,13 +169,20 @@ mod tests {
         let long = |mark: &str| format!("//! Long.\n{mark}\n{}", "fn f() {}\n".repeat(899));
         one("a.rs", &long(""), "has 901 lines, at most 900");
         one("a.rs", &long(SIZE_MARK), "has 901 lines");
-        assert_eq!(complaints("a.rs", &long("// SIZE: a table")), Vec::<String>::new());
+        assert_eq!(
+            complaints("a.rs", &long("// SIZE: a table")),
+            Vec::<String>::new()
+        );
     }
 
     #[test]
     fn unfinished_macros_fail() {
         for (word, _) in MACROS {
-            one("a.rs", &format!("//! A.\nfn f() {{ {word}) }}\n"), "a.rs:2: ");
+            one(
+                "a.rs",
+                &format!("//! A.\nfn f() {{ {word}) }}\n"),
+                "a.rs:2: ",
+            );
         }
     }
 
@@ -129,7 +191,13 @@ mod tests {
         for path in MACHINE_PATHS {
             one("a.sh", &format!("cd {path}x\n"), "machine path");
             one("a.sh", &format!("see file://{path}x\n"), "machine path");
-            assert_eq!(complaints("a.sh", &format!("cd net{path}x \"$A{path}\" ${{B}}{path}\n")), Vec::<String>::new());
+            assert_eq!(
+                complaints(
+                    "a.sh",
+                    &format!("cd net{path}x \"$A{path}\" ${{B}}{path}\n")
+                ),
+                Vec::<String>::new()
+            );
         }
     }
 
@@ -137,7 +205,10 @@ mod tests {
     fn registry_hosts_fail_outside_lock_files() {
         for host in HOSTS {
             one("a.md", &format!("https://{host}/x\n"), "registry host");
-            assert_eq!(complaints("fuzz/Cargo.lock", &format!("https://{host}/x\n")), Vec::<String>::new());
+            assert_eq!(
+                complaints("fuzz/Cargo.lock", &format!("https://{host}/x\n")),
+                Vec::<String>::new()
+            );
         }
     }
 }

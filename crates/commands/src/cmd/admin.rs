@@ -1,10 +1,11 @@
-//! `fsync`, `fsyncUnlock`, `autoCompact`, `profile`, `top`, `rotateCertificates`, and commands that find nothing to
-//! do here because this server has neither authentication caches nor free-space reports.
+//! `fsync`, `fsyncUnlock`, `autoCompact`, `profile`, `top`, `rotateCertificates`, and commands that
+//! find nothing to do here because this server has neither authentication caches nor free-space
+//! reports.
 
 use super::command;
 use crate::dispatch::args::{Kind, arg, to_i64};
-use crate::dispatch::ctx::Ctx;
 use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::state::ProfileLevel;
 use model::{Result, Value, bail, code};
@@ -24,7 +25,14 @@ pub(crate) static COMMANDS: &[Command] = &[
         ],
         fsync,
     ),
-    command("fsyncUnlock", "lets writes go on after fsync with lock: true", Privilege::Administer, flag::ADMIN | flag::LENIENT, &[], fsync_unlock),
+    command(
+        "fsyncUnlock",
+        "lets writes go on after fsync with lock: true",
+        Privilege::Administer,
+        flag::ADMIN | flag::LENIENT,
+        &[],
+        fsync_unlock,
+    ),
     Command {
         value: Kind::Bool,
         ..command(
@@ -32,7 +40,10 @@ pub(crate) static COMMANDS: &[Command] = &[
             "turns background compaction on or off",
             Privilege::Administer,
             flag::ADMIN,
-            &[arg("freeSpaceTargetMB", Kind::Number), arg("runOnce", Kind::Bool)],
+            &[
+                arg("freeSpaceTargetMB", Kind::Number),
+                arg("runOnce", Kind::Bool),
+            ],
             auto_compact,
         )
     },
@@ -43,23 +54,59 @@ pub(crate) static COMMANDS: &[Command] = &[
             "sets which operations are recorded",
             Privilege::Schema,
             0,
-            &[arg("slowms", Kind::Number), arg("sampleRate", Kind::Number), arg("filter", Kind::Any)],
+            &[
+                arg("slowms", Kind::Number),
+                arg("sampleRate", Kind::Number),
+                arg("filter", Kind::Any),
+            ],
             profile,
         )
     },
-    command("top", "time spent per collection", Privilege::Monitor, flag::ADMIN | flag::LENIENT, &[], top),
-    command("rotateCertificates", "reads certificates again", Privilege::Administer, flag::ADMIN, &[arg("message", Kind::Str)], |_| Ok(Outcome::Reply)),
-    command("logout", "forgets who is authenticated on this connection", Privilege::Any, flag::NO_AUTH | flag::LENIENT, &[], |_| Ok(Outcome::Reply)),
-    command("invalidateUserCache", "forgets cached users", Privilege::Administer, flag::ADMIN | flag::LENIENT, &[], |_| Ok(Outcome::Reply)),
+    command(
+        "top",
+        "time spent per collection",
+        Privilege::Monitor,
+        flag::ADMIN | flag::LENIENT,
+        &[],
+        top,
+    ),
+    command(
+        "rotateCertificates",
+        "reads certificates again",
+        Privilege::Administer,
+        flag::ADMIN,
+        &[arg("message", Kind::Str)],
+        |_| Ok(Outcome::Reply),
+    ),
+    command(
+        "logout",
+        "forgets who is authenticated on this connection",
+        Privilege::Any,
+        flag::NO_AUTH | flag::LENIENT,
+        &[],
+        |_| Ok(Outcome::Reply),
+    ),
+    command(
+        "invalidateUserCache",
+        "forgets cached users",
+        Privilege::Administer,
+        flag::ADMIN | flag::LENIENT,
+        &[],
+        |_| Ok(Outcome::Reply),
+    ),
 ];
 
 fn fsync(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     cx.service.flush()?;
     if cx.args.bool("lock", false) {
         let count = cx.service.state.fsync_locks.fetch_add(1, Ordering::AcqRel) + 1;
-        cx.reply.put("info", "now locked against writes, use db.fsyncUnlock() to unlock");
+        cx.reply.put(
+            "info",
+            "now locked against writes, use db.fsyncUnlock() to unlock",
+        );
         cx.reply.put("lockCount", count);
-        cx.reply.put("seeAlso", "http://dochub.mongodb.org/core/fsynccommand");
+        cx.reply
+            .put("seeAlso", "http://dochub.mongodb.org/core/fsynccommand");
     } else {
         cx.reply.put("numFiles", 1i32);
     }
@@ -68,9 +115,18 @@ fn fsync(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 
 fn fsync_unlock(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let locks = &cx.service.state.fsync_locks;
-    let taken = locks.fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| (n > 0).then_some(n - 1));
-    let Ok(before) = taken else { bail!(code::ILLEGAL_OPERATION, "fsyncUnlock called when not locked") };
-    cx.reply.put("info", "fsyncUnlock completed").put("lockCount", before - 1);
+    let taken = locks.fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| {
+        (n > 0).then_some(n - 1)
+    });
+    let Ok(before) = taken else {
+        bail!(
+            code::ILLEGAL_OPERATION,
+            "fsyncUnlock called when not locked"
+        )
+    };
+    cx.reply
+        .put("info", "fsyncUnlock completed")
+        .put("lockCount", before - 1);
     Ok(Outcome::Reply)
 }
 
@@ -86,7 +142,10 @@ fn auto_compact(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     if let Some(mb) = target
         && (mb < 1 || enable && mb > FREE_SPACE_MB_MAX)
     {
-        bail!(code::BAD_VALUE, "freeSpaceTargetMB must be 1 to {FREE_SPACE_MB_MAX}, given {mb}");
+        bail!(
+            code::BAD_VALUE,
+            "freeSpaceTargetMB must be 1 to {FREE_SPACE_MB_MAX}, given {mb}"
+        );
     }
     if !enable {
         *current = None;
@@ -95,7 +154,10 @@ fn auto_compact(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     // 20 MB is MongoDB's own default.
     let wanted = (target.unwrap_or(20), run_once);
     if current.is_some_and(|c| c != wanted) {
-        bail!(code::ALREADY_INITIALIZED, "background compaction is already running with another configuration");
+        bail!(
+            code::ALREADY_INITIALIZED,
+            "background compaction is already running with another configuration"
+        );
     }
     *current = Some(wanted);
     Ok(Outcome::Reply)
@@ -108,13 +170,23 @@ fn profile(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         Value::Missing => None,
         Value::String("unset") => Some(None),
         Value::Document(d) => Some(Some(d.to_buf())),
-        v => return Err(crate::dispatch::args::wrong_type("profile.filter", &v, &[model::Tag::STRING, model::Tag::DOCUMENT])),
+        v => {
+            return Err(crate::dispatch::args::wrong_type(
+                "profile.filter",
+                &v,
+                &[model::Tag::STRING, model::Tag::DOCUMENT],
+            ));
+        }
     };
     let mut levels = state.profile.lock();
     let was = levels.get(cx.db).cloned().unwrap_or_default();
     if (0..=2).contains(&level) || filter.is_some() {
         let new = ProfileLevel {
-            level: if (0..=2).contains(&level) { level as i32 } else { was.level },
+            level: if (0..=2).contains(&level) {
+                level as i32
+            } else {
+                was.level
+            },
             filter: filter.unwrap_or_else(|| was.filter.clone()),
         };
         levels.insert(cx.db.to_owned(), new);
@@ -128,14 +200,24 @@ fn profile(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     if let Some(rate) = cx.args.value("sampleRate").as_f64() {
         if !(0.0..=1.0).contains(&rate) {
             *slow = before;
-            bail!(code::BAD_VALUE, "'sampleRate' must be between 0.0 and 1.0 inclusive, given {rate}");
+            bail!(
+                code::BAD_VALUE,
+                "'sampleRate' must be between 0.0 and 1.0 inclusive, given {rate}"
+            );
         }
         slow.sample_rate = rate;
     }
     drop(slow);
-    cx.reply.put("was", was.level).put("slowms", before.ms).put("sampleRate", before.sample_rate);
+    cx.reply
+        .put("was", was.level)
+        .put("slowms", before.ms)
+        .put("sampleRate", before.sample_rate);
     if let Some(filter) = &was.filter {
-        cx.reply.put("filter", filter).put("note", "When a filter expression is set, slowms and sampleRate are not used for profiling and slow-query log lines.");
+        cx.reply.put("filter", filter).put(
+            "note",
+            "When a filter expression is set, slowms and \
+            sampleRate are not used for profiling and slow-query log lines.",
+        );
     }
     Ok(Outcome::Reply)
 }

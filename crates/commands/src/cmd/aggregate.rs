@@ -1,15 +1,15 @@
 //! `aggregate`.
 
-use crate::ddl::identity::check_uuid;
-use crate::dispatch::args::Kind;
 use crate::crud::AggregateArgs;
 use crate::crud::read::AGGREGATE;
-use crate::dispatch::ctx::Ctx;
-use crate::state::cursors::{BatchLimit, CursorInfo};
-use crate::read::{CollationArg, QueryCursor, StoreHost, environment};
+use crate::ddl::identity::check_uuid;
+use crate::dispatch::args::Kind;
 use crate::dispatch::command::{Command, Durability, Privilege, flag};
-use crate::dispatch::request::Outcome;
+use crate::dispatch::ctx::Ctx;
 use crate::dispatch::generic::{self, ReadLevel};
+use crate::dispatch::request::Outcome;
+use crate::read::{CollationArg, QueryCursor, StoreHost, environment};
+use crate::state::cursors::{BatchLimit, CursorInfo};
 use model::{Array, Namespace, Result, bail, code};
 use operators::expr::ParseCx;
 use query::pipeline::{ParseOptions, Pipeline, Rt, Target};
@@ -44,15 +44,23 @@ const FIRST_BATCH_DOCUMENTS: i64 = 101;
 /// # Errors
 /// 72 InvalidOptions, 123 NotAReplicaSet.
 fn check_read_concern(cx: &Ctx<'_, '_>, pipeline: Array<'_>) -> Result<()> {
-    let level = cx.generic.read_concern.map_or(ReadLevel::Local, |c| c.level);
+    let level = cx
+        .generic
+        .read_concern
+        .map_or(ReadLevel::Local, |c| c.level);
     for (name, _) in pipeline.iter().filter_map(|s| s.as_doc()?.first()) {
         let fits = match name {
-            "$currentOp" | "$listLocalSessions" | "$planCacheStats" | "$listClusterCatalog" => level == ReadLevel::Local,
+            "$currentOp" | "$listLocalSessions" | "$planCacheStats" | "$listClusterCatalog" => {
+                level == ReadLevel::Local
+            }
             "$out" | "$merge" => level != ReadLevel::Linearizable,
             _ => true,
         };
         if !fits {
-            bail!(code::INVALID_OPTIONS, "Aggregation stage {name} does not support read concern level {level:?}");
+            bail!(
+                code::INVALID_OPTIONS,
+                "Aggregation stage {name} does not support read concern level {level:?}"
+            );
         }
     }
     generic::check_level(level, cx.service.config.replica_set.is_none())
@@ -63,15 +71,26 @@ fn check_read_concern(cx: &Ctx<'_, '_>, pipeline: Array<'_>) -> Result<()> {
 /// # Errors
 /// 2 BadValue.
 fn check_hint(hint: Option<&Hint>, pipeline: Array<'_>) -> Result<()> {
-    let near = pipeline.get(0).and_then(|s| s.as_doc()).is_some_and(|d| d.contains("$geoNear"));
+    let near = pipeline
+        .get(0)
+        .and_then(|s| s.as_doc())
+        .is_some_and(|d| d.contains("$geoNear"));
     if near && matches!(hint, Some(Hint::Natural { .. })) {
-        bail!(code::BAD_VALUE, "$geoNear needs a geospatial index, a hint of $natural does not allow any");
+        bail!(
+            code::BAD_VALUE,
+            "$geoNear needs a geospatial index, a hint of $natural does not allow any"
+        );
     }
     Ok(())
 }
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let args = AggregateArgs::of(cx.value(), &cx.args, false, cx.generic.write_concern.is_some())?;
+    let args = AggregateArgs::of(
+        cx.value(),
+        &cx.args,
+        false,
+        cx.generic.write_concern.is_some(),
+    )?;
     if cx.generic.api_strict {
         crate::dispatch::api::check_pipeline(args.pipeline)?;
     }
@@ -81,7 +100,10 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             let ns = Namespace::new(cx.db, coll)?;
             (ns.to_string(), ParseOptions::collection(ns))
         }
-        None => (format!("{}.$cmd.aggregate", cx.db), ParseOptions::database(cx.db)),
+        None => (
+            format!("{}.$cmd.aggregate", cx.db),
+            ParseOptions::database(cx.db),
+        ),
     };
     options.optimize = cx.service.config.optimize_pipelines;
     let coll = match &options.target {
@@ -97,26 +119,51 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let pipeline = Pipeline::parse(&mut ParseCx::new(&env), args.pipeline, &options)?;
     let hint = Hint::parse(args.hint.unwrap_or_default())?;
     check_hint(hint.as_ref(), args.pipeline)?;
-    let host = StoreHost::new(cx.service.arc()?, collation.document().map(|d| d.to_buf()), hint)
-        .bypassing_validation(args.bypass_validation);
+    let host = StoreHost::new(
+        cx.service.arc()?,
+        collation.document().map(|d| d.to_buf()),
+        hint,
+    )
+    .bypassing_validation(args.bypass_validation);
     let (view, at) = cx.read_view()?;
     let host = host.reading(view);
-    let allow_disk_use = args.allow_disk_use.unwrap_or_else(|| cx.service.state.parameters.bool("allowDiskUseByDefault"));
-    let rt = Rt { env: &env, host: &host, vars: None, allow_disk_use };
+    let allow_disk_use = args
+        .allow_disk_use
+        .unwrap_or_else(|| cx.service.state.parameters.bool("allowDiskUseByDefault"));
+    let rt = Rt {
+        env: &env,
+        host: &host,
+        vars: None,
+        allow_disk_use,
+    };
     if args.explain {
         let hint = Hint::parse(args.hint.unwrap_or_default())?;
-        return super::explain::aggregation(cx, &pipeline, hint, &rt, super::explain::Level::Planner);
+        return super::explain::aggregation(
+            cx,
+            &pipeline,
+            hint,
+            &rt,
+            super::explain::Level::Planner,
+        );
     }
-    // A pipeline that writes runs to its end whatever the batch size, and whether or not somebody waits for it.
+    // A pipeline that writes runs to its end whatever the batch size, and whether or not somebody
+    // waits for it.
     let writes = pipeline.writes();
     cx.interrupt.ends_with_client(!writes);
     if writes {
         cx.reported.writes_somewhere();
     }
     let docs = pipeline.open(&rt)?;
-    let batch = if writes { None } else { Some(args.batch_size.unwrap_or(FIRST_BATCH_DOCUMENTS)) };
+    let batch = if writes {
+        None
+    } else {
+        Some(args.batch_size.unwrap_or(FIRST_BATCH_DOCUMENTS))
+    };
     let cursor = QueryCursor::new(docs, env, host, allow_disk_use).at(at);
-    let info = CursorInfo { ns, ..cx.cursor_info() };
+    let info = CursorInfo {
+        ns,
+        ..cx.cursor_info()
+    };
     cx.first_batch(Box::new(cursor), info, BatchLimit::of(batch), false)?;
     Ok(Outcome::Reply)
 }

@@ -1,21 +1,21 @@
 //! `bulkWrite`: inserts, updates and deletes on several collections; results come in a cursor.
 
-use crate::ddl::identity::match_uuid;
 use crate::crud::bulk::BULK_WRITE;
 use crate::crud::{BulkArgs, BulkOp};
-use crate::dispatch::ctx::Ctx;
+use crate::ddl::identity::match_uuid;
 use crate::ddl::timeseries::Series;
-use crate::state::cursors::{BatchLimit, CursorInfo};
+use crate::dispatch::command::{Command, Durability, OpClass, Privilege, flag};
+use crate::dispatch::ctx::Ctx;
+use crate::dispatch::interrupt::is_interruption;
+use crate::dispatch::request::Outcome;
+use crate::dispatch::retry::single;
 use crate::exec::capped;
 use crate::exec::statement::{How, before, note, one_delete, one_update, report_retried};
 use crate::exec::write::{Done, collection};
 use crate::listing::Listing;
 use crate::read::{CollationArg, environment};
-use crate::dispatch::interrupt::is_interruption;
-use crate::dispatch::command::{Command, Durability, OpClass, Privilege, flag};
+use crate::state::cursors::{BatchLimit, CursorInfo};
 use crate::state::service::Service;
-use crate::dispatch::request::Outcome;
-use crate::dispatch::retry::single;
 use crate::write::{FLAGS, Validator, with_id};
 use model::{Doc, DocBuf, MongoError, Namespace, Result, bail};
 use operators::Env;
@@ -23,7 +23,14 @@ use store::{Effect, Keep};
 
 pub(crate) static COMMANDS: &[Command] = &[Command {
     durability: Durability::OwnWrites,
-    ..super::command("bulkWrite", "writes to several collections", Privilege::Write, FLAGS | flag::ADMIN, BULK_WRITE, run)
+    ..super::command(
+        "bulkWrite",
+        "writes to several collections",
+        Privilege::Write,
+        FLAGS | flag::ADMIN,
+        BULK_WRITE,
+        run,
+    )
 }];
 
 #[derive(Default)]
@@ -44,7 +51,12 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let a = BulkArgs::of(&cx.args)?;
     let mut env = environment(cx, &CollationArg::Default(None))?;
     let (mut totals, mut results) = (Totals::default(), Vec::new());
-    let ids = cx.retry.as_mut().map(|r| r.ids(&cx.args, a.ops.len())).transpose()?.unwrap_or_default();
+    let ids = cx
+        .retry
+        .as_mut()
+        .map(|r| r.ids(&cx.args, a.ops.len()))
+        .transpose()?
+        .unwrap_or_default();
     for (i, op) in a.ops.iter().enumerate() {
         cx.interrupt.check()?;
         let result = one(cx, &mut env, &a, op, ids.get(i..=i).unwrap_or_default());
@@ -66,11 +78,22 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             }
         }
     }
-    let info = CursorInfo { ns: "admin.$cmd.bulkWrite".to_owned(), ..cx.cursor_info() };
-    cx.first_batch(Box::new(Listing::new(results)), info, BatchLimit::of(a.batch_size), false)?;
+    let info = CursorInfo {
+        ns: "admin.$cmd.bulkWrite".to_owned(),
+        ..cx.cursor_info()
+    };
+    cx.first_batch(
+        Box::new(Listing::new(results)),
+        info,
+        BatchLimit::of(a.batch_size),
+        false,
+    )?;
     let t = totals;
     let w = &mut cx.reply;
-    w.put("nErrors", t.errors).put("nInserted", t.inserted).put("nMatched", t.matched).put("nModified", t.modified);
+    w.put("nErrors", t.errors)
+        .put("nInserted", t.inserted)
+        .put("nMatched", t.matched)
+        .put("nModified", t.modified);
     w.put("nUpserted", t.upserted).put("nDeleted", t.deleted);
     report_retried(cx);
     Ok(Outcome::Reply)
@@ -85,11 +108,22 @@ fn is_multi(op: &BulkOp<'_>) -> bool {
     }
 }
 
-fn one(cx: &mut Ctx<'_, '_>, env: &mut Env, a: &BulkArgs<'_>, op: &BulkOp<'_>, id: &[i32]) -> Result<Done> {
+fn one(
+    cx: &mut Ctx<'_, '_>,
+    env: &mut Env,
+    a: &BulkArgs<'_>,
+    op: &BulkOp<'_>,
+    id: &[i32],
+) -> Result<Done> {
     let at = match op {
-        BulkOp::Insert(at, _) | BulkOp::Update(at, _) | BulkOp::Delete(at, _) | BulkOp::Refused(at, _) => *at,
+        BulkOp::Insert(at, _)
+        | BulkOp::Update(at, _)
+        | BulkOp::Delete(at, _)
+        | BulkOp::Refused(at, _) => *at,
     };
-    let Some((ns, uuid)) = a.namespaces.get(at) else { return Ok(Done::default()) };
+    let Some((ns, uuid)) = a.namespaces.get(at) else {
+        return Ok(Done::default());
+    };
     if let Some(wanted) = uuid {
         match_uuid(cx.service, ns, *wanted)?;
     }
@@ -106,12 +140,20 @@ fn one(cx: &mut Ctx<'_, '_>, env: &mut Env, a: &BulkArgs<'_>, op: &BulkOp<'_>, i
     single(&cx.retry, is_multi(op), "multi=true")?;
     match (before(&mut cx.retry, id), op) {
         (Some(Effect::Deleted | Effect::Removed(_)), BulkOp::Update(..)) => {
-            bail!(40_638, "update retry request is not compatible with previous write in the transaction of type: delete")
+            bail!(
+                40_638,
+                "update retry request is not compatible with previous write in the transaction of \
+                    type: delete"
+            )
         }
         (Some(effect), _) => return Ok(Done::before(effect)),
         (None, _) => {}
     }
-    let how = How { bypass: a.bypass_validation, keep: false, noted: cx.retry.as_mut().map(|r| r.note(id, Keep::Fact)) };
+    let how = How {
+        bypass: a.bypass_validation,
+        keep: false,
+        noted: cx.retry.as_mut().map(|r| r.note(id, Keep::Fact)),
+    };
     match op {
         BulkOp::Insert(_, d) => insert(cx.service, ns, *d, how),
         BulkOp::Update(_, u) => one_update(cx.service, env, ns, u, how),
@@ -122,7 +164,9 @@ fn one(cx: &mut Ctx<'_, '_>, env: &mut Env, a: &BulkArgs<'_>, op: &BulkOp<'_>, i
 
 fn insert(service: &Service, ns: &Namespace, d: Doc<'_>, how: How<'_>) -> Result<Done> {
     let d = with_id(d, service.clock.now_ms())?;
-    let Some(coll) = collection(service, ns, true)? else { return Ok(Done::default()) };
+    let Some(coll) = collection(service, ns, true)? else {
+        return Ok(Done::default());
+    };
     let d = match Series::of(&coll) {
         Some(s) => s.arrange(d.doc())?,
         None => d,
@@ -135,7 +179,11 @@ fn insert(service: &Service, ns: &Namespace, d: Doc<'_>, how: How<'_>) -> Result
     capped::inserted(service, &coll)?;
     match done.errors.into_iter().next() {
         Some((_, e)) => Err(e),
-        None => Ok(Done { matched: 1, pos: done.pos, ..Done::default() }),
+        None => Ok(Done {
+            matched: 1,
+            pos: done.pos,
+            ..Done::default()
+        }),
     }
 }
 
@@ -152,7 +200,9 @@ fn count(op: &BulkOp<'_>, done: &Done, i: usize, t: &mut Totals) -> DocBuf {
         }
     }
     DocBuf::build(|w| {
-        w.put("ok", 1.0).put("idx", int(i as i64)).put("n", int(done.matched + made));
+        w.put("ok", 1.0)
+            .put("idx", int(i as i64))
+            .put("n", int(done.matched + made));
         if let BulkOp::Update(..) = op {
             w.put("nModified", int(done.modified));
         }
@@ -164,7 +214,9 @@ fn count(op: &BulkOp<'_>, done: &Done, i: usize, t: &mut Totals) -> DocBuf {
 
 fn failure(op: &BulkOp<'_>, i: usize, e: &MongoError) -> DocBuf {
     DocBuf::build(|w| {
-        w.put("ok", 0.0).put("idx", int(i as i64)).put("code", e.code());
+        w.put("ok", 0.0)
+            .put("idx", int(i as i64))
+            .put("code", e.code());
         if let Some(extra) = e.extra_fields() {
             w.put_all(extra.doc());
         }

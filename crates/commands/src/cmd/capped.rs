@@ -1,10 +1,10 @@
 //! `convertToCapped` and `cloneCollectionAsCapped`.
 
 use super::command;
-use crate::dispatch::args::{Kind, arg, collection_name, show, to_i64};
-use crate::dispatch::ctx::Ctx;
 use crate::ddl::names;
+use crate::dispatch::args::{Kind, arg, collection_name, show, to_i64};
 use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use model::{Doc, DocBuf, MongoError, Namespace, Result, bail, code};
 use std::sync::Arc;
@@ -18,7 +18,10 @@ pub(crate) static COMMANDS: &[Command] = &[
             "makes a collection capped; its indexes go",
             Privilege::Write,
             flag::WRITE_CONCERN | flag::WRITE | flag::LONG,
-            &[arg("size", Kind::Number).required(), arg("collectionUUID", Kind::Any)],
+            &[
+                arg("size", Kind::Number).required(),
+                arg("collectionUUID", Kind::Any),
+            ],
             convert,
         )
     },
@@ -27,7 +30,11 @@ pub(crate) static COMMANDS: &[Command] = &[
         "copies a collection into a new capped one",
         Privilege::Write,
         flag::WRITE_CONCERN | flag::WRITE | flag::LONG | flag::LENIENT,
-        &[arg("toCollection", Kind::Any), arg("size", Kind::Any), arg("temp", Kind::Any)],
+        &[
+            arg("toCollection", Kind::Any),
+            arg("size", Kind::Any),
+            arg("temp", Kind::Any),
+        ],
         clone,
     ),
 ];
@@ -42,29 +49,53 @@ fn convert(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::own(cx)?;
     let size = to_i64(&cx.args.value("size")).unwrap_or(0);
     if !(1..=BYTES_MAX).contains(&size) {
-        bail!(code::BAD_VALUE, "Capped collection size must be 1 to {BYTES_MAX} bytes, given {}", show(&cx.args.value("size")));
+        bail!(
+            code::BAD_VALUE,
+            "Capped collection size must be 1 to {BYTES_MAX} bytes, given {}",
+            show(&cx.args.value("size"))
+        );
     }
     if ns.coll().starts_with("system.buckets.") {
-        bail!(code::ILLEGAL_OPERATION, "Cannot convert a time-series buckets collection to capped: {ns}");
+        bail!(
+            code::ILLEGAL_OPERATION,
+            "Cannot convert a time-series buckets collection to capped: {ns}"
+        );
     }
     if names::is_views(cx.service, &ns)? {
-        bail!(code::BAD_VALUE, "Cannot convert a system collection to capped: {ns}");
+        bail!(
+            code::BAD_VALUE,
+            "Cannot convert a system collection to capped: {ns}"
+        );
     }
     let c = names::not_view(cx, &ns)?;
     if names::is_timeseries(&c) {
-        bail!(code::COMMAND_NOT_SUPPORTED_ON_VIEW, "Cannot convert a time-series collection to capped: {ns}");
+        bail!(
+            code::COMMAND_NOT_SUPPORTED_ON_VIEW,
+            "Cannot convert a time-series collection to capped: {ns}"
+        );
     }
     for index in c.indexes().iter() {
         c.drop_index(index.name())?;
     }
     let mut new = options(size);
     let old = c.options();
-    for name in ["validator", "validationLevel", "validationAction", "collation"] {
+    for name in [
+        "validator",
+        "validationLevel",
+        "validationAction",
+        "collation",
+    ] {
         new.put(name, old.doc().field(name));
     }
     c.set_options(new)?;
     c.trim(u64::try_from(size).unwrap_or(u64::MAX), None)?;
-    cx.service.forget(&ns, &MongoError::new(code::QUERY_PLAN_KILLED, format!("collection converted to capped: {ns}")));
+    cx.service.forget(
+        &ns,
+        &MongoError::new(
+            code::QUERY_PLAN_KILLED,
+            format!("collection converted to capped: {ns}"),
+        ),
+    );
     Ok(Outcome::Reply)
 }
 
@@ -72,38 +103,81 @@ fn clone(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let from = Namespace::new(cx.db, collection_name(&cx.value())?)?;
     let to = Namespace::new(cx.db, collection_name(&cx.args.value("toCollection"))?)?;
     if from.coll().contains('$') {
-        bail!(code::INVALID_NAMESPACE, "Invalid source collection name: {}", from.coll());
+        bail!(
+            code::INVALID_NAMESPACE,
+            "Invalid source collection name: {}",
+            from.coll()
+        );
     }
     names::may_create(&to)?;
     let size = to_i64(&cx.args.value("size")).unwrap_or(0);
     if size < 1 {
-        bail!(code::INVALID_OPTIONS, "Capped collection size must be greater than zero, given {}", show(&cx.args.value("size")));
+        bail!(
+            code::INVALID_OPTIONS,
+            "Capped collection size must be greater than zero, given {}",
+            show(&cx.args.value("size"))
+        );
     }
     if to.coll().starts_with("system.buckets.") {
-        bail!(code::ILLEGAL_OPERATION, "a time-series buckets collection cannot be the target: {to}");
+        bail!(
+            code::ILLEGAL_OPERATION,
+            "a time-series buckets collection cannot be the target: {to}"
+        );
     }
     let source = cx.service.store.collection(&from)?;
-    if source.as_ref().is_some_and(|c| c.is_view() || names::is_timeseries(c)) {
-        bail!(code::COMMAND_NOT_SUPPORTED_ON_VIEW, "cloneCollectionAsCapped not supported for views: {from}");
+    if source
+        .as_ref()
+        .is_some_and(|c| c.is_view() || names::is_timeseries(c))
+    {
+        bail!(
+            code::COMMAND_NOT_SUPPORTED_ON_VIEW,
+            "cloneCollectionAsCapped not supported for views: {from}"
+        );
     }
-    let source = source.ok_or_else(|| MongoError::new(code::NAMESPACE_NOT_FOUND, format!("source collection {from} does not exist")))?;
+    let source = source.ok_or_else(|| {
+        MongoError::new(
+            code::NAMESPACE_NOT_FOUND,
+            format!("source collection {from} does not exist"),
+        )
+    })?;
     if size > BYTES_MAX {
-        bail!(code::BAD_VALUE, "Capped collection size must be at most {BYTES_MAX} bytes, given {}", show(&cx.args.value("size")));
+        bail!(
+            code::BAD_VALUE,
+            "Capped collection size must be at most {BYTES_MAX} bytes, given {}",
+            show(&cx.args.value("size"))
+        );
     }
     if let Some(there) = cx.service.store.collection(&to)? {
         if there.is_view() {
-            bail!(code::COMMAND_NOT_SUPPORTED_ON_VIEW, "cloneCollectionAsCapped not supported for views: {to}");
+            bail!(
+                code::COMMAND_NOT_SUPPORTED_ON_VIEW,
+                "cloneCollectionAsCapped not supported for views: {to}"
+            );
         }
-        bail!(code::NAMESPACE_EXISTS, "cloneCollectionAsCapped failed - destination collection {to} already exists. source collection: {from}");
+        bail!(
+            code::NAMESPACE_EXISTS,
+            "cloneCollectionAsCapped failed - destination collection {to} already exists. source \
+                collection: {from}"
+        );
     }
-    let target = cx.service.store.create_collection(&to, options(size), names::new_uuid())?;
+    let target = cx
+        .service
+        .store
+        .create_collection(&to, options(size), names::new_uuid())?;
     copy(&source, &target, size, &|| cx.interrupt.check())?;
     Ok(Outcome::Reply)
 }
 
 /// Copies the newest documents that fit.
-fn copy(from: &Arc<Collection>, to: &Collection, size: i64, go_on: &dyn Fn() -> Result<()>) -> Result<()> {
-    let mut excess = i64::try_from(from.size_bytes()).unwrap_or(i64::MAX).saturating_sub(size);
+fn copy(
+    from: &Arc<Collection>,
+    to: &Collection,
+    size: i64,
+    go_on: &dyn Fn() -> Result<()>,
+) -> Result<()> {
+    let mut excess = i64::try_from(from.size_bytes())
+        .unwrap_or(i64::MAX)
+        .saturating_sub(size);
     let mut scan = from.scan(&ReadView::LATEST, false);
     loop {
         go_on()?;
@@ -125,4 +199,3 @@ fn copy(from: &Arc<Collection>, to: &Collection, size: i64, go_on: &dyn Fn() -> 
         }
     }
 }
-

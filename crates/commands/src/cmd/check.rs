@@ -1,10 +1,10 @@
 //! `validate`, `dbHash`, `compact`, `validateDBMetadata`.
 
 use super::command;
-use crate::dispatch::args::{Arg, Kind, arg, check_doc};
-use crate::dispatch::ctx::Ctx;
 use crate::ddl::names;
+use crate::dispatch::args::{Arg, Kind, arg, check_doc};
 use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use md5::{Digest, Md5};
 use model::{Binary, Doc, Namespace, Result, Value, bail, code};
@@ -19,13 +19,26 @@ pub(crate) static COMMANDS: &[Command] = &[
             "checks documents and indexes of a collection",
             Privilege::Schema,
             flag::LENIENT | flag::LONG,
-            &[arg("full", Kind::Any), arg("background", Kind::Any), arg("repair", Kind::Any), arg("metadata", Kind::Any), arg("checkBSONConformance", Kind::Any)],
+            &[
+                arg("full", Kind::Any),
+                arg("background", Kind::Any),
+                arg("repair", Kind::Any),
+                arg("metadata", Kind::Any),
+                arg("checkBSONConformance", Kind::Any),
+            ],
             validate,
         )
     },
     Command {
         aliases: &["dbhash"],
-        ..command("dbHash", "checksums of collections", Privilege::Read, flag::LENIENT | flag::LONG | flag::READ_CONCERN, &[arg("collections", Kind::Any)], db_hash)
+        ..command(
+            "dbHash",
+            "checksums of collections",
+            Privilege::Read,
+            flag::LENIENT | flag::LONG | flag::READ_CONCERN,
+            &[arg("collections", Kind::Any)],
+            db_hash,
+        )
     },
     Command {
         value: Kind::Collection,
@@ -34,7 +47,11 @@ pub(crate) static COMMANDS: &[Command] = &[
             "gives back unused space",
             Privilege::Schema,
             flag::LONG,
-            &[arg("force", Kind::BoolLike), arg("dryRun", Kind::Bool), arg("freeSpaceTargetMB", Kind::AtLeast(1, code::BAD_VALUE))],
+            &[
+                arg("force", Kind::BoolLike),
+                arg("dryRun", Kind::Bool),
+                arg("freeSpaceTargetMB", Kind::AtLeast(1, code::BAD_VALUE)),
+            ],
             compact,
         )
     },
@@ -43,7 +60,11 @@ pub(crate) static COMMANDS: &[Command] = &[
         "finds what a version of the stable API does not allow",
         Privilege::Schema,
         flag::ADMIN,
-        &[arg("apiParameters", Kind::Object).required(), arg("db", Kind::Str), arg("collection", Kind::Str)],
+        &[
+            arg("apiParameters", Kind::Object).required(),
+            arg("db", Kind::Str),
+            arg("collection", Kind::Str),
+        ],
         validate_metadata,
     ),
 ];
@@ -51,26 +72,55 @@ pub(crate) static COMMANDS: &[Command] = &[
 fn validate(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::own(cx)?;
     let on = |name: &str| cx.args.bool(name, false);
-    let (full, background, repair, metadata) = (on("full"), on("background"), on("repair"), on("metadata"));
+    let (full, background, repair, metadata) =
+        (on("full"), on("background"), on("repair"), on("metadata"));
     if background && (full || repair) {
-        bail!(code::INVALID_OPTIONS, "Running the validate command with {{ background: true }} is not supported with 'full' or 'repair'");
+        bail!(
+            code::INVALID_OPTIONS,
+            "Running the validate command with {{ background: true }} is not supported with 'full' \
+                or 'repair'"
+        );
     }
     if metadata && (full || background || repair || on("checkBSONConformance")) {
-        bail!(code::INVALID_OPTIONS, "Running the validate command with {{ metadata: true }} is not supported with any other options");
+        bail!(
+            code::INVALID_OPTIONS,
+            "Running the validate command with {{ metadata: true }} is not supported with any \
+                other options"
+        );
     }
-    let c = names::existing(cx, &ns).map_err(|e| e.context(&format!("Collection '{ns}' does not exist to validate")))?;
+    let c = names::existing(cx, &ns)
+        .map_err(|e| e.context(&format!("Collection '{ns}' does not exist to validate")))?;
     if c.is_view() {
-        bail!(code::COMMAND_NOT_SUPPORTED_ON_VIEW, "Cannot validate a view");
+        bail!(
+            code::COMMAND_NOT_SUPPORTED_ON_VIEW,
+            "Cannot validate a view"
+        );
     }
     let v = c.validate_while(&|| cx.interrupt.check())?;
     let ok = v.errors.is_empty();
     let options = c.options();
     let own_id = !options.doc().contains("clusteredIndex");
-    let small = |n: u64| i32::try_from(n).map_or_else(|_| Value::Int64(i64::try_from(n).unwrap_or(i64::MAX)), Value::Int32);
+    let small = |n: u64| {
+        i32::try_from(n).map_or_else(
+            |_| Value::Int64(i64::try_from(n).unwrap_or(i64::MAX)),
+            Value::Int32,
+        )
+    };
     let w = &mut cx.reply;
-    w.put("ns", ns.to_string().as_str()).put("uuid", Binary { subtype: 4, bytes: &c.uuid() });
-    w.put("nInvalidDocuments", 0i32).put("nNonCompliantDocuments", 0i32).put("nrecords", small(v.documents));
-    w.put("nIndexes", small((v.index_entries.len() + usize::from(own_id)) as u64));
+    w.put("ns", ns.to_string().as_str()).put(
+        "uuid",
+        Binary {
+            subtype: 4,
+            bytes: &c.uuid(),
+        },
+    );
+    w.put("nInvalidDocuments", 0i32)
+        .put("nNonCompliantDocuments", 0i32)
+        .put("nrecords", small(v.documents));
+    w.put(
+        "nIndexes",
+        small((v.index_entries.len() + usize::from(own_id)) as u64),
+    );
     let mut keys = w.doc("keysPerIndex");
     if own_id {
         keys.put("_id_", small(v.documents));
@@ -98,7 +148,10 @@ fn validate(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         w.array(name);
     }
     if !ok {
-        w.put("advice", "A corrupt namespace has been detected: restore it from a backup");
+        w.put(
+            "advice",
+            "A corrupt namespace has been detected: restore it from a backup",
+        );
     }
     Ok(Outcome::Reply)
 }
@@ -115,7 +168,11 @@ fn db_hash(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         for v in names.iter() {
             match v {
                 Value::String(s) => list.push(s),
-                v => bail!(code::BAD_VALUE, "collections must be an array of strings, given {}", v.type_name()),
+                v => bail!(
+                    code::BAD_VALUE,
+                    "collections must be an array of strings, given {}",
+                    v.type_name()
+                ),
             }
         }
         chosen = Some(list).filter(|l| !l.is_empty());
@@ -123,12 +180,22 @@ fn db_hash(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let mut found: Vec<(String, Arc<Collection>)> = Vec::new();
     for e in cx.service.store.list_collections(cx.db)? {
         let wanted = chosen.as_ref().is_none_or(|l| l.contains(&e.name.as_str()));
-        let system = e.name.starts_with("system.") && !matches!(e.name.as_str(), "system.js" | "system.views");
+        let system = e.name.starts_with("system.")
+            && !matches!(e.name.as_str(), "system.js" | "system.views");
         if !wanted || system {
             continue;
         }
-        if let Some(c) = cx.service.store.collection(&Namespace::new(cx.db, &e.name)?)?.filter(|c| !c.is_view()) {
-            let name = if names::is_timeseries(&c) { format!("system.buckets.{}", e.name) } else { e.name };
+        if let Some(c) = cx
+            .service
+            .store
+            .collection(&Namespace::new(cx.db, &e.name)?)?
+            .filter(|c| !c.is_view())
+        {
+            let name = if names::is_timeseries(&c) {
+                format!("system.buckets.{}", e.name)
+            } else {
+                e.name
+            };
             found.push((name, c));
         }
     }
@@ -137,12 +204,15 @@ fn db_hash(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         sums.push((name.as_str(), hash(c, &|| cx.interrupt.check())?, c.uuid()));
     }
     let views = Namespace::new(cx.db, "system.views")?;
-    if chosen.as_ref().is_none_or(|l| l.contains(&"system.views")) && names::is_views(cx.service, &views)? {
+    if chosen.as_ref().is_none_or(|l| l.contains(&"system.views"))
+        && names::is_views(cx.service, &views)?
+    {
         sums.push(views_sum(cx)?);
     }
     sums.sort();
     let mut whole = Md5::new();
-    sums.iter().for_each(|(_, sum, _)| whole.update(sum.as_bytes()));
+    sums.iter()
+        .for_each(|(_, sum, _)| whole.update(sum.as_bytes()));
     cx.reply.put("host", &cx.service.config.host);
     let mut out = cx.reply.doc("collections");
     for (name, sum, _) in &sums {
@@ -156,15 +226,25 @@ fn db_hash(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     drop(capped);
     let mut uuids = cx.reply.doc("uuids");
     for (name, _, uuid) in &sums {
-        uuids.put(name, Binary { subtype: 4, bytes: uuid });
+        uuids.put(
+            name,
+            Binary {
+                subtype: 4,
+                bytes: uuid,
+            },
+        );
     }
     drop(uuids);
-    let millis = i32::try_from((cx.service.clock.monotonic_us() - start_us) / 1000).unwrap_or(i32::MAX);
-    cx.reply.put("md5", hex(&whole.finalize()).as_str()).put("timeMillis", millis);
+    let millis =
+        i32::try_from((cx.service.clock.monotonic_us() - start_us) / 1000).unwrap_or(i32::MAX);
+    cx.reply
+        .put("md5", hex(&whole.finalize()).as_str())
+        .put("timeMillis", millis);
     Ok(Outcome::Reply)
 }
 
-/// Name, checksum and identity of `system.views`. Its identity is that of its content: nothing else is kept of it.
+/// Name, checksum and identity of `system.views`. Its identity is that of its content: nothing else
+/// is kept of it.
 fn views_sum(cx: &Ctx<'_, '_>) -> Result<(&'static str, String, [u8; 16])> {
     let mut md5 = Md5::new();
     for e in cx.service.store.list_collections(cx.db)? {
@@ -192,8 +272,15 @@ fn hash(c: &Arc<Collection>, go_on: &dyn Fn() -> Result<()>) -> Result<String> {
 
 fn compact(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::own(cx)?;
-    names::not_view(cx, &ns).map_err(|e| if e.code() == code::NAMESPACE_NOT_FOUND { names::not_found(&ns) } else { e })?;
-    // The engine rewrites files by itself all the time; nothing is held back that could be freed on demand.
+    names::not_view(cx, &ns).map_err(|e| {
+        if e.code() == code::NAMESPACE_NOT_FOUND {
+            names::not_found(&ns)
+        } else {
+            e
+        }
+    })?;
+    // The engine rewrites files by itself all the time; nothing is held back that could be freed on
+    // demand.
     if cx.args.bool("dryRun", false) {
         cx.reply.put("estimatedBytesFreed", 0i32);
     } else {
@@ -205,15 +292,34 @@ fn compact(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 
 /// What stands in the way of version 1: `(code, name, sentence)`.
 fn api_errors(c: &Collection) -> Vec<String> {
-    let special = |key: Doc<'_>| key.iter().any(|(_, v)| matches!(v, Value::String("text" | "geoHaystack")));
+    let special = |key: Doc<'_>| {
+        key.iter()
+            .any(|(_, v)| matches!(v, Value::String("text" | "geoHaystack")))
+    };
     let indexes = c.indexes();
-    let bad = indexes.iter().filter(|i| special(i.key_pattern()) || i.is_sparse());
-    bad.map(|i| format!("The index with name {} is not allowed in API version 1.", i.name())).collect()
+    let bad = indexes
+        .iter()
+        .filter(|i| special(i.key_pattern()) || i.is_sparse());
+    bad.map(|i| {
+        format!(
+            "The index with name {} is not allowed in API version 1.",
+            i.name()
+        )
+    })
+    .collect()
 }
 
 fn validate_metadata(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    static TABLE: &[Arg] = &[arg("version", Kind::Str).required(), arg("strict", Kind::Bool).strict_null(), arg("deprecationErrors", Kind::Bool).strict_null()];
-    let api = check_doc("validateDBMetadata.apiParameters", TABLE, cx.args.doc("apiParameters").unwrap_or(Doc::EMPTY))?;
+    static TABLE: &[Arg] = &[
+        arg("version", Kind::Str).required(),
+        arg("strict", Kind::Bool).strict_null(),
+        arg("deprecationErrors", Kind::Bool).strict_null(),
+    ];
+    let api = check_doc(
+        "validateDBMetadata.apiParameters",
+        TABLE,
+        cx.args.doc("apiParameters").unwrap_or(Doc::EMPTY),
+    )?;
     let db = cx.args.str("db");
     if let Some(db) = db {
         check_db(db)?;
@@ -228,8 +334,20 @@ fn validate_metadata(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let strict = api.bool("strict", false) && api.str("version") == Some("1");
     let mut found: Vec<(Namespace, String)> = Vec::new();
     if strict {
-        for name in cx.service.store.list_databases()?.into_iter().filter(|n| db.is_none_or(|d| d == n)) {
-            for e in cx.service.store.list_collections(&name)?.into_iter().filter(|e| coll.is_none_or(|c| c == e.name)) {
+        for name in cx
+            .service
+            .store
+            .list_databases()?
+            .into_iter()
+            .filter(|n| db.is_none_or(|d| d == n))
+        {
+            for e in cx
+                .service
+                .store
+                .list_collections(&name)?
+                .into_iter()
+                .filter(|e| coll.is_none_or(|c| c == e.name))
+            {
                 let ns = Namespace::new(&name, &e.name)?;
                 if let Some(c) = cx.service.store.collection(&ns)? {
                     found.extend(api_errors(&c).into_iter().map(|m| (ns.clone(), m)));
@@ -240,7 +358,10 @@ fn validate_metadata(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let mut out = cx.reply.array("apiVersionErrors");
     for (ns, message) in &found {
         let mut one = out.doc();
-        one.put("ns", ns.to_string().as_str()).put("code", code::API_STRICT_ERROR).put("codeName", "APIStrictError").put("errmsg", message);
+        one.put("ns", ns.to_string().as_str())
+            .put("code", code::API_STRICT_ERROR)
+            .put("codeName", "APIStrictError")
+            .put("errmsg", message);
     }
     Ok(Outcome::Reply)
 }

@@ -1,12 +1,13 @@
-//! `collMod`: changes options of a collection, view or index. Everything is checked before anything changes.
+//! `collMod`: changes options of a collection, view or index. Everything is checked before anything
+//! changes.
 
 use super::command;
 use super::create::{expire_seconds, pre_images, validation_words};
 use crate::ddl::identity::check_uuid;
-use crate::dispatch::args::{Arg, Kind, arg, check_doc, show, to_i64};
-use crate::dispatch::ctx::Ctx;
 use crate::ddl::{index_spec, names, timeseries, view};
+use crate::dispatch::args::{Arg, Kind, arg, check_doc, show, to_i64};
 use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use model::{Array, Doc, DocBuf, Namespace, Result, Tag, Value, bail, code};
 use std::sync::Arc;
@@ -21,7 +22,17 @@ static ARGS: &[Arg] = &[
     arg("pipeline", Kind::Array),
     arg("recordPreImages", Kind::Bool),
     arg("changeStreamPreAndPostImages", Kind::Object),
-    arg("expireAfterSeconds", Kind::OneOf(&[Tag::STRING, Tag::INT64, Tag::INT32, Tag::DECIMAL128, Tag::DOUBLE])).strict_null(),
+    arg(
+        "expireAfterSeconds",
+        Kind::OneOf(&[
+            Tag::STRING,
+            Tag::INT64,
+            Tag::INT32,
+            Tag::DECIMAL128,
+            Tag::DOUBLE,
+        ]),
+    )
+    .strict_null(),
     arg("timeseries", Kind::Object),
     arg("dryRun", Kind::Bool),
     arg("cappedSize", Kind::Number),
@@ -42,13 +53,24 @@ static INDEX: &[Arg] = &[
 
 pub(crate) static COMMANDS: &[Command] = &[Command {
     value: Kind::Collection,
-    ..command("collMod", "changes options of a collection or view", Privilege::Schema, flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE, ARGS, run)
+    ..command(
+        "collMod",
+        "changes options of a collection or view",
+        Privilege::Schema,
+        flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE,
+        ARGS,
+        run,
+    )
 }];
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::own(cx)?;
     validation_words(&cx.args)?;
-    let index = cx.args.doc("index").map(|d| check_doc("collMod.index", INDEX, d)).transpose()?;
+    let index = cx
+        .args
+        .doc("index")
+        .map(|d| check_doc("collMod.index", INDEX, d))
+        .transpose()?;
     let images = pre_images(&cx.args)?;
     if names::is_views(cx.service, &ns)? {
         bail!(code::INVALID_OPTIONS, "collMod is not allowed on {ns}");
@@ -60,10 +82,16 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     }
     for name in ["viewOn", "pipeline"] {
         if cx.args.has(name) {
-            bail!(code::INVALID_OPTIONS, "the option '{name}' is only supported on a view, {ns} is a collection");
+            bail!(
+                code::INVALID_OPTIONS,
+                "the option '{name}' is only supported on a view, {ns} is a collection"
+            );
         }
     }
-    let change = index.map(|i| IndexChange::check(&c, &i)).transpose()?.flatten();
+    let change = index
+        .map(|i| IndexChange::check(&c, &i))
+        .transpose()?
+        .flatten();
     let options = new_options(cx, &ns, &c, images)?;
     if cx.args.bool("dryRun", false) {
         return Ok(Outcome::Reply);
@@ -80,19 +108,39 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 }
 
 fn change_view(cx: &mut Ctx<'_, '_>, ns: &Namespace, c: &Collection) -> Result<Outcome> {
-    const NOT_ON_VIEWS: &[&str] =
-        &["index", "validator", "validationLevel", "validationAction", "changeStreamPreAndPostImages", "expireAfterSeconds", "timeseries", "cappedSize", "cappedMax"];
+    const NOT_ON_VIEWS: &[&str] = &[
+        "index",
+        "validator",
+        "validationLevel",
+        "validationAction",
+        "changeStreamPreAndPostImages",
+        "expireAfterSeconds",
+        "timeseries",
+        "cappedSize",
+        "cappedMax",
+    ];
     if let Some(name) = NOT_ON_VIEWS.iter().find(|n| cx.args.has(n)) {
-        bail!(code::INVALID_OPTIONS, "the option '{name}' is not supported on a view");
+        bail!(
+            code::INVALID_OPTIONS,
+            "the option '{name}' is not supported on a view"
+        );
     }
     if !cx.args.has("viewOn") && !cx.args.has("pipeline") {
         return Ok(Outcome::Reply);
     }
     let options = c.options();
     let old = options.doc();
-    let source = cx.args.str("viewOn").or(old.field("viewOn").as_str()).unwrap_or("");
+    let source = cx
+        .args
+        .str("viewOn")
+        .or(old.field("viewOn").as_str())
+        .unwrap_or("");
     let on = view::check_source(ns.db(), source)?;
-    let pipeline = cx.args.array("pipeline").or(old.field("pipeline").as_array()).unwrap_or(Array::EMPTY);
+    let pipeline = cx
+        .args
+        .array("pipeline")
+        .or(old.field("pipeline").as_array())
+        .unwrap_or(Array::EMPTY);
     view::check_pipeline(cx, &on, pipeline)?;
     let definition = DocBuf::build(|w| {
         w.put("viewOn", source);
@@ -109,7 +157,12 @@ fn change_view(cx: &mut Ctx<'_, '_>, ns: &Namespace, c: &Collection) -> Result<O
 }
 
 /// The options with the changes of the command.
-fn new_options(cx: &Ctx<'_, '_>, ns: &Namespace, c: &Collection, images: Option<bool>) -> Result<DocBuf> {
+fn new_options(
+    cx: &Ctx<'_, '_>,
+    ns: &Namespace,
+    c: &Collection,
+    images: Option<bool>,
+) -> Result<DocBuf> {
     let a = &cx.args;
     let options = c.options();
     let old = options.doc();
@@ -118,29 +171,46 @@ fn new_options(cx: &Ctx<'_, '_>, ns: &Namespace, c: &Collection, images: Option<
     let mut unset: Vec<&str> = Vec::new();
     if let Some(v) = a.doc("validator") {
         if series.is_some() {
-            bail!(code::INVALID_OPTIONS, "the option 'validator' is not supported on a time-series collection");
+            bail!(
+                code::INVALID_OPTIONS,
+                "the option 'validator' is not supported on a time-series collection"
+            );
         }
         cx.service.check_validator(ns, v)?;
-        if v.is_empty() { unset.push("validator") } else { set.push(("validator", Value::Document(v))) }
+        if v.is_empty() {
+            unset.push("validator")
+        } else {
+            set.push(("validator", Value::Document(v)))
+        }
     }
     for name in ["validationLevel", "validationAction"] {
         if a.has(name) {
             if series.is_some() {
-                bail!(code::INVALID_OPTIONS, "the option '{name}' is not supported on a time-series collection");
+                bail!(
+                    code::INVALID_OPTIONS,
+                    "the option '{name}' is not supported on a time-series collection"
+                );
             }
             set.push((name, a.value(name)));
         }
     }
     let enabled = model::doc! { "enabled": true };
     match images {
-        Some(_) if series.is_some() => bail!(code::INVALID_OPTIONS, "the option 'changeStreamPreAndPostImages' is not supported on a time-series collection"),
+        Some(_) if series.is_some() => bail!(
+            code::INVALID_OPTIONS,
+            "the option 'changeStreamPreAndPostImages' is not supported on a time-series collection"
+        ),
         Some(true) => set.push(("changeStreamPreAndPostImages", Value::from(&enabled))),
         Some(false) => unset.push("changeStreamPreAndPostImages"),
         None => {}
     }
     if a.has("expireAfterSeconds") {
         if series.is_none() && !old.contains("clusteredIndex") {
-            bail!(code::INVALID_OPTIONS, "'expireAfterSeconds' is only supported on time-series collections and clustered collections");
+            bail!(
+                code::INVALID_OPTIONS,
+                "'expireAfterSeconds' is only supported on time-series collections and clustered \
+                    collections"
+            );
         }
         match expire_seconds(&a.value("expireAfterSeconds"), cx.now_ms())? {
             Some(n) => set.push(("expireAfterSeconds", Value::Int64(n))),
@@ -149,7 +219,10 @@ fn new_options(cx: &Ctx<'_, '_>, ns: &Namespace, c: &Collection, images: Option<
     }
     capped(cx, old, &mut set)?;
     let bucketing = match (a.doc("timeseries"), series) {
-        (Some(_), None) => bail!(code::INVALID_OPTIONS, "the option 'timeseries' is only supported on a time-series collection"),
+        (Some(_), None) => bail!(
+            code::INVALID_OPTIONS,
+            "the option 'timeseries' is only supported on a time-series collection"
+        ),
         (Some(change), Some(now)) => Some(timeseries::modify(now, change)?),
         (None, _) => None,
     };
@@ -159,20 +232,43 @@ fn new_options(cx: &Ctx<'_, '_>, ns: &Namespace, c: &Collection, images: Option<
     Ok(replaced(old, &set, &unset))
 }
 
-fn capped<'v>(cx: &Ctx<'_, '_>, old: Doc<'_>, set: &mut Vec<(&'static str, Value<'v>)>) -> Result<()> {
+fn capped<'v>(
+    cx: &Ctx<'_, '_>,
+    old: Doc<'_>,
+    set: &mut Vec<(&'static str, Value<'v>)>,
+) -> Result<()> {
     let is_capped = old.field("capped").truthy();
-    for (name, kept, max) in [("cappedSize", "size", 1i64 << 50), ("cappedMax", "max", i64::from(i32::MAX))] {
-        let Some(n) = to_i64(&cx.args.value(name)) else { continue };
+    for (name, kept, max) in [
+        ("cappedSize", "size", 1i64 << 50),
+        ("cappedMax", "max", i64::from(i32::MAX)),
+    ] {
+        let Some(n) = to_i64(&cx.args.value(name)) else {
+            continue;
+        };
         if old.contains("timeseries") {
             continue;
         }
         if !is_capped {
-            bail!(code::INVALID_OPTIONS, "the option '{name}' is only supported on a capped collection");
+            bail!(
+                code::INVALID_OPTIONS,
+                "the option '{name}' is only supported on a capped collection"
+            );
         }
         if n > max || name == "cappedSize" && n < 1 {
-            bail!(code::BAD_VALUE, "{name} must be 1 to {max}, given {}", show(&cx.args.value(name)));
+            bail!(
+                code::BAD_VALUE,
+                "{name} must be 1 to {max}, given {}",
+                show(&cx.args.value(name))
+            );
         }
-        set.push((kept, if kept == "max" { Value::Int32(n.max(0) as i32) } else { Value::Int64(n) }));
+        set.push((
+            kept,
+            if kept == "max" {
+                Value::Int32(n.max(0) as i32)
+            } else {
+                Value::Int64(n)
+            },
+        ));
     }
     Ok(())
 }
@@ -204,12 +300,30 @@ impl IndexChange {
     /// 72 InvalidOptions, 27 IndexNotFound, 2 for `_id_`, 181 for an ambiguous key.
     fn check(c: &Collection, a: &crate::dispatch::args::Args<'_>) -> Result<Option<IndexChange>> {
         match (a.has("name"), a.has("keyPattern")) {
-            (true, true) => bail!(code::INVALID_OPTIONS, "Cannot specify both key pattern and name"),
-            (false, false) => bail!(code::INVALID_OPTIONS, "Must specify either index name or key pattern"),
+            (true, true) => bail!(
+                code::INVALID_OPTIONS,
+                "Cannot specify both key pattern and name"
+            ),
+            (false, false) => bail!(
+                code::INVALID_OPTIONS,
+                "Must specify either index name or key pattern"
+            ),
             _ => {}
         }
-        if !["hidden", "expireAfterSeconds", "unique", "prepareUnique", "forceNonUnique"].iter().any(|n| a.has(n)) {
-            bail!(code::INVALID_OPTIONS, "no expireAfterSeconds, hidden, unique, or prepareUnique field");
+        if ![
+            "hidden",
+            "expireAfterSeconds",
+            "unique",
+            "prepareUnique",
+            "forceNonUnique",
+        ]
+        .iter()
+        .any(|n| a.has(n))
+        {
+            bail!(
+                code::INVALID_OPTIONS,
+                "no expireAfterSeconds, hidden, unique, or prepareUnique field"
+            );
         }
         if a.str("name") == Some("_id_") || a.doc("keyPattern").is_some_and(index_spec::is_id_key) {
             if a.has("hidden") {
@@ -220,17 +334,33 @@ impl IndexChange {
         let index = find(c, a)?;
         let expire = match index_spec::ttl_seconds(&a.value("expireAfterSeconds")) {
             Some(n) if !(0..=i64::from(i32::MAX)).contains(&n) => {
-                bail!(code::INVALID_OPTIONS, "TTL index 'expireAfterSeconds' option must be within 0 to {}, given {n}", i32::MAX);
+                bail!(
+                    code::INVALID_OPTIONS,
+                    "TTL index 'expireAfterSeconds' option must be within 0 to {}, given {n}",
+                    i32::MAX
+                );
             }
-            Some(_) if index.key_pattern().count() > 1 => bail!(code::INVALID_OPTIONS, "TTL indexes are single-field indexes, compound indexes do not support TTL"),
+            Some(_) if index.key_pattern().count() > 1 => bail!(
+                code::INVALID_OPTIONS,
+                "TTL indexes are single-field indexes, compound indexes do not support TTL"
+            ),
             other => other,
         };
         let flag = |name: &'static str| a.has(name).then(|| a.bool(name, false));
         let unique = a.bool("unique", false);
         if unique && !index.is_unique() && !index.spec().field("prepareUnique").truthy() {
-            bail!(code::INVALID_OPTIONS, "Cannot make index unique, run collMod with prepareUnique: true first");
+            bail!(
+                code::INVALID_OPTIONS,
+                "Cannot make index unique, run collMod with prepareUnique: true first"
+            );
         }
-        Ok(Some(IndexChange { index, hidden: flag("hidden"), expire, unique, prepare_unique: flag("prepareUnique") }))
+        Ok(Some(IndexChange {
+            index,
+            hidden: flag("hidden"),
+            expire,
+            unique,
+            prepare_unique: flag("prepareUnique"),
+        }))
     }
 
     fn apply(
@@ -248,18 +378,29 @@ impl IndexChange {
                     reply.put("expireAfterSeconds_old", old);
                 }
                 reply.put("expireAfterSeconds_new", new);
-                set.push(("expireAfterSeconds", i32::try_from(new).map_or(Value::Int64(new), Value::Int32)));
+                set.push((
+                    "expireAfterSeconds",
+                    i32::try_from(new).map_or(Value::Int64(new), Value::Int32),
+                ));
             }
         }
         let mut switch = |name: &'static str, new: Option<bool>, shown: [&str; 2]| {
             let old = spec.field(name).truthy();
             if let Some(new) = new.filter(|n| *n != old) {
                 reply.put(shown[0], old).put(shown[1], new);
-                if new { set.push((name, Value::Bool(true))) } else { unset.push(name) }
+                if new {
+                    set.push((name, Value::Bool(true)))
+                } else {
+                    unset.push(name)
+                }
             }
         };
         switch("hidden", self.hidden, ["hidden_old", "hidden_new"]);
-        switch("prepareUnique", self.prepare_unique, ["prepareUnique_old", "prepareUnique_new"]);
+        switch(
+            "prepareUnique",
+            self.prepare_unique,
+            ["prepareUnique_old", "prepareUnique_new"],
+        );
         if self.unique && !self.index.is_unique() {
             reply.put("unique_new", true);
             set.push(("unique", Value::Bool(true)));
@@ -270,8 +411,8 @@ impl IndexChange {
         }
         let new = replaced(spec, &set, &unset);
         if self.unique {
-            // A unique index has another shape of entries: it is built anew, and takes the place of the old one when that
-            // has succeeded.
+            // A unique index has another shape of entries: it is built anew, and takes the place of
+            // the old one when that has succeeded.
             return c.rebuild_index(self.index.name(), new, go_on);
         }
         c.respecify_index(self.index.name(), new)
@@ -283,14 +424,27 @@ fn find(c: &Collection, a: &crate::dispatch::args::Args<'_>) -> Result<Arc<Index
     if let Some(name) = a.str("name") {
         return match indexes.iter().find(|i| i.name() == name && i.is_ready()) {
             Some(i) => Ok(i.clone()),
-            None => bail!(code::INDEX_NOT_FOUND, "cannot find index {name} for ns {}", c.ns()),
+            None => bail!(
+                code::INDEX_NOT_FOUND,
+                "cannot find index {name} for ns {}",
+                c.ns()
+            ),
         };
     }
     let key = a.doc("keyPattern").unwrap_or(Doc::EMPTY);
-    let mut found = indexes.iter().filter(|i| i.is_ready() && index_spec::same_key(i.key_pattern(), key));
+    let mut found = indexes
+        .iter()
+        .filter(|i| i.is_ready() && index_spec::same_key(i.key_pattern(), key));
     match (found.next(), found.next()) {
         (Some(i), None) => Ok(i.clone()),
-        (None, _) => bail!(code::INDEX_NOT_FOUND, "cannot find index {key:?} for ns {}", c.ns()),
-        (Some(_), Some(_)) => bail!(181, "index keyPattern {key:?} matches several indexes, must use index name"),
+        (None, _) => bail!(
+            code::INDEX_NOT_FOUND,
+            "cannot find index {key:?} for ns {}",
+            c.ns()
+        ),
+        (Some(_), Some(_)) => bail!(
+            181,
+            "index keyPattern {key:?} matches several indexes, must use index name"
+        ),
     }
 }

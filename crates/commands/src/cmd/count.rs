@@ -1,14 +1,14 @@
 //! `count`. Without a filter it is the collection's counter, which is exact and costs no read.
 
-use crate::ddl::identity::check_uuid;
-use crate::dispatch::args::Kind;
 use crate::crud::CountArgs;
 use crate::crud::read::COUNT;
-use crate::dispatch::ctx::Ctx;
+use crate::ddl::identity::check_uuid;
 use crate::ddl::names;
-use crate::read::{CollationArg, StoreHost, environment};
+use crate::dispatch::args::Kind;
 use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
+use crate::read::{CollationArg, StoreHost, environment};
 use model::{ArrayWriter, DocBuf, Result, Value};
 use operators::expr::ParseCx;
 use query::pipeline::{MatchFilter, ParseOptions, Pipeline, Rt};
@@ -18,7 +18,14 @@ const FLAGS: u32 = flag::API_V1 | flag::READ_CONCERN | flag::ENDS_WITH_CLIENT | 
 
 pub(crate) static COMMANDS: &[Command] = &[Command {
     value: Kind::Collection,
-    ..super::command("count", "number of documents that match", Privilege::Read, FLAGS, COUNT, run)
+    ..super::command(
+        "count",
+        "number of documents that match",
+        Privilege::Read,
+        FLAGS,
+        COUNT,
+        run,
+    )
 }];
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
@@ -39,15 +46,28 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         None => {}
         Some(c) if c.is_view() => {
             let stages = count_pipeline(&args);
-            let host = StoreHost::new(cx.service.arc()?, collation.document().map(|d| d.to_buf()), None).reading(view);
+            let host = StoreHost::new(
+                cx.service.arc()?,
+                collation.document().map(|d| d.to_buf()),
+                None,
+            )
+            .reading(view);
             let options = ParseOptions::collection(ns.clone());
-            let pipeline = Pipeline::parse(&mut ParseCx::new(&env), stages.doc().as_array(), &options)?;
+            let pipeline =
+                Pipeline::parse(&mut ParseCx::new(&env), stages.doc().as_array(), &options)?;
             let all = pipeline.run_to_end(&Rt::new(&env, &host))?;
-            found = all.iter().next().and_then(|d| d.field("n").as_i64_exact()).and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
+            found = all
+                .iter()
+                .next()
+                .and_then(|d| d.field("n").as_i64_exact())
+                .and_then(|n| u64::try_from(n).ok())
+                .unwrap_or(0);
             put(cx, found);
             return Ok(Outcome::Reply);
         }
-        Some(c) if filter.filter.is_always_true() && hint.is_none() && !view.is_fixed() => found = c.count(),
+        Some(c) if filter.filter.is_always_true() && hint.is_none() && !view.is_fixed() => {
+            found = c.count()
+        }
         Some(c) => {
             let want = Want {
                 filter: Some(&filter),
@@ -66,7 +86,8 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 
 fn put(cx: &mut Ctx<'_, '_>, n: u64) {
     let n = i64::try_from(n).unwrap_or(i64::MAX);
-    cx.reply.put("n", i32::try_from(n).map_or(Value::Int64(n), Value::Int32));
+    cx.reply
+        .put("n", i32::try_from(n).map_or(Value::Int64(n), Value::Int32));
 }
 
 /// The same count as a pipeline, for views.
@@ -78,7 +99,8 @@ pub(crate) fn count_pipeline(args: &CountArgs<'_>) -> DocBuf {
             w.doc().put("$match", args.query);
         }
         if args.skip > 0 {
-            w.doc().put("$skip", i64::try_from(args.skip).unwrap_or(i64::MAX));
+            w.doc()
+                .put("$skip", i64::try_from(args.skip).unwrap_or(i64::MAX));
         }
         if let Some(n) = args.limit {
             w.doc().put("$limit", i64::try_from(n).unwrap_or(i64::MAX));

@@ -1,11 +1,11 @@
-//! `create`: collections, capped and clustered ones, time series, views. The options are checked here and kept in the
-//! catalog as `listCollections` shows them.
+//! `create`: collections, capped and clustered ones, time series, views. The options are checked
+//! here and kept in the catalog as `listCollections` shows them.
 
 use super::command;
-use crate::dispatch::args::{Arg, Args, Kind, arg, check_doc, show, to_i64};
-use crate::dispatch::ctx::Ctx;
 use crate::ddl::{encrypted, index_spec, names, timeseries, view};
+use crate::dispatch::args::{Arg, Args, Kind, arg, check_doc, show, to_i64};
 use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use model::{Array, Doc, DocBuf, Namespace, Number, Result, Tag, Value, bail, code};
 use operators::collation;
@@ -28,7 +28,16 @@ pub(crate) static ARGS: &[Arg] = &[
     arg("changeStreamPreAndPostImages", Kind::Object),
     arg("timeseries", Kind::Object),
     arg("clusteredIndex", Kind::OneOf(&[Tag::DOCUMENT, Tag::BOOL])),
-    arg("expireAfterSeconds", Kind::OneOf(&[Tag::STRING, Tag::INT64, Tag::INT32, Tag::DECIMAL128, Tag::DOUBLE])),
+    arg(
+        "expireAfterSeconds",
+        Kind::OneOf(&[
+            Tag::STRING,
+            Tag::INT64,
+            Tag::INT32,
+            Tag::DECIMAL128,
+            Tag::DOUBLE,
+        ]),
+    ),
     arg("encryptedFields", Kind::Object),
     arg("temp", Kind::BoolLike),
     arg("flags", Kind::Number),
@@ -37,7 +46,14 @@ pub(crate) static ARGS: &[Arg] = &[
 
 pub(crate) static COMMANDS: &[Command] = &[Command {
     value: Kind::Collection,
-    ..command("create", "creates a collection or view", Privilege::Write, flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE | flag::IN_TRANSACTION, ARGS, run)
+    ..command(
+        "create",
+        "creates a collection or view",
+        Privilege::Write,
+        flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE | flag::IN_TRANSACTION,
+        ARGS,
+        run,
+    )
 }];
 
 /// Largest capped collection: a petabyte.
@@ -51,15 +67,24 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         if same_options(there.options().doc(), options.doc()) {
             return Ok(Outcome::Reply);
         }
-        bail!(code::NAMESPACE_EXISTS, "namespace {ns} already exists, but with different options: {:?}", there.options().doc());
+        bail!(
+            code::NAMESPACE_EXISTS,
+            "namespace {ns} already exists, but with different options: {:?}",
+            there.options().doc()
+        );
     }
-    let c = cx.service.store.create_collection(&ns, options, names::new_uuid())?;
+    let c = cx
+        .service
+        .store
+        .create_collection(&ns, options, names::new_uuid())?;
     cx.service.ttl.note(&c);
     Ok(Outcome::Reply)
 }
 
 fn same_options(a: Doc<'_>, b: Doc<'_>) -> bool {
-    a.count() == b.count() && a.iter().all(|(k, v)| b.get(k).is_some_and(|w| model::compare(&v, &w).is_eq()))
+    a.count() == b.count()
+        && a.iter()
+            .all(|(k, v)| b.get(k).is_some_and(|w| model::compare(&v, &w).is_eq()))
 }
 
 /// Checks all options and returns them as they are kept.
@@ -70,7 +95,10 @@ fn check(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<DocBuf> {
     if let Some(d) = encrypted_fields {
         encrypted::check(d)?;
         if a.has("timeseries") || a.has("viewOn") {
-            bail!(6_346_401, "Encrypted collections cannot be views or time-series collections");
+            bail!(
+                6_346_401,
+                "Encrypted collections cannot be views or time-series collections"
+            );
         }
         if a.bool("capped", false) {
             bail!(6_367_301, "Encrypted collections cannot be capped");
@@ -84,8 +112,14 @@ fn check(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<DocBuf> {
         index_spec::check_id_index(spec, a.doc("collation"))?;
     }
     conflicts(a, ns, images)?;
-    let collation = a.doc("collation").map(|c| collation::normalize_typed(c, "create.collation")).transpose()?;
-    let collation = collation.as_ref().map(DocBuf::doc).filter(|c| c.field("locale").as_str() != Some("simple"));
+    let collation = a
+        .doc("collation")
+        .map(|c| collation::normalize_typed(c, "create.collation"))
+        .transpose()?;
+    let collation = collation
+        .as_ref()
+        .map(DocBuf::doc)
+        .filter(|c| c.field("locale").as_str() != Some("simple"));
     if let Some(source) = a.str("viewOn") {
         return view_options(cx, ns, source, collation);
     }
@@ -100,7 +134,13 @@ fn check(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<DocBuf> {
                 w.put("max", max);
             }
         }
-        for name in ["storageEngine", "indexOptionDefaults", "validator", "validationLevel", "validationAction"] {
+        for name in [
+            "storageEngine",
+            "indexOptionDefaults",
+            "validator",
+            "validationLevel",
+            "validationAction",
+        ] {
             w.put(name, a.value(name));
         }
         if images == Some(true) {
@@ -123,7 +163,12 @@ fn check(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<DocBuf> {
     }))
 }
 
-fn view_options(cx: &Ctx<'_, '_>, ns: &Namespace, source: &str, collation: Option<Doc<'_>>) -> Result<DocBuf> {
+fn view_options(
+    cx: &Ctx<'_, '_>,
+    ns: &Namespace,
+    source: &str,
+    collation: Option<Doc<'_>>,
+) -> Result<DocBuf> {
     let on = view::check_source(ns.db(), source)?;
     let pipeline = cx.args.array("pipeline").unwrap_or(Array::EMPTY);
     view::check_pipeline(cx, &on, pipeline)?;
@@ -145,14 +190,28 @@ fn view_options(cx: &Ctx<'_, '_>, ns: &Namespace, source: &str, collation: Optio
 /// Options that exclude one another.
 fn conflicts(a: &Args<'_>, ns: &Namespace, images: Option<bool>) -> Result<()> {
     let refuse = |first: &str, second: &str| -> Result<()> {
-        bail!(code::INVALID_OPTIONS, "the options '{first}' and '{second}' cannot be given together");
+        bail!(
+            code::INVALID_OPTIONS,
+            "the options '{first}' and '{second}' cannot be given together"
+        );
     };
     let any = |names: &[&'static str]| names.iter().copied().find(|n| a.has(n));
     if a.has("pipeline") && !a.has("viewOn") {
-        bail!(code::INVALID_OPTIONS, "'pipeline' requires 'viewOn' to also be specified");
+        bail!(
+            code::INVALID_OPTIONS,
+            "'pipeline' requires 'viewOn' to also be specified"
+        );
     }
     if a.has("viewOn") {
-        let excluded = ["idIndex", "timeseries", "clusteredIndex", "validator", "validationLevel", "validationAction", "storageEngine"];
+        let excluded = [
+            "idIndex",
+            "timeseries",
+            "clusteredIndex",
+            "validator",
+            "validationLevel",
+            "validationAction",
+            "storageEngine",
+        ];
         if let Some(name) = any(&excluded) {
             return refuse("viewOn", name);
         }
@@ -161,7 +220,16 @@ fn conflicts(a: &Args<'_>, ns: &Namespace, images: Option<bool>) -> Result<()> {
         }
     }
     if a.has("timeseries") {
-        let excluded = ["idIndex", "size", "max", "validator", "validationLevel", "validationAction", "clusteredIndex", "changeStreamPreAndPostImages"];
+        let excluded = [
+            "idIndex",
+            "size",
+            "max",
+            "validator",
+            "validationLevel",
+            "validationAction",
+            "clusteredIndex",
+            "changeStreamPreAndPostImages",
+        ];
         if let Some(name) = any(&excluded) {
             return refuse("timeseries", name);
         }
@@ -169,7 +237,10 @@ fn conflicts(a: &Args<'_>, ns: &Namespace, images: Option<bool>) -> Result<()> {
             return refuse("timeseries", "capped");
         }
     } else if ns.coll().starts_with("system.buckets.") {
-        bail!(code::ILLEGAL_OPERATION, "a collection named {ns} needs the option 'timeseries'");
+        bail!(
+            code::ILLEGAL_OPERATION,
+            "a collection named {ns} needs the option 'timeseries'"
+        );
     }
     if a.has("clusteredIndex") {
         if a.has("idIndex") {
@@ -188,19 +259,30 @@ fn capped(a: &Args<'_>) -> Result<Option<(i64, Option<i32>)>> {
     if let Some(size) = size
         && !(1..=CAPPED_BYTES_MAX).contains(&size)
     {
-        bail!(code::BAD_VALUE, "size must be 1 to {CAPPED_BYTES_MAX} bytes, given {}", show(&a.value("size")));
+        bail!(
+            code::BAD_VALUE,
+            "size must be 1 to {CAPPED_BYTES_MAX} bytes, given {}",
+            show(&a.value("size"))
+        );
     }
     let max = a.int("max");
     if let Some(max) = max
         && max > i64::from(i32::MAX)
     {
-        bail!(code::BAD_VALUE, "max must be less than 2^31, given {}", show(&a.value("max")));
+        bail!(
+            code::BAD_VALUE,
+            "max must be less than 2^31, given {}",
+            show(&a.value("max"))
+        );
     }
     if !a.bool("capped", false) {
         return Ok(None);
     }
     let Some(size) = size else {
-        bail!(code::INVALID_OPTIONS, "the 'size' field is required when 'capped' is true");
+        bail!(
+            code::INVALID_OPTIONS,
+            "the 'size' field is required when 'capped' is true"
+        );
     };
     Ok(Some((size, max.filter(|m| *m > 0).map(|m| m as i32))))
 }
@@ -210,11 +292,19 @@ fn capped(a: &Args<'_>) -> Result<Option<(i64, Option<i32>)>> {
 /// # Errors
 /// 2 BadValue for a word that is not known.
 pub(crate) fn validation_words(a: &Args<'_>) -> Result<()> {
-    for (name, words) in [("validationLevel", &["off", "strict", "moderate"][..]), ("validationAction", &["error", "warn", "errorAndLog"])] {
+    for (name, words) in [
+        ("validationLevel", &["off", "strict", "moderate"][..]),
+        ("validationAction", &["error", "warn", "errorAndLog"]),
+    ] {
         if let Some(word) = a.str(name)
             && !words.contains(&word)
         {
-            bail!(code::BAD_VALUE, "Enumeration value '{word}' for field '{name}' is not a valid value, allowed are {}", words.join(", "));
+            bail!(
+                code::BAD_VALUE,
+                "Enumeration value '{word}' for field '{name}' is not a valid value, allowed are \
+                    {}",
+                words.join(", ")
+            );
         }
     }
     Ok(())
@@ -226,8 +316,12 @@ pub(crate) fn validation_words(a: &Args<'_>) -> Result<()> {
 /// 14, 40414, 40415.
 pub(crate) fn pre_images(a: &Args<'_>) -> Result<Option<bool>> {
     static TABLE: &[Arg] = &[arg("enabled", Kind::Bool).required()];
-    let Some(d) = a.doc("changeStreamPreAndPostImages") else { return Ok(None) };
-    Ok(Some(check_doc("changeStreamPreAndPostImages", TABLE, d)?.bool("enabled", false)))
+    let Some(d) = a.doc("changeStreamPreAndPostImages") else {
+        return Ok(None);
+    };
+    Ok(Some(
+        check_doc("changeStreamPreAndPostImages", TABLE, d)?.bool("enabled", false),
+    ))
 }
 
 fn clustered(a: &Args<'_>) -> Result<Option<DocBuf>> {
@@ -240,19 +334,31 @@ fn clustered(a: &Args<'_>) -> Result<Option<DocBuf>> {
     let spec = match a.value("clusteredIndex") {
         Value::Missing | Value::Bool(false) => return Ok(None),
         Value::Document(d) => d,
-        _ => bail!(code::INVALID_INDEX_SPECIFICATION_OPTION, "clusteredIndex: true is reserved for time-series buckets, give {{key: {{_id: 1}}, unique: true}}"),
+        _ => bail!(
+            code::INVALID_INDEX_SPECIFICATION_OPTION,
+            "clusteredIndex: true is reserved for time-series buckets, give {{key: {{_id: 1}}, \
+                unique: true}}"
+        ),
     };
     let args = check_doc("create.clusteredIndex", TABLE, spec)?;
     let key = args.doc("key").unwrap_or(Doc::EMPTY);
     let on_id = key.count() == 1 && key.field("_id").as_i64_exact() == Some(1);
     if !on_id {
-        bail!(code::INVALID_INDEX_SPECIFICATION_OPTION, "The 'clusteredIndex' option is only supported for key: {{_id: 1}}, given {key:?}");
+        bail!(
+            code::INVALID_INDEX_SPECIFICATION_OPTION,
+            "The 'clusteredIndex' option is only supported for key: {{_id: 1}}, given {key:?}"
+        );
     }
     if !args.bool("unique", false) {
-        bail!(5_979_700, "The 'clusteredIndex' option requires unique: true to be specified");
+        bail!(
+            5_979_700,
+            "The 'clusteredIndex' option requires unique: true to be specified"
+        );
     }
     let name = args.str("name").unwrap_or("_id_");
-    Ok(Some(model::doc! { "v": 2i32, "key": { "_id": 1i32 }, "name": name, "unique": true }))
+    Ok(Some(
+        model::doc! { "v": 2i32, "key": { "_id": 1i32 }, "name": name, "unique": true },
+    ))
 }
 
 /// Seconds after which documents of a time-series or clustered collection expire; `None` is never.
@@ -263,12 +369,19 @@ pub(crate) fn expire_seconds(v: &Value<'_>, now_ms: i64) -> Result<Option<i64>> 
     let max = now_ms / 1000;
     match v {
         Value::String("off") => Ok(None),
-        Value::String(other) => bail!(code::INVALID_OPTIONS, "expireAfterSeconds must be a number or 'off', given '{other}'"),
+        Value::String(other) => bail!(
+            code::INVALID_OPTIONS,
+            "expireAfterSeconds must be a number or 'off', given '{other}'"
+        ),
         // Taken for zero, it would delete everything.
         v if Number::of(v).is_some_and(Number::is_nan) => Ok(index_spec::ttl_seconds(v)),
         v => match to_i64(v) {
             Some(n) if (0..=max).contains(&n) => Ok(Some(n)),
-            _ => bail!(code::INVALID_OPTIONS, "expireAfterSeconds must be 0 to {max} (the seconds since the epoch), given {}", show(v)),
+            _ => bail!(
+                code::INVALID_OPTIONS,
+                "expireAfterSeconds must be 0 to {max} (the seconds since the epoch), given {}",
+                show(v)
+            ),
         },
     }
 }
@@ -278,7 +391,11 @@ fn expire(a: &Args<'_>, allowed: bool, now_ms: i64) -> Result<Option<i64>> {
         return Ok(None);
     }
     if !allowed {
-        bail!(code::INVALID_OPTIONS, "'expireAfterSeconds' is only supported on time-series collections or when the 'clusteredIndex' option is specified");
+        bail!(
+            code::INVALID_OPTIONS,
+            "'expireAfterSeconds' is only supported on time-series collections or when the \
+                'clusteredIndex' option is specified"
+        );
     }
     expire_seconds(&a.value("expireAfterSeconds"), now_ms)
 }

@@ -1,14 +1,14 @@
 //! `distinct`: the different values at a path, array elements one by one.
 
-use crate::ddl::identity::check_uuid;
-use crate::dispatch::args::Kind;
 use crate::crud::DistinctArgs;
 use crate::crud::read::DISTINCT;
-use crate::dispatch::ctx::Ctx;
+use crate::ddl::identity::check_uuid;
 use crate::ddl::names;
-use crate::read::{CollationArg, StoreHost, environment};
+use crate::dispatch::args::Kind;
 use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
+use crate::read::{CollationArg, StoreHost, environment};
 use model::path::PathPart;
 use model::{Collate, Doc, FieldPath, OwnedValue, Result, Value, bail, code};
 use operators::expr::ParseCx;
@@ -16,11 +16,19 @@ use query::pipeline::{MatchFilter, ParseOptions, Pipeline, Rt, drain};
 use query::plan::{DistinctWalk, Hint, Want, choose, distinct_plan, each_match};
 use rustc_hash::FxHashSet;
 
-const FLAGS: u32 = flag::READ_CONCERN | flag::ENDS_WITH_CLIENT | flag::IN_TRANSACTION | flag::RUNS_AGAIN;
+const FLAGS: u32 =
+    flag::READ_CONCERN | flag::ENDS_WITH_CLIENT | flag::IN_TRANSACTION | flag::RUNS_AGAIN;
 
 pub(crate) static COMMANDS: &[Command] = &[Command {
     value: Kind::Collection,
-    ..super::command("distinct", "different values of a field", Privilege::Read, FLAGS, DISTINCT, run)
+    ..super::command(
+        "distinct",
+        "different values of a field",
+        Privilege::Read,
+        FLAGS,
+        DISTINCT,
+        run,
+    )
 }];
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
@@ -38,25 +46,48 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let filter = MatchFilter::parse(&mut ParseCx::new(&env), args.query)?;
     let hint = Hint::parse(args.hint.unwrap_or_default())?;
     let path = FieldPath::new(args.key);
-    let mut values = Values { seen: FxHashSet::default(), list: Vec::new(), bytes: 0 };
+    let mut values = Values {
+        seen: FxHashSet::default(),
+        list: Vec::new(),
+        bytes: 0,
+    };
     let (view, at) = cx.read_view()?;
     match coll {
         None => {}
         Some(c) if c.is_view() => {
             cx.ok_int = true;
-            let host = StoreHost::new(cx.service.arc()?, collation.document().map(|d| d.to_buf()), None).reading(view);
+            let host = StoreHost::new(
+                cx.service.arc()?,
+                collation.document().map(|d| d.to_buf()),
+                None,
+            )
+            .reading(view);
             let pipeline = model::doc! { "0": { "$match": args.query } };
-            let pipeline = Pipeline::parse(&mut ParseCx::new(&env), pipeline.doc().as_array(), &ParseOptions::collection(ns))?;
+            let pipeline = Pipeline::parse(
+                &mut ParseCx::new(&env),
+                pipeline.doc().as_array(),
+                &ParseOptions::collection(ns),
+            )?;
             let rt = Rt::new(&env, &host);
             let mut docs = pipeline.open(&rt)?;
-            drain(docs.as_mut(), &rt, |doc, _| values.collect(Value::Document(doc), path.parts(), env.collate()))?;
+            drain(docs.as_mut(), &rt, |doc, _| {
+                values.collect(Value::Document(doc), path.parts(), env.collate())
+            })?;
         }
         Some(c) => {
-            let want = Want { filter: Some(&filter), sort: None, hint: hint.as_ref(), collation: collation.document(), view: Some(&view) };
+            let want = Want {
+                filter: Some(&filter),
+                sort: None,
+                hint: hint.as_ref(),
+                collation: collation.document(),
+                view: Some(&view),
+            };
             let plan = choose(&c, &want)?;
-            let leaping = distinct_plan(&c, &want, &plan, args.key).and_then(|p| DistinctWalk::open(c.clone(), &p));
+            let leaping = distinct_plan(&c, &want, &plan, args.key)
+                .and_then(|p| DistinctWalk::open(c.clone(), &p));
             if let Some(mut walk) = leaping {
-                // A document without the field stands beside those with null: it has no value to give.
+                // A document without the field stands beside those with null: it has no value to
+                // give.
                 while walk.next(&env, &mut |doc| {
                     let before = values.list.len();
                     values.collect(Value::Document(doc), path.parts(), env.collate())?;
@@ -70,7 +101,9 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             }
         }
     }
-    values.list.sort_by(|a, b| model::compare_with(&a.get(), &b.get(), env.collate()));
+    values
+        .list
+        .sort_by(|a, b| model::compare_with(&a.get(), &b.get(), env.collate()));
     let mut out = cx.reply.array("values");
     for v in &values.list {
         out.push(v.get());
@@ -90,7 +123,12 @@ struct Values {
 
 impl Values {
     /// Collects the values at a path; arrays are gone through on the way and once at the end.
-    fn collect(&mut self, v: Value<'_>, path: &[PathPart], collate: Option<&dyn Collate>) -> Result<()> {
+    fn collect(
+        &mut self,
+        v: Value<'_>,
+        path: &[PathPart],
+        collate: Option<&dyn Collate>,
+    ) -> Result<()> {
         let Some((head, rest)) = path.split_first() else {
             return match v {
                 Value::Array(a) => a.iter().try_for_each(|v| self.add(v, collate)),
@@ -105,7 +143,9 @@ impl Values {
                 {
                     self.collect(v, rest, collate)?;
                 }
-                a.iter().filter(|v| matches!(v, Value::Document(_))).try_for_each(|v| self.collect(v, path, collate))
+                a.iter()
+                    .filter(|v| matches!(v, Value::Document(_)))
+                    .try_for_each(|v| self.collect(v, path, collate))
             }
             _ => Ok(()),
         }

@@ -1,12 +1,12 @@
 //! `drop`, `dropDatabase`, `renameCollection`.
 
 use super::command;
-use crate::dispatch::args::{Kind, arg, wrong_type};
-use crate::dispatch::ctx::Ctx;
 use crate::ddl::identity::check_uuid;
 use crate::ddl::names;
-use crate::dispatch::generic;
+use crate::dispatch::args::{Kind, arg, wrong_type};
 use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::ctx::Ctx;
+use crate::dispatch::generic;
 use crate::dispatch::request::Outcome;
 use model::{MongoError, Namespace, Result, Tag, Value, bail, code};
 
@@ -20,11 +20,21 @@ pub(crate) static COMMANDS: &[Command] = &[
             "drops a collection or view",
             Privilege::Write,
             flag::API_V1 | WRITES,
-            &[arg("collectionUUID", Kind::OneOf(&[Tag::BINARY])), arg("encryptedFields", Kind::Object)],
+            &[
+                arg("collectionUUID", Kind::OneOf(&[Tag::BINARY])),
+                arg("encryptedFields", Kind::Object),
+            ],
             drop_collection,
         )
     },
-    command("dropDatabase", "drops a database", Privilege::Schema, flag::API_V1 | WRITES, &[], drop_database),
+    command(
+        "dropDatabase",
+        "drops a database",
+        Privilege::Schema,
+        flag::API_V1 | WRITES,
+        &[],
+        drop_database,
+    ),
     Command {
         value: Kind::Str,
         ..command(
@@ -52,7 +62,8 @@ fn drop_collection(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let there = cx.service.store.collection(&ns)?;
     check_uuid(cx, &ns, there.map(|c| c.uuid()))?;
     if let Some(indexes) = cx.service.store.drop_collection(&ns)? {
-        cx.service.forget(&ns, &killed(&format!("collection dropped: {ns}")));
+        cx.service
+            .forget(&ns, &killed(&format!("collection dropped: {ns}")));
         let shown = i32::try_from(indexes).unwrap_or(i32::MAX);
         if shown > 0 {
             cx.reply.put("nIndexesWas", shown);
@@ -64,15 +75,24 @@ fn drop_collection(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 
 fn drop_database(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     if cx.value().as_i64_exact() != Some(1) {
-        bail!(5_255_100, "Expected 1 as the value of dropDatabase, given {}", crate::dispatch::args::show(&cx.value()));
+        bail!(
+            5_255_100,
+            "Expected 1 as the value of dropDatabase, given {}",
+            crate::dispatch::args::show(&cx.value())
+        );
     }
     if matches!(cx.db, "admin" | "config" | "local") {
-        bail!(code::ILLEGAL_OPERATION, "Dropping the '{}' database is prohibited", cx.db);
+        bail!(
+            code::ILLEGAL_OPERATION,
+            "Dropping the '{}' database is prohibited",
+            cx.db
+        );
     }
     for e in cx.service.store.list_collections(cx.db)? {
         let ns = Namespace::new(cx.db, &e.name)?;
         cx.service.store.drop_collection(&ns)?;
-        cx.service.forget(&ns, &killed(&format!("database dropped: {}", cx.db)));
+        cx.service
+            .forget(&ns, &killed(&format!("database dropped: {}", cx.db)));
     }
     Ok(Outcome::Reply)
 }
@@ -84,33 +104,56 @@ fn rename(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let drop_target = drop_target(cx, &from, &to)?;
     for ns in [&from, &to] {
         if ns.is_system() && ns.coll() != "system.js" || matches!(ns.db(), "local" | "config") {
-            bail!(code::ILLEGAL_OPERATION, "renaming system collections is not allowed: {ns}");
+            bail!(
+                code::ILLEGAL_OPERATION,
+                "renaming system collections is not allowed: {ns}"
+            );
         }
     }
     if from == to {
-        bail!(code::ILLEGAL_OPERATION, "Can't rename a collection to itself: {from}");
+        bail!(
+            code::ILLEGAL_OPERATION,
+            "Can't rename a collection to itself: {from}"
+        );
     }
     if from.db() != to.db() && from.db().eq_ignore_ascii_case(to.db()) {
-        bail!(13_297, "db already exists with different case, already have: [{}] trying to create [{}]", from.db(), to.db());
+        bail!(
+            13_297,
+            "db already exists with different case, already have: [{}] trying to create [{}]",
+            from.db(),
+            to.db()
+        );
     }
     let source = cx.service.store.collection(&from)?.ok_or_else(|| {
-        MongoError::new(code::NAMESPACE_NOT_FOUND, format!("Source collection {from} does not exist"))
+        MongoError::new(
+            code::NAMESPACE_NOT_FOUND,
+            format!("Source collection {from} does not exist"),
+        )
     })?;
     check_uuid(cx, &from, Some(source.uuid()))?;
     if source.is_view() || names::is_timeseries(&source) {
-        bail!(code::COMMAND_NOT_SUPPORTED_ON_VIEW, "cannot rename view or time-series collection: {from}");
+        bail!(
+            code::COMMAND_NOT_SUPPORTED_ON_VIEW,
+            "cannot rename view or time-series collection: {from}"
+        );
     }
     if let Some(target) = cx.service.store.collection(&to)?
         && (target.is_view() || names::is_timeseries(&target))
     {
-        bail!(code::NAMESPACE_EXISTS, "a view or time-series collection already exists: {to}");
+        bail!(
+            code::NAMESPACE_EXISTS,
+            "a view or time-series collection already exists: {to}"
+        );
     }
-    cx.service.store.rename_collection(&from, &to, drop_target)?;
+    cx.service
+        .store
+        .rename_collection(&from, &to, drop_target)?;
     if let Some(c) = cx.service.store.collection(&to)? {
         cx.service.ttl.note(&c);
     }
     for ns in [&from, &to] {
-        cx.service.forget(ns, &killed(&format!("collection renamed: {ns}")));
+        cx.service
+            .forget(ns, &killed(&format!("collection renamed: {ns}")));
     }
     Ok(Outcome::Reply)
 }
@@ -122,18 +165,32 @@ fn drop_target(cx: &Ctx<'_, '_>, from: &Namespace, to: &Namespace) -> Result<boo
         Value::Bool(b) => Ok(b),
         v @ Value::Binary(b) => {
             if b.subtype != 4 {
-                bail!(code::INVALID_UUID, "dropTarget must be a UUID of subtype 4, given subtype {}", b.subtype);
+                bail!(
+                    code::INVALID_UUID,
+                    "dropTarget must be a UUID of subtype 4, given subtype {}",
+                    b.subtype
+                );
             }
             let wanted = generic::uuid(&v)?;
             if from.db() != to.db() {
-                bail!(code::INVALID_OPTIONS, "dropTarget as a UUID is not supported across databases");
+                bail!(
+                    code::INVALID_OPTIONS,
+                    "dropTarget as a UUID is not supported across databases"
+                );
             }
             let there = cx.service.store.collection(to)?.map(|c| c.uuid());
             if there != Some(wanted) {
-                return Err(MongoError::new(361, format!("dropTarget does not match the UUID of {to}")));
+                return Err(MongoError::new(
+                    361,
+                    format!("dropTarget does not match the UUID of {to}"),
+                ));
             }
             Ok(true)
         }
-        v => Err(wrong_type("renameCollection.dropTarget", &v, &[Tag::BOOL, Tag::BINARY])),
+        v => Err(wrong_type(
+            "renameCollection.dropTarget",
+            &v,
+            &[Tag::BOOL, Tag::BINARY],
+        )),
     }
 }

@@ -1,10 +1,11 @@
-//! `compactStructuredEncryptionData`: refuses collections without encrypted fields, as every collection here is.
+//! `compactStructuredEncryptionData`: refuses collections without encrypted fields, as every
+//! collection here is.
 
 use super::command;
-use crate::dispatch::args::{Kind, arg};
-use crate::dispatch::ctx::Ctx;
 use crate::ddl::names;
+use crate::dispatch::args::{Kind, arg};
 use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use model::{Result, bail, code};
 
@@ -28,7 +29,13 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::own(cx)?;
     let c = names::not_view(cx, &ns)?;
     if c.options().doc().contains("encryptedFields") {
-        bail!(code::NOT_IMPLEMENTED, "compaction of encrypted fields is not built yet");
+        bail!(
+            code::NOT_IMPLEMENTED,
+            "compaction of encrypted fields is not built yet"
+        );
     }
-    bail!(6_346_807, "Target namespace {ns} is not an encrypted collection");
+    bail!(
+        6_346_807,
+        "Target namespace {ns} is not an encrypted collection"
+    );
 }

@@ -1,15 +1,17 @@
-//! `explain` of find, aggregate, count, distinct, update, delete and findAndModify: the plan that would run, and with execution
-//! statistics what it does. Nothing is changed by explaining.
+//! `explain` of find, aggregate, count, distinct, update, delete and findAndModify: the plan that
+//! would run, and with execution statistics what it does. Nothing is changed by explaining.
 
-use crate::dispatch::args::{Args, Kind, arg, missing_field, wrong_type};
 use crate::crud::read::{AGGREGATE, COUNT, DISTINCT, FIND};
 use crate::crud::write::FIND_AND_MODIFY;
-use crate::crud::{AggregateArgs, CountArgs, DeleteOp, DistinctArgs, FindAndModifyArgs, FindArgs, Mods, UpdateOp};
+use crate::crud::{
+    AggregateArgs, CountArgs, DeleteOp, DistinctArgs, FindAndModifyArgs, FindArgs, Mods, UpdateOp,
+};
+use crate::dispatch::args::{Args, Kind, arg, missing_field, wrong_type};
+use crate::dispatch::command::{Command, Privilege, flag};
 use crate::dispatch::ctx::Ctx;
+use crate::dispatch::request::Outcome;
 use crate::exec::write::Changer;
 use crate::read::{CollationArg, StoreHost, environment};
-use crate::dispatch::command::{Command, Privilege, flag};
-use crate::dispatch::request::Outcome;
 use model::{Doc, DocBuf, DocWriter, Namespace, Result, Tag, Value, bail, code};
 use operators::Env;
 use operators::expr::ParseCx;
@@ -23,7 +25,14 @@ use store::Collection;
 
 pub(crate) static COMMANDS: &[Command] = &[Command {
     value: Kind::Object,
-    ..super::command("explain", "how a command would run", Privilege::Read, flag::API_V1 | flag::READ_CONCERN, &[arg("verbosity", Kind::Str)], run)
+    ..super::command(
+        "explain",
+        "how a command would run",
+        Privilege::Read,
+        flag::API_V1 | flag::READ_CONCERN,
+        &[arg("verbosity", Kind::Str)],
+        run,
+    )
 }];
 
 /// How much is told.
@@ -42,25 +51,47 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         "queryPlanner" => Level::Planner,
         "executionStats" => Level::Stats,
         "allPlansExecution" => Level::All,
-        other => bail!(code::BAD_VALUE, "Enumeration value '{other}' for field 'explain.verbosity' is not a valid value."),
+        other => bail!(
+            code::BAD_VALUE,
+            "Enumeration value '{other}' for field 'explain.verbosity' is not a valid value."
+        ),
     };
     let inner = cx.value().as_doc().unwrap_or(Doc::EMPTY);
-    let Some((name, own)) = inner.first() else { bail!(code::COMMAND_NOT_FOUND, "Explain failed due to unknown command: ") };
+    let Some((name, own)) = inner.first() else {
+        bail!(
+            code::COMMAND_NOT_FOUND,
+            "Explain failed due to unknown command: "
+        )
+    };
     if let Some(db) = inner.field("$db").as_str()
         && db != cx.db
     {
-        bail!(code::INVALID_NAMESPACE, "Mismatched $db in explain command. Expected {} but got {db}", cx.db);
+        bail!(
+            code::INVALID_NAMESPACE,
+            "Mismatched $db in explain command. Expected {} but got {db}",
+            cx.db
+        );
     }
     match name {
         "find" | "count" | "distinct" => explain_read(cx, name, own, inner, level),
         "aggregate" => explain_aggregate(cx, own, inner, level),
-        "update" | "delete" | "findAndModify" | "findandmodify" => explain_write(cx, name, own, inner, level),
-        _ => bail!(code::COMMAND_NOT_FOUND, "Explain failed due to unknown command: {name}"),
+        "update" | "delete" | "findAndModify" | "findandmodify" => {
+            explain_write(cx, name, own, inner, level)
+        }
+        _ => bail!(
+            code::COMMAND_NOT_FOUND,
+            "Explain failed due to unknown command: {name}"
+        ),
     }
 }
 
 /// The arguments of the inner command, checked against its table.
-fn arguments<'a>(cx: &Ctx<'a, '_>, name: &str, table: &'static [crate::dispatch::args::Arg], inner: Doc<'a>) -> Result<Args<'a>> {
+fn arguments<'a>(
+    cx: &Ctx<'a, '_>,
+    name: &str,
+    table: &'static [crate::dispatch::args::Arg],
+    inner: Doc<'a>,
+) -> Result<Args<'a>> {
     let mut args = Args::new(cx.request.sequences);
     for (i, (field, value)) in inner.iter().enumerate() {
         if i > 0 && table.iter().any(|a| a.name == field) {
@@ -95,8 +126,17 @@ impl Asked<'_> {
         self.coll.as_ref().map(|c| self.find.plan(c)).transpose()
     }
 
-    fn measure(&self, plan: Option<&Plan>, rt: &Rt<'_>, cx: &Ctx<'_, '_>, most: u64, entries: bool) -> Result<Measured> {
-        let (Some(c), Some(plan)) = (&self.coll, plan) else { return Ok(Measured::default()) };
+    fn measure(
+        &self,
+        plan: Option<&Plan>,
+        rt: &Rt<'_>,
+        cx: &Ctx<'_, '_>,
+        most: u64,
+        entries: bool,
+    ) -> Result<Measured> {
+        let (Some(c), Some(plan)) = (&self.coll, plan) else {
+            return Ok(Measured::default());
+        };
         let start = cx.service.clock.monotonic_us();
         let mut m = explain::measure(c, plan, Some(&self.find.filter), rt.env, most, entries)?;
         m.ms = (cx.service.clock.monotonic_us() - start) / 1000;
@@ -106,12 +146,24 @@ impl Asked<'_> {
     /// Matches after which nobody would look further.
     fn most(&self, plan: Option<&Plan>) -> u64 {
         let blocked = self.find.sort.is_some() && !plan.is_some_and(|p| p.sorted);
-        self.find.limit.filter(|_| !blocked).map_or(u64::MAX, |n| n.saturating_add(self.find.skip))
+        self.find
+            .limit
+            .filter(|_| !blocked)
+            .map_or(u64::MAX, |n| n.saturating_add(self.find.skip))
     }
 
     fn subject<'s>(&'s self, plan: Option<&'s Plan>, over: Over) -> Subject<'s> {
-        let clustered = self.coll.as_ref().is_some_and(|c| c.options().doc().contains("clusteredIndex"));
-        Subject { find: &self.find, projection: self.projection, plan, clustered, over }
+        let clustered = self
+            .coll
+            .as_ref()
+            .is_some_and(|c| c.options().doc().contains("clusteredIndex"));
+        Subject {
+            find: &self.find,
+            projection: self.projection,
+            plan,
+            clustered,
+            over,
+        }
     }
 
     fn want(&self) -> Want<'_> {
@@ -126,13 +178,25 @@ impl Asked<'_> {
 
     /// Plans that were looked at and not taken.
     fn rejected(&self, plan: Option<&Plan>) -> Vec<Shown> {
-        let (Some(c), Some(plan)) = (&self.coll, plan) else { return Vec::new() };
+        let (Some(c), Some(plan)) = (&self.coll, plan) else {
+            return Vec::new();
+        };
         let others = alternatives(c, &self.want(), plan);
-        others.iter().map(|p| explain::tree(&self.subject(Some(p), Over::Find), &Measured::default())).collect()
+        others
+            .iter()
+            .map(|p| explain::tree(&self.subject(Some(p), Over::Find), &Measured::default()))
+            .collect()
     }
 
     /// Answers with the plan alone.
-    fn reply(&self, cx: &mut Ctx<'_, '_>, plan: Option<&Plan>, over: Over, measured: Option<&Measured>, level: Level) {
+    fn reply(
+        &self,
+        cx: &mut Ctx<'_, '_>,
+        plan: Option<&Plan>,
+        over: Over,
+        measured: Option<&Measured>,
+        level: Level,
+    ) {
         let subject = self.subject(plan, over);
         let rejected = self.rejected(plan);
         let name = self.ns.to_string();
@@ -140,17 +204,31 @@ impl Asked<'_> {
             w.put("explainVersion", "1");
             explain::query_planner(&mut w.doc("queryPlanner"), &name, &subject, &rejected);
             if let Some(m) = measured {
-                explain::put_stats(&mut w.doc("executionStats"), &explain::tree(&subject, m), m, level == Level::All);
+                explain::put_stats(
+                    &mut w.doc("executionStats"),
+                    &explain::tree(&subject, m),
+                    m,
+                    level == Level::All,
+                );
             }
         });
     }
 }
 
-fn explain_read<'a>(cx: &mut Ctx<'a, '_>, name: &'a str, own: Value<'a>, inner: Doc<'a>, level: Level) -> Result<Outcome> {
+fn explain_read<'a>(
+    cx: &mut Ctx<'a, '_>,
+    name: &'a str,
+    own: Value<'a>,
+    inner: Doc<'a>,
+    level: Level,
+) -> Result<Outcome> {
     let ns = own_namespace(cx, name, own)?;
     let coll = cx.service.store.collection(&ns)?;
     let options = coll.as_ref().map(|c| c.options());
-    let collation = CollationArg::of(inner.field("collation").as_doc(), options.as_ref().map(|o| o.doc()));
+    let collation = CollationArg::of(
+        inner.field("collation").as_doc(),
+        options.as_ref().map(|o| o.doc()),
+    );
     let env = environment(cx, &collation)?;
     let in_force = collation.document().map(|d| d.to_buf());
     let host = StoreHost::new(cx.service.arc()?, in_force.clone(), None);
@@ -161,38 +239,65 @@ fn explain_read<'a>(cx: &mut Ctx<'a, '_>, name: &'a str, own: Value<'a>, inner: 
         "find" => {
             let args = FindArgs::of(own, &arguments(cx, name, FIND, inner)?)?;
             projection = args.projection;
-            (super::find::parse(&args, &env, in_force)?, super::find::as_pipeline(&args))
+            (
+                super::find::parse(&args, &env, in_force)?,
+                super::find::as_pipeline(&args),
+            )
         }
         "count" => {
             let a = CountArgs::of(own, &arguments(cx, name, COUNT, inner)?)?;
-            let find = Find { skip: a.skip, limit: a.limit, ..plain_find(a.query, a.hint, &env, in_force)? };
+            let find = Find {
+                skip: a.skip,
+                limit: a.limit,
+                ..plain_find(a.query, a.hint, &env, in_force)?
+            };
             (find, super::count::count_pipeline(&a))
         }
         _ => {
             let a = DistinctArgs::of(own, &arguments(cx, name, DISTINCT, inner)?)?;
             key = Some(a.key);
-            (plain_find(a.query, a.hint, &env, in_force)?, model::doc! { "0": { "$match": a.query } })
+            (
+                plain_find(a.query, a.hint, &env, in_force)?,
+                model::doc! { "0": { "$match": a.query } },
+            )
         }
     };
     if coll.as_ref().is_some_and(|c| c.is_view()) {
-        let pipeline = Pipeline::parse(&mut ParseCx::new(&env), on_view.doc().as_array(), &ParseOptions::collection(ns))?;
+        let pipeline = Pipeline::parse(
+            &mut ParseCx::new(&env),
+            on_view.doc().as_array(),
+            &ParseOptions::collection(ns),
+        )?;
         return aggregation(cx, &pipeline, None, &rt, level);
     }
-    let asked = Asked { ns, coll, find, projection };
+    let asked = Asked {
+        ns,
+        coll,
+        find,
+        projection,
+    };
     let plan = asked.plan()?;
     if let (Some(c), Some(chosen), Some(key)) = (&asked.coll, &plan, key)
         && let Some(leap) = distinct_plan(c, &asked.want(), chosen, key)
     {
-        let measured = if level == Level::Planner { None } else { Some(explain::measure_distinct(c, &leap, rt.env)?) };
+        let measured = if level == Level::Planner {
+            None
+        } else {
+            Some(explain::measure_distinct(c, &leap, rt.env)?)
+        };
         asked.reply(cx, Some(&leap), Over::Distinct, measured.as_ref(), level);
         return Ok(Outcome::Reply);
     }
     let counts = name == "count";
     // The counter answers without a look at any document.
-    let by_counter = counts && asked.find.filter.filter.is_always_true() && asked.find.hint.is_none();
+    let by_counter =
+        counts && asked.find.filter.filter.is_always_true() && asked.find.hint.is_none();
     let measured = match level {
         Level::Planner => None,
-        _ if by_counter => Some(Measured { matched: asked.coll.as_ref().map_or(0, |c| c.count()), ..Measured::default() }),
+        _ if by_counter => Some(Measured {
+            matched: asked.coll.as_ref().map_or(0, |c| c.count()),
+            ..Measured::default()
+        }),
         _ => Some(asked.measure(plan.as_ref(), &rt, cx, asked.most(plan.as_ref()), counts)?),
     };
     let over = if counts { Over::Count } else { Over::Find };
@@ -200,7 +305,12 @@ fn explain_read<'a>(cx: &mut Ctx<'a, '_>, name: &'a str, own: Value<'a>, inner: 
     Ok(Outcome::Reply)
 }
 
-fn plain_find(filter: Doc<'_>, hint: Option<Value<'_>>, env: &Env, collation: Option<DocBuf>) -> Result<Find> {
+fn plain_find(
+    filter: Doc<'_>,
+    hint: Option<Value<'_>>,
+    env: &Env,
+    collation: Option<DocBuf>,
+) -> Result<Find> {
     Ok(Find {
         filter: Arc::new(MatchFilter::parse(&mut ParseCx::new(env), filter)?),
         sort: None,
@@ -218,7 +328,12 @@ fn plain_find(filter: Doc<'_>, hint: Option<Value<'_>>, env: &Env, collation: Op
     })
 }
 
-fn explain_aggregate<'a>(cx: &mut Ctx<'a, '_>, own: Value<'a>, inner: Doc<'a>, level: Level) -> Result<Outcome> {
+fn explain_aggregate<'a>(
+    cx: &mut Ctx<'a, '_>,
+    own: Value<'a>,
+    inner: Doc<'a>,
+    level: Level,
+) -> Result<Outcome> {
     let args = arguments(cx, "aggregate", AGGREGATE, inner)?;
     let a = AggregateArgs::of(own, &args, true, false)?;
     let options = match a.coll {
@@ -234,7 +349,11 @@ fn explain_aggregate<'a>(cx: &mut Ctx<'a, '_>, own: Value<'a>, inner: Doc<'a>, l
     let env = environment(cx, &collation)?;
     let pipeline = Pipeline::parse(&mut ParseCx::new(&env), a.pipeline, &options)?;
     let hint = Hint::parse(a.hint.unwrap_or_default())?;
-    let host = StoreHost::new(cx.service.arc()?, collation.document().map(|d| d.to_buf()), hint.clone());
+    let host = StoreHost::new(
+        cx.service.arc()?,
+        collation.document().map(|d| d.to_buf()),
+        hint.clone(),
+    );
     let rt = Rt::new(&env, &host);
     aggregation(cx, &pipeline, hint, &rt, level)
 }
@@ -243,7 +362,13 @@ fn explain_aggregate<'a>(cx: &mut Ctx<'a, '_>, own: Value<'a>, inner: Doc<'a>, l
 ///
 /// # Errors
 /// Those of the stages and of the planner.
-pub(crate) fn aggregation(cx: &mut Ctx<'_, '_>, pipeline: &Pipeline, hint: Option<Hint>, rt: &Rt<'_>, level: Level) -> Result<Outcome> {
+pub(crate) fn aggregation(
+    cx: &mut Ctx<'_, '_>,
+    pipeline: &Pipeline,
+    hint: Option<Hint>,
+    rt: &Rt<'_>,
+    level: Level,
+) -> Result<Outcome> {
     let pipeline = pipeline.resolved(rt)?;
     let all = level == Level::All;
     let mut out = DocBuf::new();
@@ -254,15 +379,23 @@ pub(crate) fn aggregation(cx: &mut Ctx<'_, '_>, pipeline: &Pipeline, hint: Optio
         }
         Some(ns) => {
             let fields = pipeline.fields_needed();
-            let (mut find, projection, taken) = explain::plain_prefix(pipeline.stages(), rt, fields.as_deref())?;
+            let (mut find, projection, taken) =
+                explain::plain_prefix(pipeline.stages(), rt, fields.as_deref())?;
             find.hint = hint;
             find.collation = rt.host.collation();
             let coll = cx.service.store.collection(ns)?;
-            let asked = Asked { ns: ns.clone(), coll, find, projection: projection.doc() };
+            let asked = Asked {
+                ns: ns.clone(),
+                coll,
+                find,
+                projection: projection.doc(),
+            };
             let plan = asked.plan()?;
             let measured = match level {
                 Level::Planner => None,
-                _ => Some(asked.measure(plan.as_ref(), rt, cx, asked.most(plan.as_ref()), false)?),
+                _ => {
+                    Some(asked.measure(plan.as_ref(), rt, cx, asked.most(plan.as_ref()), false)?)
+                }
             };
             let source = Source {
                 ns: &asked.ns.to_string(),
@@ -270,7 +403,9 @@ pub(crate) fn aggregation(cx: &mut Ctx<'_, '_>, pipeline: &Pipeline, hint: Optio
                 rejected: asked.rejected(plan.as_ref()),
                 measured,
             };
-            out.append(|w| failed = explain::aggregation(w, &pipeline, Some(&source), taken, all, rt));
+            out.append(|w| {
+                failed = explain::aggregation(w, &pipeline, Some(&source), taken, all, rt)
+            });
         }
     }
     failed?;
@@ -293,16 +428,31 @@ struct Statement<'a> {
     projection: Doc<'a>,
 }
 
-fn statement<'a>(cx: &Ctx<'a, '_>, name: &'a str, own: Value<'a>, inner: Doc<'a>) -> Result<Statement<'a>> {
+fn statement<'a>(
+    cx: &Ctx<'a, '_>,
+    name: &'a str,
+    own: Value<'a>,
+    inner: Doc<'a>,
+) -> Result<Statement<'a>> {
     if !matches!(name, "update" | "delete") {
         let args = arguments(cx, name, FIND_AND_MODIFY, inner)?;
         let a = FindAndModifyArgs::of(own.as_str().unwrap_or_default(), &args)?;
         return Ok(Statement {
-            filter: a.query, sort: a.sort, hint: a.hint, collation: a.collation, mods: a.mods, multi: false, upsert: a.upsert,
+            filter: a.query,
+            sort: a.sort,
+            hint: a.hint,
+            collation: a.collation,
+            mods: a.mods,
+            multi: false,
+            upsert: a.upsert,
             projection: a.fields,
         });
     }
-    let list = if name == "update" { "updates" } else { "deletes" };
+    let list = if name == "update" {
+        "updates"
+    } else {
+        "deletes"
+    };
     let ops: Vec<Doc<'_>> = match inner.field(list) {
         Value::Array(a) => a.iter().filter_map(|v| v.as_doc()).collect(),
         Value::Missing if !cx.request.sequences.is_empty() => Vec::new(),
@@ -310,26 +460,48 @@ fn statement<'a>(cx: &Ctx<'a, '_>, name: &'a str, own: Value<'a>, inner: Doc<'a>
         v => return Err(wrong_type(&format!("{name}.{list}"), &v, &[Tag::ARRAY])),
     };
     let [only] = ops.as_slice() else {
-        bail!(code::INVALID_LENGTH, "explained write batches must be of size 1, given {}", ops.len());
+        bail!(
+            code::INVALID_LENGTH,
+            "explained write batches must be of size 1, given {}",
+            ops.len()
+        );
     };
     let projection = Doc::EMPTY;
     Ok(if name == "update" {
         let op = UpdateOp::of(0, *only)?;
         Statement {
-            filter: op.filter, sort: op.sort, hint: op.hint, collation: op.collation, mods: Some(op.mods), multi: op.multi,
-            upsert: op.upsert, projection,
+            filter: op.filter,
+            sort: op.sort,
+            hint: op.hint,
+            collation: op.collation,
+            mods: Some(op.mods),
+            multi: op.multi,
+            upsert: op.upsert,
+            projection,
         }
     } else {
         let op = DeleteOp::of(0, *only)?;
         Statement {
-            filter: op.filter, sort: Doc::EMPTY, hint: op.hint, collation: op.collation, mods: None, multi: op.multi, upsert: false,
+            filter: op.filter,
+            sort: Doc::EMPTY,
+            hint: op.hint,
+            collation: op.collation,
+            mods: None,
+            multi: op.multi,
+            upsert: false,
             projection,
         }
     })
 }
 
 /// How a write would find its documents, and how many it would change.
-fn explain_write<'a>(cx: &mut Ctx<'a, '_>, name: &'a str, own: Value<'a>, inner: Doc<'a>, level: Level) -> Result<Outcome> {
+fn explain_write<'a>(
+    cx: &mut Ctx<'a, '_>,
+    name: &'a str,
+    own: Value<'a>,
+    inner: Doc<'a>,
+    level: Level,
+) -> Result<Outcome> {
     let ns = own_namespace(cx, name, own)?;
     let s = statement(cx, name, own, inner)?;
     let coll = crate::exec::write::collection(cx.service, &ns, false)?;
@@ -346,9 +518,18 @@ fn explain_write<'a>(cx: &mut Ctx<'a, '_>, name: &'a str, own: Value<'a>, inner:
     if !s.multi {
         find.limit = Some(1);
     }
-    let asked = Asked { ns, coll, find, projection: s.projection };
+    let asked = Asked {
+        ns,
+        coll,
+        find,
+        projection: s.projection,
+    };
     let plan = asked.plan()?;
-    let changer = s.mods.as_ref().map(|m| Changer::parse(&env, m, None)).transpose()?;
+    let changer = s
+        .mods
+        .as_ref()
+        .map(|m| Changer::parse(&env, m, None))
+        .transpose()?;
     let mut measured = match level {
         Level::Planner => None,
         _ => Some(asked.measure(plan.as_ref(), &rt, cx, asked.most(plan.as_ref()), false)?),
@@ -360,8 +541,15 @@ fn explain_write<'a>(cx: &mut Ctx<'a, '_>, name: &'a str, own: Value<'a>, inner:
         None => Over::Delete,
         Some(changer) => {
             let found = measured.as_ref().map_or(0, |m| m.matched);
-            let modified = if found > 0 { would_modify(&asked, plan.as_ref(), changer, &env, s.multi)? } else { 0 };
-            Over::Update { modified, upserted: u64::from(s.upsert && measured.is_some() && found == 0) }
+            let modified = if found > 0 {
+                would_modify(&asked, plan.as_ref(), changer, &env, s.multi)?
+            } else {
+                0
+            };
+            Over::Update {
+                modified,
+                upserted: u64::from(s.upsert && measured.is_some() && found == 0),
+            }
         }
     };
     asked.reply(cx, plan.as_ref(), over, measured.as_ref(), level);
@@ -369,8 +557,16 @@ fn explain_write<'a>(cx: &mut Ctx<'a, '_>, name: &'a str, own: Value<'a>, inner:
 }
 
 /// How many documents an update would change; what stays as it is does not count.
-fn would_modify(asked: &Asked<'_>, plan: Option<&Plan>, changer: &Changer, env: &Env, multi: bool) -> Result<u64> {
-    let (Some(c), Some(plan)) = (&asked.coll, plan) else { return Ok(0) };
+fn would_modify(
+    asked: &Asked<'_>,
+    plan: Option<&Plan>,
+    changer: &Changer,
+    env: &Env,
+    multi: bool,
+) -> Result<u64> {
+    let (Some(c), Some(plan)) = (&asked.coll, plan) else {
+        return Ok(0);
+    };
     let mut modified = 0;
     each_match(c, plan, Some(&asked.find.filter), env, &mut |row| {
         modified += u64::from(changer.would_change(&asked.find.filter.filter, env, row.doc)?);
@@ -383,22 +579,40 @@ fn would_modify(asked: &Asked<'_>, plan: Option<&Plan>, changer: &Changer, env: 
 pub(crate) fn reply(cx: &mut Ctx<'_, '_>, fill: impl FnOnce(&mut DocWriter<'_>)) {
     fill(&mut cx.reply);
     cx.reply.put("queryShapeHash", Value::Missing);
-    cx.reply.put("command", cx.value().as_doc().map_or(Value::Missing, Value::Document));
+    cx.reply.put(
+        "command",
+        cx.value().as_doc().map_or(Value::Missing, Value::Document),
+    );
     let mut server = cx.reply.doc("serverInfo");
-    let (host, port) = cx.service.config.host.rsplit_once(':').unwrap_or((cx.service.config.host.as_str(), "27017"));
-    server.put("host", host).put("port", port.parse::<i32>().unwrap_or(27017));
-    server.put("version", super::VERSION).put("gitVersion", "quarry");
+    let (host, port) = cx
+        .service
+        .config
+        .host
+        .rsplit_once(':')
+        .unwrap_or((cx.service.config.host.as_str(), "27017"));
+    server
+        .put("host", host)
+        .put("port", port.parse::<i32>().unwrap_or(27017));
+    server
+        .put("version", super::VERSION)
+        .put("gitVersion", "quarry");
     drop(server);
     let mut p = cx.reply.doc("serverParameters");
     for (name, bytes) in [
         ("internalQueryFacetBufferSizeBytes", 104_857_600i32),
         ("internalQueryFacetMaxOutputDocSizeBytes", 104_857_600),
-        ("internalLookupStageIntermediateDocumentMaxSizeBytes", 104_857_600),
+        (
+            "internalLookupStageIntermediateDocumentMaxSizeBytes",
+            104_857_600,
+        ),
         ("internalDocumentSourceGroupMaxMemoryBytes", 104_857_600),
         ("internalQueryMaxBlockingSortMemoryUsageBytes", 104_857_600),
         ("internalQueryProhibitBlockingMergeOnMongoS", 0),
         ("internalQueryMaxAddToSetBytes", 104_857_600),
-        ("internalDocumentSourceSetWindowFieldsMaxMemoryBytes", 104_857_600),
+        (
+            "internalDocumentSourceSetWindowFieldsMaxMemoryBytes",
+            104_857_600,
+        ),
     ] {
         p.put(name, bytes);
     }

@@ -2,8 +2,8 @@
 
 use super::command;
 use crate::dispatch::args::{Kind, arg};
-use crate::dispatch::ctx::Ctx;
 use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use model::{Doc, Result, bail, code};
 
@@ -18,13 +18,25 @@ pub(crate) static COMMANDS: &[Command] = &[command(
 
 fn configure(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     if !cx.service.state.parameters.bool("enableTestCommands") {
-        bail!(code::COMMAND_NOT_FOUND, "no such command: 'configureFailPoint', it needs the server parameter enableTestCommands");
+        bail!(
+            code::COMMAND_NOT_FOUND,
+            "no such command: 'configureFailPoint', it needs the server parameter \
+                enableTestCommands"
+        );
     }
     let Some(name) = cx.value().as_str() else {
-        bail!(code::TYPE_MISMATCH, "configureFailPoint must name a fail point");
+        bail!(
+            code::TYPE_MISMATCH,
+            "configureFailPoint must name a fail point"
+        );
     };
     let data = cx.args.value("data").as_doc().unwrap_or(Doc::EMPTY);
-    let count = cx.service.state.failpoints.configure(name, cx.args.value("mode"), data)?;
-    cx.reply.put("count", i32::try_from(count).unwrap_or(i32::MAX));
+    let count = cx
+        .service
+        .state
+        .failpoints
+        .configure(name, cx.args.value("mode"), data)?;
+    cx.reply
+        .put("count", i32::try_from(count).unwrap_or(i32::MAX));
     Ok(Outcome::Reply)
 }

@@ -2,8 +2,8 @@
 
 use super::{FCV, command};
 use crate::dispatch::args::{Kind, arg};
-use crate::dispatch::ctx::Ctx;
 use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use model::{Result, bail};
 
@@ -14,7 +14,11 @@ pub(crate) static COMMANDS: &[Command] = &[Command {
         "sets the release whose features may be used",
         Privilege::Administer,
         flag::ADMIN | flag::WRITE_CONCERN | flag::WRITE,
-        &[arg("confirm", Kind::BoolLike), arg("downgradeOnDiskChanges", Kind::BoolLike), arg("fromConfigServer", Kind::BoolLike)],
+        &[
+            arg("confirm", Kind::BoolLike),
+            arg("downgradeOnDiskChanges", Kind::BoolLike),
+            arg("fromConfigServer", Kind::BoolLike),
+        ],
         run,
     )
 }];
@@ -24,11 +28,18 @@ const LAST: &str = "8.0";
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     if !cx.args.bool("confirm", false) {
-        bail!(7_369_100, "Changing the feature compatibility version needs 'confirm: true'; features of the newer version stop working after a downgrade");
+        bail!(
+            7_369_100,
+            "Changing the feature compatibility version needs 'confirm: true'; features of the \
+                newer version stop working after a downgrade"
+        );
     }
     let version = cx.value().as_str().unwrap_or("");
     if version != FCV && version != LAST {
-        bail!(4_926_900, "Invalid feature compatibility version value '{version}', expected '{LAST}' or '{FCV}'");
+        bail!(
+            4_926_900,
+            "Invalid feature compatibility version value '{version}', expected '{LAST}' or '{FCV}'"
+        );
     }
     version.clone_into(&mut cx.service.state.fcv.lock());
     Ok(Outcome::Reply)

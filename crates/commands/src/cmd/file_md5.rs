@@ -2,10 +2,10 @@
 
 use super::command;
 use crate::dispatch::args::{Kind, arg};
-use crate::dispatch::ctx::Ctx;
-use crate::read::{CollationArg, StoreHost, environment};
 use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
+use crate::read::{CollationArg, StoreHost, environment};
 use md5::{Digest, Md5};
 use model::{Namespace, Result, Value, bail, code};
 use operators::expr::ParseCx;
@@ -28,8 +28,16 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = Namespace::new(cx.db, &format!("{root}.chunks"))?;
     let env = environment(cx, &CollationArg::Default(None))?;
     let stages = model::doc! { "p": [{ "$match": { "files_id": { "$eq": cx.value() } } }, { "$sort": { "n": 1i32 } }] };
-    let stages = stages.doc().field("p").as_array().unwrap_or(model::Array::EMPTY);
-    let pipeline = Pipeline::parse(&mut ParseCx::new(&env), stages, &ParseOptions::collection(ns))?;
+    let stages = stages
+        .doc()
+        .field("p")
+        .as_array()
+        .unwrap_or(model::Array::EMPTY);
+    let pipeline = Pipeline::parse(
+        &mut ParseCx::new(&env),
+        stages,
+        &ParseOptions::collection(ns),
+    )?;
     let host = StoreHost::new(cx.service.arc()?, None, None);
     let rt = Rt::new(&env, &host);
     let partial = cx.args.bool("partialOk", false);
@@ -38,16 +46,30 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         gap |= chunk.field("n").as_i64_exact() != Some(i64::from(chunks));
         match (gap, chunk.field("data")) {
             (true, _) if partial => {}
-            (true, _) => bail!(10040, "chunks out of order: chunk {chunks} is missing, found {:?}", chunk.field("n")),
+            (true, _) => bail!(
+                10040,
+                "chunks out of order: chunk {chunks} is missing, found {:?}",
+                chunk.field("n")
+            ),
             (false, Value::Binary(b)) => {
                 // The old binary subtype repeats its length at the start.
-                md5.update(if b.subtype == 2 { b.bytes.get(4..).unwrap_or(&[]) } else { b.bytes });
+                md5.update(if b.subtype == 2 {
+                    b.bytes.get(4..).unwrap_or(&[])
+                } else {
+                    b.bytes
+                });
                 chunks = chunks.saturating_add(1);
             }
-            (false, v) => bail!(code::TYPE_MISMATCH, "the 'data' of chunk {chunks} must be binary, found {}", v.type_name()),
+            (false, v) => bail!(
+                code::TYPE_MISMATCH,
+                "the 'data' of chunk {chunks} must be binary, found {}",
+                v.type_name()
+            ),
         }
         Ok(())
     })?;
-    cx.reply.put("numChunks", chunks).put("md5", super::check::hex(&md5.finalize()).as_str());
+    cx.reply
+        .put("numChunks", chunks)
+        .put("md5", super::check::hex(&md5.finalize()).as_str());
     Ok(Outcome::Reply)
 }

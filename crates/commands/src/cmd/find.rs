@@ -1,16 +1,16 @@
 //! `find`. A point lookup by `_id` goes straight from the engine's bytes into the reply.
 
-use crate::ddl::identity::check_uuid;
 use crate::crud::FindArgs;
 use crate::crud::read::FIND;
+use crate::ddl::identity::check_uuid;
+use crate::ddl::names;
+use crate::dispatch::args::Kind;
+use crate::dispatch::command::{Command, OpClass, Privilege, flag};
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::generic::ReadLevel;
-use crate::state::cursors::{BatchLimit, CursorInfo};
-use crate::dispatch::args::Kind;
-use crate::ddl::names;
-use crate::read::{CollationArg, QueryCursor, StoreHost, environment};
-use crate::dispatch::command::{Command, OpClass, Privilege, flag};
 use crate::dispatch::request::Outcome;
+use crate::read::{CollationArg, QueryCursor, StoreHost, environment};
+use crate::state::cursors::{BatchLimit, CursorInfo};
 use model::{Array, ArrayWriter, DocBuf, MongoError, Namespace, Result, Value, bail, code};
 use operators::Env;
 use operators::expr::ParseCx;
@@ -31,7 +31,14 @@ const FLAGS: u32 = flag::API_V1
 pub(crate) static COMMANDS: &[Command] = &[Command {
     value: Kind::Collection,
     class: OpClass::Query,
-    ..super::command("find", "documents that match a filter", Privilege::Read, FLAGS, FIND, run)
+    ..super::command(
+        "find",
+        "documents that match a filter",
+        Privilege::Read,
+        FLAGS,
+        FIND,
+        run,
+    )
 }];
 
 /// Documents of a first batch when the client names no number.
@@ -55,8 +62,14 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let (view, at) = cx.read_view()?;
     let (docs, host) = open(cx, &ns, &args, coll, &env, in_force, &view)?;
     let spill = may_spill(cx, &args);
-    let mut cursor = QueryCursor::new(docs, env, host, spill).of_find(args.limit.filter(|n| *n > 0), !args.sort.is_empty()).at(at);
-    let mut info = CursorInfo { ns: ns.to_string(), no_timeout: args.cursor.no_timeout, ..cx.cursor_info() };
+    let mut cursor = QueryCursor::new(docs, env, host, spill)
+        .of_find(args.limit.filter(|n| *n > 0), !args.sort.is_empty())
+        .at(at);
+    let mut info = CursorInfo {
+        ns: ns.to_string(),
+        no_timeout: args.cursor.no_timeout,
+        ..cx.cursor_info()
+    };
     let mut single = args.single_batch;
     if args.cursor.tailable {
         cursor = cursor.tailing();
@@ -72,9 +85,17 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 }
 
 /// Answers `{_id: value}` without anything else at once; false when it is not such a query.
-fn by_id(cx: &mut Ctx<'_, '_>, ns: &Namespace, args: &FindArgs<'_>, c: &Arc<Collection>) -> Result<bool> {
+fn by_id(
+    cx: &mut Ctx<'_, '_>,
+    ns: &Namespace,
+    args: &FindArgs<'_>,
+    c: &Arc<Collection>,
+) -> Result<bool> {
     let plain = !c.is_view()
-        && cx.generic.read_concern.is_none_or(|r| r.level != ReadLevel::Snapshot)
+        && cx
+            .generic
+            .read_concern
+            .is_none_or(|r| r.level != ReadLevel::Snapshot)
         && args.projection.is_empty()
         && args.skip == 0
         && args.hint.is_none()
@@ -89,11 +110,18 @@ fn by_id(cx: &mut Ctx<'_, '_>, ns: &Namespace, args: &FindArgs<'_>, c: &Arc<Coll
         && args.let_vars.is_empty()
         && args.sort.is_empty();
     let mut fields = args.filter.elements();
-    let (Some(only), None, true) = (fields.next(), fields.next(), plain) else { return Ok(false) };
+    let (Some(only), None, true) = (fields.next(), fields.next(), plain) else {
+        return Ok(false);
+    };
     let id = only.value();
     let simple = match id {
         Value::Document(d) => !d.first().is_some_and(|(n, _)| n.starts_with('$')),
-        Value::Regex(_) | Value::Array(_) | Value::Null | Value::Undefined | Value::MinKey | Value::MaxKey => false,
+        Value::Regex(_)
+        | Value::Array(_)
+        | Value::Null
+        | Value::Undefined
+        | Value::MinKey
+        | Value::MaxKey => false,
         _ => true,
     };
     if only.name != b"_id" || !simple {
@@ -118,7 +146,11 @@ fn by_id(cx: &mut Ctx<'_, '_>, ns: &Namespace, args: &FindArgs<'_>, c: &Arc<Coll
 /// The parsed find, without its collection.
 pub(crate) fn parse(args: &FindArgs<'_>, env: &Env, collation: Option<DocBuf>) -> Result<Find> {
     let filter = MatchFilter::parse(&mut ParseCx::new(env), args.filter)?;
-    let provided: &[&str] = if filter.filter.text().is_some() { &["textScore"] } else { &[] };
+    let provided: &[&str] = if filter.filter.text().is_some() {
+        &["textScore"]
+    } else {
+        &[]
+    };
     let projection = if args.projection.is_empty() {
         None
     } else {
@@ -131,8 +163,15 @@ pub(crate) fn parse(args: &FindArgs<'_>, env: &Env, collation: Option<DocBuf>) -
         false => Some(SortPattern::parse(args.sort)?),
     };
     let by_score = |p: &SortPart| matches!(&p.by, SortBy::Meta(what) if what == "textScore");
-    if provided.is_empty() && sort.as_ref().is_some_and(|s| s.parts().iter().any(by_score)) {
-        bail!(40218, "query requires text score metadata, but it is not available");
+    if provided.is_empty()
+        && sort
+            .as_ref()
+            .is_some_and(|s| s.parts().iter().any(by_score))
+    {
+        bail!(
+            40218,
+            "query requires text score metadata, but it is not available"
+        );
     }
     Ok(Find {
         filter: Arc::new(filter),
@@ -156,7 +195,10 @@ pub(crate) fn parse(args: &FindArgs<'_>, env: &Env, collation: Option<DocBuf>) -
 }
 
 fn not_in_pipelines(option: &str) -> MongoError {
-    MongoError::new(code::INVALID_PIPELINE_OPERATOR, format!("Option {option} not supported in aggregation"))
+    MongoError::new(
+        code::INVALID_PIPELINE_OPERATOR,
+        format!("Option {option} not supported in aggregation"),
+    )
 }
 
 /// A view is read by a pipeline, which knows fewer options.
@@ -174,7 +216,10 @@ fn check_view(args: &FindArgs<'_>) -> Result<()> {
         (args.single_batch && args.limit != Some(1), "singleBatch"),
         (args.sort.contains("$natural"), "$natural sort"),
     ];
-    refused.iter().find(|(given, _)| *given).map_or(Ok(()), |(_, option)| Err(not_in_pipelines(option)))
+    refused
+        .iter()
+        .find(|(given, _)| *given)
+        .map_or(Ok(()), |(_, option)| Err(not_in_pipelines(option)))
 }
 
 /// The same query as a pipeline, for views.
@@ -189,7 +234,8 @@ pub(crate) fn as_pipeline(args: &FindArgs<'_>) -> DocBuf {
             w.doc().put("$sort", args.sort);
         }
         if args.skip > 0 {
-            w.doc().put("$skip", i64::try_from(args.skip).unwrap_or(i64::MAX));
+            w.doc()
+                .put("$skip", i64::try_from(args.skip).unwrap_or(i64::MAX));
         }
         if let Some(n) = args.limit {
             w.doc().put("$limit", i64::try_from(n).unwrap_or(i64::MAX));
@@ -203,7 +249,9 @@ pub(crate) fn as_pipeline(args: &FindArgs<'_>) -> DocBuf {
 
 /// Only a sort spills, so that others need not look at the parameter.
 fn may_spill(cx: &Ctx<'_, '_>, args: &FindArgs<'_>) -> bool {
-    args.allow_disk_use.unwrap_or_else(|| args.sort.is_empty() || cx.service.state.parameters.bool("allowDiskUseByDefault"))
+    args.allow_disk_use.unwrap_or_else(|| {
+        args.sort.is_empty() || cx.service.state.parameters.bool("allowDiskUseByDefault")
+    })
 }
 
 fn open(
@@ -217,20 +265,38 @@ fn open(
 ) -> Result<(Box<dyn Docs>, StoreHost)> {
     let hint = Hint::parse(args.hint.unwrap_or_default())?;
     let host = StoreHost::new(cx.service.arc()?, collation.clone(), hint).reading(view.clone());
-    let rt = Rt { env, host: &host, vars: None, allow_disk_use: may_spill(cx, args) };
+    let rt = Rt {
+        env,
+        host: &host,
+        vars: None,
+        allow_disk_use: may_spill(cx, args),
+    };
     // Mistakes in the query are reported whether or not there is a collection.
-    let find = Arc::new(Find { view: Some(view.clone()), ..parse(args, env, collation)? });
+    let find = Arc::new(Find {
+        view: Some(view.clone()),
+        ..parse(args, env, collation)?
+    });
     let docs: Box<dyn Docs> = match coll {
         None => Box::new(NoDocs),
         Some(c) if c.is_view() => {
             check_view(args)?;
             let stages = as_pipeline(args);
             let stages: Array<'_> = stages.doc().as_array();
-            Pipeline::parse(&mut ParseCx::new(env), stages, &ParseOptions::collection(ns.clone()))?.open(&rt)?
+            Pipeline::parse(
+                &mut ParseCx::new(env),
+                stages,
+                &ParseOptions::collection(ns.clone()),
+            )?
+            .open(&rt)?
         }
-        Some(c) if args.cursor.tailable && names::is_timeseries(&c) => return Err(not_in_pipelines("tailable")),
+        Some(c) if args.cursor.tailable && names::is_timeseries(&c) => {
+            return Err(not_in_pipelines("tailable"));
+        }
         Some(c) if args.cursor.tailable && !c.is_capped() => {
-            bail!(code::BAD_VALUE, "error processing query: tailable cursor requested on non capped collection {ns}")
+            bail!(
+                code::BAD_VALUE,
+                "error processing query: tailable cursor requested on non capped collection {ns}"
+            )
         }
         Some(c) => find.open(c)?,
     };

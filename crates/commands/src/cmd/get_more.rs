@@ -1,11 +1,11 @@
 //! `getMore` and `killCursors`.
 
 use crate::dispatch::args::{Kind, arg, wrong_type};
-use crate::dispatch::ctx::Ctx;
-use crate::state::cursors::{BatchLimit, Cursor, CursorInfo, Progress};
 use crate::dispatch::command::{Command, Durability, OpClass, Privilege, flag};
-use crate::dispatch::request::{Outcome, WaitFor};
 use crate::dispatch::connection::Awaits;
+use crate::dispatch::ctx::Ctx;
+use crate::dispatch::request::{Outcome, WaitFor};
+use crate::state::cursors::{BatchLimit, Cursor, CursorInfo, Progress};
 use model::{Array, Result, Tag, Value, bail, code};
 use std::sync::Arc;
 
@@ -31,7 +31,14 @@ pub(crate) static COMMANDS: &[Command] = &[
     },
     Command {
         value: Kind::Collection,
-        ..super::command("killCursors", "ends cursors", Privilege::Any, flag::API_V1 | flag::IN_TRANSACTION, &[arg("cursors", Kind::Array).required()], kill_cursors)
+        ..super::command(
+            "killCursors",
+            "ends cursors",
+            Privilege::Any,
+            flag::API_V1 | flag::IN_TRANSACTION,
+            &[arg("cursors", Kind::Array).required()],
+            kill_cursors,
+        )
     },
 ];
 
@@ -42,7 +49,11 @@ fn get_more(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let id = cx.value().as_i64_exact().unwrap_or(0);
     let coll = cx.args.str("collection").unwrap_or("");
     if coll.is_empty() {
-        bail!(code::INVALID_NAMESPACE, "Invalid namespace specified '{}.'", cx.db);
+        bail!(
+            code::INVALID_NAMESPACE,
+            "Invalid namespace specified '{}.'",
+            cx.db
+        );
     }
     let ns = format!("{}.{coll}", cx.db);
     let mut used = begin(cx, id, &ns)?;
@@ -64,19 +75,32 @@ fn get_more(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             }
         }
         let now_us = cx.service.clock.monotonic_us();
-        let (Some(tails), true) = (used.info.tails, now_us < used.until_us) else { break Progress::Idle };
+        let (Some(tails), true) = (used.info.tails, now_us < used.until_us) else {
+            break Progress::Idle;
+        };
         let until_us = used.until_us;
         match used.awaits.take() {
             None => {
                 // On the list first, then one more look: what comes in after it wakes us.
-                let waiting = cx.service.tails.wait(tails, cx.conn.info.id, cx.interrupt.link().cloned());
-                used.awaits = Some(Awaits { cursor: None, until_us, _waiting: waiting, cursors: Arc::clone(&cx.service.cursors) });
+                let waiting =
+                    cx.service
+                        .tails
+                        .wait(tails, cx.conn.info.id, cx.interrupt.link().cloned());
+                used.awaits = Some(Awaits {
+                    cursor: None,
+                    until_us,
+                    _waiting: waiting,
+                    cursors: Arc::clone(&cx.service.cursors),
+                });
             }
             Some(mut awaits) => {
                 cx.service.cursors.suspend(id, used.cursor);
                 awaits.cursor = Some(id);
                 cx.conn.awaits = Some(awaits);
-                return Ok(Outcome::Wait { until_us, on: WaitFor::Data { cursor: id } });
+                return Ok(Outcome::Wait {
+                    until_us,
+                    on: WaitFor::Data { cursor: id },
+                });
             }
         }
     };
@@ -90,7 +114,10 @@ fn get_more(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         let info = CursorInfo {
             last_use_ms: cx.service.clock.now_ms(),
             batches: used.info.batches + 1,
-            documents: used.info.documents.saturating_add(i64::try_from(count).unwrap_or(i64::MAX)),
+            documents: used
+                .info
+                .documents
+                .saturating_add(i64::try_from(count).unwrap_or(i64::MAX)),
             left_us: cx.interrupt.left_us(),
             ..used.info
         };
@@ -98,7 +125,11 @@ fn get_more(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     };
     out.put("id", if open { id } else { 0 }).put("ns", &ns);
     drop(out);
-    Ok(if cx.request.exhaust_allowed && open { Outcome::Exhaust } else { Outcome::Reply })
+    Ok(if cx.request.exhaust_allowed && open {
+        Outcome::Exhaust
+    } else {
+        Outcome::Reply
+    })
 }
 
 /// A cursor in use.
@@ -115,15 +146,27 @@ fn begin(cx: &mut Ctx<'_, '_>, id: i64, ns: &str) -> Result<Used> {
     if let (Some(mut awaits), true) = (cx.conn.awaits.take(), cx.request.waited) {
         let (cursor, info) = cx.service.cursors.resume(id)?;
         awaits.cursor = None;
-        return Ok(Used { cursor, info, until_us: awaits.until_us, awaits: Some(awaits) });
+        return Ok(Used {
+            cursor,
+            info,
+            until_us: awaits.until_us,
+            awaits: Some(awaits),
+        });
     }
     cx.service.state.failpoints.at_get_more()?;
     let lsid = cx.generic.lsid.map(|l| l.id);
     let (cursor, info) = cx.service.cursors.take(id, ns, lsid, &cx.interrupt)?;
-    let timed = cx.request.body.get("maxTimeMS").is_some_and(|v| v.is_number());
+    let timed = cx
+        .request
+        .body
+        .get("maxTimeMS")
+        .is_some_and(|v| v.is_number());
     if timed && !info.await_data {
         cx.service.cursors.park(id, cursor, info);
-        bail!(code::BAD_VALUE, "cannot set maxTimeMS on getMore command for a non-awaitData cursor");
+        bail!(
+            code::BAD_VALUE,
+            "cannot set maxTimeMS on getMore command for a non-awaitData cursor"
+        );
     }
     // A wait for data has its own time.
     if let (Some(left), false) = (info.left_us, info.await_data) {
@@ -134,25 +177,56 @@ fn begin(cx: &mut Ctx<'_, '_>, id: i64, ns: &str) -> Result<Used> {
         }
     }
     cx.uses_cursor(id);
-    let wait_ms = if timed { cx.generic.max_time_ms } else { AWAIT_MS_DEFAULT };
+    let wait_ms = if timed {
+        cx.generic.max_time_ms
+    } else {
+        AWAIT_MS_DEFAULT
+    };
     let until_us = match info.await_data {
-        true => cx.service.clock.monotonic_us().saturating_add(u64::try_from(wait_ms).unwrap_or(0).saturating_mul(1000)),
+        true => cx
+            .service
+            .clock
+            .monotonic_us()
+            .saturating_add(u64::try_from(wait_ms).unwrap_or(0).saturating_mul(1000)),
         false => 0,
     };
-    Ok(Used { cursor, info, until_us, awaits: None })
+    Ok(Used {
+        cursor,
+        info,
+        until_us,
+        awaits: None,
+    })
 }
 
 fn kill_cursors(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let mut ids = Vec::new();
-    for (i, v) in cx.args.array("cursors").unwrap_or(Array::EMPTY).iter().enumerate() {
+    for (i, v) in cx
+        .args
+        .array("cursors")
+        .unwrap_or(Array::EMPTY)
+        .iter()
+        .enumerate()
+    {
         match v {
             Value::Int64(id) => ids.push(id),
             Value::Null | Value::Undefined => {}
-            v => return Err(wrong_type(&format!("killCursors.cursors.{i}"), &v, &[Tag::INT64])),
+            v => {
+                return Err(wrong_type(
+                    &format!("killCursors.cursors.{i}"),
+                    &v,
+                    &[Tag::INT64],
+                ));
+            }
         }
     }
-    let (killed, missing): (Vec<i64>, Vec<i64>) = ids.into_iter().partition(|id| cx.service.cursors.kill(*id));
-    for (name, ids) in [("cursorsKilled", &killed[..]), ("cursorsNotFound", &missing[..]), ("cursorsAlive", &[]), ("cursorsUnknown", &[])] {
+    let (killed, missing): (Vec<i64>, Vec<i64>) =
+        ids.into_iter().partition(|id| cx.service.cursors.kill(*id));
+    for (name, ids) in [
+        ("cursorsKilled", &killed[..]),
+        ("cursorsNotFound", &missing[..]),
+        ("cursorsAlive", &[]),
+        ("cursorsUnknown", &[]),
+    ] {
         let mut list = cx.reply.array(name);
         for id in ids {
             list.push(*id);

@@ -1,10 +1,12 @@
-//! `hello` and its elders `isMaster`, `ismaster`: who we are, what we can do. Clients decide by this reply whether
-//! there are transactions, sessions, change streams and compression.
+//! `hello` and its elders `isMaster`, `ismaster`: who we are, what we can do. Clients decide by
+//! this reply whether there are transactions, sessions, change streams and compression.
 
-use super::{MESSAGE_BYTES_MAX, SESSION_TIMEOUT_MINUTES, WIRE_VERSION_MAX, WRITE_BATCH_MAX, command};
+use super::{
+    MESSAGE_BYTES_MAX, SESSION_TIMEOUT_MINUTES, WIRE_VERSION_MAX, WRITE_BATCH_MAX, command,
+};
 use crate::dispatch::args::{Arg, Kind, arg, check_doc, wrong_type};
-use crate::dispatch::ctx::Ctx;
 use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::{Outcome, WaitFor};
 use model::{DocBuf, Result, Tag, Timestamp, Value, bail, code};
 
@@ -25,10 +27,24 @@ static ARGS: &[Arg] = &[
 ];
 
 pub(crate) static COMMANDS: &[Command] = &[
-    command("hello", "role, limits and versions of the server", Privilege::Any, flag::API_V1 | flag::NO_AUTH | flag::QUIET, ARGS, run),
+    command(
+        "hello",
+        "role, limits and versions of the server",
+        Privilege::Any,
+        flag::API_V1 | flag::NO_AUTH | flag::QUIET,
+        ARGS,
+        run,
+    ),
     Command {
         aliases: &["ismaster"],
-        ..command("isMaster", "role, limits and versions of the server (old form)", Privilege::Any, flag::NO_AUTH | flag::QUIET, ARGS, run_legacy)
+        ..command(
+            "isMaster",
+            "role, limits and versions of the server (old form)",
+            Privilege::Any,
+            flag::NO_AUTH | flag::QUIET,
+            ARGS,
+            run_legacy,
+        )
     },
 ];
 
@@ -65,7 +81,11 @@ fn answer(cx: &mut Ctx<'_, '_>, legacy: bool) -> Result<Outcome> {
         list.push("SCRAM-SHA-1");
     }
     let streaming = cx.request.exhaust_allowed && cx.args.has("topologyVersion");
-    Ok(if streaming { Outcome::Exhaust } else { Outcome::Reply })
+    Ok(if streaming {
+        Outcome::Exhaust
+    } else {
+        Outcome::Reply
+    })
 }
 
 /// An awaitable hello waits while the topology is the one the client knows.
@@ -73,40 +93,60 @@ fn wait_for_change(cx: &Ctx<'_, '_>) -> Result<Option<Outcome>> {
     let wait_ms = cx.args.int("maxAwaitTimeMS");
     let Some(known) = cx.args.doc("topologyVersion") else {
         if wait_ms.is_some() {
-            bail!(31368, "A request with a 'maxAwaitTimeMS' must include a 'topologyVersion'");
+            bail!(
+                31368,
+                "A request with a 'maxAwaitTimeMS' must include a 'topologyVersion'"
+            );
         }
         return Ok(None);
     };
     let Some(wait_ms) = wait_ms else {
-        bail!(31368, "A request with a 'topologyVersion' must include 'maxAwaitTimeMS'");
+        bail!(
+            31368,
+            "A request with a 'topologyVersion' must include 'maxAwaitTimeMS'"
+        );
     };
     static VERSION: &[Arg] = &[
         arg("processId", Kind::OneOf(&[Tag::OBJECT_ID])).required(),
         arg("counter", Kind::OneOf(&[Tag::INT64])).required(),
     ];
     let known = check_doc("TopologyVersion", VERSION, known)?;
-    let same_process = matches!(known.value("processId"), Value::ObjectId(id) if id == cx.service.process_id);
+    let same_process =
+        matches!(known.value("processId"), Value::ObjectId(id) if id == cx.service.process_id);
     let counter = known.int("counter").unwrap_or(-1);
     let ours = cx.service.topology_counter();
     if counter < 0 {
-        bail!(31372, "topologyVersion must have a non-negative counter, given {counter}");
+        bail!(
+            31372,
+            "topologyVersion must have a non-negative counter, given {counter}"
+        );
     }
     if same_process && counter > ours {
-        bail!(31382, "Received a topology version with counter: {counter} which is greater than the server topology version counter: {ours}");
+        bail!(
+            31382,
+            "Received a topology version with counter: {counter} which is greater than the server \
+                topology version counter: {ours}"
+        );
     }
     if !same_process || counter != ours || cx.request.waited {
         return Ok(None);
     }
     let wait_us = u64::try_from(wait_ms).unwrap_or(0).saturating_mul(1000);
-    Ok(Some(Outcome::Wait { until_us: cx.service.clock.monotonic_us().saturating_add(wait_us), on: WaitFor::Topology }))
+    Ok(Some(Outcome::Wait {
+        until_us: cx.service.clock.monotonic_us().saturating_add(wait_us),
+        on: WaitFor::Topology,
+    }))
 }
 
 fn remember_client(cx: &Ctx<'_, '_>) -> Result<()> {
-    let Some(client) = cx.args.doc("client") else { return Ok(()) };
+    let Some(client) = cx.args.doc("client") else {
+        return Ok(());
+    };
     if client.len_bytes() > CLIENT_BYTES_MAX {
         bail!(
             code::CLIENT_METADATA_DOCUMENT_TOO_LARGE,
-            "The client metadata document must be less than or equal to {CLIENT_BYTES_MAX} bytes, given {}",
+            "The client metadata document must be less than or equal to {CLIENT_BYTES_MAX} bytes, \
+                given {}",
             client.len_bytes()
         );
     }
@@ -124,16 +164,28 @@ fn mechanisms(cx: &Ctx<'_, '_>) -> Result<bool> {
         Value::Missing => Ok(false),
         // Without user records there is no mechanism to promise to anybody.
         Value::String(s) if s.contains('.') => Ok(false),
-        Value::String(s) => bail!(code::BAD_VALUE, "UserName must contain a '.' separated database.user pair, given '{s}'"),
+        Value::String(s) => bail!(
+            code::BAD_VALUE,
+            "UserName must contain a '.' separated database.user pair, given '{s}'"
+        ),
         Value::Document(d) => {
             for part in ["user", "db"] {
                 if d.field(part).as_str().is_none() {
-                    bail!(code::BAD_VALUE, "saslSupportedMechs needs the string fields 'user' and 'db', '{part}' is {}", d.field(part).type_name());
+                    bail!(
+                        code::BAD_VALUE,
+                        "saslSupportedMechs needs the string fields 'user' and 'db', '{part}' is \
+                            {}",
+                        d.field(part).type_name()
+                    );
                 }
             }
             Ok(false)
         }
-        v => Err(wrong_type("saslSupportedMechs", &v, &[Tag::STRING, Tag::DOCUMENT])),
+        v => Err(wrong_type(
+            "saslSupportedMechs",
+            &v,
+            &[Tag::STRING, Tag::DOCUMENT],
+        )),
     }
 }
 
@@ -144,7 +196,11 @@ fn topology_version(cx: &mut Ctx<'_, '_>) {
 }
 
 fn role(cx: &mut Ctx<'_, '_>, legacy: bool) {
-    let writable = if legacy { "ismaster" } else { "isWritablePrimary" };
+    let writable = if legacy {
+        "ismaster"
+    } else {
+        "isWritablePrimary"
+    };
     let service = cx.service;
     let Some(set) = service.config.replica_set.as_deref() else {
         cx.reply.put(writable, true);
@@ -154,7 +210,10 @@ fn role(cx: &mut Ctx<'_, '_>, legacy: bool) {
     cx.reply.array("hosts").push(me);
     cx.reply.put("setName", set).put("setVersion", 1i32);
     cx.reply.put(writable, true).put("secondary", false);
-    cx.reply.put("primary", me).put("me", me).put("electionId", service.election_id);
+    cx.reply
+        .put("primary", me)
+        .put("me", me)
+        .put("electionId", service.election_id);
     let time = service.operation_time();
     let at_ms = Value::Date(i64::from(time.time) * 1000);
     let mut last = cx.reply.doc("lastWrite");
@@ -169,7 +228,10 @@ fn op_time(w: &mut model::DocWriter<'_>, name: &str, time: Timestamp) {
 }
 
 fn limits(cx: &mut Ctx<'_, '_>) {
-    let (now, id) = (cx.now_ms(), i32::try_from(cx.conn.info.id).unwrap_or(i32::MAX));
+    let (now, id) = (
+        cx.now_ms(),
+        i32::try_from(cx.conn.info.id).unwrap_or(i32::MAX),
+    );
     cx.reply
         .put("maxBsonObjectSize", model::bson::MAX_DOCUMENT_BYTES as i32)
         .put("maxMessageSizeBytes", MESSAGE_BYTES_MAX)
@@ -183,7 +245,9 @@ fn limits(cx: &mut Ctx<'_, '_>) {
 }
 
 fn compression(cx: &mut Ctx<'_, '_>) -> Result<()> {
-    let Some(offered) = cx.args.array("compression") else { return Ok(()) };
+    let Some(offered) = cx.args.array("compression") else {
+        return Ok(());
+    };
     let mut agreed = Vec::new();
     for v in offered.iter() {
         let Some(name) = v.as_str() else {

@@ -3,13 +3,13 @@
 use super::command;
 use super::list::batch_size;
 use crate::ddl::describe::id_index;
-use crate::dispatch::args::{Kind, arg, wrong_type};
-use crate::dispatch::ctx::Ctx;
-use crate::state::cursors::{BatchLimit, CursorInfo};
 use crate::ddl::{index_spec, names};
-use crate::listing::Listing;
+use crate::dispatch::args::{Kind, arg, wrong_type};
 use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
+use crate::listing::Listing;
+use crate::state::cursors::{BatchLimit, CursorInfo};
 use model::{Array, Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
 use std::sync::Arc;
 use store::{Collection, Index};
@@ -25,7 +25,16 @@ pub(crate) static COMMANDS: &[Command] = &[
             &[
                 arg("indexes", Kind::Array).required(),
                 arg("ignoreUnknownIndexOptions", Kind::Bool),
-                arg("commitQuorum", Kind::OneOf(&[Tag::STRING, Tag::INT64, Tag::INT32, Tag::DECIMAL128, Tag::DOUBLE])),
+                arg(
+                    "commitQuorum",
+                    Kind::OneOf(&[
+                        Tag::STRING,
+                        Tag::INT64,
+                        Tag::INT32,
+                        Tag::DECIMAL128,
+                        Tag::DOUBLE,
+                    ]),
+                ),
                 arg("collectionUUID", Kind::OneOf(&[Tag::BINARY])),
             ],
             create,
@@ -38,7 +47,11 @@ pub(crate) static COMMANDS: &[Command] = &[
             "indexes of a collection",
             Privilege::Read,
             flag::API_V1,
-            &[arg("cursor", Kind::Object), arg("includeBuildUUIDs", Kind::BoolLike), arg("includeIndexBuildInfo", Kind::BoolLike)],
+            &[
+                arg("cursor", Kind::Object),
+                arg("includeBuildUUIDs", Kind::BoolLike),
+                arg("includeIndexBuildInfo", Kind::BoolLike),
+            ],
             list,
         )
     },
@@ -51,7 +64,11 @@ pub(crate) static COMMANDS: &[Command] = &[
             Privilege::Write,
             flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE,
             &[
-                arg("index", Kind::OneOf(&[Tag::STRING, Tag::ARRAY, Tag::DOCUMENT])).required(),
+                arg(
+                    "index",
+                    Kind::OneOf(&[Tag::STRING, Tag::ARRAY, Tag::DOCUMENT]),
+                )
+                .required(),
                 arg("collectionUUID", Kind::OneOf(&[Tag::BINARY])),
             ],
             drop_indexes,
@@ -85,13 +102,20 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     }
     let there = cx.service.store.collection(&ns)?;
     if there.as_ref().is_some_and(|c| c.is_view()) {
-        bail!(code::COMMAND_NOT_SUPPORTED_ON_VIEW, "Cannot create indexes on view {ns}");
+        bail!(
+            code::COMMAND_NOT_SUPPORTED_ON_VIEW,
+            "Cannot create indexes on view {ns}"
+        );
     }
-    let options = there.as_ref().map_or_else(DocBuf::new, |c| c.options().as_ref().clone());
+    let options = there
+        .as_ref()
+        .map_or_else(DocBuf::new, |c| c.options().as_ref().clone());
     let ignore = cx.args.bool("ignoreUnknownIndexOptions", false);
     let mut wanted: Vec<DocBuf> = Vec::new();
     for d in documents {
-        let Some(spec) = index_spec::check(d, options.doc(), ignore)? else { continue };
+        let Some(spec) = index_spec::check(d, options.doc(), ignore)? else {
+            continue;
+        };
         if let Some(f) = spec.doc().field("partialFilterExpression").as_doc() {
             cx.service.matcher(f)?;
         }
@@ -100,22 +124,37 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             twice |= index_spec::conflicts(spec.doc(), other.doc())?;
         }
         if twice {
-            bail!(code::INDEX_OPTIONS_CONFLICT, "Identical index already exists in the same command: {:?}", spec.doc());
+            bail!(
+                code::INDEX_OPTIONS_CONFLICT,
+                "Identical index already exists in the same command: {:?}",
+                spec.doc()
+            );
         }
         wanted.push(spec);
     }
     let (c, created) = match there {
         Some(c) => (c, false),
-        None => (cx.service.store.create_collection(&ns, DocBuf::new(), names::new_uuid())?, true),
+        None => (
+            cx.service
+                .store
+                .create_collection(&ns, DocBuf::new(), names::new_uuid())?,
+            true,
+        ),
     };
     let before = count(&c);
     let missing = missing(&c, &wanted)?;
     if before + missing > INDEXES_MAX {
-        bail!(code::CANNOT_CREATE_INDEX, "add index fails, too many indexes for {ns}: {before} there, {missing} wanted, {INDEXES_MAX} allowed");
+        bail!(
+            code::CANNOT_CREATE_INDEX,
+            "add index fails, too many indexes for {ns}: {before} there, {missing} wanted, \
+                {INDEXES_MAX} allowed"
+        );
     }
     let none = build(&c, wanted, &|| cx.interrupt.check())? == 0;
     cx.service.ttl.note(&c);
-    cx.reply.put("numIndexesBefore", shown(before)).put("numIndexesAfter", shown(count(&c)));
+    cx.reply
+        .put("numIndexesBefore", shown(before))
+        .put("numIndexesAfter", shown(count(&c)));
     cx.reply.put("createdCollectionAutomatically", created);
     if none {
         cx.reply.put("note", "all indexes already exist");
@@ -137,8 +176,8 @@ fn missing(c: &Collection, wanted: &[DocBuf]) -> Result<usize> {
     Ok(missing)
 }
 
-/// Builds those that are not there, all or none; the number built. What another command builds just now is waited for:
-/// it counts as there only when that has succeeded.
+/// Builds those that are not there, all or none; the number built. What another command builds just
+/// now is waited for: it counts as there only when that has succeeded.
 fn build(c: &Arc<Collection>, specs: Vec<DocBuf>, go_on: &dyn Fn() -> Result<()>) -> Result<usize> {
     let mut built: Vec<String> = Vec::new();
     for spec in specs {
@@ -165,10 +204,23 @@ fn listed(cx: &Ctx<'_, '_>) -> Result<Namespace> {
         Value::String(s) => Namespace::new(cx.db, s),
         v => {
             let wanted = crate::dispatch::generic::uuid(&v).map_err(|_| {
-                MongoError::new(code::INVALID_NAMESPACE, "collection name has invalid type, expected a string or a UUID")
+                MongoError::new(
+                    code::INVALID_NAMESPACE,
+                    "collection name has invalid type, expected a string or a UUID",
+                )
             })?;
-            let entry = cx.service.store.list_collections(cx.db)?.into_iter().find(|e| e.row.uuid == wanted);
-            let entry = entry.ok_or_else(|| MongoError::new(code::NAMESPACE_NOT_FOUND, "Unable to resolve the UUID to a collection"))?;
+            let entry = cx
+                .service
+                .store
+                .list_collections(cx.db)?
+                .into_iter()
+                .find(|e| e.row.uuid == wanted);
+            let entry = entry.ok_or_else(|| {
+                MongoError::new(
+                    code::NAMESPACE_NOT_FOUND,
+                    "Unable to resolve the UUID to a collection",
+                )
+            })?;
             Namespace::new(cx.db, &entry.name)
         }
     }
@@ -177,12 +229,23 @@ fn listed(cx: &Ctx<'_, '_>) -> Result<Namespace> {
 fn list(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::of_buckets(cx.service, listed(cx)?)?;
     let size = batch_size(cx)?;
-    let c = names::existing(cx, &ns).map_err(|_| MongoError::new(code::NAMESPACE_NOT_FOUND, format!("ns does not exist: {ns}")))?;
+    let c = names::existing(cx, &ns).map_err(|_| {
+        MongoError::new(
+            code::NAMESPACE_NOT_FOUND,
+            format!("ns does not exist: {ns}"),
+        )
+    })?;
     if c.is_view() {
-        bail!(code::COMMAND_NOT_SUPPORTED_ON_VIEW, "Namespace {ns} is a view, not a collection");
+        bail!(
+            code::COMMAND_NOT_SUPPORTED_ON_VIEW,
+            "Namespace {ns} is a view, not a collection"
+        );
     }
     if cx.args.bool("includeBuildUUIDs", false) && cx.args.bool("includeIndexBuildInfo", false) {
-        bail!(code::INVALID_OPTIONS, "includeBuildUUIDs and includeIndexBuildInfo cannot both be set to true");
+        bail!(
+            code::INVALID_OPTIONS,
+            "includeBuildUUIDs and includeIndexBuildInfo cannot both be set to true"
+        );
     }
     let options = c.options();
     let mut specs = Vec::new();
@@ -195,19 +258,35 @@ fn list(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         _ if names::is_timeseries(&c) => specs.extend(series_index(options.doc())),
         _ => specs.push(id_index(options.doc())),
     }
-    specs.extend(c.indexes().iter().filter(|i| i.is_ready()).map(|i| i.spec().to_buf()));
+    specs.extend(
+        c.indexes()
+            .iter()
+            .filter(|i| i.is_ready())
+            .map(|i| i.spec().to_buf()),
+    );
     if cx.args.bool("includeIndexBuildInfo", false) {
         specs = specs.iter().map(|s| model::doc! { "spec": s }).collect();
     }
-    let info = CursorInfo { ns: ns.to_string(), ..cx.cursor_info() };
-    cx.first_batch(Box::new(Listing::new(specs)), info, BatchLimit::of(size), false)?;
+    let info = CursorInfo {
+        ns: ns.to_string(),
+        ..cx.cursor_info()
+    };
+    cx.first_batch(
+        Box::new(Listing::new(specs)),
+        info,
+        BatchLimit::of(size),
+        false,
+    )?;
     Ok(Outcome::Reply)
 }
 
 /// The index every time-series collection with metadata has.
 fn series_index(options: Doc<'_>) -> Option<DocBuf> {
     let series = options.field("timeseries").as_doc()?;
-    let (time, meta) = (series.field("timeField").as_str()?, series.field("metaField").as_str()?);
+    let (time, meta) = (
+        series.field("timeField").as_str()?,
+        series.field("metaField").as_str()?,
+    );
     let name = format!("{meta}_1_{time}_1");
     Some(DocBuf::build(|w| {
         w.put("v", 2i32);
@@ -227,11 +306,14 @@ fn drop_indexes(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     }
     let why = MongoError::new(code::QUERY_PLAN_KILLED, format!("index dropped on {ns}"));
     if !chosen.is_empty() {
-        cx.service.cursors.invalidate(ns.db(), Some(ns.coll()), &why);
+        cx.service
+            .cursors
+            .invalidate(ns.db(), Some(ns.coll()), &why);
     }
     cx.reply.put("nIndexesWas", shown(before));
     if all {
-        cx.reply.put("msg", "non-_id indexes dropped for collection");
+        cx.reply
+            .put("msg", "non-_id indexes dropped for collection");
     }
     Ok(Outcome::Reply)
 }
@@ -243,14 +325,20 @@ fn chosen(c: &Collection, wanted: Value<'_>) -> Result<Vec<Arc<Index>>> {
         Value::String(name) => by_name(&indexes, name).map(|i| vec![i]),
         Value::Document(key) => by_key(&indexes, key).map(|i| vec![i]),
         Value::Array(names) => several(&indexes, names),
-        v => Err(wrong_type("dropIndexes.index", &v, &[Tag::STRING, Tag::ARRAY, Tag::DOCUMENT])),
+        v => Err(wrong_type(
+            "dropIndexes.index",
+            &v,
+            &[Tag::STRING, Tag::ARRAY, Tag::DOCUMENT],
+        )),
     }
 }
 
 fn several(indexes: &[Arc<Index>], names: Array<'_>) -> Result<Vec<Arc<Index>>> {
     let mut out: Vec<Arc<Index>> = Vec::new();
     for v in names.iter() {
-        let name = v.as_str().ok_or_else(|| wrong_type("dropIndexes.index", &v, &[Tag::STRING]))?;
+        let name = v
+            .as_str()
+            .ok_or_else(|| wrong_type("dropIndexes.index", &v, &[Tag::STRING]))?;
         if name == "*" {
             if names.len() == 1 {
                 return Ok(indexes.to_vec());
@@ -270,17 +358,28 @@ fn by_name(indexes: &[Arc<Index>], name: &str) -> Result<Arc<Index>> {
         bail!(code::INVALID_OPTIONS, "cannot drop _id index");
     }
     let found = indexes.iter().find(|i| i.name() == name).cloned();
-    found.ok_or_else(|| MongoError::new(code::INDEX_NOT_FOUND, format!("index not found with name [{name}]")))
+    found.ok_or_else(|| {
+        MongoError::new(
+            code::INDEX_NOT_FOUND,
+            format!("index not found with name [{name}]"),
+        )
+    })
 }
 
 fn by_key(indexes: &[Arc<Index>], key: Doc<'_>) -> Result<Arc<Index>> {
     if index_spec::is_id_key(key) {
         bail!(code::INVALID_OPTIONS, "cannot drop _id index");
     }
-    let mut found = indexes.iter().filter(|i| index_spec::same_key(i.key_pattern(), key));
+    let mut found = indexes
+        .iter()
+        .filter(|i| index_spec::same_key(i.key_pattern(), key));
     match (found.next(), found.next()) {
         (None, _) => bail!(code::INDEX_NOT_FOUND, "can't find index with key: {key:?}"),
-        (Some(_), Some(_)) => bail!(181, "{} indexes found for key: {key:?}, identify by name instead", 2 + found.count()),
+        (Some(_), Some(_)) => bail!(
+            181,
+            "{} indexes found for key: {key:?}, identify by name instead",
+            2 + found.count()
+        ),
         (Some(one), None) => Ok(one.clone()),
     }
 }

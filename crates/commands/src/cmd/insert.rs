@@ -1,20 +1,22 @@
 //! `insert`.
 
 use crate::ddl::identity::check_uuid;
-use crate::dispatch::args::{Arg, Kind, arg};
-use crate::dispatch::ctx::Ctx;
 use crate::ddl::names;
 use crate::ddl::timeseries::Series;
+use crate::dispatch::args::{Arg, Kind, arg};
 use crate::dispatch::command::{Command, Durability, OpClass, Privilege};
+use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::retry::StatementIds;
 use crate::exec::capped;
 use crate::exec::statement::report_retried;
 use crate::state::service::replaced;
 use crate::write;
-use model::{Doc, DocBuf, MongoError, Namespace, ObjectId, Result, Tag, Timestamp, Value, bail, code};
-use std::sync::Arc;
+use model::{
+    Doc, DocBuf, MongoError, Namespace, ObjectId, Result, Tag, Timestamp, Value, bail, code,
+};
 use std::borrow::Cow;
+use std::sync::Arc;
 use store::{Collection, CommitPos, Inserted, Keep};
 
 static ARGS: &[Arg] = &[
@@ -33,7 +35,14 @@ pub(crate) static COMMANDS: &[Command] = &[Command {
     value: Kind::Collection,
     class: OpClass::Insert,
     durability: Durability::OwnWrites,
-    ..super::command("insert", "inserts documents", Privilege::Write, write::FLAGS, ARGS, run)
+    ..super::command(
+        "insert",
+        "inserts documents",
+        Privilege::Write,
+        write::FLAGS,
+        ARGS,
+        run,
+    )
 }];
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
@@ -41,13 +50,25 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let documents = cx.args.documents("insert", "documents")?;
     write::check_batch(documents.len())?;
     let ordered = cx.args.bool("ordered", true);
-    cx.service.counters.add(OpClass::Insert, i64::try_from(documents.len()).unwrap_or(0) - 1);
+    cx.service.counters.add(
+        OpClass::Insert,
+        i64::try_from(documents.len()).unwrap_or(0) - 1,
+    );
     let coll = collection(cx, &ns)?;
-    let validate = if cx.args.bool("bypassDocumentValidation", false) { None } else { write::Validator::of(cx.service, &coll)? };
+    let validate = if cx.args.bool("bypassDocumentValidation", false) {
+        None
+    } else {
+        write::Validator::of(cx.service, &coll)?
+    };
     let series = Series::of(&coll);
     let mut errors: Vec<(usize, MongoError)> = Vec::new();
     let mut ready: Vec<(usize, Cow<'_, [u8]>)> = Vec::with_capacity(documents.len());
-    let all_ids = cx.retry.as_mut().map(|r| r.ids(&cx.args, documents.len())).transpose()?.unwrap_or_default();
+    let all_ids = cx
+        .retry
+        .as_mut()
+        .map(|r| r.ids(&cx.args, documents.len()))
+        .transpose()?
+        .unwrap_or_default();
     let mut ids = StatementIds::new();
     let mut known = 0;
     for (i, d) in documents.iter().enumerate() {
@@ -60,7 +81,9 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         }
         let prepared = prepare(cx, *d, i).and_then(|p| {
             if let Some(s) = &series {
-                return s.arrange(Doc::from_prefix(&p)).map(|d| Cow::Owned(d.into_bytes()));
+                return s
+                    .arrange(Doc::from_prefix(&p))
+                    .map(|d| Cow::Owned(d.into_bytes()));
             }
             if let Some(v) = &validate {
                 v.check(Doc::from_prefix(&p))?;
@@ -97,7 +120,8 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let position = |at: usize| ready.get(at).map_or(at, |(i, _)| *i);
     errors.extend(done.errors.into_iter().map(|(at, e)| (position(at), e)));
     errors.sort_by_key(|(i, _)| *i);
-    cx.reply.put("n", i32::try_from(done.count + known).unwrap_or(i32::MAX));
+    cx.reply
+        .put("n", i32::try_from(done.count + known).unwrap_or(i32::MAX));
     write::errors(&mut cx.reply, &errors);
     report_retried(cx);
     if done.pos != CommitPos::default() {
@@ -110,7 +134,13 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-fn insert_into(cx: &mut Ctx<'_, '_>, coll: &Collection, docs: &[Doc<'_>], ordered: bool, ids: &StatementIds) -> Result<Inserted> {
+fn insert_into(
+    cx: &mut Ctx<'_, '_>,
+    coll: &Collection,
+    docs: &[Doc<'_>],
+    ordered: bool,
+    ids: &StatementIds,
+) -> Result<Inserted> {
     let mut noted = cx.retry.as_mut().map(|r| r.note(ids, Keep::Fact));
     coll.insert_noted(docs, ordered, noted.as_mut())
 }
@@ -120,7 +150,10 @@ fn collection(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<Arc<Collection>> {
     if let Some(c) = cx.service.store.collection(ns)? {
         check_uuid(cx, ns, Some(c.uuid()))?;
         if c.is_view() {
-            bail!(code::COMMAND_NOT_SUPPORTED_ON_VIEW, "Namespace {ns} is a view, not a collection");
+            bail!(
+                code::COMMAND_NOT_SUPPORTED_ON_VIEW,
+                "Namespace {ns} is a view, not a collection"
+            );
         }
         return Ok(c);
     }
@@ -128,36 +161,49 @@ fn collection(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<Arc<Collection>> {
     write::create_implicitly(cx.service, ns)
 }
 
-/// The document as it is stored, borrowed when it is fine as it is: `_id` there and first, empty timestamps filled.
+/// The document as it is stored, borrowed when it is fine as it is: `_id` there and first, empty
+/// timestamps filled.
 fn prepare<'a>(cx: &Ctx<'_, '_>, d: Doc<'a>, i: usize) -> Result<Cow<'a, [u8]>> {
     if d.len_bytes() > model::bson::MAX_DOCUMENT_BYTES {
-        bail!(code::BSON_OBJECT_TOO_LARGE, "object to insert too large. size in bytes: {}, max size: {}", d.len_bytes(), model::bson::MAX_DOCUMENT_BYTES);
+        bail!(
+            code::BSON_OBJECT_TOO_LARGE,
+            "object to insert too large. size in bytes: {}, max size: {}",
+            d.len_bytes(),
+            model::bson::MAX_DOCUMENT_BYTES
+        );
     }
     let id = d.field("_id");
     write::check_id(&id)?;
     let fill = !cx.args.bool("bypassEmptyTsReplacement", false);
-    let empty_time = |name: &str, v: &Value<'_>| fill && name != "_id" && matches!(v, Value::Timestamp(t) if t.as_u64() == 0);
+    let empty_time = |name: &str, v: &Value<'_>| {
+        fill && name != "_id" && matches!(v, Value::Timestamp(t) if t.as_u64() == 0)
+    };
     let first = d.first().is_some_and(|(name, _)| name == "_id");
     if first && !d.iter().any(|(n, v)| empty_time(n, &v)) {
         return Ok(Cow::Borrowed(d.as_bytes()));
     }
-    let now = Timestamp { time: u32::try_from(cx.now_ms() / 1000).unwrap_or(0), increment: u32::try_from(i).unwrap_or(0).saturating_add(1) };
-    Ok(Cow::Owned(DocBuf::build(|w| {
-        match id {
-            Value::Missing => w.put("_id", ObjectId(write::new_object_id(cx.now_ms()))),
-            id => w.put("_id", id),
-        };
-        let mut seen = false;
-        for (name, v) in d.iter() {
-            if name == "_id" && !std::mem::replace(&mut seen, true) {
-                continue;
+    let now = Timestamp {
+        time: u32::try_from(cx.now_ms() / 1000).unwrap_or(0),
+        increment: u32::try_from(i).unwrap_or(0).saturating_add(1),
+    };
+    Ok(Cow::Owned(
+        DocBuf::build(|w| {
+            match id {
+                Value::Missing => w.put("_id", ObjectId(write::new_object_id(cx.now_ms()))),
+                id => w.put("_id", id),
+            };
+            let mut seen = false;
+            for (name, v) in d.iter() {
+                if name == "_id" && !std::mem::replace(&mut seen, true) {
+                    continue;
+                }
+                if empty_time(name, &v) {
+                    w.put(name, now);
+                } else {
+                    w.put(name, v);
+                }
             }
-            if empty_time(name, &v) {
-                w.put(name, now);
-            } else {
-                w.put(name, v);
-            }
-        }
-    })
-    .into_bytes()))
+        })
+        .into_bytes(),
+    ))
 }

@@ -3,12 +3,12 @@
 use super::command;
 use crate::ddl::describe::describe;
 use crate::dispatch::args::{Arg, Kind, arg, check_doc};
+use crate::dispatch::command::{Command, Privilege, flag};
 use crate::dispatch::ctx::Ctx;
-use crate::state::cursors::{BatchLimit, CursorInfo};
+use crate::dispatch::request::Outcome;
 use crate::language::Matcher;
 use crate::listing::Listing;
-use crate::dispatch::command::{Command, Privilege, flag};
-use crate::dispatch::request::Outcome;
+use crate::state::cursors::{BatchLimit, CursorInfo};
 use model::{DocBuf, Namespace, Result, code};
 
 pub(crate) static COMMANDS: &[Command] = &[
@@ -17,7 +17,11 @@ pub(crate) static COMMANDS: &[Command] = &[
         "databases and their sizes",
         Privilege::Any,
         flag::ADMIN | flag::API_V1,
-        &[arg("nameOnly", Kind::BoolLike), arg("filter", Kind::Object), arg("authorizedDatabases", Kind::BoolLike)],
+        &[
+            arg("nameOnly", Kind::BoolLike),
+            arg("filter", Kind::Object),
+            arg("authorizedDatabases", Kind::BoolLike),
+        ],
         list_databases,
     ),
     command(
@@ -39,7 +43,9 @@ pub(crate) static COMMANDS: &[Command] = &[
 /// The `cursor` argument: batch size.
 pub(crate) fn batch_size(cx: &Ctx<'_, '_>) -> Result<Option<i64>> {
     static TABLE: &[Arg] = &[arg("batchSize", Kind::AtLeast(0, code::BAD_VALUE))];
-    let Some(d) = cx.args.doc("cursor") else { return Ok(None) };
+    let Some(d) = cx.args.doc("cursor") else {
+        return Ok(None);
+    };
     Ok(check_doc(&format!("{}.cursor", cx.command.name), TABLE, d)?.int("batchSize"))
 }
 
@@ -49,7 +55,11 @@ fn wanted(cx: &Ctx<'_, '_>, filter: Option<&Matcher>, one: &DocBuf) -> Result<bo
 
 fn list_databases(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let name_only = cx.args.bool("nameOnly", false);
-    let matches = cx.args.doc("filter").map(|f| cx.service.listing_matcher(f)).transpose()?;
+    let matches = cx
+        .args
+        .doc("filter")
+        .map(|f| cx.service.listing_matcher(f))
+        .transpose()?;
     let mut total = 0i64;
     let mut found = Vec::new();
     for db in cx.service.database_names()? {
@@ -71,7 +81,9 @@ fn list_databases(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     }
     drop(list);
     if !name_only {
-        cx.reply.put("totalSize", total).put("totalSizeMb", total / (1024 * 1024));
+        cx.reply
+            .put("totalSize", total)
+            .put("totalSizeMb", total / (1024 * 1024));
     }
     Ok(Outcome::Reply)
 }
@@ -79,7 +91,11 @@ fn list_databases(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 fn list_collections(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let name_only = cx.args.bool("nameOnly", false);
     let size = batch_size(cx)?;
-    let matches = cx.args.doc("filter").map(|f| cx.service.listing_matcher(f)).transpose()?;
+    let matches = cx
+        .args
+        .doc("filter")
+        .map(|f| cx.service.listing_matcher(f))
+        .transpose()?;
     let mut found = Vec::new();
     for e in cx.service.store.list_collections(cx.db)? {
         let one = describe(&Namespace::new(cx.db, &e.name)?, &e.row, name_only);
@@ -87,7 +103,15 @@ fn list_collections(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             found.push(one);
         }
     }
-    let info = CursorInfo { ns: format!("{}.$cmd.listCollections", cx.db), ..cx.cursor_info() };
-    cx.first_batch(Box::new(Listing::new(found)), info, BatchLimit::of(size), false)?;
+    let info = CursorInfo {
+        ns: format!("{}.$cmd.listCollections", cx.db),
+        ..cx.cursor_info()
+    };
+    cx.first_batch(
+        Box::new(Listing::new(found)),
+        info,
+        BatchLimit::of(size),
+        false,
+    )?;
     Ok(Outcome::Reply)
 }

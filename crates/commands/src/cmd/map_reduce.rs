@@ -1,5 +1,5 @@
-//! `mapReduce`: refused, because its functions are JavaScript. The arguments are checked first, as a server without the
-//! engine does.
+//! `mapReduce`: refused, because its functions are JavaScript. The arguments are checked first, as
+//! a server without the engine does.
 
 use super::command;
 use crate::dispatch::args::{Kind, arg};
@@ -31,6 +31,12 @@ pub(crate) static COMMANDS: &[Command] = &[Command {
             arg("verbose", Kind::BoolLike),
             arg("bypassDocumentValidation", Kind::BoolLike),
         ],
-        |_| bail!(31264, "mapReduce cannot run without the javascript engine enabled: write it as an aggregation pipeline"),
+        |_| {
+            bail!(
+                31264,
+                "mapReduce cannot run without the javascript engine enabled: write it as an \
+                    aggregation pipeline"
+            )
+        },
     )
 }];

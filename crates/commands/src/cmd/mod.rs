@@ -1,11 +1,13 @@
-//! One file per command; tiny siblings share one. Each exports `COMMANDS`, joined in `registry::FAMILIES`.
+//! One file per command; tiny siblings share one. Each exports `COMMANDS`, joined in
+//! `registry::FAMILIES`.
 
 use crate::dispatch::args::{Arg, Kind};
-use crate::dispatch::ctx::Ctx;
 use crate::dispatch::command::{Command, Durability, OpClass, Privilege, flag};
+use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::release::{
-    FCV, MESSAGE_BYTES_MAX, SESSION_TIMEOUT_MINUTES, VERSION, VERSION_PARTS, WIRE_VERSION_MAX, WRITE_BATCH_MAX,
+    FCV, MESSAGE_BYTES_MAX, SESSION_TIMEOUT_MINUTES, VERSION, VERSION_PARTS, WIRE_VERSION_MAX,
+    WRITE_BATCH_MAX,
 };
 use model::Result;
 
@@ -44,8 +46,8 @@ pub(crate) mod session;
 pub(crate) mod stats;
 pub(crate) mod status;
 
-/// A command of class `Command` whose own value may be anything. What its reply waits for follows from the concerns it
-/// takes, unless its row says otherwise.
+/// A command of class `Command` whose own value may be anything. What its reply waits for follows
+/// from the concerns it takes, unless its row says otherwise.
 const fn command(
     name: &'static str,
     help: &'static str,

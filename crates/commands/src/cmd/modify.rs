@@ -21,13 +21,44 @@ use operators::{Cx, Env};
 use store::{Effect, Keep};
 
 pub(crate) static COMMANDS: &[Command] = &[
-    Command { value: Kind::Collection, class: OpClass::Update, durability: Durability::OwnWrites, ..super::command("update", "changes documents", Privilege::Write, FLAGS, UPDATE, run_update) },
-    Command { value: Kind::Collection, class: OpClass::Delete, durability: Durability::OwnWrites, ..super::command("delete", "deletes documents", Privilege::Write, FLAGS, DELETE, run_delete) },
+    Command {
+        value: Kind::Collection,
+        class: OpClass::Update,
+        durability: Durability::OwnWrites,
+        ..super::command(
+            "update",
+            "changes documents",
+            Privilege::Write,
+            FLAGS,
+            UPDATE,
+            run_update,
+        )
+    },
+    Command {
+        value: Kind::Collection,
+        class: OpClass::Delete,
+        durability: Durability::OwnWrites,
+        ..super::command(
+            "delete",
+            "deletes documents",
+            Privilege::Write,
+            FLAGS,
+            DELETE,
+            run_delete,
+        )
+    },
     Command {
         aliases: &["findandmodify"],
         value: Kind::Collection,
         durability: Durability::OwnWrites,
-        ..super::command("findAndModify", "changes one document and returns it", Privilege::Write, FLAGS, FIND_AND_MODIFY, find_and_modify)
+        ..super::command(
+            "findAndModify",
+            "changes one document and returns it",
+            Privilege::Write,
+            FLAGS,
+            FIND_AND_MODIFY,
+            find_and_modify,
+        )
     },
 ];
 
@@ -40,21 +71,31 @@ fn run_update(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let a = WriteArgs::of(cx.value().as_str().unwrap_or(""), &cx.args);
     let documents = cx.args.documents("update", "updates")?;
     write::check_batch(documents.len())?;
-    let ops = documents.into_iter().enumerate().map(|(i, d)| UpdateOp::of(i, d)).collect::<Result<Vec<_>>>()?;
+    let ops = documents
+        .into_iter()
+        .enumerate()
+        .map(|(i, d)| UpdateOp::of(i, d))
+        .collect::<Result<Vec<_>>>()?;
     let start_us = cx.service.clock.monotonic_us();
     collection(cx.service, &ns, false)?;
     let mut env = environment(cx, &CollationArg::Default(None))?;
     let (mut matched, mut modified) = (0, 0);
     let mut upserted: Vec<(usize, OwnedValue)> = Vec::new();
     let mut errors: Vec<(usize, MongoError)> = Vec::new();
-    let ids = cx.retry.as_mut().map(|r| r.ids(&cx.args, ops.len())).transpose()?.unwrap_or_default();
+    let ids = cx
+        .retry
+        .as_mut()
+        .map(|r| r.ids(&cx.args, ops.len()))
+        .transpose()?
+        .unwrap_or_default();
     for (i, op) in ops.iter().enumerate() {
         cx.interrupt.check()?;
         let id = ids.get(i..=i).unwrap_or_default();
         let result = single(&cx.retry, op.multi, "multi=true").and_then(|()| match before(&mut cx.retry, id) {
             Some(Effect::Deleted | Effect::Removed(_)) => Err(MongoError::new(
                 40_638,
-                "update retry request is not compatible with previous write in the transaction of type: delete",
+                "update retry request is not compatible with previous write in the transaction of \
+                    type: delete",
             )),
             Some(effect) => Ok(Done::before(effect)),
             None => {
@@ -83,7 +124,9 @@ fn run_update(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     if !upserted.is_empty() {
         let mut list = cx.reply.array("upserted");
         for (i, id) in &upserted {
-            list.doc().put("index", i32::try_from(*i).unwrap_or(i32::MAX)).put("_id", id.get());
+            list.doc()
+                .put("index", i32::try_from(*i).unwrap_or(i32::MAX))
+                .put("_id", id.get());
         }
     }
     cx.reply.put("nModified", small(modified));
@@ -96,7 +139,11 @@ fn run_update(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 /// Adds the operation to the counts of `top`.
 fn used(cx: &Ctx<'_, '_>, ns: &Namespace, start_us: u64) {
     let us = cx.service.clock.monotonic_us().saturating_sub(start_us);
-    cx.service.counters.used(&ns.to_string(), cx.command.class, i64::try_from(us).unwrap_or(i64::MAX));
+    cx.service.counters.used(
+        &ns.to_string(),
+        cx.command.class,
+        i64::try_from(us).unwrap_or(i64::MAX),
+    );
 }
 
 fn run_delete(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
@@ -104,23 +151,43 @@ fn run_delete(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let a = WriteArgs::of(cx.value().as_str().unwrap_or(""), &cx.args);
     let documents = cx.args.documents("delete", "deletes")?;
     write::check_batch(documents.len())?;
-    let ops = documents.into_iter().enumerate().map(|(i, d)| DeleteOp::of(i, d)).collect::<Result<Vec<_>>>()?;
+    let ops = documents
+        .into_iter()
+        .enumerate()
+        .map(|(i, d)| DeleteOp::of(i, d))
+        .collect::<Result<Vec<_>>>()?;
     let start_us = cx.service.clock.monotonic_us();
     collection(cx.service, &ns, false)?;
     let mut env = environment(cx, &CollationArg::Default(None))?;
     let mut n = 0;
     let mut errors: Vec<(usize, MongoError)> = Vec::new();
-    let ids = cx.retry.as_mut().map(|r| r.ids(&cx.args, ops.len())).transpose()?.unwrap_or_default();
+    let ids = cx
+        .retry
+        .as_mut()
+        .map(|r| r.ids(&cx.args, ops.len()))
+        .transpose()?
+        .unwrap_or_default();
     for (i, op) in ops.iter().enumerate() {
         cx.interrupt.check()?;
         let id = ids.get(i..=i).unwrap_or_default();
-        let result = single(&cx.retry, op.multi, "limit=0").and_then(|()| match before(&mut cx.retry, id) {
-            Some(effect) => Ok(Done::before(effect)),
-            None => {
-                let noted = cx.retry.as_mut().map(|r| r.note(id, Keep::Fact));
-                one_delete(cx.service, &mut env, &ns, op, Doc::EMPTY, How { noted, ..How::default() })
-            }
-        });
+        let result =
+            single(&cx.retry, op.multi, "limit=0").and_then(|()| match before(&mut cx.retry, id) {
+                Some(effect) => Ok(Done::before(effect)),
+                None => {
+                    let noted = cx.retry.as_mut().map(|r| r.note(id, Keep::Fact));
+                    one_delete(
+                        cx.service,
+                        &mut env,
+                        &ns,
+                        op,
+                        Doc::EMPTY,
+                        How {
+                            noted,
+                            ..How::default()
+                        },
+                    )
+                }
+            });
         note(&mut cx.reported, &result, op.multi);
         match result {
             Ok(done) => n += done.matched,
@@ -152,7 +219,11 @@ impl Shape {
             return Ok(None);
         }
         let projection = Projection::parse_find(&mut ParseCx::new(env), a.fields)?;
-        let filter = if projection.needs_position() { Some(Filter::parse(&mut ParseCx::new(env), a.query)?) } else { None };
+        let filter = if projection.needs_position() {
+            Some(Filter::parse(&mut ParseCx::new(env), a.query)?)
+        } else {
+            None
+        };
         Ok(Some(Shape { projection, filter }))
     }
 
@@ -161,32 +232,49 @@ impl Shape {
             Some(f) => f.matches_with_position(doc, arena, env)?.1,
             None => None,
         };
-        self.projection.apply_at(&Cx::new(arena, Value::Document(doc), env), doc, position)
+        self.projection
+            .apply_at(&Cx::new(arena, Value::Document(doc), env), doc, position)
     }
 }
 
 /// The remembered result of a findAndModify, when it answers what is asked now.
 ///
 /// # Errors
-/// 40606, 40608, 40609 for another kind of change than the first time, 40611, 40612 for the other image.
+/// 40606, 40608, 40609 for another kind of change than the first time, 40611, 40612 for the other
+/// image.
 fn retried_result(a: &FindAndModifyArgs<'_>, effect: Effect) -> Result<Effect> {
     let (kind, fits) = match &effect {
         Effect::Removed(_) => ((40_606, "delete"), a.mods.is_none()),
         Effect::Made(_) => ((40_608, "insert"), a.mods.is_some() && a.upsert),
-        Effect::UpdatedBefore(_) | Effect::UpdatedAfter(_) => ((40_609, "update"), a.mods.is_some()),
+        Effect::UpdatedBefore(_) | Effect::UpdatedAfter(_) => {
+            ((40_609, "update"), a.mods.is_some())
+        }
         Effect::Inserted | Effect::Upserted(_) => ((40_608, "insert"), false),
         Effect::Updated => ((40_609, "update"), false),
         Effect::Deleted => ((40_606, "delete"), false),
     };
     if !fits {
-        bail!(kind.0, "findAndModify retry request is not compatible with previous write in the transaction of type: {}", kind.1);
+        bail!(
+            kind.0,
+            "findAndModify retry request is not compatible with previous write in the transaction \
+                of type: {}",
+            kind.1
+        );
     }
     match &effect {
         Effect::UpdatedBefore(_) if a.new => {
-            bail!(40_611, "findAndModify retry request wants the document after update returned, but only before update document is stored")
+            bail!(
+                40_611,
+                "findAndModify retry request wants the document after update returned, but only \
+                    before update document is stored"
+            )
         }
         Effect::UpdatedAfter(_) if !a.new => {
-            bail!(40_612, "findAndModify retry request wants the document before update returned, but only after update document is stored")
+            bail!(
+                40_612,
+                "findAndModify retry request wants the document before update returned, but only \
+                    after update document is stored"
+            )
         }
         _ => Ok(effect),
     }
@@ -199,14 +287,38 @@ fn find_and_modify(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     collection(cx.service, &ns, false)?;
     let mut env = environment(cx, &CollationArg::Default(None))?;
     let shape = Shape::of(&env, &a)?;
-    let ids = cx.retry.as_mut().map(|r| r.ids(&cx.args, 1)).transpose()?.unwrap_or_default();
+    let ids = cx
+        .retry
+        .as_mut()
+        .map(|r| r.ids(&cx.args, 1))
+        .transpose()?
+        .unwrap_or_default();
     let known = before(&mut cx.retry, &ids);
-    let noted = cx.retry.as_mut().map(|r| r.note(&ids, if a.new { Keep::After } else { Keep::Before }));
+    let noted = cx
+        .retry
+        .as_mut()
+        .map(|r| r.note(&ids, if a.new { Keep::After } else { Keep::Before }));
     let result = match (known, &a.mods) {
         (Some(effect), _) => retried_result(&a, effect).map(Done::before),
         (None, None) => {
-            let op = DeleteOp { filter: a.query, multi: false, collation: a.collation, hint: a.hint };
-            one_delete(cx.service, &mut env, &ns, &op, a.sort, How { keep: true, noted, ..How::default() })
+            let op = DeleteOp {
+                filter: a.query,
+                multi: false,
+                collation: a.collation,
+                hint: a.hint,
+            };
+            one_delete(
+                cx.service,
+                &mut env,
+                &ns,
+                &op,
+                a.sort,
+                How {
+                    keep: true,
+                    noted,
+                    ..How::default()
+                },
+            )
         }
         (None, Some(mods)) => {
             let op = UpdateOp {
@@ -218,7 +330,17 @@ fn find_and_modify(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                 hint: a.hint,
                 sort: a.sort,
             };
-            one_update(cx.service, &mut env, &ns, &op, How { bypass: a.bypass_validation, keep: true, noted })
+            one_update(
+                cx.service,
+                &mut env,
+                &ns,
+                &op,
+                How {
+                    bypass: a.bypass_validation,
+                    keep: true,
+                    noted,
+                },
+            )
         }
     };
     note(&mut cx.reported, &result, false);
@@ -241,7 +363,8 @@ fn find_and_modify(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         (Some(d), Some(s)) => cx.reply.put("value", s.apply(&env, &arena, d.doc())?),
     };
     if cx.retry.as_ref().is_some_and(|r| r.retried(&ids)) {
-        cx.reply.put("retriedStmtId", ids.first().copied().unwrap_or(0));
+        cx.reply
+            .put("retriedStmtId", ids.first().copied().unwrap_or(0));
     }
     used(cx, &ns, start_us);
     Ok(Outcome::Reply)

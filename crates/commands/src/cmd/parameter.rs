@@ -2,15 +2,29 @@
 
 use super::command;
 use crate::dispatch::args::{Arg, Kind, arg, check_doc};
-use crate::dispatch::ctx::Ctx;
-use crate::state::parameters::{PARAMETERS, Parameter, Parameters, SetAt};
 use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
+use crate::state::parameters::{PARAMETERS, Parameter, Parameters, SetAt};
 use model::{Result, Value, bail, code};
 
 pub(crate) static COMMANDS: &[Command] = &[
-    command("getParameter", "reads server parameters", Privilege::Monitor, flag::ADMIN | flag::LENIENT, &[], get),
-    command("setParameter", "sets server parameters", Privilege::Administer, flag::ADMIN | flag::LENIENT, &[], set),
+    command(
+        "getParameter",
+        "reads server parameters",
+        Privilege::Monitor,
+        flag::ADMIN | flag::LENIENT,
+        &[],
+        get,
+    ),
+    command(
+        "setParameter",
+        "sets server parameters",
+        Privilege::Administer,
+        flag::ADMIN | flag::LENIENT,
+        &[],
+        set,
+    ),
 ];
 
 /// What the first field of `getParameter` asks for.
@@ -21,9 +35,19 @@ struct Wanted {
 }
 
 fn wanted(value: Value<'_>) -> Result<Wanted> {
-    let mut w = Wanted { all: value.as_str() == Some("*"), details: false, set_at: None };
-    let Some(d) = value.as_doc() else { return Ok(w) };
-    static TABLE: &[Arg] = &[arg("showDetails", Kind::BoolLike), arg("allParameters", Kind::BoolLike), arg("setAt", Kind::Str)];
+    let mut w = Wanted {
+        all: value.as_str() == Some("*"),
+        details: false,
+        set_at: None,
+    };
+    let Some(d) = value.as_doc() else {
+        return Ok(w);
+    };
+    static TABLE: &[Arg] = &[
+        arg("showDetails", Kind::BoolLike),
+        arg("allParameters", Kind::BoolLike),
+        arg("setAt", Kind::Str),
+    ];
     let args = check_doc("getParameter", TABLE, d)?;
     w.all = args.bool("allParameters", false);
     w.details = args.bool("showDetails", false);
@@ -31,7 +55,11 @@ fn wanted(value: Value<'_>) -> Result<Wanted> {
         None => None,
         Some("startup") => Some(SetAt::Startup),
         Some("runtime") => Some(SetAt::Runtime),
-        Some(other) => bail!(code::BAD_VALUE, "Enumeration value '{other}' for field 'getParameter.setAt' is not a valid value, allowed are startup, runtime"),
+        Some(other) => bail!(
+            code::BAD_VALUE,
+            "Enumeration value '{other}' for field 'getParameter.setAt' is not a valid value, \
+                allowed are startup, runtime"
+        ),
     };
     Ok(w)
 }
@@ -45,7 +73,12 @@ fn get(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let fcv = cx.service.state.fcv.lock().clone();
     let mut found = false;
     for row in PARAMETERS {
-        let named = cx.request.body.iter().skip(1).any(|(name, _)| name == row.name);
+        let named = cx
+            .request
+            .body
+            .iter()
+            .skip(1)
+            .any(|(name, _)| name == row.name);
         if !(wanted.all || named) || wanted.set_at.is_some_and(|at| !settable(row, at)) {
             continue;
         }
@@ -67,21 +100,41 @@ fn get(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 }
 
 fn set(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    let own = |name: &str| crate::dispatch::generic::is_generic(name) && Parameters::find(name).is_none();
-    let changes: Vec<_> = cx.request.body.iter().skip(1).filter(|(name, _)| !own(name)).collect();
+    let own =
+        |name: &str| crate::dispatch::generic::is_generic(name) && Parameters::find(name).is_none();
+    let changes: Vec<_> = cx
+        .request
+        .body
+        .iter()
+        .skip(1)
+        .filter(|(name, _)| !own(name))
+        .collect();
     for (name, _) in &changes {
         if Parameters::find(name).is_none() {
-            bail!(code::INVALID_OPTIONS, "attempted to set unrecognized parameter [{name}], use getParameter:'*' to see the options");
+            bail!(
+                code::INVALID_OPTIONS,
+                "attempted to set unrecognized parameter [{name}], use getParameter:'*' to see the \
+                    options"
+            );
         }
         if *name == "featureCompatibilityVersion" {
-            bail!(code::ILLEGAL_OPERATION, "Cannot set featureCompatibilityVersion by setParameter, use setFeatureCompatibilityVersion");
+            bail!(
+                code::ILLEGAL_OPERATION,
+                "Cannot set featureCompatibilityVersion by setParameter, use \
+                    setFeatureCompatibilityVersion"
+            );
         }
     }
     let mut was = None;
     for (name, value) in changes {
         was = Some(cx.service.state.parameters.set(name, value)?);
     }
-    let Some(was) = was else { bail!(code::INVALID_OPTIONS, "no option found to set, use getParameter:'*' to see the options") };
+    let Some(was) = was else {
+        bail!(
+            code::INVALID_OPTIONS,
+            "no option found to set, use getParameter:'*' to see the options"
+        )
+    };
     cx.reply.put("was", was.get());
     Ok(Outcome::Reply)
 }

@@ -1,11 +1,11 @@
-//! `planCacheClear`, `planCacheListFilters`, `planCacheSetFilter`, `planCacheClearFilters`. Filters are kept in memory
-//! only, as in MongoDB; the planner asks for them.
+//! `planCacheClear`, `planCacheListFilters`, `planCacheSetFilter`, `planCacheClearFilters`. Filters
+//! are kept in memory only, as in MongoDB; the planner asks for them.
 
 use super::command;
-use crate::dispatch::args::{Arg, Kind, arg, collection_name};
-use crate::dispatch::ctx::Ctx;
 use crate::ddl::names;
+use crate::dispatch::args::{Arg, Kind, arg, collection_name};
 use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::state::PlanFilter;
 use model::{Array, Doc, DocBuf, Namespace, Result, Value, bail, code};
@@ -19,10 +19,38 @@ static SHAPE: &[Arg] = &[
 ];
 
 pub(crate) static COMMANDS: &[Command] = &[
-    command("planCacheClear", "forgets cached plans", Privilege::Schema, flag::LENIENT, SHAPE, clear),
-    command("planCacheListFilters", "index filters of a collection", Privilege::Schema, flag::LENIENT, &[], list),
-    command("planCacheSetFilter", "allows only some indexes for a query shape", Privilege::Schema, flag::LENIENT, SHAPE, set),
-    command("planCacheClearFilters", "removes index filters", Privilege::Schema, flag::LENIENT, SHAPE, clear_filters),
+    command(
+        "planCacheClear",
+        "forgets cached plans",
+        Privilege::Schema,
+        flag::LENIENT,
+        SHAPE,
+        clear,
+    ),
+    command(
+        "planCacheListFilters",
+        "index filters of a collection",
+        Privilege::Schema,
+        flag::LENIENT,
+        &[],
+        list,
+    ),
+    command(
+        "planCacheSetFilter",
+        "allows only some indexes for a query shape",
+        Privilege::Schema,
+        flag::LENIENT,
+        SHAPE,
+        set,
+    ),
+    command(
+        "planCacheClearFilters",
+        "removes index filters",
+        Privilege::Schema,
+        flag::LENIENT,
+        SHAPE,
+        clear_filters,
+    ),
 ];
 
 /// The collection; views have no plans of their own.
@@ -31,7 +59,10 @@ fn target(cx: &Ctx<'_, '_>) -> Result<Namespace> {
     if let Some(c) = cx.service.store.collection(&ns)?
         && (c.is_view() || names::is_timeseries(&c))
     {
-        bail!(code::COMMAND_NOT_SUPPORTED_ON_VIEW, "Namespace {ns} is a view, not a collection");
+        bail!(
+            code::COMMAND_NOT_SUPPORTED_ON_VIEW,
+            "Namespace {ns} is a view, not a collection"
+        );
     }
     Ok(ns)
 }
@@ -39,8 +70,13 @@ fn target(cx: &Ctx<'_, '_>) -> Result<Namespace> {
 /// Plans are chosen anew for every query; there is nothing to forget but the arguments are checked.
 fn clear(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     target(cx)?;
-    if !cx.args.has("query") && (cx.args.has("sort") || cx.args.has("projection") || cx.args.has("collation")) {
-        bail!(code::BAD_VALUE, "sort, projection or collation provided without query");
+    if !cx.args.has("query")
+        && (cx.args.has("sort") || cx.args.has("projection") || cx.args.has("collation"))
+    {
+        bail!(
+            code::BAD_VALUE,
+            "sort, projection or collation provided without query"
+        );
     }
     if cx.args.has("query") {
         shape(cx)?;
@@ -54,7 +90,9 @@ fn list(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let mut out = cx.reply.array("filters");
     for f in all.get(&ns.to_string()).into_iter().flatten() {
         let mut one = out.doc();
-        one.put("query", &f.query).put("sort", &f.sort).put("projection", &f.projection);
+        one.put("query", &f.query)
+            .put("sort", &f.sort)
+            .put("projection", &f.projection);
         if !f.collation.doc().is_empty() {
             one.put("collation", &f.collation);
         }
@@ -72,7 +110,11 @@ fn shape(cx: &Ctx<'_, '_>) -> Result<PlanFilter> {
         Value::Document(d) => Ok(d.to_buf()),
         Value::Missing if !required => Ok(DocBuf::new()),
         Value::Missing => bail!(code::BAD_VALUE, "required field {name} missing"),
-        v => bail!(code::BAD_VALUE, "{name} must be an object, given {}", v.type_name()),
+        v => bail!(
+            code::BAD_VALUE,
+            "{name} must be an object, given {}",
+            v.type_name()
+        ),
     };
     let filter = PlanFilter {
         query: part("query", true)?,
@@ -84,7 +126,10 @@ fn shape(cx: &Ctx<'_, '_>) -> Result<PlanFilter> {
     if cx.args.has("collation") {
         let c = filter.collation.doc();
         if c.is_empty() {
-            bail!(code::BAD_VALUE, "optional collation object must not be empty");
+            bail!(
+                code::BAD_VALUE,
+                "optional collation object must not be empty"
+            );
         }
         if !c.contains("locale") {
             return Err(crate::dispatch::args::missing_field("collation.locale"));
@@ -99,7 +144,10 @@ fn skeleton(d: Doc<'_>) -> DocBuf {
     DocBuf::build(|w| {
         for (name, v) in d.iter() {
             match v {
-                Value::Document(inner) if inner.first().is_some_and(|(k, _)| k.starts_with('$')) || name.starts_with('$') => {
+                Value::Document(inner)
+                    if inner.first().is_some_and(|(k, _)| k.starts_with('$'))
+                        || name.starts_with('$') =>
+                {
                     w.put(name, &skeleton(inner));
                 }
                 Value::Array(a) if name.starts_with('$') => {
@@ -120,17 +168,27 @@ fn skeleton(d: Doc<'_>) -> DocBuf {
 }
 
 fn same_shape(a: &PlanFilter, b: &PlanFilter) -> bool {
-    skeleton(a.query.doc()) == skeleton(b.query.doc()) && a.sort == b.sort && a.projection == b.projection && a.collation == b.collation
+    skeleton(a.query.doc()) == skeleton(b.query.doc())
+        && a.sort == b.sort
+        && a.projection == b.projection
+        && a.collation == b.collation
 }
 
 fn set(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = target(cx)?;
     if ns.is_system() {
-        bail!(code::BAD_VALUE, "index filters are not supported on system collections: {ns}");
+        bail!(
+            code::BAD_VALUE,
+            "index filters are not supported on system collections: {ns}"
+        );
     }
     let mut filter = shape(cx)?;
     let Value::Array(indexes) = cx.args.value("indexes") else {
-        bail!(code::BAD_VALUE, "required field indexes must be an array, given {}", cx.args.value("indexes").type_name());
+        bail!(
+            code::BAD_VALUE,
+            "required field indexes must be an array, given {}",
+            cx.args.value("indexes").type_name()
+        );
     };
     check_indexes(indexes)?;
     if cx.service.store.collection(&ns)?.is_none() {
@@ -147,14 +205,23 @@ fn set(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 
 fn check_indexes(indexes: Array<'_>) -> Result<()> {
     if indexes.is_empty() {
-        bail!(code::BAD_VALUE, "required field indexes must contain at least one index");
+        bail!(
+            code::BAD_VALUE,
+            "required field indexes must contain at least one index"
+        );
     }
     for v in indexes.iter() {
         match v {
             Value::String(_) => {}
-            Value::Document(d) if d.is_empty() => bail!(code::BAD_VALUE, "index specification cannot be empty"),
+            Value::Document(d) if d.is_empty() => {
+                bail!(code::BAD_VALUE, "index specification cannot be empty")
+            }
             Value::Document(_) => {}
-            v => bail!(code::BAD_VALUE, "each item in indexes must be an object or a string, given {}", v.type_name()),
+            v => bail!(
+                code::BAD_VALUE,
+                "each item in indexes must be an object or a string, given {}",
+                v.type_name()
+            ),
         }
     }
     Ok(())
@@ -163,10 +230,15 @@ fn check_indexes(indexes: Array<'_>) -> Result<()> {
 fn clear_filters(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = target(cx)?;
     let mut all = cx.service.state.plan_filters.lock();
-    let Some(list) = all.get_mut(&ns.to_string()) else { return Ok(Outcome::Reply) };
+    let Some(list) = all.get_mut(&ns.to_string()) else {
+        return Ok(Outcome::Reply);
+    };
     if !cx.args.has("query") {
         if cx.args.has("sort") || cx.args.has("projection") || cx.args.has("collation") {
-            bail!(code::BAD_VALUE, "sort, projection or collation provided without query");
+            bail!(
+                code::BAD_VALUE,
+                "sort, projection or collation provided without query"
+            );
         }
         list.clear();
         return Ok(Outcome::Reply);

@@ -1,17 +1,45 @@
-//! `replSetGetStatus`, `replSetGetConfig`, `replSetInitiate`, `replSetGetRBID`: one member, always the primary, or the
-//! standalone's refusals.
+//! `replSetGetStatus`, `replSetGetConfig`, `replSetInitiate`, `replSetGetRBID`: one member, always
+//! the primary, or the standalone's refusals.
 
 use super::command;
-use crate::dispatch::ctx::Ctx;
 use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use model::{DocWriter, MongoError, Result, Timestamp, Value, code, doc_fields};
 
 pub(crate) static COMMANDS: &[Command] = &[
-    command("replSetGetStatus", "state of the replica set", Privilege::Monitor, flag::ADMIN | flag::LENIENT, &[], status),
-    command("replSetGetConfig", "configuration of the replica set", Privilege::Monitor, flag::ADMIN | flag::LENIENT, &[], config),
-    command("replSetInitiate", "starts a replica set", Privilege::Administer, flag::ADMIN | flag::LENIENT, &[], initiate),
-    command("replSetGetRBID", "rollback number", Privilege::Monitor, flag::ADMIN | flag::LENIENT, &[], rbid),
+    command(
+        "replSetGetStatus",
+        "state of the replica set",
+        Privilege::Monitor,
+        flag::ADMIN | flag::LENIENT,
+        &[],
+        status,
+    ),
+    command(
+        "replSetGetConfig",
+        "configuration of the replica set",
+        Privilege::Monitor,
+        flag::ADMIN | flag::LENIENT,
+        &[],
+        config,
+    ),
+    command(
+        "replSetInitiate",
+        "starts a replica set",
+        Privilege::Administer,
+        flag::ADMIN | flag::LENIENT,
+        &[],
+        initiate,
+    ),
+    command(
+        "replSetGetRBID",
+        "rollback number",
+        Privilege::Monitor,
+        flag::ADMIN | flag::LENIENT,
+        &[],
+        rbid,
+    ),
 ];
 
 fn set_name<'a>(cx: &Ctx<'a, '_>) -> Result<&'a str> {
@@ -33,7 +61,10 @@ fn status(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let (now, ts) = (cx.now_ms(), service.operation_time());
     let wall = Value::Date(i64::from(ts.time) * 1000);
     let uptime = i32::try_from((now - service.started_ms) / 1000).unwrap_or(i32::MAX);
-    let elected = Timestamp { time: u32::try_from(service.started_ms / 1000).unwrap_or(0), increment: 1 };
+    let elected = Timestamp {
+        time: u32::try_from(service.started_ms / 1000).unwrap_or(0),
+        increment: 1,
+    };
     let w = &mut cx.reply;
     doc_fields!(w;
         "set": set,
@@ -49,23 +80,46 @@ fn status(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         "writableVotingMembersCount": 1i32
     );
     let mut times = w.doc("optimes");
-    for name in ["lastCommittedOpTime", "readConcernMajorityOpTime", "appliedOpTime", "durableOpTime", "writtenOpTime"] {
+    for name in [
+        "lastCommittedOpTime",
+        "readConcernMajorityOpTime",
+        "appliedOpTime",
+        "durableOpTime",
+        "writtenOpTime",
+    ] {
         op_time(&mut times, name, ts);
     }
-    for name in ["lastCommittedWallTime", "lastAppliedWallTime", "lastDurableWallTime", "lastWrittenWallTime"] {
+    for name in [
+        "lastCommittedWallTime",
+        "lastAppliedWallTime",
+        "lastDurableWallTime",
+        "lastWrittenWallTime",
+    ] {
         times.put(name, wall);
     }
     drop(times);
     w.put("lastStableRecoveryTimestamp", ts);
     let mut members = w.array("members");
     let mut me = members.doc();
-    me.put("_id", 0i32).put("name", &service.config.host).put("health", 1.0).put("state", 1i32).put("stateStr", "PRIMARY");
+    me.put("_id", 0i32)
+        .put("name", &service.config.host)
+        .put("health", 1.0)
+        .put("state", 1i32)
+        .put("stateStr", "PRIMARY");
     me.put("uptime", uptime);
     op_time(&mut me, "optime", ts);
-    me.put("optimeDate", wall).put("lastAppliedWallTime", wall).put("lastDurableWallTime", wall);
-    me.put("syncSourceHost", "").put("syncSourceId", -1i32).put("infoMessage", "");
-    me.put("electionTime", elected).put("electionDate", Value::Date(service.started_ms));
-    me.put("configVersion", 1i32).put("configTerm", 1i32).put("self", true).put("lastHeartbeatMessage", "");
+    me.put("optimeDate", wall)
+        .put("lastAppliedWallTime", wall)
+        .put("lastDurableWallTime", wall);
+    me.put("syncSourceHost", "")
+        .put("syncSourceId", -1i32)
+        .put("infoMessage", "");
+    me.put("electionTime", elected)
+        .put("electionDate", Value::Date(service.started_ms));
+    me.put("configVersion", 1i32)
+        .put("configTerm", 1i32)
+        .put("self", true)
+        .put("lastHeartbeatMessage", "");
     Ok(Outcome::Reply)
 }
 
@@ -112,7 +166,10 @@ fn config(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 /// The set exists from the first start; `rs.initiate()` in a script must not stop it for long.
 fn initiate(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     set_name(cx)?;
-    Err(MongoError::new(code::ALREADY_INITIALIZED, "already initialized"))
+    Err(MongoError::new(
+        code::ALREADY_INITIALIZED,
+        "already initialized",
+    ))
 }
 
 fn rbid(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
@@ -120,4 +177,3 @@ fn rbid(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     cx.reply.put("rbid", 1i32);
     Ok(Outcome::Reply)
 }
-

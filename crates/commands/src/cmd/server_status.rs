@@ -1,18 +1,33 @@
-//! `serverStatus`: counts and sizes, in sections a client may switch off (`metrics: 0`) or on (`mirroredReads: 1`).
-//! Monitoring tools decode this into fixed structures, so names and number types are exact; `uptime` is a whole double.
+//! `serverStatus`: counts and sizes, in sections a client may switch off (`metrics: 0`) or on
+//! (`mirroredReads: 1`). Monitoring tools decode this into fixed structures, so names and number
+//! types are exact; `uptime` is a whole double.
 
 use super::{VERSION, command};
-use crate::dispatch::ctx::Ctx;
-use crate::state::machine::Process;
 use crate::dispatch::command::{Command, CommandTable, OpClass, Privilege, flag};
+use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
+use crate::state::machine::Process;
 use crate::state::service::Service;
 use model::{DocWriter, Result, Value, doc_fields};
 use std::sync::atomic::Ordering::Relaxed;
 
 pub(crate) static COMMANDS: &[Command] = &[
-    command("serverStatus", "counts and sizes of the server", Privilege::Monitor, flag::LENIENT, &[], run),
-    command("getDiagnosticData", "what the server records about itself", Privilege::Monitor, flag::ADMIN | flag::LENIENT, &[], diagnostic_data),
+    command(
+        "serverStatus",
+        "counts and sizes of the server",
+        Privilege::Monitor,
+        flag::LENIENT,
+        &[],
+        run,
+    ),
+    command(
+        "getDiagnosticData",
+        "what the server records about itself",
+        Privilege::Monitor,
+        flag::ADMIN | flag::LENIENT,
+        &[],
+        diagnostic_data,
+    ),
 ];
 
 /// What sections are written from.
@@ -54,7 +69,10 @@ static SECTIONS: &[Section] = &[
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let asked = cx.request.body;
-    let facts = Facts { service: cx.service, commands: cx.commands };
+    let facts = Facts {
+        service: cx.service,
+        commands: cx.commands,
+    };
     head(&facts, &mut cx.reply);
     for (name, default, write) in SECTIONS {
         let shown = asked.get(name).map_or(*default, |v| wanted(&v));
@@ -73,7 +91,10 @@ fn wanted(v: &Value<'_>) -> bool {
 
 fn diagnostic_data(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let now = Value::Date(cx.now_ms());
-    let facts = Facts { service: cx.service, commands: cx.commands };
+    let facts = Facts {
+        service: cx.service,
+        commands: cx.commands,
+    };
     let mut data = cx.reply.doc("data");
     data.put("start", now);
     let mut status = data.doc("serverStatus");
@@ -157,7 +178,10 @@ fn mirrored_reads(_: &Facts<'_>, w: &mut DocWriter<'_>) {
 }
 
 fn network(s: &Facts<'_>, w: &mut DocWriter<'_>) {
-    let (in_, out) = (s.counters.bytes_in.load(Relaxed), s.counters.bytes_out.load(Relaxed));
+    let (in_, out) = (
+        s.counters.bytes_in.load(Relaxed),
+        s.counters.bytes_out.load(Relaxed),
+    );
     doc_fields!(w;
         "bytesIn": in_, "bytesOut": out, "physicalBytesIn": in_, "physicalBytesOut": out,
         "numSlowDNSOperations": 0i64, "numSlowSSLOperations": 0i64, "numRequests": s.counters.requests.load(Relaxed)
@@ -166,9 +190,14 @@ fn network(s: &Facts<'_>, w: &mut DocWriter<'_>) {
 
 fn op_counters(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     use OpClass::{Command, Delete, GetMore, Insert, Query, Update};
-    for (name, class) in
-        [("insert", Insert), ("query", Query), ("update", Update), ("delete", Delete), ("getmore", GetMore), ("command", Command)]
-    {
+    for (name, class) in [
+        ("insert", Insert),
+        ("query", Query),
+        ("update", Update),
+        ("delete", Delete),
+        ("getmore", GetMore),
+        ("command", Command),
+    ] {
         w.put(name, s.counters.class(class));
     }
 }
@@ -182,10 +211,16 @@ fn op_counters_repl(_: &Facts<'_>, w: &mut DocWriter<'_>) {
 fn repl(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     let host = s.config.host.as_str();
     w.array("hosts").push(host);
-    w.put("setName", s.config.replica_set.as_deref().unwrap_or("")).put("setVersion", 1i32);
-    w.put("isWritablePrimary", true).put("secondary", false).put("primary", host).put("me", host);
+    w.put("setName", s.config.replica_set.as_deref().unwrap_or(""))
+        .put("setVersion", 1i32);
+    w.put("isWritablePrimary", true)
+        .put("secondary", false)
+        .put("primary", host)
+        .put("me", host);
     w.put("electionId", s.election_id);
-    w.doc("topologyVersion").put("processId", s.process_id).put("counter", s.topology_counter());
+    w.doc("topologyVersion")
+        .put("processId", s.process_id)
+        .put("counter", s.topology_counter());
     w.put("rbid", 1i32);
 }
 
@@ -200,9 +235,19 @@ fn storage_engine(s: &Facts<'_>, w: &mut DocWriter<'_>) {
 
 fn transactions(_: &Facts<'_>, w: &mut DocWriter<'_>) {
     for name in [
-        "retriedCommandsCount", "retriedStatementsCount", "transactionsCollectionWriteCount", "currentActive", "currentInactive",
-        "currentOpen", "totalAborted", "totalCommitted", "totalStarted", "totalPrepared", "totalPreparedThenCommitted",
-        "totalPreparedThenAborted", "currentPrepared",
+        "retriedCommandsCount",
+        "retriedStatementsCount",
+        "transactionsCollectionWriteCount",
+        "currentActive",
+        "currentInactive",
+        "currentOpen",
+        "totalAborted",
+        "totalCommitted",
+        "totalStarted",
+        "totalPrepared",
+        "totalPreparedThenCommitted",
+        "totalPreparedThenAborted",
+        "currentPrepared",
     ] {
         w.put(name, 0i64);
     }
@@ -239,7 +284,8 @@ fn engine_figures(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     });
 }
 
-/// The memory of operations. Beside it there are the engine's caches, which have bounds of their own.
+/// The memory of operations. Beside it there are the engine's caches, which have bounds of their
+/// own.
 fn operations_memory(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     let f = s.config.memory.figures();
     let n = |bytes: usize| i64::try_from(bytes).unwrap_or(i64::MAX);
@@ -261,7 +307,10 @@ fn metrics(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     let mut rows: Vec<_> = s.commands.all().collect();
     rows.sort_by_key(|row| row.command.name);
     for row in rows {
-        commands.doc(row.command.name).put("failed", row.failed()).put("total", row.total());
+        commands
+            .doc(row.command.name)
+            .put("failed", row.failed())
+            .put("total", row.total());
     }
     drop(commands);
     let open = s.cursors.counts();
@@ -273,7 +322,9 @@ fn metrics(s: &Facts<'_>, w: &mut DocWriter<'_>) {
         }
     );
     let mut ttl = w.doc("ttl");
-    ttl.put("collSubpassesIncreasedPriority", 0i64).put("deletedDocuments", s.ttl.deleted.load(Relaxed));
+    ttl.put("collSubpassesIncreasedPriority", 0i64)
+        .put("deletedDocuments", s.ttl.deleted.load(Relaxed));
     ttl.put("invalidTTLIndexSkips", s.ttl.invalid_indexes.load(Relaxed));
-    ttl.put("passes", s.ttl.passes.load(Relaxed)).put("subPasses", s.ttl.sub_passes.load(Relaxed));
+    ttl.put("passes", s.ttl.passes.load(Relaxed))
+        .put("subPasses", s.ttl.sub_passes.load(Relaxed));
 }

@@ -1,23 +1,78 @@
-//! `startSession`, `endSessions`, `refreshSessions`, `killSessions`, `killAllSessions`, `killAllSessionsByPattern`.
+//! `startSession`, `endSessions`, `refreshSessions`, `killSessions`, `killAllSessions`,
+//! `killAllSessionsByPattern`.
 
 use super::{SESSION_TIMEOUT_MINUTES, command};
 use crate::dispatch::args::{Arg, Kind, arg, check_doc, wrong_type};
+use crate::dispatch::command::{Command, Privilege, flag};
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::generic;
-use crate::dispatch::command::{Command, Privilege, flag};
 use crate::dispatch::request::Outcome;
 use model::{Array, Binary, Result, Tag, Value};
 
 pub(crate) static COMMANDS: &[Command] = &[
-    command("startSession", "makes a session", Privilege::Any, flag::LENIENT, &[], start),
+    command(
+        "startSession",
+        "makes a session",
+        Privilege::Any,
+        flag::LENIENT,
+        &[],
+        start,
+    ),
     Command {
         value: Kind::Array,
-        ..command("endSessions", "ends sessions", Privilege::Any, flag::API_V1 | flag::NO_AUTH | flag::LENIENT | flag::WRITE_CONCERN, &[], end)
+        ..command(
+            "endSessions",
+            "ends sessions",
+            Privilege::Any,
+            flag::API_V1 | flag::NO_AUTH | flag::LENIENT | flag::WRITE_CONCERN,
+            &[],
+            end,
+        )
     },
-    Command { value: Kind::Array, ..command("refreshSessions", "keeps sessions alive", Privilege::Any, flag::API_V1 | flag::LENIENT, &[], refresh) },
-    Command { value: Kind::Array, ..command("killSessions", "ends sessions and what runs on them", Privilege::Any, flag::LENIENT, &[], kill) },
-    Command { value: Kind::Array, ..command("killAllSessions", "ends all sessions of users", Privilege::Administer, 0, &[], kill_all) },
-    Command { value: Kind::Array, ..command("killAllSessionsByPattern", "ends sessions by pattern", Privilege::Administer, 0, &[], kill_by_pattern) },
+    Command {
+        value: Kind::Array,
+        ..command(
+            "refreshSessions",
+            "keeps sessions alive",
+            Privilege::Any,
+            flag::API_V1 | flag::LENIENT,
+            &[],
+            refresh,
+        )
+    },
+    Command {
+        value: Kind::Array,
+        ..command(
+            "killSessions",
+            "ends sessions and what runs on them",
+            Privilege::Any,
+            flag::LENIENT,
+            &[],
+            kill,
+        )
+    },
+    Command {
+        value: Kind::Array,
+        ..command(
+            "killAllSessions",
+            "ends all sessions of users",
+            Privilege::Administer,
+            0,
+            &[],
+            kill_all,
+        )
+    },
+    Command {
+        value: Kind::Array,
+        ..command(
+            "killAllSessionsByPattern",
+            "ends sessions by pattern",
+            Privilege::Administer,
+            0,
+            &[],
+            kill_by_pattern,
+        )
+    },
 ];
 
 fn start(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
@@ -26,20 +81,31 @@ fn start(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     id[6] = (id[6] & 0x0f) | 0x40;
     id[8] = (id[8] & 0x3f) | 0x80;
     cx.service.state.sessions.touch(id, cx.now_ms())?;
-    cx.reply.doc("id").put("id", Binary { subtype: 4, bytes: &id });
+    cx.reply.doc("id").put(
+        "id",
+        Binary {
+            subtype: 4,
+            bytes: &id,
+        },
+    );
     cx.reply.put("timeoutMinutes", SESSION_TIMEOUT_MINUTES);
     Ok(Outcome::Reply)
 }
 
 /// Session ids of an array; null elements are skipped.
 fn ids(name: &str, list: Array<'_>) -> Result<Vec<[u8; 16]>> {
-    static TABLE: &[Arg] = &[arg("id", Kind::OneOf(&[Tag::BINARY])).required(), arg("uid", Kind::OneOf(&[Tag::BINARY]))];
+    static TABLE: &[Arg] = &[
+        arg("id", Kind::OneOf(&[Tag::BINARY])).required(),
+        arg("uid", Kind::OneOf(&[Tag::BINARY])),
+    ];
     let mut out = Vec::new();
     for (i, v) in list.iter().enumerate() {
         let path = format!("{name}.{i}");
         match v {
             Value::Null | Value::Undefined => {}
-            Value::Document(d) => out.push(generic::uuid(&check_doc(&path, TABLE, d)?.value("id"))?),
+            Value::Document(d) => {
+                out.push(generic::uuid(&check_doc(&path, TABLE, d)?.value("id"))?)
+            }
             v => return Err(wrong_type(&path, &v, &[Tag::DOCUMENT])),
         }
     }
@@ -47,7 +113,10 @@ fn ids(name: &str, list: Array<'_>) -> Result<Vec<[u8; 16]>> {
 }
 
 fn own_ids(cx: &Ctx<'_, '_>) -> Result<Vec<[u8; 16]>> {
-    ids(cx.command.name, cx.value().as_array().unwrap_or(Array::EMPTY))
+    ids(
+        cx.command.name,
+        cx.value().as_array().unwrap_or(Array::EMPTY),
+    )
 }
 
 fn end(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
@@ -81,9 +150,13 @@ fn kill_every(cx: &Ctx<'_, '_>) {
     }
 }
 
-/// Without authentication every session belongs to nobody: a list of users matches none, an empty list all.
+/// Without authentication every session belongs to nobody: a list of users matches none, an empty
+/// list all.
 fn kill_all(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
-    static TABLE: &[Arg] = &[arg("user", Kind::Str).required(), arg("db", Kind::Str).required()];
+    static TABLE: &[Arg] = &[
+        arg("user", Kind::Str).required(),
+        arg("db", Kind::Str).required(),
+    ];
     let users = cx.value().as_array().unwrap_or(Array::EMPTY);
     for (i, v) in users.iter().enumerate() {
         let path = format!("killAllSessions.killAllSessions.{i}");
@@ -105,13 +178,18 @@ fn kill_by_pattern(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         arg("users", Kind::Array),
         arg("roles", Kind::Array),
     ];
-    static LSID: &[Arg] = &[arg("id", Kind::OneOf(&[Tag::BINARY])).required(), arg("uid", Kind::OneOf(&[Tag::BINARY]))];
+    static LSID: &[Arg] = &[
+        arg("id", Kind::OneOf(&[Tag::BINARY])).required(),
+        arg("uid", Kind::OneOf(&[Tag::BINARY])),
+    ];
     let patterns = cx.value().as_array().unwrap_or(Array::EMPTY);
     let mut every = patterns.is_empty();
     let mut chosen = Vec::new();
     for (i, v) in patterns.iter().enumerate() {
         let path = format!("killAllSessionsByPattern.{i}");
-        let d = v.as_doc().ok_or_else(|| wrong_type(&path, &v, &[Tag::DOCUMENT]))?;
+        let d = v
+            .as_doc()
+            .ok_or_else(|| wrong_type(&path, &v, &[Tag::DOCUMENT]))?;
         let args = check_doc(&path, TABLE, d)?;
         if let Some(lsid) = args.doc("lsid") {
             chosen.push(generic::uuid(&check_doc("lsid", LSID, lsid)?.value("id"))?);

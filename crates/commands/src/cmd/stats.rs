@@ -1,10 +1,10 @@
 //! `collStats`, `dbStats`, `dataSize`.
 
 use super::command;
-use crate::dispatch::args::{Kind, arg};
-use crate::dispatch::ctx::Ctx;
 use crate::ddl::{index_spec, names};
+use crate::dispatch::args::{Kind, arg};
 use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::read::stats::{collection_figures, fit, signed, sum_indexes};
 use model::{Doc, Namespace, Result, Value, bail, code, compare};
@@ -20,7 +20,12 @@ pub(crate) static COMMANDS: &[Command] = &[
             "sizes of a collection",
             Privilege::Read,
             flag::READ_CONCERN,
-            &[arg("scale", Kind::AtLeast(1, code::BAD_VALUE)), arg("waitForLock", Kind::BoolLike), arg("numericOnly", Kind::BoolLike), arg("verbose", Kind::BoolLike)],
+            &[
+                arg("scale", Kind::AtLeast(1, code::BAD_VALUE)),
+                arg("waitForLock", Kind::BoolLike),
+                arg("numericOnly", Kind::BoolLike),
+                arg("verbose", Kind::BoolLike),
+            ],
             coll_stats,
         )
     },
@@ -31,7 +36,10 @@ pub(crate) static COMMANDS: &[Command] = &[
             "sizes of a database",
             Privilege::Read,
             flag::READ_CONCERN,
-            &[arg("scale", Kind::AtLeast(1, code::BAD_VALUE)), arg("freeStorage", Kind::Number)],
+            &[
+                arg("scale", Kind::AtLeast(1, code::BAD_VALUE)),
+                arg("freeStorage", Kind::Number),
+            ],
             db_stats,
         )
     },
@@ -43,7 +51,12 @@ pub(crate) static COMMANDS: &[Command] = &[
             "bytes of documents, of a range of keys when asked",
             Privilege::Read,
             flag::READ_CONCERN,
-            &[arg("keyPattern", Kind::Object), arg("min", Kind::Object), arg("max", Kind::Object), arg("estimate", Kind::BoolLike)],
+            &[
+                arg("keyPattern", Kind::Object),
+                arg("min", Kind::Object),
+                arg("max", Kind::Object),
+                arg("estimate", Kind::BoolLike),
+            ],
             data_size,
         )
     },
@@ -54,7 +67,15 @@ fn coll_stats(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let scale = cx.args.int("scale").unwrap_or(1);
     cx.reply.put("ns", ns.to_string().as_str());
     let Some(c) = cx.service.store.collection(&ns)? else {
-        for name in ["size", "count", "numOrphanDocs", "storageSize", "totalSize", "nindexes", "totalIndexSize"] {
+        for name in [
+            "size",
+            "count",
+            "numOrphanDocs",
+            "storageSize",
+            "totalSize",
+            "nindexes",
+            "totalIndexSize",
+        ] {
             cx.reply.put(name, 0i32);
         }
         cx.reply.doc("indexDetails");
@@ -63,7 +84,10 @@ fn coll_stats(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         return Ok(Outcome::Reply);
     };
     if c.is_view() {
-        bail!(code::COMMAND_NOT_SUPPORTED_ON_VIEW, "Namespace {ns} is a view, not a collection");
+        bail!(
+            code::COMMAND_NOT_SUPPORTED_ON_VIEW,
+            "Namespace {ns} is a view, not a collection"
+        );
     }
     collection_figures(&c, scale, &mut cx.reply)?;
     Ok(Outcome::Reply)
@@ -71,9 +95,23 @@ fn coll_stats(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 
 fn db_stats(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let scale = cx.args.int("scale").unwrap_or(1).max(1);
-    let (mut collections, mut views, mut objects, mut data, mut storage, mut indexes, mut index_bytes) = (0i64, 0i64, 0i64, 0i64, 0i64, 0i64, 0i64);
+    let (
+        mut collections,
+        mut views,
+        mut objects,
+        mut data,
+        mut storage,
+        mut indexes,
+        mut index_bytes,
+    ) = (0i64, 0i64, 0i64, 0i64, 0i64, 0i64, 0i64);
     for e in cx.service.store.list_collections(cx.db)? {
-        let Some(c) = cx.service.store.collection(&Namespace::new(cx.db, &e.name)?)? else { continue };
+        let Some(c) = cx
+            .service
+            .store
+            .collection(&Namespace::new(cx.db, &e.name)?)?
+        else {
+            continue;
+        };
         if c.is_view() {
             views += 1;
             continue;
@@ -84,22 +122,41 @@ fn db_stats(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         objects += s.count;
         data = data.saturating_add(s.size_bytes);
         storage = storage.saturating_add_unsigned(s.storage_bytes);
-        indexes += signed(s.index_bytes.len() as u64) + i64::from(!c.options().doc().contains("clusteredIndex"));
+        indexes += signed(s.index_bytes.len() as u64)
+            + i64::from(!c.options().doc().contains("clusteredIndex"));
         index_bytes = index_bytes.saturating_add(sum_indexes(&s));
     }
     // Views have a collection of their definitions.
     collections += i64::from(views > 0);
     let scaled = |n: i64| n as f64 / scale as f64;
     let w = &mut cx.reply;
-    w.put("db", cx.db).put("collections", collections).put("views", views).put("objects", objects);
-    w.put("avgObjSize", if objects > 0 { data as f64 / objects as f64 } else { 0.0 });
-    w.put("dataSize", scaled(data)).put("storageSize", scaled(storage)).put("indexes", indexes).put("indexSize", scaled(index_bytes));
-    w.put("totalSize", scaled(storage.saturating_add(index_bytes))).put("scaleFactor", scale);
+    w.put("db", cx.db)
+        .put("collections", collections)
+        .put("views", views)
+        .put("objects", objects);
+    w.put(
+        "avgObjSize",
+        if objects > 0 {
+            data as f64 / objects as f64
+        } else {
+            0.0
+        },
+    );
+    w.put("dataSize", scaled(data))
+        .put("storageSize", scaled(storage))
+        .put("indexes", indexes)
+        .put("indexSize", scaled(index_bytes));
+    w.put("totalSize", scaled(storage.saturating_add(index_bytes)))
+        .put("scaleFactor", scale);
     if cx.args.int("freeStorage").unwrap_or(0) != 0 {
-        w.put("freeStorageSize", 0.0).put("indexFreeStorageSize", 0.0).put("totalFreeStorageSize", 0.0);
+        w.put("freeStorageSize", 0.0)
+            .put("indexFreeStorageSize", 0.0)
+            .put("totalFreeStorageSize", 0.0);
     }
     let (used, total) = cx.service.disk_bytes();
-    cx.reply.put("fsUsedSize", scaled(used)).put("fsTotalSize", scaled(total));
+    cx.reply
+        .put("fsUsedSize", scaled(used))
+        .put("fsTotalSize", scaled(total));
     Ok(Outcome::Reply)
 }
 
@@ -112,7 +169,10 @@ fn data_size(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let (size, count) = match &there {
         None => (0, 0),
         Some(c) if c.is_view() || names::is_timeseries(c) => {
-            bail!(code::COMMAND_NOT_SUPPORTED_ON_VIEW, "Namespace {ns} is a view or time-series collection, not a collection")
+            bail!(
+                code::COMMAND_NOT_SUPPORTED_ON_VIEW,
+                "Namespace {ns} is a view or time-series collection, not a collection"
+            )
         }
         Some(c) => match range {
             None => (signed(c.size_bytes()), signed(c.count())),
@@ -120,7 +180,11 @@ fn data_size(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         },
     };
     let millis = (cx.service.clock.monotonic_us() - start_us) / 1000;
-    cx.reply.put("estimate", estimate).put("size", size).put("numObjects", count).put("millis", signed(millis));
+    cx.reply
+        .put("estimate", estimate)
+        .put("size", size)
+        .put("numObjects", count)
+        .put("millis", signed(millis));
     Ok(Outcome::Reply)
 }
 
@@ -133,24 +197,42 @@ fn range<'a>(cx: &Ctx<'a, '_>) -> Result<Option<(Doc<'a>, Doc<'a>)>> {
 }
 
 /// Bytes and number of documents whose keys are at least `min` and below `max`.
-fn measure(c: &std::sync::Arc<Collection>, pattern: Option<Doc<'_>>, (min, max): (Doc<'_>, Doc<'_>)) -> Result<(i64, i64)> {
-    let fits = |key: Doc<'_>| min.iter().zip(key.iter()).all(|((a, _), (b, _))| a == b) && min.count() <= key.count();
+fn measure(
+    c: &std::sync::Arc<Collection>,
+    pattern: Option<Doc<'_>>,
+    (min, max): (Doc<'_>, Doc<'_>),
+) -> Result<(i64, i64)> {
+    let fits = |key: Doc<'_>| {
+        min.iter().zip(key.iter()).all(|((a, _), (b, _))| a == b) && min.count() <= key.count()
+    };
     let indexes = c.indexes();
     let id = model::doc! { "_id": 1i32 };
-    let known = |key: Doc<'_>| index_spec::is_id_key(key) || indexes.iter().any(|i| index_spec::same_key(i.key_pattern(), key));
+    let known = |key: Doc<'_>| {
+        index_spec::is_id_key(key)
+            || indexes
+                .iter()
+                .any(|i| index_spec::same_key(i.key_pattern(), key))
+    };
     let key = match pattern {
         Some(p) if known(p) && fits(p) => p,
-        Some(p) => bail!(code::OPERATION_FAILED, "couldn't find valid index containing key pattern {p:?}"),
+        Some(p) => bail!(
+            code::OPERATION_FAILED,
+            "couldn't find valid index containing key pattern {p:?}"
+        ),
         None if fits(id.doc()) => id.doc(),
         None => match indexes.iter().map(|i| i.key_pattern()).find(|k| fits(*k)) {
             Some(key) => key,
-            None => bail!(code::OPERATION_FAILED, "couldn't find valid index containing key pattern of {min:?}"),
+            None => bail!(
+                code::OPERATION_FAILED,
+                "couldn't find valid index containing key pattern of {min:?}"
+            ),
         },
     };
     let (mut size, mut count) = (0i64, 0i64);
     let mut scan = c.scan_keys(&ReadView::LATEST, None, None, false);
     while scan.visit(1024, &mut |row| {
-        if order(row.doc, key, min) != Ordering::Less && order(row.doc, key, max) == Ordering::Less {
+        if order(row.doc, key, min) != Ordering::Less && order(row.doc, key, max) == Ordering::Less
+        {
             size += signed(row.doc.len_bytes() as u64);
             count += 1;
         }
@@ -162,9 +244,15 @@ fn measure(c: &std::sync::Arc<Collection>, pattern: Option<Doc<'_>>, (min, max):
 /// Compares a document's key with a bound, field by field in the directions of the pattern.
 fn order(doc: Doc<'_>, key: Doc<'_>, bound: Doc<'_>) -> Ordering {
     for ((path, direction), (_, limit)) in key.iter().zip(bound.iter()) {
-        let value = path.split('.').fold(Value::Document(doc), |v, part| v.as_doc().map_or(Value::Missing, |d| d.field(part)));
+        let value = path.split('.').fold(Value::Document(doc), |v, part| {
+            v.as_doc().map_or(Value::Missing, |d| d.field(part))
+        });
         let by = compare(&value, &limit);
-        let by = if direction.as_f64().is_some_and(|n| n < 0.0) { by.reverse() } else { by };
+        let by = if direction.as_f64().is_some_and(|n| n < 0.0) {
+            by.reverse()
+        } else {
+            by
+        };
         if by != Ordering::Equal {
             return by;
         }

@@ -1,17 +1,25 @@
-//! Small commands that report: `whatsmyuri`, `connectionStatus`, `getCmdLineOpts`, `getLog`, `listCommands`,
-//! `connPoolStats`, `lockInfo`, `hostInfo`, `logRotate`, `getDefaultRWConcern`, `setDefaultRWConcern`.
+//! Small commands that report: `whatsmyuri`, `connectionStatus`, `getCmdLineOpts`, `getLog`,
+//! `listCommands`, `connPoolStats`, `lockInfo`, `hostInfo`, `logRotate`, `getDefaultRWConcern`,
+//! `setDefaultRWConcern`.
 
 use super::command;
 use crate::dispatch::args::{Arg, Kind, arg, check_doc, wrong_type};
-use crate::dispatch::ctx::Ctx;
-use crate::state::machine::Host;
-use crate::state::log;
 use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
+use crate::state::log;
+use crate::state::machine::Host;
 use model::{Result, Tag, Value, bail, code, doc_fields};
 
 pub(crate) static COMMANDS: &[Command] = &[
-    command("whatsmyuri", "address the server sees the client at", Privilege::Any, flag::NO_AUTH | flag::LENIENT, &[], whatsmyuri),
+    command(
+        "whatsmyuri",
+        "address the server sees the client at",
+        Privilege::Any,
+        flag::NO_AUTH | flag::LENIENT,
+        &[],
+        whatsmyuri,
+    ),
     command(
         "connectionStatus",
         "who is authenticated on this connection",
@@ -20,31 +28,107 @@ pub(crate) static COMMANDS: &[Command] = &[
         &[arg("showPrivileges", Kind::BoolLike)],
         connection_status,
     ),
-    command("getCmdLineOpts", "command line of the server", Privilege::Monitor, flag::ADMIN, &[], get_cmd_line_opts),
-    Command { value: Kind::Str, ..command("getLog", "last lines of the log", Privilege::Monitor, flag::ADMIN, &[], get_log) },
-    command("listCommands", "all commands", Privilege::Any, flag::LENIENT, &[], list_commands),
-    command("connPoolStats", "outgoing connections", Privilege::Monitor, flag::LENIENT, &[], conn_pool_stats),
-    command("lockInfo", "locks held and awaited", Privilege::Monitor, flag::ADMIN | flag::LENIENT, &[arg("includeStorageEngineDump", Kind::Bool)], lock_info),
-    command("hostInfo", "machine and operating system", Privilege::Monitor, flag::LENIENT, &[], host_info),
+    command(
+        "getCmdLineOpts",
+        "command line of the server",
+        Privilege::Monitor,
+        flag::ADMIN,
+        &[],
+        get_cmd_line_opts,
+    ),
+    Command {
+        value: Kind::Str,
+        ..command(
+            "getLog",
+            "last lines of the log",
+            Privilege::Monitor,
+            flag::ADMIN,
+            &[],
+            get_log,
+        )
+    },
+    command(
+        "listCommands",
+        "all commands",
+        Privilege::Any,
+        flag::LENIENT,
+        &[],
+        list_commands,
+    ),
+    command(
+        "connPoolStats",
+        "outgoing connections",
+        Privilege::Monitor,
+        flag::LENIENT,
+        &[],
+        conn_pool_stats,
+    ),
+    command(
+        "lockInfo",
+        "locks held and awaited",
+        Privilege::Monitor,
+        flag::ADMIN | flag::LENIENT,
+        &[arg("includeStorageEngineDump", Kind::Bool)],
+        lock_info,
+    ),
+    command(
+        "hostInfo",
+        "machine and operating system",
+        Privilege::Monitor,
+        flag::LENIENT,
+        &[],
+        host_info,
+    ),
     Command {
         value: Kind::Any,
-        ..command("logRotate", "starts a new log", Privilege::Administer, flag::ADMIN | flag::LENIENT, &[], log_rotate)
+        ..command(
+            "logRotate",
+            "starts a new log",
+            Privilege::Administer,
+            flag::ADMIN | flag::LENIENT,
+            &[],
+            log_rotate,
+        )
     },
-    command("usersInfo", "users that exist", Privilege::Administer, flag::LENIENT, &[], |cx| {
-        cx.reply.array("users");
-        Ok(Outcome::Reply)
-    }),
-    command("rolesInfo", "roles that users made", Privilege::Administer, flag::LENIENT, &[], |cx| {
-        cx.reply.array("roles");
-        Ok(Outcome::Reply)
-    }),
-    command("getDefaultRWConcern", "default read and write concern", Privilege::Monitor, flag::ADMIN, &[arg("inMemory", Kind::Bool)], get_default_concern),
+    command(
+        "usersInfo",
+        "users that exist",
+        Privilege::Administer,
+        flag::LENIENT,
+        &[],
+        |cx| {
+            cx.reply.array("users");
+            Ok(Outcome::Reply)
+        },
+    ),
+    command(
+        "rolesInfo",
+        "roles that users made",
+        Privilege::Administer,
+        flag::LENIENT,
+        &[],
+        |cx| {
+            cx.reply.array("roles");
+            Ok(Outcome::Reply)
+        },
+    ),
+    command(
+        "getDefaultRWConcern",
+        "default read and write concern",
+        Privilege::Monitor,
+        flag::ADMIN,
+        &[arg("inMemory", Kind::Bool)],
+        get_default_concern,
+    ),
     command(
         "setDefaultRWConcern",
         "sets the default read and write concern",
         Privilege::Administer,
         flag::ADMIN | flag::WRITE_CONCERN,
-        &[arg("defaultReadConcern", Kind::Object), arg("defaultWriteConcern", Kind::Object)],
+        &[
+            arg("defaultReadConcern", Kind::Object),
+            arg("defaultWriteConcern", Kind::Object),
+        ],
         set_default_concern,
     ),
 ];
@@ -85,7 +169,10 @@ fn get_log(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         }
         "global" => {
             let (lines, written) = service.state.log.lines();
-            cx.reply.put("totalLinesWritten", i32::try_from(written).unwrap_or(i32::MAX));
+            cx.reply.put(
+                "totalLinesWritten",
+                i32::try_from(written).unwrap_or(i32::MAX),
+            );
             let mut out = cx.reply.array("log");
             for line in &lines {
                 out.push(line);
@@ -96,10 +183,15 @@ fn get_log(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             cx.reply.put("totalLinesWritten", warnings.len() as i32);
             let mut out = cx.reply.array("log");
             for w in warnings {
-                out.push(log::line(service.started_ms, 'W', "CONTROL", "initandlisten", w).as_str());
+                out.push(
+                    log::line(service.started_ms, 'W', "CONTROL", "initandlisten", w).as_str(),
+                );
             }
         }
-        other => bail!(code::OPERATION_FAILED, "no RecentLog named: {other}, there are global and startupWarnings"),
+        other => bail!(
+            code::OPERATION_FAILED,
+            "no RecentLog named: {other}, there are global and startupWarnings"
+        ),
     }
     Ok(Outcome::Reply)
 }
@@ -146,7 +238,10 @@ fn conn_pool_stats(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         let mut hosts = sets.doc(set);
         let mut list = hosts.array("hosts");
         let mut one = list.doc();
-        one.put("addr", &cx.service.config.host).put("ok", true).put("ismaster", true).put("hidden", false);
+        one.put("addr", &cx.service.config.host)
+            .put("ok", true)
+            .put("ismaster", true)
+            .put("hidden", false);
         one.put("secondary", false).put("pingTimeMillis", 0i32);
     }
     Ok(Outcome::Reply)
@@ -194,7 +289,14 @@ fn host_info(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 fn log_rotate(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let v = cx.value();
     if v.as_str().is_none() && v.as_bool().is_none() && !v.is_number() {
-        let tags = [Tag::STRING, Tag::BOOL, Tag::INT64, Tag::INT32, Tag::DECIMAL128, Tag::DOUBLE];
+        let tags = [
+            Tag::STRING,
+            Tag::BOOL,
+            Tag::INT64,
+            Tag::INT32,
+            Tag::DECIMAL128,
+            Tag::DOUBLE,
+        ];
         return Err(wrong_type("logRotate.logRotate", &v, &tags));
     }
     cx.service.rotate_log();
@@ -203,7 +305,11 @@ fn log_rotate(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 
 fn needs_set(cx: &Ctx<'_, '_>) -> Result<()> {
     if cx.service.config.replica_set.is_none() {
-        bail!(51_300, "'{}' is not supported on standalone nodes", cx.command.name);
+        bail!(
+            51_300,
+            "'{}' is not supported on standalone nodes",
+            cx.command.name
+        );
     }
     Ok(())
 }
@@ -230,32 +336,51 @@ fn concerns(cx: &mut Ctx<'_, '_>) {
             cx.reply.put("defaultWriteConcern", d);
         }
         None => {
-            cx.reply.doc("defaultWriteConcern").put("w", "majority").put("wtimeout", 0i32);
+            cx.reply
+                .doc("defaultWriteConcern")
+                .put("w", "majority")
+                .put("wtimeout", 0i32);
         }
     }
     let source = |set: bool| if set { "global" } else { "implicit" };
-    cx.reply.put("defaultReadConcernSource", source(read.is_some()));
-    cx.reply.put("defaultWriteConcernSource", source(write.is_some()));
+    cx.reply
+        .put("defaultReadConcernSource", source(read.is_some()));
+    cx.reply
+        .put("defaultWriteConcernSource", source(write.is_some()));
     cx.reply.put("localUpdateWallClockTime", Value::Date(now));
 }
 
 fn set_default_concern(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     needs_set(cx)?;
-    let (read, write) = (cx.args.doc("defaultReadConcern"), cx.args.doc("defaultWriteConcern"));
+    let (read, write) = (
+        cx.args.doc("defaultReadConcern"),
+        cx.args.doc("defaultWriteConcern"),
+    );
     if read.is_none() && write.is_none() {
-        bail!(code::BAD_VALUE, "At least one of the \"defaultReadConcern\" or \"defaultWriteConcern\" fields must be present");
+        bail!(
+            code::BAD_VALUE,
+            "At least one of the \"defaultReadConcern\" or \"defaultWriteConcern\" fields must be \
+                present"
+        );
     }
     static READ: &[Arg] = &[arg("level", Kind::Str).required()];
     if let Some(read) = read {
         let level = check_doc("defaultReadConcern", READ, read)?;
         if !matches!(level.str("level"), Some("local" | "available" | "majority")) {
-            bail!(code::BAD_VALUE, "level: '{}' is not suitable for the default read concern", level.str("level").unwrap_or(""));
+            bail!(
+                code::BAD_VALUE,
+                "level: '{}' is not suitable for the default read concern",
+                level.str("level").unwrap_or("")
+            );
         }
     }
     if let Some(write) = write {
         crate::dispatch::generic::write_concern(write, false)?;
         if write.is_empty() || write.field("w").as_i64_exact() == Some(0) {
-            bail!(code::BAD_VALUE, "w:0 and an empty document are not suitable for the default write concern");
+            bail!(
+                code::BAD_VALUE,
+                "w:0 and an empty document are not suitable for the default write concern"
+            );
         }
     }
     let mut stored = cx.service.state.default_concerns.lock();

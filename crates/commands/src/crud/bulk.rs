@@ -1,7 +1,7 @@
 //! Arguments of `bulkWrite`: operations on several collections in one command.
 
-use super::{NUMBERS, doc_or_empty, hint};
 use super::write::Mods;
+use super::{NUMBERS, doc_or_empty, hint};
 use crate::dispatch::args::{Arg, Args, Kind, arg, check_doc, to_i64, wrong_type};
 use model::{Doc, Namespace, Result, Tag, Value, bail, code};
 
@@ -25,7 +25,10 @@ static NS_INFO: &[Arg] = &[
     arg("encryptionInformation", Kind::Object),
     arg("isTimeseriesNamespace", Kind::Bool),
 ];
-static INSERT: &[Arg] = &[arg("insert", Kind::OneOf(NUMBERS)).required(), arg("document", Kind::Object).required()];
+static INSERT: &[Arg] = &[
+    arg("insert", Kind::OneOf(NUMBERS)).required(),
+    arg("document", Kind::Object).required(),
+];
 static UPDATE: &[Arg] = &[
     arg("update", Kind::OneOf(NUMBERS)).required(),
     arg("filter", Kind::Object).required(),
@@ -89,7 +92,13 @@ impl<'a> BulkArgs<'a> {
         let mut namespaces = Vec::new();
         for (i, d) in a.documents("bulkWrite", "nsInfo")?.into_iter().enumerate() {
             let info = check_doc(&format!("bulkWrite.nsInfo.{i}"), NS_INFO, d)?;
-            let uuid = if info.has("collectionUUID") { Some(crate::dispatch::generic::uuid(&info.value("collectionUUID"))?) } else { None };
+            let uuid = if info.has("collectionUUID") {
+                Some(crate::dispatch::generic::uuid(
+                    &info.value("collectionUUID"),
+                )?)
+            } else {
+                None
+            };
             namespaces.push((Namespace::parse(info.str("ns").unwrap_or(""))?, uuid));
         }
         let mut ops = Vec::new();
@@ -120,26 +129,43 @@ fn operation<'a>(i: usize, d: Doc<'a>, namespaces: usize) -> Result<BulkOp<'a>> 
         "insert" => INSERT,
         "update" => UPDATE,
         "delete" => DELETE,
-        other => return Err(crate::dispatch::args::unknown_field(&format!("{path}.{other}"))),
+        other => {
+            return Err(crate::dispatch::args::unknown_field(&format!(
+                "{path}.{other}"
+            )));
+        }
     };
     let a = check_doc(&path, table, d)?;
     let at = a.value(name);
     let at = to_i64(&at).ok_or_else(|| wrong_type(&format!("{path}.{name}"), &at, NUMBERS))?;
     let at = match usize::try_from(at) {
         Ok(n) if n < namespaces => n,
-        _ => bail!(code::BAD_VALUE, "BulkWrite ops entry {i} has an invalid nsInfo index {at}, there are {namespaces} namespaces"),
+        _ => bail!(
+            code::BAD_VALUE,
+            "BulkWrite ops entry {i} has an invalid nsInfo index {at}, there are {namespaces} \
+                namespaces"
+        ),
     };
     let filter = doc_or_empty(a.value("filter"));
     Ok(match name {
         "insert" => BulkOp::Insert(at, doc_or_empty(a.value("document"))),
-        "update" if a.has("constants") && a.array("updateMods").is_none() => {
-            BulkOp::Refused(at, model::MongoError::new(51_198, "Constant values may only be specified for pipeline updates"))
-        }
+        "update" if a.has("constants") && a.array("updateMods").is_none() => BulkOp::Refused(
+            at,
+            model::MongoError::new(
+                51_198,
+                "Constant values may only be specified for pipeline updates",
+            ),
+        ),
         "update" => BulkOp::Update(
             at,
             super::UpdateOp {
                 filter,
-                mods: Mods::of(a.value("updateMods"), a.array("arrayFilters"), a.doc("constants"), &path)?,
+                mods: Mods::of(
+                    a.value("updateMods"),
+                    a.array("arrayFilters"),
+                    a.doc("constants"),
+                    &path,
+                )?,
                 multi: a.bool("multi", false),
                 upsert: a.bool("upsert", false),
                 collation: a.doc("collation"),
@@ -149,7 +175,12 @@ fn operation<'a>(i: usize, d: Doc<'a>, namespaces: usize) -> Result<BulkOp<'a>> 
         ),
         _ => BulkOp::Delete(
             at,
-            super::DeleteOp { filter, multi: a.bool("multi", false), collation: a.doc("collation"), hint: hint(a.value("hint"))? },
+            super::DeleteOp {
+                filter,
+                multi: a.bool("multi", false),
+                collation: a.doc("collation"),
+                hint: hint(a.value("hint"))?,
+            },
         ),
     })
 }

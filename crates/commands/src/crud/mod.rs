@@ -1,5 +1,6 @@
-//! Checked arguments of the commands that read and write documents, as plain structures. A structure that exists is
-//! right in its types and ranges; filters, updates and pipelines inside it are not parsed yet.
+//! Checked arguments of the commands that read and write documents, as plain structures. A
+//! structure that exists is right in its types and ranges; filters, updates and pipelines inside it
+//! are not parsed yet.
 //! Must not know: how queries run.
 
 pub mod bulk;
@@ -25,7 +26,11 @@ pub fn hint<'a>(v: Value<'a>) -> Result<Option<Value<'a>>> {
         Value::Missing => Ok(None),
         Value::Document(d) if d.is_empty() => Ok(None),
         Value::String(_) | Value::Document(_) => Ok(Some(v)),
-        v => bail!(code::FAILED_TO_PARSE, "Hint must be a string or an object, given {}", v.type_name()),
+        v => bail!(
+            code::FAILED_TO_PARSE,
+            "Hint must be a string or an object, given {}",
+            v.type_name()
+        ),
     }
 }
 
@@ -39,8 +44,16 @@ pub(crate) fn doc_or_empty<'a>(v: Value<'a>) -> Doc<'a> {
 /// # Errors
 /// 14.
 pub(crate) fn documents<'a>(path: &str, list: Option<Array<'a>>) -> Result<Vec<Doc<'a>>> {
-    let one = |(i, v): (usize, Value<'a>)| v.as_doc().ok_or_else(|| crate::dispatch::args::wrong_type(&format!("{path}.{i}"), &v, &[Tag::DOCUMENT]));
-    list.unwrap_or(Array::EMPTY).iter().enumerate().map(one).collect()
+    let one = |(i, v): (usize, Value<'a>)| {
+        v.as_doc().ok_or_else(|| {
+            crate::dispatch::args::wrong_type(&format!("{path}.{i}"), &v, &[Tag::DOCUMENT])
+        })
+    };
+    list.unwrap_or(Array::EMPTY)
+        .iter()
+        .enumerate()
+        .map(one)
+        .collect()
 }
 
 /// How a document is changed.
@@ -58,6 +71,10 @@ pub(crate) fn update_of<'a>(v: Value<'a>) -> Result<Raw<'a>> {
     match v {
         Value::Document(d) => Ok(Raw::Doc(d)),
         Value::Array(a) => Ok(Raw::Pipeline(a)),
-        v => bail!(code::FAILED_TO_PARSE, "Update argument must be either an object or an array, given {}", show(&v)),
+        v => bail!(
+            code::FAILED_TO_PARSE,
+            "Update argument must be either an object or an array, given {}",
+            show(&v)
+        ),
     }
 }

@@ -124,24 +124,49 @@ impl<'a> FindArgs<'a> {
 
     fn check(&self) -> Result<()> {
         if self.cursor.await_data && !self.cursor.tailable {
-            bail!(code::FAILED_TO_PARSE, "Cannot set 'awaitData' without also setting 'tailable'");
+            bail!(
+                code::FAILED_TO_PARSE,
+                "Cannot set 'awaitData' without also setting 'tailable'"
+            );
         }
         if self.cursor.tailable {
-            let natural_up = self.sort.count() == 1 && self.sort.field("$natural").as_i64_exact() == Some(1);
+            let natural_up =
+                self.sort.count() == 1 && self.sort.field("$natural").as_i64_exact() == Some(1);
             if !self.sort.is_empty() && !natural_up {
-                bail!(code::BAD_VALUE, "cannot use tailable option with a sort other than {{$natural: 1}}, given {:?}", self.sort);
+                bail!(
+                    code::BAD_VALUE,
+                    "cannot use tailable option with a sort other than {{$natural: 1}}, given {:?}",
+                    self.sort
+                );
             }
             if self.single_batch {
-                bail!(code::BAD_VALUE, "cannot use tailable option with the 'singleBatch' option");
+                bail!(
+                    code::BAD_VALUE,
+                    "cannot use tailable option with the 'singleBatch' option"
+                );
             }
         }
         if self.sort.contains("$natural") && self.sort.count() > 1 {
-            bail!(code::BAD_VALUE, "$natural sort cannot be set with other sort fields, given {:?}", self.sort);
+            bail!(
+                code::BAD_VALUE,
+                "$natural sort cannot be set with other sort fields, given {:?}",
+                self.sort
+            );
         }
         if (!self.min.is_empty() || !self.max.is_empty()) && self.hint.is_none() {
-            bail!(51_173, "When using min()/max() a hint of which index to use must be provided");
+            bail!(
+                51_173,
+                "When using min()/max() a hint of which index to use must be provided"
+            );
         }
-        if !self.min.is_empty() && !self.max.is_empty() && !self.min.iter().map(|(n, _)| n).eq(self.max.iter().map(|(n, _)| n)) {
+        if !self.min.is_empty()
+            && !self.max.is_empty()
+            && !self
+                .min
+                .iter()
+                .map(|(n, _)| n)
+                .eq(self.max.iter().map(|(n, _)| n))
+        {
             bail!(51_176, "min and max must have the same field names");
         }
         Ok(())
@@ -196,18 +221,29 @@ pub struct AggregateArgs<'a> {
 }
 
 impl<'a> AggregateArgs<'a> {
-    /// From the command's own value and arguments checked against [`AGGREGATE`]. With `inner` it stands inside
-    /// `explain` and needs no cursor.
+    /// From the command's own value and arguments checked against [`AGGREGATE`]. With `inner` it
+    /// stands inside `explain` and needs no cursor.
     ///
     /// # Errors
-    /// 73 for a bad collection, 9 without `cursor`, with a hint of a bad type, and for explain with a write concern; 14, 2.
-    pub fn of(own: Value<'a>, a: &Args<'a>, inner: bool, write_concern: bool) -> Result<AggregateArgs<'a>> {
+    /// 73 for a bad collection, 9 without `cursor`, with a hint of a bad type, and for explain with
+    /// a write concern; 14, 2.
+    pub fn of(
+        own: Value<'a>,
+        a: &Args<'a>,
+        inner: bool,
+        write_concern: bool,
+    ) -> Result<AggregateArgs<'a>> {
         static CURSOR: &[Arg] = &[arg("batchSize", Kind::AtLeast(0, code::BAD_VALUE))];
         let coll = match own {
             // Read as a double, so that a decimal just below 1 counts as 1.
             v if v.is_number() => match v.as_f64() {
                 Some(1.0) => None,
-                _ => bail!(code::BAD_VALUE, "Invalid command format: the 'aggregate' field must specify a collection name or 1, given {}", show(&v)),
+                _ => bail!(
+                    code::BAD_VALUE,
+                    "Invalid command format: the 'aggregate' field must specify a collection name \
+                        or 1, given {}",
+                    show(&v)
+                ),
             },
             v => Some(collection_name(&v)?),
         };
@@ -215,10 +251,16 @@ impl<'a> AggregateArgs<'a> {
         let batch_size = match a.doc("cursor") {
             Some(d) => check_doc("aggregate.cursor", CURSOR, d)?.int("batchSize"),
             None if explain || inner => None,
-            None => bail!(code::FAILED_TO_PARSE, "The 'cursor' option is required, except for aggregate with the explain argument"),
+            None => bail!(
+                code::FAILED_TO_PARSE,
+                "The 'cursor' option is required, except for aggregate with the explain argument"
+            ),
         };
         if explain && write_concern {
-            bail!(code::FAILED_TO_PARSE, "Aggregation explain does not support the 'writeConcern' option");
+            bail!(
+                code::FAILED_TO_PARSE,
+                "Aggregation explain does not support the 'writeConcern' option"
+            );
         }
         Ok(AggregateArgs {
             coll,
@@ -274,7 +316,10 @@ impl<'a> CountArgs<'a> {
     pub fn of(coll: &'a str, a: &Args<'a>) -> Result<CountArgs<'a>> {
         let skip = a.int("skip").unwrap_or(0);
         let Ok(skip) = u64::try_from(skip) else {
-            bail!(code::BAD_VALUE, "BSON field 'skip' value must be >= 0, actual value '{skip}'");
+            bail!(
+                code::BAD_VALUE,
+                "BSON field 'skip' value must be >= 0, actual value '{skip}'"
+            );
         };
         Ok(CountArgs {
             coll,

@@ -26,13 +26,27 @@ pub enum Mods<'a> {
 impl<'a> Mods<'a> {
     /// # Errors
     /// 9 for another type, 51198 constants without a pipeline, 9 array filters with one, 14.
-    pub(crate) fn of(v: Value<'a>, filters: Option<Array<'a>>, constants: Option<Doc<'a>>, path: &str) -> Result<Mods<'a>> {
+    pub(crate) fn of(
+        v: Value<'a>,
+        filters: Option<Array<'a>>,
+        constants: Option<Doc<'a>>,
+        path: &str,
+    ) -> Result<Mods<'a>> {
         let array_filters = documents(&format!("{path}.arrayFilters"), filters)?;
         match update_of(v)? {
-            Raw::Doc(_) if constants.is_some() => bail!(51_198, "Constant values may only be specified for pipeline updates"),
+            Raw::Doc(_) if constants.is_some() => bail!(
+                51_198,
+                "Constant values may only be specified for pipeline updates"
+            ),
             Raw::Doc(doc) => Ok(Mods::Update { doc, array_filters }),
-            Raw::Pipeline(_) if filters.is_some() => bail!(code::FAILED_TO_PARSE, "arrayFilters may not be specified for pipeline-style updates"),
-            Raw::Pipeline(stages) => Ok(Mods::Pipeline { stages, constants: constants.unwrap_or(Doc::EMPTY) }),
+            Raw::Pipeline(_) if filters.is_some() => bail!(
+                code::FAILED_TO_PARSE,
+                "arrayFilters may not be specified for pipeline-style updates"
+            ),
+            Raw::Pipeline(stages) => Ok(Mods::Pipeline {
+                stages,
+                constants: constants.unwrap_or(Doc::EMPTY),
+            }),
         }
     }
 }
@@ -182,9 +196,18 @@ impl<'a> DeleteOp<'a> {
         let multi = match to_i64(&a.value("limit")) {
             Some(0) => true,
             Some(1) => false,
-            other => bail!(code::FAILED_TO_PARSE, "The limit field in delete objects must be 0 or 1. Got {}", other.unwrap_or(-1)),
+            other => bail!(
+                code::FAILED_TO_PARSE,
+                "The limit field in delete objects must be 0 or 1. Got {}",
+                other.unwrap_or(-1)
+            ),
         };
-        Ok(DeleteOp { filter: doc_or_empty(a.value("q")), multi, collation: a.doc("collation"), hint: hint(a.value("hint"))? })
+        Ok(DeleteOp {
+            filter: doc_or_empty(a.value("q")),
+            multi,
+            collation: a.doc("collation"),
+            hint: hint(a.value("hint"))?,
+        })
     }
 }
 
@@ -254,7 +277,10 @@ impl<'a> FindAndModifyArgs<'a> {
                 fail("Cannot specify both upsert=true and remove=true")?;
             }
             if a.bool("new", false) {
-                fail("Cannot specify both new=true and remove=true; 'remove' always returns the deleted document")?;
+                fail(
+                    "Cannot specify both new=true and remove=true; 'remove' always returns the \
+                        deleted document",
+                )?;
             }
             if a.has("arrayFilters") {
                 fail("Cannot specify arrayFilters and remove=true")?;
@@ -262,7 +288,16 @@ impl<'a> FindAndModifyArgs<'a> {
         } else if !a.has("update") {
             fail("Either an update or remove=true must be specified")?;
         }
-        let mods = if remove { None } else { Some(Mods::of(a.value("update"), a.array("arrayFilters"), None, "findAndModify")?) };
+        let mods = if remove {
+            None
+        } else {
+            Some(Mods::of(
+                a.value("update"),
+                a.array("arrayFilters"),
+                None,
+                "findAndModify",
+            )?)
+        };
         Ok(FindAndModifyArgs {
             coll,
             query: doc_or_empty(a.value("query")),

@@ -21,7 +21,13 @@ pub(crate) fn describe(ns: &Namespace, row: &CatalogRow, name_only: bool) -> Doc
         let mut info = w.doc("info");
         info.put("readOnly", view);
         if !view {
-            info.put("uuid", Binary { subtype: 4, bytes: &row.uuid });
+            info.put(
+                "uuid",
+                Binary {
+                    subtype: 4,
+                    bytes: &row.uuid,
+                },
+            );
         }
         drop(info);
         if kind == "collection" && !options.contains("clusteredIndex") {
@@ -35,6 +41,7 @@ pub(crate) fn id_index(options: Doc<'_>) -> DocBuf {
     DocBuf::build(|w| {
         w.put("v", 2i32);
         w.doc("key").put("_id", 1i32);
-        w.put("name", "_id_").put("collation", options.field("collation"));
+        w.put("name", "_id_")
+            .put("collation", options.field("collation"));
     })
 }

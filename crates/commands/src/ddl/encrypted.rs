@@ -1,4 +1,5 @@
-//! `encryptedFields` of `create`: checked as MongoDB checks it. The encryption itself happens in clients.
+//! `encryptedFields` of `create`: checked as MongoDB checks it. The encryption itself happens in
+//! clients.
 
 use crate::dispatch::args::{Arg, Kind, arg, check_doc, wrong_type};
 use crate::dispatch::generic::uuid;
@@ -25,13 +26,21 @@ const UNENCRYPTABLE: &[&str] = &["minKey", "maxKey", "null", "undefined"];
 /// Checks the whole document.
 ///
 /// # Errors
-/// 40414, 40415, 14, 2, 207, 6316402 empty path, 6316403 path of `_id`, 6338402 path twice, 6338406 type, 9867600 null byte.
+/// 40414, 40415, 14, 2, 207, 6316402 empty path, 6316403 path of `_id`, 6338402 path twice, 6338406
+/// type, 9867600 null byte.
 pub(crate) fn check(doc: Doc<'_>) -> Result<()> {
     let args = check_doc("create.encryptedFields", TOP, doc)?;
     let mut seen: Vec<&str> = Vec::new();
-    for (i, v) in args.array("fields").unwrap_or(Array::EMPTY).iter().enumerate() {
+    for (i, v) in args
+        .array("fields")
+        .unwrap_or(Array::EMPTY)
+        .iter()
+        .enumerate()
+    {
         let scope = format!("create.encryptedFields.fields.{i}");
-        let d = v.as_doc().ok_or_else(|| wrong_type(&scope, &v, &[Tag::DOCUMENT]))?;
+        let d = v
+            .as_doc()
+            .ok_or_else(|| wrong_type(&scope, &v, &[Tag::DOCUMENT]))?;
         let field = check_doc(&scope, FIELD, d)?;
         uuid(&field.value("keyId"))?;
         let path = field.str("path").unwrap_or("");
@@ -49,7 +58,10 @@ pub(crate) fn check(doc: Doc<'_>) -> Result<()> {
                 bail!(code::BAD_VALUE, "Unknown type name alias: {name}");
             }
             if UNENCRYPTABLE.contains(&name) {
-                bail!(6_338_406, "Type '{name}' is not a supported type of encrypted fields");
+                bail!(
+                    6_338_406,
+                    "Type '{name}' is not a supported type of encrypted fields"
+                );
             }
         }
         if seen.contains(&path) {

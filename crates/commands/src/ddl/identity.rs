@@ -7,20 +7,50 @@ use model::{Binary, MongoError, Namespace, Result, Value};
 
 /// Checks that a namespace has the identity the client expects.
 pub(crate) fn check_uuid(cx: &Ctx<'_, '_>, ns: &Namespace, there: Option<[u8; 16]>) -> Result<()> {
-    let Value::Binary(_) = cx.args.value("collectionUUID") else { return Ok(()) };
+    let Value::Binary(_) = cx.args.value("collectionUUID") else {
+        return Ok(());
+    };
     let wanted = generic::uuid(&cx.args.value("collectionUUID"))?;
-    if there == Some(wanted) { Ok(()) } else { match_uuid(cx.service, ns, wanted) }
+    if there == Some(wanted) {
+        Ok(())
+    } else {
+        match_uuid(cx.service, ns, wanted)
+    }
 }
 
 /// Checks that a namespace has an identity.
 pub(crate) fn match_uuid(service: &Service, ns: &Namespace, wanted: [u8; 16]) -> Result<()> {
-    if service.store.collection(ns)?.is_some_and(|c| c.uuid() == wanted) {
+    if service
+        .store
+        .collection(ns)?
+        .is_some_and(|c| c.uuid() == wanted)
+    {
         return Ok(());
     }
-    let owner = service.store.list_collections(ns.db())?.into_iter().find(|e| e.row.uuid == wanted).map(|e| e.name);
+    let owner = service
+        .store
+        .list_collections(ns.db())?
+        .into_iter()
+        .find(|e| e.row.uuid == wanted)
+        .map(|e| e.name);
     let extra = model::DocBuf::build(|w| {
-        w.put("db", ns.db()).put("collectionUUID", Binary { subtype: 4, bytes: &wanted }).put("expectedCollection", ns.coll());
-        w.put("actualCollection", owner.as_deref().map_or(Value::Null, Value::String));
+        w.put("db", ns.db())
+            .put(
+                "collectionUUID",
+                Binary {
+                    subtype: 4,
+                    bytes: &wanted,
+                },
+            )
+            .put("expectedCollection", ns.coll());
+        w.put(
+            "actualCollection",
+            owner.as_deref().map_or(Value::Null, Value::String),
+        );
     });
-    Err(MongoError::new(361, format!("Collection UUID does not match that specified for {ns}")).extra(extra))
+    Err(MongoError::new(
+        361,
+        format!("Collection UUID does not match that specified for {ns}"),
+    )
+    .extra(extra))
 }

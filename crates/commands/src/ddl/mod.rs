@@ -1,4 +1,5 @@
-//! Parts of data definition that several commands share: names, views, time series, index specifications.
+//! Parts of data definition that several commands share: names, views, time series, index
+//! specifications.
 
 pub(crate) mod describe;
 pub(crate) mod encrypted;

@@ -7,8 +7,15 @@ use std::sync::Arc;
 use store::Collection;
 
 /// System collections users may create.
-const SYSTEM: &[&str] =
-    &["system.js", "system.profile", "system.users", "system.views", "system.version", "system.roles", "system.healthlog"];
+const SYSTEM: &[&str] = &[
+    "system.js",
+    "system.profile",
+    "system.users",
+    "system.views",
+    "system.version",
+    "system.roles",
+    "system.healthlog",
+];
 
 /// The namespace a command names in its own field.
 ///
@@ -25,9 +32,15 @@ pub(crate) fn own(cx: &Ctx<'_, '_>) -> Result<Namespace> {
 pub(crate) fn may_create(ns: &Namespace) -> Result<()> {
     let coll = ns.coll();
     if coll.contains('$') {
-        bail!(code::INVALID_NAMESPACE, "Invalid collection name: {coll}, it holds a '$'");
+        bail!(
+            code::INVALID_NAMESPACE,
+            "Invalid collection name: {coll}, it holds a '$'"
+        );
     }
-    if coll.starts_with("system.") && !SYSTEM.contains(&coll) && !coll.starts_with("system.buckets.") {
+    if coll.starts_with("system.")
+        && !SYSTEM.contains(&coll)
+        && !coll.starts_with("system.buckets.")
+    {
         bail!(code::INVALID_NAMESPACE, "Invalid system namespace: {ns}");
     }
     Ok(())
@@ -43,7 +56,10 @@ pub(crate) fn not_found(ns: &Namespace) -> MongoError {
 /// # Errors
 /// 26 NamespaceNotFound.
 pub(crate) fn existing(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<Arc<Collection>> {
-    cx.service.store.collection(ns)?.ok_or_else(|| not_found(ns))
+    cx.service
+        .store
+        .collection(ns)?
+        .ok_or_else(|| not_found(ns))
 }
 
 /// The collection, which must not be a view.
@@ -53,19 +69,26 @@ pub(crate) fn existing(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<Arc<Collectio
 pub(crate) fn not_view(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<Arc<Collection>> {
     let c = existing(cx, ns)?;
     if c.is_view() {
-        bail!(code::COMMAND_NOT_SUPPORTED_ON_VIEW, "Namespace {ns} is a view, not a collection");
+        bail!(
+            code::COMMAND_NOT_SUPPORTED_ON_VIEW,
+            "Namespace {ns} is a view, not a collection"
+        );
     }
     Ok(c)
 }
 
-/// True for `system.views` of a database that has views: their definitions stand in the catalog, and commands that look
-/// for the collection are told of it.
+/// True for `system.views` of a database that has views: their definitions stand in the catalog,
+/// and commands that look for the collection are told of it.
 ///
 /// # Errors
 /// Those of the catalog.
 pub(crate) fn is_views(service: &Service, ns: &Namespace) -> Result<bool> {
     Ok(ns.coll() == "system.views"
-        && service.store.list_collections(ns.db())?.iter().any(|e| is_view_row(&e.row)))
+        && service
+            .store
+            .list_collections(ns.db())?
+            .iter()
+            .any(|e| is_view_row(&e.row)))
 }
 
 /// True for what MongoDB keeps as a view: views, and time-series collections over their buckets.
@@ -73,14 +96,20 @@ pub(crate) fn is_view_row(row: &store::catalog::CatalogRow) -> bool {
     row.kind == store::catalog::Kind::View || row.options.doc().contains("timeseries")
 }
 
-/// What a name stands for that may be one of the buckets of a time-series collection: the collection itself.
+/// What a name stands for that may be one of the buckets of a time-series collection: the
+/// collection itself.
 ///
 /// # Errors
 /// Those of the catalog.
 pub(crate) fn of_buckets(service: &Service, ns: Namespace) -> Result<Namespace> {
-    let Some(coll) = ns.coll().strip_prefix("system.buckets.") else { return Ok(ns) };
+    let Some(coll) = ns.coll().strip_prefix("system.buckets.") else {
+        return Ok(ns);
+    };
     let series = Namespace::new(ns.db(), coll)?;
-    let found = service.store.collection(&series)?.is_some_and(|c| is_timeseries(&c));
+    let found = service
+        .store
+        .collection(&series)?
+        .is_some_and(|c| is_timeseries(&c));
     Ok(if found { series } else { ns })
 }
 

@@ -1,5 +1,5 @@
-//! Collections that live for one operation. Their names stand in a setting of the store while they exist, so that a start
-//! finds what a crash left without listing every collection.
+//! Collections that live for one operation. Their names stand in a setting of the store while they
+//! exist, so that a start finds what a crash left without listing every collection.
 
 use crate::ddl::names;
 use crate::state::service::Service;
@@ -36,8 +36,15 @@ fn note(service: &Service, change: impl FnOnce(&mut Vec<String>)) -> Result<()> 
 
 fn noted(service: &Service) -> Result<Vec<String>> {
     let row = service.store.setting(SETTING)?.unwrap_or_default();
-    let names = row.doc().field("names").as_array().unwrap_or(model::Array::EMPTY);
-    Ok(names.iter().filter_map(|v| v.as_str().map(str::to_owned)).collect())
+    let names = row
+        .doc()
+        .field("names")
+        .as_array()
+        .unwrap_or(model::Array::EMPTY);
+    Ok(names
+        .iter()
+        .filter_map(|v| v.as_str().map(str::to_owned))
+        .collect())
 }
 
 impl Temporary {
@@ -45,11 +52,25 @@ impl Temporary {
     ///
     /// # Errors
     /// Engine failures.
-    pub(crate) fn create(service: &Arc<Service>, target: &Namespace, options: DocBuf) -> Result<Temporary> {
-        let ns = Namespace::new(target.db(), &format!("tmp.agg_out.{:016x}", rand::random::<u64>()))?;
+    pub(crate) fn create(
+        service: &Arc<Service>,
+        target: &Namespace,
+        options: DocBuf,
+    ) -> Result<Temporary> {
+        let ns = Namespace::new(
+            target.db(),
+            &format!("tmp.agg_out.{:016x}", rand::random::<u64>()),
+        )?;
         note(service, |names| names.push(ns.to_string()))?;
-        let coll = service.store.create_collection(&ns, options, names::new_uuid())?;
-        Ok(Temporary { service: service.clone(), ns, coll, renamed: false })
+        let coll = service
+            .store
+            .create_collection(&ns, options, names::new_uuid())?;
+        Ok(Temporary {
+            service: service.clone(),
+            ns,
+            coll,
+            renamed: false,
+        })
     }
 
     /// The collection.
@@ -62,7 +83,9 @@ impl Temporary {
     /// # Errors
     /// Engine failures; the old collection is there then.
     pub(crate) fn rename(mut self, target: &Namespace) -> Result<()> {
-        self.service.store.rename_collection(&self.ns, target, true)?;
+        self.service
+            .store
+            .rename_collection(&self.ns, target, true)?;
         self.renamed = true;
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! The text part of an index specification: checked, and completed to the form it is kept in, where the fields of the key that are
-//! text have become `_fts` and `_ftsx` and stand in `weights`.
+//! The text part of an index specification: checked, and completed to the form it is kept in, where
+//! the fields of the key that are text have become `_fts` and `_ftsx` and stand in `weights`.
 
 use crate::dispatch::args::{show, to_i64, wrong_type};
 use model::{Doc, DocBuf, DocWriter, MongoError, Result, Tag, Value, code};
@@ -7,7 +7,12 @@ use operators::text::{DEFAULT_LANGUAGE, DEFAULT_OVERRIDE, Language};
 use std::collections::BTreeMap;
 
 /// Fields of the stored specification that are written here.
-pub(super) const FIELDS: &[&str] = &["weights", "default_language", "language_override", "textIndexVersion"];
+pub(super) const FIELDS: &[&str] = &[
+    "weights",
+    "default_language",
+    "language_override",
+    "textIndexVersion",
+];
 
 /// The version whose terms are folded by the rules of Unicode.
 const VERSION: i32 = 3;
@@ -36,12 +41,20 @@ impl TextIndex {
         let mut weights = weights(spec)?;
         let key = complete_key(key, &mut weights)?;
         if weights.is_empty() {
-            return Err(cannot("a text index needs 'weights' where its key names no fields"));
+            return Err(cannot(
+                "a text index needs 'weights' where its key names no fields",
+            ));
         }
         for path in weights.keys() {
             check_path(path)?;
         }
-        Ok(TextIndex { key, weights, language: language(spec)?, language_field: language_field(spec)?, version: version(spec)? })
+        Ok(TextIndex {
+            key,
+            weights,
+            language: language(spec)?,
+            language_field: language_field(spec)?,
+            version: version(spec)?,
+        })
     }
 
     /// Writes its fields of the stored specification.
@@ -51,7 +64,8 @@ impl TextIndex {
             inner.put(path, *weight);
         }
         drop(inner);
-        w.put("default_language", self.language.as_str()).put("language_override", self.language_field.as_str());
+        w.put("default_language", self.language.as_str())
+            .put("language_override", self.language_field.as_str());
         w.put("textIndexVersion", self.version);
     }
 }
@@ -61,13 +75,25 @@ fn weights(spec: Doc<'_>) -> Result<BTreeMap<String, i32>> {
         Value::Missing => return Ok(BTreeMap::new()),
         Value::String(one) => return Ok(BTreeMap::from([(one.to_owned(), 1)])),
         Value::Document(d) => d,
-        v => return Err(wrong_type("indexes.weights", &v, &[Tag::STRING, Tag::DOCUMENT])),
+        v => {
+            return Err(wrong_type(
+                "indexes.weights",
+                &v,
+                &[Tag::STRING, Tag::DOCUMENT],
+            ));
+        }
     };
     let mut all = BTreeMap::new();
     for (path, w) in given.iter() {
-        let weight = to_i64(&w).filter(|n| w.is_number() && (1..=WEIGHT_MAX).contains(n)).and_then(|n| i32::try_from(n).ok());
+        let weight = to_i64(&w)
+            .filter(|n| w.is_number() && (1..=WEIGHT_MAX).contains(n))
+            .and_then(|n| i32::try_from(n).ok());
         let Some(weight) = weight else {
-            return Err(cannot(format!("text index weight must be a number in the exclusive interval (0, 100000), given {} for {path}", show(&w))));
+            return Err(cannot(format!(
+                "text index weight must be a number in the exclusive interval (0, 100000), given \
+                    {} for {path}",
+                show(&w)
+            )));
         };
         all.insert(path.to_owned(), weight);
     }
@@ -86,7 +112,11 @@ fn complete_key(key: Doc<'_>, weights: &mut BTreeMap<String, i32>) -> Result<Doc
                 weights.entry(path.to_owned()).or_insert(1);
             }
             (false, "_ftsx") if before == Some(true) => continue,
-            (false, "_fts" | "_ftsx") => return Err(cannot(format!("text index field names '_fts' and '_ftsx' are reserved, given {key:?}"))),
+            (false, "_fts" | "_ftsx") => {
+                return Err(cannot(format!(
+                    "text index field names '_fts' and '_ftsx' are reserved, given {key:?}"
+                )));
+            }
             (false, path) => {
                 out.put(path, v);
             }
@@ -107,9 +137,14 @@ fn complete_key(key: Doc<'_>, weights: &mut BTreeMap<String, i32>) -> Result<Doc
 }
 
 fn check_path(path: &str) -> Result<()> {
-    let bad = path != "$**" && (path.is_empty() || path.split('.').any(|p| p.is_empty() || p.starts_with('$')) || matches!(path, "_fts" | "_ftsx"));
+    let bad = path != "$**"
+        && (path.is_empty()
+            || path.split('.').any(|p| p.is_empty() || p.starts_with('$'))
+            || matches!(path, "_fts" | "_ftsx"));
     if bad {
-        return Err(cannot(format!("text indexes cannot take the field '{path}'")));
+        return Err(cannot(format!(
+            "text indexes cannot take the field '{path}'"
+        )));
     }
     Ok(())
 }
@@ -118,7 +153,10 @@ fn language(spec: Doc<'_>) -> Result<String> {
     match spec.field("default_language") {
         Value::Missing | Value::String("") => Ok(DEFAULT_LANGUAGE.to_owned()),
         Value::String(name) if Language::find(name).is_some() => Ok(name.to_owned()),
-        Value::String(name) => Err(cannot(format!("default_language is not valid: unsupported language '{name}' for text index version {VERSION}"))),
+        Value::String(name) => Err(cannot(format!(
+            "default_language is not valid: unsupported language '{name}' for text index version \
+                {VERSION}"
+        ))),
         v => Err(wrong_type("indexes.default_language", &v, &[Tag::STRING])),
     }
 }
@@ -127,7 +165,10 @@ fn language_field(spec: Doc<'_>) -> Result<String> {
     match spec.field("language_override") {
         Value::Missing => Ok(DEFAULT_OVERRIDE.to_owned()),
         Value::String(name) if name.is_empty() || name.starts_with('$') || name.contains('.') => {
-            Err(cannot(format!("language_override is not valid: '{name}' cannot be empty, begin with '$' or contain '.'")))
+            Err(cannot(format!(
+                "language_override is not valid: '{name}' cannot be empty, begin with '$' or \
+                    contain '.'"
+            )))
         }
         Value::String(name) => Ok(name.to_owned()),
         v => Err(wrong_type("indexes.language_override", &v, &[Tag::STRING])),
@@ -139,8 +180,15 @@ fn version(spec: Doc<'_>) -> Result<i32> {
         Value::Missing => Ok(VERSION),
         v => match v.as_i64_exact() {
             Some(n @ 1..=3) => Ok(n as i32),
-            _ if v.is_number() => Err(cannot(format!("bad textIndexVersion: {}, versions 1 to {VERSION} are known", show(&v)))),
-            _ => Err(wrong_type("indexes.textIndexVersion", &v, &[Tag::INT64, Tag::INT32, Tag::DOUBLE, Tag::DECIMAL128])),
+            _ if v.is_number() => Err(cannot(format!(
+                "bad textIndexVersion: {}, versions 1 to {VERSION} are known",
+                show(&v)
+            ))),
+            _ => Err(wrong_type(
+                "indexes.textIndexVersion",
+                &v,
+                &[Tag::INT64, Tag::INT32, Tag::DOUBLE, Tag::DECIMAL128],
+            )),
         },
     }
 }
@@ -152,12 +200,14 @@ mod tests {
 
     fn made(spec: DocBuf) -> std::result::Result<DocBuf, i32> {
         let key = spec.doc().field("key").as_doc().unwrap();
-        TextIndex::parse(spec.doc(), key).map_err(|e| e.code()).map(|t| {
-            DocBuf::build(|w| {
-                w.put("key", &t.key);
-                t.write(w);
+        TextIndex::parse(spec.doc(), key)
+            .map_err(|e| e.code())
+            .map(|t| {
+                DocBuf::build(|w| {
+                    w.put("key", &t.key);
+                    t.write(w);
+                })
             })
-        })
     }
 
     #[test]
@@ -168,23 +218,54 @@ mod tests {
         };
         let given = doc! { "key": { "a": 1i32, "c": "text", "b": "text", "z": -1i32 }, "weights": { "d": 2i32, "b": 7.0 }, "default_language": "none" };
         assert_eq!(made(given).unwrap(), wanted);
-        assert_eq!(made(wanted.clone()).unwrap(), wanted, "what listIndexes shows makes the same index");
-        assert_eq!(made(doc! { "key": { "$**": "text" } }).unwrap().doc().field("weights").as_doc().unwrap().to_buf(), doc! { "$**": 1i32 });
+        assert_eq!(
+            made(wanted.clone()).unwrap(),
+            wanted,
+            "what listIndexes shows makes the same index"
+        );
+        assert_eq!(
+            made(doc! { "key": { "$**": "text" } })
+                .unwrap()
+                .doc()
+                .field("weights")
+                .as_doc()
+                .unwrap()
+                .to_buf(),
+            doc! { "$**": 1i32 }
+        );
     }
 
     #[test]
     fn codes() {
         for (spec, code) in [
             (doc! { "key": { "a": "text", "b": 1i32, "c": "text" } }, 67),
-            (doc! { "key": { "a": "text" }, "default_language": "klingon" }, 67),
-            (doc! { "key": { "a": "text" }, "default_language": 5i32 }, 14),
-            (doc! { "key": { "a": "text" }, "language_override": "a.b" }, 67),
-            (doc! { "key": { "a": "text" }, "weights": { "a": 100_000i32 } }, 67),
+            (
+                doc! { "key": { "a": "text" }, "default_language": "klingon" },
+                67,
+            ),
+            (
+                doc! { "key": { "a": "text" }, "default_language": 5i32 },
+                14,
+            ),
+            (
+                doc! { "key": { "a": "text" }, "language_override": "a.b" },
+                67,
+            ),
+            (
+                doc! { "key": { "a": "text" }, "weights": { "a": 100_000i32 } },
+                67,
+            ),
             (doc! { "key": { "a": "text" }, "weights": { "a": "1" } }, 67),
-            (doc! { "key": { "a": "text" }, "weights": { "$b": 1i32 } }, 67),
+            (
+                doc! { "key": { "a": "text" }, "weights": { "$b": 1i32 } },
+                67,
+            ),
             (doc! { "key": { "_fts": "text", "_ftsx": 1i32 } }, 67),
             (doc! { "key": { "_ftsx": 1i32, "a": "text" } }, 67),
-            (doc! { "key": { "a": "text" }, "textIndexVersion": 4i32 }, 67),
+            (
+                doc! { "key": { "a": "text" }, "textIndexVersion": 4i32 },
+                67,
+            ),
         ] {
             assert_eq!(made(spec.clone()), Err(code), "{spec:?}");
         }

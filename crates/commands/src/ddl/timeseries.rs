@@ -1,8 +1,8 @@
-//! Time-series collections: the `timeseries` options of `create` and `collMod`, and what may be written. Measurements are
-//! kept as documents of their own, not in buckets.
+//! Time-series collections: the `timeseries` options of `create` and `collMod`, and what may be
+//! written. Measurements are kept as documents of their own, not in buckets.
 
-use crate::dispatch::args::{Arg, Args, Kind, arg, check_doc};
 use crate::crud::{Mods, UpdateOp};
+use crate::dispatch::args::{Arg, Args, Kind, arg, check_doc};
 use model::{Doc, DocBuf, Result, Value, bail, code};
 use store::Collection;
 
@@ -37,7 +37,10 @@ fn check_field(name: &str, value: &str) -> Result<()> {
         bail!(code::BAD_VALUE, "The {name} must not hold a null byte");
     }
     if value.contains('.') {
-        bail!(code::INVALID_OPTIONS, "The {name} must be a top-level field, given '{value}'");
+        bail!(
+            code::INVALID_OPTIONS,
+            "The {name} must be a top-level field, given '{value}'"
+        );
     }
     Ok(())
 }
@@ -48,14 +51,32 @@ fn bucketing<'a>(args: &Args<'a>) -> Result<(Option<&'a str>, Option<i64>)> {
     if let Some(g) = granularity
         && default_span(g).is_none()
     {
-        bail!(code::BAD_VALUE, "Enumeration value '{g}' for field 'timeseries.granularity' is not a valid value, allowed are seconds, minutes, hours");
+        bail!(
+            code::BAD_VALUE,
+            "Enumeration value '{g}' for field 'timeseries.granularity' is not a valid value, \
+                allowed are seconds, minutes, hours"
+        );
     }
-    let (span, rounding) = (args.int("bucketMaxSpanSeconds"), args.int("bucketRoundingSeconds"));
-    if let Some(n) = [span, rounding].into_iter().flatten().find(|n| *n > SPAN_SECONDS_MAX) {
-        bail!(code::BAD_VALUE, "bucketMaxSpanSeconds and bucketRoundingSeconds must be <= {SPAN_SECONDS_MAX}, given {n}");
+    let (span, rounding) = (
+        args.int("bucketMaxSpanSeconds"),
+        args.int("bucketRoundingSeconds"),
+    );
+    if let Some(n) = [span, rounding]
+        .into_iter()
+        .flatten()
+        .find(|n| *n > SPAN_SECONDS_MAX)
+    {
+        bail!(
+            code::BAD_VALUE,
+            "bucketMaxSpanSeconds and bucketRoundingSeconds must be <= {SPAN_SECONDS_MAX}, given \
+                {n}"
+        );
     }
     if span != rounding {
-        bail!(code::INVALID_OPTIONS, "bucketMaxSpanSeconds and bucketRoundingSeconds must be set to the same value");
+        bail!(
+            code::INVALID_OPTIONS,
+            "bucketMaxSpanSeconds and bucketRoundingSeconds must be set to the same value"
+        );
     }
     Ok((granularity, span))
 }
@@ -72,12 +93,19 @@ pub(crate) fn create(doc: Doc<'_>) -> Result<DocBuf> {
     if let Some(meta) = meta {
         check_field("metaField", meta)?;
         if meta == time || meta == "_id" {
-            bail!(code::INVALID_OPTIONS, "The metaField cannot be '_id' or the timeField, given '{meta}'");
+            bail!(
+                code::INVALID_OPTIONS,
+                "The metaField cannot be '_id' or the timeField, given '{meta}'"
+            );
         }
     }
     let (granularity, span) = bucketing(&args)?;
     if span.is_some() && granularity.is_some() {
-        bail!(code::INVALID_OPTIONS, "Timeseries 'granularity' cannot be set together with bucketMaxSpanSeconds and bucketRoundingSeconds");
+        bail!(
+            code::INVALID_OPTIONS,
+            "Timeseries 'granularity' cannot be set together with bucketMaxSpanSeconds and \
+                bucketRoundingSeconds"
+        );
     }
     Ok(DocBuf::build(|w| {
         w.put("timeField", time);
@@ -86,42 +114,70 @@ pub(crate) fn create(doc: Doc<'_>) -> Result<DocBuf> {
         }
         match span {
             Some(span) => {
-                w.put("bucketRoundingSeconds", span as i32).put("bucketMaxSpanSeconds", span as i32);
+                w.put("bucketRoundingSeconds", span as i32)
+                    .put("bucketMaxSpanSeconds", span as i32);
             }
             None => {
                 let granularity = granularity.unwrap_or("seconds");
                 w.put("granularity", granularity);
-                w.put("bucketMaxSpanSeconds", default_span(granularity).unwrap_or(3600) as i32);
+                w.put(
+                    "bucketMaxSpanSeconds",
+                    default_span(granularity).unwrap_or(3600) as i32,
+                );
             }
         }
     }))
 }
 
-/// Checks the options of `collMod` against those there are and returns the new ones. Buckets may only get wider.
+/// Checks the options of `collMod` against those there are and returns the new ones. Buckets may
+/// only get wider.
 ///
 /// # Errors
 /// 40415, 14, 2 BadValue, 72 InvalidOptions.
 pub(crate) fn modify(current: Doc<'_>, change: Doc<'_>) -> Result<DocBuf> {
     let args = check_doc("collMod.timeseries", MODIFY, change)?;
     let (granularity, span) = bucketing(&args)?;
-    if granularity.is_some() && span.is_some_and(|s| default_span(granularity.unwrap_or("")) != Some(s)) {
-        bail!(code::INVALID_OPTIONS, "Timeseries 'granularity' cannot be set together with another bucketMaxSpanSeconds");
+    if granularity.is_some()
+        && span.is_some_and(|s| default_span(granularity.unwrap_or("")) != Some(s))
+    {
+        bail!(
+            code::INVALID_OPTIONS,
+            "Timeseries 'granularity' cannot be set together with another bucketMaxSpanSeconds"
+        );
     }
-    let now = current.field("bucketMaxSpanSeconds").as_i64_exact().unwrap_or(3600);
+    let now = current
+        .field("bucketMaxSpanSeconds")
+        .as_i64_exact()
+        .unwrap_or(3600);
     let new = span.or(granularity.and_then(default_span)).unwrap_or(now);
     if new < now {
-        bail!(code::INVALID_OPTIONS, "Invalid transition for timeseries bucketing: the span of {now} seconds can only be increased, given {new}");
+        bail!(
+            code::INVALID_OPTIONS,
+            "Invalid transition for timeseries bucketing: the span of {now} seconds can only be \
+                increased, given {new}"
+        );
     }
     Ok(DocBuf::build(|w| {
-        for (name, v) in current.iter().filter(|(n, _)| matches!(*n, "timeField" | "metaField")) {
+        for (name, v) in current
+            .iter()
+            .filter(|(n, _)| matches!(*n, "timeField" | "metaField"))
+        {
             w.put(name, v);
         }
-        match granularity.or_else(|| if span.is_none() { current.field("granularity").as_str() } else { None }) {
+        match granularity.or_else(|| {
+            if span.is_none() {
+                current.field("granularity").as_str()
+            } else {
+                None
+            }
+        }) {
             Some(g) => {
-                w.put("granularity", g).put("bucketMaxSpanSeconds", new as i32);
+                w.put("granularity", g)
+                    .put("bucketMaxSpanSeconds", new as i32);
             }
             None => {
-                w.put("bucketRoundingSeconds", new as i32).put("bucketMaxSpanSeconds", new as i32);
+                w.put("bucketRoundingSeconds", new as i32)
+                    .put("bucketMaxSpanSeconds", new as i32);
             }
         }
     }))
@@ -141,7 +197,10 @@ impl Series {
 
     /// From the stored options.
     pub(crate) fn from_options(d: Doc<'_>) -> Option<Series> {
-        Some(Series { time: d.field("timeField").as_str()?.to_owned(), meta: d.field("metaField").as_str().map(str::to_owned) })
+        Some(Series {
+            time: d.field("timeField").as_str()?.to_owned(),
+            meta: d.field("metaField").as_str().map(str::to_owned),
+        })
     }
 
     /// True for the field of the time.
@@ -151,7 +210,10 @@ impl Series {
 
     /// True for the metadata or a path inside it.
     pub(crate) fn is_meta(&self, path: &str) -> bool {
-        self.meta.as_deref().is_some_and(|m| path.strip_prefix(m).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')))
+        self.meta.as_deref().is_some_and(|m| {
+            path.strip_prefix(m)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        })
     }
 
     /// Checks a measurement.
@@ -161,11 +223,17 @@ impl Series {
     fn check_document(&self, d: Doc<'_>) -> Result<()> {
         match d.field(&self.time) {
             Value::Date(_) => Ok(()),
-            v => bail!(code::BAD_VALUE, "'{}' must be present and contain a valid BSON UTC datetime value, given {}", self.time, v.type_name()),
+            v => bail!(
+                code::BAD_VALUE,
+                "'{}' must be present and contain a valid BSON UTC datetime value, given {}",
+                self.time,
+                v.type_name()
+            ),
         }
     }
 
-    /// Checks a measurement and puts its fields in the order they are read in: time, metadata, the others.
+    /// Checks a measurement and puts its fields in the order they are read in: time, metadata, the
+    /// others.
     ///
     /// # Errors
     /// 2 BadValue without a time.
@@ -176,18 +244,27 @@ impl Series {
             for name in first.into_iter().flatten() {
                 w.put(name, d.field(name));
             }
-            for e in d.elements().filter(|e| !first.contains(&Some(e.name_str()))) {
+            for e in d
+                .elements()
+                .filter(|e| !first.contains(&Some(e.name_str())))
+            {
                 w.put_element(&e);
             }
         }))
     }
 
-    /// Checks a statement of `update`: only the metadata of all measurements with some metadata may change.
+    /// Checks a statement of `update`: only the metadata of all measurements with some metadata may
+    /// change.
     ///
     /// # Errors
     /// 72 InvalidOptions.
     pub(crate) fn check_update(&self, op: &UpdateOp<'_>) -> Result<()> {
-        let refuse = |why: &str| -> Result<()> { bail!(code::INVALID_OPTIONS, "Cannot perform an update on a time-series collection {why}") };
+        let refuse = |why: &str| -> Result<()> {
+            bail!(
+                code::INVALID_OPTIONS,
+                "Cannot perform an update on a time-series collection {why}"
+            )
+        };
         if op.upsert {
             return refuse("with upsert: true");
         }
@@ -200,14 +277,22 @@ impl Series {
         if !self.only_meta(op.filter) {
             return refuse("when querying on a field that is not the metaField");
         }
-        let Mods::Update { doc, .. } = &op.mods else { return refuse("with an aggregation pipeline") };
+        let Mods::Update { doc, .. } = &op.mods else {
+            return refuse("with an aggregation pipeline");
+        };
         for (name, fields) in doc.iter() {
-            let Value::Document(fields) = fields else { return refuse("with a replacement document") };
+            let Value::Document(fields) = fields else {
+                return refuse("with a replacement document");
+            };
             if !name.starts_with('$') {
                 return refuse("with a replacement document");
             }
-            let to_meta = |v: Value<'_>| name != "$rename" || v.as_str().is_some_and(|to| self.is_meta(to));
-            if !fields.iter().all(|(path, v)| self.is_meta(path) && to_meta(v)) {
+            let to_meta =
+                |v: Value<'_>| name != "$rename" || v.as_str().is_some_and(|to| self.is_meta(to));
+            if !fields
+                .iter()
+                .all(|(path, v)| self.is_meta(path) && to_meta(v))
+            {
                 return refuse("that modifies a field other than the metaField");
             }
         }
@@ -217,7 +302,9 @@ impl Series {
     /// True when a filter looks at nothing but the metadata.
     pub(crate) fn only_meta(&self, filter: Doc<'_>) -> bool {
         filter.iter().all(|(name, v)| match (name, v) {
-            ("$and" | "$or" | "$nor", Value::Array(parts)) => parts.iter().all(|p| p.as_doc().is_none_or(|d| self.only_meta(d))),
+            ("$and" | "$or" | "$nor", Value::Array(parts)) => parts
+                .iter()
+                .all(|p| p.as_doc().is_none_or(|d| self.only_meta(d))),
             ("$comment", _) => true,
             ("$expr", v) => self.reads_only_meta(v),
             (path, _) => self.is_meta(path),
@@ -245,13 +332,24 @@ mod tests {
     #[test]
     fn options_are_completed() {
         let d = create(doc! { "timeField": "t", "metaField": "m" }.doc()).unwrap();
-        assert_eq!(d, doc! { "timeField": "t", "metaField": "m", "granularity": "seconds", "bucketMaxSpanSeconds": 3600i32 });
+        assert_eq!(
+            d,
+            doc! { "timeField": "t", "metaField": "m", "granularity": "seconds", "bucketMaxSpanSeconds": 3600i32 }
+        );
         let code = |d: DocBuf| create(d.doc()).unwrap_err().code();
         assert_eq!(code(doc! {}), 40414);
         assert_eq!(code(doc! { "timeField": "a.b" }), 72);
         assert_eq!(code(doc! { "timeField": "t", "metaField": "t" }), 72);
-        assert_eq!(code(doc! { "timeField": "t", "bucketMaxSpanSeconds": 0i32, "bucketRoundingSeconds": 0i32 }), 2);
-        assert_eq!(code(doc! { "timeField": "t", "bucketMaxSpanSeconds": 5i32 }), 72);
+        assert_eq!(
+            code(
+                doc! { "timeField": "t", "bucketMaxSpanSeconds": 0i32, "bucketRoundingSeconds": 0i32 }
+            ),
+            2
+        );
+        assert_eq!(
+            code(doc! { "timeField": "t", "bucketMaxSpanSeconds": 5i32 }),
+            72
+        );
     }
 
     #[test]
@@ -264,10 +362,25 @@ mod tests {
 
     #[test]
     fn updates_touch_only_metadata() {
-        let series = Series { time: "t".to_owned(), meta: Some("m".to_owned()) };
-        let check = |d: DocBuf| UpdateOp::of(0, d.doc()).and_then(|op| series.check_update(&op)).map_err(|e| e.code());
-        assert_eq!(check(doc! { "q": { "m.a": 1i32 }, "u": { "$set": { "m.b": 2i32 } }, "multi": true }), Ok(()));
-        assert_eq!(check(doc! { "q": { "$expr": { "$eq": ["$m", 1i32] } }, "u": { "$unset": { "m": "" } }, "multi": true }), Ok(()));
+        let series = Series {
+            time: "t".to_owned(),
+            meta: Some("m".to_owned()),
+        };
+        let check = |d: DocBuf| {
+            UpdateOp::of(0, d.doc())
+                .and_then(|op| series.check_update(&op))
+                .map_err(|e| e.code())
+        };
+        assert_eq!(
+            check(doc! { "q": { "m.a": 1i32 }, "u": { "$set": { "m.b": 2i32 } }, "multi": true }),
+            Ok(())
+        );
+        assert_eq!(
+            check(
+                doc! { "q": { "$expr": { "$eq": ["$m", 1i32] } }, "u": { "$unset": { "m": "" } }, "multi": true }
+            ),
+            Ok(())
+        );
         for bad in [
             doc! { "q": {}, "u": { "$set": { "m": 2i32 } } },
             doc! { "q": { "v": 1i32 }, "u": { "$set": { "m": 2i32 } }, "multi": true },

@@ -1,11 +1,12 @@
-//! Definitions of views: what their pipeline may hold, and that they do not lead back to themselves.
+//! Definitions of views: what their pipeline may hold, and that they do not lead back to
+//! themselves.
 
 use crate::dispatch::args::wrong_type;
 use crate::dispatch::ctx::Ctx;
+use model::{Array, Doc, MongoError, Namespace, Result, Tag, Value, bail, code};
 use operators::Env;
 use operators::expr::ParseCx;
 use query::pipeline::{Inside, ParseOptions, Pipeline};
-use model::{Array, Doc, MongoError, Namespace, Result, Tag, Value, bail, code};
 
 /// Longest chain of views over views.
 const DEPTH_MAX: usize = 20;
@@ -19,7 +20,10 @@ pub(crate) fn check_source(db: &str, source: &str) -> Result<Namespace> {
         bail!(code::BAD_VALUE, "'viewOn' cannot be empty");
     }
     if source.contains('$') && !source.starts_with("system.buckets.") {
-        bail!(code::INVALID_NAMESPACE, "Invalid name for 'viewOn' collection: {source}");
+        bail!(
+            code::INVALID_NAMESPACE,
+            "Invalid name for 'viewOn' collection: {source}"
+        );
     }
     Namespace::new(db, source)
 }
@@ -28,7 +32,11 @@ pub(crate) fn check_source(db: &str, source: &str) -> Result<Namespace> {
 ///
 /// # Errors
 /// 14, 40323 for a stage without exactly one field, 40573, 73, 167, and those of the stages.
-pub(crate) fn check_pipeline(cx: &Ctx<'_, '_>, source: &Namespace, pipeline: Array<'_>) -> Result<()> {
+pub(crate) fn check_pipeline(
+    cx: &Ctx<'_, '_>,
+    source: &Namespace,
+    pipeline: Array<'_>,
+) -> Result<()> {
     check_stages(pipeline)?;
     let mut env = Env::new(cx.now_ms(), 1);
     // Whether there is a cluster time is asked when the view is read.
@@ -40,7 +48,10 @@ pub(crate) fn check_pipeline(cx: &Ctx<'_, '_>, source: &Namespace, pipeline: Arr
         }
     });
     let stages = given.doc().field("p").as_array().unwrap_or(Array::EMPTY);
-    let options = ParseOptions { inside: Inside::View, ..ParseOptions::collection(source.clone()) };
+    let options = ParseOptions {
+        inside: Inside::View,
+        ..ParseOptions::collection(source.clone())
+    };
     Pipeline::parse(&mut ParseCx::new(&env), stages, &options).map(|_| ())
 }
 
@@ -52,13 +63,22 @@ fn check_stages(pipeline: Array<'_>) -> Result<()> {
             v => return Err(wrong_type(&format!("pipeline.{i}"), &v, &[Tag::DOCUMENT])),
         };
         let (Some((name, spec)), 1) = (stage.first(), stage.count()) else {
-            bail!(40_323, "A pipeline stage specification object must contain exactly one field");
+            bail!(
+                40_323,
+                "A pipeline stage specification object must contain exactly one field"
+            );
         };
         match name {
-            "$out" | "$merge" => bail!(code::OPTION_NOT_SUPPORTED_ON_VIEW, "The aggregation stage {name} cannot be used in a view definition"),
+            "$out" | "$merge" => bail!(
+                code::OPTION_NOT_SUPPORTED_ON_VIEW,
+                "The aggregation stage {name} cannot be used in a view definition"
+            ),
             "$changeStream" => bail!(40_573, "$changeStream cannot be used in a view definition"),
             "$currentOp" | "$documents" | "$listSessions" | "$listLocalSessions" => {
-                bail!(code::INVALID_NAMESPACE, "{name} must be run against a database, not against the source of a view")
+                bail!(
+                    code::INVALID_NAMESPACE,
+                    "{name} must be run against a database, not against the source of a view"
+                )
             }
             _ => check_nested(name, spec)?,
         }
@@ -68,15 +88,28 @@ fn check_stages(pipeline: Array<'_>) -> Result<()> {
 
 fn writes(pipeline: Value<'_>) -> bool {
     let stages = pipeline.as_array().unwrap_or(Array::EMPTY);
-    stages.iter().filter_map(|s| s.as_doc()).any(|s| matches!(s.first(), Some(("$out" | "$merge", _))))
+    stages
+        .iter()
+        .filter_map(|s| s.as_doc())
+        .any(|s| matches!(s.first(), Some(("$out" | "$merge", _))))
 }
 
 fn check_nested(name: &str, spec: Value<'_>) -> Result<()> {
-    let Value::Document(d) = spec else { return Ok(()) };
+    let Value::Document(d) = spec else {
+        return Ok(());
+    };
     match name {
-        "$facet" if d.iter().any(|(_, p)| writes(p)) => bail!(40_600, "$out and $merge are not allowed within $facet"),
-        "$lookup" if writes(d.field("pipeline")) => bail!(51_047, "$out and $merge are not allowed within a $lookup's sub-pipeline"),
-        "$unionWith" if writes(d.field("pipeline")) => bail!(31_441, "$out and $merge are not allowed within a $unionWith's sub-pipeline"),
+        "$facet" if d.iter().any(|(_, p)| writes(p)) => {
+            bail!(40_600, "$out and $merge are not allowed within $facet")
+        }
+        "$lookup" if writes(d.field("pipeline")) => bail!(
+            51_047,
+            "$out and $merge are not allowed within a $lookup's sub-pipeline"
+        ),
+        "$unionWith" if writes(d.field("pipeline")) => bail!(
+            31_441,
+            "$out and $merge are not allowed within a $unionWith's sub-pipeline"
+        ),
         _ => Ok(()),
     }
 }
@@ -84,7 +117,9 @@ fn check_nested(name: &str, spec: Value<'_>) -> Result<()> {
 /// Collections a pipeline reads beside its source.
 fn involved<'a>(pipeline: Array<'a>, out: &mut Vec<&'a str>) {
     for stage in pipeline.iter().filter_map(|s| s.as_doc()) {
-        let Some((name, spec)) = stage.first() else { continue };
+        let Some((name, spec)) = stage.first() else {
+            continue;
+        };
         match (name, spec) {
             ("$unionWith", Value::String(coll)) => out.push(coll),
             ("$lookup" | "$graphLookup" | "$unionWith", Value::Document(d)) => {
@@ -121,20 +156,37 @@ fn same_collation(a: Doc<'_>, b: Doc<'_>) -> bool {
 
 fn walk(cx: &Ctx<'_, '_>, view: &Namespace, definition: Doc<'_>, depth: usize) -> Result<()> {
     if depth > DEPTH_MAX {
-        return Err(MongoError::new(code::VIEW_DEPTH_LIMIT_EXCEEDED, format!("View depth limit of {DEPTH_MAX} exceeded on view {view}")));
+        return Err(MongoError::new(
+            code::VIEW_DEPTH_LIMIT_EXCEEDED,
+            format!("View depth limit of {DEPTH_MAX} exceeded on view {view}"),
+        ));
     }
     let mut next: Vec<&str> = definition.field("viewOn").as_str().into_iter().collect();
-    involved(definition.field("pipeline").as_array().unwrap_or(Array::EMPTY), &mut next);
+    involved(
+        definition
+            .field("pipeline")
+            .as_array()
+            .unwrap_or(Array::EMPTY),
+        &mut next,
+    );
     for coll in next {
         if coll == view.coll() {
-            bail!(code::GRAPH_CONTAINS_CYCLE, "View cycle detected: {view} leads back to itself");
+            bail!(
+                code::GRAPH_CONTAINS_CYCLE,
+                "View cycle detected: {view} leads back to itself"
+            );
         }
-        let Ok(ns) = Namespace::new(view.db(), coll) else { continue };
+        let Ok(ns) = Namespace::new(view.db(), coll) else {
+            continue;
+        };
         if let Some(c) = cx.service.store.collection(&ns)?
             && c.is_view()
         {
             if !same_collation(definition, c.options().doc()) {
-                bail!(code::OPTION_NOT_SUPPORTED_ON_VIEW, "View {view} has conflicting collation with view {ns}");
+                bail!(
+                    code::OPTION_NOT_SUPPORTED_ON_VIEW,
+                    "View {view} has conflicting collation with view {ns}"
+                );
             }
             walk(cx, view, c.options().doc(), depth + 1)?;
         }

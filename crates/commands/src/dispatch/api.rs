@@ -1,11 +1,24 @@
-//! The stable API, version 1: which stages a client that asked for strictness may use. Must not know what they do.
+//! The stable API, version 1: which stages a client that asked for strictness may use. Must not
+//! know what they do.
 
 use model::{Array, Doc, Result, Value, bail, code};
 
 /// Stages that are not part of version 1.
 const OUTSIDE: &[&str] = &[
-    "$currentOp", "$indexStats", "$listLocalSessions", "$listSessions", "$planCacheStats", "$listClusterCatalog", "$listCatalog",
-    "$listSampledQueries", "$listSearchIndexes", "$queryStats", "$querySettings", "$search", "$searchMeta", "$vectorSearch",
+    "$currentOp",
+    "$indexStats",
+    "$listLocalSessions",
+    "$listSessions",
+    "$planCacheStats",
+    "$listClusterCatalog",
+    "$listCatalog",
+    "$listSampledQueries",
+    "$listSearchIndexes",
+    "$queryStats",
+    "$querySettings",
+    "$search",
+    "$searchMeta",
+    "$vectorSearch",
     "$shardedDataDistribution",
 ];
 
@@ -15,10 +28,17 @@ const OUTSIDE: &[&str] = &[
 /// 323 APIStrictError.
 pub fn check_pipeline(stages: Array<'_>) -> Result<()> {
     for stage in stages.iter() {
-        let Some((name, argument)) = stage.as_doc().and_then(|d| d.first()) else { continue };
+        let Some((name, argument)) = stage.as_doc().and_then(|d| d.first()) else {
+            continue;
+        };
         let counted_only = |d: Doc<'_>| d.iter().all(|(k, _)| k == "count");
-        if OUTSIDE.contains(&name) || name == "$collStats" && !argument.as_doc().is_some_and(counted_only) {
-            bail!(code::API_STRICT_ERROR, "stage {name} is not allowed with 'apiStrict: true' in API Version 1");
+        if OUTSIDE.contains(&name)
+            || name == "$collStats" && !argument.as_doc().is_some_and(counted_only)
+        {
+            bail!(
+                code::API_STRICT_ERROR,
+                "stage {name} is not allowed with 'apiStrict: true' in API Version 1"
+            );
         }
         match (name, argument) {
             ("$facet", Value::Document(facets)) => {
@@ -26,7 +46,9 @@ pub fn check_pipeline(stages: Array<'_>) -> Result<()> {
                     check_pipeline(inner.as_array().unwrap_or(Array::EMPTY))?;
                 }
             }
-            ("$lookup" | "$unionWith", Value::Document(d)) => check_pipeline(d.field("pipeline").as_array().unwrap_or(Array::EMPTY))?,
+            ("$lookup" | "$unionWith", Value::Document(d)) => {
+                check_pipeline(d.field("pipeline").as_array().unwrap_or(Array::EMPTY))?
+            }
             _ => {}
         }
     }
@@ -42,6 +64,11 @@ mod tests {
         let inside = model::doc! { "p": [{ "$match": {} }, { "$collStats": { "count": {} } }] };
         assert!(check_pipeline(inside.doc().field("p").as_array().unwrap()).is_ok());
         let outside = model::doc! { "p": [{ "$facet": { "a": [{ "$unionWith": { "coll": "c", "pipeline": [{ "$indexStats": {} }] } }] } }] };
-        assert_eq!(check_pipeline(outside.doc().field("p").as_array().unwrap()).unwrap_err().code(), 323);
+        assert_eq!(
+            check_pipeline(outside.doc().field("p").as_array().unwrap())
+                .unwrap_err()
+                .code(),
+            323
+        );
     }
 }

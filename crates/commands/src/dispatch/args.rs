@@ -1,6 +1,7 @@
 //! Arguments of commands: one declarative table per command, checked in one place.
 //!
-//! Promises: a command's `run` sees only arguments of the types its table names. Must not know: what commands do.
+//! Promises: a command's `run` sees only arguments of the types its table names. Must not know:
+//! what commands do.
 
 use crate::dispatch::request::Sequence;
 use model::decimal::Parts;
@@ -19,7 +20,8 @@ pub enum Kind {
     BoolLike,
     /// Any number; read with [`Args::int`] (truncated) or [`Args::value`].
     Number,
-    /// Any number that fits 64 bits after truncation and is not below the first; the code otherwise is the second.
+    /// Any number that fits 64 bits after truncation and is not below the first; the code otherwise
+    /// is the second.
     AtLeast(i64, i32),
     /// A string.
     Str,
@@ -48,7 +50,12 @@ pub struct Arg {
 
 /// An optional argument.
 pub const fn arg(name: &'static str, kind: Kind) -> Arg {
-    Arg { name, kind, required: false, strict_null: false }
+    Arg {
+        name,
+        kind,
+        required: false,
+        strict_null: false,
+    }
 }
 
 impl Arg {
@@ -65,7 +72,13 @@ impl Arg {
 }
 
 const BOOL: &[Tag] = &[Tag::BOOL];
-const BOOL_LIKE: &[Tag] = &[Tag::BOOL, Tag::INT64, Tag::INT32, Tag::DECIMAL128, Tag::DOUBLE];
+const BOOL_LIKE: &[Tag] = &[
+    Tag::BOOL,
+    Tag::INT64,
+    Tag::INT32,
+    Tag::DECIMAL128,
+    Tag::DOUBLE,
+];
 const NUMBER: &[Tag] = &[Tag::INT64, Tag::INT32, Tag::DECIMAL128, Tag::DOUBLE];
 
 impl Kind {
@@ -87,27 +100,42 @@ impl Kind {
 pub fn wrong_type(path: &str, value: &Value<'_>, expected: &[Tag]) -> MongoError {
     let given = value.type_name();
     MongoError::type_mismatch(match expected {
-        [one] => format!("BSON field '{path}' is the wrong type '{given}', expected type '{}'", one.name()),
+        [one] => format!(
+            "BSON field '{path}' is the wrong type '{given}', expected type '{}'",
+            one.name()
+        ),
         many => {
             let names: Vec<&str> = many.iter().map(|t| t.name()).collect();
-            format!("BSON field '{path}' is the wrong type '{given}', expected types '[{}]'", names.join(", "))
+            format!(
+                "BSON field '{path}' is the wrong type '{given}', expected types '[{}]'",
+                names.join(", ")
+            )
         }
     })
 }
 
 /// 40415 for a field no table names.
 pub fn unknown_field(path: &str) -> MongoError {
-    MongoError::new(code::IDL_FAILED_TO_PARSE, format!("BSON field '{path}' is an unknown field"))
+    MongoError::new(
+        code::IDL_FAILED_TO_PARSE,
+        format!("BSON field '{path}' is an unknown field"),
+    )
 }
 
 /// 40414 for a required field that is not there.
 pub fn missing_field(path: &str) -> MongoError {
-    MongoError::new(code::IDL_MISSING_FIELD, format!("BSON field '{path}' is missing but a required field"))
+    MongoError::new(
+        code::IDL_MISSING_FIELD,
+        format!("BSON field '{path}' is missing but a required field"),
+    )
 }
 
 /// 40413 for a field given twice.
 pub fn duplicate_field(path: &str) -> MongoError {
-    MongoError::new(code::IDL_DUPLICATE_FIELD, format!("BSON field '{path}' is a duplicate field"))
+    MongoError::new(
+        code::IDL_DUPLICATE_FIELD,
+        format!("BSON field '{path}' is a duplicate field"),
+    )
 }
 
 /// Checks one value against a row. False means: null, so treat as not given.
@@ -123,7 +151,12 @@ pub fn check_value(scope: &str, row: &Arg, value: &Value<'_>) -> Result<bool> {
     }
     match row.kind {
         Kind::AtLeast(min, number) if to_i64(value).is_none_or(|n| n < min) => {
-            bail!(number, "BSON field '{}' value must be >= {min}, actual value '{}'", row.name, show(value))
+            bail!(
+                number,
+                "BSON field '{}' value must be >= {min}, actual value '{}'",
+                row.name,
+                show(value)
+            )
         }
         Kind::Collection => collection_name(value).map(|_| true),
         _ => Ok(true),
@@ -137,10 +170,17 @@ pub fn check_value(scope: &str, row: &Arg, value: &Value<'_>) -> Result<bool> {
 pub fn collection_name<'a>(value: &Value<'a>) -> Result<&'a str> {
     let bad = |what: String| Err(MongoError::new(code::INVALID_NAMESPACE, what));
     match value {
-        Value::String("") => bad("Invalid namespace specified: the collection name is empty".to_owned()),
-        Value::String(s) if s.contains('\0') => bad("namespaces cannot have embedded null characters".to_owned()),
+        Value::String("") => {
+            bad("Invalid namespace specified: the collection name is empty".to_owned())
+        }
+        Value::String(s) if s.contains('\0') => {
+            bad("namespaces cannot have embedded null characters".to_owned())
+        }
         Value::String(s) => Ok(s),
-        other => bad(format!("collection name has invalid type {}, expected string", other.type_name())),
+        other => bad(format!(
+            "collection name has invalid type {}, expected string",
+            other.type_name()
+        )),
     }
 }
 
@@ -149,8 +189,8 @@ pub fn show(value: &Value<'_>) -> String {
     model::show::Shown(value).to_string()
 }
 
-/// A number as MongoDB's lenient conversion makes it a whole one, held within 64 bits: doubles lose their fraction,
-/// decimals round half to even, NaN is 0. `None` for what is no number.
+/// A number as MongoDB's lenient conversion makes it a whole one, held within 64 bits: doubles lose
+/// their fraction, decimals round half to even, NaN is 0. `None` for what is no number.
 pub fn to_i64(value: &Value<'_>) -> Option<i64> {
     let n = Number::of(value)?;
     Some(match n {
@@ -161,10 +201,21 @@ pub fn to_i64(value: &Value<'_>) -> Option<i64> {
 }
 
 fn round_half_even(d: &model::Decimal128) -> i64 {
-    let Parts::Finite { negative, coefficient, exponent } = d.parts() else { return d.to_f64() as i64 };
-    let Ok(digits) = u32::try_from(-exponent) else { return d.to_f64() as i64 };
+    let Parts::Finite {
+        negative,
+        coefficient,
+        exponent,
+    } = d.parts()
+    else {
+        return d.to_f64() as i64;
+    };
+    let Ok(digits) = u32::try_from(-exponent) else {
+        return d.to_f64() as i64;
+    };
     // More digits to drop than a coefficient can have: below one half.
-    let Some(unit) = 10u128.checked_pow(digits) else { return 0 };
+    let Some(unit) = 10u128.checked_pow(digits) else {
+        return 0;
+    };
     let (whole, rest) = (coefficient / unit, coefficient % unit);
     let up = match rest.cmp(&(unit - rest)) {
         Ordering::Less => false,
@@ -203,11 +254,20 @@ pub struct Args<'a> {
 impl<'a> Args<'a> {
     /// Nothing yet.
     pub(crate) fn new(sequences: &'a [Sequence<'a>]) -> Args<'a> {
-        Args { values: SmallVec::new(), sequences }
+        Args {
+            values: SmallVec::new(),
+            sequences,
+        }
     }
 
     /// Checks and keeps one field. A field no row names is 40415.
-    pub(crate) fn take(&mut self, scope: &str, table: &'static [Arg], name: &str, value: Value<'a>) -> Result<()> {
+    pub(crate) fn take(
+        &mut self,
+        scope: &str,
+        table: &'static [Arg],
+        name: &str,
+        value: Value<'a>,
+    ) -> Result<()> {
         let Some(row) = table.iter().find(|r| r.name == name) else {
             return Err(unknown_field(&format!("{scope}.{name}")));
         };
@@ -228,7 +288,10 @@ impl<'a> Args<'a> {
     pub(crate) fn finish(&mut self, scope: &str, table: &'static [Arg]) -> Result<()> {
         for (i, s) in self.sequences.iter().enumerate() {
             let path = || format!("{scope}.{}", s.name);
-            let Some(row) = table.iter().find(|r| r.name == s.name && r.kind == Kind::Array) else {
+            let Some(row) = table
+                .iter()
+                .find(|r| r.name == s.name && r.kind == Kind::Array)
+            else {
                 return Err(unknown_field(&path()));
             };
             let twice = self.sequences.iter().take(i).any(|o| o.name == s.name);
@@ -237,7 +300,10 @@ impl<'a> Args<'a> {
             }
         }
         for row in table.iter().filter(|r| r.required) {
-            let given = self.values.iter().any(|(n, _, present)| *n == row.name && *present);
+            let given = self
+                .values
+                .iter()
+                .any(|(n, _, present)| *n == row.name && *present);
             if !given && !self.sequences.iter().any(|s| s.name == row.name) {
                 return Err(missing_field(&format!("{scope}.{}", row.name)));
             }
@@ -247,7 +313,10 @@ impl<'a> Args<'a> {
 
     /// The value, `Missing` when not given or null where null means not given.
     pub fn value(&self, name: &str) -> Value<'a> {
-        self.values.iter().find(|(n, _, present)| *n == name && *present).map_or(Value::Missing, |(_, v, _)| *v)
+        self.values
+            .iter()
+            .find(|(n, _, present)| *n == name && *present)
+            .map_or(Value::Missing, |(_, v, _)| *v)
     }
     /// True when given.
     pub fn has(&self, name: &str) -> bool {
@@ -276,7 +345,8 @@ impl<'a> Args<'a> {
     pub fn array(&self, name: &str) -> Option<Array<'a>> {
         self.value(name).as_array()
     }
-    /// The documents of an argument, whether it came as an array of the body or as a sequence beside it.
+    /// The documents of an argument, whether it came as an array of the body or as a sequence
+    /// beside it.
     ///
     /// # Errors
     /// 14 when an element of the array is no document.
@@ -284,9 +354,12 @@ impl<'a> Args<'a> {
         if let Some(s) = self.sequences.iter().find(|s| s.name == name) {
             return Ok(s.iter().collect());
         }
-        let Some(array) = self.array(name) else { return Ok(Vec::new()) };
+        let Some(array) = self.array(name) else {
+            return Ok(Vec::new());
+        };
         let one = |(i, v): (usize, Value<'a>)| {
-            v.as_doc().ok_or_else(|| wrong_type(&format!("{scope}.{name}.{i}"), &v, &[Tag::DOCUMENT]))
+            v.as_doc()
+                .ok_or_else(|| wrong_type(&format!("{scope}.{name}.{i}"), &v, &[Tag::DOCUMENT]))
         };
         array.iter().enumerate().map(one).collect()
     }
@@ -309,9 +382,19 @@ mod tests {
     fn codes_and_words() {
         let check = |d: model::DocBuf| check_doc("x", TABLE, d.doc()).map(|_| ()).unwrap_err();
         let e = check(doc! { "list": "no" });
-        assert_eq!((e.code(), e.message()), (14, "BSON field 'x.list' is the wrong type 'string', expected type 'array'"));
+        assert_eq!(
+            (e.code(), e.message()),
+            (
+                14,
+                "BSON field 'x.list' is the wrong type 'string', expected type 'array'"
+            )
+        );
         let e = check(doc! { "list": [], "loose": "no" });
-        assert_eq!(e.message(), "BSON field 'x.loose' is the wrong type 'string', expected types '[bool, long, int, decimal, double]'");
+        assert_eq!(
+            e.message(),
+            "BSON field 'x.loose' is the wrong type 'string', expected types '[bool, long, int, \
+                decimal, double]'"
+        );
         assert_eq!(check(doc! { "flag": true }).code(), 40414);
         assert_eq!(check(doc! { "list": Value::Null }).code(), 40414);
         assert_eq!(check(doc! { "list": [], "list": [] }).code(), 40413);
@@ -321,8 +404,21 @@ mod tests {
         assert_eq!(check(doc! { "list": [], "strict": Value::Null }).code(), 14);
         let d = doc! { "list": [1i32], "flag": Value::Null, "loose": 2.0, "size": 7.9 };
         let args = check_doc("x", TABLE, d.doc()).unwrap();
-        for (text, n) in [("0.5", 0), ("1.5", 2), ("2.5", 2), ("-1.5", -2), ("0.50001", 1), ("1E-6176", 0), ("12E1", 120), ("7", 7)] {
-            assert_eq!(to_i64(&Value::from(model::Decimal128::parse(text).unwrap())), Some(n), "{text}");
+        for (text, n) in [
+            ("0.5", 0),
+            ("1.5", 2),
+            ("2.5", 2),
+            ("-1.5", -2),
+            ("0.50001", 1),
+            ("1E-6176", 0),
+            ("12E1", 120),
+            ("7", 7),
+        ] {
+            assert_eq!(
+                to_i64(&Value::from(model::Decimal128::parse(text).unwrap())),
+                Some(n),
+                "{text}"
+            );
         }
         assert!(!args.has("flag") && args.bool("loose", false) && args.int("size") == Some(7));
     }

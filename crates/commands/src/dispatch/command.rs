@@ -166,7 +166,11 @@ impl CommandTable {
         not_built: &'static [&'static str],
     ) -> CommandTable {
         let rows: Vec<Counted> = commands
-            .map(|command| Counted { command, total: AtomicI64::new(0), failed: AtomicI64::new(0) })
+            .map(|command| Counted {
+                command,
+                total: AtomicI64::new(0),
+                failed: AtomicI64::new(0),
+            })
             .collect();
         let mut by_name = FxHashMap::default();
         for (at, row) in rows.iter().enumerate() {
@@ -175,7 +179,11 @@ impl CommandTable {
                 by_name.insert(name, at);
             }
         }
-        CommandTable { rows, by_name, not_built }
+        CommandTable {
+            rows,
+            by_name,
+            not_built,
+        }
     }
 
     /// The command of this name or alias.

@@ -74,17 +74,35 @@ impl<'a> Ctx<'a, '_> {
     ///
     /// # Errors
     /// Those of the query.
-    pub fn first_batch(&mut self, cursor: Box<dyn Cursor>, info: CursorInfo, limit: BatchLimit, single: bool) -> Result<i64> {
-        write_first_batch(&self.service.cursors, cursor, info, limit, single, &self.interrupt, &mut self.reply)
+    pub fn first_batch(
+        &mut self,
+        cursor: Box<dyn Cursor>,
+        info: CursorInfo,
+        limit: BatchLimit,
+        single: bool,
+    ) -> Result<i64> {
+        write_first_batch(
+            &self.service.cursors,
+            cursor,
+            info,
+            limit,
+            single,
+            &self.interrupt,
+            &mut self.reply,
+        )
     }
-    /// The state this command reads, by its read concern; with the cluster time it is known by, which the reply names.
-    /// Read concern `snapshot` fixes the state of now, or goes back to that of `atClusterTime`; all others read the
-    /// latest.
+    /// The state this command reads, by its read concern; with the cluster time it is known by,
+    /// which the reply names. Read concern `snapshot` fixes the state of now, or goes back to that
+    /// of `atClusterTime`; all others read the latest.
     ///
     /// # Errors
     /// 239, 246 for an `atClusterTime` whose state is not kept; engine failures.
     pub fn read_view(&self) -> Result<(ReadView, Option<Timestamp>)> {
-        let Some(concern) = self.generic.read_concern.filter(|c| c.level == ReadLevel::Snapshot) else {
+        let Some(concern) = self
+            .generic
+            .read_concern
+            .filter(|c| c.level == ReadLevel::Snapshot)
+        else {
             return Ok((ReadView::LATEST, None));
         };
         if let Some(at) = concern.at {
@@ -92,7 +110,10 @@ impl<'a> Ctx<'a, '_> {
         }
         let at = self.service.next_operation_time();
         let view = self.service.store.snapshot()?;
-        self.service.state.snapshots.keep(at, view.clone(), self.now_ms());
+        self.service
+            .state
+            .snapshots
+            .keep(at, view.clone(), self.now_ms());
         Ok((view, Some(at)))
     }
     /// Wall clock, milliseconds since the epoch.

@@ -49,8 +49,14 @@ impl Reported {
 
 /// True when the read concern of the command promises data that is durable.
 pub fn promises_durable_reads(cx: &Ctx<'_, '_>) -> bool {
-    let level = cx.generic.read_concern.map_or(ReadLevel::Local, |c| c.level);
-    matches!(level, ReadLevel::Majority | ReadLevel::Linearizable | ReadLevel::Snapshot)
+    let level = cx
+        .generic
+        .read_concern
+        .map_or(ReadLevel::Local, |c| c.level);
+    matches!(
+        level,
+        ReadLevel::Majority | ReadLevel::Linearizable | ReadLevel::Snapshot
+    )
 }
 
 /// True when the acknowledgement of a write is by the journal. A replica set acknowledges by
@@ -92,9 +98,10 @@ pub(super) fn concern_error(cx: &Ctx<'_, '_>) -> Option<DocBuf> {
     let (code, message) = match &wc.w {
         _ if cx.service.config.replica_set.is_none() => return None,
         Acknowledge::Members(0..=1) | Acknowledge::Majority => return None,
-        Acknowledge::Members(_) | Acknowledge::Tags => {
-            (code::UNSATISFIABLE_WRITE_CONCERN, "Not enough data-bearing nodes".to_owned())
-        }
+        Acknowledge::Members(_) | Acknowledge::Tags => (
+            code::UNSATISFIABLE_WRITE_CONCERN,
+            "Not enough data-bearing nodes".to_owned(),
+        ),
         Acknowledge::Mode(mode) => (
             code::UNKNOWN_REPL_WRITE_CONCERN,
             format!("No write concern mode named '{mode}' found in replica set configuration"),
@@ -109,11 +116,17 @@ pub(super) fn concern_error(cx: &Ctx<'_, '_>) -> Option<DocBuf> {
         let mut given = info.doc("writeConcern");
         given.put(
             "w",
-            cx.request.body.field("writeConcern").as_doc().map_or(Value::Missing, |d| d.field("w")),
+            cx.request
+                .body
+                .field("writeConcern")
+                .as_doc()
+                .map_or(Value::Missing, |d| d.field("w")),
         );
         if let Some(j) = wc.journal {
             given.put("j", j);
         }
-        given.put("wtimeout", wc.timeout_ms).put("provenance", "clientSupplied");
+        given
+            .put("wtimeout", wc.timeout_ms)
+            .put("provenance", "clientSupplied");
     }))
 }

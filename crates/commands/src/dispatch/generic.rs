@@ -1,7 +1,8 @@
-//! Arguments every command takes: sessions, concerns, time limits, the stable API. Checked in this one place.
+//! Arguments every command takes: sessions, concerns, time limits, the stable API. Checked in this
+//! one place.
 
-use crate::dispatch::args::{Args, Kind, arg, check_doc, to_i64, unknown_field, wrong_type};
 use crate::dispatch::args::Arg;
+use crate::dispatch::args::{Args, Kind, arg, check_doc, to_i64, unknown_field, wrong_type};
 use crate::dispatch::command::{Command, flag};
 use model::{Binary, Doc, MongoError, Number, Result, Tag, Timestamp, Value, bail, code};
 
@@ -58,7 +59,11 @@ pub struct WriteConcern {
 
 impl Default for WriteConcern {
     fn default() -> WriteConcern {
-        WriteConcern { w: Acknowledge::Majority, journal: None, timeout_ms: 0 }
+        WriteConcern {
+            w: Acknowledge::Majority,
+            journal: None,
+            timeout_ms: 0,
+        }
     }
 }
 
@@ -100,17 +105,46 @@ pub struct Generic<'a> {
 
 /// Names that need no check of their own.
 const IGNORED: &[&str] = &[
-    "$audit", "$client", "$configServerState", "$oplogQueryData", "$queryOptions", "$replData", "$gleStats", "$traceCtx",
-    "coordinator", "maxTimeMSOpOnly", "databaseVersion", "shardVersion", "tracking_info", "mayBypassWriteBlocking",
-    "expectPrefix", "requestGossipRoutingCache", "serialization_context", "versionContext", "help", "clientOperationKey",
-    "$tenant", "$topologyTime", "$configTime", "ifrFlags", "mayBypassWriteBlocking", "isSearchIndexManagement", "$maxTimeMS",
+    "$audit",
+    "$client",
+    "$configServerState",
+    "$oplogQueryData",
+    "$queryOptions",
+    "$replData",
+    "$gleStats",
+    "$traceCtx",
+    "coordinator",
+    "maxTimeMSOpOnly",
+    "databaseVersion",
+    "shardVersion",
+    "tracking_info",
+    "mayBypassWriteBlocking",
+    "expectPrefix",
+    "requestGossipRoutingCache",
+    "serialization_context",
+    "versionContext",
+    "help",
+    "clientOperationKey",
+    "$tenant",
+    "$topologyTime",
+    "$configTime",
+    "ifrFlags",
+    "mayBypassWriteBlocking",
+    "isSearchIndexManagement",
+    "$maxTimeMS",
 ];
 
 /// Takes `name` when it is a generic argument. False: it is the command's own.
 ///
 /// # Errors
 /// Those of the single checks.
-pub fn take<'a>(g: &mut Generic<'a>, command: &Command, name: &str, value: Value<'a>, standalone: bool) -> Result<bool> {
+pub fn take<'a>(
+    g: &mut Generic<'a>,
+    command: &Command,
+    name: &str,
+    value: Value<'a>,
+    standalone: bool,
+) -> Result<bool> {
     let absent = matches!(value, Value::Null | Value::Undefined);
     match name {
         "$db" | "apiVersion" | "apiStrict" | "apiDeprecationErrors" => {}
@@ -118,7 +152,10 @@ pub fn take<'a>(g: &mut Generic<'a>, command: &Command, name: &str, value: Value
         "lsid" => g.lsid = Some(lsid(&value)?),
         "txnNumber" => match value {
             Value::Int64(n) if n >= 0 => g.txn_number = Some(n),
-            Value::Int64(n) => bail!(code::INVALID_OPTIONS, "Transaction number cannot be negative, given {n}"),
+            Value::Int64(n) => bail!(
+                code::INVALID_OPTIONS,
+                "Transaction number cannot be negative, given {n}"
+            ),
             _ if absent => {}
             v => return Err(wrong_type("txnNumber", &v, &[Tag::INT64])),
         },
@@ -135,9 +172,15 @@ pub fn take<'a>(g: &mut Generic<'a>, command: &Command, name: &str, value: Value
         "readConcern" => g.read_concern = Some(read_concern(command, &value, standalone)?),
         "writeConcern" if absent => {}
         "writeConcern" => {
-            let doc = value.as_doc().ok_or_else(|| wrong_type("writeConcern", &value, &[Tag::DOCUMENT]))?;
+            let doc = value
+                .as_doc()
+                .ok_or_else(|| wrong_type("writeConcern", &value, &[Tag::DOCUMENT]))?;
             if !command.is(flag::WRITE_CONCERN) {
-                bail!(code::INVALID_OPTIONS, "Command {} does not support writeConcern", command.name);
+                bail!(
+                    code::INVALID_OPTIONS,
+                    "Command {} does not support writeConcern",
+                    command.name
+                );
             }
             g.write_concern = Some(write_concern(doc, standalone)?);
         }
@@ -151,8 +194,21 @@ pub fn take<'a>(g: &mut Generic<'a>, command: &Command, name: &str, value: Value
 /// True for the name of a generic argument.
 pub fn is_generic(name: &str) -> bool {
     const CHECKED: &[&str] = &[
-        "$db", "apiVersion", "apiStrict", "apiDeprecationErrors", "lsid", "txnNumber", "autocommit", "startTransaction", "rawData",
-        "maxTimeMS", "comment", "readConcern", "writeConcern", "$readPreference", "$clusterTime",
+        "$db",
+        "apiVersion",
+        "apiStrict",
+        "apiDeprecationErrors",
+        "lsid",
+        "txnNumber",
+        "autocommit",
+        "startTransaction",
+        "rawData",
+        "maxTimeMS",
+        "comment",
+        "readConcern",
+        "writeConcern",
+        "$readPreference",
+        "$clusterTime",
     ];
     CHECKED.contains(&name) || IGNORED.contains(&name)
 }
@@ -170,25 +226,41 @@ pub fn api(g: &mut Generic<'_>, command: &Command, body: Doc<'_>) -> Result<()> 
     let (strict, deprecation) = (flag_of("apiStrict")?, flag_of("apiDeprecationErrors")?);
     match body.field("apiVersion") {
         Value::Missing | Value::Null => {
-            if strict || deprecation || body.contains("apiStrict") || body.contains("apiDeprecationErrors") {
-                bail!(4_886_600, "Provided apiStrict and/or apiDeprecationErrors without passing apiVersion");
+            if strict
+                || deprecation
+                || body.contains("apiStrict")
+                || body.contains("apiDeprecationErrors")
+            {
+                bail!(
+                    4_886_600,
+                    "Provided apiStrict and/or apiDeprecationErrors without passing apiVersion"
+                );
             }
         }
         Value::String("1") => {
             g.api = true;
             g.api_strict = strict;
             if strict && !command.is(flag::API_V1) {
-                bail!(code::API_STRICT_ERROR, "Provided apiStrict:true, but the command {} is not in API Version 1", command.name);
+                bail!(
+                    code::API_STRICT_ERROR,
+                    "Provided apiStrict:true, but the command {} is not in API Version 1",
+                    command.name
+                );
             }
         }
-        Value::String(other) => bail!(code::API_VERSION_ERROR, "API version must be \"1\", given \"{other}\""),
+        Value::String(other) => bail!(
+            code::API_VERSION_ERROR,
+            "API version must be \"1\", given \"{other}\""
+        ),
         v => return Err(wrong_type("apiVersion", &v, &[Tag::STRING])),
     }
     Ok(())
 }
 
 fn lsid(value: &Value<'_>) -> Result<Lsid> {
-    let doc = value.as_doc().ok_or_else(|| wrong_type("OperationSessionInfo.lsid", value, &[Tag::DOCUMENT]))?;
+    let doc = value
+        .as_doc()
+        .ok_or_else(|| wrong_type("OperationSessionInfo.lsid", value, &[Tag::DOCUMENT]))?;
     static TABLE: &[Arg] = &[
         arg("id", Kind::OneOf(&[Tag::BINARY])).required(),
         arg("uid", Kind::OneOf(&[Tag::BINARY])),
@@ -201,8 +273,8 @@ fn lsid(value: &Value<'_>) -> Result<Lsid> {
 
 /// What sessions carry in place of a user where nobody logs in: the SHA-256 of nothing.
 pub const NO_USER: &[u8; 32] = &[
-    0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9, 0x24, 0x27, 0xae, 0x41, 0xe4, 0x64, 0x9b,
-    0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55,
+    0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9, 0x24,
+    0x27, 0xae, 0x41, 0xe4, 0x64, 0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55,
 ];
 
 /// A UUID of subtype 4.
@@ -211,10 +283,25 @@ pub const NO_USER: &[u8; 32] = &[
 /// 14 for another subtype, 207 InvalidUUID for another length.
 pub fn uuid(value: &Value<'_>) -> Result<[u8; 16]> {
     match value {
-        Value::Binary(Binary { subtype: 4, bytes }) => <[u8; 16]>::try_from(*bytes)
-            .map_err(|_| MongoError::new(code::INVALID_UUID, format!("uuid must be a 16-byte binary field, given {} bytes", bytes.len()))),
-        Value::Binary(b) => bail!(code::TYPE_MISMATCH, "a UUID must be binary of subtype 4, given subtype {}", b.subtype),
-        v => bail!(code::TYPE_MISMATCH, "a UUID must be binary, given {}", v.type_name()),
+        Value::Binary(Binary { subtype: 4, bytes }) => <[u8; 16]>::try_from(*bytes).map_err(|_| {
+            MongoError::new(
+                code::INVALID_UUID,
+                format!(
+                    "uuid must be a 16-byte binary field, given {} bytes",
+                    bytes.len()
+                ),
+            )
+        }),
+        Value::Binary(b) => bail!(
+            code::TYPE_MISMATCH,
+            "a UUID must be binary of subtype 4, given subtype {}",
+            b.subtype
+        ),
+        v => bail!(
+            code::TYPE_MISMATCH,
+            "a UUID must be binary, given {}",
+            v.type_name()
+        ),
     }
 }
 
@@ -227,30 +314,55 @@ pub fn max_time_ms(value: &Value<'_>) -> Result<i64> {
         return Ok(0);
     }
     let Some(number) = Number::of(value) else {
-        return Err(wrong_type("maxTimeMS", value, &[Tag::INT64, Tag::INT32, Tag::DECIMAL128, Tag::DOUBLE]));
+        return Err(wrong_type(
+            "maxTimeMS",
+            value,
+            &[Tag::INT64, Tag::INT32, Tag::DECIMAL128, Tag::DOUBLE],
+        ));
     };
     let Some(ms) = number.to_i64_exact() else {
-        bail!(code::FAILED_TO_PARSE, "Expected an integer for maxTimeMS, given {}", crate::dispatch::args::show(value));
+        bail!(
+            code::FAILED_TO_PARSE,
+            "Expected an integer for maxTimeMS, given {}",
+            crate::dispatch::args::show(value)
+        );
     };
     if !(0..=i64::from(i32::MAX)).contains(&ms) {
-        bail!(code::BAD_VALUE, "{ms} value for maxTimeMS is out of range [0, {}]", i32::MAX);
+        bail!(
+            code::BAD_VALUE,
+            "{ms} value for maxTimeMS is out of range [0, {}]",
+            i32::MAX
+        );
     }
     Ok(ms)
 }
 
-const PROVENANCES: &[&str] = &["clientSupplied", "implicitDefault", "customDefault", "getLastErrorDefaults", "internalWriteDefault"];
+const PROVENANCES: &[&str] = &[
+    "clientSupplied",
+    "implicitDefault",
+    "customDefault",
+    "getLastErrorDefaults",
+    "internalWriteDefault",
+];
 
 fn provenance(args: &Args<'_>, scope: &str) -> Result<()> {
     match args.str("provenance") {
         Some(p) if !PROVENANCES.contains(&p) => {
-            bail!(code::BAD_VALUE, "Enumeration value '{p}' for field '{scope}.provenance' is not a valid value, allowed are {}", PROVENANCES.join(", "))
+            bail!(
+                code::BAD_VALUE,
+                "Enumeration value '{p}' for field '{scope}.provenance' is not a valid value, \
+                    allowed are {}",
+                PROVENANCES.join(", ")
+            )
         }
         _ => Ok(()),
     }
 }
 
 fn read_concern(command: &Command, value: &Value<'_>, standalone: bool) -> Result<ReadConcern> {
-    let doc = value.as_doc().ok_or_else(|| wrong_type("readConcern", value, &[Tag::DOCUMENT]))?;
+    let doc = value
+        .as_doc()
+        .ok_or_else(|| wrong_type("readConcern", value, &[Tag::DOCUMENT]))?;
     static TABLE: &[Arg] = &[
         arg("level", Kind::Str),
         arg("afterClusterTime", Kind::OneOf(&[Tag::TIMESTAMP])).strict_null(),
@@ -268,30 +380,67 @@ fn read_concern(command: &Command, value: &Value<'_>, standalone: bool) -> Resul
         Some("majority") => ReadLevel::Majority,
         Some("linearizable") => ReadLevel::Linearizable,
         Some("snapshot") => ReadLevel::Snapshot,
-        Some(other) => bail!(code::BAD_VALUE, "Enumeration value '{other}' for field 'readConcern.level' is not a valid value"),
+        Some(other) => bail!(
+            code::BAD_VALUE,
+            "Enumeration value '{other}' for field 'readConcern.level' is not a valid value"
+        ),
     };
     let time = |name: &str| match args.value(name) {
         Value::Timestamp(t) => Some(t),
         _ => None,
     };
-    let concern = ReadConcern { level, after: time("afterClusterTime"), at: time("atClusterTime") };
+    let concern = ReadConcern {
+        level,
+        after: time("afterClusterTime"),
+        at: time("atClusterTime"),
+    };
     if concern.at.is_some() && concern.after.is_some() {
-        bail!(code::INVALID_OPTIONS, "Specifying a timestamp for readConcern snapshot in both atClusterTime and afterClusterTime is not allowed");
+        bail!(
+            code::INVALID_OPTIONS,
+            "Specifying a timestamp for readConcern snapshot in both atClusterTime and \
+                afterClusterTime is not allowed"
+        );
     }
     if concern.at.is_some() && level != ReadLevel::Snapshot {
-        bail!(code::INVALID_OPTIONS, "readConcern.atClusterTime needs readConcern.level to be snapshot");
+        bail!(
+            code::INVALID_OPTIONS,
+            "readConcern.atClusterTime needs readConcern.level to be snapshot"
+        );
     }
-    if matches!(concern.at, Some(Timestamp { time: 0, .. } | Timestamp { increment: 0, time: 1.. })) && concern.at.is_some_and(|t| t.as_u64() == 0) {
-        bail!(code::INVALID_OPTIONS, "readConcern.atClusterTime cannot be a null timestamp");
+    if matches!(
+        concern.at,
+        Some(
+            Timestamp { time: 0, .. }
+                | Timestamp {
+                    increment: 0,
+                    time: 1..
+                }
+        )
+    ) && concern.at.is_some_and(|t| t.as_u64() == 0)
+    {
+        bail!(
+            code::INVALID_OPTIONS,
+            "readConcern.atClusterTime cannot be a null timestamp"
+        );
     }
     if level != ReadLevel::Local && !command.is(flag::READ_CONCERN) {
-        bail!(code::INVALID_OPTIONS, "Command {} does not support read concern level {level:?}", command.name);
+        bail!(
+            code::INVALID_OPTIONS,
+            "Command {} does not support read concern level {level:?}",
+            command.name
+        );
     }
     if standalone && (concern.after.is_some() || args.has("afterOpTime")) {
-        bail!(code::ILLEGAL_OPERATION, "Cannot specify afterClusterTime readConcern without replication enabled");
+        bail!(
+            code::ILLEGAL_OPERATION,
+            "Cannot specify afterClusterTime readConcern without replication enabled"
+        );
     }
     if standalone && concern.at.is_some() {
-        bail!(code::INVALID_OPTIONS, "readConcern.atClusterTime needs a replica set");
+        bail!(
+            code::INVALID_OPTIONS,
+            "readConcern.atClusterTime needs a replica set"
+        );
     }
     if !command.is(flag::CHECKS_READ_LEVEL) {
         check_level(level, standalone)?;
@@ -305,7 +454,10 @@ fn read_concern(command: &Command, value: &Value<'_>, standalone: bool) -> Resul
 /// 123 NotAReplicaSet.
 pub fn check_level(level: ReadLevel, standalone: bool) -> Result<()> {
     if standalone && matches!(level, ReadLevel::Linearizable | ReadLevel::Snapshot) {
-        bail!(code::NOT_A_REPLICA_SET, "node needs to be a replica set member to use read concern {level:?}");
+        bail!(
+            code::NOT_A_REPLICA_SET,
+            "node needs to be a replica set member to use read concern {level:?}"
+        );
     }
     Ok(())
 }
@@ -327,7 +479,13 @@ pub fn write_concern(doc: Doc<'_>, standalone: bool) -> Result<WriteConcern> {
                     }
                 }
                 v => {
-                    let tags = &[Tag::BOOL, Tag::INT64, Tag::INT32, Tag::DECIMAL128, Tag::DOUBLE];
+                    let tags = &[
+                        Tag::BOOL,
+                        Tag::INT64,
+                        Tag::INT32,
+                        Tag::DECIMAL128,
+                        Tag::DOUBLE,
+                    ];
                     return Err(wrong_type(&format!("writeConcern.{name}"), &v, tags));
                 }
             },
@@ -335,7 +493,11 @@ pub fn write_concern(doc: Doc<'_>, standalone: bool) -> Result<WriteConcern> {
             "provenance" => match value {
                 Value::Null => {}
                 Value::String(p) if PROVENANCES.contains(&p) => {}
-                Value::String(p) => bail!(code::BAD_VALUE, "Enumeration value '{p}' for field 'writeConcern.provenance' is not a valid value"),
+                Value::String(p) => bail!(
+                    code::BAD_VALUE,
+                    "Enumeration value '{p}' for field 'writeConcern.provenance' is not a valid \
+                        value"
+                ),
                 v => return Err(wrong_type("writeConcern.provenance", &v, &[Tag::STRING])),
             },
             "wElectionId" | "wOpTime" | "getLastError" => {}
@@ -347,29 +509,62 @@ pub fn write_concern(doc: Doc<'_>, standalone: bool) -> Result<WriteConcern> {
 
 fn acknowledge(value: &Value<'_>, standalone: bool) -> Result<Acknowledge> {
     match value {
-        v if v.is_number() => match if Number::of(v).is_some_and(Number::is_nan) { -1 } else { to_i64(v).unwrap_or(-1) } {
+        v if v.is_number() => match if Number::of(v).is_some_and(Number::is_nan) {
+            -1
+        } else {
+            to_i64(v).unwrap_or(-1)
+        } {
             n @ 0..=1 => Ok(Acknowledge::Members(n as i32)),
-            n @ 2..=50 if standalone => bail!(code::BAD_VALUE, "cannot use 'w' > 1 when a host is not replicated, given {n}"),
+            n @ 2..=50 if standalone => bail!(
+                code::BAD_VALUE,
+                "cannot use 'w' > 1 when a host is not replicated, given {n}"
+            ),
             n @ 2..=50 => Ok(Acknowledge::Members(n as i32)),
-            _ => bail!(code::FAILED_TO_PARSE, "w has to be a non-negative number and not greater than 50, given {}", crate::dispatch::args::show(v)),
+            _ => bail!(
+                code::FAILED_TO_PARSE,
+                "w has to be a non-negative number and not greater than 50, given {}",
+                crate::dispatch::args::show(v)
+            ),
         },
         Value::String("majority") => Ok(Acknowledge::Majority),
-        Value::String(mode) if !standalone && !mode.is_empty() => Ok(Acknowledge::Mode((*mode).to_owned())),
-        Value::String(mode) => bail!(code::BAD_VALUE, "cannot use non-majority 'w' mode \"{mode}\" when a host is not a member of a replica set"),
-        Value::Null | Value::Undefined => bail!(code::BAD_VALUE, "w has to be a number, a string or an object, given null"),
-        Value::Document(tags) if tags.is_empty() => bail!(code::FAILED_TO_PARSE, "tagged write concern requires tags"),
+        Value::String(mode) if !standalone && !mode.is_empty() => {
+            Ok(Acknowledge::Mode((*mode).to_owned()))
+        }
+        Value::String(mode) => bail!(
+            code::BAD_VALUE,
+            "cannot use non-majority 'w' mode \"{mode}\" when a host is not a member of a replica \
+                set"
+        ),
+        Value::Null | Value::Undefined => bail!(
+            code::BAD_VALUE,
+            "w has to be a number, a string or an object, given null"
+        ),
+        Value::Document(tags) if tags.is_empty() => {
+            bail!(code::FAILED_TO_PARSE, "tagged write concern requires tags")
+        }
         Value::Document(tags) => match tags.iter().find(|(_, v)| !v.is_number()) {
-            Some((tag, v)) => bail!(code::FAILED_TO_PARSE, "tags must be a single level document with only number values, {tag} is {}", v.type_name()),
+            Some((tag, v)) => bail!(
+                code::FAILED_TO_PARSE,
+                "tags must be a single level document with only number values, {tag} is {}",
+                v.type_name()
+            ),
             None if standalone => Ok(Acknowledge::Members(1)),
             None => Ok(Acknowledge::Tags),
         },
-        v => bail!(code::FAILED_TO_PARSE, "w has to be a number, string, or object, given {}", v.type_name()),
+        v => bail!(
+            code::FAILED_TO_PARSE,
+            "w has to be a number, string, or object, given {}",
+            v.type_name()
+        ),
     }
 }
 
 fn wtimeout(value: &Value<'_>) -> Result<i32> {
     match to_i64(value) {
-        Some(n) if n > i64::from(i32::MAX) => bail!(code::FAILED_TO_PARSE, "wtimeout must be a 32-bit integer, given {n}"),
+        Some(n) if n > i64::from(i32::MAX) => bail!(
+            code::FAILED_TO_PARSE,
+            "wtimeout must be a 32-bit integer, given {n}"
+        ),
         Some(n) => Ok(n.max(0) as i32),
         None => Ok(0),
     }
@@ -378,20 +573,34 @@ fn wtimeout(value: &Value<'_>) -> Result<i32> {
 fn read_preference(value: &Value<'_>) -> Result<()> {
     let doc = match value {
         Value::Null | Value::Undefined => return Ok(()),
-        v => v.as_doc().ok_or_else(|| wrong_type("$readPreference", v, &[Tag::DOCUMENT]))?,
+        v => v
+            .as_doc()
+            .ok_or_else(|| wrong_type("$readPreference", v, &[Tag::DOCUMENT]))?,
     };
     match doc.field("mode") {
         Value::Missing => Ok(()),
-        Value::String("primary" | "primaryPreferred" | "secondary" | "secondaryPreferred" | "nearest") => Ok(()),
-        Value::String(m) => bail!(code::FAILED_TO_PARSE, "Could not parse $readPreference mode '{m}'. Only the modes 'primary', 'primaryPreferred', 'secondary', 'secondaryPreferred', 'nearest' are supported"),
+        Value::String(
+            "primary" | "primaryPreferred" | "secondary" | "secondaryPreferred" | "nearest",
+        ) => Ok(()),
+        Value::String(m) => bail!(
+            code::FAILED_TO_PARSE,
+            "Could not parse $readPreference mode '{m}'. Only the modes 'primary', \
+                'primaryPreferred', 'secondary', 'secondaryPreferred', 'nearest' are supported"
+        ),
         v => Err(wrong_type("$readPreference.mode", &v, &[Tag::STRING])),
     }
 }
 
 fn cluster_time(value: &Value<'_>) -> Result<()> {
-    let doc = value.as_doc().ok_or_else(|| wrong_type("$clusterTime", value, &[Tag::DOCUMENT]))?;
+    let doc = value
+        .as_doc()
+        .ok_or_else(|| wrong_type("$clusterTime", value, &[Tag::DOCUMENT]))?;
     match doc.field("clusterTime") {
         Value::Timestamp(_) => Ok(()),
-        v => Err(wrong_type("$clusterTime.clusterTime", &v, &[Tag::TIMESTAMP])),
+        v => Err(wrong_type(
+            "$clusterTime.clusterTime",
+            &v,
+            &[Tag::TIMESTAMP],
+        )),
     }
 }

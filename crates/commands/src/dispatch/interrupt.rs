@@ -1,6 +1,8 @@
-//! How a running operation is ended from outside: by its deadline, by a kill, by its client going away.
+//! How a running operation is ended from outside: by its deadline, by a kill, by its client going
+//! away.
 //!
-//! Promises: loops ask [`Interrupt::check`] and stop within one step; the first reason given is the one told.
+//! Promises: loops ask [`Interrupt::check`] and stop within one step; the first reason given is the
+//! one told.
 //! Must not know: what the operation does, sockets.
 
 use crate::clock::Clock;
@@ -12,7 +14,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The network's end of a connection, as far as operations may know it.
 pub trait Link: Send + Sync {
-    /// Ends the connection's wait (see [`crate::Outcome::Wait`]); without one, the next wait ends at once.
+    /// Ends the connection's wait (see [`crate::Outcome::Wait`]); without one, the next wait ends
+    /// at once.
     fn wake(&self);
     /// True when the client is known to have gone.
     fn is_gone(&self) -> bool;
@@ -36,13 +39,20 @@ pub struct Interrupt {
 
 impl std::fmt::Debug for Interrupt {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Interrupt").field("killed", &self.killed).field("deadline_us", &self.deadline_us).finish_non_exhaustive()
+        f.debug_struct("Interrupt")
+            .field("killed", &self.killed)
+            .field("deadline_us", &self.deadline_us)
+            .finish_non_exhaustive()
     }
 }
 
 impl Interrupt {
     /// For operations of one connection.
-    pub fn new(clock: Arc<dyn Clock>, link: Option<Arc<dyn Link>>, memory: Arc<Operation>) -> Interrupt {
+    pub fn new(
+        clock: Arc<dyn Clock>,
+        link: Option<Arc<dyn Link>>,
+        memory: Arc<Operation>,
+    ) -> Interrupt {
         Interrupt {
             clock,
             link,
@@ -54,7 +64,8 @@ impl Interrupt {
         }
     }
 
-    /// A fresh one, or `last` when nobody else knows it any more: operations then cost no allocation.
+    /// A fresh one, or `last` when nobody else knows it any more: operations then cost no
+    /// allocation.
     pub(crate) fn renew(last: &mut Arc<Interrupt>) -> Arc<Interrupt> {
         match Arc::get_mut(last) {
             Some(i) => {
@@ -64,14 +75,23 @@ impl Interrupt {
                     *i.why.get_mut() = None;
                 }
             }
-            None => *last = Arc::new(Interrupt::new(Arc::clone(&last.clock), last.link.clone(), Arc::clone(&last.memory))),
+            None => {
+                *last = Arc::new(Interrupt::new(
+                    Arc::clone(&last.clock),
+                    last.link.clone(),
+                    Arc::clone(&last.memory),
+                ))
+            }
         }
         Arc::clone(last)
     }
 
     /// Ends the operation with 50 after so long.
     pub fn allow_us(&self, us: u64) {
-        self.deadline_us.store(self.clock.monotonic_us().saturating_add(us), Ordering::Release);
+        self.deadline_us.store(
+            self.clock.monotonic_us().saturating_add(us),
+            Ordering::Release,
+        );
     }
 
     /// What is left until the deadline; `None` without one.
@@ -116,8 +136,13 @@ impl Interrupt {
         if deadline != NO_DEADLINE && self.clock.monotonic_us() >= deadline {
             bail!(code::MAX_TIME_MS_EXPIRED, "operation exceeded time limit");
         }
-        if self.ends_with_client.load(Ordering::Acquire) && self.link.as_ref().is_some_and(|l| l.is_gone()) {
-            bail!(code::CLIENT_DISCONNECT, "operation was interrupted because a client disconnected");
+        if self.ends_with_client.load(Ordering::Acquire)
+            && self.link.as_ref().is_some_and(|l| l.is_gone())
+        {
+            bail!(
+                code::CLIENT_DISCONNECT,
+                "operation was interrupted because a client disconnected"
+            );
         }
         self.memory.check()
     }
@@ -158,14 +183,24 @@ mod tests {
 
     #[test]
     fn the_first_reason_counts_and_is_forgotten_with_the_operation() {
-        let mut i = Arc::new(Interrupt::new(Arc::new(SystemClock::default()), None, Arc::new(Operation::new(Arc::new(memory::Budget::unlimited())))));
+        let mut i = Arc::new(Interrupt::new(
+            Arc::new(SystemClock::default()),
+            None,
+            Arc::new(Operation::new(Arc::new(memory::Budget::unlimited()))),
+        ));
         i.kill(MongoError::new(code::CURSOR_KILLED, "cursor killed"));
         i.kill(interrupted());
         assert_eq!(i.check().unwrap_err().code(), code::CURSOR_KILLED);
         let held = Arc::clone(&i);
-        assert!(Interrupt::renew(&mut i).check().is_ok() && held.check().is_err(), "who still knows the old one keeps it");
+        assert!(
+            Interrupt::renew(&mut i).check().is_ok() && held.check().is_err(),
+            "who still knows the old one keeps it"
+        );
         i.allow_us(0);
-        assert_eq!((i.check().unwrap_err().code(), i.left_us()), (code::MAX_TIME_MS_EXPIRED, Some(0)));
+        assert_eq!(
+            (i.check().unwrap_err().code(), i.left_us()),
+            (code::MAX_TIME_MS_EXPIRED, Some(0))
+        );
         assert!(Interrupt::renew(&mut i).check().is_ok());
     }
 }

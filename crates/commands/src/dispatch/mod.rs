@@ -60,7 +60,11 @@ type Answer = std::result::Result<Outcome, Refused>;
 
 impl From<MongoError> for Refused {
     fn from(error: MongoError) -> Refused {
-        Refused { error, due: None, again: false }
+        Refused {
+            error,
+            due: None,
+            again: false,
+        }
     }
 }
 
@@ -105,12 +109,7 @@ impl Dispatcher {
         outcome
     }
 
-    fn answer(
-        &self,
-        conn: &mut Connection,
-        request: &Request<'_>,
-        reply: &mut Vec<u8>,
-    ) -> Outcome {
+    fn answer(&self, conn: &mut Connection, request: &Request<'_>, reply: &mut Vec<u8>) -> Outcome {
         let start = reply.len();
         let mut result = self.dispatch(conn, request, reply);
         // Nothing has been sent yet, so what met a collection in the act of being replaced starts
@@ -128,7 +127,9 @@ impl Dispatcher {
             Err(refused) => {
                 reply.truncate(start);
                 reply::error(&self.service, &refused.error, &mut DocWriter::new(reply));
-                refused.due.map_or(Outcome::Reply, |pos| Outcome::Durable(pos.0))
+                refused
+                    .due
+                    .map_or(Outcome::Reply, |pos| Outcome::Durable(pos.0))
             }
         };
         let silent =
@@ -158,7 +159,10 @@ impl Dispatcher {
             row.began();
         }
         // A wait for a fail point is none the command asked for.
-        let request = &Request { waited: request.waited && conn.failing.is_none(), ..*request };
+        let request = &Request {
+            waited: request.waited && conn.failing.is_none(),
+            ..*request
+        };
         let result = self.run(conn, request, row.command, reply);
         counters.end(result.is_err());
         if matches!(result, Ok(Outcome::Wait { .. })) {
@@ -185,7 +189,10 @@ impl Dispatcher {
         }
         self.service.counters.unknown_command();
         if self.commands.is_known(name) {
-            bail!(code::NOT_IMPLEMENTED, "command '{name}' is known but not built yet");
+            bail!(
+                code::NOT_IMPLEMENTED,
+                "command '{name}' is known but not built yet"
+            );
         }
         bail!(code::COMMAND_NOT_FOUND, "no such command: '{name}'");
     }
@@ -199,13 +206,19 @@ impl Dispatcher {
         reply: &mut Vec<u8>,
     ) -> Answer {
         let (invoked, _) = request.body.first().unwrap_or_default();
-        let mut generic = Generic { db: database(request)?, ..Generic::default() };
+        let mut generic = Generic {
+            db: database(request)?,
+            ..Generic::default()
+        };
         let db = generic.db;
         generic::api(&mut generic, command, request.body)?;
         if command.is(flag::ADMIN) && db != "admin" {
             return Err(MongoError::new(
                 code::UNAUTHORIZED,
-                format!("{} may only be run against the admin database", command.name),
+                format!(
+                    "{} may only be run against the admin database",
+                    command.name
+                ),
             )
             .into());
         }
@@ -213,7 +226,10 @@ impl Dispatcher {
         let (session, mut record);
         let args = self.check(request, command, &mut generic)?;
         if let Some(lsid) = generic.lsid {
-            self.service.state.sessions.touch(lsid.id, self.service.clock.now_ms())?;
+            self.service
+                .state
+                .sessions
+                .touch(lsid.id, self.service.clock.now_ms())?;
         }
         let interrupt = self.begin_op(conn, request, command, &generic);
         let failure = match self.hold_back(conn, request, command, &generic)? {
@@ -263,7 +279,10 @@ impl Dispatcher {
         let now_us = || self.service.clock.monotonic_us();
         if command.is(flag::WRITE) && self.service.state.fsync_locks.load(Ordering::Acquire) > 0 {
             let until_us = now_us().saturating_add(UNLOCK_POLL_US);
-            return Ok(Held::Ends(Outcome::Wait { until_us, on: WaitFor::Unlock }));
+            return Ok(Held::Ends(Outcome::Wait {
+                until_us,
+                on: WaitFor::Unlock,
+            }));
         }
         // An operation that goes on after a wait was looked at when it came.
         let failure = if conn.awaits.is_some() {
@@ -271,12 +290,20 @@ impl Dispatcher {
         } else {
             self.failure(conn, request, command, generic)?
         };
-        let Some(f) = &failure else { return Ok(Held::Goes(None)) };
+        let Some(f) = &failure else {
+            return Ok(Held::Goes(None));
+        };
         if f.block_ms > 0 {
             let until_us = now_us()
                 .saturating_add(u64::try_from(f.block_ms).unwrap_or(0).saturating_mul(1000));
-            conn.failing = Some(Failure { block_ms: 0, ..f.clone() });
-            return Ok(Held::Ends(Outcome::Wait { until_us, on: WaitFor::Time }));
+            conn.failing = Some(Failure {
+                block_ms: 0,
+                ..f.clone()
+            });
+            return Ok(Held::Ends(Outcome::Wait {
+                until_us,
+                on: WaitFor::Time,
+            }));
         }
         if f.close {
             return Ok(Held::Ends(Outcome::Close));
@@ -302,7 +329,10 @@ impl Dispatcher {
             return Ok(None);
         }
         let collection = request.body.first().and_then(|(_, v)| v.as_str());
-        self.service.state.failpoints.at(conn, command, generic, collection)
+        self.service
+            .state
+            .failpoints
+            .at(conn, command, generic, collection)
     }
 
     /// The record a retryable write shares with its retries.
@@ -341,12 +371,17 @@ impl Dispatcher {
                     command.name
                 );
             }
-            bail!(code::NOT_IMPLEMENTED, "transactions of several operations are not built yet");
+            bail!(
+                code::NOT_IMPLEMENTED,
+                "transactions of several operations are not built yet"
+            );
         }
         if !command.is(flag::RETRYABLE) {
             bail!(
                 50_768,
-                "txnNumber may only be provided for multi-document transactions and retryable write commands. autocommit:false was not provided, and {} is not a retryable write command",
+                "txnNumber may only be provided for multi-document transactions and retryable \
+                    write commands. autocommit:false was not provided, and {} is not a retryable \
+                    write command",
                 command.name
             );
         }
@@ -400,8 +435,11 @@ impl Dispatcher {
         }
         let interrupt = Interrupt::renew(&mut conn.interrupt);
         if generic.max_time_ms > 0 && !command.is(flag::WAITS_FOR_DATA) {
-            interrupt
-                .allow_us(u64::try_from(generic.max_time_ms).unwrap_or(0).saturating_mul(1000));
+            interrupt.allow_us(
+                u64::try_from(generic.max_time_ms)
+                    .unwrap_or(0)
+                    .saturating_mul(1000),
+            );
         }
         interrupt.ends_with_client(command.is(flag::ENDS_WITH_CLIENT));
         if !command.is(flag::QUIET) {
@@ -490,7 +528,10 @@ impl<'a> Args<'a> {
             strict_null: false,
         };
         if !check_value(command.name, &row, &value)? {
-            return Err(args::missing_field(&format!("{}.{}", command.name, command.name)));
+            return Err(args::missing_field(&format!(
+                "{}.{}",
+                command.name, command.name
+            )));
         }
         self.push_own(command.name, value);
         Ok(())

@@ -38,7 +38,13 @@ fn gossip(service: &Service, reply: &mut DocWriter<'_>) {
             let mut time = reply.doc("$clusterTime");
             time.put("clusterTime", now);
             let mut signature = time.doc("signature");
-            signature.put("hash", model::Binary { subtype: 0, bytes: &[0; 20] });
+            signature.put(
+                "hash",
+                model::Binary {
+                    subtype: 0,
+                    bytes: &[0; 20],
+                },
+            );
             signature.put("keyId", 0i64);
         }
         reply.put("operationTime", now);

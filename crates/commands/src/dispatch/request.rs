@@ -48,7 +48,15 @@ pub struct Request<'a> {
 impl<'a> Request<'a> {
     /// An ordinary request.
     pub fn new(body: Doc<'a>) -> Request<'a> {
-        Request { body, sequences: &[], legacy_db: None, exhaust_allowed: false, more_to_come: false, validated: false, waited: false }
+        Request {
+            body,
+            sequences: &[],
+            legacy_db: None,
+            exhaust_allowed: false,
+            more_to_come: false,
+            validated: false,
+            waited: false,
+        }
     }
 }
 
@@ -68,16 +76,19 @@ pub enum WaitFor {
     },
 }
 
-/// What `Service::handle` did. A reply, where there is one, is one document at the end of the buffer.
+/// What `Service::handle` did. A reply, where there is one, is one document at the end of the
+/// buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// A reply was written.
     Reply,
     /// A reply was written; send it when the log is durable up to this position.
     Durable(u64),
-    /// A reply was written and the client takes more: send it with more-to-come, then handle the same request again.
+    /// A reply was written and the client takes more: send it with more-to-come, then handle the
+    /// same request again.
     Exhaust,
-    /// Nothing was written. Handle the request again with `waited` at this monotonic microsecond, or before when what is waited for came.
+    /// Nothing was written. Handle the request again with `waited` at this monotonic microsecond,
+    /// or before when what is waited for came.
     Wait {
         /// Monotonic microseconds of the service's clock.
         until_us: u64,

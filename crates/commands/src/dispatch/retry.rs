@@ -1,5 +1,5 @@
-//! Retryable writes: a write that carries a transaction number is remembered by statement, and a retry runs only the
-//! statements that were not done yet.
+//! Retryable writes: a write that carries a transaction number is remembered by statement, and a
+//! retry runs only the statements that were not done yet.
 
 use crate::dispatch::args::{Args, to_i64};
 use model::{DocWriter, MongoError, Result, Value, bail, code};
@@ -9,8 +9,8 @@ use store::{Begun, Effect, Keep, Noted, SessionRecord, Store};
 /// Numbers of the statements of one command.
 pub type StatementIds = SmallVec<[i32; 8]>;
 
-/// One command's share in the record of its session, which is locked while the command runs: a retry that overtakes
-/// the first try waits for it.
+/// One command's share in the record of its session, which is locked while the command runs: a
+/// retry that overtakes the first try waits for it.
 #[derive(Debug)]
 pub struct Retry<'r> {
     record: &'r mut SessionRecord,
@@ -28,9 +28,14 @@ impl<'r> Retry<'r> {
         match store.begin_retryable(record, number)? {
             Begun::Old(last) => bail!(
                 code::TRANSACTION_TOO_OLD,
-                "Retryable write with txnNumber {number} is prohibited on this session because a newer retryable write with txnNumber {last} has already started"
+                "Retryable write with txnNumber {number} is prohibited on this session because a \
+                    newer retryable write with txnNumber {last} has already started"
             ),
-            begun => Ok(Retry { record, fresh: begun == Begun::New, retried: Vec::new() }),
+            begun => Ok(Retry {
+                record,
+                fresh: begun == Begun::New,
+                retried: Vec::new(),
+            }),
         }
     }
 
@@ -46,7 +51,11 @@ impl<'r> Retry<'r> {
 
     /// Where the writes of these statements are remembered.
     pub fn note<'n>(&'n mut self, ids: &'n [i32], keep: Keep) -> Noted<'n> {
-        Noted { record: self.record, ids, keep }
+        Noted {
+            record: self.record,
+            ids,
+            keep,
+        }
     }
 
     /// The only statement of a command was not run again.
@@ -65,31 +74,49 @@ impl<'r> Retry<'r> {
         }
     }
 
-    /// The numbers of a command's statements; a list that names one twice has to be looked at from the first on.
+    /// The numbers of a command's statements; a list that names one twice has to be looked at from
+    /// the first on.
     ///
     /// # Errors
-    /// 72 InvalidOptions for both `stmtId` and `stmtIds`, or another count than there are statements; 14.
+    /// 72 InvalidOptions for both `stmtId` and `stmtIds`, or another count than there are
+    /// statements; 14.
     pub fn ids(&mut self, args: &Args<'_>, count: usize) -> Result<StatementIds> {
         let number = |v: &Value<'_>| -> Result<i32> {
             let n = to_i64(v).and_then(|n| i32::try_from(n).ok());
-            n.ok_or_else(|| MongoError::new(code::TYPE_MISMATCH, format!("a statement id must be a 32-bit integer, given {v:?}")))
+            n.ok_or_else(|| {
+                MongoError::new(
+                    code::TYPE_MISMATCH,
+                    format!("a statement id must be a 32-bit integer, given {v:?}"),
+                )
+            })
         };
         if let Some(list) = args.array("stmtIds") {
             if args.has("stmtId") {
-                bail!(code::INVALID_OPTIONS, "May not specify both stmtId and stmtIds in write command");
+                bail!(
+                    code::INVALID_OPTIONS,
+                    "May not specify both stmtId and stmtIds in write command"
+                );
             }
-            let ids = list.iter().map(|v| number(&v)).collect::<Result<StatementIds>>()?;
+            let ids = list
+                .iter()
+                .map(|v| number(&v))
+                .collect::<Result<StatementIds>>()?;
             if ids.len() != count {
                 bail!(
                     code::INVALID_OPTIONS,
-                    "Number of statement ids must match the number of batch entries. Got {} statement ids but {count} batch entries",
+                    "Number of statement ids must match the number of batch entries. Got {} \
+                        statement ids but {count} batch entries",
                     ids.len()
                 );
             }
             self.fresh &= ids.is_sorted_by(|a, b| a < b);
             return Ok(ids);
         }
-        let first = if args.has("stmtId") { number(&args.value("stmtId"))? } else { 0 };
+        let first = if args.has("stmtId") {
+            number(&args.value("stmtId"))?
+        } else {
+            0
+        };
         let count = i32::try_from(count).unwrap_or(i32::MAX);
         Ok((0..count).map(|i| first.saturating_add(i)).collect())
     }
@@ -101,7 +128,10 @@ impl<'r> Retry<'r> {
 /// 72 InvalidOptions.
 pub fn single(retry: &Option<Retry<'_>>, multi: bool, what: &str) -> Result<()> {
     if multi && retry.is_some() {
-        bail!(code::INVALID_OPTIONS, "Cannot use (or request) retryable writes with {what}");
+        bail!(
+            code::INVALID_OPTIONS,
+            "Cannot use (or request) retryable writes with {what}"
+        );
     }
     Ok(())
 }

@@ -50,9 +50,16 @@ pub(crate) struct How<'n> {
 impl How<'_> {
     /// The same for another attempt.
     fn again(&mut self) -> How<'_> {
-        let noted =
-            self.noted.as_mut().map(|n| Noted { record: &mut *n.record, ids: n.ids, keep: n.keep });
-        How { bypass: self.bypass, keep: self.keep, noted }
+        let noted = self.noted.as_mut().map(|n| Noted {
+            record: &mut *n.record,
+            ids: n.ids,
+            keep: n.keep,
+        });
+        How {
+            bypass: self.bypass,
+            keep: self.keep,
+            noted,
+        }
     }
 }
 
@@ -107,7 +114,12 @@ fn update_with(
     if let Some(series) = coll.as_deref().and_then(Series::of) {
         series.check_update(op)?;
     }
-    let collation = prepare(service, env, op.collation, options.as_ref().map(|o| o.doc()))?;
+    let collation = prepare(
+        service,
+        env,
+        op.collation,
+        options.as_ref().map(|o| o.doc()),
+    )?;
     let env: &Env = env;
     let filter = MatchFilter::parse(&mut ParseCx::new(env), op.filter)?;
     let validator = match &coll {
@@ -126,7 +138,13 @@ fn update_with(
     };
     update(
         service,
-        &Target { coll: &coll, filter: &filter, hint, collation, env },
+        &Target {
+            coll: &coll,
+            filter: &filter,
+            hint,
+            collation,
+            env,
+        },
         &changer,
         op,
         how.keep,
@@ -163,14 +181,27 @@ fn delete_once(
 ) -> Result<Done> {
     let coll = collection(service, ns, false)?;
     let options = coll.as_ref().map(|c| c.options());
-    let collation = prepare(service, env, op.collation, options.as_ref().map(|o| o.doc()))?;
+    let collation = prepare(
+        service,
+        env,
+        op.collation,
+        options.as_ref().map(|o| o.doc()),
+    )?;
     let env: &Env = env;
     let filter = MatchFilter::parse(&mut ParseCx::new(env), op.filter)?;
     let hint = Hint::parse(op.hint.unwrap_or_default())?;
-    let Some(coll) = coll else { return Ok(Done::default()) };
+    let Some(coll) = coll else {
+        return Ok(Done::default());
+    };
     delete(
         service,
-        &Target { coll: &coll, filter: &filter, hint, collation, env },
+        &Target {
+            coll: &coll,
+            filter: &filter,
+            hint,
+            collation,
+            env,
+        },
         op,
         sort,
         how.keep,
@@ -187,7 +218,9 @@ pub(crate) fn before(retry: &mut Option<Retry<'_>>, id: &[i32]) -> Option<Effect
 /// document it was about. One that changed nothing, one of many documents, a retry and an error
 /// tell of what others wrote.
 pub(crate) fn note(reported: &mut Reported, result: &Result<Done>, multi: bool) {
-    let pos = result.as_ref().map_or(CommitPos::default(), |done| done.pos);
+    let pos = result
+        .as_ref()
+        .map_or(CommitPos::default(), |done| done.pos);
     if pos != CommitPos::default() {
         reported.own_write(pos);
     }

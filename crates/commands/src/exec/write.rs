@@ -1,5 +1,6 @@
-//! Changing documents that match a filter: found by a plan, changed under their locks, each matched again at that moment.
-//! One document is changed by itself; many are changed in batches, found by a scan that keeps only a position.
+//! Changing documents that match a filter: found by a plan, changed under their locks, each matched
+//! again at that moment. One document is changed by itself; many are changed in batches, found by a
+//! scan that keeps only a position.
 
 use crate::crud::{DeleteOp, Mods, UpdateOp};
 use crate::read::StoreHost;
@@ -10,7 +11,7 @@ use operators::Env;
 use operators::expr::ParseCx;
 use operators::filter::Filter;
 use operators::update::{Applied, Update, UpdateCx, upsert_base};
-use query::pipeline::{MatchFilter, Pipeline, ParseOptions, Rt, drain};
+use query::pipeline::{MatchFilter, ParseOptions, Pipeline, Rt, drain};
 use query::plan::{Hint, Keys, MatchKeys, Plan, Want, choose, each_match};
 use std::sync::Arc;
 use store::{Change, Collection, CommitPos, Effect, Keep, Modified, Noted};
@@ -34,7 +35,12 @@ pub(crate) struct Target<'t> {
 
 impl Target<'_> {
     fn plan(&self) -> Result<Plan> {
-        let want = Want { filter: Some(self.filter), hint: self.hint.as_ref(), collation: self.collation, ..Want::default() };
+        let want = Want {
+            filter: Some(self.filter),
+            hint: self.hint.as_ref(),
+            collation: self.collation,
+            ..Want::default()
+        };
         choose(self.coll, &want)
     }
 
@@ -45,7 +51,10 @@ impl Target<'_> {
         }
         let id = self.filter.filter.id_equality()?;
         // An equality with null or an array may match other ids too.
-        if matches!(id, Value::Null | Value::Undefined | Value::Missing | Value::Array(_) | Value::Regex(_)) {
+        if matches!(
+            id,
+            Value::Null | Value::Undefined | Value::Missing | Value::Array(_) | Value::Regex(_)
+        ) {
             return None;
         }
         let mut key = Vec::with_capacity(24);
@@ -106,8 +115,16 @@ impl Target<'_> {
             a.doc().put("$limit", 1i64);
         });
         let stages = spec.doc().field("p").as_array().unwrap_or(Array::EMPTY);
-        let pipeline = Pipeline::parse(&mut ParseCx::new(self.env), stages, &ParseOptions::collection(self.coll.ns().clone()))?;
-        let host = StoreHost::new(service.arc()?, self.collation.map(|c| c.to_buf()), self.hint.clone());
+        let pipeline = Pipeline::parse(
+            &mut ParseCx::new(self.env),
+            stages,
+            &ParseOptions::collection(self.coll.ns().clone()),
+        )?;
+        let host = StoreHost::new(
+            service.arc()?,
+            self.collation.map(|c| c.to_buf()),
+            self.hint.clone(),
+        );
         let rt = Rt::new(self.env, &host);
         let mut key = None;
         drain(pipeline.open(&rt)?.as_mut(), &rt, |d, _| {
@@ -135,15 +152,36 @@ pub(crate) struct Done {
 impl Done {
     /// What an earlier try of the same statement did.
     pub(crate) fn before(effect: Effect) -> Done {
-        let one = Done { matched: 1, ..Done::default() };
+        let one = Done {
+            matched: 1,
+            ..Done::default()
+        };
         match effect {
             Effect::Inserted | Effect::Deleted => one,
             Effect::Updated => Done { modified: 1, ..one },
-            Effect::Upserted(id) => Done { upserted: Some(id.doc().field("_id").to_owned_value()), ..Done::default() },
-            Effect::UpdatedBefore(d) => Done { modified: 1, before: Some(d), ..one },
-            Effect::UpdatedAfter(d) => Done { modified: 1, after: Some(d), ..one },
-            Effect::Removed(d) => Done { before: Some(d), ..one },
-            Effect::Made(d) => Done { upserted: Some(d.doc().field("_id").to_owned_value()), after: Some(d), ..Done::default() },
+            Effect::Upserted(id) => Done {
+                upserted: Some(id.doc().field("_id").to_owned_value()),
+                ..Done::default()
+            },
+            Effect::UpdatedBefore(d) => Done {
+                modified: 1,
+                before: Some(d),
+                ..one
+            },
+            Effect::UpdatedAfter(d) => Done {
+                modified: 1,
+                after: Some(d),
+                ..one
+            },
+            Effect::Removed(d) => Done {
+                before: Some(d),
+                ..one
+            },
+            Effect::Made(d) => Done {
+                upserted: Some(d.doc().field("_id").to_owned_value()),
+                after: Some(d),
+                ..Done::default()
+            },
         }
     }
 }
@@ -193,7 +231,12 @@ pub(crate) fn delete(
             Ok(Change::Delete)
         };
         if let Modified::Deleted(pos) = t.coll.modify_noted(&key, decide, noted.as_mut())? {
-            return Ok(Done { matched: 1, pos, before: old, ..done });
+            return Ok(Done {
+                matched: 1,
+                pos,
+                before: old,
+                ..done
+            });
         }
         // Another writer was faster: the next matching document, unless the id names the only one.
         if by_id.is_some() {
@@ -210,7 +253,11 @@ fn delete_many(t: &Target<'_>, filter: &Filter) -> Result<Done> {
         t.env.check_interrupt()?;
         let decide = &mut |_: usize, doc: Doc<'_>| {
             arena.reset();
-            Ok(if filter.matches(doc, &arena, t.env)? { Change::Delete } else { Change::Keep })
+            Ok(if filter.matches(doc, &arena, t.env)? {
+                Change::Delete
+            } else {
+                Change::Keep
+            })
         };
         t.coll.modify_many(keys, decide, &mut |_, m| {
             if let Modified::Deleted(pos) = m {
@@ -231,7 +278,11 @@ pub(crate) struct Changer {
 impl Changer {
     /// # Errors
     /// Those of the update's operators.
-    pub(crate) fn parse(env: &Env, mods: &Mods<'_>, validator: Option<Validator>) -> Result<Changer> {
+    pub(crate) fn parse(
+        env: &Env,
+        mods: &Mods<'_>,
+        validator: Option<Validator>,
+    ) -> Result<Changer> {
         let mut cx = ParseCx::new(env);
         let update = match mods {
             Mods::Update { doc, array_filters } => {
@@ -241,7 +292,11 @@ impl Changer {
                         a.push(*f);
                     }
                 });
-                let filters = if array_filters.is_empty() { None } else { Some(filters.doc().field("f")) };
+                let filters = if array_filters.is_empty() {
+                    None
+                } else {
+                    Some(filters.doc().field("f"))
+                };
                 Update::parse(&mut cx, Value::Document(*doc), filters)?
             }
             Mods::Pipeline { stages, .. } => Update::parse(&mut cx, Value::Array(*stages), None)?,
@@ -256,17 +311,38 @@ impl Changer {
     pub(crate) fn would_change(&self, filter: &Filter, env: &Env, doc: Doc<'_>) -> Result<bool> {
         let arena = Bump::new();
         let position = filter.matches_with_position(doc, &arena, env)?.1;
-        let cx = UpdateCx { arena: &arena, env, inserting: false, position };
+        let cx = UpdateCx {
+            arena: &arena,
+            env,
+            inserting: false,
+            position,
+        };
         Ok(matches!(self.update.apply(doc, &cx)?, Applied::Changed(_)))
     }
 
     /// The new document, or `None` when nothing changes.
-    fn apply(&self, t: &Target<'_>, doc: Doc<'_>, arena: &Bump, inserting: bool, position: Option<usize>) -> Result<Option<DocBuf>> {
-        let cx = UpdateCx { arena, env: t.env, inserting, position };
+    fn apply(
+        &self,
+        t: &Target<'_>,
+        doc: Doc<'_>,
+        arena: &Bump,
+        inserting: bool,
+        position: Option<usize>,
+    ) -> Result<Option<DocBuf>> {
+        let cx = UpdateCx {
+            arena,
+            env: t.env,
+            inserting,
+            position,
+        };
         match self.update.apply(doc, &cx)? {
             Applied::Unchanged => Ok(None),
             Applied::Changed(new) => {
-                if let Some(v) = self.validator.as_ref().filter(|v| inserting || !v.moderate() || v.accepts(doc)) {
+                if let Some(v) = self
+                    .validator
+                    .as_ref()
+                    .filter(|v| inserting || !v.moderate() || v.accepts(doc))
+                {
                     v.check(new)?;
                 }
                 Ok(Some(new.to_buf()))
@@ -288,7 +364,10 @@ pub(crate) fn update(
     mut noted: Option<Noted<'_>>,
 ) -> Result<Done> {
     if op.multi && changer.update.is_replacement() {
-        bail!(code::FAILED_TO_PARSE, "multi update is not supported for replacement-style update");
+        bail!(
+            code::FAILED_TO_PARSE,
+            "multi update is not supported for replacement-style update"
+        );
     }
     let mut done = Done::default();
     let by_id = t.key_by_id();
@@ -315,7 +394,9 @@ pub(crate) fn update(
         match upsert(service, t, changer, &mut done, noted.as_mut()) {
             // Somebody inserted a document with that key meanwhile: it may match now.
             Err(e) if e.code() == code::DUPLICATE_KEY => {
-                let Some(key) = t.first_key(service, op.sort)? else { return Err(e) };
+                let Some(key) = t.first_key(service, op.sort)? else {
+                    return Err(e);
+                };
                 change(t, changer, &key, keep, &mut done, noted.as_mut())?;
                 if done.matched > 0 {
                     return Ok(done);
@@ -339,7 +420,11 @@ fn update_many(t: &Target<'_>, changer: &Changer, done: &mut Done) -> Result<()>
             arena.reset();
             let (fits, position) = t.filter.filter.matches_with_position(doc, &arena, t.env)?;
             matched.borrow_mut()[n] = fits;
-            let new = if fits { changer.apply(t, doc, &arena, false, position)? } else { None };
+            let new = if fits {
+                changer.apply(t, doc, &arena, false, position)?
+            } else {
+                None
+            };
             Ok(new.map_or(Change::Keep, |n| Change::Replace(n.into_bytes())))
         };
         t.coll.modify_many(keys, decide, &mut |n, m| {
@@ -388,7 +473,13 @@ fn change(
     Ok(())
 }
 
-fn upsert(service: &Service, t: &Target<'_>, changer: &Changer, done: &mut Done, noted: Option<&mut Noted<'_>>) -> Result<()> {
+fn upsert(
+    service: &Service,
+    t: &Target<'_>,
+    changer: &Changer,
+    done: &mut Done,
+    noted: Option<&mut Noted<'_>>,
+) -> Result<()> {
     let base = upsert_base(&t.filter.filter, changer.update.is_replacement())?;
     let arena = Bump::new();
     let new = changer.apply(t, base.doc(), &arena, true, None)?;
@@ -402,7 +493,15 @@ fn upsert(service: &Service, t: &Target<'_>, changer: &Changer, done: &mut Done,
         }
     };
     let new = with_id(new.doc(), service.clock.now_ms())?;
-    let mut noted = noted.map(|n| Noted { record: &mut *n.record, ids: n.ids, keep: if n.keep == Keep::Fact { Keep::Id } else { n.keep } });
+    let mut noted = noted.map(|n| Noted {
+        record: &mut *n.record,
+        ids: n.ids,
+        keep: if n.keep == Keep::Fact {
+            Keep::Id
+        } else {
+            n.keep
+        },
+    });
     let inserted = t.coll.insert_noted(&[new.doc()], true, noted.as_mut())?;
     crate::exec::capped::inserted(service, t.coll)?;
     if let Some((_, e)) = inserted.errors.into_iter().next() {
@@ -418,9 +517,16 @@ fn upsert(service: &Service, t: &Target<'_>, changer: &Changer, done: &mut Done,
 ///
 /// # Errors
 /// 166, 73.
-pub(crate) fn collection(service: &Service, ns: &Namespace, make: bool) -> Result<Option<Arc<Collection>>> {
+pub(crate) fn collection(
+    service: &Service,
+    ns: &Namespace,
+    make: bool,
+) -> Result<Option<Arc<Collection>>> {
     match service.store.collection(ns)? {
-        Some(c) if c.is_view() => bail!(code::COMMAND_NOT_SUPPORTED_ON_VIEW, "Namespace {ns} is a view, not a collection"),
+        Some(c) if c.is_view() => bail!(
+            code::COMMAND_NOT_SUPPORTED_ON_VIEW,
+            "Namespace {ns} is a view, not a collection"
+        ),
         Some(c) => Ok(Some(c)),
         None if make => create_implicitly(service, ns).map(Some),
         None => Ok(None),

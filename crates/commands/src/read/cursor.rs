@@ -1,14 +1,16 @@
-//! A cursor over a query: the chain of pull operators, its environment, and documents pulled but not yet sent.
+//! A cursor over a query: the chain of pull operators, its environment, and documents pulled but
+//! not yet sent.
 
 use super::StoreHost;
-use crate::state::cursors::{BatchLimit, Cursor, Progress};
 use crate::dispatch::interrupt::Interrupt;
+use crate::state::cursors::{BatchLimit, Cursor, Progress};
 use model::{ArrayWriter, DocWriter, Result, Timestamp, bail, code};
 use operators::Env;
 use query::pipeline::{Batch, Docs, Rt};
 use std::sync::Arc;
 
-/// A result may be a little larger than what may be stored; stages pass on larger ones among themselves.
+/// A result may be a little larger than what may be stored; stages pass on larger ones among
+/// themselves.
 const DOCUMENT_BYTES_MAX: usize = model::bson::MAX_DOCUMENT_BYTES + 16 * 1024;
 
 /// An open query.
@@ -22,7 +24,8 @@ pub(crate) struct QueryCursor {
     done: bool,
     /// At the end there may be more later.
     tail: bool,
-    /// The end is seen with the last document; else only by asking once more, as in MongoDB, whose clients count on it.
+    /// The end is seen with the last document; else only by asking once more, as in MongoDB, whose
+    /// clients count on it.
     foresees_end: bool,
     /// Documents still to be given at most.
     left: Option<u64>,
@@ -32,13 +35,33 @@ pub(crate) struct QueryCursor {
 
 impl QueryCursor {
     /// Over an opened chain.
-    pub(crate) fn new(docs: Box<dyn Docs>, env: Env, host: StoreHost, allow_disk_use: bool) -> QueryCursor {
-        QueryCursor { docs, env, host, allow_disk_use, pending: Batch::new(), at: 0, done: false, tail: false, foresees_end: false, left: None, at_cluster_time: None }
+    pub(crate) fn new(
+        docs: Box<dyn Docs>,
+        env: Env,
+        host: StoreHost,
+        allow_disk_use: bool,
+    ) -> QueryCursor {
+        QueryCursor {
+            docs,
+            env,
+            host,
+            allow_disk_use,
+            pending: Batch::new(),
+            at: 0,
+            done: false,
+            tail: false,
+            foresees_end: false,
+            left: None,
+            at_cluster_time: None,
+        }
     }
 
     /// The same, reading the state of a cluster time.
     pub(crate) fn at(self, at_cluster_time: Option<Timestamp>) -> QueryCursor {
-        QueryCursor { at_cluster_time, ..self }
+        QueryCursor {
+            at_cluster_time,
+            ..self
+        }
     }
 
     /// The same, going on after its end with what comes in later.
@@ -48,7 +71,11 @@ impl QueryCursor {
 
     /// The same, giving at most so many documents in all; a sort knows its end beforehand.
     pub(crate) fn of_find(self, limit: Option<u64>, sorts: bool) -> QueryCursor {
-        QueryCursor { left: limit, foresees_end: sorts, ..self }
+        QueryCursor {
+            left: limit,
+            foresees_end: sorts,
+            ..self
+        }
     }
 
     fn fill(&mut self, limit: BatchLimit, out: &mut ArrayWriter<'_>) -> Result<Progress> {
@@ -56,7 +83,12 @@ impl QueryCursor {
             while self.at < self.pending.len() {
                 let doc = self.pending.doc(self.at);
                 if doc.len_bytes() > DOCUMENT_BYTES_MAX {
-                    bail!(code::BSON_OBJECT_TOO_LARGE, "BSONObj size: {} is invalid. Size must be at most {DOCUMENT_BYTES_MAX} bytes", doc.len_bytes());
+                    bail!(
+                        code::BSON_OBJECT_TOO_LARGE,
+                        "BSONObj size: {} is invalid. Size must be at most {DOCUMENT_BYTES_MAX} \
+                            bytes",
+                        doc.len_bytes()
+                    );
                 }
                 let full = limit.documents.is_some_and(|n| out.len() >= n);
                 let heavy = !out.is_empty() && out.len_bytes() + doc.len_bytes() > limit.bytes;
@@ -69,18 +101,30 @@ impl QueryCursor {
             }
             if self.done {
                 let full = limit.documents.is_some_and(|n| out.len() >= n);
-                return Ok(if full && !self.foresees_end && self.left != Some(0) { Progress::More } else { Progress::Done });
+                return Ok(if full && !self.foresees_end && self.left != Some(0) {
+                    Progress::More
+                } else {
+                    Progress::Done
+                });
             }
-            let room = limit.documents.map_or(usize::MAX, |n| n.saturating_sub(out.len()));
+            let room = limit
+                .documents
+                .map_or(usize::MAX, |n| n.saturating_sub(out.len()));
             if room == 0 {
                 return Ok(Progress::More);
             }
             self.pending.clear();
-            // What is read ahead is not seen again when it changes, so no more is read than the client wants.
+            // What is read ahead is not seen again when it changes, so no more is read than the
+            // client wants.
             self.pending.want(room);
             self.at = 0;
             self.env.check_interrupt()?;
-            let rt = Rt { env: &self.env, host: &self.host, vars: None, allow_disk_use: self.allow_disk_use };
+            let rt = Rt {
+                env: &self.env,
+                host: &self.host,
+                vars: None,
+                allow_disk_use: self.allow_disk_use,
+            };
             let more = self.docs.next_batch(&rt, &mut self.pending)?;
             self.done = !more && !self.tail;
             if !more && self.tail && self.pending.is_empty() {
@@ -91,7 +135,12 @@ impl QueryCursor {
 }
 
 impl Cursor for QueryCursor {
-    fn next_batch(&mut self, limit: BatchLimit, op: &Arc<Interrupt>, out: &mut ArrayWriter<'_>) -> Result<Progress> {
+    fn next_batch(
+        &mut self,
+        limit: BatchLimit,
+        op: &Arc<Interrupt>,
+        out: &mut ArrayWriter<'_>,
+    ) -> Result<Progress> {
         let op = Arc::clone(op);
         self.env.memory = Some(Arc::clone(op.memory()));
         self.env.interrupt = Some(Box::new(move || op.check()));

@@ -6,9 +6,10 @@ use crate::write;
 use model::{Doc, DocBuf, FieldPath, MongoError, Namespace, Result, Value, bail, code};
 use operators::expr::ParseCx;
 use query::pipeline::{
-    Docs, GeoIndex, Host, MatchFilter, MergeWrite, NotMatched, OnMatch, Opened, OutTarget, OutWriter, Read, Resolved, Rt,
+    Docs, GeoIndex, Host, MatchFilter, MergeWrite, NotMatched, OnMatch, Opened, OutTarget,
+    OutWriter, Read, Resolved, Rt,
 };
-use query::plan::{DistinctDocs, Plan, PlanDocs, distinct_plan, Want, choose, each_match};
+use query::plan::{DistinctDocs, Plan, PlanDocs, Want, choose, distinct_plan, each_match};
 use std::sync::Arc;
 use store::{Change, Collection, ReadView};
 
@@ -29,9 +30,20 @@ pub(crate) struct StoreHost {
 
 impl StoreHost {
     /// For one operation.
-    pub(crate) fn new(service: Arc<Service>, collation: Option<DocBuf>, hint: Option<query::plan::Hint>) -> StoreHost {
+    pub(crate) fn new(
+        service: Arc<Service>,
+        collation: Option<DocBuf>,
+        hint: Option<query::plan::Hint>,
+    ) -> StoreHost {
         let (view, memory_limit_bytes) = (ReadView::LATEST, std::sync::OnceLock::new());
-        StoreHost { service, collation, hint, bypass_validation: false, view, memory_limit_bytes }
+        StoreHost {
+            service,
+            collation,
+            hint,
+            bypass_validation: false,
+            view,
+            memory_limit_bytes,
+        }
     }
 
     /// The same, reading another state than the latest.
@@ -41,12 +53,19 @@ impl StoreHost {
 
     /// The same, where documents written need not be valid.
     pub(crate) fn bypassing_validation(self, bypass: bool) -> StoreHost {
-        StoreHost { bypass_validation: bypass, ..self }
+        StoreHost {
+            bypass_validation: bypass,
+            ..self
+        }
     }
 
     /// The validator of a collection that is written to.
     fn validator(&self, coll: &Collection) -> Result<Option<write::Validator>> {
-        if self.bypass_validation { Ok(None) } else { write::Validator::of(&self.service, coll) }
+        if self.bypass_validation {
+            Ok(None)
+        } else {
+            write::Validator::of(&self.service, coll)
+        }
     }
 
     fn want<'q>(&'q self, read: &Read<'q>) -> Want<'q> {
@@ -61,8 +80,13 @@ impl StoreHost {
 
     fn writable(&self, ns: &Namespace) -> Result<Option<Arc<Collection>>> {
         let c = self.service.store.collection(ns)?;
-        if c.as_ref().is_some_and(|c| c.is_view() || crate::ddl::names::is_timeseries(c)) {
-            bail!(code::COMMAND_NOT_SUPPORTED_ON_VIEW, "Namespace {ns} is a view or time-series collection, not a collection");
+        if c.as_ref()
+            .is_some_and(|c| c.is_view() || crate::ddl::names::is_timeseries(c))
+        {
+            bail!(
+                code::COMMAND_NOT_SUPPORTED_ON_VIEW,
+                "Namespace {ns} is a view or time-series collection, not a collection"
+            );
         }
         Ok(c)
     }
@@ -79,30 +103,54 @@ fn same_collation(view: Option<Doc<'_>>, operation: Option<Doc<'_>>) -> bool {
 
 impl Host for StoreHost {
     fn resolve(&self, ns: &Namespace) -> Result<Resolved> {
-        let Some(c) = self.service.store.collection(ns)? else { return Ok(Resolved::Missing) };
+        let Some(c) = self.service.store.collection(ns)? else {
+            return Ok(Resolved::Missing);
+        };
         if !c.is_view() {
             return Ok(Resolved::Collection);
         }
         let options = c.options();
         let d = options.doc();
-        if !same_collation(d.field("collation").as_doc(), self.collation.as_ref().map(DocBuf::doc)) {
-            bail!(code::OPTION_NOT_SUPPORTED_ON_VIEW, "Cannot override the default collation of view {ns}");
+        if !same_collation(
+            d.field("collation").as_doc(),
+            self.collation.as_ref().map(DocBuf::doc),
+        ) {
+            bail!(
+                code::OPTION_NOT_SUPPORTED_ON_VIEW,
+                "Cannot override the default collation of view {ns}"
+            );
         }
         let on = Namespace::new(ns.db(), d.field("viewOn").as_str().unwrap_or_default())?;
-        let pipeline = d.field("pipeline").as_array().unwrap_or(model::Array::EMPTY);
-        Ok(Resolved::View { on, pipeline: pipeline.as_doc().to_buf() })
+        let pipeline = d
+            .field("pipeline")
+            .as_array()
+            .unwrap_or(model::Array::EMPTY);
+        Ok(Resolved::View {
+            on,
+            pipeline: pipeline.as_doc().to_buf(),
+        })
     }
 
     fn open(&self, _: &Rt<'_>, read: &Read<'_>) -> Result<Opened> {
         let Some(coll) = self.service.store.collection(read.ns)? else {
-            return Ok(Opened { docs: Box::new(query::pipeline::NoDocs), filtered: false, sorted: false, limited: false });
+            return Ok(Opened {
+                docs: Box::new(query::pipeline::NoDocs),
+                filtered: false,
+                sorted: false,
+                limited: false,
+            });
         };
         let plan = choose(&coll, &self.want(read))?;
         if let Some(field) = read.distinct
             && let Some(plan) = distinct_plan(&coll, &self.want(read), &plan, field)
             && let Some(docs) = DistinctDocs::open(coll.clone(), &plan)
         {
-            return Ok(Opened { docs: Box::new(docs), filtered: true, sorted: false, limited: false });
+            return Ok(Opened {
+                docs: Box::new(docs),
+                filtered: true,
+                sorted: false,
+                limited: false,
+            });
         }
         let sorted = plan.sorted && read.sort.is_some();
         let limit = read.limit.filter(|_| read.sort.is_none() || sorted);
@@ -110,7 +158,12 @@ impl Host for StoreHost {
         if let Some(fields) = read.fields {
             docs = docs.carrying(fields.to_vec());
         }
-        Ok(Opened { docs: Box::new(docs), filtered: true, sorted, limited: limit.is_some() })
+        Ok(Opened {
+            docs: Box::new(docs),
+            filtered: true,
+            sorted,
+            limited: limit.is_some(),
+        })
     }
 
     fn can_look_up(&self, ns: &Namespace, field: &FieldPath) -> bool {
@@ -142,34 +195,58 @@ impl Host for StoreHost {
         self.collation.clone()
     }
 
-    fn look_up(&self, rt: &Rt<'_>, ns: &Namespace, field: &FieldPath, values: &[Value<'_>]) -> Result<Box<dyn Docs>> {
-        let Some(coll) = self.service.store.collection(ns)? else { return Ok(Box::new(query::pipeline::NoDocs)) };
+    fn look_up(
+        &self,
+        rt: &Rt<'_>,
+        ns: &Namespace,
+        field: &FieldPath,
+        values: &[Value<'_>],
+    ) -> Result<Box<dyn Docs>> {
+        let Some(coll) = self.service.store.collection(ns)? else {
+            return Ok(Box::new(query::pipeline::NoDocs));
+        };
         let spec = DocBuf::build(|w| {
             let mut one = w.doc(field.as_str());
             let mut list = one.array("$in");
             for v in values {
-                // A regular expression would be taken as a pattern; the caller compares with $eq itself.
+                // A regular expression would be taken as a pattern; the caller compares with $eq
+                // itself.
                 if !matches!(v, Value::Regex(_) | Value::Undefined | Value::Missing) {
                     list.push(*v);
                 }
             }
         });
         let filter = Arc::new(MatchFilter::parse(&mut ParseCx::new(rt.env), spec.doc())?);
-        let unfit = values.iter().any(|v| matches!(v, Value::Regex(_) | Value::Undefined | Value::Missing));
+        let unfit = values
+            .iter()
+            .any(|v| matches!(v, Value::Regex(_) | Value::Undefined | Value::Missing));
         if unfit {
-            let plan = Plan { view: self.view.clone(), ..Plan::scan() };
+            let plan = Plan {
+                view: self.view.clone(),
+                ..Plan::scan()
+            };
             return Ok(Box::new(PlanDocs::new(coll, &plan, None, None)));
         }
         let collation = self.collation.as_ref().map(DocBuf::doc);
-        let want = Want { filter: Some(&filter), collation, view: Some(&self.view), ..Want::default() };
+        let want = Want {
+            filter: Some(&filter),
+            collation,
+            view: Some(&self.view),
+            ..Want::default()
+        };
         let plan = choose(&coll, &want)?;
         Ok(Box::new(PlanDocs::new(coll, &plan, Some(filter), None)))
     }
 
     fn geo_indexes(&self, ns: &Namespace) -> Result<Vec<(String, GeoIndex)>> {
-        let Some(coll) = self.service.store.collection(ns)? else { return Ok(Vec::new()) };
+        let Some(coll) = self.service.store.collection(ns)? else {
+            return Ok(Vec::new());
+        };
         let indexes = coll.indexes();
-        let kinds = indexes.iter().filter(|i| i.is_ready() && !i.is_hidden()).flat_map(|i| i.key_pattern().iter());
+        let kinds = indexes
+            .iter()
+            .filter(|i| i.is_ready() && !i.is_hidden())
+            .flat_map(|i| i.key_pattern().iter());
         Ok(kinds
             .filter_map(|(field, v)| match v {
                 Value::String("2d") => Some((field.to_owned(), GeoIndex::Flat)),
@@ -180,7 +257,11 @@ impl Host for StoreHost {
     }
 
     fn begin_out(&self, target: &OutTarget) -> Result<Box<dyn OutWriter>> {
-        Ok(Box::new(Out::begin(&self.service, target, self.bypass_validation)?))
+        Ok(Box::new(Out::begin(
+            &self.service,
+            target,
+            self.bypass_validation,
+        )?))
     }
 
     fn check_merge(&self, ns: &Namespace, on: &[String]) -> Result<()> {
@@ -194,11 +275,16 @@ impl Host for StoreHost {
                         && i.is_ready()
                         && !i.is_partial()
                         && i.fields().len() == on.len()
-                        && i.fields().iter().all(|f| on.iter().any(|o| o == f.path.as_str()))
+                        && i.fields()
+                            .iter()
+                            .all(|f| on.iter().any(|o| o == f.path.as_str()))
                 })
             });
         if !covered {
-            bail!(51183, "Cannot find index to verify that join fields will be unique: {on:?}");
+            bail!(
+                51183,
+                "Cannot find index to verify that join fields will be unique: {on:?}"
+            );
         }
         Ok(())
     }
@@ -216,7 +302,13 @@ impl Host for StoreHost {
             }
         });
         let filter = MatchFilter::parse(&mut ParseCx::new(&env), spec.doc())?;
-        let plan = choose(&coll, &Want { filter: Some(&filter), ..Want::default() })?;
+        let plan = choose(
+            &coll,
+            &Want {
+                filter: Some(&filter),
+                ..Want::default()
+            },
+        )?;
         let mut key = None;
         each_match(&coll, &plan, Some(&filter), &env, &mut |row| {
             key = Some(row.key.to_vec());
@@ -230,7 +322,11 @@ impl Host for StoreHost {
                     Some(new) if new.doc() != old => {
                         let (id, was) = (new.doc().field("_id"), old.field("_id"));
                         if !model::compare(&id, &was).is_eq() {
-                            bail!(code::IMMUTABLE_FIELD, "$merge cannot change the immutable field '_id' of a matched document from {was:?} to {id:?}");
+                            bail!(
+                                code::IMMUTABLE_FIELD,
+                                "$merge cannot change the immutable field \
+                                '_id' of a matched document from {was:?} to {id:?}"
+                            );
                         }
                         valid(new.doc())?;
                         Change::Replace(new.into_bytes())
@@ -242,7 +338,11 @@ impl Host for StoreHost {
         }
         match write.not_matched {
             NotMatched::Discard => Ok(()),
-            NotMatched::Fail => bail!(13113, "$merge could not find a matching document in the target collection for at least one document in the source collection"),
+            NotMatched::Fail => bail!(
+                13113,
+                "$merge could not find a matching document in the target collection for at least \
+                    one document in the source collection"
+            ),
             NotMatched::Insert => {
                 let doc = write::with_id(write.doc, self.service.clock.now_ms())?;
                 valid(doc.doc())?;
@@ -259,7 +359,9 @@ impl Host for StoreHost {
     }
 
     fn index_stats(&self, ns: &Namespace) -> Result<Vec<DocBuf>> {
-        let Some(c) = self.service.store.collection(ns)? else { return Ok(Vec::new()) };
+        let Some(c) = self.service.store.collection(ns)? else {
+            return Ok(Vec::new());
+        };
         if c.is_view() {
             return Ok(Vec::new());
         }
@@ -282,8 +384,17 @@ impl Host for StoreHost {
     }
 
     fn plan_cache_stats(&self, ns: &Namespace) -> Result<Vec<DocBuf>> {
-        if self.service.store.collection(ns)?.is_some_and(|c| crate::ddl::names::is_timeseries(&c)) {
-            bail!(40602, "$planCacheStats is only valid as the first stage in a pipeline, and {ns} is a time-series collection, read through stages of its own");
+        if self
+            .service
+            .store
+            .collection(ns)?
+            .is_some_and(|c| crate::ddl::names::is_timeseries(&c))
+        {
+            bail!(
+                40602,
+                "$planCacheStats is only valid as the first stage in a pipeline, and {ns} is a \
+                    time-series collection, read through stages of its own"
+            );
         }
         // Plans are chosen by rules at each read; nothing is cached.
         Ok(Vec::new())
@@ -295,13 +406,22 @@ impl Host for StoreHost {
 
     fn memory_limit_bytes(&self) -> usize {
         let most = *self.memory_limit_bytes.get_or_init(|| {
-            let limit = self.service.state.parameters.int("internalQueryMaxBlockingSortMemoryUsageBytes");
+            let limit = self
+                .service
+                .state
+                .parameters
+                .int("internalQueryMaxBlockingSortMemoryUsageBytes");
             usize::try_from(limit).unwrap_or(usize::MAX)
         });
         self.service.config.memory.stage_bytes(most)
     }
 
     fn spill_file(&self) -> Result<std::fs::File> {
-        tempfile::tempfile().map_err(|e| MongoError::new(code::FILE_STREAM_FAILED, format!("cannot make a temporary file: {e}")))
+        tempfile::tempfile().map_err(|e| {
+            MongoError::new(
+                code::FILE_STREAM_FAILED,
+                format!("cannot make a temporary file: {e}"),
+            )
+        })
     }
 }

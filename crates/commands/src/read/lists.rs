@@ -11,9 +11,11 @@ use model::{Binary, Doc, DocBuf, Namespace, Result, Value};
 /// Those of the catalog.
 pub(super) fn list(service: &Service, stage: &str, db: &str, spec: Doc<'_>) -> Result<Vec<DocBuf>> {
     match stage {
-        "$currentOp" => {
-            Ok(operations::list(service, spec.field("idleConnections").truthy(), spec.field("idleCursors").truthy()))
-        }
+        "$currentOp" => Ok(operations::list(
+            service,
+            spec.field("idleConnections").truthy(),
+            spec.field("idleCursors").truthy(),
+        )),
         "$listSessions" | "$listLocalSessions" => Ok(sessions(service, spec)),
         "$listClusterCatalog" => catalog(service, db, spec.field("shards").truthy()),
         _ => Ok(Vec::new()),
@@ -22,19 +24,36 @@ pub(super) fn list(service: &Service, stage: &str, db: &str, spec: Doc<'_>) -> R
 
 /// Sessions belong to nobody, so none is of one of the users asked for.
 fn sessions(service: &Service, spec: Doc<'_>) -> Vec<DocBuf> {
-    if spec.field("users").as_array().is_some_and(|u| u.iter().any(|v| !v.is_nullish())) {
+    if spec
+        .field("users")
+        .as_array()
+        .is_some_and(|u| u.iter().any(|v| !v.is_nullish()))
+    {
         return Vec::new();
     }
     let one = |id: [u8; 16], last_use_ms: i64| {
-        let uid = Binary { subtype: 0, bytes: crate::dispatch::generic::NO_USER };
+        let uid = Binary {
+            subtype: 0,
+            bytes: crate::dispatch::generic::NO_USER,
+        };
         model::doc! { "_id": { "id": Binary { subtype: 4, bytes: &id }, "uid": uid }, "lastUse": Value::Date(last_use_ms) }
     };
-    service.state.sessions.list().into_iter().map(|(id, s)| one(id, s.last_use_ms)).collect()
+    service
+        .state
+        .sessions
+        .list()
+        .into_iter()
+        .map(|(id, s)| one(id, s.last_use_ms))
+        .collect()
 }
 
 /// The collections of the database, of all databases when asked of `admin`.
 fn catalog(service: &Service, db: &str, shards: bool) -> Result<Vec<DocBuf>> {
-    let databases = if db == "admin" { service.database_names()? } else { vec![db.to_owned()] };
+    let databases = if db == "admin" {
+        service.database_names()?
+    } else {
+        vec![db.to_owned()]
+    };
     let mut all = Vec::new();
     for db in databases {
         for e in service.store.list_collections(&db)? {

@@ -1,4 +1,5 @@
-//! What all reading commands share: the operation's environment, cursors over queries, the host of pipelines.
+//! What all reading commands share: the operation's environment, cursors over queries, the host of
+//! pipelines.
 
 mod cursor;
 mod env;

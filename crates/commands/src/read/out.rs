@@ -1,5 +1,5 @@
-//! `$out`: a collection beside the target, put in its place in one step at the end. Readers see the old or the new one;
-//! after a failure the old one is untouched.
+//! `$out`: a collection beside the target, put in its place in one step at the end. Readers see the
+//! old or the new one; after a failure the old one is untouched.
 
 use crate::ddl::temporary::Temporary;
 use crate::ddl::{names, timeseries};
@@ -30,7 +30,14 @@ struct Shape {
 impl Shape {
     fn of(c: &Collection) -> Shape {
         let indexes = c.indexes();
-        Shape { options: c.options(), indexes: indexes.iter().filter(|i| i.is_ready()).map(|i| i.spec().to_buf()).collect() }
+        Shape {
+            options: c.options(),
+            indexes: indexes
+                .iter()
+                .filter(|i| i.is_ready())
+                .map(|i| i.spec().to_buf())
+                .collect(),
+        }
     }
 }
 
@@ -38,10 +45,19 @@ impl Out {
     /// Begins the replacement: a collection with the options and indexes of the target.
     ///
     /// # Errors
-    /// 166 on a view, 17152 on a capped collection, 7268700 / 7406103 for time-series options that do not fit, 73, 2, 72.
-    pub(super) fn begin(service: &Arc<Service>, target: &OutTarget, bypass_validation: bool) -> Result<Out> {
+    /// 166 on a view, 17152 on a capped collection, 7268700 / 7406103 for time-series options that
+    /// do not fit, 73, 2, 72.
+    pub(super) fn begin(
+        service: &Arc<Service>,
+        target: &OutTarget,
+        bypass_validation: bool,
+    ) -> Result<Out> {
         let existing = service.store.collection(&target.ns)?;
-        let wanted = target.timeseries.as_ref().map(|t| timeseries::create(t.doc())).transpose()?;
+        let wanted = target
+            .timeseries
+            .as_ref()
+            .map(|t| timeseries::create(t.doc()))
+            .transpose()?;
         if let Some(c) = &existing {
             check_existing(c, &target.ns, wanted.as_ref())?;
         }
@@ -60,7 +76,13 @@ impl Out {
             Some(c) if !bypass_validation => write::Validator::of(service, c)?,
             _ => None,
         };
-        Ok(Out { service: service.clone(), target: target.ns.clone(), before, fresh, validator })
+        Ok(Out {
+            service: service.clone(),
+            target: target.ns.clone(),
+            before,
+            fresh,
+            validator,
+        })
     }
 }
 
@@ -68,17 +90,30 @@ fn check_existing(c: &Collection, ns: &Namespace, wanted: Option<&DocBuf>) -> Re
     let options = c.options();
     let series = options.doc().field("timeseries").as_doc();
     match (series, wanted) {
-        (None, Some(_)) => bail!(7_268_700, "Cannot create a time-series collection from a non time-series collection or view: {ns}"),
+        (None, Some(_)) => bail!(
+            7_268_700,
+            "Cannot create a time-series collection from a non time-series collection or view: {ns}"
+        ),
         (Some(there), Some(wanted)) if there != wanted.doc() => {
-            bail!(7_406_103, "Time-series options given must match the existing time-series collection {ns}. Given: {wanted:?}, there: {there:?}")
+            bail!(
+                7_406_103,
+                "Time-series options given must match the existing time-series collection {ns}. \
+                    Given: {wanted:?}, there: {there:?}"
+            )
         }
         _ => {}
     }
     if c.is_view() {
-        bail!(code::COMMAND_NOT_SUPPORTED_ON_VIEW, "Namespace {ns} is a view, not a collection");
+        bail!(
+            code::COMMAND_NOT_SUPPORTED_ON_VIEW,
+            "Namespace {ns} is a view, not a collection"
+        );
     }
     if names::is_capped(c) {
-        bail!(17152, "namespace '{ns}' is capped so it can't be used for $out");
+        bail!(
+            17152,
+            "namespace '{ns}' is capped so it can't be used for $out"
+        );
     }
     Ok(())
 }
@@ -108,7 +143,11 @@ impl OutWriter for Out {
     fn commit(self: Box<Self>) -> Result<()> {
         let now = self.service.store.collection(&self.target)?;
         if now.as_deref().map(Shape::of) != self.before || now.is_some_and(|c| c.is_view()) {
-            bail!(code::COMMAND_FAILED, "options or indexes of the target collection {} changed while processing $out", self.target);
+            bail!(
+                code::COMMAND_FAILED,
+                "options or indexes of the target collection {} changed while processing $out",
+                self.target
+            );
         }
         self.fresh.rename(&self.target)?;
         if let Some(c) = self.service.store.collection(&self.target)? {
@@ -116,7 +155,10 @@ impl OutWriter for Out {
         }
         self.service.forget(
             &self.target,
-            &MongoError::new(code::QUERY_PLAN_KILLED, format!("collection replaced by $out: {}", self.target)),
+            &MongoError::new(
+                code::QUERY_PLAN_KILLED,
+                format!("collection replaced by $out: {}", self.target),
+            ),
         );
         Ok(())
     }

@@ -7,7 +7,9 @@ use store::{CollStats, Collection};
 
 /// Bytes of all indexes.
 pub(crate) fn sum_indexes(s: &CollStats) -> i64 {
-    s.index_bytes.iter().fold(0i64, |a, (_, b)| a.saturating_add_unsigned(*b))
+    s.index_bytes
+        .iter()
+        .fold(0i64, |a, (_, b)| a.saturating_add_unsigned(*b))
 }
 
 /// As far as 63 bits go.
@@ -29,7 +31,12 @@ pub(crate) fn collection_figures(c: &Collection, scale: i64, w: &mut DocWriter<'
     w.put("size", fit(s.size_bytes / scale));
     match options.field("timeseries") {
         Value::Document(_) => {
-            w.doc("timeseries").put("bucketsNs", format!("{}.system.buckets.{}", c.ns().db(), c.ns().coll()).as_str()).put("bucketCount", 0i32);
+            w.doc("timeseries")
+                .put(
+                    "bucketsNs",
+                    format!("{}.system.buckets.{}", c.ns().db(), c.ns().coll()).as_str(),
+                )
+                .put("bucketCount", 0i32);
         }
         _ => {
             w.put("count", fit(s.count));
@@ -38,19 +45,34 @@ pub(crate) fn collection_figures(c: &Collection, scale: i64, w: &mut DocWriter<'
             }
         }
     }
-    w.put("numOrphanDocs", 0i32).put("storageSize", fit(signed(s.storage_bytes) / scale)).put("freeStorageSize", 0i32);
+    w.put("numOrphanDocs", 0i32)
+        .put("storageSize", fit(signed(s.storage_bytes) / scale))
+        .put("freeStorageSize", 0i32);
     let capped = options.field("capped").truthy();
     w.put("capped", capped);
     if capped {
-        w.put("max", options.get("max").unwrap_or(Value::Int32(0))).put("maxSize", options.field("size").as_i64_exact().map_or(Value::Missing, fit));
+        w.put("max", options.get("max").unwrap_or(Value::Int32(0)))
+            .put(
+                "maxSize",
+                options
+                    .field("size")
+                    .as_i64_exact()
+                    .map_or(Value::Missing, fit),
+            );
     }
     let own_id = !options.contains("clusteredIndex") && !options.contains("timeseries");
-    w.put("nindexes", fit(signed((s.index_bytes.len() + usize::from(own_id)) as u64)));
+    w.put(
+        "nindexes",
+        fit(signed((s.index_bytes.len() + usize::from(own_id)) as u64)),
+    );
     w.doc("indexDetails");
     w.array("indexBuilds");
     let total = sum_indexes(&s);
     w.put("totalIndexSize", fit(total / scale));
-    w.put("totalSize", fit(signed(s.storage_bytes).saturating_add(total) / scale));
+    w.put(
+        "totalSize",
+        fit(signed(s.storage_bytes).saturating_add(total) / scale),
+    );
     let mut sizes = w.doc("indexSizes");
     if own_id {
         // The documents are clustered by `_id`: its index is the collection itself.
@@ -73,20 +95,28 @@ pub(crate) fn stage(service: &Service, ns: &Namespace, spec: Doc<'_>) -> Result<
     if coll.is_none() && names::is_views(service, ns)? {
         return Ok(vec![of_views(service, ns, spec)?]);
     }
-    let needs = ["storageStats", "count", "queryExecStats"].iter().any(|part| spec.contains(part));
+    let needs = ["storageStats", "count", "queryExecStats"]
+        .iter()
+        .any(|part| spec.contains(part));
     let c = match (&coll, needs) {
         (None, true) => bail!(code::NAMESPACE_NOT_FOUND, "Collection [{ns}] not found."),
         (Some(c), true) if c.is_view() => {
-            bail!(code::COMMAND_NOT_SUPPORTED_ON_VIEW, "Namespace {ns} is a view, not a collection")
+            bail!(
+                code::COMMAND_NOT_SUPPORTED_ON_VIEW,
+                "Namespace {ns} is a view, not a collection"
+            )
         }
         _ => coll.as_ref(),
     };
     let mut failed = Ok(());
     let doc = DocBuf::build(|w| {
-        w.put("ns", ns.to_string().as_str()).put("host", &service.config.host);
+        w.put("ns", ns.to_string().as_str())
+            .put("host", &service.config.host);
         w.put("localTime", Value::Date(service.clock.now_ms()));
         if let Some(options) = spec.get("latencyStats") {
-            let histograms = options.as_doc().is_some_and(|d| d.field("histograms").truthy());
+            let histograms = options
+                .as_doc()
+                .is_some_and(|d| d.field("histograms").truthy());
             let mut l = w.doc("latencyStats");
             for kind in ["reads", "writes", "commands", "transactions"] {
                 let mut one = l.doc(kind);
@@ -94,19 +124,34 @@ pub(crate) fn stage(service: &Service, ns: &Namespace, spec: Doc<'_>) -> Result<
                     // One element for each bucket that is not empty.
                     one.array("histogram");
                 }
-                one.put("latency", 0i64).put("ops", 0i64).put("queryableEncryptionLatencyMicros", 0i64);
+                one.put("latency", 0i64)
+                    .put("ops", 0i64)
+                    .put("queryableEncryptionLatencyMicros", 0i64);
             }
         }
         if let (Some(options), Some(c)) = (spec.get("storageStats"), c) {
-            let scale = options.as_doc().and_then(|d| d.field("scale").as_f64()).map_or(1, |f| f as i64);
+            let scale = options
+                .as_doc()
+                .and_then(|d| d.field("scale").as_f64())
+                .map_or(1, |f| f as i64);
             failed = collection_figures(c, scale, &mut w.doc("storageStats"));
         }
         if let (true, Some(c)) = (spec.contains("count"), c) {
             // Of a time series MongoDB counts the buckets; there are none.
-            w.put("count", fit(if names::is_timeseries(c) { 0 } else { signed(c.count()) }));
+            w.put(
+                "count",
+                fit(if names::is_timeseries(c) {
+                    0
+                } else {
+                    signed(c.count())
+                }),
+            );
         }
         if spec.contains("queryExecStats") {
-            w.doc("queryExecStats").doc("collectionScans").put("total", 0i64).put("nonTailable", 0i64);
+            w.doc("queryExecStats")
+                .doc("collectionScans")
+                .put("total", 0i64)
+                .put("nonTailable", 0i64);
         }
     });
     failed.map(|()| vec![doc])
@@ -114,23 +159,39 @@ pub(crate) fn stage(service: &Service, ns: &Namespace, spec: Doc<'_>) -> Result<
 
 /// The same of `system.views`, which is made from the catalog.
 fn of_views(service: &Service, ns: &Namespace, spec: Doc<'_>) -> Result<DocBuf> {
-    let views: Vec<_> = service.store.list_collections(ns.db())?.into_iter().filter(|e| names::is_view_row(&e.row)).collect();
-    let bytes = views.iter().fold(0i64, |n, e| n.saturating_add_unsigned(e.row.options.doc().len_bytes() as u64));
+    let views: Vec<_> = service
+        .store
+        .list_collections(ns.db())?
+        .into_iter()
+        .filter(|e| names::is_view_row(&e.row))
+        .collect();
+    let bytes = views.iter().fold(0i64, |n, e| {
+        n.saturating_add_unsigned(e.row.options.doc().len_bytes() as u64)
+    });
     let count = signed(views.len() as u64);
     Ok(DocBuf::build(|w| {
-        w.put("ns", ns.to_string().as_str()).put("host", &service.config.host).put("localTime", Value::Date(service.clock.now_ms()));
+        w.put("ns", ns.to_string().as_str())
+            .put("host", &service.config.host)
+            .put("localTime", Value::Date(service.clock.now_ms()));
         if spec.contains("latencyStats") {
             w.doc("latencyStats");
         }
         if spec.contains("storageStats") {
             let mut s = w.doc("storageStats");
-            s.put("size", fit(bytes)).put("count", fit(count)).put("storageSize", fit(bytes)).put("capped", false).put("nindexes", 1i32);
+            s.put("size", fit(bytes))
+                .put("count", fit(count))
+                .put("storageSize", fit(bytes))
+                .put("capped", false)
+                .put("nindexes", 1i32);
         }
         if spec.contains("count") {
             w.put("count", fit(count));
         }
         if spec.contains("queryExecStats") {
-            w.doc("queryExecStats").doc("collectionScans").put("total", 0i64).put("nonTailable", 0i64);
+            w.doc("queryExecStats")
+                .doc("collectionScans")
+                .put("total", 0i64)
+                .put("nonTailable", 0i64);
         }
     }))
 }

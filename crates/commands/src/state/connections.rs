@@ -55,7 +55,10 @@ pub struct Connections {
 
 impl Default for Connections {
     fn default() -> Connections {
-        Connections { next: AtomicI64::new(1), open: Mutex::default() }
+        Connections {
+            next: AtomicI64::new(1),
+            open: Mutex::default(),
+        }
     }
 }
 
@@ -63,8 +66,11 @@ impl Connections {
     /// Adds one from `peer` (`host:port`).
     pub(crate) fn add(&self, peer: &str) -> Arc<ConnectionInfo> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let info =
-            Arc::new(ConnectionInfo { id, peer: peer.to_owned(), ..ConnectionInfo::default() });
+        let info = Arc::new(ConnectionInfo {
+            id,
+            peer: peer.to_owned(),
+            ..ConnectionInfo::default()
+        });
         self.open.lock().insert(id, Arc::clone(&info));
         info
     }

@@ -107,7 +107,11 @@ impl Counters {
     }
     /// Use of every namespace.
     pub fn namespaces(&self) -> Vec<(String, NamespaceUse)> {
-        self.namespaces.lock().iter().map(|(ns, u)| (ns.clone(), *u)).collect()
+        self.namespaces
+            .lock()
+            .iter()
+            .map(|(ns, u)| (ns.clone(), *u))
+            .collect()
     }
     /// Count of a class.
     pub fn class(&self, class: OpClass) -> i64 {

@@ -1,13 +1,14 @@
 //! Open cursors between batches: who owns them, how long they may idle, how they end.
 //!
-//! Promises: ids are random and positive, one operation at a time uses a cursor, a killed cursor is dropped at once or,
-//! when an operation uses it, takes the operation with it. Must not know: what produces the documents.
+//! Promises: ids are random and positive, one operation at a time uses a cursor, a killed cursor is
+//! dropped at once or, when an operation uses it, takes the operation with it. Must not know: what
+//! produces the documents.
 
+use crate::dispatch::interrupt::Interrupt;
+use memory::Charge;
 use model::{ArrayWriter, DocBuf, DocWriter, MongoError, Result, bail, code};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
-use crate::dispatch::interrupt::Interrupt;
-use memory::Charge;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
@@ -23,7 +24,10 @@ pub struct BatchLimit {
 impl BatchLimit {
     /// The limit of a reply: documents as asked for, sixteen megabytes.
     pub fn of(documents: Option<i64>) -> BatchLimit {
-        BatchLimit { documents: documents.and_then(|n| usize::try_from(n).ok()), bytes: model::bson::MAX_DOCUMENT_BYTES }
+        BatchLimit {
+            documents: documents.and_then(|n| usize::try_from(n).ok()),
+            bytes: model::bson::MAX_DOCUMENT_BYTES,
+        }
     }
 }
 
@@ -44,7 +48,12 @@ pub trait Cursor: Send {
     ///
     /// # Errors
     /// Those of the query; the cursor is then closed.
-    fn next_batch(&mut self, limit: BatchLimit, op: &Arc<Interrupt>, out: &mut ArrayWriter<'_>) -> Result<Progress>;
+    fn next_batch(
+        &mut self,
+        limit: BatchLimit,
+        op: &Arc<Interrupt>,
+        out: &mut ArrayWriter<'_>,
+    ) -> Result<Progress>;
 
     /// Fields beside the batch, such as `postBatchResumeToken`.
     fn write_extra(&self, _cursor: &mut DocWriter<'_>) {}
@@ -90,7 +99,12 @@ pub struct CursorInfo {
 enum Slot {
     Parked(Box<dyn Cursor>, CursorInfo),
     /// The cursor itself is here only while its operation waits for data.
-    InUse { info: CursorInfo, op: Arc<Interrupt>, waiting: Option<Box<dyn Cursor>>, killed: bool },
+    InUse {
+        info: CursorInfo,
+        op: Arc<Interrupt>,
+        waiting: Option<Box<dyn Cursor>>,
+        killed: bool,
+    },
     /// Ended from outside; the next getMore learns why.
     Dead(CursorInfo, MongoError),
 }
@@ -132,7 +146,10 @@ fn not_found(id: i64) -> MongoError {
 
 /// 237, as an operation learns that its cursor was killed.
 fn killed_error() -> MongoError {
-    MongoError::new(code::CURSOR_KILLED, "operation was interrupted because its cursor was killed")
+    MongoError::new(
+        code::CURSOR_KILLED,
+        "operation was interrupted because its cursor was killed",
+    )
 }
 
 impl Cursors {
@@ -150,12 +167,19 @@ impl Cursors {
         id
     }
 
-    /// Takes a cursor for one operation; give it back with [`Cursors::park`] or end it with [`Cursors::close`].
+    /// Takes a cursor for one operation; give it back with [`Cursors::park`] or end it with
+    /// [`Cursors::close`].
     ///
     /// # Errors
-    /// 43 CursorNotFound, 13 for another namespace, 12051 CursorInUse, 50737/50738 for another session, the reason of
-    /// its end when it was ended from outside.
-    pub fn take(&self, id: i64, ns: &str, lsid: Option<[u8; 16]>, op: &Arc<Interrupt>) -> Result<(Box<dyn Cursor>, CursorInfo)> {
+    /// 43 CursorNotFound, 13 for another namespace, 12051 CursorInUse, 50737/50738 for another
+    /// session, the reason of its end when it was ended from outside.
+    pub fn take(
+        &self,
+        id: i64,
+        ns: &str,
+        lsid: Option<[u8; 16]>,
+        op: &Arc<Interrupt>,
+    ) -> Result<(Box<dyn Cursor>, CursorInfo)> {
         let mut slots = self.slots.lock();
         let slot = slots.get_mut(&id).ok_or_else(|| not_found(id))?;
         check_owner(id, slot.info(), ns, lsid)?;
@@ -163,7 +187,12 @@ impl Cursors {
             bail!(code::CURSOR_IN_USE, "cursor id {id} is already in use");
         }
         let info = slot.info().clone();
-        let used = Slot::InUse { info: info.clone(), op: Arc::clone(op), waiting: None, killed: false };
+        let used = Slot::InUse {
+            info: info.clone(),
+            op: Arc::clone(op),
+            waiting: None,
+            killed: false,
+        };
         match std::mem::replace(slot, used) {
             Slot::Parked(cursor, _) => {
                 if let Some(charge) = &info.memory {
@@ -181,7 +210,10 @@ impl Cursors {
 
     /// Leaves a taken cursor here while its operation waits for data. To others it is still in use.
     pub fn suspend(&self, id: i64, cursor: Box<dyn Cursor>) {
-        if let Some(Slot::InUse { info, op, waiting, .. }) = self.slots.lock().get_mut(&id) {
+        if let Some(Slot::InUse {
+            info, op, waiting, ..
+        }) = self.slots.lock().get_mut(&id)
+        {
             park_memory(info, op);
             *waiting = Some(cursor);
         }
@@ -193,7 +225,9 @@ impl Cursors {
     /// 43 CursorNotFound.
     pub fn resume(&self, id: i64) -> Result<(Box<dyn Cursor>, CursorInfo)> {
         match self.slots.lock().get_mut(&id) {
-            Some(Slot::InUse { info, op, waiting, .. }) => {
+            Some(Slot::InUse {
+                info, op, waiting, ..
+            }) => {
                 let cursor = waiting.take().ok_or_else(|| not_found(id))?;
                 if let Some(charge) = &info.memory {
                     op.memory().resume(charge);
@@ -245,9 +279,14 @@ impl Cursors {
         }
     }
 
-    /// Ends all cursors on a namespace, or on a database when `coll` is `None`. Their next use learns `why`.
+    /// Ends all cursors on a namespace, or on a database when `coll` is `None`. Their next use
+    /// learns `why`.
     pub fn invalidate(&self, db: &str, coll: Option<&str>, why: &MongoError) {
-        let matches = |ns: &str| ns.strip_prefix(db).and_then(|r| r.strip_prefix('.')).is_some_and(|c| coll.is_none_or(|x| x == c));
+        let matches = |ns: &str| {
+            ns.strip_prefix(db)
+                .and_then(|r| r.strip_prefix('.'))
+                .is_some_and(|c| coll.is_none_or(|x| x == c))
+        };
         self.end_where(|_, info| matches(&info.ns), Some(why));
     }
 
@@ -258,12 +297,21 @@ impl Cursors {
 
     /// Kills cursors idle for longer than `idle_ms_max`.
     pub fn expire(&self, now_ms: i64, idle_ms_max: i64) {
-        let idle = |info: &CursorInfo| !info.no_timeout && info.lsid.is_none() && now_ms - info.last_use_ms >= idle_ms_max;
-        let n = self.end_where(|slot, info| idle(info) && !matches!(slot, Slot::InUse { .. }), None);
+        let idle = |info: &CursorInfo| {
+            !info.no_timeout && info.lsid.is_none() && now_ms - info.last_use_ms >= idle_ms_max
+        };
+        let n = self.end_where(
+            |slot, info| idle(info) && !matches!(slot, Slot::InUse { .. }),
+            None,
+        );
         self.timed_out.fetch_add(n, Relaxed);
     }
 
-    fn end_where(&self, pick: impl Fn(&Slot, &CursorInfo) -> bool, why: Option<&MongoError>) -> i64 {
+    fn end_where(
+        &self,
+        pick: impl Fn(&Slot, &CursorInfo) -> bool,
+        why: Option<&MongoError>,
+    ) -> i64 {
         let mut ended = 0;
         self.slots.lock().retain(|_, slot| {
             if !pick(slot, slot.info()) {
@@ -275,7 +323,15 @@ impl Cursors {
                     op.kill(why.cloned().unwrap_or_else(killed_error));
                     *killed = true;
                 }
-                (Slot::Parked(_, info), Some(why)) => *slot = Slot::Dead(CursorInfo { memory: None, ..info.clone() }, why.clone()),
+                (Slot::Parked(_, info), Some(why)) => {
+                    *slot = Slot::Dead(
+                        CursorInfo {
+                            memory: None,
+                            ..info.clone()
+                        },
+                        why.clone(),
+                    )
+                }
                 (Slot::Dead(..), Some(_)) => {}
                 (Slot::Parked(..) | Slot::Dead(..), None) => return false,
             }
@@ -287,7 +343,9 @@ impl Cursors {
     /// Counts.
     pub fn counts(&self) -> CursorCounts {
         let slots = self.slots.lock();
-        let count = |f: &dyn Fn(&Slot) -> bool| i64::try_from(slots.values().filter(|s| f(s)).count()).unwrap_or(i64::MAX);
+        let count = |f: &dyn Fn(&Slot) -> bool| {
+            i64::try_from(slots.values().filter(|s| f(s)).count()).unwrap_or(i64::MAX)
+        };
         CursorCounts {
             opened: self.opened.load(Relaxed),
             timed_out: self.timed_out.load(Relaxed),
@@ -299,8 +357,16 @@ impl Cursors {
 
     /// Ids and facts of all open cursors.
     pub fn list(&self) -> Vec<(i64, CursorInfo)> {
-        let shown = |s: &Slot| CursorInfo { in_use: matches!(s, Slot::InUse { .. }), ..s.info().clone() };
-        self.slots.lock().iter().filter(|(_, s)| !matches!(s, Slot::Dead(..))).map(|(id, s)| (*id, shown(s))).collect()
+        let shown = |s: &Slot| CursorInfo {
+            in_use: matches!(s, Slot::InUse { .. }),
+            ..s.info().clone()
+        };
+        self.slots
+            .lock()
+            .iter()
+            .filter(|(_, s)| !matches!(s, Slot::Dead(..)))
+            .map(|(id, s)| (*id, shown(s)))
+            .collect()
     }
 }
 
@@ -313,17 +379,31 @@ fn park_memory(info: &CursorInfo, op: &Interrupt) {
 
 fn check_owner(id: i64, info: &CursorInfo, ns: &str, lsid: Option<[u8; 16]>) -> Result<()> {
     if info.ns != ns {
-        bail!(code::UNAUTHORIZED, "Requested getMore on namespace '{ns}', but cursor {id} belongs to '{}'", info.ns);
+        bail!(
+            code::UNAUTHORIZED,
+            "Requested getMore on namespace '{ns}', but cursor {id} belongs to '{}'",
+            info.ns
+        );
     }
     match (info.lsid, lsid) {
-        (Some(a), Some(b)) if a != b => bail!(50_738, "Cannot run getMore on cursor {id}, which was created in another session"),
-        (Some(_), None) => bail!(50_737, "Cannot run getMore on cursor {id}, which was created in a session, without an lsid"),
-        (None, Some(_)) => bail!(50_736, "Cannot run getMore on cursor {id}, which was not created in a session, in a session"),
+        (Some(a), Some(b)) if a != b => bail!(
+            50_738,
+            "Cannot run getMore on cursor {id}, which was created in another session"
+        ),
+        (Some(_), None) => bail!(
+            50_737,
+            "Cannot run getMore on cursor {id}, which was created in a session, without an lsid"
+        ),
+        (None, Some(_)) => bail!(
+            50_736,
+            "Cannot run getMore on cursor {id}, which was not created in a session, in a session"
+        ),
         _ => Ok(()),
     }
 }
 
-/// Writes the `cursor` field of a first reply and parks the cursor when there is more. Returns the id.
+/// Writes the `cursor` field of a first reply and parks the cursor when there is more. Returns the
+/// id.
 ///
 /// # Errors
 /// Those of the query.
@@ -338,7 +418,11 @@ pub fn write_first_batch(
 ) -> Result<i64> {
     let mut out = reply.doc("cursor");
     let mut batch = out.array("firstBatch");
-    let progress = if limit.documents == Some(0) { Progress::More } else { cursor.next_batch(limit, op, &mut batch)? };
+    let progress = if limit.documents == Some(0) {
+        Progress::More
+    } else {
+        cursor.next_batch(limit, op, &mut batch)?
+    };
     info.left_us = op.left_us();
     info.documents = i64::try_from(batch.len()).unwrap_or(i64::MAX);
     info.batches = 1;
@@ -368,11 +452,20 @@ mod tests {
     struct Numbers(i32, i32);
 
     fn op() -> Arc<Interrupt> {
-        Arc::new(Interrupt::new(Arc::new(crate::clock::SystemClock::default()), None, Arc::new(Operation::new(Arc::new(Budget::unlimited())))))
+        Arc::new(Interrupt::new(
+            Arc::new(crate::clock::SystemClock::default()),
+            None,
+            Arc::new(Operation::new(Arc::new(Budget::unlimited()))),
+        ))
     }
 
     impl Cursor for Numbers {
-        fn next_batch(&mut self, limit: BatchLimit, _: &Arc<Interrupt>, out: &mut ArrayWriter<'_>) -> Result<Progress> {
+        fn next_batch(
+            &mut self,
+            limit: BatchLimit,
+            _: &Arc<Interrupt>,
+            out: &mut ArrayWriter<'_>,
+        ) -> Result<Progress> {
             while limit.documents.is_none_or(|n| out.len() < n) {
                 if self.0 == self.1 {
                     return Ok(Progress::Done);
@@ -385,7 +478,11 @@ mod tests {
     }
 
     fn info(lsid: Option<[u8; 16]>) -> CursorInfo {
-        CursorInfo { ns: "db.c".to_owned(), lsid, ..CursorInfo::default() }
+        CursorInfo {
+            ns: "db.c".to_owned(),
+            lsid,
+            ..CursorInfo::default()
+        }
     }
 
     #[test]
@@ -393,15 +490,31 @@ mod tests {
         let t = Cursors::default();
         let mut id = 0;
         let reply = DocBuf::build(|w| {
-            id = write_first_batch(&t, Box::new(Numbers(0, 3)), info(None), BatchLimit::of(Some(2)), false, &op(), w).unwrap();
+            id = write_first_batch(
+                &t,
+                Box::new(Numbers(0, 3)),
+                info(None),
+                BatchLimit::of(Some(2)),
+                false,
+                &op(),
+                w,
+            )
+            .unwrap();
         });
         let cursor = reply.doc().field("cursor").as_doc().unwrap();
         assert!(matches!(cursor.field("id"), Value::Int64(n) if n == id && n > 0));
         assert_eq!(cursor.field("firstBatch").as_array().unwrap().len(), 2);
         let (mut c, i) = t.take(id, "db.c", None, &op()).unwrap();
-        assert_eq!(t.take(id, "db.c", None, &op()).err().unwrap().code(), code::CURSOR_IN_USE);
+        assert_eq!(
+            t.take(id, "db.c", None, &op()).err().unwrap().code(),
+            code::CURSOR_IN_USE
+        );
         let mut buf = Vec::new();
-        assert_eq!(c.next_batch(BatchLimit::of(None), &op(), &mut ArrayWriter::new(&mut buf)).unwrap(), Progress::Done);
+        assert_eq!(
+            c.next_batch(BatchLimit::of(None), &op(), &mut ArrayWriter::new(&mut buf))
+                .unwrap(),
+            Progress::Done
+        );
         assert!(t.park(id, c, i) && t.kill(id) && !t.kill(id));
     }
 
@@ -409,11 +522,15 @@ mod tests {
     fn owners_are_checked() {
         let t = Cursors::default();
         let id = t.open(Box::new(Numbers(0, 1)), info(Some([1; 16])));
-        let code_of = |ns: &str, s: Option<[u8; 16]>| t.take(id, ns, s, &op()).err().map(|e| e.code());
+        let code_of =
+            |ns: &str, s: Option<[u8; 16]>| t.take(id, ns, s, &op()).err().map(|e| e.code());
         assert_eq!(code_of("db.d", Some([1; 16])), Some(13));
         assert_eq!(code_of("db.c", Some([2; 16])), Some(50_738));
         assert_eq!(code_of("db.c", None), Some(50_737));
-        assert_eq!(t.take(7, "db.c", None, &op()).err().map(|e| e.code()), Some(43));
+        assert_eq!(
+            t.take(7, "db.c", None, &op()).err().map(|e| e.code()),
+            Some(43)
+        );
         t.kill_session(&[1; 16]);
         assert_eq!(code_of("db.c", Some([1; 16])), Some(43));
     }
@@ -422,13 +539,32 @@ mod tests {
     fn drops_and_idling_end_cursors() {
         let t = Cursors::default();
         let id = t.open(Box::new(Numbers(0, 1)), info(None));
-        t.invalidate("db", Some("c"), &MongoError::new(code::QUERY_PLAN_KILLED, "collection dropped"));
-        assert_eq!(t.take(id, "db.c", None, &op()).err().map(|e| e.code()), Some(code::QUERY_PLAN_KILLED));
-        assert_eq!(t.take(id, "db.c", None, &op()).err().map(|e| e.code()), Some(code::CURSOR_NOT_FOUND));
+        t.invalidate(
+            "db",
+            Some("c"),
+            &MongoError::new(code::QUERY_PLAN_KILLED, "collection dropped"),
+        );
+        assert_eq!(
+            t.take(id, "db.c", None, &op()).err().map(|e| e.code()),
+            Some(code::QUERY_PLAN_KILLED)
+        );
+        assert_eq!(
+            t.take(id, "db.c", None, &op()).err().map(|e| e.code()),
+            Some(code::CURSOR_NOT_FOUND)
+        );
         t.open(Box::new(Numbers(0, 1)), info(None));
-        t.open(Box::new(Numbers(0, 1)), CursorInfo { no_timeout: true, ..info(None) });
+        t.open(
+            Box::new(Numbers(0, 1)),
+            CursorInfo {
+                no_timeout: true,
+                ..info(None)
+            },
+        );
         t.expire(1000, 1000);
-        assert_eq!((t.counts().open, t.counts().timed_out, t.counts().no_timeout), (1, 1, 1));
+        assert_eq!(
+            (t.counts().open, t.counts().timed_out, t.counts().no_timeout),
+            (1, 1, 1)
+        );
         let used = t.open(Box::new(Numbers(0, 1)), info(None));
         let (c, i) = t.take(used, "db.c", None, &op()).unwrap();
         assert!(t.kill(used) && !t.park(used, c, i), "killed while in use");

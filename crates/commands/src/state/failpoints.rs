@@ -1,19 +1,28 @@
-//! Fail points: failures a client asks for, to test itself. They exist only with `enableTestCommands`; without, the
-//! only cost is one relaxed load per command. Must not know what any command does.
+//! Fail points: failures a client asks for, to test itself. They exist only with
+//! `enableTestCommands`; without, the only cost is one relaxed load per command. Must not know what
+//! any command does.
 
-use crate::dispatch::generic::Generic;
 use crate::dispatch::command::{Command, flag};
 use crate::dispatch::connection::Connection;
+use crate::dispatch::generic::Generic;
 use model::{Doc, DocBuf, DocWriter, MongoError, Result, Value, bail, code};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Names a client may configure.
-pub const NAMES: &[&str] = &["failCommand", "failGetMoreAfterCursorCheckout", "maxTimeAlwaysTimeOut", "maxTimeNeverTimeOut"];
+pub const NAMES: &[&str] = &[
+    "failCommand",
+    "failGetMoreAfterCursorCheckout",
+    "maxTimeAlwaysTimeOut",
+    "maxTimeNeverTimeOut",
+];
 
-/// Error codes after which drivers may run a write again; they carry the label `RetryableWriteError`.
-const RETRYABLE: &[i32] = &[6, 7, 89, 91, 134, 189, 262, 9001, 10_107, 11_600, 11_602, 13_435, 13_436];
+/// Error codes after which drivers may run a write again; they carry the label
+/// `RetryableWriteError`.
+const RETRYABLE: &[i32] = &[
+    6, 7, 89, 91, 134, 189, 262, 9001, 10_107, 11_600, 11_602, 13_435, 13_436,
+];
 
 /// Longest `blockTimeMS`.
 const BLOCK_MS_MAX: i64 = 10 * 60 * 1000;
@@ -97,7 +106,14 @@ impl FailPoints {
         let mut points = self.points.lock();
         let hits = points.get(name).map_or(0, |p| p.hits);
         match mode {
-            Some(mode) => points.insert(name, Point { mode, data: data.to_buf(), hits }),
+            Some(mode) => points.insert(
+                name,
+                Point {
+                    mode,
+                    data: data.to_buf(),
+                    hits,
+                },
+            ),
             None => points.remove(name),
         };
         self.armed.store(!points.is_empty(), Ordering::Relaxed);
@@ -114,7 +130,13 @@ impl FailPoints {
     /// # Errors
     /// 50 MaxTimeMSExpired by `maxTimeAlwaysTimeOut`.
     pub fn time_out(&self) -> Result<()> {
-        if self.armed() && self.points.lock().get_mut("maxTimeAlwaysTimeOut").is_some_and(Point::hit) {
+        if self.armed()
+            && self
+                .points
+                .lock()
+                .get_mut("maxTimeAlwaysTimeOut")
+                .is_some_and(Point::hit)
+        {
             bail!(code::MAX_TIME_MS_EXPIRED, "operation exceeded time limit");
         }
         Ok(())
@@ -129,11 +151,19 @@ impl FailPoints {
             return Ok(());
         }
         let mut points = self.points.lock();
-        let Some(p) = points.get_mut("failGetMoreAfterCursorCheckout") else { return Ok(()) };
+        let Some(p) = points.get_mut("failGetMoreAfterCursorCheckout") else {
+            return Ok(());
+        };
         if !p.hit() {
             return Ok(());
         }
-        let error = p.data.doc().field("errorCode").as_i64_exact().and_then(|c| i32::try_from(c).ok()).unwrap_or(28_616);
+        let error = p
+            .data
+            .doc()
+            .field("errorCode")
+            .as_i64_exact()
+            .and_then(|c| i32::try_from(c).ok())
+            .unwrap_or(28_616);
         bail!(error, "Hit the fail point failGetMoreAfterCursorCheckout");
     }
 
@@ -141,12 +171,20 @@ impl FailPoints {
     ///
     /// # Errors
     /// 50 MaxTimeMSExpired by `maxTimeAlwaysTimeOut`.
-    pub fn at(&self, conn: &Connection, command: &Command, generic: &Generic<'_>, ns: Option<&str>) -> Result<Option<Failure>> {
+    pub fn at(
+        &self,
+        conn: &Connection,
+        command: &Command,
+        generic: &Generic<'_>,
+        ns: Option<&str>,
+    ) -> Result<Option<Failure>> {
         if generic.max_time_ms > 0 && !command.is(flag::WAITS_FOR_DATA) {
             self.time_out()?;
         }
         let mut points = self.points.lock();
-        let Some(point) = points.get_mut("failCommand") else { return Ok(None) };
+        let Some(point) = points.get_mut("failCommand") else {
+            return Ok(None);
+        };
         let data = point.data.clone();
         if !concerns(data.doc(), conn, command, generic.db, ns) || !point.hit() {
             return Ok(None);
@@ -159,43 +197,81 @@ fn parse_mode(mode: Value<'_>) -> Result<Option<Mode>> {
     match mode {
         Value::String("off") => Ok(None),
         Value::String("alwaysOn") => Ok(Some(Mode::Always)),
-        Value::String(other) => bail!(code::BAD_VALUE, "unknown mode '{other}', allowed are 'off', 'alwaysOn' and a document"),
+        Value::String(other) => bail!(
+            code::BAD_VALUE,
+            "unknown mode '{other}', allowed are 'off', 'alwaysOn' and a document"
+        ),
         Value::Document(d) => {
             let Some((name, value)) = d.first() else {
-                bail!(code::BAD_VALUE, "the mode of a fail point may not be an empty document");
+                bail!(
+                    code::BAD_VALUE,
+                    "the mode of a fail point may not be an empty document"
+                );
             };
             let count = || match crate::dispatch::args::to_i64(&value) {
                 Some(n) if n >= 0 => Ok(n),
-                _ => bail!(code::BAD_VALUE, "'{name}' of a fail point must be a number of 0 or more, given {}", crate::dispatch::args::show(&value)),
+                _ => bail!(
+                    code::BAD_VALUE,
+                    "'{name}' of a fail point must be a number of 0 or more, given {}",
+                    crate::dispatch::args::show(&value)
+                ),
             };
             match name {
                 "times" => Ok(Some(Mode::Times(count()?))),
                 "skip" => Ok(Some(Mode::Skip(count()?))),
                 "activationProbability" => match value.as_f64() {
                     Some(p) if (0.0..=1.0).contains(&p) => Ok(Some(Mode::Random(p))),
-                    _ => bail!(code::BAD_VALUE, "activationProbability must be between 0.0 and 1.0"),
+                    _ => bail!(
+                        code::BAD_VALUE,
+                        "activationProbability must be between 0.0 and 1.0"
+                    ),
                 },
-                other => bail!(code::BAD_VALUE, "unknown mode '{other}', allowed are times, skip and activationProbability"),
+                other => bail!(
+                    code::BAD_VALUE,
+                    "unknown mode '{other}', allowed are times, skip and activationProbability"
+                ),
             }
         }
-        v => bail!(code::TYPE_MISMATCH, "'mode' must be a string or a document, given {}", v.type_name()),
+        v => bail!(
+            code::TYPE_MISMATCH,
+            "'mode' must be a string or a document, given {}",
+            v.type_name()
+        ),
     }
 }
 
-fn concerns(data: Doc<'_>, conn: &Connection, command: &Command, db: &str, ns: Option<&str>) -> bool {
+fn concerns(
+    data: Doc<'_>,
+    conn: &Connection,
+    command: &Command,
+    db: &str,
+    ns: Option<&str>,
+) -> bool {
     if command.is(flag::NEVER_FAILS) {
         return false;
     }
     let named = data.field("failCommands").as_array().is_some_and(|names| {
-        names.iter().any(|n| n.as_str().is_some_and(|n| n == command.name || command.aliases.contains(&n)))
+        names.iter().any(|n| {
+            n.as_str()
+                .is_some_and(|n| n == command.name || command.aliases.contains(&n))
+        })
     });
     let app = || {
-        let Some(wanted) = data.field("appName").as_str() else { return true };
+        let Some(wanted) = data.field("appName").as_str() else {
+            return true;
+        };
         let client = conn.info.client.lock();
-        let name = client.as_ref().and_then(|c| c.doc().field("application").as_doc()).and_then(|a| a.field("name").as_str());
+        let name = client
+            .as_ref()
+            .and_then(|c| c.doc().field("application").as_doc())
+            .and_then(|a| a.field("name").as_str());
         name == Some(wanted)
     };
-    let namespace = || data.field("namespace").as_str().is_none_or(|w| w.split_once('.') == ns.map(|c| (db, c)));
+    let namespace = || {
+        data.field("namespace")
+            .as_str()
+            .is_none_or(|w| w.split_once('.') == ns.map(|c| (db, c)))
+    };
     named && app() && namespace()
 }
 
@@ -203,13 +279,21 @@ fn failure(data: Doc<'_>) -> Failure {
     let labels = data.field("errorLabels").as_array();
     Failure {
         block_ms: if data.field("blockConnection").truthy() {
-            crate::dispatch::args::to_i64(&data.field("blockTimeMS")).unwrap_or(0).clamp(0, BLOCK_MS_MAX)
+            crate::dispatch::args::to_i64(&data.field("blockTimeMS"))
+                .unwrap_or(0)
+                .clamp(0, BLOCK_MS_MAX)
         } else {
             0
         },
         close: data.field("closeConnection").truthy(),
-        code: crate::dispatch::args::to_i64(&data.field("errorCode")).and_then(|c| i32::try_from(c).ok()).unwrap_or(0),
-        labels: labels.map(|l| l.iter().filter_map(|v| v.as_str().map(str::to_owned)).collect()),
+        code: crate::dispatch::args::to_i64(&data.field("errorCode"))
+            .and_then(|c| i32::try_from(c).ok())
+            .unwrap_or(0),
+        labels: labels.map(|l| {
+            l.iter()
+                .filter_map(|v| v.as_str().map(str::to_owned))
+                .collect()
+        }),
         write_concern_error: data.field("writeConcernError").as_doc().map(|d| d.to_buf()),
     }
 }
@@ -223,20 +307,28 @@ impl Failure {
         let e = MongoError::new(self.code, "Failing command via 'failCommand' failpoint");
         Some(match &self.labels {
             Some(labels) => e.extra(DocBuf::build(|w| put_labels(w, labels))),
-            None if generic.txn_number.is_some() && RETRYABLE.contains(&self.code) => e.label("RetryableWriteError"),
+            None if generic.txn_number.is_some() && RETRYABLE.contains(&self.code) => {
+                e.label("RetryableWriteError")
+            }
             None => e,
         })
     }
 
     /// Adds the write concern error to a reply that went well.
     pub fn finish(&self, numbered: bool, reply: &mut Vec<u8>, start: usize) {
-        let Some(error) = &self.write_concern_error else { return };
-        let Some(fields) = Doc::new(reply.get(start..).unwrap_or(&[])).map(|d| d.to_buf()) else { return };
+        let Some(error) = &self.write_concern_error else {
+            return;
+        };
+        let Some(fields) = Doc::new(reply.get(start..).unwrap_or(&[])).map(|d| d.to_buf()) else {
+            return;
+        };
         reply.truncate(start);
         let mut out = DocWriter::new(reply);
         out.put_all(fields.doc());
         out.put("writeConcernError", error.doc());
-        let code = crate::dispatch::args::to_i64(&error.doc().field("code")).and_then(|c| i32::try_from(c).ok()).unwrap_or(0);
+        let code = crate::dispatch::args::to_i64(&error.doc().field("code"))
+            .and_then(|c| i32::try_from(c).ok())
+            .unwrap_or(0);
         match &self.labels {
             Some(labels) => put_labels(&mut out, labels),
             None if numbered && RETRYABLE.contains(&code) => {
@@ -260,9 +352,17 @@ mod tests {
 
     #[test]
     fn modes_count() {
-        let mut p = Point { mode: Mode::Times(2), data: DocBuf::new(), hits: 0 };
+        let mut p = Point {
+            mode: Mode::Times(2),
+            data: DocBuf::new(),
+            hits: 0,
+        };
         assert_eq!([p.hit(), p.hit(), p.hit()], [true, true, false]);
-        let mut p = Point { mode: Mode::Skip(1), data: DocBuf::new(), hits: 0 };
+        let mut p = Point {
+            mode: Mode::Skip(1),
+            data: DocBuf::new(),
+            hits: 0,
+        };
         assert_eq!([p.hit(), p.hit(), p.hit()], [false, true, true]);
         assert_eq!(p.hits, 2);
     }
@@ -270,11 +370,26 @@ mod tests {
     #[test]
     fn unknown_names_and_modes_are_refused() {
         let f = FailPoints::default();
-        assert_eq!(f.configure("nonesuch", Value::String("off"), Doc::EMPTY).unwrap_err().code(), 266);
-        assert_eq!(f.configure("failCommand", Value::String("on"), Doc::EMPTY).unwrap_err().code(), 2);
-        assert_eq!(f.configure("failCommand", Value::String("alwaysOn"), Doc::EMPTY).unwrap(), 0);
+        assert_eq!(
+            f.configure("nonesuch", Value::String("off"), Doc::EMPTY)
+                .unwrap_err()
+                .code(),
+            266
+        );
+        assert_eq!(
+            f.configure("failCommand", Value::String("on"), Doc::EMPTY)
+                .unwrap_err()
+                .code(),
+            2
+        );
+        assert_eq!(
+            f.configure("failCommand", Value::String("alwaysOn"), Doc::EMPTY)
+                .unwrap(),
+            0
+        );
         assert!(f.armed());
-        f.configure("failCommand", Value::String("off"), Doc::EMPTY).unwrap();
+        f.configure("failCommand", Value::String("off"), Doc::EMPTY)
+            .unwrap();
         assert!(!f.armed());
     }
 }

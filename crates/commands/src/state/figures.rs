@@ -4,7 +4,8 @@ use crate::state::service::Service;
 use model::{MongoError, Namespace, Result};
 use store::catalog::{CatalogRow, Kind};
 
-/// The engine's figures that monitoring tools know from WiredTiger. Zero where the engine does not tell.
+/// The engine's figures that monitoring tools know from WiredTiger. Zero where the engine does not
+/// tell.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EngineNumbers {
     /// Block cache in use.
@@ -55,7 +56,8 @@ impl Service {
         self.store.engine().flush().map_err(store::error::storage)
     }
 
-    /// Bytes used and all bytes of the file system the data is on, as the server measured them last.
+    /// Bytes used and all bytes of the file system the data is on, as the server measured them
+    /// last.
     pub fn disk_bytes(&self) -> (i64, i64) {
         let disk = self.state.disk_bytes.lock();
         *disk
@@ -99,13 +101,19 @@ impl Service {
         for e in &entries {
             if let Some(c) = self.store.collection(&Namespace::new(db, &e.name)?)? {
                 let stats = c.stats()?;
-                bytes = stats.index_bytes.iter().fold(bytes.saturating_add(stats.storage_bytes), |a, (_, b)| a.saturating_add(*b));
+                bytes = stats
+                    .index_bytes
+                    .iter()
+                    .fold(bytes.saturating_add(stats.storage_bytes), |a, (_, b)| {
+                        a.saturating_add(*b)
+                    });
             }
         }
         Ok((i64::try_from(bytes).unwrap_or(i64::MAX), entries.is_empty()))
     }
 
-    /// After a collection went away or changed its name: its cursors, statistics and plan filters go too.
+    /// After a collection went away or changed its name: its cursors, statistics and plan filters
+    /// go too.
     pub fn forget(&self, ns: &Namespace, why: &MongoError) {
         self.cursors.invalidate(ns.db(), Some(ns.coll()), why);
         let name = ns.to_string();

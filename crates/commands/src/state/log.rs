@@ -1,4 +1,5 @@
-//! The last lines of the server's log, for `getLog`. The server writes them here and to its own sink.
+//! The last lines of the server's log, for `getLog`. The server writes them here and to its own
+//! sink.
 
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -35,7 +36,11 @@ impl LogLines {
 
 /// One line in the structured form MongoDB's tools parse.
 pub fn line(now_ms: i64, severity: char, component: &str, context: &str, message: &str) -> String {
-    let escape = |s: &str| s.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+    let escape = |s: &str| {
+        s.replace('\\', "\\\\")
+            .replace('"', "\\\"")
+            .replace('\n', "\\n")
+    };
     format!(
         r#"{{"t":{{"$date":{{"$numberLong":"{now_ms}"}}}},"s":"{severity}","c":"{}","ctx":"{}","msg":"{}"}}"#,
         escape(component),

@@ -15,8 +15,12 @@ pub(crate) struct Process {
 
 /// `name: 123 kB` in bytes.
 fn kilobytes(text: &str, name: &str) -> i64 {
-    let line = text.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(':'));
-    line.and_then(|l| l.split_whitespace().next()?.parse::<i64>().ok()).unwrap_or(0).saturating_mul(1024)
+    let line = text
+        .lines()
+        .find_map(|l| l.strip_prefix(name)?.strip_prefix(':'));
+    line.and_then(|l| l.split_whitespace().next()?.parse::<i64>().ok())
+        .unwrap_or(0)
+        .saturating_mul(1024)
 }
 
 impl Process {
@@ -24,8 +28,14 @@ impl Process {
         let status = read_to_string("/proc/self/status").unwrap_or_default();
         let stat = read_to_string("/proc/self/stat").unwrap_or_default();
         // Fields after the name, which may hold blanks and stands in parentheses.
-        let rest: Vec<i64> =
-            stat.rsplit_once(')').map(|(_, r)| r.split_whitespace().map(|f| f.parse().unwrap_or(0)).collect()).unwrap_or_default();
+        let rest: Vec<i64> = stat
+            .rsplit_once(')')
+            .map(|(_, r)| {
+                r.split_whitespace()
+                    .map(|f| f.parse().unwrap_or(0))
+                    .collect()
+            })
+            .unwrap_or_default();
         let field = |n: usize| rest.get(n).copied().unwrap_or(0);
         // Ticks are hundredths of a second on every Linux we know.
         let tick_us = 10_000;
@@ -63,31 +73,56 @@ pub(crate) struct Host {
 
 impl Host {
     pub(crate) fn read() -> Host {
-        let text = |path: &str| read_to_string(path).map(|s| s.trim().to_owned()).unwrap_or_default();
+        let text = |path: &str| {
+            read_to_string(path)
+                .map(|s| s.trim().to_owned())
+                .unwrap_or_default()
+        };
         let cpu = text("/proc/cpuinfo");
-        let first = |name: &str| cpu.lines().find_map(|l| value_of(l, name)).unwrap_or("").to_owned();
+        let first = |name: &str| {
+            cpu.lines()
+                .find_map(|l| value_of(l, name))
+                .unwrap_or("")
+                .to_owned()
+        };
         let distinct = |name: &str| {
-            let all: std::collections::BTreeSet<&str> = cpu.lines().filter_map(|l| value_of(l, name)).collect();
+            let all: std::collections::BTreeSet<&str> =
+                cpu.lines().filter_map(|l| value_of(l, name)).collect();
             i64::try_from(all.len()).unwrap_or(1).max(1)
         };
-        let cores = i64::try_from(cpu.lines().filter(|l| value_of(l, "processor").is_some()).count()).unwrap_or(1).max(1);
+        let cores = i64::try_from(
+            cpu.lines()
+                .filter(|l| value_of(l, "processor").is_some())
+                .count(),
+        )
+        .unwrap_or(1)
+        .max(1);
         let sockets = distinct("physical id");
         let per_socket: i64 = first("cpu cores").parse().unwrap_or(cores);
         let memory = kilobytes(&text("/proc/meminfo"), "MemTotal");
         let limit = text("/sys/fs/cgroup/memory.max").parse().unwrap_or(memory);
         let release = text("/etc/os-release");
         let os = |name: &str| {
-            release.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix('=')).unwrap_or("").trim_matches('"').to_owned()
+            release
+                .lines()
+                .find_map(|l| l.strip_prefix(name)?.strip_prefix('='))
+                .unwrap_or("")
+                .trim_matches('"')
+                .to_owned()
         };
         let nodes = std::fs::read_dir("/sys/devices/system/node").map_or(1, |d| {
-            d.filter_map(|e| e.ok()?.file_name().into_string().ok()).filter(|n| n.starts_with("node")).count().max(1)
+            d.filter_map(|e| e.ok()?.file_name().into_string().ok())
+                .filter(|n| n.starts_with("node"))
+                .count()
+                .max(1)
         });
         Host {
             hostname: text("/proc/sys/kernel/hostname"),
             memory_bytes: memory,
             memory_limit_bytes: std::cmp::min(limit, memory.max(1)),
             cores,
-            cores_available: std::thread::available_parallelism().map_or(cores, |n| i64::try_from(n.get()).unwrap_or(cores)),
+            cores_available: std::thread::available_parallelism()
+                .map_or(cores, |n| i64::try_from(n.get()).unwrap_or(cores)),
             physical_cores: (per_socket * sockets).clamp(1, cores),
             sockets,
             numa_nodes: i64::try_from(nodes).unwrap_or(1),
@@ -115,6 +150,9 @@ mod tests {
     fn reads_this_machine() {
         let (p, h) = (super::Process::sample(), super::Host::read());
         assert!(p.resident_bytes > 1_000_000 && p.threads > 0, "{p:?}");
-        assert!(h.cores > 0 && h.memory_bytes > 1_000_000 && !h.hostname.is_empty(), "{h:?}");
+        assert!(
+            h.cores > 0 && h.memory_bytes > 1_000_000 && !h.hostname.is_empty(),
+            "{h:?}"
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! State of the whole server that commands read and set, beside data: profiling levels, locks against writes,
-//! cluster parameters, plan filters.
+//! State of the whole server that commands read and set, beside data: profiling levels, locks
+//! against writes, cluster parameters, plan filters.
 
 pub mod connections;
 pub mod counters;
@@ -11,8 +11,8 @@ pub(crate) mod machine;
 pub(crate) mod operations;
 pub mod parameters;
 pub mod service;
-pub mod snapshots;
 pub mod sessions;
+pub mod snapshots;
 pub mod ttl;
 pub mod waiters;
 
@@ -44,7 +44,10 @@ pub struct Slow {
 
 impl Default for Slow {
     fn default() -> Slow {
-        Slow { ms: 100, sample_rate: 1.0 }
+        Slow {
+            ms: 100,
+            sample_rate: 1.0,
+        }
     }
 }
 

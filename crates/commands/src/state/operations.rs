@@ -1,4 +1,5 @@
-//! Running operations, idle connections and idle cursors as documents, for `currentOp` and `$currentOp`.
+//! Running operations, idle connections and idle cursors as documents, for `currentOp` and
+//! `$currentOp`.
 
 use super::connections::ConnectionInfo;
 use super::cursors::CursorInfo;
@@ -10,27 +11,57 @@ use model::{Binary, Doc, DocBuf, DocWriter, Value};
 /// One document per running operation, and per idle connection and idle cursor when asked.
 pub(crate) fn list(service: &Service, idle: bool, idle_cursors: bool) -> Vec<DocBuf> {
     let connections = service.connections.list();
-    let mut all: Vec<DocBuf> =
-        connections.iter().filter(|c| idle || c.op.lock().is_some()).map(|c| describe(service, c)).collect();
+    let mut all: Vec<DocBuf> = connections
+        .iter()
+        .filter(|c| idle || c.op.lock().is_some())
+        .map(|c| describe(service, c))
+        .collect();
     if idle_cursors {
-        all.extend(service.cursors.list().iter().filter(|(_, info)| !info.in_use).map(|(id, info)| {
-            DocBuf::build(|w| {
-                w.put("type", "idleCursor").put("host", &service.config.host).put("ns", &info.ns);
-                if let Some(id) = &info.lsid {
-                    w.doc("lsid").put("id", Binary { subtype: 4, bytes: id }).put("uid", Binary { subtype: 0, bytes: generic::NO_USER });
-                }
-                describe_cursor(*id, info, &mut w.doc("cursor"));
-            })
-        }));
+        all.extend(
+            service
+                .cursors
+                .list()
+                .iter()
+                .filter(|(_, info)| !info.in_use)
+                .map(|(id, info)| {
+                    DocBuf::build(|w| {
+                        w.put("type", "idleCursor")
+                            .put("host", &service.config.host)
+                            .put("ns", &info.ns);
+                        if let Some(id) = &info.lsid {
+                            w.doc("lsid")
+                                .put(
+                                    "id",
+                                    Binary {
+                                        subtype: 4,
+                                        bytes: id,
+                                    },
+                                )
+                                .put(
+                                    "uid",
+                                    Binary {
+                                        subtype: 0,
+                                        bytes: generic::NO_USER,
+                                    },
+                                );
+                        }
+                        describe_cursor(*id, info, &mut w.doc("cursor"));
+                    })
+                }),
+        );
     }
     all
 }
 
 fn describe_cursor(id: i64, info: &CursorInfo, w: &mut DocWriter<'_>) {
     w.put("cursorId", id);
-    w.put("createdDate", Value::Date(info.opened_ms)).put("lastAccessDate", Value::Date(info.last_use_ms));
-    w.put("nDocsReturned", info.documents).put("nBatchesReturned", info.batches);
-    w.put("noCursorTimeout", info.no_timeout).put("tailable", info.tailable).put("awaitData", info.await_data);
+    w.put("createdDate", Value::Date(info.opened_ms))
+        .put("lastAccessDate", Value::Date(info.last_use_ms));
+    w.put("nDocsReturned", info.documents)
+        .put("nBatchesReturned", info.batches);
+    w.put("noCursorTimeout", info.no_timeout)
+        .put("tailable", info.tailable)
+        .put("awaitData", info.await_data);
     if let Some(command) = &info.command {
         w.put("originatingCommand", command);
     }
@@ -60,18 +91,38 @@ fn describe(service: &Service, conn: &ConnectionInfo) -> DocBuf {
         w.put("client", &conn.peer);
         if let Some(client) = &client {
             w.put("clientMetadata", client);
-            let app = client.doc().field("application").as_doc().and_then(|a| a.field("name").as_str());
+            let app = client
+                .doc()
+                .field("application")
+                .as_doc()
+                .and_then(|a| a.field("name").as_str());
             w.put("appName", app.map_or(Value::Missing, Value::String));
         }
         w.put("active", op.is_some());
         let Some(op) = &op else { return };
         let running_us = i64::try_from(now_us.saturating_sub(op.start_us)).unwrap_or(0);
-        w.put("currentOpTime", model::show::Shown(&Value::Date(op.start_ms)).to_string().as_str());
+        w.put(
+            "currentOpTime",
+            model::show::Shown(&Value::Date(op.start_ms))
+                .to_string()
+                .as_str(),
+        );
         w.put("threaded", true);
         w.put("opid", op.opid);
         if let Some(id) = &op.lsid {
-            let uid = Binary { subtype: 0, bytes: generic::NO_USER };
-            w.doc("lsid").put("id", Binary { subtype: 4, bytes: id }).put("uid", uid);
+            let uid = Binary {
+                subtype: 0,
+                bytes: generic::NO_USER,
+            };
+            w.doc("lsid")
+                .put(
+                    "id",
+                    Binary {
+                        subtype: 4,
+                        bytes: id,
+                    },
+                )
+                .put("uid", uid);
         }
         w.put("secs_running", running_us / 1_000_000);
         w.put("microsecs_running", running_us);
@@ -79,11 +130,17 @@ fn describe(service: &Service, conn: &ConnectionInfo) -> DocBuf {
         let body = Doc::from_prefix(&op.body);
         // A getMore names its collection beside the cursor.
         let own = body.first().map_or(Value::Missing, |(_, v)| v);
-        let named = if op.command.class == OpClass::GetMore { body.field("collection") } else { own };
+        let named = if op.command.class == OpClass::GetMore {
+            body.field("collection")
+        } else {
+            own
+        };
         let coll = named.as_str().unwrap_or(op.command.no_collection);
         w.put("ns", format!("{}.{coll}", op.db).as_str());
         if body.is_empty() {
-            w.doc("command").put(op.command.name, coll).put("$truncated", true);
+            w.doc("command")
+                .put(op.command.name, coll)
+                .put("$truncated", true);
         } else {
             w.put("command", body);
         }

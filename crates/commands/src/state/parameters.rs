@@ -44,7 +44,12 @@ pub struct Parameter {
 }
 
 const fn p(name: &'static str, set_at: SetAt, default: Default) -> Parameter {
-    Parameter { name, set_at, default, min: i64::MIN }
+    Parameter {
+        name,
+        set_at,
+        default,
+        min: i64::MIN,
+    }
 }
 
 impl Parameter {
@@ -55,55 +60,145 @@ impl Parameter {
 
 /// All parameters, by name.
 pub static PARAMETERS: &[Parameter] = &[
-    p("KeysRotationIntervalSec", SetAt::Startup, Default::Int(7_776_000)),
-    p("ShardingTaskExecutorPoolReplicaSetMatching", SetAt::Both, Default::Str("automatic")),
+    p(
+        "KeysRotationIntervalSec",
+        SetAt::Startup,
+        Default::Int(7_776_000),
+    ),
+    p(
+        "ShardingTaskExecutorPoolReplicaSetMatching",
+        SetAt::Both,
+        Default::Str("automatic"),
+    ),
     p("allowDiskUseByDefault", SetAt::Both, Default::Bool(true)),
     p("authSchemaVersion", SetAt::Never, Default::Int(5)),
-    p("authenticationMechanisms", SetAt::Startup, Default::Strs(&["SCRAM-SHA-1", "SCRAM-SHA-256"])),
+    p(
+        "authenticationMechanisms",
+        SetAt::Startup,
+        Default::Strs(&["SCRAM-SHA-1", "SCRAM-SHA-256"]),
+    ),
     p("automationServiceDescriptor", SetAt::Both, Default::Str("")),
-    p("clientCursorMonitorFrequencySecs", SetAt::Both, Default::Int(4)),
+    p(
+        "clientCursorMonitorFrequencySecs",
+        SetAt::Both,
+        Default::Int(4),
+    ),
     p("connPoolMaxConnsPerHost", SetAt::Startup, Default::Int(200)),
     p("cursorTimeoutMillis", SetAt::Both, Default::Int(600_000)),
-    p("enableLocalhostAuthBypass", SetAt::Startup, Default::Bool(true)),
+    p(
+        "enableLocalhostAuthBypass",
+        SetAt::Startup,
+        Default::Bool(true),
+    ),
     p("enableTestCommands", SetAt::Startup, Default::Bool(false)),
-    p("featureCompatibilityVersion", SetAt::Never, Default::Computed),
+    p(
+        "featureCompatibilityVersion",
+        SetAt::Never,
+        Default::Computed,
+    ),
     p("internalInsertMaxBatchSize", SetAt::Both, Default::Int(500)),
-    p("internalQueryExecYieldIterations", SetAt::Both, Default::Int(1000)),
-    p("internalQueryMaxBlockingSortMemoryUsageBytes", SetAt::Both, Default::Long(104_857_600)),
-    p("internalQueryPlannerEnableHashIntersection", SetAt::Both, Default::Bool(false)),
-    p("internalQueryFrameworkControl", SetAt::Both, Default::Str("forceClassicEngine")),
+    p(
+        "internalQueryExecYieldIterations",
+        SetAt::Both,
+        Default::Int(1000),
+    ),
+    p(
+        "internalQueryMaxBlockingSortMemoryUsageBytes",
+        SetAt::Both,
+        Default::Long(104_857_600),
+    ),
+    p(
+        "internalQueryPlannerEnableHashIntersection",
+        SetAt::Both,
+        Default::Bool(false),
+    ),
+    p(
+        "internalQueryFrameworkControl",
+        SetAt::Both,
+        Default::Str("forceClassicEngine"),
+    ),
     p("internalQueryStatsRateLimit", SetAt::Both, Default::Int(0)),
     p("journalCommitInterval", SetAt::Both, Default::Int(100)),
-    p("localLogicalSessionTimeoutMinutes", SetAt::Startup, Default::Int(30)),
+    p(
+        "localLogicalSessionTimeoutMinutes",
+        SetAt::Startup,
+        Default::Int(30),
+    ),
     p("logComponentVerbosity", SetAt::Both, Default::Computed),
     p("logLevel", SetAt::Both, Default::Int(0)),
-    p("logicalSessionRefreshMillis", SetAt::Startup, Default::Int(300_000)),
+    p(
+        "logicalSessionRefreshMillis",
+        SetAt::Startup,
+        Default::Int(300_000),
+    ),
     p("maxBSONDepth", SetAt::Startup, Default::Int(180)),
-    p("maxIndexBuildMemoryUsageMegabytes", SetAt::Both, Default::Int(200)),
+    p(
+        "maxIndexBuildMemoryUsageMegabytes",
+        SetAt::Both,
+        Default::Int(200),
+    ),
     p("maxNumActiveUserIndexBuilds", SetAt::Both, Default::Int(3)),
     p("maxSessions", SetAt::Startup, Default::Int(1_000_000)),
-    p("maxTransactionLockRequestTimeoutMillis", SetAt::Both, Default::Int(5)),
-    p("minSnapshotHistoryWindowInSeconds", SetAt::Both, Default::Int(300)),
+    p(
+        "maxTransactionLockRequestTimeoutMillis",
+        SetAt::Both,
+        Default::Int(5),
+    ),
+    p(
+        "minSnapshotHistoryWindowInSeconds",
+        SetAt::Both,
+        Default::Int(300),
+    ),
     p("notablescan", SetAt::Both, Default::Bool(false)),
     p("periodicNoopIntervalSecs", SetAt::Both, Default::Int(10)),
-    p("profileOperationResourceConsumptionMetrics", SetAt::Startup, Default::Bool(false)),
+    p(
+        "profileOperationResourceConsumptionMetrics",
+        SetAt::Startup,
+        Default::Bool(false),
+    ),
     p("quiet", SetAt::Both, Default::Bool(false)),
     p("replWriterThreadCount", SetAt::Startup, Default::Int(16)),
     p("requireApiVersion", SetAt::Both, Default::Bool(false)),
     p("saslHostName", SetAt::Startup, Default::Str("")),
     p("saslServiceName", SetAt::Startup, Default::Str("mongodb")),
     p("scramIterationCount", SetAt::Both, Default::Int(10_000)),
-    p("scramSHA256IterationCount", SetAt::Both, Default::Int(15_000)),
+    p(
+        "scramSHA256IterationCount",
+        SetAt::Both,
+        Default::Int(15_000),
+    ),
     p("syncdelay", SetAt::Both, Default::Double(60.0)),
     p("tcmallocReleaseRate", SetAt::Both, Default::Double(1.0)),
     p("tlsMode", SetAt::Startup, Default::Str("disabled")),
-    p("transactionLifetimeLimitSeconds", SetAt::Both, Default::Int(60)),
-    p("ttlIndexDeleteTargetDocs", SetAt::Both, Default::Long(50_000)).at_least(0),
-    p("ttlIndexDeleteTargetTimeMS", SetAt::Both, Default::Long(1000)).at_least(0),
+    p(
+        "transactionLifetimeLimitSeconds",
+        SetAt::Both,
+        Default::Int(60),
+    ),
+    p(
+        "ttlIndexDeleteTargetDocs",
+        SetAt::Both,
+        Default::Long(50_000),
+    )
+    .at_least(0),
+    p(
+        "ttlIndexDeleteTargetTimeMS",
+        SetAt::Both,
+        Default::Long(1000),
+    )
+    .at_least(0),
     p("ttlMonitorEnabled", SetAt::Both, Default::Bool(true)),
     p("ttlMonitorSleepSecs", SetAt::Both, Default::Int(60)).at_least(1),
-    p("wiredTigerConcurrentReadTransactions", SetAt::Both, Default::Int(128)),
-    p("wiredTigerConcurrentWriteTransactions", SetAt::Both, Default::Int(128)),
+    p(
+        "wiredTigerConcurrentReadTransactions",
+        SetAt::Both,
+        Default::Int(128),
+    ),
+    p(
+        "wiredTigerConcurrentWriteTransactions",
+        SetAt::Both,
+        Default::Int(128),
+    ),
 ];
 
 /// Log components and their children; each has a verbosity of its own, -1 inherits.
@@ -119,8 +214,20 @@ const COMPONENTS: &[(&str, &[&str])] = &[
     ("processHealth", &[]),
     ("query", &["algorithm", "optimizer", "rejected"]),
     ("queryStats", &[]),
-    ("replication", &["election", "heartbeats", "initialSync", "rollback"]),
-    ("sharding", &["shardingCatalogRefresh", "migration", "migrationPerf", "rangeDeleter", "shardMigrationPerf"]),
+    (
+        "replication",
+        &["election", "heartbeats", "initialSync", "rollback"],
+    ),
+    (
+        "sharding",
+        &[
+            "shardingCatalogRefresh",
+            "migration",
+            "migrationPerf",
+            "rangeDeleter",
+            "shardMigrationPerf",
+        ],
+    ),
     ("storage", &["recovery", "journal", "wt"]),
     ("write", &[]),
     ("ftdc", &[]),
@@ -154,7 +261,9 @@ impl Parameters {
             "logComponentVerbosity" => owned(&self.components()),
             _ => {
                 let set = self.set.lock();
-                set.get(row.name).cloned().unwrap_or_else(|| row.default.value())
+                set.get(row.name)
+                    .cloned()
+                    .unwrap_or_else(|| row.default.value())
             }
         }
     }
@@ -166,7 +275,9 @@ impl Parameters {
 
     /// A numeric parameter.
     pub fn int(&self, name: &str) -> i64 {
-        Parameters::find(name).and_then(|row| to_i64(&self.get(row, "").get())).unwrap_or(0)
+        Parameters::find(name)
+            .and_then(|row| to_i64(&self.get(row, "").get()))
+            .unwrap_or(0)
     }
 
     /// Sets one while running and returns what it was.
@@ -175,10 +286,16 @@ impl Parameters {
     /// 72 for an unknown name, 20 when it may not be set now, 14, 2.
     pub fn set(&self, name: &str, value: Value<'_>) -> Result<OwnedValue> {
         let Some(row) = Parameters::find(name) else {
-            bail!(code::INVALID_OPTIONS, "attempted to set unrecognized parameter [{name}]");
+            bail!(
+                code::INVALID_OPTIONS,
+                "attempted to set unrecognized parameter [{name}]"
+            );
         };
         if !matches!(row.set_at, SetAt::Both | SetAt::Runtime) {
-            bail!(code::ILLEGAL_OPERATION, "not allowed to change [{name}] at runtime");
+            bail!(
+                code::ILLEGAL_OPERATION,
+                "not allowed to change [{name}] at runtime"
+            );
         }
         self.put(row, value)
     }
@@ -189,12 +306,18 @@ impl Parameters {
     /// As [`Parameters::set`].
     pub fn set_at_startup(&self, name: &str, value: Value<'_>) -> Result<()> {
         match Parameters::find(name) {
-            Some(row) if matches!(row.set_at, SetAt::Both | SetAt::Startup) => self.put(row, value).map(|_| ()),
-            _ => bail!(code::BAD_VALUE, "unknown or unsettable server parameter '{name}'"),
+            Some(row) if matches!(row.set_at, SetAt::Both | SetAt::Startup) => {
+                self.put(row, value).map(|_| ())
+            }
+            _ => bail!(
+                code::BAD_VALUE,
+                "unknown or unsettable server parameter '{name}'"
+            ),
         }
     }
 
-    /// Sets one at the start from what a command line or a configuration file says: `1`, `true`, `0.5`, or words.
+    /// Sets one at the start from what a command line or a configuration file says: `1`, `true`,
+    /// `0.5`, or words.
     ///
     /// # Errors
     /// As [`Parameters::set_at_startup`].
@@ -222,12 +345,20 @@ impl Parameters {
         }
         let new = row.default.convert(row.name, &value)?;
         if let Some(n) = to_i64(&new.get()).filter(|n| *n < row.min) {
-            bail!(code::BAD_VALUE, "Invalid value for parameter {}: {n}, it must be {} or more", row.name, row.min);
+            bail!(
+                code::BAD_VALUE,
+                "Invalid value for parameter {}: {n}, it must be {} or more",
+                row.name,
+                row.min
+            );
         }
         if row.name == "logLevel" {
             let level = to_i64(&new.get()).unwrap_or(0);
             if !(0..=5).contains(&level) {
-                bail!(code::BAD_VALUE, "Invalid value for logLevel: {level}, allowed are 0 to 5");
+                bail!(
+                    code::BAD_VALUE,
+                    "Invalid value for logLevel: {level}, allowed are 0 to 5"
+                );
             }
             self.verbosity.lock().insert(String::new(), level as i32);
         }
@@ -237,14 +368,19 @@ impl Parameters {
 
     fn components(&self) -> DocBuf {
         let set = self.verbosity.lock();
-        let of = |key: &str| set.get(key).copied().unwrap_or(if key.is_empty() { 0 } else { -1 });
+        let of = |key: &str| {
+            set.get(key)
+                .copied()
+                .unwrap_or(if key.is_empty() { 0 } else { -1 })
+        };
         DocBuf::build(|w| {
             w.put("verbosity", of(""));
             for (name, children) in COMPONENTS {
                 let mut c = w.doc(name);
                 c.put("verbosity", of(name));
                 for child in *children {
-                    c.doc(child).put("verbosity", of(&format!("{name}.{child}")));
+                    c.doc(child)
+                        .put("verbosity", of(&format!("{name}.{child}")));
                 }
             }
         })
@@ -257,7 +393,9 @@ impl Parameters {
         let mut set = self.verbosity.lock();
         for (key, level) in changes {
             if key.is_empty() {
-                self.set.lock().insert("logLevel", Value::from(level).to_owned_value());
+                self.set
+                    .lock()
+                    .insert("logLevel", Value::from(level).to_owned_value());
             }
             set.insert(key, level);
         }
@@ -271,13 +409,22 @@ fn collect_verbosity(path: &str, doc: Doc<'_>, out: &mut Vec<(String, i32)>) -> 
             out.push((path.to_owned(), level(path, &value)?));
             continue;
         }
-        let full = if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+        let full = if path.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{path}.{name}")
+        };
         let known = match path {
             "" => COMPONENTS.iter().any(|(c, _)| *c == name),
-            parent => COMPONENTS.iter().any(|(c, children)| *c == parent && children.contains(&name)),
+            parent => COMPONENTS
+                .iter()
+                .any(|(c, children)| *c == parent && children.contains(&name)),
         };
         if !known {
-            bail!(code::BAD_VALUE, "Invalid component name '{full}' in log component verbosity settings");
+            bail!(
+                code::BAD_VALUE,
+                "Invalid component name '{full}' in log component verbosity settings"
+            );
         }
         match value {
             Value::Document(d) => collect_verbosity(&full, d, out)?,
@@ -290,8 +437,15 @@ fn collect_verbosity(path: &str, doc: Doc<'_>, out: &mut Vec<(String, i32)>) -> 
 fn level(path: &str, value: &Value<'_>) -> Result<i32> {
     match to_i64(value) {
         Some(n) if n < i64::from(i32::MAX) => Ok(n.max(-1) as i32),
-        Some(n) => bail!(code::BAD_VALUE, "Expected a verbosity of -1 or more for component '{path}', given {n}"),
-        None => bail!(code::BAD_VALUE, "Expected a number as the verbosity of component '{path}', given {}", value.type_name()),
+        Some(n) => bail!(
+            code::BAD_VALUE,
+            "Expected a verbosity of -1 or more for component '{path}', given {n}"
+        ),
+        None => bail!(
+            code::BAD_VALUE,
+            "Expected a number as the verbosity of component '{path}', given {}",
+            value.type_name()
+        ),
     }
 }
 
@@ -325,11 +479,17 @@ impl Default {
     fn convert(self, name: &str, value: &Value<'_>) -> Result<OwnedValue> {
         let number = |tag| to_i64(value).ok_or_else(|| wrong_type(name, value, &[tag]));
         Ok(match self {
-            Default::Bool(_) if value.is_number() || value.as_bool().is_some() => Value::from(value.truthy()),
+            Default::Bool(_) if value.is_number() || value.as_bool().is_some() => {
+                Value::from(value.truthy())
+            }
             Default::Bool(_) => return Err(wrong_type(name, value, &[Tag::BOOL])),
             Default::Int(_) => match i32::try_from(number(Tag::INT32)?) {
                 Ok(n) => Value::from(n),
-                Err(_) => bail!(code::BAD_VALUE, "value of {name} is out of the range of 32 bits: {}", crate::dispatch::args::show(value)),
+                Err(_) => bail!(
+                    code::BAD_VALUE,
+                    "value of {name} is out of the range of 32 bits: {}",
+                    crate::dispatch::args::show(value)
+                ),
             },
             Default::Long(_) => Value::from(number(Tag::INT64)?),
             Default::Double(_) => match value.as_f64() {
@@ -366,7 +526,10 @@ mod tests {
         let was = all.set("logLevel", Value::Double(1.5)).unwrap();
         assert!(matches!(was.get(), Value::Int32(0)) && all.int("logLevel") == 1);
         assert_eq!(all.set("nope", Value::Int32(1)).unwrap_err().code(), 72);
-        assert_eq!(all.set("maxSessions", Value::Int32(1)).unwrap_err().code(), 20);
+        assert_eq!(
+            all.set("maxSessions", Value::Int32(1)).unwrap_err().code(),
+            20
+        );
         assert_eq!(all.set("quiet", Value::String("x")).unwrap_err().code(), 14);
         assert_eq!(all.set("logLevel", Value::Int32(9)).unwrap_err().code(), 2);
     }
@@ -375,10 +538,16 @@ mod tests {
     fn verbosity_is_all_or_nothing() {
         let all = Parameters::default();
         let bad = doc! { "command": { "verbosity": 2i32 }, "nope": { "verbosity": 1i32 } };
-        assert_eq!(all.set("logComponentVerbosity", Value::from(&bad)).unwrap_err().code(), 2);
+        assert_eq!(
+            all.set("logComponentVerbosity", Value::from(&bad))
+                .unwrap_err()
+                .code(),
+            2
+        );
         assert!(all.verbosity.lock().is_empty());
         let good = doc! { "command": 4i32, "network": { "asio": { "verbosity": 2i32 } } };
-        all.set("logComponentVerbosity", Value::from(&good)).unwrap();
+        all.set("logComponentVerbosity", Value::from(&good))
+            .unwrap();
         assert_eq!(all.verbosity.lock().get("network.asio"), Some(&2));
     }
 }

@@ -1,4 +1,5 @@
-//! What all connections share. Must not know: how requests are dispatched, which commands there are.
+//! What all connections share. Must not know: how requests are dispatched, which commands there
+//! are.
 
 use super::State;
 use super::connections::Connections;
@@ -77,7 +78,13 @@ impl Service {
             topology_counter: AtomicI64::new(6),
             next_op: AtomicI64::new(1),
             connections: Arc::default(),
-            operation_time: AtomicU64::new(Timestamp { time: seconds, increment: 1 }.as_u64()),
+            operation_time: AtomicU64::new(
+                Timestamp {
+                    time: seconds,
+                    increment: 1,
+                }
+                .as_u64(),
+            ),
             me: std::sync::OnceLock::new(),
             config,
             clock,
@@ -93,7 +100,14 @@ impl Service {
         // The first and only setting of this cell.
         let _ = shared.me.set(Arc::downgrade(&shared));
         if let Err(e) = crate::ddl::temporary::sweep(&shared) {
-            shared.log('W', "STORAGE", &format!("temporary collections of an earlier run could not be dropped: {}", e.message()));
+            shared.log(
+                'W',
+                "STORAGE",
+                &format!(
+                    "temporary collections of an earlier run could not be dropped: {}",
+                    e.message()
+                ),
+            );
         }
         shared
     }
@@ -103,7 +117,10 @@ impl Service {
     /// # Errors
     /// 1 InternalError when it was never made with [`Service::shared`].
     pub fn arc(&self) -> Result<Arc<Service>> {
-        self.me.get().and_then(std::sync::Weak::upgrade).ok_or_else(|| MongoError::internal("the service is not shared"))
+        self.me
+            .get()
+            .and_then(std::sync::Weak::upgrade)
+            .ok_or_else(|| MongoError::internal("the service is not shared"))
     }
 
     /// A number for an operation, as `killOp` takes it.
@@ -116,7 +133,8 @@ impl Service {
         self.topology_counter.load(Ordering::Acquire)
     }
 
-    /// Says that what `hello` reports changed. The caller then ends waits for [`crate::WaitFor::Topology`].
+    /// Says that what `hello` reports changed. The caller then ends waits for
+    /// [`crate::WaitFor::Topology`].
     pub fn topology_changed(&self) {
         self.topology_counter.fetch_add(1, Ordering::AcqRel);
     }
@@ -128,9 +146,16 @@ impl Service {
 
     /// Makes a new operation time, later than all before it.
     pub fn next_operation_time(&self) -> Timestamp {
-        let now = Timestamp { time: u32::try_from(self.clock.now_ms() / 1000).unwrap_or(0), increment: 1 }.as_u64();
+        let now = Timestamp {
+            time: u32::try_from(self.clock.now_ms() / 1000).unwrap_or(0),
+            increment: 1,
+        }
+        .as_u64();
         let next = |last: u64| Some(now.max(last.saturating_add(1)));
-        let last = self.operation_time.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).unwrap_or_else(|t| t);
+        let last = self
+            .operation_time
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, next)
+            .unwrap_or_else(|t| t);
         Timestamp::from_u64(now.max(last.saturating_add(1)))
     }
 
@@ -141,14 +166,20 @@ impl Service {
 
     /// Milliseconds since the start.
     pub fn uptime_ms(&self) -> i64 {
-        i64::try_from(self.clock.monotonic_us().saturating_sub(self.started_us) / 1000).unwrap_or(i64::MAX)
+        i64::try_from(self.clock.monotonic_us().saturating_sub(self.started_us) / 1000)
+            .unwrap_or(i64::MAX)
     }
 
     /// Ends a session with its cursors and operations.
     pub fn end_session(&self, id: &[u8; 16]) {
         let session = self.state.sessions.end(id);
         for conn in self.connections.list() {
-            if let Some(op) = conn.op.lock().as_ref().filter(|op| op.lsid.as_ref() == Some(id)) {
+            if let Some(op) = conn
+                .op
+                .lock()
+                .as_ref()
+                .filter(|op| op.lsid.as_ref() == Some(id))
+            {
                 op.interrupt.kill(interrupted());
             }
         }
@@ -157,7 +188,11 @@ impl Service {
         if let Some(mut record) = session.as_ref().and_then(|s| s.record.try_lock())
             && let Err(e) = self.store.forget_session(&mut record)
         {
-            self.log('W', "WRITE", &format!("record of a session could not be removed: {}", e.message()));
+            self.log(
+                'W',
+                "WRITE",
+                &format!("record of a session could not be removed: {}", e.message()),
+            );
         }
     }
 
@@ -165,7 +200,10 @@ impl Service {
     pub fn interrupt_all(&self) {
         for conn in self.connections.list() {
             if let Some(op) = conn.op.lock().as_ref() {
-                op.interrupt.kill(MongoError::new(code::INTERRUPTED_AT_SHUTDOWN, "interrupted at shutdown"));
+                op.interrupt.kill(MongoError::new(
+                    code::INTERRUPTED_AT_SHUTDOWN,
+                    "interrupted at shutdown",
+                ));
             }
         }
     }
@@ -173,29 +211,53 @@ impl Service {
     /// Ends what idled too long. To be called every few seconds.
     pub fn expire(&self) {
         let now = self.clock.now_ms();
-        self.cursors.expire(now, self.state.parameters.int("cursorTimeoutMillis"));
-        let window = self.state.parameters.int("minSnapshotHistoryWindowInSeconds").saturating_mul(1000);
+        self.cursors
+            .expire(now, self.state.parameters.int("cursorTimeoutMillis"));
+        let window = self
+            .state
+            .parameters
+            .int("minSnapshotHistoryWindowInSeconds")
+            .saturating_mul(1000);
         self.state.snapshots.expire(now.saturating_sub(window));
         for id in self.state.sessions.idle(now) {
             self.end_session(&id);
         }
         if self.state.sessions.sweep_is_due(self.started_ms, now)
-            && let Err(e) = self.store.sweep_sessions(&|id| self.state.sessions.contains(id))
+            && let Err(e) = self
+                .store
+                .sweep_sessions(&|id| self.state.sessions.contains(id))
         {
-            self.log('W', "WRITE", &format!("records of sessions could not be removed: {}", e.message()));
+            self.log(
+                'W',
+                "WRITE",
+                &format!("records of sessions could not be removed: {}", e.message()),
+            );
         }
     }
 
-    /// Gives back the space of what was dropped, as far as the engine has not done so by itself: with `unowned`, that of
-    /// documents and entries that nothing in the catalog owns, too. Ends early when `go_on` says so.
+    /// Gives back the space of what was dropped, as far as the engine has not done so by itself:
+    /// with `unowned`, that of documents and entries that nothing in the catalog owns, too. Ends
+    /// early when `go_on` says so.
     pub fn sweep(&self, unowned: bool, go_on: &dyn Fn() -> bool) {
         let stop = || if go_on() { Ok(()) } else { Err(interrupted()) };
-        let found = if unowned { self.store.sweep_unowned(&stop) } else { Ok(0) };
+        let found = if unowned {
+            self.store.sweep_unowned(&stop)
+        } else {
+            Ok(0)
+        };
         match found.and_then(|found| self.store.sweep_dropped().map(|_| found)) {
             Ok(0) => {}
-            Ok(n) => self.log('W', "STORAGE", &format!("space of {n} identifiers without an owner is given back")),
+            Ok(n) => self.log(
+                'W',
+                "STORAGE",
+                &format!("space of {n} identifiers without an owner is given back"),
+            ),
             Err(_) if !go_on() => {}
-            Err(e) => self.log('W', "STORAGE", &format!("dropped data could not be looked through: {}", e.message())),
+            Err(e) => self.log(
+                'W',
+                "STORAGE",
+                &format!("dropped data could not be looked through: {}", e.message()),
+            ),
         }
     }
 
@@ -207,11 +269,17 @@ impl Service {
 
     /// Keeps a line for `getLog`.
     pub fn log(&self, severity: char, component: &str, message: &str) {
-        self.state.log.push(log::line(self.clock.now_ms(), severity, component, "main", message));
+        self.state.log.push(log::line(
+            self.clock.now_ms(),
+            severity,
+            component,
+            "main",
+            message,
+        ));
     }
 
-    /// Runs again what met a collection in the act of being replaced, once the new one is there. `f` must not have done
-    /// anything when it fails so.
+    /// Runs again what met a collection in the act of being replaced, once the new one is there.
+    /// `f` must not have done anything when it fails so.
     ///
     /// # Errors
     /// Those of `f`.

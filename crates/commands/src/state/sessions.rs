@@ -18,7 +18,8 @@ const SHARDS: usize = 16;
 pub struct Session {
     /// Last use, milliseconds since the epoch.
     pub last_use_ms: i64,
-    /// What its retryable writes have done. Held while one runs, so that a retry that overtakes it waits.
+    /// What its retryable writes have done. Held while one runs, so that a retry that overtakes it
+    /// waits.
     pub record: Arc<Mutex<SessionRecord>>,
 }
 
@@ -45,9 +46,18 @@ impl Sessions {
             return Ok(());
         }
         if shard.len() >= SESSIONS_MAX / SHARDS {
-            return Err(MongoError::new(code::TOO_MANY_LOGICAL_SESSIONS, "cannot add session into the cache: too many sessions"));
+            return Err(MongoError::new(
+                code::TOO_MANY_LOGICAL_SESSIONS,
+                "cannot add session into the cache: too many sessions",
+            ));
         }
-        shard.insert(id, Session { last_use_ms: now_ms, record: Arc::new(Mutex::new(SessionRecord::new(id))) });
+        shard.insert(
+            id,
+            Session {
+                last_use_ms: now_ms,
+                record: Arc::new(Mutex::new(SessionRecord::new(id))),
+            },
+        );
         Ok(())
     }
     /// The record of a session's retryable writes.
@@ -65,11 +75,16 @@ impl Sessions {
     /// Ids of sessions idle too long, for the caller to end them.
     pub fn idle(&self, now_ms: i64) -> Vec<SessionId> {
         let old = |s: &Session| now_ms.saturating_sub(s.last_use_ms) >= IDLE_MS_MAX;
-        let of = |m: &FxHashMap<SessionId, Session>| m.iter().filter(|(_, s)| old(s)).map(|(id, _)| *id).collect::<Vec<_>>();
+        let of = |m: &FxHashMap<SessionId, Session>| {
+            m.iter()
+                .filter(|(_, s)| old(s))
+                .map(|(id, _)| *id)
+                .collect::<Vec<_>>()
+        };
         self.shards.iter().flat_map(|s| of(&s.lock())).collect()
     }
-    /// True once in the time a session may idle, beginning that long after the start: sessions of a run before that
-    /// nobody has used since are dead then.
+    /// True once in the time a session may idle, beginning that long after the start: sessions of a
+    /// run before that nobody has used since are dead then.
     pub fn sweep_is_due(&self, started_ms: i64, now_ms: i64) -> bool {
         let last = self.swept_ms.load(Ordering::Relaxed).max(started_ms);
         let due = now_ms.saturating_sub(last) >= IDLE_MS_MAX;
@@ -88,7 +103,15 @@ impl Sessions {
     }
     /// All sessions.
     pub fn list(&self) -> Vec<([u8; 16], Session)> {
-        self.shards.iter().flat_map(|s| s.lock().iter().map(|(id, s)| (*id, s.clone())).collect::<Vec<_>>()).collect()
+        self.shards
+            .iter()
+            .flat_map(|s| {
+                s.lock()
+                    .iter()
+                    .map(|(id, s)| (*id, s.clone()))
+                    .collect::<Vec<_>>()
+            })
+            .collect()
     }
 }
 
@@ -104,6 +127,10 @@ mod tests {
         t.touch([2; 16], IDLE_MS_MAX).unwrap();
         assert_eq!(t.idle(IDLE_MS_MAX), vec![[1; 16]]);
         assert!(t.len() == 2 && t.end(&[2; 16]).is_some() && t.end(&[2; 16]).is_none());
-        assert!(!t.sweep_is_due(5, IDLE_MS_MAX) && t.sweep_is_due(5, IDLE_MS_MAX + 5) && !t.sweep_is_due(5, IDLE_MS_MAX + 6));
+        assert!(
+            !t.sweep_is_due(5, IDLE_MS_MAX)
+                && t.sweep_is_due(5, IDLE_MS_MAX + 5)
+                && !t.sweep_is_due(5, IDLE_MS_MAX + 6)
+        );
     }
 }

@@ -1,8 +1,10 @@
-//! Fixed states of the data that clients may come back to by cluster time (`readConcern.atClusterTime`). Promises: the
-//! time handed out with a snapshot read names that state until `minSnapshotHistoryWindowInSeconds` have passed, or newer
-//! ones have displaced it; any other time is refused, never answered from another state. Must not know: commands.
+//! Fixed states of the data that clients may come back to by cluster time
+//! (`readConcern.atClusterTime`). Promises: the time handed out with a snapshot read names that
+//! state until `minSnapshotHistoryWindowInSeconds` have passed, or newer ones have displaced it;
+//! any other time is refused, never answered from another state. Must not know: commands.
 //!
-//! A kept state keeps old versions of documents on disk, so only those that a client was told of are kept, and few.
+//! A kept state keeps old versions of documents on disk, so only those that a client was told of
+//! are kept, and few.
 
 use model::{MongoError, Result, Timestamp};
 use parking_lot::Mutex;
@@ -35,28 +37,45 @@ impl Snapshots {
         while kept.len() >= SNAPSHOTS_MAX {
             kept.pop_first();
         }
-        kept.insert(at.as_u64(), Kept { view, taken_ms: now_ms });
+        kept.insert(
+            at.as_u64(),
+            Kept {
+                view,
+                taken_ms: now_ms,
+            },
+        );
     }
 
     /// The state of a time.
     ///
     /// # Errors
-    /// 239 SnapshotTooOld for a time before those kept, 246 SnapshotUnavailable for one no client was told of.
+    /// 239 SnapshotTooOld for a time before those kept, 246 SnapshotUnavailable for one no client
+    /// was told of.
     pub fn at(&self, at: Timestamp) -> Result<ReadView> {
         let kept = self.kept.lock();
         if let Some(k) = kept.get(&at.as_u64()) {
             return Ok(k.view.clone());
         }
-        let known = |t: Option<(&u64, &Kept)>| t.map_or_else(|| "none".to_owned(), |(t, _)| t.to_string());
-        if kept.first_key_value().is_none_or(|(first, _)| at.as_u64() < *first) {
+        let known =
+            |t: Option<(&u64, &Kept)>| t.map_or_else(|| "none".to_owned(), |(t, _)| t.to_string());
+        if kept
+            .first_key_value()
+            .is_none_or(|(first, _)| at.as_u64() < *first)
+        {
             return Err(MongoError::new(
                 SNAPSHOT_TOO_OLD,
-                format!("atClusterTime {at:?} is older than the oldest state kept: {}", known(kept.first_key_value())),
+                format!(
+                    "atClusterTime {at:?} is older than the oldest state kept: {}",
+                    known(kept.first_key_value())
+                ),
             ));
         }
         Err(MongoError::new(
             SNAPSHOT_UNAVAILABLE,
-            format!("no state is kept for atClusterTime {at:?}: give a time that a snapshot read has returned"),
+            format!(
+                "no state is kept for atClusterTime {at:?}: give a time that a snapshot read has \
+                    returned"
+            ),
         ))
     }
 

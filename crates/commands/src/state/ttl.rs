@@ -66,8 +66,14 @@ impl Ttl {
     /// The list, by name.
     pub(crate) fn list(&self) -> Vec<Entry> {
         let noted = self.noted.lock();
-        let mut all: Vec<Entry> =
-            noted.at.iter().map(|(ns, at)| Entry { ns: ns.clone(), at: *at }).collect();
+        let mut all: Vec<Entry> = noted
+            .at
+            .iter()
+            .map(|(ns, at)| Entry {
+                ns: ns.clone(),
+                at: *at,
+            })
+            .collect();
         drop(noted);
         all.sort_by(|a, b| a.ns.cmp(&b.ns));
         all
@@ -83,7 +89,8 @@ impl Ttl {
     }
 
     pub(crate) fn count_deleted(&self, n: u64) {
-        self.deleted.fetch_add(i64::try_from(n).unwrap_or(i64::MAX), Relaxed);
+        self.deleted
+            .fetch_add(i64::try_from(n).unwrap_or(i64::MAX), Relaxed);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Who waits for new documents of which capped collection.
 //!
-//! Promises: an insert that is visible before somebody waits is found by him, one that comes later wakes him.
+//! Promises: an insert that is visible before somebody waits is found by him, one that comes later
+//! wakes him.
 //! Must not know: cursors, what the waiting does when woken.
 
 use crate::dispatch::interrupt::Link;
@@ -20,12 +21,26 @@ pub struct Tails {
 
 impl Tails {
     /// Puts a connection on the list. It must look for data once more before it waits.
-    pub(crate) fn wait(self: &Arc<Self>, uuid: [u8; 16], connection: i64, link: Option<Arc<dyn Link>>) -> Waiting {
-        self.waiting.lock().entry(uuid).or_default().push((connection, link));
+    pub(crate) fn wait(
+        self: &Arc<Self>,
+        uuid: [u8; 16],
+        connection: i64,
+        link: Option<Arc<dyn Link>>,
+    ) -> Waiting {
+        self.waiting
+            .lock()
+            .entry(uuid)
+            .or_default()
+            .push((connection, link));
         self.count.fetch_add(1, Ordering::SeqCst);
-        // Pairs with the one in `inserted`: either the insert sees the count or the second look sees the document.
+        // Pairs with the one in `inserted`: either the insert sees the count or the second look
+        // sees the document.
         fence(Ordering::SeqCst);
-        Waiting { tails: Arc::clone(self), uuid, connection }
+        Waiting {
+            tails: Arc::clone(self),
+            uuid,
+            connection,
+        }
     }
 
     /// Wakes who waits for the collection. To be called when documents are visible.
@@ -37,8 +52,14 @@ impl Tails {
         if self.count.load(Ordering::SeqCst) == 0 {
             return;
         }
-        let links: Vec<Arc<dyn Link>> =
-            self.waiting.lock().get(&uuid).into_iter().flatten().filter_map(|(_, link)| link.clone()).collect();
+        let links: Vec<Arc<dyn Link>> = self
+            .waiting
+            .lock()
+            .get(&uuid)
+            .into_iter()
+            .flatten()
+            .filter_map(|(_, link)| link.clone())
+            .collect();
         for link in links {
             link.wake();
         }

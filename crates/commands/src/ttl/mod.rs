@@ -22,7 +22,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::{Duration, Instant};
-use store::{Change, Collection, Modified, Scan, WriteClass, ReadView};
+use store::{Change, Collection, Modified, ReadView, Scan, WriteClass};
 
 /// Documents deleted between two looks at the clock.
 const BATCH_DOCS: usize = 128;
@@ -43,7 +43,10 @@ pub fn run(service: &Arc<Service>, go_on: &dyn Fn() -> bool) {
         service.log(
             'W',
             "INDEX",
-            &format!("collections with TTL could not all be found: {}", e.message()),
+            &format!(
+                "collections with TTL could not all be found: {}",
+                e.message()
+            ),
         );
     }
     let mut monitor = Monitor::default();
@@ -73,11 +76,13 @@ pub fn find_all(service: &Service, go_on: &dyn Fn() -> bool) -> Result<()> {
     let mut at = Vec::new();
     loop {
         let start = Instant::now();
-        let more = service.store.visit_catalog(&mut at, CATALOG_ROWS, &mut |ns, row| {
-            if says_so(row.options.doc(), row.indexes.iter().map(|i| i.spec.doc())) {
-                service.ttl.add(ns);
-            }
-        })?;
+        let more = service
+            .store
+            .visit_catalog(&mut at, CATALOG_ROWS, &mut |ns, row| {
+                if says_so(row.options.doc(), row.indexes.iter().map(|i| i.spec.doc())) {
+                    service.ttl.add(ns);
+                }
+            })?;
         if !more || !go_on() {
             return Ok(());
         }
@@ -128,7 +133,9 @@ impl Monitor {
         while !tasks.is_empty() {
             service.ttl.sub_passes.fetch_add(1, Relaxed);
             for _ in 0..tasks.len() {
-                let Some(mut task) = tasks.pop_front() else { break };
+                let Some(mut task) = tasks.pop_front() else {
+                    break;
+                };
                 if !go_on() {
                     return;
                 }
@@ -178,10 +185,19 @@ impl Monitor {
             if rules.none {
                 service.ttl.remove(&entry);
             }
-            service.ttl.invalid_indexes.fetch_add(rules.invalid, Relaxed);
+            service
+                .ttl
+                .invalid_indexes
+                .fetch_add(rules.invalid, Relaxed);
             for rule in rules.rules {
                 let (entry, coll) = (entry.clone(), coll.clone());
-                tasks.push_back(Task { entry, coll, rule, walk: None, spent: Duration::ZERO });
+                tasks.push_back(Task {
+                    entry,
+                    coll,
+                    rule,
+                    walk: None,
+                    spent: Duration::ZERO,
+                });
             }
         }
         tasks
@@ -228,8 +244,10 @@ impl Monitor {
             pace.worked(service, start.elapsed(), go_on);
             if !more {
                 if expired.reads_all {
-                    self.read_again
-                        .insert(task.coll.uuid(), Instant::now() + task.spent * READ_ALL_SHARE);
+                    self.read_again.insert(
+                        task.coll.uuid(),
+                        Instant::now() + task.spent * READ_ALL_SHARE,
+                    );
                 }
                 return Ok(Turn::Done);
             }
@@ -249,7 +267,12 @@ impl Walk {
         if expired.reads_all {
             return Walk::All(coll.scan_keys(&ReadView::LATEST, None, None, false));
         }
-        let docs = PlanDocs::new(coll.clone(), &expired.plan, Some(expired.filter.clone()), None);
+        let docs = PlanDocs::new(
+            coll.clone(),
+            &expired.plan,
+            Some(expired.filter.clone()),
+            None,
+        );
         Walk::Planned(docs.carrying(vec!["_id".to_owned()]))
     }
 
@@ -301,11 +324,18 @@ fn delete(
     env: &Env,
 ) -> Result<u64> {
     let (mut deleted, mut arena) = (0, Bump::new());
-    service.store.engine().admit(keys.len() * DELETE_BYTES, WriteClass::Background);
+    service
+        .store
+        .engine()
+        .admit(keys.len() * DELETE_BYTES, WriteClass::Background);
     for key in keys {
         let done = coll.modify(key, &mut |doc| {
             arena.reset();
-            Ok(if filter.filter.matches(doc, &arena, env)? { Change::Delete } else { Change::Keep })
+            Ok(if filter.filter.matches(doc, &arena, env)? {
+                Change::Delete
+            } else {
+                Change::Keep
+            })
         })?;
         deleted += u64::from(matches!(done, Modified::Deleted(_)));
     }
@@ -327,7 +357,10 @@ mod tests {
             Arc::new(store::Store::open(Arc::new(storage::MemoryEngine::new()), language).unwrap());
         let service = Service::new(Config::default(), clock, store).shared();
         let ns = Namespace::new("db", "c").unwrap();
-        let c = service.store.create_collection(&ns, DocBuf::new(), [1; 16]).unwrap();
+        let c = service
+            .store
+            .create_collection(&ns, DocBuf::new(), [1; 16])
+            .unwrap();
         c.create_index(
             doc! { "v": 2i32, "key": { "at": 1i32 }, "name": "at_1", "expireAfterSeconds": 0i32 },
         )
@@ -342,8 +375,14 @@ mod tests {
         let (keys, _) = Walk::open(&c, &expired).next(&c, &expired, &host).unwrap();
         assert_eq!(keys.len(), 2);
         let fresh = doc! { "_id": 2i32, "at": Value::Date(2_000_000) };
-        c.modify(&keys[1], &mut |_| Ok(Change::Replace(fresh.as_bytes().to_vec()))).unwrap();
-        assert_eq!(delete(&service, &c, &keys, &expired.filter, &expired.env).unwrap(), 1);
+        c.modify(&keys[1], &mut |_| {
+            Ok(Change::Replace(fresh.as_bytes().to_vec()))
+        })
+        .unwrap();
+        assert_eq!(
+            delete(&service, &c, &keys, &expired.filter, &expired.env).unwrap(),
+            1
+        );
         assert_eq!(c.count(), 1);
     }
 }

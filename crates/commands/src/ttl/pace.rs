@@ -39,9 +39,17 @@ impl Pace {
         }
         let (requests, now) = (service.counters.requests.load(Relaxed), Instant::now());
         let rate = (requests - self.requests) as f64 / (now - self.since).as_secs_f64().max(1e-6);
-        let pause = if rate > BUSY_PER_SECOND { self.worked * (SHARE - 1) } else { Duration::ZERO };
+        let pause = if rate > BUSY_PER_SECOND {
+            self.worked * (SHARE - 1)
+        } else {
+            Duration::ZERO
+        };
         // The next look is at what comes in from here on, the pause included.
-        *self = Pace { worked: Duration::ZERO, requests, since: now };
+        *self = Pace {
+            worked: Duration::ZERO,
+            requests,
+            since: now,
+        };
         nap(pause, go_on);
     }
 }

@@ -40,15 +40,21 @@ impl Rules {
         let options = c.options();
         let (options, indexes) = (options.doc(), c.indexes());
         let none = !crate::state::ttl::says_so(options, indexes.iter().map(|i| i.spec()));
-        let mut found = Rules { rules: Vec::new(), invalid: 0, none };
+        let mut found = Rules {
+            rules: Vec::new(),
+            invalid: 0,
+            none,
+        };
         // The oldest documents of a capped collection go in another way, and nothing else may be
         // taken out of it.
         if none || c.is_view() || c.is_capped() {
             return found;
         }
         if let Some(n) = seconds(&options.field("expireAfterSeconds"), i64::MAX) {
-            let series =
-                options.field("timeseries").as_doc().and_then(|d| d.field("timeField").as_str());
+            let series = options
+                .field("timeseries")
+                .as_doc()
+                .and_then(|d| d.field("timeField").as_str());
             match series {
                 Some(time) => found.rules.push(Rule::Field(time.to_owned(), n)),
                 None if options.contains("clusteredIndex") => {
@@ -64,7 +70,10 @@ impl Rules {
             }
             let single = index.is_keyed()
                 && index.fields().len() == 1
-                && index.key_pattern().first().is_some_and(|(_, v)| v.is_number());
+                && index
+                    .key_pattern()
+                    .first()
+                    .is_some_and(|(_, v)| v.is_number());
             match seconds(&v, i64::from(i32::MAX)).filter(|_| single) {
                 Some(n) if index.is_ready() => found.rules.push(Rule::Index(index.clone(), n)),
                 Some(_) => {}
@@ -92,9 +101,11 @@ impl Rule {
     /// Those of the planner.
     pub(super) fn at(&self, c: &Collection, now_ms: i64) -> Result<Expired> {
         let (path, seconds, index) = match self {
-            Rule::Index(index, n) => {
-                (index.fields().first().map_or("", |f| f.path.as_str()), *n, Some(index))
-            }
+            Rule::Index(index, n) => (
+                index.fields().first().map_or("", |f| f.path.as_str()),
+                *n,
+                Some(index),
+            ),
             Rule::Field(name, n) => (name.as_str(), *n, None),
         };
         let until = Value::Date(now_ms.saturating_sub(seconds.saturating_mul(1000)));
@@ -103,9 +114,12 @@ impl Rule {
         let mut spec = DocBuf::build(|w| {
             w.doc(path).put("$lte", until);
         });
-        if let Some(partial) = index
-            .and_then(|i| i.spec().field("partialFilterExpression").as_doc().map(|d| d.to_buf()))
-        {
+        if let Some(partial) = index.and_then(|i| {
+            i.spec()
+                .field("partialFilterExpression")
+                .as_doc()
+                .map(|d| d.to_buf())
+        }) {
             spec = model::doc! { "$and": [&partial, &spec] };
         }
         let mut env = Env::new(now_ms, 1);
@@ -118,11 +132,22 @@ impl Rule {
         }
         let filter = Arc::new(MatchFilter::parse(&mut ParseCx::new(&env), spec.doc())?);
         let hint = index.map(|i| Hint::Name(i.name().to_owned()));
-        let want = Want { filter: Some(&filter), hint: hint.as_ref(), collation, ..Want::default() };
+        let want = Want {
+            filter: Some(&filter),
+            hint: hint.as_ref(),
+            collation,
+            ..Want::default()
+        };
         let plan = choose(c, &want)?;
         let reads_all = matches!(plan.access, Access::Collection { .. });
         let remembers = plan.index.as_ref().is_some_and(|i| i.is_multikey());
-        Ok(Expired { filter, plan, env, reads_all, remembers })
+        Ok(Expired {
+            filter,
+            plan,
+            env,
+            reads_all,
+            remembers,
+        })
     }
 
     /// The same rule, whatever it now says of the time.

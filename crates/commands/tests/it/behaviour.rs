@@ -1,5 +1,6 @@
-//! Runs recorded behaviour cases in process when `QUARRY_BEHAVIOUR` names their directory; says so when it does not.
-//! `QUARRY_AREA` narrows to areas that begin with it, `QUARRY_SHOW` prints so many failures an area.
+//! Runs recorded behaviour cases in process when `QUARRY_BEHAVIOUR` names their directory; says so
+//! when it does not. `QUARRY_AREA` narrows to areas that begin with it, `QUARRY_SHOW` prints so
+//! many failures an area.
 
 use crate::judge::judge;
 use commands::{Config, Dispatcher, Outcome, Request, Service, SystemClock, registry};
@@ -15,7 +16,11 @@ use std::time::Duration;
 const COMPLETE: &[(&str, usize, &str)] = &[
     ("core/aggregation/commands/count", 0, ""),
     ("core/aggregation/commands/distinct", 0, ""),
-    ("core/collections/commands/collMod", 1, "a moment recorded as a number of seconds"),
+    (
+        "core/collections/commands/collMod",
+        1,
+        "a moment recorded as a number of seconds",
+    ),
     ("core/collections/commands/listCollections", 0, ""),
     ("core/collections/commands/validateDBMetadata", 0, ""),
     ("core/collections/timeseries", 0, ""),
@@ -23,7 +28,11 @@ const COMPLETE: &[(&str, usize, &str)] = &[
     ("core/operator/stages/merge", 0, ""),
     ("core/query_and_write/commands/bulkWrite", 2, "collations"),
     ("core/query_and_write/commands/delete", 1, "collations"),
-    ("core/query_and_write/commands/findAndModify", 1, "a sort the express path of MongoDB does not look at"),
+    (
+        "core/query_and_write/commands/findAndModify",
+        1,
+        "a sort the express path of MongoDB does not look at",
+    ),
     ("core/query_and_write/commands/insert", 0, ""),
     ("core/query_and_write/commands/update", 0, ""),
     ("core/sessions/commands/killAllSessions", 0, ""),
@@ -35,7 +44,11 @@ const COMPLETE: &[(&str, usize, &str)] = &[
     ("system/administration/commands/getParameter", 0, ""),
     ("system/administration/commands/killOp", 0, ""),
     ("system/administration/commands/setClusterParameter", 0, ""),
-    ("system/administration/commands/setFeatureCompatibilityVersion", 0, ""),
+    (
+        "system/administration/commands/setFeatureCompatibilityVersion",
+        0,
+        "",
+    ),
     ("system/diagnostic/commands/profile", 0, ""),
     ("system/diagnostic/commands/serverStatus", 0, ""),
     ("system/replication/commands/hello", 0, ""),
@@ -44,21 +57,37 @@ const COMPLETE: &[(&str, usize, &str)] = &[
 /// A store in memory.
 pub(crate) fn store() -> Arc<store::Store> {
     let engine = Arc::new(storage::MemoryEngine::new());
-    Arc::new(store::Store::open(engine, Arc::new(commands::Language::new(Arc::new(SystemClock::default())))).expect("an empty store"))
+    Arc::new(
+        store::Store::open(
+            engine,
+            Arc::new(commands::Language::new(Arc::new(SystemClock::default()))),
+        )
+        .expect("an empty store"),
+    )
 }
 
 /// A server of all commands over a store.
 pub(crate) fn serve(config: Config, store: Arc<store::Store>) -> Arc<Dispatcher> {
-    Arc::new(registry::dispatcher(Service::new(config, Arc::new(SystemClock::default()), store).shared()))
+    Arc::new(registry::dispatcher(
+        Service::new(config, Arc::new(SystemClock::default()), store).shared(),
+    ))
 }
 
 fn service() -> Arc<Dispatcher> {
-    let config = Config { replica_set: None, ..Config::default() };
+    let config = Config {
+        replica_set: None,
+        ..Config::default()
+    };
     serve(config, store())
 }
 
 /// Sends one command and returns its reply.
-pub(crate) fn send(service: &Dispatcher, conn: &mut commands::Connection, db: &str, command: Doc<'_>) -> DocBuf {
+pub(crate) fn send(
+    service: &Dispatcher,
+    conn: &mut commands::Connection,
+    db: &str,
+    command: Doc<'_>,
+) -> DocBuf {
     let mut body = command.to_buf();
     if !command.contains("$db") {
         body.put("$db", db);
@@ -79,11 +108,13 @@ pub(crate) fn send(service: &Dispatcher, conn: &mut commands::Connection, db: &s
     DocBuf::from_bytes(reply).expect("one document")
 }
 
-/// The recording lost the ids of cursors: where a client sent one there stands the 32-bit integer 0, which no server takes
-/// for an id. The ids that the steps before opened are put there: of several in one list each in its turn when there are
-/// as many, else the last.
+/// The recording lost the ids of cursors: where a client sent one there stands the 32-bit integer
+/// 0, which no server takes for an id. The ids that the steps before opened are put there: of
+/// several in one list each in its turn when there are as many, else the last.
 fn with_cursor_ids(command: &DocBuf, opened: &[i64]) -> DocBuf {
-    let Some(last) = opened.last() else { return command.clone() };
+    let Some(last) = opened.last() else {
+        return command.clone();
+    };
     DocBuf::build(|w| {
         for (name, v) in command.doc().iter() {
             match (name, v) {
@@ -142,8 +173,14 @@ pub(crate) fn run_case(case: &Json) -> Option<String> {
             match extjson::document(command) {
                 Ok(command) => {
                     let command = with_cursor_ids(&command, &opened);
-                    reply = send(&service, &mut conn, step["db"].as_str().unwrap_or("db"), command.doc());
-                    if let Some(Value::Int64(id @ 1..)) = reply.doc().field("cursor").as_doc().map(|c| c.field("id"))
+                    reply = send(
+                        &service,
+                        &mut conn,
+                        step["db"].as_str().unwrap_or("db"),
+                        command.doc(),
+                    );
+                    if let Some(Value::Int64(id @ 1..)) =
+                        reply.doc().field("cursor").as_doc().map(|c| c.field("id"))
                         && !opened.contains(&id)
                     {
                         opened.push(id);
@@ -157,8 +194,16 @@ pub(crate) fn run_case(case: &Json) -> Option<String> {
                 Ok(d) => d,
                 Err(e) => return Some(format!("expectation not readable: {e}")),
             };
-            let of = expect.doc().field("of").as_i64_exact().and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
-            if let Some(why) = judge(replies.get(of).map_or(Doc::EMPTY, |r| r.doc()), expect.doc()) {
+            let of = expect
+                .doc()
+                .field("of")
+                .as_i64_exact()
+                .and_then(|n| usize::try_from(n).ok())
+                .unwrap_or(0);
+            if let Some(why) = judge(
+                replies.get(of).map_or(Doc::EMPTY, |r| r.doc()),
+                expect.doc(),
+            ) {
                 return Some(why);
             }
         }
@@ -169,7 +214,11 @@ pub(crate) fn run_case(case: &Json) -> Option<String> {
 
 fn wanted(area: &str, only: &str) -> bool {
     // An area that is asked for runs whatever it is; otherwise only those of this room do.
-    area.starts_with(only) && (!only.is_empty() || area.starts_with("system/") || area.starts_with("core/cursors/") || area.contains("/commands/"))
+    area.starts_with(only)
+        && (!only.is_empty()
+            || area.starts_with("system/")
+            || area.starts_with("core/cursors/")
+            || area.contains("/commands/"))
 }
 
 /// Some cases nest deeper than the reader's default limit.
@@ -181,14 +230,23 @@ fn parse(line: &str) -> Json {
 
 /// The cases of the areas that are wanted.
 pub(crate) fn cases(dir: &Path, wanted: impl Fn(&str) -> bool) -> Vec<(String, Json)> {
-    let mut files: Vec<_> = std::fs::read_dir(dir).expect("readable").filter_map(|f| f.ok().map(|f| f.path())).collect();
+    let mut files: Vec<_> = std::fs::read_dir(dir)
+        .expect("readable")
+        .filter_map(|f| f.ok().map(|f| f.path()))
+        .collect();
     files.sort();
     let mut out = Vec::new();
-    for file in files.iter().filter(|f| f.extension().is_some_and(|e| e == "gz")) {
+    for file in files
+        .iter()
+        .filter(|f| f.extension().is_some_and(|e| e == "gz"))
+    {
         let mut text = String::new();
-        flate2::read::GzDecoder::new(std::fs::File::open(file).expect("readable")).read_to_string(&mut text).expect("gzip");
+        flate2::read::GzDecoder::new(std::fs::File::open(file).expect("readable"))
+            .read_to_string(&mut text)
+            .expect("gzip");
         for line in text.lines() {
-            // The area stands first; most lines need not be read further (some nest deeper than the reader allows).
+            // The area stands first; most lines need not be read further (some nest deeper than the
+            // reader allows).
             let area = line.split('"').nth(3).unwrap_or("").to_owned();
             if wanted(&area) {
                 out.push((area, parse(line)));
@@ -205,7 +263,10 @@ fn recorded_cases() {
         return;
     };
     // Deeply nested documents are read recursively by the test's own tools.
-    let run = std::thread::Builder::new().stack_size(256 << 20).spawn(move || run_all(&dir)).expect("a thread");
+    let run = std::thread::Builder::new()
+        .stack_size(256 << 20)
+        .spawn(move || run_all(&dir))
+        .expect("a thread");
     if let Err(panic) = run.join() {
         std::panic::resume_unwind(panic);
     }
@@ -213,7 +274,10 @@ fn recorded_cases() {
 
 fn run_all(dir: &str) {
     let only = std::env::var("QUARRY_AREA").unwrap_or_default();
-    let show: usize = std::env::var("QUARRY_SHOW").ok().and_then(|s| s.parse().ok()).unwrap_or(0);
+    let show: usize = std::env::var("QUARRY_SHOW")
+        .ok()
+        .and_then(|s| s.parse().ok())
+        .unwrap_or(0);
     let mut areas: BTreeMap<String, (usize, usize)> = BTreeMap::new();
     for (area, case) in cases(Path::new(dir), |area| wanted(area, &only)) {
         let why = run_case(&case);
@@ -224,7 +288,10 @@ fn run_all(dir: &str) {
             Some(why) => {
                 if slot.1 - slot.0 <= show {
                     let text = case["steps"].to_string();
-                    println!("FAIL {area} #{}\n   {:.600}\n   {text:.700}", case["n"], why);
+                    println!(
+                        "FAIL {area} #{}\n   {:.600}\n   {text:.700}",
+                        case["n"], why
+                    );
                 }
             }
         }
@@ -236,7 +303,10 @@ fn run_all(dir: &str) {
     println!("{:5} of {:5}  all", sum.0, sum.1);
     for (area, excused, _) in COMPLETE {
         if let Some((good, all)) = areas.get(*area) {
-            assert!(good + excused >= *all, "{area}: {good} of {all}, excused {excused}");
+            assert!(
+                good + excused >= *all,
+                "{area}: {good} of {all}, excused {excused}"
+            );
         }
     }
 }

@@ -26,7 +26,11 @@ struct DuringBuild {
 
 impl Observer for DuringBuild {
     fn before(&self, call: &Call<'_>, _: &Caps) -> storage::Result<()> {
-        if let Call::Cursor { table: Table::Doc, opts, .. } = call
+        if let Call::Cursor {
+            table: Table::Doc,
+            opts,
+            ..
+        } = call
             && opts.keys_only
             && self.steps.fetch_add(1, Ordering::SeqCst) == 1
             && let Some(job) = self.job.lock().expect("no panic under it").take()
@@ -40,13 +44,27 @@ impl Observer for DuringBuild {
 /// A second createIndexes of the same index said OK before the first had failed.
 #[test]
 fn a_second_build_of_the_same_index_ends_as_the_first() {
-    let engine = Arc::new(Observed::new(Arc::new(MemoryEngine::new()), DuringBuild::default()));
+    let engine = Arc::new(Observed::new(
+        Arc::new(MemoryEngine::new()),
+        DuringBuild::default(),
+    ));
     let language = Arc::new(commands::Language::new(Arc::new(SystemClock::default())));
-    let s = serve(Config::default(), Arc::new(store::Store::open(engine.clone(), language).expect("an empty store")));
-    // The last document has the `b` of the first: a unique index cannot be built, which shows at the end.
+    let s = serve(
+        Config::default(),
+        Arc::new(store::Store::open(engine.clone(), language).expect("an empty store")),
+    );
+    // The last document has the `b` of the first: a unique index cannot be built, which shows at
+    // the end.
     fill(&s, 500);
-    assert_eq!(code(&run(&s, r#"{"insert": "c", "documents": [{"_id": 500, "b": 0}]}"#)), 0);
-    let command = r#"{"createIndexes": "c", "indexes": [{"key": {"b": 1}, "name": "b", "unique": true}]}"#;
+    assert_eq!(
+        code(&run(
+            &s,
+            r#"{"insert": "c", "documents": [{"_id": 500, "b": 0}]}"#
+        )),
+        0
+    );
+    let command =
+        r#"{"createIndexes": "c", "indexes": [{"key": {"b": 1}, "name": "b", "unique": true}]}"#;
     let (said, heard) = std::sync::mpsc::channel();
     let other = s.clone();
     *engine.observer().job.lock().expect("no panic under it") = Some(Box::new(move || {
@@ -54,7 +72,9 @@ fn a_second_build_of_the_same_index_ends_as_the_first() {
         std::thread::sleep(Duration::from_millis(100));
     }));
     assert_eq!(code(&run(&s, command)), 11000);
-    let second = heard.recv_timeout(Duration::from_secs(20)).expect("it ends");
+    let second = heard
+        .recv_timeout(Duration::from_secs(20))
+        .expect("it ends");
     assert_eq!(code(&second), 11000, "{second:?}");
     assert_eq!(code(&run(&s, r#"{"validate": "c"}"#)), 0);
 }
@@ -70,9 +90,18 @@ fn an_index_that_cannot_become_unique_stays() {
     ] {
         assert_eq!(code(&run(&s, command)), 0);
     }
-    assert_ne!(code(&run(&s, r#"{"collMod": "c", "index": {"name": "a", "unique": true}}"#)), 0);
+    assert_ne!(
+        code(&run(
+            &s,
+            r#"{"collMod": "c", "index": {"name": "a", "unique": true}}"#
+        )),
+        0
+    );
     let listed = format!("{:?}", run(&s, r#"{"listIndexes": "c"}"#));
     assert!(listed.contains(r#"name: "a""#), "{listed}");
-    let found = format!("{:?}", run(&s, r#"{"count": "c", "query": {"a": 3}, "hint": "a"}"#));
+    let found = format!(
+        "{:?}",
+        run(&s, r#"{"count": "c", "query": {"a": 3}, "hint": "a"}"#)
+    );
     assert!(found.contains("n: 3"), "{found}");
 }

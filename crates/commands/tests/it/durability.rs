@@ -23,8 +23,10 @@ impl Held {
     }
 
     fn over(config: Config, setup: &[DocBuf]) -> Held {
-        let engine =
-            Arc::new(Observed::new(Arc::new(MemoryEngine::new()), HeldJournal::default()));
+        let engine = Arc::new(Observed::new(
+            Arc::new(MemoryEngine::new()),
+            HeldJournal::default(),
+        ));
         let mut held = Held::on(engine, config);
         for command in setup {
             held.run(command);
@@ -38,7 +40,11 @@ impl Held {
         let store = Arc::new(Store::open(engine.clone(), language).expect("a store"));
         let service = serve(config, store);
         let conn = service.connect("127.0.0.1:1");
-        Held { engine, service, conn }
+        Held {
+            engine,
+            service,
+            conn,
+        }
     }
 
     /// The process dies and another one opens what the system still has.
@@ -49,10 +55,19 @@ impl Held {
     fn run(&mut self, command: &DocBuf) -> (Outcome, DocBuf) {
         let mut body = command.clone();
         if !body.doc().contains("$db") {
-            body.put("$db", if body.doc().contains("bulkWrite") { "admin" } else { "db" });
+            body.put(
+                "$db",
+                if body.doc().contains("bulkWrite") {
+                    "admin"
+                } else {
+                    "db"
+                },
+            );
         }
         let mut reply = Vec::new();
-        let outcome = self.service.handle(&mut self.conn, &Request::new(body.doc()), &mut reply);
+        let outcome = self
+            .service
+            .handle(&mut self.conn, &Request::new(body.doc()), &mut reply);
         (outcome, DocBuf::from_bytes(reply).expect("one document"))
     }
 
@@ -62,7 +77,10 @@ impl Held {
         let Outcome::Durable(pos) = outcome else {
             panic!("{command:?} must wait: {outcome:?} {reply:?}")
         };
-        assert!(pos > self.engine.durable_pos().0, "the journal is not held: {reply:?}");
+        assert!(
+            pos > self.engine.durable_pos().0,
+            "the journal is not held: {reply:?}"
+        );
         pos
     }
 
@@ -111,7 +129,13 @@ fn an_update_that_changes_nothing_waits_for_what_it_found() {
     let reply = s.waits(pos, &set());
     assert_eq!((n(&reply, "n"), n(&reply, "nModified")), (1, 0));
     // Asked for by name on a server that does not wait by itself.
-    let mut alone = Held::over(Config { replica_set: None, ..Config::default() }, &[insert(1)]);
+    let mut alone = Held::over(
+        Config {
+            replica_set: None,
+            ..Config::default()
+        },
+        &[insert(1)],
+    );
     let journaled = || with(set(), "writeConcern", doc! { "j": true });
     let pos = alone.write(&journaled());
     alone.waits(pos, &journaled());
@@ -123,7 +147,10 @@ fn an_update_that_finds_nothing_waits_for_the_delete_it_saw() {
     let mut s = Held::new(&[insert(1)]);
     let pos =
         s.write(&doc! { "delete": "c", "deletes": [{ "q": { "_id": 1i32 }, "limit": 1i32 }] });
-    let reply = s.waits(pos, &update(doc! { "_id": 1i32 }, doc! { "$set": { "n": 5i32 } }, false));
+    let reply = s.waits(
+        pos,
+        &update(doc! { "_id": 1i32 }, doc! { "$set": { "n": 5i32 } }, false),
+    );
     assert_eq!(n(&reply, "n"), 0);
 }
 
@@ -139,7 +166,11 @@ fn an_upsert_that_changes_nothing_waits() {
 #[test]
 fn an_update_of_many_waits_for_those_it_left() {
     let mut s = Held::new(&[insert(1), insert(2)]);
-    let pos = s.write(&update(doc! { "_id": 2i32 }, doc! { "$set": { "n": 5i32 } }, false));
+    let pos = s.write(&update(
+        doc! { "_id": 2i32 },
+        doc! { "$set": { "n": 5i32 } },
+        false,
+    ));
     let all = doc! { "update": "c", "updates": [{ "q": { "n": 5i32 }, "u": { "$set": { "n": 5i32 } }, "multi": true }] };
     let reply = s.waits(pos, &all);
     assert_eq!((n(&reply, "n"), n(&reply, "nModified")), (1, 0));
@@ -185,7 +216,11 @@ fn a_find_and_modify_that_finds_or_changes_nothing_waits() {
     let pos = s.write(&set());
     let reply = s.waits(pos, &set());
     assert_eq!(
-        reply.doc().field("value").as_doc().map(|d| d.field("n").as_i64_exact()),
+        reply
+            .doc()
+            .field("value")
+            .as_doc()
+            .map(|d| d.field("n").as_i64_exact()),
         Some(Some(5))
     );
     let remove = || doc! { "findAndModify": "c", "query": { "_id": 1i32 }, "remove": true };
@@ -198,7 +233,10 @@ fn a_find_and_modify_that_finds_or_changes_nothing_waits() {
 fn a_retry_answered_from_the_record_waits_for_the_first_try() {
     let mut s = Held::new(&[insert(1)]);
     let numbered = |mut c: DocBuf, number: i64| {
-        c.put("lsid", &doc! { "id": Binary { subtype: 4, bytes: &[9; 16] } });
+        c.put(
+            "lsid",
+            &doc! { "id": Binary { subtype: 4, bytes: &[9; 16] } },
+        );
         c.put("txnNumber", number);
         c
     };
@@ -231,8 +269,16 @@ fn a_bulk_write_that_changes_nothing_waits() {
 #[test]
 fn a_write_that_reports_itself_alone_waits_for_itself_alone() {
     let mut s = Held::new(&[insert(1), insert(2)]);
-    let own = s.write(&update(doc! { "_id": 1i32 }, doc! { "$set": { "n": 5i32 } }, false));
-    let later = s.write(&update(doc! { "_id": 2i32 }, doc! { "$set": { "n": 5i32 } }, false));
+    let own = s.write(&update(
+        doc! { "_id": 1i32 },
+        doc! { "$set": { "n": 5i32 } },
+        false,
+    ));
+    let later = s.write(&update(
+        doc! { "_id": 2i32 },
+        doc! { "$set": { "n": 5i32 } },
+        false,
+    ));
     assert!(own < later);
     // Without an acknowledgement by the journal nothing waits.
     let loose = with(insert(2), "writeConcern", doc! { "w": 1i32 });
@@ -245,7 +291,10 @@ fn a_schema_change_that_finds_its_work_done_waits() {
     let pos = s.write(&doc! { "create": "d" });
     s.waits(pos, &doc! { "create": "d" });
     // An error tells of it as well.
-    let reply = s.waits(pos, &doc! { "create": "d", "capped": true, "size": 4096i32 });
+    let reply = s.waits(
+        pos,
+        &doc! { "create": "d", "capped": true, "size": 4096i32 },
+    );
     assert_eq!(n(&reply, "code"), 48);
 }
 
@@ -253,7 +302,11 @@ fn a_schema_change_that_finds_its_work_done_waits() {
 fn reads_that_ask_for_majority_wait_for_what_they_return() {
     for level in ["majority", "linearizable", "snapshot"] {
         let mut s = Held::new(&[insert(1), insert(2), insert(3)]);
-        let pos = s.write(&update(doc! { "_id": 1i32 }, doc! { "$set": { "n": 5i32 } }, false));
+        let pos = s.write(&update(
+            doc! { "_id": 1i32 },
+            doc! { "$set": { "n": 5i32 } },
+            false,
+        ));
         let concern = || doc! { "level": level };
         for read in [
             doc! { "find": "c", "filter": { "_id": 1i32 } },
@@ -266,7 +319,10 @@ fn reads_that_ask_for_majority_wait_for_what_they_return() {
             let (outcome, reply) = s.run(&with(read.clone(), "readConcern", concern()));
             let refused = n(&reply, "ok") != 1;
             let waits = matches!(outcome, Outcome::Durable(p) if p >= pos);
-            assert!(refused || waits, "{level} {read:?} must wait: {outcome:?} {reply:?}");
+            assert!(
+                refused || waits,
+                "{level} {read:?} must wait: {outcome:?} {reply:?}"
+            );
             assert!(!refused || level == "snapshot", "{reply:?}");
             s.at_once(&with(read, "readConcern", doc! { "level": "local" }));
         }
@@ -290,7 +346,11 @@ fn get_more_waits_as_its_cursor_does() {
                 .expect("a cursor")
         };
         let (strong, loose) = (open(&mut s, "majority"), open(&mut s, "local"));
-        let pos = s.write(&update(doc! { "_id": 3i32 }, doc! { "$set": { "n": 5i32 } }, false));
+        let pos = s.write(&update(
+            doc! { "_id": 3i32 },
+            doc! { "$set": { "n": 5i32 } },
+            false,
+        ));
         s.at_once(&doc! { "getMore": loose, "collection": "c" });
         s.waits(pos, &doc! { "getMore": strong, "collection": "c" });
     }

@@ -1,6 +1,6 @@
-//! Every recorded case, against the list of those that are expected to differ (docs/expected-differences.md): an unexpected
-//! failure and an unexpected success both fail. Reads recordings beside the repository where they are there, and says so
-//! where they are not.
+//! Every recorded case, against the list of those that are expected to differ
+//! (docs/expected-differences.md): an unexpected failure and an unexpected success both fail. Reads
+//! recordings beside the repository where they are there, and says so where they are not.
 
 use crate::behaviour::{cases, run_case};
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,23 +14,31 @@ fn recordings() -> Option<PathBuf> {
     named.or(Some(beside)).filter(|dir| dir.is_dir())
 }
 
-/// Rows `| area | 1, 4-6, ~9 | reason |` of the document: those expected to fail, and those that may (`~`).
+/// Rows `| area | 1, 4-6, ~9 | reason |` of the document: those expected to fail, and those that
+/// may (`~`).
 fn expected() -> (Numbers, Numbers) {
     let text = include_str!("../../../../docs/expected-differences.md");
     let (mut fails, mut may) = (Numbers::new(), Numbers::new());
     for line in text.lines() {
         let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
-        let [area, numbers, reason] = cells.as_slice() else { continue };
+        let [area, numbers, reason] = cells.as_slice() else {
+            continue;
+        };
         if !(area.starts_with("core/") || area.starts_with("system/")) {
             continue;
         }
         assert!(!reason.is_empty(), "{area} has no reason");
         for part in numbers.split(',').map(str::trim) {
-            let (out, part) = part.strip_prefix('~').map_or((&mut fails, part), |rest| (&mut may, rest));
+            let (out, part) = part
+                .strip_prefix('~')
+                .map_or((&mut fails, part), |rest| (&mut may, rest));
             let (first, last) = part.split_once('-').unwrap_or((part, part));
             let (first, last): (i64, i64) = (first.parse().expect(line), last.parse().expect(line));
             for n in first..=last {
-                assert!(out.entry((*area).to_owned()).or_default().insert(n), "{area} {n} is listed twice");
+                assert!(
+                    out.entry((*area).to_owned()).or_default().insert(n),
+                    "{area} {n} is listed twice"
+                );
             }
         }
     }
@@ -45,14 +53,26 @@ fn shown(numbers: &BTreeSet<i64>) -> String {
             _ => runs.push((*n, *n)),
         }
     }
-    runs.iter().map(|(a, b)| if a == b { a.to_string() } else { format!("{a}-{b}") }).collect::<Vec<_>>().join(", ")
+    runs.iter()
+        .map(|(a, b)| {
+            if a == b {
+                a.to_string()
+            } else {
+                format!("{a}-{b}")
+            }
+        })
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 fn judge_all(dir: &Path) {
     let all = cases(dir, |_| true);
     let half = all.len() / 2;
     // Some cases wait for data that never comes, so more threads than processors pay.
-    let parts: Vec<_> = [&all[..half], &all[half..]].into_iter().flat_map(|h| h.chunks(h.len() / 3 + 1)).collect();
+    let parts: Vec<_> = [&all[..half], &all[half..]]
+        .into_iter()
+        .flat_map(|h| h.chunks(h.len() / 3 + 1))
+        .collect();
     let failed: Vec<(String, i64, String)> = std::thread::scope(|scope| {
         let threads: Vec<_> = parts
             .iter()
@@ -61,15 +81,28 @@ fn judge_all(dir: &Path) {
                 std::thread::Builder::new()
                     .stack_size(256 << 20)
                     .spawn_scoped(scope, || {
-                        let judged = part.iter().filter_map(|(area, case)| Some((area.clone(), case["n"].as_i64().unwrap_or(-1), run_case(case)?)));
+                        let judged = part.iter().filter_map(|(area, case)| {
+                            Some((
+                                area.clone(),
+                                case["n"].as_i64().unwrap_or(-1),
+                                run_case(case)?,
+                            ))
+                        });
                         judged.collect::<Vec<_>>()
                     })
                     .expect("a thread")
             })
             .collect();
-        threads.into_iter().flat_map(|t| t.join().expect("no panic")).collect()
+        threads
+            .into_iter()
+            .flat_map(|t| t.join().expect("no panic"))
+            .collect()
     });
-    println!("{} of {} recorded cases answered as recorded", all.len() - failed.len(), all.len());
+    println!(
+        "{} of {} recorded cases answered as recorded",
+        all.len() - failed.len(),
+        all.len()
+    );
     let mut found = Numbers::new();
     let mut why: BTreeMap<(String, i64), String> = BTreeMap::new();
     for (area, n, reason) in failed {
@@ -80,7 +113,10 @@ fn judge_all(dir: &Path) {
         for (area, numbers) in &found {
             println!("| {area} | {} | |", shown(numbers));
             for n in numbers {
-                println!("    {n}: {:.300}", why[&(area.clone(), *n)].replace('\n', " "));
+                println!(
+                    "    {n}: {:.300}",
+                    why[&(area.clone(), *n)].replace('\n', " ")
+                );
             }
         }
         return;
@@ -90,20 +126,33 @@ fn judge_all(dir: &Path) {
     for area in found.keys().chain(expected.keys()).collect::<BTreeSet<_>>() {
         let (none, has, wants) = (BTreeSet::new(), found.get(area), expected.get(area));
         let (has, wants) = (has.unwrap_or(&none), wants.unwrap_or(&none));
-        for n in has.difference(wants).filter(|n| !may.get(area).is_some_and(|m| m.contains(*n))) {
-            wrong.push(format!("{area} {n} fails and is not listed: {:.300}", why[&(area.clone(), *n)]));
+        for n in has
+            .difference(wants)
+            .filter(|n| !may.get(area).is_some_and(|m| m.contains(*n)))
+        {
+            wrong.push(format!(
+                "{area} {n} fails and is not listed: {:.300}",
+                why[&(area.clone(), *n)]
+            ));
         }
         for n in wants.difference(has) {
             wrong.push(format!("{area} {n} is listed and passes"));
         }
     }
-    assert!(wrong.is_empty(), "{} differences from docs/expected-differences.md:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} differences from docs/expected-differences.md:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
 }
 
 #[test]
 fn recorded_behaviour_is_as_expected() {
     match recordings() {
         Some(dir) => judge_all(&dir),
-        None => println!("skipped: no recorded cases beside the repository, and QUARRY_BEHAVIOUR names none"),
+        None => println!(
+            "skipped: no recorded cases beside the repository, and QUARRY_BEHAVIOUR names none"
+        ),
     }
 }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// From the signal to the reply. Generous: the machine that runs this may be busy, and none of the operations would end
-/// within ten seconds by itself.
+/// From the signal to the reply. Generous: the machine that runs this may be busy, and none of the
+/// operations would end within ten seconds by itself.
 const SOON: Duration = Duration::from_millis(2000);
 
 pub(crate) fn code(d: &DocBuf) -> i64 {
@@ -36,7 +36,11 @@ pub(crate) fn fill(s: &Dispatcher, count: i32) {
             w.put("insert", "c");
             let mut a = w.array("documents");
             for i in start..count.min(start + 1000) {
-                a.doc().put("_id", i).put("a", i % 7).put("b", -i).put("t", &doc! { "l": [1i32, 2i32, i] });
+                a.doc()
+                    .put("_id", i)
+                    .put("a", i % 7)
+                    .put("b", -i)
+                    .put("t", &doc! { "l": [1i32, 2i32, i] });
             }
         });
         assert_eq!(code(&send(s, &mut c, "db", insert.doc())), 0);
@@ -51,10 +55,18 @@ fn long_commands() -> Vec<String> {
         format!(r#"{{"find": "c", "projection": {{"z": {HEAVY}}}, "batchSize": 100000}}"#),
         format!(r#"{{"count": "c", "query": {{"$expr": {HEAVY}}}}}"#),
         format!(r#"{{"distinct": "c", "key": "a", "query": {{"$expr": {HEAVY}}}}}"#),
-        format!(r#"{{"update": "c", "updates": [{{"q": {{"$expr": {HEAVY}}}, "u": {{"$inc": {{"n": 1}}}}, "multi": true}}]}}"#),
-        format!(r#"{{"update": "c", "updates": [{{"q": {{}}, "u": [{{"$set": {{"n": {HEAVY}}}}}], "multi": true}}], "ordered": false}}"#),
-        format!(r#"{{"delete": "c", "deletes": [{{"q": {{"$expr": {HEAVY}, "b": 7}}, "limit": 0}}, {{"q": {{"$expr": {HEAVY}}}, "limit": 0}}], "ordered": false}}"#),
-        format!(r#"{{"findAndModify": "c", "query": {{"$expr": {HEAVY}}}, "sort": {{"b": 1}}, "remove": true}}"#),
+        format!(
+            r#"{{"update": "c", "updates": [{{"q": {{"$expr": {HEAVY}}}, "u": {{"$inc": {{"n": 1}}}}, "multi": true}}]}}"#
+        ),
+        format!(
+            r#"{{"update": "c", "updates": [{{"q": {{}}, "u": [{{"$set": {{"n": {HEAVY}}}}}], "multi": true}}], "ordered": false}}"#
+        ),
+        format!(
+            r#"{{"delete": "c", "deletes": [{{"q": {{"$expr": {HEAVY}, "b": 7}}, "limit": 0}}, {{"q": {{"$expr": {HEAVY}}}, "limit": 0}}], "ordered": false}}"#
+        ),
+        format!(
+            r#"{{"findAndModify": "c", "query": {{"$expr": {HEAVY}}}, "sort": {{"b": 1}}, "remove": true}}"#
+        ),
     ];
     let pipelines = [
         format!(r#"{unwind}, {{"$count": "n"}}"#),
@@ -72,7 +84,11 @@ fn long_commands() -> Vec<String> {
         format!(r#"{unwind}, {{"$project": {{"_id": {{"$concat": [{{"$toString": "$_id"}}, "/", {{"$toString": "$x"}}, "/", {{"$toString": "$y"}}]}}}}}}, {{"$out": "out"}}"#),
         r#"{"$limit": 1}, {"$set": {"d": {"$toDate": {"$toLong": "$a"}}}}, {"$densify": {"field": "a", "range": {"step": 0.00001, "bounds": [0, 200]}}}, {"$match": {"a": -1}}"#.to_owned(),
     ];
-    all.extend(pipelines.iter().map(|p| format!(r#"{{"aggregate": "c", "pipeline": [{p}], "cursor": {{}}}}"#)));
+    all.extend(
+        pipelines
+            .iter()
+            .map(|p| format!(r#"{{"aggregate": "c", "pipeline": [{p}], "cursor": {{}}}}"#)),
+    );
     all
 }
 
@@ -89,20 +105,36 @@ fn time_limits_hold_while_it_runs() {
     let mut c = s.connect("127.0.0.1:1");
     for command in long_commands() {
         let start = Instant::now();
-        let reply = send(&s, &mut c, "db", with(&command, "maxTimeMS", Value::Int32(60)).doc());
+        let reply = send(
+            &s,
+            &mut c,
+            "db",
+            with(&command, "maxTimeMS", Value::Int32(60)).doc(),
+        );
         let took = start.elapsed();
         assert_eq!(code(&reply), 50, "{command}: {reply:?}");
         assert!(took < SOON, "{command} took {took:?}");
         assert!(!reply.doc().contains("writeErrors"));
     }
-    assert_eq!(run(&s, r#"{"count": "c"}"#).doc().field("n").as_i64_exact(), Some(20_000));
+    assert_eq!(
+        run(&s, r#"{"count": "c"}"#).doc().field("n").as_i64_exact(),
+        Some(20_000)
+    );
     let names = run(&s, r#"{"listCollections": 1, "nameOnly": true}"#);
     assert!(!format!("{names:?}").contains("tmp.agg_out"), "{names:?}");
 }
 
 /// Starts a command on a thread of its own and waits until it is seen running.
-fn start(s: &Arc<Dispatcher>, command: DocBuf, link: Option<Arc<dyn Link>>) -> (std::thread::JoinHandle<(DocBuf, Instant)>, i64) {
-    let name = command.doc().first().map(|(n, _)| n.to_owned()).unwrap_or_default();
+fn start(
+    s: &Arc<Dispatcher>,
+    command: DocBuf,
+    link: Option<Arc<dyn Link>>,
+) -> (std::thread::JoinHandle<(DocBuf, Instant)>, i64) {
+    let name = command
+        .doc()
+        .first()
+        .map(|(n, _)| n.to_owned())
+        .unwrap_or_default();
     let (service, thread) = (Arc::clone(s), Arc::clone(s));
     let running = std::thread::spawn(move || {
         let mut c = thread.connect_linked("127.0.0.1:2", link);
@@ -117,20 +149,36 @@ fn start(s: &Arc<Dispatcher>, command: DocBuf, link: Option<Arc<dyn Link>>) -> (
             w.doc(&format!("command.{name}")).put("$exists", true);
         });
         let seen = send(&service, &mut c, "admin", filter.doc());
-        if let Some(Value::Document(op)) = seen.doc().field("inprog").as_array().and_then(|a| a.get(0)) {
-            let opid = op.field("opid").as_i64_exact().expect("an operation number");
+        if let Some(Value::Document(op)) =
+            seen.doc().field("inprog").as_array().and_then(|a| a.get(0))
+        {
+            let opid = op
+                .field("opid")
+                .as_i64_exact()
+                .expect("an operation number");
             // Well inside.
             std::thread::sleep(Duration::from_millis(30));
             return (running, opid);
         }
         std::thread::sleep(Duration::from_millis(1));
     }
-    panic!("never seen running: {name}: {:?}", running.join().map(|r| r.0));
+    panic!(
+        "never seen running: {name}: {:?}",
+        running.join().map(|r| r.0)
+    );
 }
 
-fn soon(running: std::thread::JoinHandle<(DocBuf, Instant)>, signal: Instant, what: &str) -> DocBuf {
+fn soon(
+    running: std::thread::JoinHandle<(DocBuf, Instant)>,
+    signal: Instant,
+    what: &str,
+) -> DocBuf {
     let (reply, at) = running.join().expect("no panic");
-    assert!(at.saturating_duration_since(signal) < SOON, "{what}: {:?} after the signal: {reply:?}", at.saturating_duration_since(signal));
+    assert!(
+        at.saturating_duration_since(signal) < SOON,
+        "{what}: {:?} after the signal: {reply:?}",
+        at.saturating_duration_since(signal)
+    );
     reply
 }
 
@@ -142,8 +190,16 @@ fn kill_op_ends_what_runs() {
     for command in long_commands() {
         let (running, opid) = start(&s, json(&command), None);
         let signal = Instant::now();
-        let killed = send(&s, &mut c, "admin", doc! { "killOp": 1i32, "op": opid }.doc());
-        assert_eq!(killed.doc().field("info").as_str(), Some("attempting to kill op"));
+        let killed = send(
+            &s,
+            &mut c,
+            "admin",
+            doc! { "killOp": 1i32, "op": opid }.doc(),
+        );
+        assert_eq!(
+            killed.doc().field("info").as_str(),
+            Some("attempting to kill op")
+        );
         let reply = soon(running, signal, &command);
         assert_eq!(code(&reply), 11_601, "{command}: {reply:?}");
     }
@@ -157,8 +213,16 @@ fn sessions_take_their_operations_with_them() {
     let lsid = doc! { "id": model::Binary { subtype: 4, bytes: &[9; 16] } };
     let mut c = s.connect("127.0.0.1:1");
     let commands = long_commands();
-    for kill in [doc! { "killSessions": [&lsid] }, doc! { "killAllSessions": [] }, doc! { "killAllSessionsByPattern": [{}] }] {
-        let (running, _) = start(&s, with(&commands[0], "lsid", Value::Document(lsid.doc())), None);
+    for kill in [
+        doc! { "killSessions": [&lsid] },
+        doc! { "killAllSessions": [] },
+        doc! { "killAllSessionsByPattern": [{}] },
+    ] {
+        let (running, _) = start(
+            &s,
+            with(&commands[0], "lsid", Value::Document(lsid.doc())),
+            None,
+        );
         let signal = Instant::now();
         assert_eq!(code(&send(&s, &mut c, "admin", kill.doc())), 0);
         assert_eq!(code(&soon(running, signal, "session")), 11_601);
@@ -166,11 +230,17 @@ fn sessions_take_their_operations_with_them() {
 }
 
 fn cursor_id(d: &DocBuf) -> i64 {
-    d.doc().field("cursor").as_doc().and_then(|c| c.field("id").as_i64_exact()).unwrap_or(0)
+    d.doc()
+        .field("cursor")
+        .as_doc()
+        .and_then(|c| c.field("id").as_i64_exact())
+        .unwrap_or(0)
 }
 
 fn heavy_cursor(s: &Dispatcher, max_time_ms: i32) -> i64 {
-    let mut find = json(&format!(r#"{{"find": "c", "filter": {{"$expr": {HEAVY}}}, "batchSize": 0}}"#));
+    let mut find = json(&format!(
+        r#"{{"find": "c", "filter": {{"$expr": {HEAVY}}}, "batchSize": 0}}"#
+    ));
     find.put("maxTimeMS", max_time_ms);
     cursor_id(&send(s, &mut s.connect("127.0.0.1:1"), "db", find.doc()))
 }
@@ -183,10 +253,28 @@ fn cursors_are_killed_in_use_and_inherit_their_time() {
     let more = |id: i64| doc! { "getMore": id, "collection": "c", "batchSize": 100_000i32 };
     let id = heavy_cursor(&s, 0);
     let (running, _) = start(&s, more(id), None);
-    assert_eq!(code(&send(&s, &mut c, "db", more(id).doc())), 12_051, "used by another operation");
+    assert_eq!(
+        code(&send(&s, &mut c, "db", more(id).doc())),
+        12_051,
+        "used by another operation"
+    );
     let signal = Instant::now();
-    let killed = send(&s, &mut c, "db", doc! { "killCursors": "c", "cursors": [id] }.doc());
-    assert_eq!(killed.doc().field("cursorsKilled").as_array().and_then(|a| a.get(0)).and_then(|v| v.as_i64_exact()), Some(id), "{killed:?}");
+    let killed = send(
+        &s,
+        &mut c,
+        "db",
+        doc! { "killCursors": "c", "cursors": [id] }.doc(),
+    );
+    assert_eq!(
+        killed
+            .doc()
+            .field("cursorsKilled")
+            .as_array()
+            .and_then(|a| a.get(0))
+            .and_then(|v| v.as_i64_exact()),
+        Some(id),
+        "{killed:?}"
+    );
     assert_eq!(code(&soon(running, signal, "killCursors")), 237);
     assert_eq!(code(&send(&s, &mut c, "db", more(id).doc())), 43);
 
@@ -195,8 +283,17 @@ fn cursors_are_killed_in_use_and_inherit_their_time() {
     std::thread::sleep(Duration::from_millis(400));
     let begin = Instant::now();
     assert_eq!(code(&send(&s, &mut c, "db", more(id).doc())), 50);
-    assert!(begin.elapsed() > Duration::from_millis(200) && begin.elapsed() < Duration::from_millis(300) + SOON, "{:?}", begin.elapsed());
-    assert_eq!(code(&send(&s, &mut c, "db", more(id).doc())), 43, "an error ends a cursor");
+    assert!(
+        begin.elapsed() > Duration::from_millis(200)
+            && begin.elapsed() < Duration::from_millis(300) + SOON,
+        "{:?}",
+        begin.elapsed()
+    );
+    assert_eq!(
+        code(&send(&s, &mut c, "db", more(id).doc())),
+        43,
+        "an error ends a cursor"
+    );
 
     let id = heavy_cursor(&s, 0);
     let (running, _) = start(&s, more(id), None);
@@ -220,7 +317,9 @@ fn reads_end_with_their_client_and_writes_do_not() {
     fill(&s, 20_000);
     for command in long_commands() {
         let link = Arc::new(Gone(AtomicBool::new(false)));
-        let writes = !["\"find\"", "\"count\"", "\"distinct\"", "\"aggregate\""].iter().any(|n| command.starts_with(&format!("{{{n}")))
+        let writes = !["\"find\"", "\"count\"", "\"distinct\"", "\"aggregate\""]
+            .iter()
+            .any(|n| command.starts_with(&format!("{{{n}")))
             || command.contains("$merge")
             || command.contains("$out");
         let (running, opid) = start(&s, json(&command), Some(link.clone()));
@@ -229,7 +328,12 @@ fn reads_end_with_their_client_and_writes_do_not() {
         if writes {
             std::thread::sleep(Duration::from_millis(100));
             assert!(!running.is_finished(), "{command} ended with its client");
-            send(&s, &mut s.connect("127.0.0.1:1"), "admin", doc! { "killOp": 1i32, "op": opid }.doc());
+            send(
+                &s,
+                &mut s.connect("127.0.0.1:1"),
+                "admin",
+                doc! { "killOp": 1i32, "op": opid }.doc(),
+            );
             running.join().expect("no panic");
         } else {
             assert_eq!(code(&soon(running, signal, &command)), 279, "{command}");
@@ -242,7 +346,9 @@ fn index_builds_stop_and_leave_nothing() {
     let s = service();
     fill(&s, 60_000);
     let mut c = s.connect("127.0.0.1:1");
-    let create = json(r#"{"createIndexes": "c", "indexes": [{"key": {"a": 1, "t.l": 1}, "name": "one"}, {"key": {"b": 1, "t.l": 1}, "name": "two"}]}"#);
+    let create = json(
+        r#"{"createIndexes": "c", "indexes": [{"key": {"a": 1, "t.l": 1}, "name": "one"}, {"key": {"b": 1, "t.l": 1}, "name": "two"}]}"#,
+    );
     let mut limited = create.clone();
     limited.put("maxTimeMS", 50i32);
     let begin = Instant::now();
@@ -250,9 +356,18 @@ fn index_builds_stop_and_leave_nothing() {
     assert!(begin.elapsed() < SOON, "{:?}", begin.elapsed());
     let (running, opid) = start(&s, create, None);
     let signal = Instant::now();
-    send(&s, &mut c, "admin", doc! { "killOp": 1i32, "op": opid }.doc());
+    send(
+        &s,
+        &mut c,
+        "admin",
+        doc! { "killOp": 1i32, "op": opid }.doc(),
+    );
     assert_eq!(code(&soon(running, signal, "createIndexes")), 11_601);
     let left = run(&s, r#"{"listIndexes": "c"}"#);
-    let names = left.doc().field("cursor").as_doc().and_then(|c| c.field("firstBatch").as_array());
+    let names = left
+        .doc()
+        .field("cursor")
+        .as_doc()
+        .and_then(|c| c.field("firstBatch").as_array());
     assert_eq!(names.map(|a| a.len()), Some(1), "{left:?}");
 }

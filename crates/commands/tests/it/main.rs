@@ -2,9 +2,9 @@
 
 mod aggregation;
 mod behaviour;
+mod builds;
 mod durability;
 mod expected;
-mod builds;
 mod explain;
 mod find_options;
 mod golden;

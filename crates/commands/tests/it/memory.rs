@@ -1,5 +1,5 @@
-//! Operations share one budget of memory: each refusal has MongoDB's code, what is refused leaves the others alone, and whatever
-//! ends an operation or a cursor, nothing stays charged.
+//! Operations share one budget of memory: each refusal has MongoDB's code, what is refused leaves
+//! the others alone, and whatever ends an operation or a cursor, nothing stays charged.
 
 use crate::behaviour::{send, serve, store};
 use crate::interrupts::{code, fill, json, run};
@@ -15,7 +15,10 @@ const PAD: &str = r#"{"$set": {"pad": {"$reduce": {"input": {"$range": [0, 18]},
 /// 200 documents under a budget of `limit` megabytes, of which one operation may hold `share`.
 fn service(limit: usize, share: usize) -> (Arc<Dispatcher>, Arc<Budget>) {
     let budget = Arc::new(Budget::new(limit * MB, share * MB));
-    let config = Config { memory: budget.clone(), ..Config::default() };
+    let config = Config {
+        memory: budget.clone(),
+        ..Config::default()
+    };
     let s = serve(config, store());
     fill(&s, 200);
     (s, budget)
@@ -26,7 +29,12 @@ fn aggregate(stages: &str, more: &str) -> String {
 }
 
 fn cursor(reply: &DocBuf) -> i64 {
-    reply.doc().field("cursor").as_doc().and_then(|c| c.field("id").as_i64_exact()).unwrap_or_default()
+    reply
+        .doc()
+        .field("cursor")
+        .as_doc()
+        .and_then(|c| c.field("id").as_i64_exact())
+        .unwrap_or_default()
 }
 
 #[test]
@@ -51,11 +59,18 @@ fn each_family_is_refused_with_its_code_and_gives_everything_back() {
         let reply = run(&s, command);
         let errors = reply.doc().field("writeErrors").as_array();
         let first = errors.and_then(|a| a.get(0)?.as_doc()?.field("code").as_i64_exact());
-        assert_eq!(first.unwrap_or(code(&reply)), *wanted, "{command}: {reply:?}");
+        assert_eq!(
+            first.unwrap_or(code(&reply)),
+            *wanted,
+            "{command}: {reply:?}"
+        );
         assert_eq!(budget.figures().used_bytes, 0, "{command}");
     }
     let f = budget.figures();
-    assert!(f.refused >= 8 && f.used_bytes_max > 20 * MB && f.used_bytes_max < 90 * MB, "{f:?}");
+    assert!(
+        f.refused >= 8 && f.used_bytes_max > 20 * MB && f.used_bytes_max < 90 * MB,
+        "{f:?}"
+    );
     assert_eq!(code(&run(&s, r#"{"find": "c", "filter": {"_id": 5}}"#)), 0);
 }
 
@@ -70,7 +85,10 @@ fn stages_that_can_spill_do_so_instead_of_failing() {
         r#"{"$facet": {"f": [{"$count": "n"}], "g": [{"$match": {"_id": 1}}]}}, {"$set": {"n": {"$first": "$f.n"}}}, {"$project": {"n": 1}}"#,
     ] {
         let reply = run(&s, &aggregate(stages, r#", "allowDiskUse": true"#));
-        assert!(format!("{reply:?}").contains("n: 200"), "{stages}: {reply:?}");
+        assert!(
+            format!("{reply:?}").contains("n: 200"),
+            "{stages}: {reply:?}"
+        );
     }
     let f = budget.figures();
     assert_eq!((f.used_bytes, f.refused), (0, 0));
@@ -80,8 +98,11 @@ fn stages_that_can_spill_do_so_instead_of_failing() {
 #[test]
 fn cursors_hold_their_part_and_the_last_is_refused_while_the_first_completes() {
     let (s, budget) = service(60, 40);
-    let sorted = aggregate(r#"{"$limit": 30}, {"$sort": {"pad": 1, "_id": -1}}"#, r#", "allowDiskUse": false"#)
-        .replace(r#""cursor": {}"#, r#""cursor": {"batchSize": 1}"#);
+    let sorted = aggregate(
+        r#"{"$limit": 30}, {"$sort": {"pad": 1, "_id": -1}}"#,
+        r#", "allowDiskUse": false"#,
+    )
+    .replace(r#""cursor": {}"#, r#""cursor": {"batchSize": 1}"#);
     let mut ids = Vec::new();
     let refused = loop {
         let reply = run(&s, &sorted);
@@ -94,17 +115,37 @@ fn cursors_hold_their_part_and_the_last_is_refused_while_the_first_completes() {
     assert!(matches!(code(&refused), 146 | 292), "{refused:?}");
     assert!(ids.len() >= 2, "{ids:?}: {refused:?}");
     let held = budget.figures().used_bytes;
-    assert!(held > ids.len() * 14 * MB && held < 60 * MB, "{ids:?} hold {held}");
-    assert_eq!(code(&run(&s, r#"{"find": "c", "filter": {"_id": 5}}"#)), 0, "small operations go on");
+    assert!(
+        held > ids.len() * 14 * MB && held < 60 * MB,
+        "{ids:?} hold {held}"
+    );
+    assert_eq!(
+        code(&run(&s, r#"{"find": "c", "filter": {"_id": 5}}"#)),
+        0,
+        "small operations go on"
+    );
 
     let first = ids.remove(0);
-    let rest = run(&s, &format!(r#"{{"getMore": {{"$numberLong": "{first}"}}, "collection": "c", "batchSize": 1000}}"#));
+    let rest = run(
+        &s,
+        &format!(
+            r#"{{"getMore": {{"$numberLong": "{first}"}}, "collection": "c", "batchSize": 1000}}"#
+        ),
+    );
     assert_eq!((code(&rest), cursor(&rest)), (0, 0), "the first completes");
     let after = budget.figures().used_bytes;
-    assert!(after + 10 * MB < held, "{after} of {held} are still charged");
+    assert!(
+        after + 10 * MB < held,
+        "{after} of {held} are still charged"
+    );
     let killed = ids.remove(0);
-    run(&s, &format!(r#"{{"killCursors": "c", "cursors": [{{"$numberLong": "{killed}"}}]}}"#));
-    s.service().cursors.invalidate("db", None, &MongoError::internal("as a drop does"));
+    run(
+        &s,
+        &format!(r#"{{"killCursors": "c", "cursors": [{{"$numberLong": "{killed}"}}]}}"#),
+    );
+    s.service()
+        .cursors
+        .invalidate("db", None, &MongoError::internal("as a drop does"));
     assert_eq!(budget.figures().used_bytes, 0);
     assert_eq!(code(&run(&s, &sorted)), 0, "there is room again");
     s.service().cursors.expire(i64::MAX, 0);
@@ -114,7 +155,10 @@ fn cursors_hold_their_part_and_the_last_is_refused_while_the_first_completes() {
 #[test]
 fn a_killed_operation_gives_everything_back() {
     let (s, budget) = service(200, 100);
-    let command = aggregate(r#"{"$sort": {"pad": 1}}, {"$group": {"_id": null, "n": {"$sum": {"$size": {"$filter": {"input": {"$range": [0, 1000000]}, "cond": {"$gt": ["$$this", "$_id"]}}}}}}}"#, "");
+    let command = aggregate(
+        r#"{"$sort": {"pad": 1}}, {"$group": {"_id": null, "n": {"$sum": {"$size": {"$filter": {"input": {"$range": [0, 1000000]}, "cond": {"$gt": ["$$this", "$_id"]}}}}}}}"#,
+        "",
+    );
     let (service, copy) = (Arc::clone(&s), command.clone());
     let running = std::thread::spawn(move || run(&service, &copy));
     let held = || budget.figures().used_bytes > 20 * MB;
@@ -123,7 +167,10 @@ fn a_killed_operation_gives_everything_back() {
     }
     s.service().interrupt_all();
     let reply = running.join().expect("the operation");
-    assert!(code(&reply) != 0, "it ran to its end before it could be killed: {reply:?}");
+    assert!(
+        code(&reply) != 0,
+        "it ran to its end before it could be killed: {reply:?}"
+    );
     assert_eq!(budget.figures().used_bytes, 0);
     let timed = command.replace(r#""cursor": {}"#, r#""cursor": {}, "maxTimeMS": 100"#);
     assert_eq!(code(&run(&s, &timed)), 50);
@@ -133,12 +180,25 @@ fn a_killed_operation_gives_everything_back() {
 #[test]
 fn server_status_tells() {
     let (s, _) = service(30, 20);
-    run(&s, &aggregate(r#"{"$group": {"_id": null, "all": {"$push": "$pad"}}}"#, ""));
+    run(
+        &s,
+        &aggregate(r#"{"$group": {"_id": null, "all": {"$push": "$pad"}}}"#, ""),
+    );
     let mut c = s.connect("127.0.0.1:1");
     let reply = send(&s, &mut c, "admin", json(r#"{"serverStatus": 1}"#).doc());
     let quarry = reply.doc().field("quarry").as_doc().expect("our section");
-    let m = quarry.field("operationsMemory").as_doc().expect("its part on memory");
+    let m = quarry
+        .field("operationsMemory")
+        .as_doc()
+        .expect("its part on memory");
     let n = |name: &str| m.field(name).as_i64_exact().unwrap_or(-1);
-    assert_eq!((n("limitBytes"), n("operationLimitBytes"), n("refused")), (30 << 20, 20 << 20, 1), "{m:?}");
-    assert!(n("usedBytesMax") > 19 << 20 && n("usedBytes") < 1 << 20, "{m:?}");
+    assert_eq!(
+        (n("limitBytes"), n("operationLimitBytes"), n("refused")),
+        (30 << 20, 20 << 20, 1),
+        "{m:?}"
+    );
+    assert!(
+        n("usedBytesMax") > 19 << 20 && n("usedBytes") < 1 << 20,
+        "{m:?}"
+    );
 }

@@ -1,6 +1,7 @@
-//! The same aggregation, count, distinct and find over random documents: as written and without indexes, and rewritten and with
-//! random indexes. Results must be the same, in order where a total sort was asked for. `QUARRY_METAMORPHIC=n` runs n rounds
-//! instead of a few; `QUARRY_SEED=n` begins with another seed.
+//! The same aggregation, count, distinct and find over random documents: as written and without
+//! indexes, and rewritten and with random indexes. Results must be the same, in order where a total
+//! sort was asked for. `QUARRY_METAMORPHIC=n` runs n rounds instead of a few; `QUARRY_SEED=n`
+//! begins with another seed.
 
 use crate::behaviour::{send, serve, store};
 use commands::{Config, Connection, Dispatcher};
@@ -33,7 +34,9 @@ impl Dice {
     }
 }
 
-const PATHS: &[&str] = &["a", "b", "c", "d", "e", "c.x", "c.y", "d.x", "d.y", "_id", "k", "n", "w", "k.x", "_id.p"];
+const PATHS: &[&str] = &[
+    "a", "b", "c", "d", "e", "c.x", "c.y", "d.x", "d.y", "_id", "k", "n", "w", "k.x", "_id.p",
+];
 const OWN: &[&str] = &["a", "b", "c", "d", "e"];
 
 fn scalar(g: &mut Dice) -> Json {
@@ -64,7 +67,11 @@ fn document(g: &mut Dice, id: i32) -> Json {
         o.insert("a".to_owned(), scalar(g));
     }
     if g.chance(85) {
-        let v = if g.chance(25) { (0..g.roll(4)).map(|_| scalar(g)).collect() } else { scalar(g) };
+        let v = if g.chance(25) {
+            (0..g.roll(4)).map(|_| scalar(g)).collect()
+        } else {
+            scalar(g)
+        };
         o.insert("b".to_owned(), v);
     }
     if g.chance(80) {
@@ -95,7 +102,11 @@ fn index(g: &mut Dice) -> Json {
     if key.len() == 1 && key.contains_key("_id") {
         key.insert("a".to_owned(), json!(1));
     }
-    let name = key.iter().map(|(k, v)| format!("{k}_{v}")).collect::<Vec<_>>().join("_");
+    let name = key
+        .iter()
+        .map(|(k, v)| format!("{k}_{v}"))
+        .collect::<Vec<_>>()
+        .join("_");
     let mut spec = json!({ "key": key, "name": name });
     match g.roll(8) {
         0 => spec["sparse"] = json!(true),
@@ -134,15 +145,23 @@ fn likely(g: &mut Dice) -> Json {
 
 fn filter(g: &mut Dice, depth: usize) -> Json {
     match g.roll(if depth == 0 { 14 } else { 18 }) {
-        14 | 15 if g.chance(70) => json!({ "$or": (0..2 + g.roll(2)).map(|_| likely(g)).collect::<Json>() }),
+        14 | 15 if g.chance(70) => {
+            json!({ "$or": (0..2 + g.roll(2)).map(|_| likely(g)).collect::<Json>() })
+        }
         14 | 15 => json!({ "$or": [filter(g, depth - 1), filter(g, depth - 1)] }),
         16 => json!({ "$and": [filter(g, depth - 1), filter(g, depth - 1)] }),
         17 => json!({ "$nor": [filter(g, depth - 1)] }),
-        13 => json!({ "$expr": { g.pick(&["$gt", "$lte", "$eq", "$ne"]): [format!("${}", g.pick(PATHS)), scalar(g)] } }),
+        13 => {
+            json!({ "$expr": { g.pick(&["$gt", "$lte", "$eq", "$ne"]): [format!("${}", g.pick(PATHS)), scalar(g)] } })
+        }
         n => {
             let mut o = serde_json::Map::new();
             for _ in 0..1 + n % 3 {
-                let p = if g.chance(70) { g.pick(OWN) } else { g.pick(PATHS) };
+                let p = if g.chance(70) {
+                    g.pick(OWN)
+                } else {
+                    g.pick(PATHS)
+                };
                 o.insert(p.to_owned(), condition(g));
             }
             Json::Object(o)
@@ -176,7 +195,10 @@ struct Known {
 fn sort(g: &mut Dice, known: &mut Known) -> Json {
     let mut s = serde_json::Map::new();
     for _ in 0..g.roll(3) {
-        s.insert(g.pick(&["a", "c", "e", "c.x", "n", "k", "b"]).to_owned(), json!(g.sign()));
+        s.insert(
+            g.pick(&["a", "c", "e", "c.x", "n", "k", "b"]).to_owned(),
+            json!(g.sign()),
+        );
     }
     known.total = known.unique;
     s.insert("_id".to_owned(), json!(g.sign()));
@@ -189,7 +211,9 @@ fn project(g: &mut Dice, known: &mut Known) -> Json {
     let include = g.chance(65);
     for _ in 0..1 + g.roll(4) {
         let p = g.pick(&["a", "b", "c", "c.x", "d", "d.x", "e", "k", "n"]);
-        let clash = named.iter().any(|n| *n == p || n.starts_with(&format!("{p}.")) || p.starts_with(&format!("{n}.")));
+        let clash = named
+            .iter()
+            .any(|n| *n == p || n.starts_with(&format!("{p}.")) || p.starts_with(&format!("{n}.")));
         if clash {
             continue;
         }
@@ -200,7 +224,11 @@ fn project(g: &mut Dice, known: &mut Known) -> Json {
             false => json!(0),
         };
         // The nested way to write a path.
-        let v = if v.is_number() && matches!(p, "c" | "d") && g.chance(25) { json!({ "x": v }) } else { v };
+        let v = if v.is_number() && matches!(p, "c" | "d") && g.chance(25) {
+            json!({ "x": v })
+        } else {
+            v
+        };
         o.insert(p.to_owned(), v);
     }
     if g.chance(15) {
@@ -228,7 +256,11 @@ fn group(g: &mut Dice, known: &mut Known) -> Json {
     };
     let mut o = json!({ "_id": id, "n": { "$sum": 1 } });
     if g.chance(25) {
-        *known = Known { total: false, unique: true, loose: known.loose };
+        *known = Known {
+            total: false,
+            unique: true,
+            loose: known.loose,
+        };
         return json!({ "$group": { "_id": o["_id"] } });
     }
     if g.chance(60) {
@@ -241,7 +273,11 @@ fn group(g: &mut Dice, known: &mut Known) -> Json {
             o.as_object_mut().map(|o| o.remove("k"));
         }
     }
-    *known = Known { total: false, unique: true, loose: known.loose };
+    *known = Known {
+        total: false,
+        unique: true,
+        loose: known.loose,
+    };
     json!({ "$group": o })
 }
 
@@ -338,7 +374,17 @@ fn lookup(g: &mut Dice, known: &mut Known, depth: usize, out: &mut Vec<Json>) {
         if g.chance(50) {
             inner.push(json!({ "$match": { "$expr": { "$lte": ["$e", "$$v"] } } }));
         }
-        some_stages(g, &mut Known { total: false, unique: true, loose: false }, depth - 1, 1, &mut inner);
+        some_stages(
+            g,
+            &mut Known {
+                total: false,
+                unique: true,
+                loose: false,
+            },
+            depth - 1,
+            1,
+            &mut inner,
+        );
         l["let"] = json!({ "v": "$e" });
         l["pipeline"] = json!(inner);
         if g.chance(50) {
@@ -349,10 +395,16 @@ fn lookup(g: &mut Dice, known: &mut Known, depth: usize, out: &mut Vec<Json>) {
     let name = l["as"].as_str().unwrap_or_default().to_owned();
     out.push(json!({ "$lookup": l }));
     if g.chance(50) {
-        *known = Known { total: false, unique: false, loose: true };
+        *known = Known {
+            total: false,
+            unique: false,
+            loose: true,
+        };
         out.push(json!({ "$unwind": { "path": format!("${name}"), "preserveNullAndEmptyArrays": g.chance(30) } }));
         if g.chance(50) {
-            out.push(json!({ "$match": { format!("{name}.{}", g.pick(&["a", "e"])): condition(g) } }));
+            out.push(
+                json!({ "$match": { format!("{name}.{}", g.pick(&["a", "e"])): condition(g) } }),
+            );
         }
     }
 }
@@ -367,10 +419,20 @@ fn some_stages(g: &mut Dice, known: &mut Known, depth: usize, most: usize, out: 
 fn canonical(v: &Json, loose: bool) -> Json {
     match v {
         Json::Object(o) => {
-            if let Some(n) = ["$numberDouble", "$numberInt", "$numberLong"].iter().find_map(|k| o.get(*k)?.as_str()) {
-                return json!(n.parse::<f64>().map_or(n.to_owned(), |n| (n + 0.0).to_string()));
+            if let Some(n) = ["$numberDouble", "$numberInt", "$numberLong"]
+                .iter()
+                .find_map(|k| o.get(*k)?.as_str())
+            {
+                return json!(
+                    n.parse::<f64>()
+                        .map_or(n.to_owned(), |n| (n + 0.0).to_string())
+                );
             }
-            Json::Object(o.iter().map(|(k, v)| (k.clone(), canonical(v, loose))).collect())
+            Json::Object(
+                o.iter()
+                    .map(|(k, v)| (k.clone(), canonical(v, loose)))
+                    .collect(),
+            )
         }
         Json::Array(a) => {
             let mut a: Vec<Json> = a.iter().map(|v| canonical(v, loose)).collect();
@@ -390,7 +452,11 @@ struct Side {
 
 impl Side {
     fn new(optimize_pipelines: bool) -> Side {
-        let config = Config { replica_set: None, optimize_pipelines, ..Config::default() };
+        let config = Config {
+            replica_set: None,
+            optimize_pipelines,
+            ..Config::default()
+        };
         let service = serve(config, store());
         let conn = service.connect("127.0.0.1:50000");
         Side { service, conn }
@@ -408,7 +474,10 @@ impl Side {
         if let Some(code) = reply.get("code") {
             return Err(code.clone());
         }
-        let found = reply.pointer("/cursor/firstBatch").or_else(|| reply.get("values")).or_else(|| reply.get("n"));
+        let found = reply
+            .pointer("/cursor/firstBatch")
+            .or_else(|| reply.get("values"))
+            .or_else(|| reply.get("n"));
         let mut found = canonical(found.unwrap_or(&reply), loose);
         if let (Json::Array(list), false) = (&mut found, ordered) {
             list.sort_by_key(Json::to_string);
@@ -423,27 +492,53 @@ struct Question {
 }
 
 impl Question {
-    /// What differs, if anything. A command that fails as written says nothing: fewer documents may fail when rewritten.
+    /// What differs, if anything. A command that fails as written says nothing: fewer documents may
+    /// fail when rewritten.
     fn ask(&self, plain: &mut Side, planned: &mut Side) -> Option<String> {
-        let want = plain.answer(&self.command, self.known.total, self.known.loose).ok()?;
+        let want = plain
+            .answer(&self.command, self.known.total, self.known.loose)
+            .ok()?;
         let got = planned.answer(&self.command, self.known.total, self.known.loose);
-        (got.as_ref() != Ok(&want)).then(|| format!("as written: {want}\nplanned:    {}", got.unwrap_or_else(|e| json!({ "code": e }))))
+        (got.as_ref() != Ok(&want)).then(|| {
+            format!(
+                "as written: {want}\nplanned:    {}",
+                got.unwrap_or_else(|e| json!({ "code": e }))
+            )
+        })
     }
 }
 
 fn questions(g: &mut Dice) -> Vec<Question> {
     let mut all = Vec::new();
     for _ in 0..PIPELINES_A_ROUND {
-        let mut known = Known { total: false, unique: true, loose: false };
+        let mut known = Known {
+            total: false,
+            unique: true,
+            loose: false,
+        };
         let mut pipeline = Vec::new();
         some_stages(g, &mut known, 2, 5, &mut pipeline);
         all.push(Question { command: json!({ "aggregate": "c", "pipeline": pipeline, "cursor": { "batchSize": 100_000 } }), known });
     }
-    let loose = Known { total: false, unique: true, loose: false };
-    let total = Known { total: true, ..loose };
+    let loose = Known {
+        total: false,
+        unique: true,
+        loose: false,
+    };
+    let total = Known {
+        total: true,
+        ..loose
+    };
     for _ in 0..6 {
-        let f = if g.chance(50) { filter(g, 2) } else { likely(g) };
-        all.push(Question { command: json!({ "count": "c", "query": f }), known: loose });
+        let f = if g.chance(50) {
+            filter(g, 2)
+        } else {
+            likely(g)
+        };
+        all.push(Question {
+            command: json!({ "count": "c", "query": f }),
+            known: loose,
+        });
         all.push(Question { command: json!({ "distinct": "c", "key": g.pick(&["a", "e", "c.x", "b", "d.x", "_id", "k"]), "query": match g.roll(3) {
             0 => json!({}),
             1 => json!({ g.pick(&["a", "e", "c.x"]): condition(g) }),
@@ -468,7 +563,10 @@ fn questions(g: &mut Dice) -> Vec<Question> {
             }
             find["projection"] = shape;
         }
-        all.push(Question { command: find, known: total });
+        all.push(Question {
+            command: find,
+            known: total,
+        });
     }
     all
 }
@@ -492,7 +590,12 @@ fn sides(docs: &[Json], other: &[Json], indexes: &[Json]) -> (Side, Side) {
 }
 
 /// Leaves out what the difference does not need.
-fn shrink(q: Question, docs: &mut Vec<Json>, other: &mut Vec<Json>, indexes: &mut Vec<Json>) -> Question {
+fn shrink(
+    q: Question,
+    docs: &mut Vec<Json>,
+    other: &mut Vec<Json>,
+    indexes: &mut Vec<Json>,
+) -> Question {
     let differs = |q: &Question, d: &[Json], o: &[Json], i: &[Json]| {
         let (mut plain, mut planned) = sides(d, o, i);
         q.ask(&mut plain, &mut planned).is_some()
@@ -520,7 +623,11 @@ fn shrink(q: Question, docs: &mut Vec<Json>, other: &mut Vec<Json>, indexes: &mu
 
 fn stages_met(plan: &Json, met: &mut std::collections::BTreeSet<String>) {
     met.extend(plan["stage"].as_str().map(str::to_owned));
-    let inputs = plan["inputStages"].as_array().into_iter().flatten().chain(plan.get("inputStage"));
+    let inputs = plan["inputStages"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .chain(plan.get("inputStage"));
     inputs.for_each(|p| stages_met(p, met));
 }
 
@@ -535,13 +642,18 @@ fn plans_and_rewrites_change_no_result() {
         let mut g = Dice(seed.wrapping_mul(0x1000_0000_01B3));
         let size = 4 + g.roll(30);
         let mut docs: Vec<Json> = (0..size).map(|i| document(&mut g, i as i32)).collect();
-        let mut other: Vec<Json> = (0..g.roll(12)).map(|i| document(&mut g, i as i32)).collect();
-        let mut indexes: Vec<Json> = (0..1 + g.roll(6)).map(|_| json!({ "spec": index(&mut g), "other": g.chance(25) })).collect();
+        let mut other: Vec<Json> = (0..g.roll(12))
+            .map(|i| document(&mut g, i as i32))
+            .collect();
+        let mut indexes: Vec<Json> = (0..1 + g.roll(6))
+            .map(|_| json!({ "spec": index(&mut g), "other": g.chance(25) }))
+            .collect();
         let (mut plain, mut planned) = sides(&docs, &other, &indexes);
         for q in questions(&mut g) {
             asked += 1;
             if q.command.get("aggregate").is_none() {
-                let shown = planned.send(&json!({ "explain": q.command, "verbosity": "queryPlanner" }));
+                let shown =
+                    planned.send(&json!({ "explain": q.command, "verbosity": "queryPlanner" }));
                 stages_met(&shown["queryPlanner"]["winningPlan"], &mut met);
             }
             answered += usize::from(plain.answer(&q.command, false, false).is_ok());
@@ -552,14 +664,33 @@ fn plans_and_rewrites_change_no_result() {
                 let list = |l: &[Json]| l.iter().map(|d| format!("\n  {d}")).collect::<String>();
                 panic!(
                     "seed {seed}: {}\nindexes: {}\nc: {}\no: {}\n{}",
-                    q.command, list(&indexes), list(&docs), list(&other), why.unwrap_or_default()
+                    q.command,
+                    list(&indexes),
+                    list(&docs),
+                    list(&other),
+                    why.unwrap_or_default()
                 );
             }
         }
     }
     eprintln!("{asked} questions, {answered} answered without error, plans of {met:?}");
-    for stage in ["COLLSCAN", "IXSCAN", "EXPRESS_IXSCAN", "OR", "SORT_MERGE", "SORT", "COUNT_SCAN", "DISTINCT_SCAN"] {
-        assert!(met.contains(stage) || rounds < QUICK_ROUNDS, "no question was answered by {stage}");
+    for stage in [
+        "COLLSCAN",
+        "IXSCAN",
+        "EXPRESS_IXSCAN",
+        "OR",
+        "SORT_MERGE",
+        "SORT",
+        "COUNT_SCAN",
+        "DISTINCT_SCAN",
+    ] {
+        assert!(
+            met.contains(stage) || rounds < QUICK_ROUNDS,
+            "no question was answered by {stage}"
+        );
     }
-    assert!(answered * 2 > asked, "most questions must mean something: {answered} of {asked}");
+    assert!(
+        answered * 2 > asked,
+        "most questions must mean something: {answered} of {asked}"
+    );
 }

@@ -1,4 +1,5 @@
-//! Retryable writes: a retry is answered from the session's record, also by another run of the server.
+//! Retryable writes: a retry is answered from the session's record, also by another run of the
+//! server.
 
 use crate::behaviour::send;
 use commands::{Clock, Config, Connection, Dispatcher, Language, Service, SystemClock, registry};
@@ -35,38 +36,77 @@ impl Server {
     }
     fn over(engine: Arc<MemoryEngine>) -> Server {
         let clock = Arc::new(Hand::default());
-        let store = Store::open(engine.clone(), Arc::new(Language::new(Arc::new(SystemClock::default())))).unwrap();
-        let service = Arc::new(registry::dispatcher(Service::new(Config::default(), clock.clone(), Arc::new(store)).shared()));
+        let store = Store::open(
+            engine.clone(),
+            Arc::new(Language::new(Arc::new(SystemClock::default()))),
+        )
+        .unwrap();
+        let service = Arc::new(registry::dispatcher(
+            Service::new(Config::default(), clock.clone(), Arc::new(store)).shared(),
+        ));
         let conn = service.connect("127.0.0.1:1");
-        Server { engine, clock, service, conn }
+        Server {
+            engine,
+            clock,
+            service,
+            conn,
+        }
     }
     /// The process dies; its memory is gone, the engine's content stays.
     fn restarted(self) -> Server {
         Server::over(self.engine)
     }
     fn run(&mut self, command: DocBuf) -> DocBuf {
-        let db = if command.doc().contains("bulkWrite") { "admin" } else { "db" };
+        let db = if command.doc().contains("bulkWrite") {
+            "admin"
+        } else {
+            "db"
+        };
         let mut r = send(&self.service, &mut self.conn, db, command.doc());
         r = DocBuf::build(|w| {
-            for (k, v) in r.doc().iter().filter(|(k, _)| !matches!(*k, "$clusterTime" | "operationTime" | "codeName" | "cursor")) {
+            for (k, v) in r.doc().iter().filter(|(k, _)| {
+                !matches!(*k, "$clusterTime" | "operationTime" | "codeName" | "cursor")
+            }) {
                 w.put(k, v);
             }
         });
         r
     }
     fn session(&mut self, number: i64, mut command: DocBuf) -> DocBuf {
-        command.put("lsid", &doc! { "id": Binary { subtype: 4, bytes: &[9; 16] } });
+        command.put(
+            "lsid",
+            &doc! { "id": Binary { subtype: 4, bytes: &[9; 16] } },
+        );
         command.put("txnNumber", number);
         self.run(command)
     }
     fn docs(&mut self) -> Vec<String> {
-        let r = send(&self.service, &mut self.conn, "db", doc! { "find": "c", "sort": { "_id": 1i32 } }.doc());
-        let batch = r.doc().field("cursor").as_doc().unwrap().field("firstBatch").as_array().unwrap();
-        batch.iter().map(|v| format!("{:?}", v.as_doc().unwrap().to_buf())).collect()
+        let r = send(
+            &self.service,
+            &mut self.conn,
+            "db",
+            doc! { "find": "c", "sort": { "_id": 1i32 } }.doc(),
+        );
+        let batch = r
+            .doc()
+            .field("cursor")
+            .as_doc()
+            .unwrap()
+            .field("firstBatch")
+            .as_array()
+            .unwrap();
+        batch
+            .iter()
+            .map(|v| format!("{:?}", v.as_doc().unwrap().to_buf()))
+            .collect()
     }
     fn code(&mut self, number: i64, command: DocBuf) -> i64 {
         let r = self.session(number, command);
-        let first = r.doc().field("writeErrors").as_array().and_then(|a| a.get(0));
+        let first = r
+            .doc()
+            .field("writeErrors")
+            .as_array()
+            .and_then(|a| a.get(0));
         let d = first.as_ref().and_then(Value::as_doc).unwrap_or(r.doc());
         d.field("code").as_i64_exact().unwrap_or(0)
     }
@@ -106,7 +146,13 @@ fn a_retry_runs_only_what_was_not_done() {
     let all = doc! { "n": 3i32, "retriedStmtIds": [0i32, 1i32, 2i32], "ok": 1.0 };
     assert_eq!(s.session(1, insert(0, 3)), all);
 
-    let ups = || update(vec![inc(0), doc! { "q": { "_id": 7i32 }, "u": { "$inc": { "n": 1i32 } }, "upsert": true }, inc(1)]);
+    let ups = || {
+        update(vec![
+            inc(0),
+            doc! { "q": { "_id": 7i32 }, "u": { "$inc": { "n": 1i32 } }, "upsert": true },
+            inc(1),
+        ])
+    };
     let first = doc! { "n": 3i32, "upserted": [{ "index": 1i32, "_id": 7i32 }], "nModified": 2i32, "ok": 1.0 };
     assert_eq!(s.session(2, ups()), first);
     for _ in 0..2 {
@@ -118,7 +164,10 @@ fn a_retry_runs_only_what_was_not_done() {
     let del = || doc! { "delete": "c", "deletes": [{ "q": { "n": 1i32 }, "limit": 1i32 }] };
     assert_eq!(s.session(3, del()), doc! { "n": 1i32, "ok": 1.0 });
     let mut s = s.restarted();
-    assert_eq!(s.session(3, del()), doc! { "n": 1i32, "retriedStmtIds": [0i32], "ok": 1.0 });
+    assert_eq!(
+        s.session(3, del()),
+        doc! { "n": 1i32, "retriedStmtIds": [0i32], "ok": 1.0 }
+    );
     assert_eq!(s.docs().len(), 3);
     // A statement that did nothing is not remembered, so it is run again.
     let none = || doc! { "delete": "c", "deletes": [{ "q": { "_id": 99i32 }, "limit": 1i32 }] };
@@ -143,7 +192,13 @@ fn find_and_modify_returns_the_stored_image() {
     let mut s = s.restarted();
     assert_eq!(s.session(1, fam(false)), with(reply(0), true));
     assert_eq!(s.code(1, fam(true)), 40611);
-    assert_eq!(s.code(1, doc! { "findAndModify": "c", "query": { "_id": 1i32 }, "remove": true }), 40609);
+    assert_eq!(
+        s.code(
+            1,
+            doc! { "findAndModify": "c", "query": { "_id": 1i32 }, "remove": true }
+        ),
+        40609
+    );
     assert_eq!(s.session(2, fam(true)), with(reply(2), false));
     assert_eq!(s.code(2, fam(false)), 40612);
     assert_eq!(s.session(2, fam(true)), with(reply(2), true));
@@ -158,7 +213,10 @@ fn find_and_modify_returns_the_stored_image() {
     let mut s = s.restarted();
     assert_eq!(s.session(4, gone()), with(reply, true));
     assert_eq!(s.code(4, fam(false)), 40606);
-    assert_eq!(s.docs(), [format!("{:?}", doc! { "_id": 1i32, "n": 2i32, "x": 5i32 })]);
+    assert_eq!(
+        s.docs(),
+        [format!("{:?}", doc! { "_id": 1i32, "n": 2i32, "x": 5i32 })]
+    );
 }
 
 #[test]
@@ -175,12 +233,19 @@ fn numbers_go_forward_and_statements_are_single() {
     assert_eq!(s.code(6, insert(1)), 11000);
     let many = doc! { "q": {}, "u": { "$set": { "a": 1i32 } }, "multi": true };
     assert_eq!(s.code(7, update(vec![many])), 72);
-    assert_eq!(s.code(8, doc! { "delete": "c", "deletes": [{ "q": {}, "limit": 0i32 }] }), 72);
+    assert_eq!(
+        s.code(
+            8,
+            doc! { "delete": "c", "deletes": [{ "q": {}, "limit": 0i32 }] }
+        ),
+        72
+    );
     assert_eq!(s.code(9, doc! { "find": "c" }), 50768);
     let ids = |a: Vec<i32>| {
         let d = doc! { "insert": "c", "documents": [{ "_id": 50i32 }, { "_id": 51i32 }] };
         DocBuf::build(|w| {
-            w.put("insert", "c").put("documents", d.doc().field("documents"));
+            w.put("insert", "c")
+                .put("documents", d.doc().field("documents"));
             let mut l = w.array("stmtIds");
             a.iter().for_each(|n| {
                 l.push(*n);
@@ -188,15 +253,28 @@ fn numbers_go_forward_and_statements_are_single() {
         })
     };
     assert_eq!(s.code(10, ids(vec![1])), 72);
-    assert_eq!(s.session(10, ids(vec![4, 2])), doc! { "n": 2i32, "ok": 1.0 });
-    assert_eq!(s.session(10, ids(vec![2, 4])), doc! { "n": 2i32, "retriedStmtIds": [2i32, 4i32], "ok": 1.0 });
+    assert_eq!(
+        s.session(10, ids(vec![4, 2])),
+        doc! { "n": 2i32, "ok": 1.0 }
+    );
+    assert_eq!(
+        s.session(10, ids(vec![2, 4])),
+        doc! { "n": 2i32, "retriedStmtIds": [2i32, 4i32], "ok": 1.0 }
+    );
     // The same number twice in one command is one statement.
     let mut twice = update(vec![inc(50), inc(50)]);
     twice.put("stmtIds", doc! { "a": [3i32, 3i32] }.doc().field("a"));
     s.session(11, twice);
-    assert!(s.docs().iter().any(|d| d.contains("50") && d.contains("n: 1")));
+    assert!(
+        s.docs()
+            .iter()
+            .any(|d| d.contains("50") && d.contains("n: 1"))
+    );
     // A retry of an update that was a delete.
-    s.session(12, doc! { "delete": "c", "deletes": [{ "q": { "_id": 51i32 }, "limit": 1i32 }] });
+    s.session(
+        12,
+        doc! { "delete": "c", "deletes": [{ "q": { "_id": 51i32 }, "limit": 1i32 }] },
+    );
     assert_eq!(s.code(12, update(vec![inc(1)])), 40638);
 }
 
@@ -215,31 +293,64 @@ fn bulk_write_remembers_each_operation() {
     let first = s.session(1, bulk());
     let mut s = s.restarted();
     let mut retry = s.session(1, bulk());
-    assert_eq!(retry.doc().field("retriedStmtIds").as_array().unwrap().len(), 5);
-    retry = DocBuf::build(|w| retry.doc().iter().filter(|(k, _)| *k != "retriedStmtIds").for_each(|(k, v)| {
-        w.put(k, v);
-    }));
+    assert_eq!(
+        retry
+            .doc()
+            .field("retriedStmtIds")
+            .as_array()
+            .unwrap()
+            .len(),
+        5
+    );
+    retry = DocBuf::build(|w| {
+        retry
+            .doc()
+            .iter()
+            .filter(|(k, _)| *k != "retriedStmtIds")
+            .for_each(|(k, v)| {
+                w.put(k, v);
+            })
+    });
     assert_eq!(retry, first);
-    assert_eq!(s.docs(), [format!("{:?}", doc! { "_id": 1i32, "n": 1i32 }), format!("{:?}", doc! { "_id": 2i32, "n": 1i32 })]);
+    assert_eq!(
+        s.docs(),
+        [
+            format!("{:?}", doc! { "_id": 1i32, "n": 1i32 }),
+            format!("{:?}", doc! { "_id": 2i32, "n": 1i32 })
+        ]
+    );
 }
 
 #[test]
 fn long_lists_of_results_are_split_and_replaced() {
     let mut s = Server::new();
     let ups = |from: i32, count: i32| {
-        update((from..from + count).map(|i| doc! { "q": { "_id": i }, "u": { "$inc": { "n": 1i32 } }, "upsert": true }).collect())
+        update(
+            (from..from + count)
+                .map(|i| doc! { "q": { "_id": i }, "u": { "$inc": { "n": 1i32 } }, "upsert": true })
+                .collect(),
+        )
     };
     s.session(1, ups(0, 1000));
     let mut s = s.restarted();
     let r = s.session(1, ups(0, 1000));
-    assert_eq!(r.doc().field("retriedStmtIds").as_array().unwrap().len(), 1000);
+    assert_eq!(
+        r.doc().field("retriedStmtIds").as_array().unwrap().len(),
+        1000
+    );
     assert_eq!(r.doc().field("upserted").as_array().unwrap().len(), 1000);
     assert!(s.docs().iter().all(|d| d.contains("n: 1")));
     let rows = |s: &Server| {
         use storage::Read;
         let mut n = 0;
-        let range = storage::KeyRange { lower: b"t", upper: b"u" };
-        let mut c = s.engine.cursor(storage::Table::Meta, range, storage::CursorOpts::default()).unwrap();
+        let range = storage::KeyRange {
+            lower: b"t",
+            upper: b"u",
+        };
+        let mut c = s
+            .engine
+            .cursor(storage::Table::Meta, range, storage::CursorOpts::default())
+            .unwrap();
         c.visit(usize::MAX, &mut |_, v| {
             assert!(v.len() < 5000);
             n += 1;
@@ -251,7 +362,8 @@ fn long_lists_of_results_are_split_and_replaced() {
     assert!(rows(&s) >= 4);
     s.session(2, ups(2000, 1));
     assert_eq!(rows(&s), 1, "the parts of the number before are gone");
-    // With the session its record ends: at once when it ends, by a sweep when an earlier run left it.
+    // With the session its record ends: at once when it ends, by a sweep when an earlier run left
+    // it.
     let end = doc! { "endSessions": [{ "id": Binary { subtype: 4, bytes: &[9; 16] } }] };
     s.run(end);
     assert_eq!(rows(&s), 0);

@@ -16,7 +16,8 @@ impl Client<'_> {
         send(self.service, &mut self.conn, "db", json(command).doc())
     }
 
-    /// Values of `_id` of all batches, and the cluster time of the first; `between` runs after the first batch.
+    /// Values of `_id` of all batches, and the cluster time of the first; `between` runs after the
+    /// first batch.
     fn all(&mut self, command: &str, between: &[&str]) -> (Vec<i64>, Option<Timestamp>) {
         let mut reply = self.run(command);
         assert_eq!(code(&reply), 0, "{reply:?}");
@@ -31,13 +32,19 @@ impl Client<'_> {
                 at = at.or(Some(t));
             }
             let found = cursor.field(batch).as_array().expect("a batch");
-            ids.extend(found.iter().filter_map(|d| d.as_doc()?.field("_id").as_i64_exact()));
+            ids.extend(
+                found
+                    .iter()
+                    .filter_map(|d| d.as_doc()?.field("_id").as_i64_exact()),
+            );
             let id = cursor.field("id").as_i64_exact().unwrap_or(0);
             if id == 0 {
                 return (ids, at);
             }
             batch = "nextBatch";
-            let more = format!(r#"{{"getMore": {{"$numberLong": "{id}"}}, "collection": "c", "batchSize": 7}}"#);
+            let more = format!(
+                r#"{{"getMore": {{"$numberLong": "{id}"}}, "collection": "c", "batchSize": 7}}"#
+            );
             reply = self.run(&more);
             assert_eq!(code(&reply), 0, "{reply:?}");
         }
@@ -54,7 +61,10 @@ const CHANGES: &[&str] = &[
 fn a_cursor_reads_one_state_and_its_time_names_it() {
     let s = service();
     fill(&s, 40);
-    let mut c = Client { service: &s, conn: s.connect("127.0.0.1:1") };
+    let mut c = Client {
+        service: &s,
+        conn: s.connect("127.0.0.1:1"),
+    };
     assert_eq!(code(&c.run(r#"{"createIndexes": "c", "indexes": [{"key": {"b": 1}, "name": "b"}, {"key": {"t.l": 1}, "name": "t"}]}"#)), 0);
     let reads = [
         r#"{"find": "c", "filter": {}, "batchSize": 3, "readConcern": {"level": "snapshot"AT}}"#,
@@ -70,10 +80,17 @@ fn a_cursor_reads_one_state_and_its_time_names_it() {
         assert_eq!(seen, (0..40).collect::<Vec<_>>(), "{read}");
         // The same state once more, by its time; and the present one without.
         let at = at.expect("the time of the state");
-        let again = format!(r#", "atClusterTime": {{"$timestamp": {{"t": {}, "i": {}}}}}"#, at.time, at.increment);
+        let again = format!(
+            r#", "atClusterTime": {{"$timestamp": {{"t": {}, "i": {}}}}}"#,
+            at.time, at.increment
+        );
         let (mut seen, said) = c.all(&read.replace("AT", &again), &[]);
         seen.sort_unstable();
-        assert_eq!((seen, said), ((0..40).collect::<Vec<_>>(), Some(at)), "{read}");
+        assert_eq!(
+            (seen, said),
+            ((0..40).collect::<Vec<_>>(), Some(at)),
+            "{read}"
+        );
         let (now, _) = c.all(&read.replace("AT", ""), &[]);
         assert!(now.len() < 20, "{read}: {now:?}");
     }
@@ -83,16 +100,30 @@ fn a_cursor_reads_one_state_and_its_time_names_it() {
 fn distinct_reads_the_state_too_and_indexes_made_later_are_not_used() {
     let s = service();
     fill(&s, 10);
-    let mut c = Client { service: &s, conn: s.connect("127.0.0.1:1") };
+    let mut c = Client {
+        service: &s,
+        conn: s.connect("127.0.0.1:1"),
+    };
     let first = c.run(r#"{"distinct": "c", "key": "a", "readConcern": {"level": "snapshot"}}"#);
-    let Value::Timestamp(at) = first.doc().field("atClusterTime") else { panic!("{first:?}") };
+    let Value::Timestamp(at) = first.doc().field("atClusterTime") else {
+        panic!("{first:?}")
+    };
     c.run(r#"{"update": "c", "updates": [{"q": {}, "u": {"$set": {"a": 50}}, "multi": true}]}"#);
-    assert_eq!(code(&c.run(r#"{"createIndexes": "c", "indexes": [{"key": {"a": 1}, "name": "a"}]}"#)), 0);
-    let concern = format!(r#""readConcern": {{"level": "snapshot", "atClusterTime": {{"$timestamp": {{"t": {}, "i": {}}}}}}}"#, at.time, at.increment);
+    assert_eq!(
+        code(&c.run(r#"{"createIndexes": "c", "indexes": [{"key": {"a": 1}, "name": "a"}]}"#)),
+        0
+    );
+    let concern = format!(
+        r#""readConcern": {{"level": "snapshot", "atClusterTime": {{"$timestamp": {{"t": {}, "i": {}}}}}}}"#,
+        at.time, at.increment
+    );
     let again = c.run(&format!(r#"{{"distinct": "c", "key": "a", {concern}}}"#));
     let values = |d: &DocBuf| format!("{:?}", d.doc().field("values"));
     assert_eq!(values(&again), values(&first));
-    let (found, _) = c.all(&format!(r#"{{"find": "c", "filter": {{"a": {{"$lt": 7}}}}, {concern}}}"#), &[]);
+    let (found, _) = c.all(
+        &format!(r#"{{"find": "c", "filter": {{"a": {{"$lt": 7}}}}, {concern}}}"#),
+        &[],
+    );
     assert_eq!(found.len(), 10);
     let (found, _) = c.all(r#"{"find": "c", "filter": {"a": {"$lt": 7}}}"#, &[]);
     assert_eq!(found.len(), 0);
@@ -102,10 +133,20 @@ fn distinct_reads_the_state_too_and_indexes_made_later_are_not_used() {
 fn times_whose_state_is_not_kept_are_refused() {
     let s = service();
     fill(&s, 1);
-    let mut c = Client { service: &s, conn: s.connect("127.0.0.1:1") };
-    let at = |t: u32| format!(r#"{{"find": "c", "readConcern": {{"level": "snapshot", "atClusterTime": {{"$timestamp": {{"t": {t}, "i": 1}}}}}}}}"#);
+    let mut c = Client {
+        service: &s,
+        conn: s.connect("127.0.0.1:1"),
+    };
+    let at = |t: u32| {
+        format!(
+            r#"{{"find": "c", "readConcern": {{"level": "snapshot", "atClusterTime": {{"$timestamp": {{"t": {t}, "i": 1}}}}}}}}"#
+        )
+    };
     assert_eq!(code(&c.run(&at(5))), 239);
-    assert_eq!(code(&c.run(r#"{"find": "c", "readConcern": {"level": "snapshot"}}"#)), 0);
+    assert_eq!(
+        code(&c.run(r#"{"find": "c", "readConcern": {"level": "snapshot"}}"#)),
+        0
+    );
     assert_eq!(code(&c.run(&at(5))), 239);
     assert_eq!(code(&c.run(&at(4_000_000_000))), 246);
 }

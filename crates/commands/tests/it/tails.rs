@@ -38,7 +38,12 @@ struct Client {
 impl Client {
     fn new(service: &Arc<Dispatcher>) -> Client {
         let bell = Arc::new(Bell::default());
-        Client { service: service.clone(), conn: service.connect_linked("127.0.0.1:9", Some(bell.clone())), bell, waits: 0 }
+        Client {
+            service: service.clone(),
+            conn: service.connect_linked("127.0.0.1:9", Some(bell.clone())),
+            bell,
+            waits: 0,
+        }
     }
 
     fn send(&mut self, command: &DocBuf) -> DocBuf {
@@ -46,13 +51,19 @@ impl Client {
         body.put("$db", "db");
         let mut request = Request::new(body.doc());
         let mut reply = Vec::new();
-        while let Outcome::Wait { until_us, .. } = self.service.handle(&mut self.conn, &request, &mut reply) {
+        while let Outcome::Wait { until_us, .. } =
+            self.service.handle(&mut self.conn, &request, &mut reply)
+        {
             assert!(reply.is_empty());
             self.waits += 1;
             request.waited = true;
             let left = until_us.saturating_sub(self.service.service().clock.monotonic_us());
             let rung = self.bell.rung.lock().unwrap();
-            let (mut rung, _) = self.bell.changed.wait_timeout_while(rung, Duration::from_micros(left), |r| !*r).unwrap();
+            let (mut rung, _) = self
+                .bell
+                .changed
+                .wait_timeout_while(rung, Duration::from_micros(left), |r| !*r)
+                .unwrap();
             *rung = false;
         }
         DocBuf::from_bytes(reply).unwrap()
@@ -66,9 +77,21 @@ impl Client {
 }
 
 fn cursor(d: &DocBuf) -> (i64, Vec<i64>) {
-    let c = d.doc().field("cursor").as_doc().unwrap_or_else(|| panic!("{d:?}"));
-    let batch = c.field("firstBatch").as_array().or(c.field("nextBatch").as_array()).unwrap();
-    let ids = batch.iter().map(|d| d.as_doc().and_then(|d| d.field("_id").as_i64_exact()).unwrap());
+    let c = d
+        .doc()
+        .field("cursor")
+        .as_doc()
+        .unwrap_or_else(|| panic!("{d:?}"));
+    let batch = c
+        .field("firstBatch")
+        .as_array()
+        .or(c.field("nextBatch").as_array())
+        .unwrap();
+    let ids = batch.iter().map(|d| {
+        d.as_doc()
+            .and_then(|d| d.field("_id").as_i64_exact())
+            .unwrap()
+    });
     (c.field("id").as_i64_exact().unwrap(), ids.collect())
 }
 
@@ -81,13 +104,20 @@ fn insert(c: &mut Client, ids: &[i64]) {
         }
     });
     let reply = c.send(&all);
-    assert_eq!(reply.doc().field("n").as_i64_exact(), Some(ids.len() as i64), "{reply:?}");
+    assert_eq!(
+        reply.doc().field("n").as_i64_exact(),
+        Some(ids.len() as i64),
+        "{reply:?}"
+    );
 }
 
 fn capped(options: &str) -> (Arc<Dispatcher>, Client) {
     let s = service();
     let mut c = Client::new(&s);
-    assert_eq!(code(&c.run(&format!(r#"{{"create": "c", "capped": true, {options}}}"#))), 0);
+    assert_eq!(
+        code(&c.run(&format!(r#"{{"create": "c", "capped": true, {options}}}"#))),
+        0
+    );
     (s, c)
 }
 
@@ -105,9 +135,15 @@ fn arrival_order_counts_not_ids() {
     // Two more push the two oldest out; both directions of the natural order know.
     insert(&mut c, &[1, 99]);
     assert_eq!(cursor(&c.run(r#"{"find": "c"}"#)).1, [30, 5, 40, 1, 99]);
-    assert_eq!(cursor(&c.run(r#"{"find": "c", "sort": {"$natural": -1}}"#)).1, [99, 1, 40, 5, 30]);
+    assert_eq!(
+        cursor(&c.run(r#"{"find": "c", "sort": {"$natural": -1}}"#)).1,
+        [99, 1, 40, 5, 30]
+    );
     assert_eq!(cursor(&c.more(id, 0)).1, [1, 99]);
-    assert_eq!(c.run(r#"{"count": "c"}"#).doc().field("n").as_i64_exact(), Some(5));
+    assert_eq!(
+        c.run(r#"{"count": "c"}"#).doc().field("n").as_i64_exact(),
+        Some(5)
+    );
 }
 
 #[test]
@@ -118,11 +154,20 @@ fn waits_until_data_comes_or_time_is_up() {
     let begin = Instant::now();
     assert_eq!(cursor(&c.more(id, 150)), (id, vec![]));
     let took = begin.elapsed();
-    assert!(took >= Duration::from_millis(150) && took < Duration::from_millis(600), "{took:?}");
+    assert!(
+        took >= Duration::from_millis(150) && took < Duration::from_millis(600),
+        "{took:?}"
+    );
     let begin = Instant::now();
-    assert_eq!(cursor(&c.send(&doc! { "getMore": id, "collection": "c" })), (id, vec![]));
+    assert_eq!(
+        cursor(&c.send(&doc! { "getMore": id, "collection": "c" })),
+        (id, vec![])
+    );
     let took = begin.elapsed();
-    assert!(took >= Duration::from_secs(1) && took < Duration::from_millis(1500), "one second by default, not {took:?}");
+    assert!(
+        took >= Duration::from_secs(1) && took < Duration::from_millis(1500),
+        "one second by default, not {took:?}"
+    );
 
     let writer = s.clone();
     let inserted = std::thread::spawn(move || {
@@ -151,7 +196,9 @@ fn waits_until_data_comes_or_time_is_up() {
 fn inserts_that_do_not_match_do_not_end_the_wait() {
     let (s, mut c) = capped(r#""size": 100000"#);
     insert(&mut c, &[1]);
-    let (id, _) = cursor(&c.run(r#"{"find": "c", "filter": {"n": {"$gte": 7}}, "tailable": true, "awaitData": true}"#));
+    let (id, _) = cursor(&c.run(
+        r#"{"find": "c", "filter": {"n": {"$gte": 7}}, "tailable": true, "awaitData": true}"#,
+    ));
     let writer = s.clone();
     let running = std::thread::spawn(move || {
         let mut w = Client::new(&writer);
@@ -162,7 +209,12 @@ fn inserts_that_do_not_match_do_not_end_the_wait() {
     });
     let begin = Instant::now();
     assert_eq!(cursor(&c.more(id, 300)), (id, vec![]));
-    assert!(begin.elapsed() >= Duration::from_millis(300) && c.waits >= 2, "{:?} {}", begin.elapsed(), c.waits);
+    assert!(
+        begin.elapsed() >= Duration::from_millis(300) && c.waits >= 2,
+        "{:?} {}",
+        begin.elapsed(),
+        c.waits
+    );
     running.join().unwrap();
     insert(&mut c, &[8]);
     assert_eq!(cursor(&c.more(id, 300)), (id, vec![8]));
@@ -185,20 +237,41 @@ fn a_wait_is_an_operation() {
         });
         let link = told.recv().unwrap();
         let op = loop {
-            let seen = send(&s, &mut other.conn, "admin", json(r#"{"currentOp": 1, "op": "getmore"}"#).doc());
-            let op = seen.doc().field("inprog").as_array().and_then(|a| a.get(0)).and_then(|v| v.as_doc().map(|d| d.to_buf()));
+            let seen = send(
+                &s,
+                &mut other.conn,
+                "admin",
+                json(r#"{"currentOp": 1, "op": "getmore"}"#).doc(),
+            );
+            let op = seen
+                .doc()
+                .field("inprog")
+                .as_array()
+                .and_then(|a| a.get(0))
+                .and_then(|v| v.as_doc().map(|d| d.to_buf()));
             if let Some(op) = op {
                 break op;
             }
             std::thread::sleep(Duration::from_millis(1));
         };
         assert_eq!(op.doc().field("ns").as_str(), Some("db.c"));
-        assert_eq!(op.doc().field("cursor").as_doc().and_then(|d| d.field("cursorId").as_i64_exact()), Some(id));
+        assert_eq!(
+            op.doc()
+                .field("cursor")
+                .as_doc()
+                .and_then(|d| d.field("cursorId").as_i64_exact()),
+            Some(id)
+        );
         std::thread::sleep(Duration::from_millis(30));
         assert_eq!(code(&other.more(id, 0)), 12_051, "in use while it waits");
         let signal = Instant::now();
         match how {
-            "killOp" => drop(send(&s, &mut other.conn, "admin", doc! { "killOp": 1i32, "op": op.doc().field("opid") }.doc())),
+            "killOp" => drop(send(
+                &s,
+                &mut other.conn,
+                "admin",
+                doc! { "killOp": 1i32, "op": op.doc().field("opid") }.doc(),
+            )),
             "killCursors" => drop(other.send(&doc! { "killCursors": "c", "cursors": [id] })),
             _ => {
                 link.gone.store(true, Ordering::Release);
@@ -214,7 +287,10 @@ fn a_wait_is_an_operation() {
     let (id, _) = cursor(&c.run(TAIL));
     let mut w = Client::new(&s);
     let body = doc! { "getMore": id, "collection": "c", "maxTimeMS": 20_000i32, "$db": "db" };
-    assert!(matches!(s.handle(&mut w.conn, &Request::new(body.doc()), &mut Vec::new()), Outcome::Wait { .. }));
+    assert!(matches!(
+        s.handle(&mut w.conn, &Request::new(body.doc()), &mut Vec::new()),
+        Outcome::Wait { .. }
+    ));
     assert_eq!(s.service().cursors.counts().in_use, 1);
     drop(w);
     assert_eq!(code(&c.more(id, 0)), 43);
@@ -229,9 +305,17 @@ fn overtaken_by_the_deletion() {
     let (plain, _) = cursor(&c.run(r#"{"find": "c", "batchSize": 1}"#));
     insert(&mut c, &[4, 5]);
     let more = |id: i64| doc! { "getMore": id, "collection": "c" };
-    assert_eq!(cursor(&c.send(&more(tail))), (tail, vec![4, 5]), "the place, document 3, is still there");
+    assert_eq!(
+        cursor(&c.send(&more(tail))),
+        (tail, vec![4, 5]),
+        "the place, document 3, is still there"
+    );
     let lost = c.send(&more(plain));
-    assert_eq!((code(&lost), lost.doc().field("codeName").as_str()), (136, Some("CappedPositionLost")), "{lost:?}");
+    assert_eq!(
+        (code(&lost), lost.doc().field("codeName").as_str()),
+        (136, Some("CappedPositionLost")),
+        "{lost:?}"
+    );
     insert(&mut c, &[6, 7, 8]);
     assert_eq!(code(&c.send(&more(tail))), 136);
     assert_eq!(code(&c.send(&more(tail))), 43, "and the cursor is dead");
@@ -252,7 +336,10 @@ fn what_cannot_be_tailed() {
         (r#"{"find": "view", "showRecordId": true}"#, 168),
         (r#"{"find": "view", "returnKey": true}"#, 168),
         (r#"{"find": "c", "tailable": true, "sort": {"n": 1}}"#, 2),
-        (r#"{"find": "c", "tailable": true, "sort": {"$natural": -1}}"#, 2),
+        (
+            r#"{"find": "c", "tailable": true, "sort": {"$natural": -1}}"#,
+            2,
+        ),
         (r#"{"find": "c", "tailable": true, "singleBatch": true}"#, 2),
         (r#"{"find": "c", "awaitData": true}"#, 9),
         (r#"{"find": "c", "tailable": 1}"#, 14),
@@ -261,15 +348,21 @@ fn what_cannot_be_tailed() {
     }
     let (id, _) = cursor(&c.run(r#"{"find": "c", "tailable": true}"#));
     assert_eq!(code(&c.more(id, 5)), 2, "maxTimeMS needs awaitData");
-    // A hint other than the natural order counts for nothing, and a limit ends the documents, not the cursor.
-    let (id, first) = cursor(&c.run(r#"{"find": "c", "tailable": true, "hint": {"_id": 1}, "limit": 2}"#));
+    // A hint other than the natural order counts for nothing, and a limit ends the documents, not
+    // the cursor.
+    let (id, first) =
+        cursor(&c.run(r#"{"find": "c", "tailable": true, "hint": {"_id": 1}, "limit": 2}"#));
     assert_eq!(first, [1]);
     insert(&mut c, &[3, 2]);
     let more = doc! { "getMore": id, "collection": "c" };
-    assert_eq!((cursor(&c.send(&more)), cursor(&c.send(&more))), ((id, vec![3]), (id, vec![])));
+    assert_eq!(
+        (cursor(&c.send(&more)), cursor(&c.send(&more))),
+        ((id, vec![3]), (id, vec![]))
+    );
 }
 
-/// Many writers at once, ids in no order: a tail sees every document once, and in the order a second tail sees them.
+/// Many writers at once, ids in no order: a tail sees every document once, and in the order a
+/// second tail sees them.
 #[test]
 fn none_is_missed_under_concurrent_inserts() {
     const WRITERS: i64 = 4;
@@ -293,9 +386,11 @@ fn none_is_missed_under_concurrent_inserts() {
         .map(|w| {
             let mut c = Client::new(&s);
             std::thread::spawn(move || {
-                // Large batches have their numbers long before they are visible; small ones overtake them if they may.
+                // Large batches have their numbers long before they are visible; small ones
+                // overtake them if they may.
                 let ids: Vec<i64> = (0..EACH).map(|n| (EACH - n) * WRITERS + w).collect();
-                ids.chunks(if w == 0 { 100 } else { 1 }).for_each(|ids| insert(&mut c, ids));
+                ids.chunks(if w == 0 { 100 } else { 1 })
+                    .for_each(|ids| insert(&mut c, ids));
             })
         })
         .collect();
@@ -306,6 +401,12 @@ fn none_is_missed_under_concurrent_inserts() {
     sorted.sort_unstable();
     sorted.dedup();
     assert_eq!(sorted.len() as i64, WRITERS * EACH + 1);
-    assert_eq!(cursor(&c.run(r#"{"find": "c", "batchSize": 100000}"#)).1, seen[0]);
-    assert!(matches!(c.run(r#"{"ping": 1}"#).doc().field("ok"), Value::Double(_)));
+    assert_eq!(
+        cursor(&c.run(r#"{"find": "c", "batchSize": 100000}"#)).1,
+        seen[0]
+    );
+    assert!(matches!(
+        c.run(r#"{"ping": 1}"#).doc().field("ok"),
+        Value::Double(_)
+    ));
 }

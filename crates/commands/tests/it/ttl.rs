@@ -47,14 +47,25 @@ impl Server {
         let server =
             registry::dispatcher(Service::new(Config::default(), clock.clone(), store).shared());
         let conn = server.connect("127.0.0.1:1");
-        Server { engine, clock, server, conn, monitor: ttl::Monitor::default() }
+        Server {
+            engine,
+            clock,
+            server,
+            conn,
+            monitor: ttl::Monitor::default(),
+        }
     }
 
     fn run(&mut self, command: &DocBuf) -> DocBuf {
         let admin = ["setParameter", "fsync", "fsyncUnlock", "renameCollection"]
             .iter()
             .any(|n| command.doc().contains(n));
-        send(&self.server, &mut self.conn, if admin { "admin" } else { "db" }, command.doc())
+        send(
+            &self.server,
+            &mut self.conn,
+            if admin { "admin" } else { "db" },
+            command.doc(),
+        )
     }
 
     /// Runs a command that must go well.
@@ -104,7 +115,10 @@ impl Server {
             .as_doc()
             .and_then(|c| c.field("firstBatch").as_array())
             .expect("a batch");
-        batch.iter().filter_map(|v| v.as_doc()?.field("_id").as_i64_exact()).collect()
+        batch
+            .iter()
+            .filter_map(|v| v.as_doc()?.field("_id").as_i64_exact())
+            .collect()
     }
 
     fn count(&mut self, coll: &str) -> i64 {
@@ -115,7 +129,13 @@ impl Server {
     fn metric(&mut self, name: &str) -> i64 {
         let r = self.ok(&doc! { "serverStatus": 1i32 });
         let metrics = r.doc().field("metrics").as_doc().expect("metrics");
-        metrics.field("ttl").as_doc().expect("ttl").field(name).as_i64_exact().expect("a number")
+        metrics
+            .field("ttl")
+            .as_doc()
+            .expect("ttl")
+            .field(name)
+            .as_i64_exact()
+            .expect("a number")
     }
 }
 
@@ -147,7 +167,11 @@ fn the_earliest_date_of_a_document_decides() {
     ];
     s.insert("c", &docs);
     s.after(59);
-    assert_eq!(s.ids("c"), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10], "of before the epoch");
+    assert_eq!(
+        s.ids("c"),
+        [1, 2, 3, 4, 5, 6, 7, 8, 9, 10],
+        "of before the epoch"
+    );
     s.after(1);
     assert_eq!(s.ids("c"), [2, 4, 5, 6, 7, 8, 9, 10]);
     s.after(100);
@@ -156,11 +180,19 @@ fn the_earliest_date_of_a_document_decides() {
     assert_eq!(s.ids("c"), [5, 6, 7, 8, 9, 10]);
     assert_eq!(s.count("c"), 6);
     assert_eq!(
-        (s.metric("deletedDocuments"), s.metric("passes"), s.metric("invalidTTLIndexSkips")),
+        (
+            s.metric("deletedDocuments"),
+            s.metric("passes"),
+            s.metric("invalidTTLIndexSkips")
+        ),
         (5, 4, 0)
     );
     let valid = s.ok(&doc! { "validate": "c", "full": true });
-    assert_eq!(valid.doc().field("valid").as_bool(), Some(true), "{valid:?}");
+    assert_eq!(
+        valid.doc().field("valid").as_bool(),
+        Some(true),
+        "{valid:?}"
+    );
 }
 
 #[test]
@@ -194,7 +226,10 @@ fn paths_directions_and_hidden_indexes() {
 fn a_partial_index_expires_only_what_it_holds() {
     let mut s = Server::new();
     let mut spec = ttl_index(0);
-    spec.put("partialFilterExpression", &doc! { "kind": "session", "n": { "$gt": 5i32 } });
+    spec.put(
+        "partialFilterExpression",
+        &doc! { "kind": "session", "n": { "$gt": 5i32 } },
+    );
     s.index("c", &spec);
     // Its filter is in the collation of the index.
     let mut folded = ttl_index(0);
@@ -245,8 +280,9 @@ fn measurements_expire_with_and_without_an_index_of_time() {
     let mut s = Server::new();
     for coll in ["plain", "indexed"] {
         s.ok(&doc! { "create": coll, "timeseries": { "timeField": "t", "metaField": "m" }, "expireAfterSeconds": 60i32 });
-        let docs: Vec<DocBuf> =
-            (0..3000).map(|i| doc! { "t": at(i), "m": i % 7, "v": i }).collect();
+        let docs: Vec<DocBuf> = (0..3000)
+            .map(|i| doc! { "t": at(i), "m": i % 7, "v": i })
+            .collect();
         s.insert(coll, &docs);
     }
     s.index("indexed", &doc! { "key": { "t": 1i32 }, "name": "t_1" });
@@ -268,7 +304,13 @@ fn collections_that_are_capped_lose_nothing() {
 fn coll_mod_changes_when_documents_expire() {
     let mut s = Server::new();
     s.index("c", &doc! { "key": { "at": 1i32 }, "name": "at_1" });
-    s.insert("c", &[doc! { "_id": 1i32, "at": at(0) }, doc! { "_id": 2i32, "at": at(5000) }]);
+    s.insert(
+        "c",
+        &[
+            doc! { "_id": 1i32, "at": at(0) },
+            doc! { "_id": 2i32, "at": at(5000) },
+        ],
+    );
     s.after(1000);
     assert_eq!(s.ids("c"), [1, 2], "no TTL yet");
     s.ok(&doc! { "collMod": "c", "index": { "name": "at_1", "expireAfterSeconds": 2000i32 } });
@@ -304,7 +346,13 @@ fn an_age_that_is_no_number_is_as_good_as_never() {
 fn collections_are_found_after_a_restart_and_under_new_names() {
     let mut s = Server::new();
     s.index("a", &ttl_index(60));
-    s.insert("a", &[doc! { "_id": 1i32, "at": at(0) }, doc! { "_id": 2i32, "at": at(1000) }]);
+    s.insert(
+        "a",
+        &[
+            doc! { "_id": 1i32, "at": at(0) },
+            doc! { "_id": 2i32, "at": at(1000) },
+        ],
+    );
     for n in 0..600 {
         s.ok(&doc! { "create": format!("other{n}").as_str() });
     }
@@ -338,12 +386,16 @@ fn rounds_give_every_collection_its_turn() {
     s.index("multi", &ttl_index(0));
     let docs: Vec<DocBuf> = (0..1000).map(|i| doc! { "_id": i, "at": at(0) }).collect();
     s.insert("c", &docs);
-    let docs: Vec<DocBuf> =
-        (0..1000).map(|i| doc! { "_id": i, "at": [at(0), at(i64::from(i) - 2000)] }).collect();
+    let docs: Vec<DocBuf> = (0..1000)
+        .map(|i| doc! { "_id": i, "at": [at(0), at(i64::from(i) - 2000)] })
+        .collect();
     s.insert("multi", &docs);
     s.after(1);
     assert_eq!((s.count("c"), s.count("multi")), (0, 0));
-    assert_eq!((s.metric("passes"), s.metric("deletedDocuments")), (1, 2000));
+    assert_eq!(
+        (s.metric("passes"), s.metric("deletedDocuments")),
+        (1, 2000)
+    );
     let rounds = s.metric("subPasses");
     assert!((7..=12).contains(&rounds), "{rounds} rounds");
 }
@@ -360,7 +412,11 @@ fn a_monitor_switched_off_deletes_nothing() {
     s.after(0);
     assert_eq!(s.count("c"), 0);
     let refused = s.run(&doc! { "setParameter": 1i32, "ttlMonitorSleepSecs": 0i32 });
-    assert_eq!(refused.doc().field("code").as_i64_exact(), Some(2), "{refused:?}");
+    assert_eq!(
+        refused.doc().field("code").as_i64_exact(),
+        Some(2),
+        "{refused:?}"
+    );
 }
 
 #[test]
@@ -380,9 +436,15 @@ fn the_monitor_sleeps_as_long_as_it_is_told_while_it_runs() {
         "db",
         doc! { "createIndexes": "c", "indexes": [{ "key": { "at": 1i32 }, "name": "at_1", "expireAfterSeconds": 0i32 }] },
     );
-    run("db", doc! { "insert": "c", "documents": [{ "_id": 1i32, "at": Value::Date(0) }] });
+    run(
+        "db",
+        doc! { "insert": "c", "documents": [{ "_id": 1i32, "at": Value::Date(0) }] },
+    );
     // By default the first pass is a minute away.
-    run("admin", doc! { "setParameter": 1i32, "ttlMonitorSleepSecs": 1i32 });
+    run(
+        "admin",
+        doc! { "setParameter": 1i32, "ttlMonitorSleepSecs": 1i32 },
+    );
     let began = Instant::now();
     let left = |r: &DocBuf| r.doc().field("n").as_i64_exact();
     while left(&run("db", doc! { "count": "c" })) != Some(0) {

@@ -1,4 +1,5 @@
-//! Options of writing commands: validation, write concerns, hints, sorts, constants, cursors of bulkWrite.
+//! Options of writing commands: validation, write concerns, hints, sorts, constants, cursors of
+//! bulkWrite.
 
 use crate::behaviour::{send, serve, store};
 use crate::protocol::service;
@@ -20,7 +21,11 @@ impl Client {
         Client { service, conn }
     }
     fn run(&mut self, command: DocBuf) -> DocBuf {
-        let db = if command.doc().contains("bulkWrite") { "admin" } else { "db" };
+        let db = if command.doc().contains("bulkWrite") {
+            "admin"
+        } else {
+            "db"
+        };
         send(&self.service, &mut self.conn, db, command.doc())
     }
     fn ok(&mut self, command: DocBuf) -> DocBuf {
@@ -37,11 +42,23 @@ impl Client {
 
 fn batch(reply: Doc<'_>, name: &str) -> Vec<DocBuf> {
     let cursor = reply.field("cursor").as_doc().unwrap();
-    cursor.field(name).as_array().unwrap().iter().map(|v| v.as_doc().unwrap().to_buf()).collect()
+    cursor
+        .field(name)
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|v| v.as_doc().unwrap().to_buf())
+        .collect()
 }
 
 fn write_error(r: &DocBuf) -> DocBuf {
-    r.doc().field("writeErrors").as_array().and_then(|a| a.get(0)).and_then(|v| v.as_doc()).unwrap_or(Doc::EMPTY).to_buf()
+    r.doc()
+        .field("writeErrors")
+        .as_array()
+        .and_then(|a| a.get(0))
+        .and_then(|v| v.as_doc())
+        .unwrap_or(Doc::EMPTY)
+        .to_buf()
 }
 
 #[test]
@@ -51,13 +68,23 @@ fn validators_explain_log_and_are_bypassed() {
     let bad = || doc! { "insert": "v", "documents": [{ "_id": 1i32, "a": -1i32 }] };
     let e = write_error(&c.run(bad()));
     let info = doc! { "failingDocumentId": 1i32, "details": { "operatorName": "$gt", "specifiedAs": { "a": { "$gt": 0i32 } }, "reason": "comparison failed", "consideredValue": -1i32 } };
-    assert_eq!(e, doc! { "index": 0i32, "code": 121i32, "errInfo": &info, "errmsg": "Document failed validation" });
+    assert_eq!(
+        e,
+        doc! { "index": 0i32, "code": 121i32, "errInfo": &info, "errmsg": "Document failed \
+        validation" }
+    );
     let mut bypass = bad();
     bypass.put("bypassDocumentValidation", 1.5);
     c.ok(bypass);
     // An update of a document that is invalid already: refused when strict, allowed when moderate.
     let touch = |n: i32| doc! { "update": "v", "updates": [{ "q": { "_id": 1i32 }, "u": { "$set": { "n": n } } }] };
-    assert_eq!(write_error(&c.run(touch(1))).doc().field("code").as_i64_exact(), Some(121));
+    assert_eq!(
+        write_error(&c.run(touch(1)))
+            .doc()
+            .field("code")
+            .as_i64_exact(),
+        Some(121)
+    );
     c.ok(doc! { "collMod": "v", "validationLevel": "moderate" });
     c.ok(touch(2));
     // Pipelines that write.
@@ -65,17 +92,36 @@ fn validators_explain_log_and_are_bypassed() {
     c.ok(doc! { "insert": "from", "documents": [{ "_id": 9i32, "a": -9i32 }] });
     for stage in [doc! { "$merge": { "into": "v" } }, doc! { "$out": "v" }] {
         let merge = |bypass: bool| doc! { "aggregate": "from", "pipeline": [&stage], "cursor": {}, "bypassDocumentValidation": bypass };
-        assert_eq!(c.run(merge(false)).doc().field("code").as_i64_exact(), Some(121), "{stage:?}");
+        assert_eq!(
+            c.run(merge(false)).doc().field("code").as_i64_exact(),
+            Some(121),
+            "{stage:?}"
+        );
         c.ok(merge(true));
     }
     // Warnings only, then both.
     c.ok(doc! { "collMod": "v", "validationAction": "warn" });
     c.ok(doc! { "insert": "v", "documents": [{ "_id": 70i32, "a": -7i32 }] });
-    let logged = |c: &mut Client| format!("{:?}", send(&c.service, &mut c.conn, "admin", doc! { "getLog": "global" }.doc())).matches("would fail validation").count();
+    let logged = |c: &mut Client| {
+        format!(
+            "{:?}",
+            send(
+                &c.service,
+                &mut c.conn,
+                "admin",
+                doc! { "getLog": "global" }.doc()
+            )
+        )
+        .matches("would fail validation")
+        .count()
+    };
     assert_eq!(logged(&mut c), 1);
     c.ok(doc! { "collMod": "v", "validationAction": "errorAndLog" });
     let r = c.run(doc! { "insert": "v", "documents": [{ "_id": 71i32, "a": -7i32 }] });
-    assert_eq!(write_error(&r).doc().field("code").as_i64_exact(), Some(121));
+    assert_eq!(
+        write_error(&r).doc().field("code").as_i64_exact(),
+        Some(121)
+    );
     assert_eq!(logged(&mut c), 2);
 }
 
@@ -88,28 +134,76 @@ fn write_concerns_no_single_member_can_satisfy() {
         c.run(doc! { "insert": "c", "documents": [{ "_id": n }], "writeConcern": &wc })
     };
     for (wc, code, name) in [
-        (doc! { "w": 2i32, "wtimeout": 50i32 }, 100, "UnsatisfiableWriteConcern"),
-        (doc! { "w": { "dc": 1i32 } }, 100, "UnsatisfiableWriteConcern"),
-        (doc! { "w": "unknown", "j": true }, 79, "UnknownReplWriteConcern"),
+        (
+            doc! { "w": 2i32, "wtimeout": 50i32 },
+            100,
+            "UnsatisfiableWriteConcern",
+        ),
+        (
+            doc! { "w": { "dc": 1i32 } },
+            100,
+            "UnsatisfiableWriteConcern",
+        ),
+        (
+            doc! { "w": "unknown", "j": true },
+            79,
+            "UnknownReplWriteConcern",
+        ),
     ] {
         let r = with(&mut c, wc.clone());
-        assert_eq!(r.doc().field("n").as_i64_exact(), Some(1), "the write is done: {r:?}");
+        assert_eq!(
+            r.doc().field("n").as_i64_exact(),
+            Some(1),
+            "the write is done: {r:?}"
+        );
         let e = r.doc().field("writeConcernError").as_doc().unwrap();
-        assert_eq!((e.field("code").as_i64_exact(), e.field("codeName").as_str()), (Some(code), Some(name)));
-        let given = e.field("errInfo").as_doc().unwrap().field("writeConcern").as_doc().unwrap();
+        assert_eq!(
+            (e.field("code").as_i64_exact(), e.field("codeName").as_str()),
+            (Some(code), Some(name))
+        );
+        let given = e
+            .field("errInfo")
+            .as_doc()
+            .unwrap()
+            .field("writeConcern")
+            .as_doc()
+            .unwrap();
         assert_eq!(given.field("provenance").as_str(), Some("clientSupplied"));
     }
-    for wc in [doc! { "w": 1i32 }, doc! { "w": "majority", "wtimeout": 1i32 }, doc! { "w": 0i32 }, doc! { "w": 1i32, "j": true }] {
+    for wc in [
+        doc! { "w": 1i32 },
+        doc! { "w": "majority", "wtimeout": 1i32 },
+        doc! { "w": 0i32 },
+        doc! { "w": 1i32, "j": true },
+    ] {
         let r = with(&mut c, wc);
-        assert!(!r.doc().contains("writeConcernError") && r.doc().field("ok").as_f64() == Some(1.0), "{r:?}");
+        assert!(
+            !r.doc().contains("writeConcernError") && r.doc().field("ok").as_f64() == Some(1.0),
+            "{r:?}"
+        );
     }
     assert_eq!(c.docs("c").len(), 7);
     // Refused as a whole: not a set, or no write concern at all.
-    assert_eq!(with(&mut c, doc! { "w": 51i32 }).doc().field("code").as_i64_exact(), Some(9));
-    let alone = serve(Config { replica_set: None, ..Config::default() }, store());
+    assert_eq!(
+        with(&mut c, doc! { "w": 51i32 })
+            .doc()
+            .field("code")
+            .as_i64_exact(),
+        Some(9)
+    );
+    let alone = serve(
+        Config {
+            replica_set: None,
+            ..Config::default()
+        },
+        store(),
+    );
     let mut alone = Client::of(alone);
     for wc in [doc! { "w": 2i32 }, doc! { "w": "unknown" }] {
-        assert_eq!(with(&mut alone, wc).doc().field("code").as_i64_exact(), Some(2));
+        assert_eq!(
+            with(&mut alone, wc).doc().field("code").as_i64_exact(),
+            Some(2)
+        );
     }
     assert!(alone.docs("c").is_empty());
 }
@@ -123,15 +217,24 @@ fn updates_take_sort_hint_let_and_constants() {
     c.ok(doc! { "update": "c", "let": { "x": 1i32, "y": 4i32 }, "updates": [
         { "q": { "$expr": { "$eq": ["$k", "$$x"] } }, "u": [{ "$set": { "sum": { "$add": ["$$y", "$$z"] } } }], "c": { "z": 10i32 } }] });
     c.ok(doc! { "update": "c", "updates": [{ "q": { "_id": 1i32 }, "u": { "$set": { "a.$[big]": 0i32 } }, "arrayFilters": [{ "big": { "$gt": 3i32 } }] }] });
-    assert_eq!(c.docs("c"), [
-        doc! { "_id": 1i32, "k": 1i32, "a": [1i32, 0i32], "sum": 14i32 },
-        doc! { "_id": 2i32, "k": 2i32, "a": [7i32], "last": true },
-    ]);
+    assert_eq!(
+        c.docs("c"),
+        [
+            doc! { "_id": 1i32, "k": 1i32, "a": [1i32, 0i32], "sum": 14i32 },
+            doc! { "_id": 2i32, "k": 2i32, "a": [7i32], "last": true },
+        ]
+    );
     for command in [
         doc! { "update": "c", "updates": [{ "q": {}, "u": { "$set": { "n": 1i32 } }, "hint": "none" }] },
         doc! { "delete": "c", "deletes": [{ "q": {}, "limit": 1i32, "hint": { "zz": 1i32 } }] },
     ] {
-        assert_eq!(write_error(&c.run(command)).doc().field("code").as_i64_exact(), Some(2));
+        assert_eq!(
+            write_error(&c.run(command))
+                .doc()
+                .field("code")
+                .as_i64_exact(),
+            Some(2)
+        );
     }
     let fam = c.run(doc! { "findAndModify": "c", "query": {}, "remove": true, "hint": "none" });
     assert_eq!(fam.doc().field("code").as_i64_exact(), Some(2));
@@ -147,7 +250,9 @@ fn bulk_write_hands_out_large_results_in_batches() {
     let id = |n: usize| format!("{n:02}{}", "x".repeat(1 << 20));
     let bulk = |errors_only: bool| {
         DocBuf::build(|w| {
-            w.put("bulkWrite", 1i32).put("errorsOnly", errors_only).put("ordered", false);
+            w.put("bulkWrite", 1i32)
+                .put("errorsOnly", errors_only)
+                .put("ordered", false);
             w.array("nsInfo").doc().put("ns", "db.big");
             let mut ops = w.array("ops");
             for n in 0..20 {
@@ -156,25 +261,70 @@ fn bulk_write_hands_out_large_results_in_batches() {
                 op.doc("filter").put("_id", id(n).as_str());
                 op.doc("updateMods").doc("$inc").put("n", 1i32);
             }
-            ops.doc().put("insert", 0i32).doc("document").put("_id", "00").put("n", 0i32);
-            ops.doc().put("insert", 0i32).doc("document").put("_id", "00");
+            ops.doc()
+                .put("insert", 0i32)
+                .doc("document")
+                .put("_id", "00")
+                .put("n", 0i32);
+            ops.doc()
+                .put("insert", 0i32)
+                .doc("document")
+                .put("_id", "00");
         })
     };
     let r = c.ok(bulk(false));
     assert_eq!(r.doc().field("nUpserted").as_i64_exact(), Some(20));
     let mut seen = batch(r.doc(), "firstBatch");
-    assert!(!seen.is_empty() && seen.len() < 20 && r.as_bytes().len() <= model::bson::MAX_DOCUMENT_BYTES + 16 * 1024);
-    let mut cursor = r.doc().field("cursor").as_doc().unwrap().field("id").as_i64_exact().unwrap();
+    assert!(
+        !seen.is_empty()
+            && seen.len() < 20
+            && r.as_bytes().len() <= model::bson::MAX_DOCUMENT_BYTES + 16 * 1024
+    );
+    let mut cursor = r
+        .doc()
+        .field("cursor")
+        .as_doc()
+        .unwrap()
+        .field("id")
+        .as_i64_exact()
+        .unwrap();
     while cursor != 0 {
-        let r = send(&c.service, &mut c.conn, "admin", doc! { "getMore": cursor, "collection": "$cmd.bulkWrite" }.doc());
+        let r = send(
+            &c.service,
+            &mut c.conn,
+            "admin",
+            doc! { "getMore": cursor, "collection": "$cmd.bulkWrite" }.doc(),
+        );
         seen.extend(batch(r.doc(), "nextBatch"));
-        cursor = r.doc().field("cursor").as_doc().unwrap().field("id").as_i64_exact().unwrap();
+        cursor = r
+            .doc()
+            .field("cursor")
+            .as_doc()
+            .unwrap()
+            .field("id")
+            .as_i64_exact()
+            .unwrap();
     }
-    let places: Vec<i64> = seen.iter().filter_map(|d| d.doc().field("idx").as_i64_exact()).collect();
+    let places: Vec<i64> = seen
+        .iter()
+        .filter_map(|d| d.doc().field("idx").as_i64_exact())
+        .collect();
     assert_eq!(places, (0..22).collect::<Vec<_>>());
     // Only the failures: both inserts now.
     let r = c.ok(bulk(true));
     let failed = batch(r.doc(), "firstBatch");
-    assert_eq!(failed.iter().map(|d| d.doc().field("code").as_i64_exact()).collect::<Vec<_>>(), [Some(11000), Some(11000)]);
-    assert_eq!((r.doc().field("nModified").as_i64_exact(), r.doc().field("nErrors").as_i64_exact()), (Some(20), Some(2)));
+    assert_eq!(
+        failed
+            .iter()
+            .map(|d| d.doc().field("code").as_i64_exact())
+            .collect::<Vec<_>>(),
+        [Some(11000), Some(11000)]
+    );
+    assert_eq!(
+        (
+            r.doc().field("nModified").as_i64_exact(),
+            r.doc().field("nErrors").as_i64_exact()
+        ),
+        (Some(20), Some(2))
+    );
 }

@@ -1,17 +1,20 @@
-//! A global allocator that counts the bytes each thread has allocated and not freed. Promises: exact (the sizes asked for,
-//! so the capacity of a vector and the chunks of an arena), one addition to a thread-local word per call. Must not know: what
-//! the bytes are for, and who bounds them. It stands beside the storage engines because `unsafe` code is allowed only here.
+//! A global allocator that counts the bytes each thread has allocated and not freed. Promises:
+//! exact (the sizes asked for, so the capacity of a vector and the chunks of an arena), one
+//! addition to a thread-local word per call. Must not know: what the bytes are for, and who bounds
+//! them. It stands beside the storage engines because `unsafe` code is allowed only here.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 
 thread_local! {
-    // A constant without a destructor: no registration at first use, usable until the thread's last instruction.
+    // A constant without a destructor: no registration at first use, usable until the thread's last
+    // instruction.
     static BYTES: Cell<isize> = const { Cell::new(0) };
 }
 
-/// Bytes allocated less bytes freed by the calling thread since it began. Negative in a thread that frees what others
-/// allocated. Always 0 when [`Counting`] is not the process's allocator. Memory of C and C++ libraries is not in it.
+/// Bytes allocated less bytes freed by the calling thread since it began. Negative in a thread that
+/// frees what others allocated. Always 0 when [`Counting`] is not the process's allocator. Memory
+/// of C and C++ libraries is not in it.
 #[inline]
 pub fn thread_bytes() -> isize {
     BYTES.get()
@@ -26,8 +29,8 @@ fn add(bytes: isize) {
 #[derive(Debug)]
 pub struct Counting<A>(pub A);
 
-// SAFETY: every call goes to the inner allocator unchanged, and its answer comes back unchanged. The counter is a
-// thread-local word: reading and writing it neither allocates nor panics.
+// SAFETY: every call goes to the inner allocator unchanged, and its answer comes back unchanged.
+// The counter is a thread-local word: reading and writing it neither allocates nor panics.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

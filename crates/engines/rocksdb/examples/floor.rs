@@ -3,8 +3,9 @@
 //! ```text
 //! cargo run --release -p quarry-engine-rocksdb --example floor -- [KEYS] [DIRECTORY] [lru]
 //! ```
-//! Both sides run on one thread, on the same options and the same data, in turns, and the least disturbed of the turns
-//! counts (CPU time, so other processes matter little). "raw" is the binding crate used as its documentation suggests.
+//! Both sides run on one thread, on the same options and the same data, in turns, and the least
+//! disturbed of the turns counts (CPU time, so other processes matter little). "raw" is the binding
+//! crate used as its documentation suggests.
 
 use std::hint::black_box;
 use std::path::PathBuf;
@@ -18,7 +19,10 @@ const VALUE: usize = 200;
 
 fn main() {
     let mut args = std::env::args().skip(1);
-    let keys: u32 = args.next().and_then(|text| text.parse().ok()).unwrap_or(200_000);
+    let keys: u32 = args
+        .next()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(200_000);
     let root = args
         .next()
         .map_or_else(|| std::env::temp_dir().join("quarry-floor"), PathBuf::from);
@@ -28,7 +32,10 @@ fn main() {
         config.cache_kind = CacheKind::Lru;
     }
     let engine = RocksEngine::open(config).expect("the engine opens");
-    let bench = Bench { engine: &engine, keys };
+    let bench = Bench {
+        engine: &engine,
+        keys,
+    };
     println!(
         "{:<22} {:>9} {:>9} {:>7}   CPU us per operation, {keys} keys of {VALUE} bytes",
         "", "raw", "trait", "ratio"
@@ -53,17 +60,29 @@ fn key(number: u32) -> [u8; 16] {
 }
 
 fn cpu_us() -> f64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: `now` is writable memory of the right type.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut now) };
     now.tv_sec as f64 * 1e6 + now.tv_nsec as f64 / 1e3
 }
 
 // `prepare` gives both sides the same start: empty memtables.
-fn compare(name: &str, operations: usize, prepare: &dyn Fn(), mut raw: impl FnMut(), mut through: impl FnMut()) {
+fn compare(
+    name: &str,
+    operations: usize,
+    prepare: &dyn Fn(),
+    mut raw: impl FnMut(),
+    mut through: impl FnMut(),
+) {
     let mut best = [f64::MAX; 2];
     for _ in 0..ROUNDS {
-        for (slot, side) in [(0, &mut raw as &mut dyn FnMut()), (1, &mut through as &mut dyn FnMut())] {
+        for (slot, side) in [
+            (0, &mut raw as &mut dyn FnMut()),
+            (1, &mut through as &mut dyn FnMut()),
+        ] {
             prepare();
             let begun = cpu_us();
             side();
@@ -108,7 +127,8 @@ impl Bench<'_> {
                 }
             },
         );
-        let families = ["doc", "idx", "idx", "log"].map(|name| db.cf_handle(name).expect("the table exists"));
+        let families =
+            ["doc", "idx", "idx", "log"].map(|name| db.cf_handle(name).expect("the table exists"));
         let tables = [Table::Doc, Table::Idx, Table::Idx, Table::Log];
         let entry = |i: u32, part: usize| {
             let mut key = key(i);
@@ -123,7 +143,11 @@ impl Bench<'_> {
                 for i in 0..many {
                     let mut batch = WriteBatch::default();
                     for (part, family) in families.iter().enumerate() {
-                        batch.put_cf(family, entry(i, part), if part == 0 { &value[..] } else { &value[..8] });
+                        batch.put_cf(
+                            family,
+                            entry(i, part),
+                            if part == 0 { &value[..] } else { &value[..8] },
+                        );
                     }
                     db.write_opt(&batch, &opts).expect("a batch");
                 }
@@ -164,7 +188,12 @@ impl Bench<'_> {
             &flush,
             || {
                 for i in 0..many {
-                    black_box(db.get_cf(doc, step(i)).expect("a get").expect("a value").len());
+                    black_box(
+                        db.get_cf(doc, step(i))
+                            .expect("a get")
+                            .expect("a value")
+                            .len(),
+                    );
                 }
             },
             || {
@@ -180,7 +209,12 @@ impl Bench<'_> {
             &flush,
             || {
                 for i in 0..many {
-                    black_box(db.get_pinned_cf(doc, step(i)).expect("a get").expect("a value").len());
+                    black_box(
+                        db.get_pinned_cf(doc, step(i))
+                            .expect("a get")
+                            .expect("a value")
+                            .len(),
+                    );
                 }
             },
             || {
@@ -202,8 +236,20 @@ impl Bench<'_> {
             "get of absent key",
             many as usize,
             &flush,
-            || (0..many).for_each(|i| assert!(db.get_pinned_cf(doc, absent(i)).expect("a get").is_none())),
-            || (0..many).for_each(|i| assert!(!engine.get_with(Table::Doc, &absent(i), &mut |_| {}).expect("a get"))),
+            || {
+                (0..many).for_each(|i| {
+                    assert!(db.get_pinned_cf(doc, absent(i)).expect("a get").is_none())
+                })
+            },
+            || {
+                (0..many).for_each(|i| {
+                    assert!(
+                        !engine
+                            .get_with(Table::Doc, &absent(i), &mut |_| {})
+                            .expect("a get")
+                    )
+                })
+            },
         );
         let groups = many / 64;
         let group = |g: u32| {
@@ -231,7 +277,9 @@ impl Bench<'_> {
                     let each = &mut |_: usize, value: Option<&[u8]>| {
                         black_box(value.map(<[u8]>::len));
                     };
-                    engine.multi_get(Table::Doc, &keys, each).expect("a get of many");
+                    engine
+                        .multi_get(Table::Doc, &keys, each)
+                        .expect("a get of many");
                 }
             },
         );

@@ -1,12 +1,13 @@
-//! What large documents cost: bytes written to the device for each byte stored, space, reads and scans; with values in
-//! files of their own (blob files) and without.
+//! What large documents cost: bytes written to the device for each byte stored, space, reads and
+//! scans; with values in files of their own (blob files) and without.
 //!
 //! ```text
 //! eval "$(scripts/natives.sh)"
 //! cargo run --release -p quarry-engine-rocksdb --example large -- [VALUE_KB] [MEGABYTES] [BUDGET_MB] [BLOB_MIN_KB] [DIRECTORY]
 //! ```
-//! Stores MEGABYTES of documents at random places of the key order, overwrites as much again twice at random, then
-//! reads at random and scans. Half of each value is noise. BLOB_MIN_KB 0 keeps all values in table files.
+//! Stores MEGABYTES of documents at random places of the key order, overwrites as much again twice
+//! at random, then reads at random and scans. Half of each value is noise. BLOB_MIN_KB 0 keeps all
+//! values in table files.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -16,9 +17,17 @@ use storage::{Batch, CursorOpts, Durability, Engine, KeyRange, Read, Table, Writ
 
 fn main() {
     let mut args = std::env::args().skip(1);
-    let mut number = |default: u64| args.next().and_then(|text| text.parse().ok()).unwrap_or(default);
-    let (value_bytes, megabytes, budget, blob_min) =
-        (number(100) << 10, number(2048), number(256) << 20, number(16) << 10);
+    let mut number = |default: u64| {
+        args.next()
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(default)
+    };
+    let (value_bytes, megabytes, budget, blob_min) = (
+        number(100) << 10,
+        number(2048),
+        number(256) << 20,
+        number(16) << 10,
+    );
     let root = args
         .next()
         .map_or_else(|| std::env::temp_dir().join("quarry-large"), PathBuf::from);
@@ -29,12 +38,23 @@ fn main() {
     };
     let engine = RocksEngine::open(config).expect("the engine opens");
     let docs = (megabytes << 20) / value_bytes;
-    println!("{docs} documents of {value_bytes} bytes, values of {blob_min} bytes and more in blob files (0: none)");
+    println!(
+        "{docs} documents of {value_bytes} bytes, values of {blob_min} bytes and more in blob \
+            files (0: none)"
+    );
     let mut noise = 1;
-    for (phase, writes) in [("store", docs), ("overwrite", docs), ("overwrite again", docs)] {
+    for (phase, writes) in [
+        ("store", docs),
+        ("overwrite", docs),
+        ("overwrite again", docs),
+    ] {
         let (before, begun) = (Sample::take(), Instant::now());
         for number in 0..writes {
-            let id = if phase == "store" { number } else { next(&mut noise) % docs };
+            let id = if phase == "store" {
+                number
+            } else {
+                next(&mut noise) % docs
+            };
             put(&engine, scattered(id), value_bytes as usize, &mut noise);
         }
         engine.flush().expect("a flush");
@@ -42,7 +62,8 @@ fn main() {
         settle(&engine);
         let (after, stored) = (Sample::take(), (writes * value_bytes) as f64);
         println!(
-            "{phase}: {:.0} MB/s, {:.2} bytes written for each (journal included), {:.2} read, cpu {:.1} ms per MB, directory {} MB",
+            "{phase}: {:.0} MB/s, {:.2} bytes written for each (journal included), {:.2} read, cpu \
+                {:.1} ms per MB, directory {} MB",
             stored / seconds / 1e6,
             (after.written - before.written) as f64 / stored,
             (after.read - before.read) as f64 / stored,
@@ -54,7 +75,11 @@ fn main() {
     let reads = 3000;
     for _ in 0..reads {
         let id = next(&mut noise) % docs;
-        assert!(engine.get(Table::Doc, &key(scattered(id)), &mut value).expect("a read"));
+        assert!(
+            engine
+                .get(Table::Doc, &key(scattered(id)), &mut value)
+                .expect("a read")
+        );
     }
     let (after, elapsed) = (Sample::take(), begun.elapsed());
     println!(
@@ -70,7 +95,9 @@ fn main() {
             ..CursorOpts::default()
         };
         let (begun, mut rows, mut bytes) = (Instant::now(), 0u64, 0);
-        let mut cursor = engine.cursor(Table::Doc, KeyRange::ALL, opts).expect("a cursor");
+        let mut cursor = engine
+            .cursor(Table::Doc, KeyRange::ALL, opts)
+            .expect("a cursor");
         cursor
             .visit(usize::MAX, &mut |_, value| {
                 (rows, bytes) = (rows + 1, bytes + value.len());
@@ -119,7 +146,11 @@ fn next(noise: &mut u64) -> u64 {
 }
 
 fn settle(engine: &RocksEngine) {
-    let names = ["doc.pending_compaction_bytes", "doc.running_compactions", "doc.immutable_memtables"];
+    let names = [
+        "doc.pending_compaction_bytes",
+        "doc.running_compactions",
+        "doc.immutable_memtables",
+    ];
     loop {
         let mut busy = false;
         engine.stats(&mut |name, value| busy |= names.contains(&name) && value > 0);

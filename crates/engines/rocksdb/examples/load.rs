@@ -1,11 +1,13 @@
-//! Loads many documents with index entries into a small memory budget and reports rates, stalls and memory.
+//! Loads many documents with index entries into a small memory budget and reports rates, stalls and
+//! memory.
 //!
 //! ```text
 //! cargo run --release -p quarry-engine-rocksdb --example load -- [MEGABYTES] [BUDGET_MB] [THREADS] [DIRECTORY]
 //! ```
-//! Each write is a document of 1 kB (half of it compressible), two index entries at random places and a log entry.
-//! One line per five seconds: rate, longest write and longest admission wait of the interval, resident memory, level-0
-//! files, pending compaction bytes, pressure. The last line is the verdict on the whole run.
+//! Each write is a document of 1 kB (half of it compressible), two index entries at random places
+//! and a log entry. One line per five seconds: rate, longest write and longest admission wait of
+//! the interval, resident memory, level-0 files, pending compaction bytes, pressure. The last line
+//! is the verdict on the whole run.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -27,13 +29,18 @@ struct Totals {
 
 fn main() {
     let mut args = std::env::args().skip(1);
-    let mut number = |default: u64| args.next().and_then(|text| text.parse().ok()).unwrap_or(default);
+    let mut number = |default: u64| {
+        args.next()
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(default)
+    };
     let (target, budget, threads) = (number(5120) << 20, number(512) << 20, number(4));
     let root = args
         .next()
         .map_or_else(|| std::env::temp_dir().join("quarry-load"), PathBuf::from);
     std::fs::remove_dir_all(&root).ok();
-    let engine = RocksEngine::open(Config::with_budget(&root, budget as usize)).expect("the engine opens");
+    let engine =
+        RocksEngine::open(Config::with_budget(&root, budget as usize)).expect("the engine opens");
     let totals = Totals::default();
     let begun = Instant::now();
     let mut peak_rss = 0;
@@ -50,7 +57,9 @@ fn main() {
         let (mut last_bytes, mut worst) = (0, 0);
         while !totals.done.load(Ordering::Relaxed) {
             let interval = Instant::now();
-            while interval.elapsed() < Duration::from_secs(5) && !totals.done.load(Ordering::Relaxed) {
+            while interval.elapsed() < Duration::from_secs(5)
+                && !totals.done.load(Ordering::Relaxed)
+            {
                 std::thread::sleep(Duration::from_millis(100));
                 peak_rss = peak_rss.max(status_kb("VmRSS:"));
             }
@@ -60,7 +69,8 @@ fn main() {
             let figures = figures(&engine);
             let get = |name: &str| figures.get(name).copied().unwrap_or(0);
             println!(
-                "{:>6.1} s {:>7.1} MB/s longest {:>7.1} ms rss {:>5} MB l0 {:>2}/{:>2} imm {} pending {:>5} MB pressure {:.2} rate {} MB/s stalls {}+{}",
+                "{:>6.1} s {:>7.1} MB/s longest {:>7.1} ms rss {:>5} MB l0 {:>2}/{:>2} imm {} \
+                    pending {:>5} MB pressure {:.2} rate {} MB/s stalls {}+{}",
                 begun.elapsed().as_secs_f64(),
                 (bytes - last_bytes) as f64 / interval.elapsed().as_secs_f64() / 1e6,
                 longest as f64 / 1e3,
@@ -80,7 +90,9 @@ fn main() {
     });
     let figures = figures(&engine);
     println!(
-        "loaded {} MB in {:.1} s: {:.0} writes/s, longest write {:.1} ms, {} writes over 250 ms, peak rss {} MB of {} MB, {} open files, stalls {} delayed {} stopped, admission waits {} (longest {} ms)",
+        "loaded {} MB in {:.1} s: {:.0} writes/s, longest write {:.1} ms, {} writes over 250 ms, \
+            peak rss {} MB of {} MB, {} open files, stalls {} delayed {} stopped, admission waits \
+            {} (longest {} ms)",
         totals.bytes.load(Ordering::Relaxed) >> 20,
         begun.elapsed().as_secs_f64(),
         totals.writes.load(Ordering::Relaxed) as f64 / begun.elapsed().as_secs_f64(),
@@ -115,9 +127,17 @@ fn write(engine: &RocksEngine, totals: &Totals, target: u64) {
         batch.put(Table::Doc, &[&[0, 0, 0, 1][..], &id].concat(), &value);
         for index in 2..4u8 {
             let scattered = noise.rotate_left(u32::from(index) * 16).to_be_bytes();
-            batch.put(Table::Idx, &[&[0, 0, 0, index][..], &scattered, &id].concat(), b"\0");
+            batch.put(
+                Table::Idx,
+                &[&[0, 0, 0, index][..], &scattered, &id].concat(),
+                b"\0",
+            );
         }
-        batch.put(Table::Log, &[&[0, 0, 0, 9][..], &id].concat(), &value[..200]);
+        batch.put(
+            Table::Log,
+            &[&[0, 0, 0, 9][..], &id].concat(),
+            &value[..200],
+        );
         let begun = Instant::now();
         let waited = engine.admit(batch.byte_len(), WriteClass::Client);
         engine.apply(&batch, Durability::Buffered).expect("a write");
@@ -130,8 +150,12 @@ fn write(engine: &RocksEngine, totals: &Totals, target: u64) {
                 waited.as_millis()
             );
         }
-        totals.over_250_ms.fetch_add(u64::from(us > 250_000), Ordering::Relaxed);
-        totals.bytes.fetch_add(batch.byte_len() as u64, Ordering::Relaxed);
+        totals
+            .over_250_ms
+            .fetch_add(u64::from(us > 250_000), Ordering::Relaxed);
+        totals
+            .bytes
+            .fetch_add(batch.byte_len() as u64, Ordering::Relaxed);
         totals.writes.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -148,8 +172,13 @@ fn status_kb(field: &str) -> u64 {
     std::fs::read_to_string("/proc/self/status")
         .ok()
         .and_then(|text| {
-            text.lines()
-                .find_map(|line| line.strip_prefix(field)?.split_whitespace().next()?.parse().ok())
+            text.lines().find_map(|line| {
+                line.strip_prefix(field)?
+                    .split_whitespace()
+                    .next()?
+                    .parse()
+                    .ok()
+            })
         })
         .unwrap_or(0)
 }

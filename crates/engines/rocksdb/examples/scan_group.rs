@@ -1,10 +1,12 @@
-//! The aggregation of `lab/speed/aggregation.py` written by hand: `$match` of half of the documents, `$group` by a field, `$sum`
-//! and `$avg`, straight over the raw bytes of a stopped server's RocksDB. The floor that the server is measured against.
+//! The aggregation of `lab/speed/aggregation.py` written by hand: `$match` of half of the
+//! documents, `$group` by a field, `$sum` and `$avg`, straight over the raw bytes of a stopped
+//! server's RocksDB. The floor that the server is measured against.
 //!
 //! ```text
 //! cargo run --release -p quarry-engine-rocksdb --example scan_group -- DATA_DIRECTORY [ROUNDS]
 //! ```
-//! Knows the record and key layout of docs/on-disk.md and the shape of these documents, nothing else of Quarry.
+//! Knows the record and key layout of docs/on-disk.md and the shape of these documents, nothing
+//! else of Quarry.
 
 use rust_rocksdb::{DB, Options, ReadOptions};
 use rustc_hash::FxHashMap;
@@ -20,9 +22,13 @@ struct Group {
 
 fn main() {
     let mut args = std::env::args().skip(1);
-    let data = PathBuf::from(args.next().expect("DATA_DIRECTORY, the --dbpath of a stopped server"));
+    let data = PathBuf::from(
+        args.next()
+            .expect("DATA_DIRECTORY, the --dbpath of a stopped server"),
+    );
     let rounds: usize = args.next().and_then(|n| n.parse().ok()).unwrap_or(3);
-    let db = DB::open_cf_for_read_only(&Options::default(), data, ["default", "doc"], false).expect("RocksDB opens");
+    let db = DB::open_cf_for_read_only(&Options::default(), data, ["default", "doc"], false)
+        .expect("RocksDB opens");
     let cf = db.cf_handle("doc").expect("the table of documents");
     for round in 1..=rounds {
         let (wall, cpu) = (Instant::now(), cpu_seconds());
@@ -46,9 +52,13 @@ fn main() {
             it.next();
         }
         it.status().expect("the scan ends well");
-        let check: f64 = groups.values().map(|g| g.amount + g.qty / g.count as f64).sum();
+        let check: f64 = groups
+            .values()
+            .map(|g| g.amount + g.qty / g.count as f64)
+            .sum();
         println!(
-            "round {round}: {read} documents, {matched} matched, {} groups, check {check:.6}, {:.3} s, CPU {:.3} s",
+            "round {round}: {read} documents, {matched} matched, {} groups, check {check:.6}, \
+                {:.3} s, CPU {:.3} s",
             groups.len(),
             wall.elapsed().as_secs_f64(),
             cpu_seconds() - cpu
@@ -84,7 +94,11 @@ fn fields(doc: &[u8]) -> Option<Row> {
         let name_end = at + 1 + doc[at + 1..].iter().position(|b| *b == 0)?;
         let name = &doc[at + 1..name_end];
         let payload = name_end + 1;
-        let four = || Some(i32::from_le_bytes(doc.get(payload..payload + 4)?.try_into().ok()?));
+        let four = || {
+            Some(i32::from_le_bytes(
+                doc.get(payload..payload + 4)?.try_into().ok()?,
+            ))
+        };
         let eight = || Some(<[u8; 8]>::try_from(doc.get(payload..payload + 8)?).ok()?);
         match (name, kind) {
             (b"status", 0x10) => status = four(),
@@ -94,7 +108,12 @@ fn fields(doc: &[u8]) -> Option<Row> {
             _ => {}
         }
         if let (Some(status), Some(g), Some(amount), Some(qty)) = (status, g, amount, qty) {
-            return Some(Row { status, g, amount, qty });
+            return Some(Row {
+                status,
+                g,
+                amount,
+                qty,
+            });
         }
         at = payload
             + match kind {
@@ -111,7 +130,10 @@ fn fields(doc: &[u8]) -> Option<Row> {
 }
 
 fn cpu_seconds() -> f64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: `now` is writable memory of the right type.
     unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut now) };
     now.tv_sec as f64 + now.tv_nsec as f64 / 1e9

@@ -1,11 +1,12 @@
-//! What an open table file costs in memory outside of the block cache: the bound on open files follows from it.
+//! What an open table file costs in memory outside of the block cache: the bound on open files
+//! follows from it.
 //!
 //! ```text
 //! eval "$(scripts/natives.sh)"
 //! cargo run --release -p quarry-engine-rocksdb --example tables -- [FILES] [DIRECTORY]
 //! ```
-//! Makes that many table files, opens the directory once with few and once with all of them open, reads a key of each
-//! and compares resident memory and cache usage of the process.
+//! Makes that many table files, opens the directory once with few and once with all of them open,
+//! reads a key of each and compares resident memory and cache usage of the process.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +15,10 @@ use storage::{Batch, Durability, Engine, Read, Table};
 
 fn main() {
     let mut args = std::env::args().skip(1);
-    let files = args.next().and_then(|text| text.parse().ok()).unwrap_or(2000u32);
+    let files = args
+        .next()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(2000u32);
     let root = args
         .next()
         .map_or_else(|| std::env::temp_dir().join("quarry-tables"), PathBuf::from);
@@ -41,20 +45,32 @@ fn main() {
     }
     engine.close().expect("the engine closes");
     drop(engine);
-    let measured = [64, 2 * files].map(|open_files_max| measure_apart(&root, open_files_max, files));
+    let measured =
+        [64, 2 * files].map(|open_files_max| measure_apart(&root, open_files_max, files));
     for (open, rss, cache) in measured {
-        println!("{open} descriptors open: resident {} KB, of it cache {} KB", rss >> 10, cache >> 10);
+        println!(
+            "{open} descriptors open: resident {} KB, of it cache {} KB",
+            rss >> 10,
+            cache >> 10
+        );
     }
     let [few, all] = measured;
     let outside = (all.1 as f64 - all.2 as f64) - (few.1 as f64 - few.2 as f64);
-    println!("{:.1} KB for each open file, outside of the cache", outside / 1024.0 / (all.0 - few.0) as f64);
+    println!(
+        "{:.1} KB for each open file, outside of the cache",
+        outside / 1024.0 / (all.0 - few.0) as f64
+    );
     std::fs::remove_dir_all(&root).ok();
 }
 
 // In a process of its own: an allocator gives little back.
 fn measure_apart(root: &Path, open_files_max: u32, files: u32) -> (usize, u64, u64) {
     let out = std::process::Command::new(std::env::current_exe().expect("this program"))
-        .args([files.to_string(), root.display().to_string(), open_files_max.to_string()])
+        .args([
+            files.to_string(),
+            root.display().to_string(),
+            open_files_max.to_string(),
+        ])
         .output()
         .expect("a child");
     let text = String::from_utf8_lossy(&out.stdout);
@@ -67,12 +83,22 @@ fn measure(root: &Path, open_files_max: u32, files: u32) -> (usize, u64, u64) {
     let engine = open(root, open_files_max);
     let mut value = Vec::new();
     for file in 0..files {
-        assert!(engine.get(Table::Doc, &key(file, 7), &mut value).expect("a read"));
+        assert!(
+            engine
+                .get(Table::Doc, &key(file, 7), &mut value)
+                .expect("a read")
+        );
     }
     let status = std::fs::read_to_string("/proc/self/status").expect("status");
     let rss: u64 = status
         .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next()?.parse().ok())
+        .find_map(|line| {
+            line.strip_prefix("VmRSS:")?
+                .split_whitespace()
+                .next()?
+                .parse()
+                .ok()
+        })
         .expect("VmRSS");
     let mut cache = 0;
     engine.stats(&mut |name, value| {

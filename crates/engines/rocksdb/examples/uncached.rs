@@ -1,14 +1,15 @@
-//! Updates of small documents by id, of which far more are stored than fit into memory: what one costs in processor
-//! time, device reads and bytes, without a server.
+//! Updates of small documents by id, of which far more are stored than fit into memory: what one
+//! costs in processor time, device reads and bytes, without a server.
 //!
 //! ```text
 //! eval "$(scripts/natives.sh)"
 //! cargo run --release -p quarry-engine-rocksdb --example uncached -- [THOUSANDS] [LIMIT_MB] [THREADS] [SECONDS] [DIRECTORY]
 //! ```
-//! Documents of about 220 bytes (a third of it digits that hardly compress) in 8 idents, loaded in key order, then read
-//! and put back with 10 bytes changed, at random, by all threads. With control groups of version 1 the process first
-//! puts itself under the limit of memory, so that the system's page cache counts, too; the engine gets four fifths.
-//! Processor time is that of the whole process, with all flushes and compactions of the interval.
+//! Documents of about 220 bytes (a third of it digits that hardly compress) in 8 idents, loaded in
+//! key order, then read and put back with 10 bytes changed, at random, by all threads. With control
+//! groups of version 1 the process first puts itself under the limit of memory, so that the
+//! system's page cache counts, too; the engine gets four fifths. Processor time is that of the
+//! whole process, with all flushes and compactions of the interval.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -23,15 +24,22 @@ const WARM_UP: Duration = Duration::from_secs(10);
 
 fn main() {
     let mut args = std::env::args().skip(1);
-    let mut number = |default: u64| args.next().and_then(|text| text.parse().ok()).unwrap_or(default);
-    let (docs, limit_mb, threads, seconds) = (number(4238) * 1000, number(256), number(8), number(30));
-    let root = args
-        .next()
-        .map_or_else(|| std::env::temp_dir().join("quarry-uncached"), PathBuf::from);
+    let mut number = |default: u64| {
+        args.next()
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(default)
+    };
+    let (docs, limit_mb, threads, seconds) =
+        (number(4238) * 1000, number(256), number(8), number(30));
+    let root = args.next().map_or_else(
+        || std::env::temp_dir().join("quarry-uncached"),
+        PathBuf::from,
+    );
     std::fs::remove_dir_all(&root).ok();
     let limited = limit_memory(limit_mb << 20);
     let budget = (limit_mb << 20) / 5 * 4;
-    let engine = RocksEngine::open(Config::with_budget(&root, budget as usize)).expect("the engine opens");
+    let engine =
+        RocksEngine::open(Config::with_budget(&root, budget as usize)).expect("the engine opens");
     let begun = Instant::now();
     load(&engine, docs);
     settle(&engine);
@@ -98,9 +106,13 @@ fn load(engine: &RocksEngine, docs: u64) {
 
 fn settle(engine: &RocksEngine) {
     let busy = || {
-        ["doc.pending_compaction_bytes", "doc.running_compactions", "doc.immutable_memtables"]
-            .iter()
-            .any(|name| figure(engine, name) > 0)
+        [
+            "doc.pending_compaction_bytes",
+            "doc.running_compactions",
+            "doc.immutable_memtables",
+        ]
+        .iter()
+        .any(|name| figure(engine, name) > 0)
     };
     while busy() {
         std::thread::sleep(Duration::from_millis(200));
@@ -171,9 +183,13 @@ fn report(before: &Sample, after: &Sample, engine: &RocksEngine) {
     let ops = (after.done - before.done).max(1) as f64;
     let each = |from: u64, to: u64| to.saturating_sub(from) as f64 / ops;
     println!(
-        "{:.0}/s, cpu {:.1} us = {:.1} user + {:.1} system; per update: {:.2} reads of {:.0} bytes, from the device {:.0} bytes, to it {:.0} bytes",
+        "{:.0}/s, cpu {:.1} us = {:.1} user + {:.1} system; per update: {:.2} reads of {:.0} \
+            bytes, from the device {:.0} bytes, to it {:.0} bytes",
         ops / (after.at - before.at).as_secs_f64(),
-        each(before.user_us + before.system_us, after.user_us + after.system_us),
+        each(
+            before.user_us + before.system_us,
+            after.user_us + after.system_us
+        ),
         each(before.user_us, after.user_us),
         each(before.system_us, after.system_us),
         each(before.io[0], after.io[0]),
@@ -206,7 +222,10 @@ fn figure(engine: &RocksEngine, wanted: &str) -> i64 {
 }
 
 fn limit_memory(bytes: u64) -> bool {
-    let group = PathBuf::from(format!("/sys/fs/cgroup/memory/quarry-uncached-{}", std::process::id()));
+    let group = PathBuf::from(format!(
+        "/sys/fs/cgroup/memory/quarry-uncached-{}",
+        std::process::id()
+    ));
     let write = |name: &str, text: String| -> std::io::Result<()> {
         std::fs::OpenOptions::new()
             .write(true)

@@ -1,12 +1,13 @@
-//! One configuration struct, scaled from one memory budget, and its translation into RocksDB options.
-//! Reasons stand beside the settings; figures for larger machines are a matter of `Config`, not of this file.
+//! One configuration struct, scaled from one memory budget, and its translation into RocksDB
+//! options. Reasons stand beside the settings; figures for larger machines are a matter of
+//! `Config`, not of this file.
 
 use std::path::PathBuf;
 
 use rust_rocksdb::statistics::StatsLevel;
 use rust_rocksdb::{
-    AsRawPtr, BlockBasedIndexType, BlockBasedOptions, Cache, DBCompressionType, DBRecoveryMode, LogLevel,
-    LruCacheOptions, Options, SstFileManager, WriteBufferManager,
+    AsRawPtr, BlockBasedIndexType, BlockBasedOptions, Cache, DBCompressionType, DBRecoveryMode,
+    LogLevel, LruCacheOptions, Options, SstFileManager, WriteBufferManager,
 };
 use storage::{Table, counter_add, counter_decode, counter_encode};
 
@@ -16,8 +17,8 @@ use crate::listener::Listener;
 
 const MB: usize = 1 << 20;
 
-/// Table format of new files, pinned so that an upgrade of the library does not change files silently. 6 is read by
-/// every RocksDB since 8.6.
+/// Table format of new files, pinned so that an upgrade of the library does not change files
+/// silently. 6 is read by every RocksDB since 8.6.
 pub(crate) const TABLE_FORMAT: i32 = 6;
 
 /// Which block cache to build.
@@ -50,11 +51,12 @@ pub struct Config {
     pub free_bytes_min: u64,
     /// ... or below this share of the file system, whichever is larger (but never more than 5 GB).
     pub free_percent_min: u64,
-    /// Documents of this many bytes and more lie in files of their own, so that compactions move a reference instead of
-    /// the document; 0 for none.
+    /// Documents of this many bytes and more lie in files of their own, so that compactions move a
+    /// reference instead of the document; 0 for none.
     pub blob_bytes_min: u64,
-    /// Files that are no longer needed (a drop, a compaction) disappear at this pace, so that freeing their blocks never
-    /// holds up the journal for long; 0 for at once. Space that is short is freed at once.
+    /// Files that are no longer needed (a drop, a compaction) disappear at this pace, so that
+    /// freeing their blocks never holds up the journal for long; 0 for at once. Space that is short
+    /// is freed at once.
     pub delete_bytes_per_s: u64,
     /// Bound on compaction and flush writing, 0 for none.
     pub background_bytes_per_s: u64,
@@ -70,8 +72,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// A configuration whose memory stays below `budget_bytes` (the engine's part of it: caches, memtables, table
-    /// readers, compaction buffers; allocator slack included).
+    /// A configuration whose memory stays below `budget_bytes` (the engine's part of it: caches,
+    /// memtables, table readers, compaction buffers; allocator slack included).
     pub fn with_budget(path: impl Into<PathBuf>, budget_bytes: usize) -> Self {
         let budget = budget_bytes.max(64 * MB);
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
@@ -95,7 +97,8 @@ impl Config {
         }
     }
 
-    /// Memtable size of one table. `doc` and `idx` take most of the writes; four of each must fit the common bound.
+    /// Memtable size of one table. `doc` and `idx` take most of the writes; four of each must fit
+    /// the common bound.
     fn memtable_bytes(&self, table: Table) -> usize {
         let part = match table {
             Table::Doc | Table::Idx => self.write_buffer_bytes / 4,
@@ -105,9 +108,11 @@ impl Config {
         part.clamp(2 * MB, 256 * MB)
     }
 
-    /// Immutable memtables a column family may collect before RocksDB stops writers; admission slows down before.
+    /// Immutable memtables a column family may collect before RocksDB stops writers; admission
+    /// slows down before.
     pub(crate) const MEMTABLES_MAX: i32 = 8;
-    /// Level-0 files at which admission begins to slow writers down, and at which RocksDB itself would.
+    /// Level-0 files at which admission begins to slow writers down, and at which RocksDB itself
+    /// would.
     pub(crate) const L0_SOFT: u64 = 12;
     const L0_SLOWDOWN: i32 = 60;
     const L0_STOP: i32 = 90;
@@ -131,16 +136,23 @@ pub(crate) fn build(config: &Config, dropped: &Dropped, listener: Listener) -> B
         CacheKind::Lru => {
             let mut opts = LruCacheOptions::default();
             opts.set_capacity(config.block_cache_bytes);
-            // Few shards: a small cache cut into many pieces evicts too early and cannot hold a 16 MB value.
+            // Few shards: a small cache cut into many pieces evicts too early and cannot hold a 16
+            // MB value.
             opts.set_num_shard_bits(2);
             Cache::new_lru_cache_opts(&opts)
         }
     };
-    let memtables =
-        WriteBufferManager::new_write_buffer_manager_with_cache(config.write_buffer_bytes, false, cache.clone());
+    let memtables = WriteBufferManager::new_write_buffer_manager_with_cache(
+        config.write_buffer_bytes,
+        false,
+        cache.clone(),
+    );
     let files = SstFileManager::new();
-    files.set_delete_rate_bytes_per_second(i64::try_from(config.delete_bytes_per_s).unwrap_or(i64::MAX));
-    // The pace holds however large a part of the data is dropped; the guard lifts it when space is short.
+    files.set_delete_rate_bytes_per_second(
+        i64::try_from(config.delete_bytes_per_s).unwrap_or(i64::MAX),
+    );
+    // The pace holds however large a part of the data is dropped; the guard lifts it when space is
+    // short.
     files.set_max_trash_db_ratio(f64::MAX);
     let mut db = Options::default();
     db.set_sst_file_manager(&files);
@@ -148,7 +160,8 @@ pub(crate) fn build(config: &Config, dropped: &Dropped, listener: Listener) -> B
     db.create_missing_column_families(true);
     db.set_max_background_jobs(i32::try_from(config.background_jobs.max(2)).unwrap_or(2));
     db.set_max_open_files(i32::try_from(config.open_files_max).unwrap_or(256));
-    // The bound is split among shards by file number: with few files each, a shard closes files while others have room.
+    // The bound is split among shards by file number: with few files each, a shard closes files
+    // while others have room.
     db.set_table_cache_num_shard_bits(((config.open_files_max / 64).max(1).ilog2() as i32).min(6));
     db.set_max_file_opening_threads(2);
     db.set_write_buffer_manager(&memtables);
@@ -207,12 +220,14 @@ fn table_options(config: &Config, table: Table, cache: &Cache, dropped: &Dropped
     // Far above what admission tolerates: the engine's own brakes are a last resort.
     opts.set_soft_pending_compaction_bytes_limit(64 << 30);
     opts.set_hard_pending_compaction_bytes_limit(256 << 30);
-    // As large as the level-0 files that trigger its compaction, so that step rewrites about one to one.
+    // As large as the level-0 files that trigger its compaction, so that step rewrites about one to
+    // one.
     opts.set_max_bytes_for_level_base((4 * config.memtable_bytes(table)).max(32 * MB) as u64);
     opts.set_target_file_size_base((config.memtable_bytes(table)).clamp(16 * MB, 64 * MB) as u64);
     opts.set_memtable_max_range_deletions(100);
     opts.set_min_tombstones_for_range_conversion(100);
-    // Files untouched for a month are rewritten, so dropped idents disappear from everywhere in the end.
+    // Files untouched for a month are rewritten, so dropped idents disappear from everywhere in the
+    // end.
     opts.set_periodic_compaction_seconds(30 * 24 * 3600);
     set_compression(&mut opts, config, table);
     if table == Table::Doc && config.blob_bytes_min > 0 {
@@ -243,15 +258,18 @@ fn table_options(config: &Config, table: Table, cache: &Cache, dropped: &Dropped
 fn set_blobs(opts: &mut Options, config: &Config, cache: &Cache) {
     opts.set_enable_blob_files(true);
     opts.set_min_blob_size(config.blob_bytes_min);
-    opts.set_blob_file_size((config.memtable_bytes(Table::Doc) as u64 * 4).clamp(64 << 20, 256 << 20));
+    opts.set_blob_file_size(
+        (config.memtable_bytes(Table::Doc) as u64 * 4).clamp(64 << 20, 256 << 20),
+    );
     opts.set_blob_compression_type(if config.compression {
         DBCompressionType::Lz4
     } else {
         DBCompressionType::None
     });
     opts.set_blob_cache(cache);
-    // Compactions move documents out of the oldest tenth of the files, live or not: a quarter (RocksDB's default) wrote
-    // a third more and saved no space, none let garbage pile up (ADR 0014).
+    // Compactions move documents out of the oldest tenth of the files, live or not: a quarter
+    // (RocksDB's default) wrote a third more and saved no space, none let garbage pile up (ADR
+    // 0014).
     opts.set_enable_blob_gc(true);
     opts.set_blob_gc_age_cutoff(0.1);
     opts.set_blob_gc_force_threshold(0.5);
@@ -279,17 +297,24 @@ fn block_options(table: Table, cache: &Cache) -> BlockBasedOptions {
     let mut block = BlockBasedOptions::default();
     block.set_block_cache(cache);
     block.set_format_version(TABLE_FORMAT);
-    // A document is read alone, and what is read with it is decompressed for nothing; entries are read in rows.
-    block.set_block_size(if table == Table::Doc { 4 << 10 } else { 8 << 10 });
+    // A document is read alone, and what is read with it is decompressed for nothing; entries are
+    // read in rows.
+    block.set_block_size(if table == Table::Doc {
+        4 << 10
+    } else {
+        8 << 10
+    });
     block.set_metadata_block_size(4 << 10);
-    // Indexes and filters are cut into blocks that compete in the cache: no memory beside the budget.
+    // Indexes and filters are cut into blocks that compete in the cache: no memory beside the
+    // budget.
     block.set_index_type(BlockBasedIndexType::TwoLevelIndexSearch);
     block.set_cache_index_and_filter_blocks(true);
     block.set_cache_index_and_filter_blocks_with_high_priority(true);
     block.set_pin_l0_filter_and_index_blocks_in_cache(true);
     block.set_pin_top_level_index_and_filter(true);
     block.set_optimize_filters_for_memory(true);
-    // Trades a little space for seeks inside a block that need no binary search over deltas of whole keys.
+    // Trades a little space for seeks inside a block that need no binary search over deltas of
+    // whole keys.
     block.set_index_block_restart_interval(4);
     if table != Table::Log && table != Table::Tmp {
         block.set_partition_filters(true);
@@ -302,6 +327,7 @@ fn block_options(table: Table, cache: &Cache) -> BlockBasedOptions {
 
 /// The raw options handle, for the few settings the binding crate does not offer.
 pub(crate) fn raw(opts: &Options) -> *mut rust_rocksdb::ffi_raw::rocksdb_options_t {
-    // SAFETY: the pointer is used by the caller while `opts` is borrowed and alive, and never freed through it.
+    // SAFETY: the pointer is used by the caller while `opts` is borrowed and alive, and never freed
+    // through it.
     unsafe { opts.as_raw_ptr() }
 }

@@ -1,6 +1,6 @@
-//! Cursors over RocksDB iterators. A row delivered last is stepped over only when the next one is asked for, so a
-//! lookup of one row pays for one row. A scan that turns out to be large stops filling the block cache, so that it does
-//! not push out what others work with.
+//! Cursors over RocksDB iterators. A row delivered last is stepped over only when the next one is
+//! asked for, so a lookup of one row pays for one row. A scan that turns out to be large stops
+//! filling the block cache, so that it does not push out what others work with.
 
 use std::sync::Arc;
 
@@ -33,8 +33,8 @@ struct Filling {
     table: Table,
 }
 
-/// How many bytes of rows one scan may leave in a cache of that size: an eighth, so that a few scans of middle size find
-/// their data again and all others keep most of theirs.
+/// How many bytes of rows one scan may leave in a cache of that size: an eighth, so that a few
+/// scans of middle size find their data again and all others keep most of theirs.
 pub(crate) fn scan_fill_bytes(cache_bytes: usize) -> u64 {
     cache_bytes as u64 / 8
 }
@@ -48,13 +48,14 @@ impl RocksCursor {
         opts: CursorOpts,
     ) -> Self {
         let bytes_left = db.scan_fill_bytes().saturating_sub(opts.bytes_before);
-        // A scan without a known end may be large. Its iterator will be replaced then, at the same state, which takes a
-        // snapshot: a tenth of a microsecond.
-        let filling = (opts.fill_cache && opts.limit_hint == 0 && bytes_left > 0).then(|| Filling {
-            bytes_left,
-            snap: snap.map_or_else(|| Arc::new(Snap::take(db)), Arc::clone),
-            table,
-        });
+        // A scan without a known end may be large. Its iterator will be replaced then, at the same
+        // state, which takes a snapshot: a tenth of a microsecond.
+        let filling =
+            (opts.fill_cache && opts.limit_hint == 0 && bytes_left > 0).then(|| Filling {
+                bytes_left,
+                snap: snap.map_or_else(|| Arc::new(Snap::take(db)), Arc::clone),
+                table,
+            });
         let how = IterOpts {
             fill_cache: filling.is_some() || (opts.fill_cache && bytes_left > 0),
             readahead_bytes: opts.readahead_bytes,
@@ -66,7 +67,11 @@ impl RocksCursor {
         Self {
             iter,
             opts,
-            place: if range.is_empty() { Place::Nothing } else { Place::Start },
+            place: if range.is_empty() {
+                Place::Nothing
+            } else {
+                Place::Start
+            },
             filling,
         }
     }
@@ -83,7 +88,8 @@ impl RocksCursor {
         }
     }
 
-    // Replaces the iterator, which stands on a row, by one on the same row that leaves the cache alone.
+    // Replaces the iterator, which stands on a row, by one on the same row that leaves the cache
+    // alone.
     #[cold]
     fn stop_filling(&mut self) {
         let Some(Filling { snap, table, .. }) = self.filling.take() else {
@@ -121,7 +127,11 @@ impl Cursor for RocksCursor {
             self.iter.seek(key);
         }
         self.place = Place::Next;
-        if self.iter.valid() { Ok(()) } else { self.iter.status() }
+        if self.iter.valid() {
+            Ok(())
+        } else {
+            self.iter.status()
+        }
     }
 
     fn visit(&mut self, rows_max: usize, f: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<bool> {
@@ -133,7 +143,10 @@ impl Cursor for RocksCursor {
             return Ok(false);
         }
         let (mut left, mut bytes) = (rows_max, 0);
-        let mut bytes_left = self.filling.as_ref().map_or(u64::MAX, |filling| filling.bytes_left);
+        let mut bytes_left = self
+            .filling
+            .as_ref()
+            .map_or(u64::MAX, |filling| filling.bytes_left);
         loop {
             if !self.iter.valid() {
                 return self.iter.status().map(|()| false);

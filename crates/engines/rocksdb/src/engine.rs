@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use rust_rocksdb::checkpoint::Checkpoint;
 use rust_rocksdb::{
-    Cache, ColumnFamilyDescriptor, DB, DBRecoveryMode, FlushOptions, SstFileManager, WriteBufferManager,
+    Cache, ColumnFamilyDescriptor, DB, DBRecoveryMode, FlushOptions, SstFileManager,
+    WriteBufferManager,
 };
 use storage::{
-    Batch, Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, IdentSet, KeyRange, Read, Result,
-    Snapshot, StatSink, StorageError, Table, Turn, Verified, WriteClass, prefix_end,
+    Batch, Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, IdentSet,
+    KeyRange, Read, Result, Snapshot, StatSink, StorageError, Table, Turn, Verified, WriteClass,
+    prefix_end,
 };
 
 use crate::config::{self, Built, Config};
@@ -52,7 +54,8 @@ impl RocksEngine {
     ///
     /// # Errors
     /// [`StorageError::Locked`], [`StorageError::ForeignDirectory`], [`StorageError::NewerFormat`],
-    /// [`StorageError::Corrupt`], [`StorageError::Full`], [`StorageError::Io`]: each one clear line.
+    /// [`StorageError::Corrupt`], [`StorageError::Full`], [`StorageError::Io`]: each one clear
+    /// line.
     pub fn open(config: Config) -> Result<Self> {
         open::claim(&config.path, config.create)?;
         let (mark, claim) = Mark::open(&config.path)?;
@@ -62,7 +65,11 @@ impl RocksEngine {
         let events = Arc::new(Events::default());
         let mut built = config::build(&config, &dropped, Listener(Arc::clone(&events)));
         // Looks at the device before RocksDB does, which needs room to open.
-        let guard = Arc::new(Guard::new(&config, built.memtables.clone(), built.files.clone()));
+        let guard = Arc::new(Guard::new(
+            &config,
+            built.memtables.clone(),
+            built.files.clone(),
+        ));
         if repair.is_some() {
             // The manifest may demand bytes that are gone.
             built.db.set_track_and_verify_wals_in_manifest(false);
@@ -73,10 +80,15 @@ impl RocksEngine {
             // can be read must follow.
             repair = Some(open::take_all(&config, repair, error)?);
             built.db.set_track_and_verify_wals_in_manifest(false);
-            built.db.set_wal_recovery_mode(DBRecoveryMode::SkipAnyCorruptedRecord);
+            built
+                .db
+                .set_wal_recovery_mode(DBRecoveryMode::SkipAnyCorruptedRecord);
             db = open_db(&config, &built);
         }
-        let db = Arc::new(Db::new(db?, cursor::scan_fill_bytes(config.block_cache_bytes))?);
+        let db = Arc::new(Db::new(
+            db?,
+            cursor::scan_fill_bytes(config.block_cache_bytes),
+        )?);
         let mark = Arc::new(mark);
         mark.begin(db.sequence())?;
         let (sealed_in, sealed_at) = (Arc::downgrade(&db), Arc::clone(&mark));
@@ -128,16 +140,20 @@ impl RocksEngine {
         self.repaired.as_deref()
     }
 
-    /// Rewrites all files of a table, e.g. to see dropped idents disappear. For tests and studies: it is heavy.
+    /// Rewrites all files of a table, e.g. to see dropped idents disappear. For tests and studies:
+    /// it is heavy.
     pub fn compact(&self, table: Table) -> Result<()> {
         self.check_open()?;
         if let Some(family) = self.db.admin().cf_handle(family_name(table)) {
-            self.db.admin().compact_range_cf(family, None::<&[u8]>, None::<&[u8]>);
+            self.db
+                .admin()
+                .compact_range_cf(family, None::<&[u8]>, None::<&[u8]>);
         }
         Ok(())
     }
 
-    /// The binding crate's handle, for the floor measurement only: whoever writes through it breaks the contract.
+    /// The binding crate's handle, for the floor measurement only: whoever writes through it breaks
+    /// the contract.
     #[doc(hidden)]
     pub fn raw(&self) -> &DB {
         self.db.admin()
@@ -195,10 +211,11 @@ impl RocksEngine {
             keys_only: true,
             ..CursorOpts::default()
         };
-        self.cursor(Table::Tmp, KeyRange::ALL, opts)?.visit(1, &mut |_, _| {
-            any = true;
-            false
-        })?;
+        self.cursor(Table::Tmp, KeyRange::ALL, opts)?
+            .visit(1, &mut |_, _| {
+                any = true;
+                false
+            })?;
         if any {
             self.drop_range(Table::Tmp, KeyRange::ALL)?;
             let mut batch = Batch::new();
@@ -208,9 +225,15 @@ impl RocksEngine {
         Ok(())
     }
 
-    // RocksDB's own check passes over blob files; each value in them has a checksum that a read compares.
+    // RocksDB's own check passes over blob files; each value in them has a checksum that a read
+    // compares.
     fn read_large_documents(&self) -> Result<()> {
-        if self.db.property(Table::Doc, c"rocksdb.num-blob-files").unwrap_or(0) == 0 {
+        if self
+            .db
+            .property(Table::Doc, c"rocksdb.num-blob-files")
+            .unwrap_or(0)
+            == 0
+        {
             return Ok(());
         }
         let opts = CursorOpts {
@@ -224,7 +247,9 @@ impl RocksEngine {
 
     // RocksDB reports a standing background error on every write; say which kind it is.
     fn explain(&self, error: StorageError) -> StorageError {
-        let StorageError::Io { .. } = error else { return error };
+        let StorageError::Io { .. } = error else {
+            return error;
+        };
         match self.events.background_error() {
             Some(text) if error::is_full(&text) => StorageError::Full {
                 context: "the device was full during background work".to_owned(),
@@ -277,15 +302,27 @@ impl Read for RocksEngine {
         self.db.get_with(self.db.latest(), table, key, f)
     }
 
-    fn multi_get(&self, table: Table, keys: &[&[u8]], each: &mut dyn FnMut(usize, Option<&[u8]>)) -> Result<()> {
+    fn multi_get(
+        &self,
+        table: Table,
+        keys: &[&[u8]],
+        each: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
         self.check_open()?;
         self.db.multi_get(self.db.latest(), table, keys, each)
     }
 
-    fn cursor(&self, table: Table, range: KeyRange<'_>, opts: CursorOpts) -> Result<Box<dyn Cursor>> {
+    fn cursor(
+        &self,
+        table: Table,
+        range: KeyRange<'_>,
+        opts: CursorOpts,
+    ) -> Result<Box<dyn Cursor>> {
         self.check_open()?;
         range.check()?;
-        Ok(Box::new(RocksCursor::new(&self.db, None, table, range, opts)))
+        Ok(Box::new(RocksCursor::new(
+            &self.db, None, table, range, opts,
+        )))
     }
 }
 
@@ -319,7 +356,8 @@ impl Engine for RocksEngine {
         }
         self.guard.admit(batch)?;
         let written = if durability == Durability::None {
-            self.journal.unjournaled(|| self.db.write(batch.as_bytes(), false))
+            self.journal
+                .unjournaled(|| self.db.write(batch.as_bytes(), false))
         } else {
             self.db.write(batch.as_bytes(), true)
         };
@@ -365,7 +403,8 @@ impl Engine for RocksEngine {
         if range.is_empty() {
             return Ok(());
         }
-        self.db.delete_files(table, range.lower, &below(range.upper))
+        self.db
+            .delete_files(table, range.lower, &below(range.upper))
     }
 
     fn set_dropped(&self, table: Table, idents: Arc<IdentSet>) {
@@ -419,8 +458,15 @@ impl Engine for RocksEngine {
 
     fn verify(&self) -> Result<Verified> {
         self.check_open()?;
-        let sizes = [c"rocksdb.live-sst-files-size", c"rocksdb.live-blob-file-size"];
-        let of = |table| sizes.iter().filter_map(move |name| self.db.property(table, name));
+        let sizes = [
+            c"rocksdb.live-sst-files-size",
+            c"rocksdb.live-blob-file-size",
+        ];
+        let of = |table| {
+            sizes
+                .iter()
+                .filter_map(move |name| self.db.property(table, name))
+        };
         let bytes = Table::ALL.into_iter().flat_map(of).sum();
         let mut findings = Vec::new();
         if let Err(error) = self.db.admin().verify_checksum() {
@@ -469,8 +515,9 @@ impl Drop for RocksEngine {
     }
 }
 
-// RocksDB's limit is inclusive: the largest useful key below an exclusive upper bound. Exact after stripping a zero
-// byte; otherwise a key so close below that only absurd neighbours could lie between, and those merely stay.
+// RocksDB's limit is inclusive: the largest useful key below an exclusive upper bound. Exact after
+// stripping a zero byte; otherwise a key so close below that only absurd neighbours could lie
+// between, and those merely stay.
 fn below(upper: &[u8]) -> Vec<u8> {
     let mut key = upper.to_vec();
     match key.pop() {
@@ -489,7 +536,12 @@ mod tests {
 
     #[test]
     fn below_stays_under_the_bound_and_above_its_neighbours() {
-        for upper in [&b"\0\0\0\x08"[..], b"a\0", b"\xff\xff\xff\xff", b"\0\0\x01\0"] {
+        for upper in [
+            &b"\0\0\0\x08"[..],
+            b"a\0",
+            b"\xff\xff\xff\xff",
+            b"\0\0\x01\0",
+        ] {
             let key = below(upper);
             assert!(key.as_slice() < upper, "{upper:02x?}");
         }

@@ -26,9 +26,10 @@ pub(crate) fn sort(step: &'static str, text: String) -> StorageError {
         },
         "Shutdown in progress" => StorageError::Closed,
         "Not implemented" => StorageError::Unsupported(step),
-        "Resource busy" | "Operation failed. Try again." | "Operation timed out" | "Result incomplete" => {
-            StorageError::Busy(step.to_owned())
-        }
+        "Resource busy"
+        | "Operation failed. Try again."
+        | "Operation timed out"
+        | "Result incomplete" => StorageError::Busy(step.to_owned()),
         _ => StorageError::Io {
             context: step.to_owned(),
             source,
@@ -39,7 +40,9 @@ pub(crate) fn sort(step: &'static str, text: String) -> StorageError {
 /// Sorts an error of opening `path`.
 pub(crate) fn sort_open(path: &Path, text: String) -> StorageError {
     let shown = path.display().to_string();
-    if text.contains("/LOCK") && (text.contains("lock") || text.contains("Lock")) && !text.contains("Permission denied")
+    if text.contains("/LOCK")
+        && (text.contains("lock") || text.contains("Lock"))
+        && !text.contains("Permission denied")
     {
         return StorageError::Locked { path: shown };
     }
@@ -48,7 +51,10 @@ pub(crate) fn sort_open(path: &Path, text: String) -> StorageError {
             context: format!("cannot open {shown}"),
             source,
         },
-        StorageError::Corrupt { source, .. } => StorageError::Corrupt { context: shown, source },
+        StorageError::Corrupt { source, .. } => StorageError::Corrupt {
+            context: shown,
+            source,
+        },
         StorageError::Full { .. } => StorageError::Full {
             context: format!("the device of {shown} is full"),
         },
@@ -81,19 +87,26 @@ mod tests {
 
     #[test]
     fn texts_are_sorted() {
-        let full = "IO error: No space left on device: While appending to file: x.sst: No space left on device";
-        assert!(matches!(sort("a write", full.into()), StorageError::Full { .. }));
+        let full = "IO error: No space left on device: While appending to file: x.sst: No space \
+            left on device";
+        assert!(matches!(
+            sort("a write", full.into()),
+            StorageError::Full { .. }
+        ));
         assert!(matches!(
             sort("a read", "Corruption: bad block".into()),
             StorageError::Corrupt { .. }
         ));
-        let lock =
-            "IO error: lock hold by current process, acquire time 1 acquiring thread 2: /d/LOCK: No locks available";
+        let lock = "IO error: lock hold by current process, acquire time 1 acquiring thread 2: \
+            /d/LOCK: No locks available";
         assert!(matches!(
             sort_open(Path::new("/d"), lock.into()),
             StorageError::Locked { .. }
         ));
-        let other = sort_open(Path::new("/d"), "IO error: Permission denied: /d/LOCK".into());
+        let other = sort_open(
+            Path::new("/d"),
+            "IO error: Permission denied: /d/LOCK".into(),
+        );
         assert_eq!(other.to_string(), "input/output error: cannot open /d");
     }
 }

@@ -1,6 +1,7 @@
-//! The C handles behind the hot paths, each with an owner that frees it. Options, opening and administration go through
-//! the binding crate; gets, cursors, snapshots and batches come here, so that one set of read options serves many calls
-//! and snapshots and cursors own what they need instead of borrowing it.
+//! The C handles behind the hot paths, each with an owner that frees it. Options, opening and
+//! administration go through the binding crate; gets, cursors, snapshots and batches come here, so
+//! that one set of read options serves many calls and snapshots and cursors own what they need
+//! instead of borrowing it.
 
 use std::ffi::c_char;
 use std::ptr;
@@ -23,8 +24,8 @@ pub(crate) struct Db {
     db: DB,
 }
 
-// SAFETY: RocksDB's handles may be used from any thread at the same time; the option handles are only read after
-// construction.
+// SAFETY: RocksDB's handles may be used from any thread at the same time; the option handles are
+// only read after construction.
 unsafe impl Send for Db {}
 // SAFETY: as above.
 unsafe impl Sync for Db {}
@@ -39,10 +40,18 @@ impl Db {
         for table in Table::ALL {
             let family = db.cf_handle(family_name(table));
             match family {
-                Some(family) if family.id() == u32::from(table as u8) => families[table.index()] = family.inner(),
+                Some(family) if family.id() == u32::from(table as u8) => {
+                    families[table.index()] = family.inner()
+                }
                 _ => {
-                    let context = format!("column family {} is missing or misnumbered", family_name(table));
-                    return Err(StorageError::Corrupt { context, source: None });
+                    let context = format!(
+                        "column family {} is missing or misnumbered",
+                        family_name(table)
+                    );
+                    return Err(StorageError::Corrupt {
+                        context,
+                        source: None,
+                    });
                 }
             }
         }
@@ -81,14 +90,21 @@ impl Db {
     }
 
     /// Reads into `out`, growing it when the value does not fit.
-    pub(crate) fn get(&self, opts: &ReadOpts, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
+    pub(crate) fn get(
+        &self,
+        opts: &ReadOpts,
+        table: Table,
+        key: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<bool> {
         out.clear();
         if out.capacity() < 512 {
             out.reserve(512);
         }
         loop {
             let (mut len, mut found, mut err) = (0usize, 0u8, ptr::null_mut());
-            // SAFETY: key and buffer are valid for the lengths given; the out-pointers are live locals.
+            // SAFETY: key and buffer are valid for the lengths given; the out-pointers are live
+            // locals.
             let copied = unsafe {
                 sys::rocksdb_get_into_buffer_cf(
                     self.raw,
@@ -118,7 +134,13 @@ impl Db {
     }
 
     /// Shows the value in place.
-    pub(crate) fn get_with(&self, opts: &ReadOpts, table: Table, key: &[u8], f: &mut dyn FnMut(&[u8])) -> Result<bool> {
+    pub(crate) fn get_with(
+        &self,
+        opts: &ReadOpts,
+        table: Table,
+        key: &[u8],
+        f: &mut dyn FnMut(&[u8]),
+    ) -> Result<bool> {
         let mut err = ptr::null_mut();
         // SAFETY: key is valid for its length; handles are open.
         let pinned = unsafe {
@@ -186,7 +208,9 @@ impl Db {
         };
         check("a read of many keys", err)?;
         if batch.is_null() {
-            return Err(StorageError::Busy("out of memory in a read of many keys".to_owned()));
+            return Err(StorageError::Busy(
+                "out of memory in a read of many keys".to_owned(),
+            ));
         }
         let batch = PinnedBatch(batch);
         for index in 0..keys.len() {
@@ -197,11 +221,18 @@ impl Db {
 
     /// Writes a batch given in RocksDB's own representation.
     pub(crate) fn write(&self, representation: &[u8], journal: bool) -> Result<()> {
-        let opts = if journal { &self.journaled } else { &self.unjournaled };
+        let opts = if journal {
+            &self.journaled
+        } else {
+            &self.unjournaled
+        };
         let mut err = ptr::null_mut();
         // SAFETY: the representation is copied by the first call; the batch is freed exactly once.
         unsafe {
-            let batch = sys::rocksdb_writebatch_create_from(representation.as_ptr().cast(), representation.len());
+            let batch = sys::rocksdb_writebatch_create_from(
+                representation.as_ptr().cast(),
+                representation.len(),
+            );
             sys::rocksdb_write(self.raw, opts.0, batch, &raw mut err);
             sys::rocksdb_writebatch_destroy(batch);
         }
@@ -226,11 +257,19 @@ impl Db {
         check("a drop of files", err)
     }
 
-    /// An integer property of a table, e.g. `rocksdb.num-files-at-level0`; `None` when RocksDB has no such property.
+    /// An integer property of a table, e.g. `rocksdb.num-files-at-level0`; `None` when RocksDB has
+    /// no such property.
     pub(crate) fn property(&self, table: Table, name: &std::ffi::CStr) -> Option<u64> {
         let mut value = 0;
         // SAFETY: `name` is a C string; the out-pointer is a live local.
-        let rc = unsafe { sys::rocksdb_property_int_cf(self.raw, self.family(table), name.as_ptr(), &raw mut value) };
+        let rc = unsafe {
+            sys::rocksdb_property_int_cf(
+                self.raw,
+                self.family(table),
+                name.as_ptr(),
+                &raw mut value,
+            )
+        };
         (rc == 0).then_some(value)
     }
 }
@@ -262,7 +301,8 @@ struct Pinned(*mut sys::rocksdb_pinnableslice_t);
 impl Pinned {
     fn bytes(&self) -> &[u8] {
         let mut len = 0;
-        // SAFETY: the pinned slice is alive; RocksDB keeps its bytes in place until it is destroyed.
+        // SAFETY: the pinned slice is alive; RocksDB keeps its bytes in place until it is
+        // destroyed.
         unsafe { slice_of(sys::rocksdb_pinnableslice_value(self.0, &raw mut len), len) }
     }
 }
@@ -280,7 +320,8 @@ impl PinnedBatch {
     fn value(&self, index: usize) -> Result<Option<&[u8]>> {
         let (mut value, mut len) = (ptr::null(), 0usize);
         let (mut error, mut error_len) = (ptr::null(), 0usize);
-        // SAFETY: the batch is alive; out-pointers are live locals; results are borrowed from the batch.
+        // SAFETY: the batch is alive; out-pointers are live locals; results are borrowed from the
+        // batch.
         let state = unsafe {
             sys::rust_rocksdb_pinnable_batch_get(
                 self.0,
@@ -297,7 +338,8 @@ impl PinnedBatch {
             sys::rust_rocksdb_pinnable_batch_found => Ok(Some(unsafe { slice_of(value, len) })),
             _ => {
                 // SAFETY: an error text is borrowed from the batch; `slice_of` accepts null.
-                let text = String::from_utf8_lossy(unsafe { slice_of(error, error_len) }).into_owned();
+                let text =
+                    String::from_utf8_lossy(unsafe { slice_of(error, error_len) }).into_owned();
                 Err(error::sort("a read of many keys", text))
             }
         }
@@ -392,7 +434,8 @@ impl Snap {
     pub(crate) fn take(db: &Arc<Db>) -> Self {
         let mut opts = ReadOpts::new();
         let mut sequence = 0;
-        // SAFETY: the snapshot is released in `drop`, when the options are no longer used; cursors hold an `Arc` of it.
+        // SAFETY: the snapshot is released in `drop`, when the options are no longer used; cursors
+        // hold an `Arc` of it.
         let raw = unsafe {
             let raw = sys::rocksdb_create_snapshot(db.raw);
             sys::rust_rocksdb_snapshot_try_get_sequence_number(raw, &raw mut sequence);
@@ -441,8 +484,8 @@ pub(crate) struct IterOpts {
 /// An iterator that owns its bounds, its options and whatever keeps its state alive.
 pub(crate) struct Iter {
     raw: *mut sys::rocksdb_iterator_t,
-    // The iterator keeps pointers to the options and to the bounds: both are freed after it, the bounds never move
-    // (a vector's heap block stays in place when the struct moves).
+    // The iterator keeps pointers to the options and to the bounds: both are freed after it, the
+    // bounds never move (a vector's heap block stays in place when the struct moves).
     _opts: ReadOpts,
     lower: Vec<u8>,
     upper: Vec<u8>,
@@ -450,7 +493,8 @@ pub(crate) struct Iter {
     _db: Arc<Db>,
 }
 
-// SAFETY: an iterator may move between threads as long as one uses it at a time, which `&mut self` ensures.
+// SAFETY: an iterator may move between threads as long as one uses it at a time, which `&mut self`
+// ensures.
 unsafe impl Send for Iter {}
 
 impl Iter {
@@ -465,13 +509,22 @@ impl Iter {
     ) -> Self {
         let (lower, upper) = (lower.to_vec(), upper.to_vec());
         let mut opts = ReadOpts::new();
-        // SAFETY: bounds, options, snapshot and database are owned by the result and outlive the iterator.
+        // SAFETY: bounds, options, snapshot and database are owned by the result and outlive the
+        // iterator.
         let raw = unsafe {
             if let Some(snap) = snap {
                 opts.set_snapshot(snap.raw);
             }
-            sys::rocksdb_readoptions_set_iterate_lower_bound(opts.0, lower.as_ptr().cast(), lower.len());
-            sys::rocksdb_readoptions_set_iterate_upper_bound(opts.0, upper.as_ptr().cast(), upper.len());
+            sys::rocksdb_readoptions_set_iterate_lower_bound(
+                opts.0,
+                lower.as_ptr().cast(),
+                lower.len(),
+            );
+            sys::rocksdb_readoptions_set_iterate_upper_bound(
+                opts.0,
+                upper.as_ptr().cast(),
+                upper.len(),
+            );
             // Readers must not pay for unlinking files that compaction left behind.
             sys::rocksdb_readoptions_set_background_purge_on_iterator_cleanup(opts.0, 1);
             if !how.fill_cache {

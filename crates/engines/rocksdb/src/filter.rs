@@ -1,5 +1,5 @@
-//! The compaction filter that lets dropped idents die. The factory answers null while nothing is dropped, so
-//! compactions of a healthy database pay nothing.
+//! The compaction filter that lets dropped idents die. The factory answers null while nothing is
+//! dropped, so compactions of a healthy database pay nothing.
 
 use std::ffi::{c_char, c_int, c_uchar, c_void};
 use std::ptr;
@@ -68,14 +68,22 @@ unsafe extern "C" fn create_filter(
     state: *mut c_void,
     _context: *mut sys::rocksdb_compactionfiltercontext_t,
 ) -> *mut sys::rocksdb_compactionfilter_t {
-    // SAFETY: the factory keeps its state alive; several compactions may share it, and it is only read.
+    // SAFETY: the factory keeps its state alive; several compactions may share it, and it is only
+    // read.
     let set = unsafe { &*state.cast::<DroppedSet>() }.load_full();
     if set.is_empty() {
         return ptr::null_mut();
     }
     let filter = Box::into_raw(Box::new(Filter { set, last: None })).cast::<c_void>();
     // SAFETY: the filter owns its state and frees it by `drop_filter`; RocksDB owns the filter.
-    unsafe { sys::rocksdb_compactionfilter_create(filter, Some(drop_filter), Some(filter_key), Some(filter_name)) }
+    unsafe {
+        sys::rocksdb_compactionfilter_create(
+            filter,
+            Some(drop_filter),
+            Some(filter_key),
+            Some(filter_name),
+        )
+    }
 }
 
 unsafe extern "C" fn drop_filter(state: *mut c_void) {

@@ -1,15 +1,18 @@
-//! Admission control: slows writers down smoothly before RocksDB would stop them all at once. Knows no engine: it turns
-//! a pressure figure (0 idle, 1 at the brink) into a byte rate and hands out waits, outside of every lock.
+//! Admission control: slows writers down smoothly before RocksDB would stop them all at once. Knows
+//! no engine: it turns a pressure figure (0 idle, 1 at the brink) into a byte rate and hands out
+//! waits, outside of every lock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use storage::WriteClass;
 
-/// No single call waits longer than this; what cannot be held back then is left to the controller's next tick.
+/// No single call waits longer than this; what cannot be held back then is left to the controller's
+/// next tick.
 pub(crate) const WAIT_MAX: Duration = Duration::from_millis(150);
 
-/// Writers may run ahead of the rate by this much before they wait, so pacing costs no sleep per small write.
+/// Writers may run ahead of the rate by this much before they wait, so pacing costs no sleep per
+/// small write.
 const BURST: Duration = Duration::from_millis(5);
 
 /// Background work pays this many times its bytes while the rate is limited.
@@ -102,27 +105,38 @@ impl Gate {
         } else {
             1
         };
-        let cost = u64::try_from(u128::from(bytes * weight) * 1_000_000_000 / u128::from(rate)).unwrap_or(u64::MAX);
+        let cost = u64::try_from(u128::from(bytes * weight) * 1_000_000_000 / u128::from(rate))
+            .unwrap_or(u64::MAX);
         let debt_max = WAIT_MAX.as_nanos() as u64;
         let mut before = self.paid_until_ns.load(Ordering::Relaxed);
         loop {
             // The debt is bounded: beyond that, waiting longer would only pile up clients.
-            let after = before.max(now).saturating_add(cost).min(now.saturating_add(debt_max));
-            match self
-                .paid_until_ns
-                .compare_exchange_weak(before, after, Ordering::Relaxed, Ordering::Relaxed)
-            {
+            let after = before
+                .max(now)
+                .saturating_add(cost)
+                .min(now.saturating_add(debt_max));
+            match self.paid_until_ns.compare_exchange_weak(
+                before,
+                after,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            ) {
                 Ok(_) => break,
                 Err(seen) => before = seen,
             }
         }
         let ahead = Duration::from_nanos(before.saturating_sub(now)).min(WAIT_MAX);
-        if ahead <= BURST { Duration::ZERO } else { ahead }
+        if ahead <= BURST {
+            Duration::ZERO
+        } else {
+            ahead
+        }
     }
 }
 
-/// Turns pressure into a rate. Pressure is the integral of what comes in too much, so a rate that falls with pressure
-/// settles by itself; the base moves slowly until that happens at the target, which copes with devices of any speed.
+/// Turns pressure into a rate. Pressure is the integral of what comes in too much, so a rate that
+/// falls with pressure settles by itself; the base moves slowly until that happens at the target,
+/// which copes with devices of any speed.
 pub(crate) struct Controller {
     base: f64,
     intake: f64,
@@ -152,8 +166,8 @@ impl Controller {
     pub(crate) fn tick(&mut self, pressure: f64, admitted: u64, seconds: f64) -> u64 {
         let seconds = seconds.clamp(0.001, 1.0);
         self.intake += (admitted as f64 / seconds - self.intake) * (seconds / 0.5).min(1.0);
-        // Files and memtables are counted in whole numbers; smoothing keeps the rate from jumping with each of them,
-        // but a sudden rise gets through.
+        // Files and memtables are counted in whole numbers; smoothing keeps the rate from jumping
+        // with each of them, but a sudden rise gets through.
         self.smooth += (pressure - self.smooth) * (seconds / 0.5).min(1.0);
         let felt = self.smooth.max(pressure - 0.15);
         if self.base == 0.0 {
@@ -166,7 +180,8 @@ impl Controller {
             return 0;
         }
         self.base *= 1.0 + 0.3 * (TARGET - felt).clamp(-0.3, 0.1) * seconds;
-        // Headroom that nobody uses must not grow without bound, or the next burst would meet no resistance.
+        // Headroom that nobody uses must not grow without bound, or the next burst would meet no
+        // resistance.
         self.base = self.base.clamp(RATE_MIN, self.intake.max(RATE_MIN) * 8.0);
         let fall = (STEEPNESS * (felt - BEGIN)).max(0.0);
         (self.base * (-fall).exp()).max(RATE_MIN / 2.0) as u64
@@ -177,7 +192,8 @@ impl Controller {
 mod tests {
     use super::*;
 
-    // A store that drains at a fixed rate; pressure grows with the backlog. Offered load is four times the drain.
+    // A store that drains at a fixed rate; pressure grows with the backlog. Offered load is four
+    // times the drain.
     #[test]
     fn settles_at_the_drain_rate_without_reaching_the_brink() {
         let (drain, offered, brink) = (20e6, 80e6f64, 400e6);
@@ -185,7 +201,11 @@ mod tests {
         let dt = 0.05;
         let mut tail = Vec::new();
         for step in 0..4000 {
-            let intake = if rate == 0 { offered } else { offered.min(rate as f64) };
+            let intake = if rate == 0 {
+                offered
+            } else {
+                offered.min(rate as f64)
+            };
             backlog = (backlog + (intake - drain) * dt).max(0.0);
             assert!(backlog < brink, "step {step}: the brink is reached");
             rate = controller.tick(backlog / brink, (intake * dt) as u64, dt);
@@ -216,7 +236,10 @@ mod tests {
     #[test]
     fn waits_follow_the_rate_and_are_bounded() {
         let gate = Gate::new();
-        assert_eq!(gate.reserve(1000, WriteClass::Client, 1_000_000, 0), Duration::ZERO);
+        assert_eq!(
+            gate.reserve(1000, WriteClass::Client, 1_000_000, 0),
+            Duration::ZERO
+        );
         // 1 ms per call; the burst covers the first five.
         let waits: Vec<_> = (0..20)
             .map(|_| gate.reserve(1000, WriteClass::Client, 1_000_000, 0))

@@ -1,5 +1,5 @@
-//! The keeper: one slow thread that measures pressure for the gate, has the guard look at the free space when nobody
-//! writes, and resumes RocksDB after a background error.
+//! The keeper: one slow thread that measures pressure for the gate, has the guard look at the free
+//! space when nobody writes, and resumes RocksDB after a background error.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -108,7 +108,11 @@ impl Charge {
             let rate = controller.tick(pressure, moved, last_tick.elapsed().as_secs_f64());
             last_tick = Instant::now();
             self.gate.set_rate(rate);
-            tick = if moved > 0 || rate > 0 { TICK_BUSY } else { TICK_IDLE };
+            tick = if moved > 0 || rate > 0 {
+                TICK_BUSY
+            } else {
+                TICK_IDLE
+            };
             if last_space.elapsed() >= SPACE_EVERY {
                 last_space = Instant::now();
                 self.guard.look();
@@ -119,7 +123,8 @@ impl Charge {
 
     // The largest of all fill levels; 1 is where RocksDB's own brakes would come near.
     fn pressure(&self) -> f64 {
-        let memory = self.memtables.get_usage() as f64 / (2 * self.config.write_buffer_bytes.max(1)) as f64;
+        let memory =
+            self.memtables.get_usage() as f64 / (2 * self.config.write_buffer_bytes.max(1)) as f64;
         Table::ALL.iter().fold(memory, |worst, &table| {
             let load = stats::load(&self.db, table);
             worst
@@ -129,8 +134,8 @@ impl Charge {
         })
     }
 
-    // RocksDB resumes by itself after most ENOSPC errors; this covers the rest. Also while growth is refused: there may
-    // be room enough for the deletes that end it.
+    // RocksDB resumes by itself after most ENOSPC errors; this covers the rest. Also while growth
+    // is refused: there may be room enough for the deletes that end it.
     fn try_resume(&self) {
         if self.events.background_error().is_none() {
             return;

@@ -1,12 +1,12 @@
-//! How many files the process may open, and how many of them the engine should. Knows the operating system's limit and
-//! what an open table costs; nothing of the database.
+//! How many files the process may open, and how many of them the engine should. Knows the operating
+//! system's limit and what an open table costs; nothing of the database.
 
-/// Memory an open table file takes outside of the block cache: 5.2 KB measured with `examples/tables.rs`, and what the
-/// kernel keeps for it.
+/// Memory an open table file takes outside of the block cache: 5.2 KB measured with
+/// `examples/tables.rs`, and what the kernel keeps for it.
 const TABLE_READER_BYTES: usize = 8 << 10;
 
-/// Raises the process's limit of open files to the most the system allows it without privileges. To be called once at
-/// the start, before sizes are chosen.
+/// Raises the process's limit of open files to the most the system allows it without privileges. To
+/// be called once at the start, before sizes are chosen.
 ///
 /// # Output
 /// The limit that holds now.
@@ -41,8 +41,8 @@ pub(crate) fn open_files_max(budget_bytes: usize) -> u32 {
     open_files_within(budget_bytes, current().rlim_cur)
 }
 
-// Half of the process's files, since the other half is for connections; a sixteenth of the memory, since beyond that
-// the cache serves better. Never so few that each read opens a file.
+// Half of the process's files, since the other half is for connections; a sixteenth of the memory,
+// since beyond that the cache serves better. Never so few that each read opens a file.
 fn open_files_within(budget_bytes: usize, limit: u64) -> u32 {
     let by_memory = (budget_bytes / 16 / TABLE_READER_BYTES) as u64;
     let files = by_memory.min(limit / 2).clamp(64, 1 << 20);

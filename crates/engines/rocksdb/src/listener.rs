@@ -1,13 +1,13 @@
-//! Counts stalls and remembers background errors. Callbacks run on RocksDB's threads while it may hold its lock:
-//! they touch atomics and one short mutex only.
+//! Counts stalls and remembers background errors. Callbacks run on RocksDB's threads while it may
+//! hold its lock: they touch atomics and one short mutex only.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use rust_rocksdb::event_listener::{
-    BackgroundErrorRecoveryInfo, CompactionJobInfo, DBBackgroundErrorReason, DBWriteStallCondition, EventListener,
-    FlushJobInfo, MemTableInfo, MutableStatus, WriteStallInfo,
+    BackgroundErrorRecoveryInfo, CompactionJobInfo, DBBackgroundErrorReason, DBWriteStallCondition,
+    EventListener, FlushJobInfo, MemTableInfo, MutableStatus, WriteStallInfo,
 };
 
 use crate::error;

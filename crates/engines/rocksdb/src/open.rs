@@ -1,4 +1,5 @@
-//! What happens before RocksDB sees a directory: whose it is, which format it has. Every refusal is a typed error.
+//! What happens before RocksDB sees a directory: whose it is, which format it has. Every refusal is
+//! a typed error.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -10,18 +11,22 @@ use crate::config::{Config, TABLE_FORMAT};
 use crate::mark::Claim;
 use crate::wal;
 
-/// Version of the layout this room is responsible for: tables, their numbers and options that must not change.
-/// History: 1 six column families, `Meta` as the default one, counter merge operator on `Meta`.
+/// Version of the layout this room is responsible for: tables, their numbers and options that must
+/// not change. History: 1 six column families, `Meta` as the default one, counter merge operator on
+/// `Meta`.
 pub const DISK_FORMAT: u32 = 1;
 
 const MARKER: &str = "QUARRY-ENGINE";
 
-/// Makes sure that `path` is ours: an empty directory becomes ours, a foreign or newer one is refused.
+/// Makes sure that `path` is ours: an empty directory becomes ours, a foreign or newer one is
+/// refused.
 ///
 /// # Errors
 /// [`StorageError::ForeignDirectory`], [`StorageError::NewerFormat`], [`StorageError::Io`]
 pub(crate) fn claim(path: &Path, create: bool) -> Result<()> {
-    let fail = |step: &str, error: std::io::Error| StorageError::io(format!("cannot {step} {}", path.display()), error);
+    let fail = |step: &str, error: std::io::Error| {
+        StorageError::io(format!("cannot {step} {}", path.display()), error)
+    };
     if create {
         fs::create_dir_all(path).map_err(|error| fail("create", error))?;
     }
@@ -35,7 +40,10 @@ pub(crate) fn claim(path: &Path, create: bool) -> Result<()> {
         let name = name.to_string_lossy();
         // A fresh file system has this one, and hidden files harm nobody.
         if name != "lost+found" && !name.starts_with('.') {
-            return Err(foreign(path, &format!("it holds {name:?} but no {MARKER} file")));
+            return Err(foreign(
+                path,
+                &format!("it holds {name:?} but no {MARKER} file"),
+            ));
         }
     }
     if !create {
@@ -87,7 +95,11 @@ pub(crate) fn examine(config: &Config, claim: Claim) -> Result<Option<Repair>> {
         return Err(StorageError::JournalDamaged { found });
     }
     let kept = keep(&config.path, &files)?;
-    Ok(Some(Repair { found, kept, all: false }))
+    Ok(Some(Repair {
+        found,
+        kept,
+        all: false,
+    }))
 }
 
 /// A repair that RocksDB refused to open up to the damage, or that only RocksDB knows to be needed.
@@ -97,7 +109,10 @@ pub(crate) fn take_all(
     error: &StorageError,
 ) -> Result<Repair> {
     if let Some(repair) = repair {
-        return Ok(Repair { all: true, ..repair });
+        return Ok(Repair {
+            all: true,
+            ..repair
+        });
     }
     let cause = std::error::Error::source(error).map(ToString::to_string);
     Ok(Repair {
@@ -124,7 +139,10 @@ fn keep(path: &Path, files: &[PathBuf]) -> Result<PathBuf> {
         File::open(&kept)?.sync_all()
     };
     link().map_err(|error| {
-        StorageError::io(format!("cannot keep the journal files in {}", kept.display()), error)
+        StorageError::io(
+            format!("cannot keep the journal files in {}", kept.display()),
+            error,
+        )
     })?;
     Ok(kept)
 }
@@ -145,7 +163,11 @@ pub(crate) fn mark(path: &Path) -> Result<()> {
 }
 
 fn check_marker(path: &Path, text: &str) -> Result<()> {
-    let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let field = |name: &str| {
+        text.lines()
+            .find_map(|line| line.strip_prefix(name))
+            .map(str::trim)
+    };
     match field("engine ") {
         Some("rocksdb") => {}
         other => {

@@ -1,5 +1,6 @@
-//! Estimates of the space a range takes. RocksDB knows where a range begins and ends in its table files, but not how much
-//! of the files beside them (large documents) belongs to it: that is extrapolated from some of its rows.
+//! Estimates of the space a range takes. RocksDB knows where a range begins and ends in its table
+//! files, but not how much of the files beside them (large documents) belongs to it: that is
+//! extrapolated from some of its rows.
 
 use std::sync::Arc;
 
@@ -18,8 +19,14 @@ const COUNT_ROWS: u64 = 1000;
 /// What stands in a table file in place of a value that lies beside it.
 const REFERENCE_BYTES: u64 = 24;
 
-/// Bytes of the range on the device and in memory; values of `apart_bytes_min` and more lie beside the table files.
-pub(crate) fn estimate(db: &Arc<Db>, table: Table, range: KeyRange<'_>, apart_bytes_min: u64) -> Result<u64> {
+/// Bytes of the range on the device and in memory; values of `apart_bytes_min` and more lie beside
+/// the table files.
+pub(crate) fn estimate(
+    db: &Arc<Db>,
+    table: Table,
+    range: KeyRange<'_>,
+    apart_bytes_min: u64,
+) -> Result<u64> {
     let memory = told(db, table, range, SizeApproximationFlags::INCLUDE_MEMTABLE)?;
     let files = told(db, table, range, SizeApproximationFlags::INCLUDE_FILES)?;
     if db.property(table, c"rocksdb.num-blob-files").unwrap_or(0) == 0 {
@@ -31,7 +38,9 @@ pub(crate) fn estimate(db: &Arc<Db>, table: Table, range: KeyRange<'_>, apart_by
         None => u128::from(files) * u128::from(sample.apart) / u128::from(sample.inside.max(1)),
     };
     // What is in memory was counted there, all of it.
-    Ok(memory.max(u64::try_from(apart).unwrap_or(u64::MAX)).saturating_add(files))
+    Ok(memory
+        .max(u64::try_from(apart).unwrap_or(u64::MAX))
+        .saturating_add(files))
 }
 
 /// How many rows the range has, if fewer than `most`.
@@ -73,7 +82,14 @@ struct Sample {
 impl Sample {
     fn of(db: &Arc<Db>, table: Table, range: KeyRange<'_>, apart_bytes_min: u64) -> Result<Self> {
         let mut sample = Self::default();
-        let mut iter = Iter::new(db, None, table, range.lower, range.upper, &IterOpts::default());
+        let mut iter = Iter::new(
+            db,
+            None,
+            table,
+            range.lower,
+            range.upper,
+            &IterOpts::default(),
+        );
         iter.seek_to_first();
         while sample.rows < SAMPLE_ROWS && iter.valid() {
             let value = iter.value().len() as u64;

@@ -31,11 +31,23 @@ impl Read for RocksSnapshot {
         self.snap.db().get_with(self.snap.opts(), table, key, f)
     }
 
-    fn multi_get(&self, table: Table, keys: &[&[u8]], each: &mut dyn FnMut(usize, Option<&[u8]>)) -> Result<()> {
-        self.snap.db().multi_get(self.snap.opts(), table, keys, each)
+    fn multi_get(
+        &self,
+        table: Table,
+        keys: &[&[u8]],
+        each: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        self.snap
+            .db()
+            .multi_get(self.snap.opts(), table, keys, each)
     }
 
-    fn cursor(&self, table: Table, range: KeyRange<'_>, opts: CursorOpts) -> Result<Box<dyn Cursor>> {
+    fn cursor(
+        &self,
+        table: Table,
+        range: KeyRange<'_>,
+        opts: CursorOpts,
+    ) -> Result<Box<dyn Cursor>> {
         range.check()?;
         Ok(Box::new(RocksCursor::new(
             self.snap.db(),

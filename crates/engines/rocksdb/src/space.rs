@@ -1,5 +1,6 @@
-//! How much room the device has, whether growing writes may still use it, and a file that holds room back so that a full
-//! device can still be opened and emptied. Knows the file system and sizes; nothing of RocksDB's files.
+//! How much room the device has, whether growing writes may still use it, and a file that holds
+//! room back so that a full device can still be opened and emptied. Knows the file system and
+//! sizes; nothing of RocksDB's files.
 
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -38,9 +39,12 @@ impl Space {
         })
     }
 
-    /// Bytes that must stay free: the larger of the two limits, yet never more than 5 GB or half the file system.
+    /// Bytes that must stay free: the larger of the two limits, yet never more than 5 GB or half
+    /// the file system.
     pub(crate) fn reserve_bytes(&self, bytes_min: u64, percent_min: u64) -> u64 {
-        let share = (self.total_bytes / 100).saturating_mul(percent_min).min(5 << 30);
+        let share = (self.total_bytes / 100)
+            .saturating_mul(percent_min)
+            .min(5 << 30);
         bytes_min.max(share).min(self.total_bytes / 2)
     }
 }
@@ -56,7 +60,8 @@ struct HeldBack {
 const HELD_BACK_FILE: &str = "QUARRY-RESERVE";
 
 impl HeldBack {
-    /// Room for the memtables, which must be written out before the journal can be let go, and for the deletes.
+    /// Room for the memtables, which must be written out before the journal can be let go, and for
+    /// the deletes.
     fn new(config: &Config, space: Space) -> Self {
         let path = config.path.join(HELD_BACK_FILE);
         let wanted = (config.write_buffer_bytes as u64 + (16 << 20)).min(256 << 20);
@@ -67,13 +72,15 @@ impl HeldBack {
         }
     }
 
-    /// Takes the blocks while there is plenty and gives them up when little is left. `plenty` bytes must stay free.
+    /// Takes the blocks while there is plenty and gives them up when little is left. `plenty` bytes
+    /// must stay free.
     ///
     /// # Output
     /// True when blocks were given up.
     fn keep(&mut self, free_bytes: u64, plenty: u64) -> bool {
         if self.held && free_bytes < self.bytes / 2 {
-            // Gone or not: a file that cannot be removed will not be removable the next time either.
+            // Gone or not: a file that cannot be removed will not be removable the next time
+            // either.
             let _ = fs::remove_file(&self.path);
             self.held = false;
             return true;
@@ -120,7 +127,11 @@ pub(crate) struct Guard {
 
 impl Guard {
     /// Looks for the first time, before the database is opened: opening needs room, too.
-    pub(crate) fn new(config: &Config, memtables: WriteBufferManager, files: SstFileManager) -> Self {
+    pub(crate) fn new(
+        config: &Config,
+        memtables: WriteBufferManager,
+        files: SstFileManager,
+    ) -> Self {
         let space = Space::of(&config.path).unwrap_or(Space {
             free_bytes: u64::MAX,
             total_bytes: 0,
@@ -143,14 +154,18 @@ impl Guard {
         guard
     }
 
-    /// Counts the batch and refuses it if it adds data while space is short. Deletes, batches that were declared to
-    /// shrink, catalog rows and log entries pass, so that space can be made.
+    /// Counts the batch and refuses it if it adds data while space is short. Deletes, batches that
+    /// were declared to shrink, catalog rows and log entries pass, so that space can be made.
     ///
     /// # Cost
-    /// One atomic addition; a look at the device when the bytes written since the last one could matter.
+    /// One atomic addition; a look at the device when the bytes written since the last one could
+    /// matter.
     pub(crate) fn admit(&self, batch: &Batch) -> Result<()> {
         let bytes = batch.byte_len() as u64;
-        let unseen = self.unseen_bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        let unseen = self
+            .unseen_bytes
+            .fetch_add(bytes, Ordering::Relaxed)
+            .saturating_add(bytes);
         if unseen >= self.look_after_bytes.load(Ordering::Relaxed) {
             self.look();
         }
@@ -159,7 +174,11 @@ impl Guard {
         }
         let (free, reserve) = (self.free_bytes(), self.reserve_bytes());
         Err(StorageError::Full {
-            context: format!("{} MB are free, {} MB must stay free", free >> 20, reserve >> 20),
+            context: format!(
+                "{} MB are free, {} MB must stay free",
+                free >> 20,
+                reserve >> 20
+            ),
         })
     }
 
@@ -167,18 +186,25 @@ impl Guard {
     pub(crate) fn look(&self) {
         // One at a time, so that a later verdict is never overwritten by an earlier one.
         let mut held_back = self.held_back.lock();
-        let Ok(mut space) = Space::of(&self.path) else { return };
+        let Ok(mut space) = Space::of(&self.path) else {
+            return;
+        };
         let reserve = space.reserve_bytes(self.bytes_min, self.percent_min);
         if held_back.keep(space.free_bytes, reserve)
             && let Ok(after) = Space::of(&self.path)
         {
             space = after;
         }
-        // What is in memory has its place in the journal already and needs another one in table files.
+        // What is in memory has its place in the journal already and needs another one in table
+        // files.
         let promised = self.memtables.get_usage() as u64;
-        let room = space.free_bytes.saturating_sub(promised).saturating_sub(reserve);
+        let room = space
+            .free_bytes
+            .saturating_sub(promised)
+            .saturating_sub(reserve);
         let full = room == 0;
-        // A quarter of the room: background work may take as much again, and one writer more may be on its way.
+        // A quarter of the room: background work may take as much again, and one writer more may be
+        // on its way.
         self.look_after_bytes
             .store((room / 4).clamp(LOOK_BYTES_MIN, 1 << 30), Ordering::Relaxed);
         self.unseen_bytes.store(0, Ordering::Relaxed);
@@ -237,7 +263,8 @@ mod tests {
 
     fn guard(root: &Path) -> Guard {
         let config = Config::with_budget(root, 64 << 20);
-        let memtables = WriteBufferManager::new_write_buffer_manager(config.write_buffer_bytes, false);
+        let memtables =
+            WriteBufferManager::new_write_buffer_manager(config.write_buffer_bytes, false);
         Guard::new(&config, memtables, SstFileManager::new())
     }
 
@@ -257,7 +284,10 @@ mod tests {
             "no space left for growing writes: 100 MB are free, 256 MB must stay free"
         );
         grow.set_shrinks();
-        assert!(guard.admit(&grow).is_ok(), "a put that shrinks its document passes");
+        assert!(
+            guard.admit(&grow).is_ok(),
+            "a put that shrinks its document passes"
+        );
         let mut shrink = Batch::new();
         shrink.delete(Table::Doc, b"\0\0\0\x01k");
         shrink.put(Table::Meta, b"d|1", b"dropped");
@@ -273,8 +303,11 @@ mod tests {
         grow.put(Table::Doc, b"\0\0\0\x01k", &[0; 4096]);
         // A verdict that is out of date, with little room at the time it was made.
         guard.full.store(true, Ordering::Relaxed);
-        guard.look_after_bytes.store(LOOK_BYTES_MIN, Ordering::Relaxed);
-        let refused = std::iter::repeat_with(|| guard.admit(&grow)).take_while(|verdict| verdict.is_err());
+        guard
+            .look_after_bytes
+            .store(LOOK_BYTES_MIN, Ordering::Relaxed);
+        let refused =
+            std::iter::repeat_with(|| guard.admit(&grow)).take_while(|verdict| verdict.is_err());
         let bytes = refused.count() as u64 * grow.byte_len() as u64;
         assert!(
             (LOOK_BYTES_MIN / 2..LOOK_BYTES_MIN).contains(&bytes),
@@ -292,7 +325,10 @@ mod tests {
             bytes: 8 << 20,
             held: false,
         };
-        assert!(!held.keep(100 << 20, 90 << 20) && !path.exists(), "too little to hold back");
+        assert!(
+            !held.keep(100 << 20, 90 << 20) && !path.exists(),
+            "too little to hold back"
+        );
         assert!(!held.keep(200 << 20, 90 << 20));
         assert_eq!(fs::metadata(&path).unwrap().len(), 8 << 20);
         assert!(!held.keep(10 << 20, 90 << 20) && path.exists());

@@ -33,7 +33,9 @@ pub(crate) fn load(db: &Db, table: Table) -> Load {
         .unwrap_or(0);
     Load {
         l0_files,
-        immutable_memtables: db.property(table, c"rocksdb.num-immutable-mem-table").unwrap_or(0),
+        immutable_memtables: db
+            .property(table, c"rocksdb.num-immutable-mem-table")
+            .unwrap_or(0),
         pending_bytes: db
             .property(table, c"rocksdb.estimate-pending-compaction-bytes")
             .unwrap_or(0),
@@ -52,7 +54,10 @@ const PER_TABLE: [(&str, &CStr); 8] = [
 ];
 
 const WHOLE: [(&str, &CStr); 5] = [
-    ("delayed_write_rate_bytes", c"rocksdb.actual-delayed-write-rate"),
+    (
+        "delayed_write_rate_bytes",
+        c"rocksdb.actual-delayed-write-rate",
+    ),
     ("write_stopped", c"rocksdb.is-write-stopped"),
     ("snapshots", c"rocksdb.num-snapshots"),
     ("snapshot_oldest_unix_s", c"rocksdb.oldest-snapshot-time"),
@@ -75,7 +80,12 @@ const TICKERS: [(&str, Ticker); 12] = [
 ];
 
 /// Reports everything.
-pub(crate) fn report(engine: &RocksEngine, options: &Options, tickers: bool, sink: &mut StatSink<'_>) {
+pub(crate) fn report(
+    engine: &RocksEngine,
+    options: &Options,
+    tickers: bool,
+    sink: &mut StatSink<'_>,
+) {
     let mut put = |name: &str, value: u64| sink(name, i64::try_from(value).unwrap_or(i64::MAX));
     let mut name = String::new();
     for table in Table::ALL {
@@ -102,22 +112,40 @@ pub(crate) fn report(engine: &RocksEngine, options: &Options, tickers: bool, sin
         put(figure, engine.db().property(Table::Meta, key).unwrap_or(0));
     }
     put("block_cache_usage_bytes", engine.cache().get_usage() as u64);
-    put("block_cache_pinned_bytes", engine.cache().get_pinned_usage() as u64);
-    put("block_cache_capacity_bytes", engine.cache().get_capacity() as u64);
-    put("memtables_total_bytes", engine.memtables().get_usage() as u64);
+    put(
+        "block_cache_pinned_bytes",
+        engine.cache().get_pinned_usage() as u64,
+    );
+    put(
+        "block_cache_capacity_bytes",
+        engine.cache().get_capacity() as u64,
+    );
+    put(
+        "memtables_total_bytes",
+        engine.memtables().get_usage() as u64,
+    );
     let events = engine.events();
     put("stall_delays", events.stall_delays.load(Ordering::Relaxed));
     put("stall_stops", events.stall_stops.load(Ordering::Relaxed));
     put("flushes", events.flushes.load(Ordering::Relaxed));
     put("compactions", events.compactions.load(Ordering::Relaxed));
-    put("background_errors", events.background_errors.load(Ordering::Relaxed));
+    put(
+        "background_errors",
+        events.background_errors.load(Ordering::Relaxed),
+    );
     let watch = engine.watch();
     let guard = engine.guard();
     put("free_bytes", guard.free_bytes());
     put("reserve_bytes", guard.reserve_bytes());
     put("space_short", u64::from(guard.is_full()));
-    put("files_to_delete_bytes", engine.files().get_total_trash_size());
-    put("pressure_permille", watch.pressure_permille.load(Ordering::Relaxed));
+    put(
+        "files_to_delete_bytes",
+        engine.files().get_total_trash_size(),
+    );
+    put(
+        "pressure_permille",
+        watch.pressure_permille.load(Ordering::Relaxed),
+    );
     put("resumes", watch.resumes.load(Ordering::Relaxed));
     let gate = engine.gate().figures();
     put("admission_rate_bytes_per_s", gate.rate);

@@ -17,15 +17,19 @@ impl<'a> Doc<'a> {
     /// The document without fields.
     pub const EMPTY: Doc<'static> = Doc(EMPTY);
 
-    /// Views `bytes` as a document. Checks only the length and the terminator; use [`super::validate`] at the door.
+    /// Views `bytes` as a document. Checks only the length and the terminator; use
+    /// [`super::validate`] at the door.
     pub fn new(bytes: &'a [u8]) -> Option<Doc<'a>> {
         let len = usize::try_from(i32::from_le_bytes(*bytes.first_chunk::<4>()?)).ok()?;
         (len == bytes.len() && len >= 5 && bytes[len - 1] == 0).then_some(Doc(bytes))
     }
 
-    /// Like [`Doc::new`] on a prefix of `bytes`; the empty document when malformed. For stored or already checked bytes.
+    /// Like [`Doc::new`] on a prefix of `bytes`; the empty document when malformed. For stored or
+    /// already checked bytes.
     pub fn from_prefix(bytes: &'a [u8]) -> Doc<'a> {
-        let Some(head) = bytes.first_chunk::<4>() else { return Doc::EMPTY };
+        let Some(head) = bytes.first_chunk::<4>() else {
+            return Doc::EMPTY;
+        };
         let len = i32::from_le_bytes(*head).max(0) as usize;
         bytes.get(..len).and_then(Doc::new).unwrap_or(Doc::EMPTY)
     }
@@ -44,7 +48,9 @@ impl<'a> Doc<'a> {
     }
     /// The elements, undecoded: name bytes, tag and payload.
     pub fn elements(self) -> Elements<'a> {
-        Elements { rest: self.0.get(4..self.0.len().saturating_sub(1)).unwrap_or(&[]) }
+        Elements {
+            rest: self.0.get(4..self.0.len().saturating_sub(1)).unwrap_or(&[]),
+        }
     }
     /// Fields in order, decoded.
     pub fn iter(self) -> impl Iterator<Item = (&'a str, Value<'a>)> + Clone {
@@ -60,7 +66,11 @@ impl<'a> Doc<'a> {
             if after_tag.get(name.len()) == Some(&0) && after_tag.starts_with(name) {
                 let body = after_tag.get(name.len() + 1..)?;
                 let payload = body.get(..payload_len(Tag(tag), body)?)?;
-                return Some(Element { name: &after_tag[..name.len()], tag: Tag(tag), payload });
+                return Some(Element {
+                    name: &after_tag[..name.len()],
+                    tag: Tag(tag),
+                    payload,
+                });
             }
             let body = after_tag.get(name_len(after_tag)? + 1..)?;
             rest = body.get(payload_len(Tag(tag), body)?..)?;
@@ -116,7 +126,8 @@ impl<'a> Array<'a> {
     pub fn elements(self) -> Elements<'a> {
         self.0.elements()
     }
-    /// The elements of which an earlier iteration had not yet read `rest` bytes ([`Elements::rest_bytes`]).
+    /// The elements of which an earlier iteration had not yet read `rest` bytes
+    /// ([`Elements::rest_bytes`]).
     pub fn elements_from(self, rest: usize) -> Elements<'a> {
         let end = self.as_bytes().len().saturating_sub(1);
         let start = end.saturating_sub(rest).max(4);
@@ -207,7 +218,11 @@ impl<'a> Iterator for Elements<'a> {
         let len = payload_len(Tag(tag), body)?;
         let payload = body.get(..len)?;
         self.rest = &body[len..];
-        Some(Element { name, tag: Tag(tag), payload })
+        Some(Element {
+            name,
+            tag: Tag(tag),
+            payload,
+        })
     }
 }
 
@@ -225,7 +240,10 @@ fn name_len(b: &[u8]) -> Option<usize> {
         }
         from += 8;
     }
-    b.get(from..)?.iter().position(|&c| c == 0).map(|n| from + n)
+    b.get(from..)?
+        .iter()
+        .position(|&c| c == 0)
+        .map(|n| from + n)
 }
 
 #[inline]
@@ -274,7 +292,10 @@ pub(crate) fn decode(tag: Tag, b: &[u8]) -> Option<Value<'_>> {
         Tag::STRING => Value::String(string(b)?),
         Tag::DOCUMENT => Value::Document(Doc::new(b)?),
         Tag::ARRAY => Value::Array(Array(Doc::new(b)?)),
-        Tag::BINARY => Value::Binary(Binary { subtype: *b.get(4)?, bytes: b.get(5..)? }),
+        Tag::BINARY => Value::Binary(Binary {
+            subtype: *b.get(4)?,
+            bytes: b.get(5..)?,
+        }),
         Tag::UNDEFINED => Value::Undefined,
         Tag::OBJECT_ID => Value::ObjectId(ObjectId(*b.first_chunk()?)),
         Tag::BOOL => Value::Bool(*b.first()? != 0),
@@ -283,11 +304,17 @@ pub(crate) fn decode(tag: Tag, b: &[u8]) -> Option<Value<'_>> {
         Tag::REGEX => {
             let split = b.iter().position(|&c| c == 0)?;
             let options = b.get(split + 1..b.len().checked_sub(1)?)?;
-            Value::Regex(Regex { pattern: text(&b[..split])?, options: text(options)? })
+            Value::Regex(Regex {
+                pattern: text(&b[..split])?,
+                options: text(options)?,
+            })
         }
         Tag::DB_POINTER => {
             let split = b.len().checked_sub(12)?;
-            Value::DbPointer(string(&b[..split])?, ObjectId(*b.get(split..)?.first_chunk()?))
+            Value::DbPointer(
+                string(&b[..split])?,
+                ObjectId(*b.get(split..)?.first_chunk()?),
+            )
         }
         Tag::CODE => Value::Code(string(b)?),
         Tag::SYMBOL => Value::Symbol(string(b)?),
@@ -297,7 +324,9 @@ pub(crate) fn decode(tag: Tag, b: &[u8]) -> Option<Value<'_>> {
             Value::CodeWithScope(string(code.get(..len)?)?, code.get(len..)?)
         }
         Tag::INT32 => Value::Int32(i32::from_le_bytes(*b.first_chunk()?)),
-        Tag::TIMESTAMP => Value::Timestamp(Timestamp::from_u64(u64::from_le_bytes(*b.first_chunk()?))),
+        Tag::TIMESTAMP => {
+            Value::Timestamp(Timestamp::from_u64(u64::from_le_bytes(*b.first_chunk()?)))
+        }
         Tag::INT64 => Value::Int64(i64::from_le_bytes(*b.first_chunk()?)),
         Tag::DECIMAL128 => Value::Decimal128(Decimal128::from_le_bytes(*b.first_chunk()?)),
         Tag::MIN_KEY => Value::MinKey,
@@ -317,10 +346,16 @@ mod tests {
             let name = "n".repeat(len);
             let longer = format!("{name}x");
             let d = crate::DocBuf::build(|w| {
-                w.put(&longer, 1i32).put("z", "text").put(&name, 2i32).put("last", true);
+                w.put(&longer, 1i32)
+                    .put("z", "text")
+                    .put(&name, 2i32)
+                    .put("last", true);
             });
             assert_eq!(d.doc().field(&name).as_i64_exact(), Some(2), "{len}");
-            assert_eq!(d.doc().iter().map(|(n, _)| n.len()).collect::<Vec<_>>(), [len + 1, 1, len, 4]);
+            assert_eq!(
+                d.doc().iter().map(|(n, _)| n.len()).collect::<Vec<_>>(),
+                [len + 1, 1, len, 4]
+            );
             assert!(d.doc().get("nothing").is_none());
         }
     }
@@ -333,7 +368,11 @@ mod tests {
             bytes[..4].copy_from_slice(&(cut as i32).to_le_bytes());
             bytes[cut - 1] = 0;
             if let Some(d) = Doc::new(&bytes) {
-                assert_eq!(d.get_element("d").is_some(), d.elements().any(|e| e.name == b"d"), "{cut}");
+                assert_eq!(
+                    d.get_element("d").is_some(),
+                    d.elements().any(|e| e.name == b"d"),
+                    "{cut}"
+                );
             }
         }
     }

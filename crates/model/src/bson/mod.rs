@@ -1,6 +1,6 @@
-//! BSON as views over bytes (`Doc`, `Array`, `Value`), as builders (`DocBuf`, `DocWriter`, `ArrayWriter`), and the
-//! validator of untrusted bytes. Everything past the door was validated once; readers here stay total nevertheless:
-//! on malformed bytes iteration ends, nothing panics.
+//! BSON as views over bytes (`Doc`, `Array`, `Value`), as builders (`DocBuf`, `DocWriter`,
+//! `ArrayWriter`), and the validator of untrusted bytes. Everything past the door was validated
+//! once; readers here stay total nevertheless: on malformed bytes iteration ends, nothing panics.
 
 mod doc;
 mod validate;
@@ -10,8 +10,8 @@ mod writer;
 pub use doc::{Array, Doc, Element, Elements};
 pub use validate::{MAX_DEPTH, validate, validate_with_limit};
 pub use value::{Binary, ObjectId, Regex, Tag, Timestamp, Value};
-pub use writer::{ArrayWriter, DocBuf, DocWriter, Edit, OwnedValue};
 pub(crate) use writer::write_payload;
+pub use writer::{ArrayWriter, DocBuf, DocWriter, Edit, OwnedValue};
 
 /// Largest document a client may store.
 pub const MAX_DOCUMENT_BYTES: usize = 16 * 1024 * 1024;

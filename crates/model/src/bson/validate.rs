@@ -1,12 +1,12 @@
-//! The door: one walk over untrusted bytes that proves them to be a well-formed BSON document, after which every
-//! reader in the house may trust lengths, terminators, types, UTF-8 and depth.
+//! The door: one walk over untrusted bytes that proves them to be a well-formed BSON document,
+//! after which every reader in the house may trust lengths, terminators, types, UTF-8 and depth.
 
 use super::doc::{Doc, Elements, payload_len};
 use super::value::Tag;
 use crate::{MongoError, Result, code};
 
-/// Deepest nesting the parser accepts, the outermost document being level 1 (MongoDB counts it as level 0 and allows 200).
-/// Documents that are stored may use 180.
+/// Deepest nesting the parser accepts, the outermost document being level 1 (MongoDB counts it as
+/// level 0 and allows 200). Documents that are stored may use 180.
 pub const MAX_DEPTH: usize = 201;
 
 /// Validates `bytes` as one document.
@@ -37,7 +37,10 @@ fn check_doc(bytes: &[u8], depth: usize) -> Result<()> {
     if depth == 0 {
         return Err(MongoError::new(
             code::OVERFLOW,
-            format!("BSONObj exceeds maximum nested object depth: {}", MAX_DEPTH - 1),
+            format!(
+                "BSONObj exceeds maximum nested object depth: {}",
+                MAX_DEPTH - 1
+            ),
         ));
     }
     let body = bytes.get(4..bytes.len() - 1).unwrap_or(&[]);
@@ -56,7 +59,9 @@ fn check_doc(bytes: &[u8], depth: usize) -> Result<()> {
 }
 
 fn utf8(b: &[u8]) -> Result<()> {
-    std::str::from_utf8(b).map(|_| ()).map_err(|_| bad("text is not UTF-8"))
+    std::str::from_utf8(b)
+        .map(|_| ())
+        .map_err(|_| bad("text is not UTF-8"))
 }
 
 /// `len(4) | bytes | 0` where len counts the zero.
@@ -93,7 +98,9 @@ fn check_payload(tag: Tag, b: &[u8], depth: usize) -> Result<()> {
         Tag::CODE_WITH_SCOPE => {
             let code = b.get(4..).unwrap_or(&[]);
             let len = payload_len(Tag::STRING, code).filter(|&n| n <= code.len());
-            let Some(len) = len else { return Err(bad("code with scope is cut short")) };
+            let Some(len) = len else {
+                return Err(bad("code with scope is cut short"));
+            };
             check_string(&code[..len])?;
             check_doc(&code[len..], depth - 1)
         }
@@ -127,7 +134,10 @@ mod tests {
         assert!(validate(d.as_bytes()).is_ok());
         let mut deeper = crate::DocBuf::new();
         deeper.put("a", &d);
-        assert_eq!(validate(deeper.as_bytes()).unwrap_err().code(), code::OVERFLOW);
+        assert_eq!(
+            validate(deeper.as_bytes()).unwrap_err().code(),
+            code::OVERFLOW
+        );
     }
 
     proptest! {

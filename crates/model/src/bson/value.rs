@@ -1,4 +1,5 @@
-//! `Value`: one BSON value, borrowed from a document or from an arena. Copy, 40 bytes at most, never owns.
+//! `Value`: one BSON value, borrowed from a document or from an arena. Copy, 40 bytes at most,
+//! never owns.
 
 use super::{Array, Doc};
 use crate::Decimal128;
@@ -42,7 +43,15 @@ impl ObjectId {
     /// Lower-case hexadecimal, 24 characters.
     pub fn to_hex(self) -> String {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        self.0.iter().flat_map(|b| [DIGITS[(b >> 4) as usize] as char, DIGITS[(b & 15) as usize] as char]).collect()
+        self.0
+            .iter()
+            .flat_map(|b| {
+                [
+                    DIGITS[(b >> 4) as usize] as char,
+                    DIGITS[(b & 15) as usize] as char,
+                ]
+            })
+            .collect()
     }
 
     /// Parses 24 hexadecimal characters.
@@ -62,7 +71,9 @@ impl ObjectId {
 
     /// Milliseconds since the epoch of the embedded creation time.
     pub fn timestamp_ms(self) -> i64 {
-        i64::from(u32::from_be_bytes([self.0[0], self.0[1], self.0[2], self.0[3]])) * 1000
+        i64::from(u32::from_be_bytes([
+            self.0[0], self.0[1], self.0[2], self.0[3],
+        ])) * 1000
     }
 }
 
@@ -82,14 +93,18 @@ impl Timestamp {
     }
     /// From the 64-bit number BSON stores.
     pub fn from_u64(v: u64) -> Timestamp {
-        Timestamp { time: (v >> 32) as u32, increment: v as u32 }
+        Timestamp {
+            time: (v >> 32) as u32,
+            increment: v as u32,
+        }
     }
 }
 
 /// Binary data with its subtype.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Binary<'a> {
-    /// 0 generic, 2 old binary, 3/4 UUID, 5 MD5, 6 encrypted, 7 column, 8 sensitive, 9 vector, 128+ user.
+    /// 0 generic, 2 old binary, 3/4 UUID, 5 MD5, 6 encrypted, 7 column, 8 sensitive, 9 vector, 128+
+    /// user.
     pub subtype: u8,
     /// Payload. For subtype 2 this includes the inner length, as stored.
     pub bytes: &'a [u8],
@@ -104,7 +119,8 @@ pub struct Regex<'a> {
     pub options: &'a str,
 }
 
-/// One BSON value. `Missing` is the absence of a value (a field that is not there); it is never written.
+/// One BSON value. `Missing` is the absence of a value (a field that is not there); it is never
+/// written.
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(missing_docs)]
 pub enum Value<'a> {
@@ -178,9 +194,13 @@ impl<'a> Value<'a> {
     }
     /// int, long, double or decimal.
     pub fn is_number(&self) -> bool {
-        matches!(self, Value::Int32(_) | Value::Int64(_) | Value::Double(_) | Value::Decimal128(_))
+        matches!(
+            self,
+            Value::Int32(_) | Value::Int64(_) | Value::Double(_) | Value::Decimal128(_)
+        )
     }
-    /// MongoDB's truth: false, null, undefined, missing and numeric zero are false, all else is true.
+    /// MongoDB's truth: false, null, undefined, missing and numeric zero are false, all else is
+    /// true.
     pub fn truthy(&self) -> bool {
         match self {
             Value::Missing | Value::Null | Value::Undefined => false,
@@ -263,8 +283,8 @@ impl Tag {
     /// The type a `$type` alias names; not the pseudo-alias "number".
     pub fn from_name(name: &str) -> Option<Tag> {
         [
-            0x01u8, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0A, 0x0B, 0x0C, 0x0D, 0x0E, 0x0F, 0x10, 0x11, 0x12,
-            0x13, 0x7F, 0xFF,
+            0x01u8, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0A, 0x0B, 0x0C, 0x0D, 0x0E,
+            0x0F, 0x10, 0x11, 0x12, 0x13, 0x7F, 0xFF,
         ]
         .into_iter()
         .map(Tag)

@@ -1,5 +1,5 @@
-//! Builders: `DocWriter` and `ArrayWriter` append to a caller's buffer and close themselves when dropped;
-//! `DocBuf` owns one finished document.
+//! Builders: `DocWriter` and `ArrayWriter` append to a caller's buffer and close themselves when
+//! dropped; `DocBuf` owns one finished document.
 
 use super::doc::{Array, Doc, Element};
 use super::value::{Tag, Value};
@@ -66,18 +66,25 @@ impl<'b> DocWriter<'b> {
     /// Appends all fields of `doc`.
     pub fn put_all(&mut self, doc: Doc<'_>) -> &mut Self {
         let b = doc.as_bytes();
-        self.buf.extend_from_slice(b.get(4..b.len() - 1).unwrap_or(&[]));
+        self.buf
+            .extend_from_slice(b.get(4..b.len() - 1).unwrap_or(&[]));
         self
     }
-    /// Appends the fields of `doc`, asking `change` about each. Runs of fields that stay are copied in one piece.
-    pub fn put_edited<'v>(&mut self, doc: Doc<'_>, mut change: impl FnMut(&Element<'_>) -> Edit<'v>) -> &mut Self {
+    /// Appends the fields of `doc`, asking `change` about each. Runs of fields that stay are copied
+    /// in one piece.
+    pub fn put_edited<'v>(
+        &mut self,
+        doc: Doc<'_>,
+        mut change: impl FnMut(&Element<'_>) -> Edit<'v>,
+    ) -> &mut Self {
         let bytes = doc.as_bytes();
         let (mut run, mut at) = (4, 4);
         for e in doc.elements() {
             let end = at + 2 + e.name.len() + e.payload.len();
             let edit = change(&e);
             if !matches!(edit, Edit::Keep) {
-                self.buf.extend_from_slice(bytes.get(run..at).unwrap_or(&[]));
+                self.buf
+                    .extend_from_slice(bytes.get(run..at).unwrap_or(&[]));
                 run = end;
                 if let Edit::Set(v) = edit {
                     self.put(e.name_str(), v);
@@ -85,7 +92,8 @@ impl<'b> DocWriter<'b> {
             }
             at = end;
         }
-        self.buf.extend_from_slice(bytes.get(run..at).unwrap_or(&[]));
+        self.buf
+            .extend_from_slice(bytes.get(run..at).unwrap_or(&[]));
         self
     }
     /// Starts a nested document.
@@ -121,12 +129,17 @@ impl Drop for DocWriter<'_> {
 impl<'b> ArrayWriter<'b> {
     /// Starts an array at the end of `buf`.
     pub fn new(buf: &'b mut Vec<u8>) -> ArrayWriter<'b> {
-        ArrayWriter { doc: DocWriter::new(buf), next: 0 }
+        ArrayWriter {
+            doc: DocWriter::new(buf),
+            next: 0,
+        }
     }
     fn key(&mut self, tag: Tag) {
         self.doc.buf.push(tag.0);
         let mut digits = itoa::Buffer::new();
-        self.doc.buf.extend_from_slice(digits.format(self.next).as_bytes());
+        self.doc
+            .buf
+            .extend_from_slice(digits.format(self.next).as_bytes());
         self.doc.buf.push(0);
         self.next += 1;
     }
@@ -229,15 +242,18 @@ impl<'a> Value<'a> {
             Value::Code(s) => Value::Code(arena.alloc_str(s)),
             Value::Document(d) => Value::Document(d.copy_into(arena)),
             Value::Array(a) => Value::Array(a.as_doc().copy_into(arena).as_array()),
-            Value::Binary(b) => {
-                Value::Binary(super::Binary { subtype: b.subtype, bytes: arena.alloc_slice_copy(b.bytes) })
-            }
+            Value::Binary(b) => Value::Binary(super::Binary {
+                subtype: b.subtype,
+                bytes: arena.alloc_slice_copy(b.bytes),
+            }),
             Value::Regex(r) => Value::Regex(super::Regex {
                 pattern: arena.alloc_str(r.pattern),
                 options: arena.alloc_str(r.options),
             }),
             Value::DbPointer(ns, id) => Value::DbPointer(arena.alloc_str(ns), id),
-            Value::CodeWithScope(c, s) => Value::CodeWithScope(arena.alloc_str(c), arena.alloc_slice_copy(s)),
+            Value::CodeWithScope(c, s) => {
+                Value::CodeWithScope(arena.alloc_str(c), arena.alloc_slice_copy(s))
+            }
             Value::Missing => Value::Missing,
             Value::MinKey => Value::MinKey,
             Value::Undefined => Value::Undefined,
@@ -309,7 +325,11 @@ impl<'a> Doc<'a> {
     }
 
     /// Builds a document of about `bytes` in `arena`.
-    pub fn build_sized_in(arena: &'a bumpalo::Bump, bytes: usize, fill: impl FnOnce(&mut DocWriter<'_>)) -> Doc<'a> {
+    pub fn build_sized_in(
+        arena: &'a bumpalo::Bump,
+        bytes: usize,
+        fill: impl FnOnce(&mut DocWriter<'_>),
+    ) -> Doc<'a> {
         let mut buf = Vec::with_capacity(bytes);
         fill(&mut DocWriter::new(&mut buf));
         Doc::new(arena.alloc_slice_copy(&buf)).unwrap_or(Doc::EMPTY)
@@ -318,14 +338,22 @@ impl<'a> Doc<'a> {
 
 impl<'a> Array<'a> {
     /// Builds an array in `arena`.
-    pub fn build_in(arena: &'a bumpalo::Bump, fill: impl FnOnce(&mut ArrayWriter<'_>)) -> Array<'a> {
+    pub fn build_in(
+        arena: &'a bumpalo::Bump,
+        fill: impl FnOnce(&mut ArrayWriter<'_>),
+    ) -> Array<'a> {
         let mut buf = Vec::with_capacity(64);
         fill(&mut ArrayWriter::new(&mut buf));
-        Doc::new(arena.alloc_slice_copy(&buf)).unwrap_or(Doc::EMPTY).as_array()
+        Doc::new(arena.alloc_slice_copy(&buf))
+            .unwrap_or(Doc::EMPTY)
+            .as_array()
     }
 
     /// Builds an array of `values` in `arena`.
-    pub fn from_values_in<'v>(arena: &'a bumpalo::Bump, values: impl IntoIterator<Item = Value<'v>>) -> Array<'a> {
+    pub fn from_values_in<'v>(
+        arena: &'a bumpalo::Bump,
+        values: impl IntoIterator<Item = Value<'v>>,
+    ) -> Array<'a> {
         Array::build_in(arena, |w| {
             for v in values {
                 w.push(v);
@@ -376,7 +404,10 @@ impl DocBuf {
     /// Appends with a writer, after the fields that are there.
     pub fn append(&mut self, fill: impl FnOnce(&mut DocWriter<'_>)) -> &mut Self {
         self.0.pop();
-        fill(&mut DocWriter { buf: &mut self.0, start: 0 });
+        fill(&mut DocWriter {
+            buf: &mut self.0,
+            start: 0,
+        });
         self
     }
     /// The document.

@@ -1,12 +1,15 @@
-//! `$addToSet`: the distinct values (by the operation's collation) in the order they came; missing is left out.
+//! `$addToSet`: the distinct values (by the operation's collation) in the order they came; missing
+//! is left out.
 
 use super::elements::Elements;
 use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
 use crate::Cx;
 use model::{Bump, Result, Value};
 
-pub(super) static ACCUMULATORS: &[AccumulatorOp] =
-    &[AccumulatorOp { name: "$addToSet", parse: |cx, _, spec| AccumulatorSpec::of::<DistinctValues>(cx, spec) }];
+pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[AccumulatorOp {
+    name: "$addToSet",
+    parse: |cx, _, spec| AccumulatorSpec::of::<DistinctValues>(cx, spec),
+}];
 
 /// Values with the keys by which they are told apart.
 #[derive(Default)]
@@ -47,7 +50,11 @@ mod tests {
     #[test]
     fn table() {
         crate::accumulator::check::table(&[
-            ("{'$addToSet': '$v'}", "[{'v': 2}, {'v': 1}, {'v': 2.0}, {}, {'v': null}, {'v': [1]}]", "[2, 1, null, [1]]"),
+            (
+                "{'$addToSet': '$v'}",
+                "[{'v': 2}, {'v': 1}, {'v': 2.0}, {}, {'v': null}, {'v': [1]}]",
+                "[2, 1, null, [1]]",
+            ),
             ("{'$addToSet': '$v'}", "[]", "[]"),
         ]);
     }

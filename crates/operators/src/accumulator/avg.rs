@@ -1,12 +1,15 @@
-//! `$avg`: the mean of the numbers, a double or (once a decimal was seen) a decimal; null of none. Other types are left out.
+//! `$avg`: the mean of the numbers, a double or (once a decimal was seen) a decimal; null of none.
+//! Other types are left out.
 
 use super::numbers::Mean;
 use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
 use crate::Cx;
 use model::{Bump, Result, Value};
 
-pub(super) static ACCUMULATORS: &[AccumulatorOp] =
-    &[AccumulatorOp { name: "$avg", parse: |cx, _, spec| AccumulatorSpec::of::<Avg>(cx, spec) }];
+pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[AccumulatorOp {
+    name: "$avg",
+    parse: |cx, _, spec| AccumulatorSpec::of::<Avg>(cx, spec),
+}];
 
 #[derive(Default)]
 struct Avg(Mean<true>);
@@ -29,8 +32,17 @@ mod tests {
     #[test]
     fn table() {
         crate::accumulator::check::table(&[
-            ("{'$avg': '$v'}", "[{'v': 1}, {'v': 2}, {'v': 'x'}, {}]", "1.5"),
-            ("{'$avg': '$v'}", "[{'v': 1}, {'v': {'$numberDecimal': '2'}}]", "{'$numberDecimal': '1.5'}"),
+            (
+                "{'$avg': '$v'}",
+                "[{'v': 1}, {'v': 2}, {'v': 'x'}, {}]",
+                "1.5",
+            ),
+            (
+                "{'$avg': '$v'}",
+                "[{'v': 1}, {'v': {'$numberDecimal': '2'}}]",
+                "{'$numberDecimal': \
+                '1.5'}",
+            ),
             ("{'$avg': '$v'}", "[{'v': null}]", "null"),
         ]);
     }

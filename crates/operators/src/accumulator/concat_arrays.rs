@@ -1,12 +1,15 @@
-//! `$concatArrays`: all elements of all arrays; missing is left out. Errors: 14 no array (null too).
+//! `$concatArrays`: all elements of all arrays; missing is left out. Errors: 14 no array (null
+//! too).
 
 use super::elements::Elements;
 use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
 use crate::Cx;
 use model::{Bump, Result, Value, bail, code};
 
-pub(super) static ACCUMULATORS: &[AccumulatorOp] =
-    &[AccumulatorOp { name: "$concatArrays", parse: |cx, _, spec| AccumulatorSpec::of::<ConcatArrays>(cx, spec) }];
+pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[AccumulatorOp {
+    name: "$concatArrays",
+    parse: |cx, _, spec| AccumulatorSpec::of::<ConcatArrays>(cx, spec),
+}];
 
 #[derive(Default)]
 struct ConcatArrays(Elements);
@@ -16,7 +19,12 @@ impl Accumulator for ConcatArrays {
         match value {
             Value::Array(a) => a.iter().for_each(|v| self.0.push(&v)),
             Value::Missing => {}
-            v => bail!(code::TYPE_MISMATCH, "$concatArrays requires array inputs, but input {v:?} is of type {}", v.type_name()),
+            v => bail!(
+                code::TYPE_MISMATCH,
+                "$concatArrays requires array inputs, but input {v:?} \
+                is of type {}",
+                v.type_name()
+            ),
         }
         Ok(())
     }
@@ -33,7 +41,11 @@ mod tests {
     #[test]
     fn table() {
         crate::accumulator::check::table(&[
-            ("{'$concatArrays': '$v'}", "[{'v': [1, 2]}, {}, {'v': [2, [3]]}]", "[1, 2, 2, [3]]"),
+            (
+                "{'$concatArrays': '$v'}",
+                "[{'v': [1, 2]}, {}, {'v': [2, [3]]}]",
+                "[1, 2, 2, [3]]",
+            ),
             ("{'$concatArrays': '$v'}", "[{}]", "[]"),
             ("{'$concatArrays': '$v'}", "[{'v': null}]", "!14"),
         ]);

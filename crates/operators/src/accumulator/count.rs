@@ -13,7 +13,10 @@ pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[AccumulatorOp {
             init: None,
             start: Box::new(|| Box::new(Total::default())),
         }),
-        v => bail!(code::TYPE_MISMATCH, "{name} takes no arguments, i.e. {name}:{{}}, found {v:?}"),
+        v => bail!(
+            code::TYPE_MISMATCH,
+            "{name} takes no arguments, i.e. {name}:{{}}, found {v:?}"
+        ),
     },
 }];
 

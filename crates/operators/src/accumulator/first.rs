@@ -5,8 +5,14 @@ use crate::Cx;
 use model::{Bump, OwnedValue, Result, Value};
 
 pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[
-    AccumulatorOp { name: "$first", parse: |cx, _, spec| AccumulatorSpec::of::<End<false>>(cx, spec) },
-    AccumulatorOp { name: "$last", parse: |cx, _, spec| AccumulatorSpec::of::<End<true>>(cx, spec) },
+    AccumulatorOp {
+        name: "$first",
+        parse: |cx, _, spec| AccumulatorSpec::of::<End<false>>(cx, spec),
+    },
+    AccumulatorOp {
+        name: "$last",
+        parse: |cx, _, spec| AccumulatorSpec::of::<End<true>>(cx, spec),
+    },
 ];
 
 #[derive(Default)]

@@ -1,4 +1,5 @@
-//! `$firstN`, `$lastN`: `{n, input}`, the values of the first / last n documents; missing becomes null. Errors: see `n_spec`.
+//! `$firstN`, `$lastN`: `{n, input}`, the values of the first / last n documents; missing becomes
+//! null. Errors: see `n_spec`.
 
 use super::n_spec::{NSpec, count_of, known_count};
 use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
@@ -8,15 +9,37 @@ use model::{Array, Bump, MongoError, OwnedValue, Result, Value};
 use std::collections::VecDeque;
 
 pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[
-    AccumulatorOp { name: "$firstN", parse: |cx, name, spec| parse(cx, name, spec, false) },
-    AccumulatorOp { name: "$lastN", parse: |cx, name, spec| parse(cx, name, spec, true) },
+    AccumulatorOp {
+        name: "$firstN",
+        parse: |cx, name, spec| parse(cx, name, spec, false),
+    },
+    AccumulatorOp {
+        name: "$lastN",
+        parse: |cx, name, spec| parse(cx, name, spec, true),
+    },
 ];
 
-fn parse(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>, last: bool) -> Result<AccumulatorSpec> {
+fn parse(
+    cx: &mut ParseCx<'_>,
+    name: &'static str,
+    spec: Value<'_>,
+    last: bool,
+) -> Result<AccumulatorSpec> {
     let spec = NSpec::parse(cx, name, spec)?;
     let n = known_count(&spec.n);
-    let start = move || Box::new(EndN { n, last, values: VecDeque::new(), bytes: 0 }) as Box<dyn Accumulator>;
-    Ok(AccumulatorSpec { input: spec.input, init: Some(spec.n), start: Box::new(start) })
+    let start = move || {
+        Box::new(EndN {
+            n,
+            last,
+            values: VecDeque::new(),
+            bytes: 0,
+        }) as Box<dyn Accumulator>
+    };
+    Ok(AccumulatorSpec {
+        input: spec.input,
+        init: Some(spec.n),
+        start: Box::new(start),
+    })
 }
 
 struct EndN {
@@ -32,7 +55,9 @@ impl Accumulator for EndN {
         Ok(())
     }
     fn add(&mut self, _: &Cx<'_, '_>, value: Value<'_>) -> Result<()> {
-        let n = self.n.ok_or_else(|| MongoError::internal("'n' must be initialized"))?;
+        let n = self
+            .n
+            .ok_or_else(|| MongoError::internal("'n' must be initialized"))?;
         if self.values.len() >= n {
             if !self.last {
                 return Ok(());
@@ -45,7 +70,10 @@ impl Accumulator for EndN {
         Ok(())
     }
     fn finish<'a>(&self, arena: &'a Bump) -> Result<Value<'a>> {
-        Ok(Value::Array(Array::from_values_in(arena, self.values.iter().map(OwnedValue::get))))
+        Ok(Value::Array(Array::from_values_in(
+            arena,
+            self.values.iter().map(OwnedValue::get),
+        )))
     }
     fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.bytes + self.values.len() * size_of::<OwnedValue>()
@@ -57,11 +85,23 @@ mod tests {
     #[test]
     fn table() {
         crate::accumulator::check::table(&[
-            ("{'$firstN': {'n': 2, 'input': '$v'}}", "[{'v': 1}, {}, {'v': 3}]", "[1, null]"),
-            ("{'$lastN': {'n': '$n', 'input': '$v'}}", "[{'v': 1}, {}, {'v': 3}]", "[null, 3]"),
+            (
+                "{'$firstN': {'n': 2, 'input': '$v'}}",
+                "[{'v': 1}, {}, {'v': 3}]",
+                "[1, null]",
+            ),
+            (
+                "{'$lastN': {'n': '$n', 'input': '$v'}}",
+                "[{'v': 1}, {}, {'v': 3}]",
+                "[null, 3]",
+            ),
             ("{'$lastN': {'n': 9, 'input': '$v'}}", "[{'v': 1}]", "[1]"),
             ("{'$firstN': {'n': 0, 'input': '$v'}}", "[]", "!5787908"),
-            ("{'$firstN': {'n': '$none', 'input': '$v'}}", "[]", "!5787902"),
+            (
+                "{'$firstN': {'n': '$none', 'input': '$v'}}",
+                "[]",
+                "!5787902",
+            ),
             ("{'$firstN': 1}", "[]", "!5787801"),
         ]);
     }

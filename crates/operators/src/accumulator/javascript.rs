@@ -5,7 +5,12 @@ use model::bail;
 
 pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[AccumulatorOp {
     name: "$accumulator",
-    parse: |_, name, _| bail!(31264, "{name} cannot run without the javascript engine enabled"),
+    parse: |_, name, _| {
+        bail!(
+            31264,
+            "{name} cannot run without the javascript engine enabled"
+        )
+    },
 }];
 
 #[cfg(test)]

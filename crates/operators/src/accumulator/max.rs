@@ -1,13 +1,19 @@
-//! `$max`, `$min`: the largest / smallest value in BSON order (by the operation's collation), the first of equal ones.
-//! Nullish values are left out; null of none.
+//! `$max`, `$min`: the largest / smallest value in BSON order (by the operation's collation), the
+//! first of equal ones. Nullish values are left out; null of none.
 
 use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
 use crate::Cx;
 use model::{Bump, OwnedValue, Result, Value, compare_with};
 
 pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[
-    AccumulatorOp { name: "$max", parse: |cx, _, spec| AccumulatorSpec::of::<Extreme<true>>(cx, spec) },
-    AccumulatorOp { name: "$min", parse: |cx, _, spec| AccumulatorSpec::of::<Extreme<false>>(cx, spec) },
+    AccumulatorOp {
+        name: "$max",
+        parse: |cx, _, spec| AccumulatorSpec::of::<Extreme<true>>(cx, spec),
+    },
+    AccumulatorOp {
+        name: "$min",
+        parse: |cx, _, spec| AccumulatorSpec::of::<Extreme<false>>(cx, spec),
+    },
 ];
 
 #[derive(Default)]
@@ -28,7 +34,10 @@ impl<const MAX: bool> Accumulator for Extreme<MAX> {
         Ok(())
     }
     fn finish<'a>(&self, arena: &'a Bump) -> Result<Value<'a>> {
-        Ok(self.0.as_ref().map_or(Value::Null, |v| v.get().copy_into(arena)))
+        Ok(self
+            .0
+            .as_ref()
+            .map_or(Value::Null, |v| v.get().copy_into(arena)))
     }
     fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.0.as_ref().map_or(0, OwnedValue::len_bytes)
@@ -40,8 +49,16 @@ mod tests {
     #[test]
     fn table() {
         crate::accumulator::check::table(&[
-            ("{'$max': '$v'}", "[{'v': 1}, {'v': 2}, {'v': 2.0}, {}, {'v': null}]", "2"),
-            ("{'$min': '$v'}", "[{'v': 'x'}, {'v': 2}, {}, {'v': null}]", "2"),
+            (
+                "{'$max': '$v'}",
+                "[{'v': 1}, {'v': 2}, {'v': 2.0}, {}, {'v': null}]",
+                "2",
+            ),
+            (
+                "{'$min': '$v'}",
+                "[{'v': 'x'}, {'v': 2}, {}, {'v': null}]",
+                "2",
+            ),
             ("{'$max': '$v'}", "[{'v': null}, {}]", "null"),
         ]);
     }

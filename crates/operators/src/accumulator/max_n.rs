@@ -1,5 +1,5 @@
-//! `$maxN`, `$minN`: `{n, input}`, the n largest / smallest values, best first. Nullish values are left out.
-//! Errors: see `n_spec`.
+//! `$maxN`, `$minN`: `{n, input}`, the n largest / smallest values, best first. Nullish values are
+//! left out. Errors: see `n_spec`.
 
 use super::n_spec::{NSpec, count_of, known_count};
 use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
@@ -8,15 +8,37 @@ use crate::expr::ParseCx;
 use model::{Array, Bump, MongoError, OwnedValue, Result, Value, compare_with};
 
 pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[
-    AccumulatorOp { name: "$maxN", parse: |cx, name, spec| parse(cx, name, spec, true) },
-    AccumulatorOp { name: "$minN", parse: |cx, name, spec| parse(cx, name, spec, false) },
+    AccumulatorOp {
+        name: "$maxN",
+        parse: |cx, name, spec| parse(cx, name, spec, true),
+    },
+    AccumulatorOp {
+        name: "$minN",
+        parse: |cx, name, spec| parse(cx, name, spec, false),
+    },
 ];
 
-fn parse(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>, max: bool) -> Result<AccumulatorSpec> {
+fn parse(
+    cx: &mut ParseCx<'_>,
+    name: &'static str,
+    spec: Value<'_>,
+    max: bool,
+) -> Result<AccumulatorSpec> {
     let spec = NSpec::parse(cx, name, spec)?;
     let n = known_count(&spec.n);
-    let start = move || Box::new(BestN { n, max, values: Vec::new(), bytes: 0 }) as Box<dyn Accumulator>;
-    Ok(AccumulatorSpec { input: spec.input, init: Some(spec.n), start: Box::new(start) })
+    let start = move || {
+        Box::new(BestN {
+            n,
+            max,
+            values: Vec::new(),
+            bytes: 0,
+        }) as Box<dyn Accumulator>
+    };
+    Ok(AccumulatorSpec {
+        input: spec.input,
+        init: Some(spec.n),
+        start: Box::new(start),
+    })
 }
 
 struct BestN {
@@ -33,13 +55,19 @@ impl Accumulator for BestN {
         Ok(())
     }
     fn add(&mut self, cx: &Cx<'_, '_>, value: Value<'_>) -> Result<()> {
-        let n = self.n.ok_or_else(|| MongoError::internal("'n' must be initialized"))?;
+        let n = self
+            .n
+            .ok_or_else(|| MongoError::internal("'n' must be initialized"))?;
         if value.is_nullish() {
             return Ok(());
         }
         let place = self.values.partition_point(|kept| {
             let order = compare_with(&kept.get(), &value, cx.collate());
-            if self.max { order.is_ge() } else { order.is_le() }
+            if self.max {
+                order.is_ge()
+            } else {
+                order.is_le()
+            }
         });
         if place >= n {
             return Ok(());
@@ -53,7 +81,10 @@ impl Accumulator for BestN {
         Ok(())
     }
     fn finish<'a>(&self, arena: &'a Bump) -> Result<Value<'a>> {
-        Ok(Value::Array(Array::from_values_in(arena, self.values.iter().map(OwnedValue::get))))
+        Ok(Value::Array(Array::from_values_in(
+            arena,
+            self.values.iter().map(OwnedValue::get),
+        )))
     }
     fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.bytes + self.values.len() * size_of::<OwnedValue>()
@@ -65,8 +96,16 @@ mod tests {
     #[test]
     fn table() {
         crate::accumulator::check::table(&[
-            ("{'$maxN': {'n': 2, 'input': '$v'}}", "[{'v': 1}, {'v': 3}, {}, {'v': 2}]", "[3, 2]"),
-            ("{'$minN': {'n': '$n', 'input': '$v'}}", "[{'v': 1}, {'v': 3}, {'v': null}, {'v': 2}]", "[1, 2]"),
+            (
+                "{'$maxN': {'n': 2, 'input': '$v'}}",
+                "[{'v': 1}, {'v': 3}, {}, {'v': 2}]",
+                "[3, 2]",
+            ),
+            (
+                "{'$minN': {'n': '$n', 'input': '$v'}}",
+                "[{'v': 1}, {'v': 3}, {'v': null}, {'v': 2}]",
+                "[1, 2]",
+            ),
             ("{'$minN': {'n': 1.5, 'input': '$v'}}", "[]", "!5787903"),
             ("{'$minN': 1}", "[]", "!5787900"),
         ]);

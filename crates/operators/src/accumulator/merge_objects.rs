@@ -1,12 +1,14 @@
-//! `$mergeObjects`: one document of all fields, later values in the place of earlier ones. Nullish values are left out.
-//! Errors: 40400 no document.
+//! `$mergeObjects`: one document of all fields, later values in the place of earlier ones. Nullish
+//! values are left out. Errors: 40400 no document.
 
 use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
 use crate::Cx;
 use model::{Bump, Doc, OwnedValue, Result, Value, bail};
 
-pub(super) static ACCUMULATORS: &[AccumulatorOp] =
-    &[AccumulatorOp { name: "$mergeObjects", parse: |cx, _, spec| AccumulatorSpec::of::<MergeObjects>(cx, spec) }];
+pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[AccumulatorOp {
+    name: "$mergeObjects",
+    parse: |cx, _, spec| AccumulatorSpec::of::<MergeObjects>(cx, spec),
+}];
 
 #[derive(Default)]
 struct MergeObjects {
@@ -20,12 +22,20 @@ impl Accumulator for MergeObjects {
         let d = match value {
             Value::Document(d) => d,
             v if v.is_nullish() => return Ok(()),
-            v => bail!(40400, "$mergeObjects requires object inputs, but input {v:?} is of type {}", v.type_name()),
+            v => bail!(
+                40400,
+                "$mergeObjects requires object inputs, but input {v:?} is of type {}",
+                v.type_name()
+            ),
         };
         for (name, v) in d.iter() {
             let v = v.to_owned_value();
             self.bytes += v.len_bytes();
-            match self.places.get(name).and_then(|at| self.fields.get_mut(*at)) {
+            match self
+                .places
+                .get(name)
+                .and_then(|at| self.fields.get_mut(*at))
+            {
                 Some(slot) => {
                     self.bytes -= slot.1.len_bytes();
                     slot.1 = v;
@@ -56,7 +66,12 @@ mod tests {
     #[test]
     fn table() {
         crate::accumulator::check::table(&[
-            ("{'$mergeObjects': '$v'}", "[{'v': {'a': 1, 'b': 2}}, {}, {'v': null}, {'v': {'c': 3, 'a': 4}}]", "{'a': 4, 'b': 2, 'c': 3}"),
+            (
+                "{'$mergeObjects': '$v'}",
+                "[{'v': {'a': 1, 'b': 2}}, {}, {'v': null}, {'v': {'c': 3, \
+                'a': 4}}]",
+                "{'a': 4, 'b': 2, 'c': 3}",
+            ),
             ("{'$mergeObjects': '$v'}", "[]", "{}"),
             ("{'$mergeObjects': '$v'}", "[{'v': [{'a': 1}]}]", "!40400"),
         ]);

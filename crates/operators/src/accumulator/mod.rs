@@ -1,5 +1,5 @@
-//! Accumulators of `$group` and of windows, a file each. Input values are borrowed and die with their document; a state
-//! copies what it keeps and says how many bytes that is.
+//! Accumulators of `$group` and of windows, a file each. Input values are borrowed and die with
+//! their document; a state copies what it keeps and says how many bytes that is.
 
 use crate::{Cx, expr::BoxExpr, expr::ParseCx};
 use model::{Bump, Doc, ErrorKind, MongoError, Result, Value, code};
@@ -77,9 +77,16 @@ impl AccumulatorSpec {
     ///
     /// # Errors
     /// Those of the expression.
-    pub fn of<A: Accumulator + Default + 'static>(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<AccumulatorSpec> {
+    pub fn of<A: Accumulator + Default + 'static>(
+        cx: &mut ParseCx<'_>,
+        spec: Value<'_>,
+    ) -> Result<AccumulatorSpec> {
         let input = crate::expr::parse(cx, spec)?;
-        Ok(AccumulatorSpec { input, init: None, start: Box::new(|| Box::new(A::default())) })
+        Ok(AccumulatorSpec {
+            input,
+            init: None,
+            start: Box::new(|| Box::new(A::default())),
+        })
     }
 
     /// Makes the state of a new group. `cx.root` is the group's `_id`: what `init` may refer to.
@@ -100,14 +107,16 @@ impl AccumulatorSpec {
 }
 
 impl AccumulatorSpec {
-    /// The input of one document as `$group` computes it. MongoDB runs `$group` in its other engine, whose divisions by zero
-    /// have numbers of their own.
+    /// The input of one document as `$group` computes it. MongoDB runs `$group` in its other
+    /// engine, whose divisions by zero have numbers of their own.
     ///
     /// # Errors
     /// Those of the expression; 4848401 / 4848403 for a division / modulo by zero.
     pub fn group_input<'a>(&'a self, cx: &Cx<'_, 'a>) -> Result<Value<'a>> {
         self.input.eval(cx).map_err(|e| match e.code() {
-            code::BAD_VALUE if e.is(ErrorKind::DivisionByZero) => MongoError::new(4848401, e.message()),
+            code::BAD_VALUE if e.is(ErrorKind::DivisionByZero) => {
+                MongoError::new(4848401, e.message())
+            }
             16610 => MongoError::new(4848403, e.message()),
             _ => e,
         })
@@ -124,12 +133,18 @@ pub struct AccumulatorOp {
 
 /// The accumulator called `name` (with the dollar sign).
 pub fn find(name: &str) -> Option<&'static AccumulatorOp> {
-    ACCUMULATORS.iter().flat_map(|ops| ops.iter()).find(|op| op.name == name)
+    ACCUMULATORS
+        .iter()
+        .flat_map(|ops| ops.iter())
+        .find(|op| op.name == name)
 }
 
 /// The names of all accumulators.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    ACCUMULATORS.iter().flat_map(|ops| ops.iter()).map(|op| op.name)
+    ACCUMULATORS
+        .iter()
+        .flat_map(|ops| ops.iter())
+        .map(|op| op.name)
 }
 
 #[cfg(test)]
@@ -145,7 +160,11 @@ pub(crate) mod check {
     pub(crate) fn eval(spec: &str, docs: &str) -> Result<OwnedValue> {
         let (env, arena) = (Env::new(0, 1), Bump::new());
         let (spec, docs, id) = (json(spec), json(docs), json("{'n': 2}"));
-        let (name, argument) = spec.get().as_doc().and_then(|d| d.first()).expect("one accumulator");
+        let (name, argument) = spec
+            .get()
+            .as_doc()
+            .and_then(|d| d.first())
+            .expect("one accumulator");
         let op = find(name).unwrap_or_else(|| panic!("no accumulator {name}"));
         let parsed = (op.parse)(&mut ParseCx::new(&env), op.name, argument)?;
         let mut state = parsed.begin(&Cx::new(&arena, id.get(), &env))?;
@@ -162,10 +181,15 @@ pub(crate) mod check {
         for (spec, docs, want) in rows {
             let got = eval(spec, docs);
             match (want.strip_prefix('!'), &got) {
-                (Some(code), Err(e)) => assert_eq!(e.code().to_string(), code, "{spec} over {docs}: {e:?}"),
+                (Some(code), Err(e)) => {
+                    assert_eq!(e.code().to_string(), code, "{spec} over {docs}: {e:?}")
+                }
                 (None, Ok(v)) => {
                     let want = json(want);
-                    assert!(*v == want && same(v.get(), want.get()), "{spec} over {docs}: {v:?}, wanted {want:?}");
+                    assert!(
+                        *v == want && same(v.get(), want.get()),
+                        "{spec} over {docs}: {v:?}, wanted {want:?}"
+                    );
                 }
                 _ => panic!("{spec} over {docs}: {got:?}, wanted {want}"),
             }

@@ -1,4 +1,5 @@
-//! The argument `{n, input}` of `$firstN`, `$lastN`, `$minN`, `$maxN`, both as expressions and as accumulators, and `n`.
+//! The argument `{n, input}` of `$firstN`, `$lastN`, `$minN`, `$maxN`, both as expressions and as
+//! accumulators, and `n`.
 
 use crate::expr::args::missing;
 use crate::expr::{BoxExpr, ParseCx, parse};
@@ -19,8 +20,15 @@ impl NSpec {
     /// 5787801 / 5787900 no document, 5787901 unknown argument, 5787906 / 5787907 no `n` / `input`.
     pub(crate) fn parse(cx: &mut ParseCx<'_>, name: &str, spec: Value<'_>) -> Result<NSpec> {
         let Value::Document(d) = spec else {
-            let code = if matches!(name, "$firstN" | "$lastN") { 5787801 } else { 5787900 };
-            bail!(code, "specification must be an object; found {name}: {spec:?}");
+            let code = if matches!(name, "$firstN" | "$lastN") {
+                5787801
+            } else {
+                5787900
+            };
+            bail!(
+                code,
+                "specification must be an object; found {name}: {spec:?}"
+            );
         };
         let (mut n, mut input) = (None, None);
         for (argument, v) in d.iter() {
@@ -42,10 +50,16 @@ impl NSpec {
 /// 5787902 no number, 5787903 no integer, 5787908 not positive.
 pub(crate) fn count_of(v: Value<'_>) -> Result<usize> {
     let Some(number) = Number::of(&v) else {
-        bail!(5787902, "Value for 'n' must be of integral type, but found {v:?}");
+        bail!(
+            5787902,
+            "Value for 'n' must be of integral type, but found {v:?}"
+        );
     };
     let Some(n) = number.to_i64_exact() else {
-        bail!(5787903, "Value for 'n' must be of integral type, but found {v:?}");
+        bail!(
+            5787903,
+            "Value for 'n' must be of integral type, but found {v:?}"
+        );
     };
     match usize::try_from(n) {
         Ok(n) if n > 0 => Ok(n),

@@ -1,5 +1,6 @@
-//! The sum of numbers of mixed types as `$sum` and `$avg` make it: integers exactly, doubles in double-double precision,
-//! decimals as decimals; the widest type seen decides the type of the result.
+//! The sum of numbers of mixed types as `$sum` and `$avg` make it: integers exactly, doubles in
+//! double-double precision, decimals as decimals; the widest type seen decides the type of the
+//! result.
 
 use crate::numeric::DoubleDouble;
 use model::{Decimal128, Number, Value};
@@ -66,8 +67,11 @@ impl Sum {
         match self.width {
             Width::Decimal => Value::Decimal128(self.decimal()),
             Width::Double => Value::Double(self.binary().value()),
-            Width::Int32 if i32::try_from(self.integers).is_ok() => Value::Int32(self.integers as i32),
-            _ => i64::try_from(self.integers).map_or(Value::Double(self.integers as f64), Value::Int64),
+            Width::Int32 if i32::try_from(self.integers).is_ok() => {
+                Value::Int32(self.integers as i32)
+            }
+            _ => i64::try_from(self.integers)
+                .map_or(Value::Double(self.integers as f64), Value::Int64),
         }
     }
 }
@@ -86,7 +90,9 @@ impl<const EXACT: bool> Mean<EXACT> {
         let Some(n) = Number::of(v) else { return };
         self.count += 1;
         match n {
-            Number::Decimal(n) => self.decimals = Some(self.decimals.unwrap_or(Decimal128::ZERO) + n),
+            Number::Decimal(n) => {
+                self.decimals = Some(self.decimals.unwrap_or(Decimal128::ZERO) + n)
+            }
             Number::Int64(n) if EXACT => self.doubles.add_integer(i128::from(n)),
             n => self.doubles.add(n.to_f64()),
         }
@@ -96,7 +102,9 @@ impl<const EXACT: bool> Mean<EXACT> {
     pub(crate) fn result(&self) -> Value<'static> {
         match (self.count, self.decimals) {
             (0, _) => Value::Null,
-            (n, Some(d)) => Value::Decimal128((d + self.doubles.to_decimal()) / Decimal128::from_i64(n)),
+            (n, Some(d)) => {
+                Value::Decimal128((d + self.doubles.to_decimal()) / Decimal128::from_i64(n))
+            }
             (n, None) => Value::Double(self.doubles.value() / n as f64),
         }
     }
@@ -152,15 +160,34 @@ mod tests {
         let (int, double) = (Value::Int32, Value::Double);
         let half = Value::Decimal128(Decimal128::parse("0.50").unwrap());
         let rows: [(&[Value<'_>], &str); 9] = [
-            (&[Value::Int64(i64::MAX), Value::Int64(i64::MIN)], "Int64(-1) Double(0.0) Double(-0.5)"),
-            (&[int(i32::MAX), int(1)], "Int64(2147483648) Double(1073741824.0) Double(1073741824.0)"),
-            (&[Value::Int64(i64::MAX), int(1)], "Double(9.223372036854776e18) Double(4.611686018427388e18) Double(4.611686018427388e18)"),
-            (&[double(1e100), double(1.0), double(-1e100)], "Double(1.0) Double(0.3333333333333333) Double(0.3333333333333333)"),
+            (
+                &[Value::Int64(i64::MAX), Value::Int64(i64::MIN)],
+                "Int64(-1) Double(0.0) Double(-0.5)",
+            ),
+            (
+                &[int(i32::MAX), int(1)],
+                "Int64(2147483648) Double(1073741824.0) Double(1073741824.0)",
+            ),
+            (
+                &[Value::Int64(i64::MAX), int(1)],
+                "Double(9.223372036854776e18) Double(4.611686018427388e18) \
+                    Double(4.611686018427388e18)",
+            ),
+            (
+                &[double(1e100), double(1.0), double(-1e100)],
+                "Double(1.0) Double(0.3333333333333333) Double(0.3333333333333333)",
+            ),
             (&[double(0.1); 10], "Double(1.0) Double(0.1) Double(0.1)"),
-            (&[double(f64::INFINITY), int(1)], "Double(inf) Double(inf) Double(inf)"),
+            (
+                &[double(f64::INFINITY), int(1)],
+                "Double(inf) Double(inf) Double(inf)",
+            ),
             (&[Value::Null, Value::Bool(true)], "Int32(0) Null Null"),
             (&[int(1), int(2)], "Int32(3) Double(1.5) Double(1.5)"),
-            (&[half, int(1)], "Decimal128(1.50) Decimal128(0.75) Decimal128(0.75)"),
+            (
+                &[half, int(1)],
+                "Decimal128(1.50) Decimal128(0.75) Decimal128(0.75)",
+            ),
         ];
         for (values, want) in rows {
             assert_eq!(sum(values), want);
@@ -170,7 +197,9 @@ mod tests {
     #[test]
     fn deviation() {
         let mut d = Deviation::default();
-        [2, 4, 4, 4, 5, 5, 7, 9].iter().for_each(|n| d.add(&Value::Int32(*n)));
+        [2, 4, 4, 4, 5, 5, 7, 9]
+            .iter()
+            .for_each(|n| d.add(&Value::Int32(*n)));
         assert_eq!(d.result(false).as_f64(), Some(2.0));
         assert!(d.result(true).as_f64().is_some_and(|s| s > 2.0));
         assert!(Deviation::default().result(false).is_nullish());

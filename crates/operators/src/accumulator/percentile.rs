@@ -1,5 +1,6 @@
-//! `$percentile`, `$median`: `{input, p, method: "approximate"}`; exact here: all numbers are kept as doubles. Other types
-//! are left out; null of none. Errors: 7429703 / 7436100 no document, else see `quantile_spec`.
+//! `$percentile`, `$median`: `{input, p, method: "approximate"}`; exact here: all numbers are kept
+//! as doubles. Other types are left out; null of none. Errors: 7429703 / 7436100 no document, else
+//! see `quantile_spec`.
 
 use super::quantile_spec::{QuantileSpec, quantiles};
 use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
@@ -9,15 +10,35 @@ use model::{Bump, Result, Value};
 use std::sync::Arc;
 
 pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[
-    AccumulatorOp { name: "$percentile", parse: |cx, name, spec| parse(cx, name, spec, 7429703) },
-    AccumulatorOp { name: "$median", parse: |cx, name, spec| parse(cx, name, spec, 7436100) },
+    AccumulatorOp {
+        name: "$percentile",
+        parse: |cx, name, spec| parse(cx, name, spec, 7429703),
+    },
+    AccumulatorOp {
+        name: "$median",
+        parse: |cx, name, spec| parse(cx, name, spec, 7436100),
+    },
 ];
 
-fn parse(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>, not_object: i32) -> Result<AccumulatorSpec> {
+fn parse(
+    cx: &mut ParseCx<'_>,
+    name: &'static str,
+    spec: Value<'_>,
+    not_object: i32,
+) -> Result<AccumulatorSpec> {
     let spec = QuantileSpec::parse(cx, name, spec, not_object)?;
     let shares: Option<Arc<[f64]>> = spec.shares.map(Into::into);
-    let start = move || Box::new(Quantiles { shares: shares.clone(), values: Vec::new() }) as Box<dyn Accumulator>;
-    Ok(AccumulatorSpec { input: spec.input, init: None, start: Box::new(start) })
+    let start = move || {
+        Box::new(Quantiles {
+            shares: shares.clone(),
+            values: Vec::new(),
+        }) as Box<dyn Accumulator>
+    };
+    Ok(AccumulatorSpec {
+        input: spec.input,
+        init: None,
+        start: Box::new(start),
+    })
 }
 
 struct Quantiles {
@@ -44,17 +65,53 @@ mod tests {
     fn table() {
         let docs = "[{'v': 30}, {'v': 10}, {'v': 'x'}, {'v': 20}, {}]";
         crate::accumulator::check::table(&[
-            ("{'$median': {'input': '$v', 'method': 'approximate'}}", docs, "20.0"),
-            ("{'$percentile': {'input': '$v', 'p': [0, 0.5, 0.95], 'method': 'approximate'}}", docs, "[10.0, 20.0, 30.0]"),
-            ("{'$percentile': {'input': '$v', 'p': [0.5], 'method': 'approximate'}}", "[{}]", "[null]"),
-            ("{'$median': {'input': '$v', 'method': 'exact'}}", docs, "!2"),
+            (
+                "{'$median': {'input': '$v', 'method': 'approximate'}}",
+                docs,
+                "20.0",
+            ),
+            (
+                "{'$percentile': {'input': '$v', 'p': [0, 0.5, 0.95], 'method': 'approximate'}}",
+                docs,
+                "[10.0, 20.0, 30.0]",
+            ),
+            (
+                "{'$percentile': {'input': '$v', 'p': [0.5], 'method': 'approximate'}}",
+                "[{}]",
+                "[null]",
+            ),
+            (
+                "{'$median': {'input': '$v', 'method': 'exact'}}",
+                docs,
+                "!2",
+            ),
             ("{'$median': {'input': '$v', 'method': 1}}", docs, "!14"),
             ("{'$median': {'input': '$v'}}", docs, "!40414"),
-            ("{'$median': {'input': '$v', 'method': 'approximate', 'p': [1]}}", docs, "!40415"),
-            ("{'$percentile': {'input': '$v', 'p': ['$v'], 'method': 'approximate'}}", docs, "!7750300"),
-            ("{'$percentile': {'input': '$v', 'p': [], 'method': 'approximate'}}", docs, "!7750301"),
-            ("{'$percentile': {'input': '$v', 'p': ['x'], 'method': 'approximate'}}", docs, "!7750302"),
-            ("{'$percentile': {'input': '$v', 'p': [1.1], 'method': 'approximate'}}", docs, "!7750303"),
+            (
+                "{'$median': {'input': '$v', 'method': 'approximate', 'p': [1]}}",
+                docs,
+                "!40415",
+            ),
+            (
+                "{'$percentile': {'input': '$v', 'p': ['$v'], 'method': 'approximate'}}",
+                docs,
+                "!7750300",
+            ),
+            (
+                "{'$percentile': {'input': '$v', 'p': [], 'method': 'approximate'}}",
+                docs,
+                "!7750301",
+            ),
+            (
+                "{'$percentile': {'input': '$v', 'p': ['x'], 'method': 'approximate'}}",
+                docs,
+                "!7750302",
+            ),
+            (
+                "{'$percentile': {'input': '$v', 'p': [1.1], 'method': 'approximate'}}",
+                docs,
+                "!7750303",
+            ),
             ("{'$percentile': 1}", docs, "!7429703"),
         ]);
     }

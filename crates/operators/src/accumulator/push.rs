@@ -5,8 +5,10 @@ use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
 use crate::Cx;
 use model::{Bump, Result, Value};
 
-pub(super) static ACCUMULATORS: &[AccumulatorOp] =
-    &[AccumulatorOp { name: "$push", parse: |cx, _, spec| AccumulatorSpec::of::<Push>(cx, spec) }];
+pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[AccumulatorOp {
+    name: "$push",
+    parse: |cx, _, spec| AccumulatorSpec::of::<Push>(cx, spec),
+}];
 
 #[derive(Default)]
 struct Push(Elements);
@@ -31,7 +33,11 @@ mod tests {
     #[test]
     fn table() {
         crate::accumulator::check::table(&[
-            ("{'$push': '$v'}", "[{'v': 1}, {}, {'v': null}, {'v': [1]}]", "[1, null, [1]]"),
+            (
+                "{'$push': '$v'}",
+                "[{'v': 1}, {}, {'v': null}, {'v': [1]}]",
+                "[1, null, [1]]",
+            ),
             ("{'$push': '$v'}", "[]", "[]"),
         ]);
     }

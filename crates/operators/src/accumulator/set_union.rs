@@ -1,12 +1,15 @@
-//! `$setUnion`: the distinct elements of all arrays; missing is left out. Errors: 14 no array (null too).
+//! `$setUnion`: the distinct elements of all arrays; missing is left out. Errors: 14 no array (null
+//! too).
 
 use super::add_to_set::DistinctValues;
 use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
 use crate::Cx;
 use model::{Bump, Result, Value, bail, code};
 
-pub(super) static ACCUMULATORS: &[AccumulatorOp] =
-    &[AccumulatorOp { name: "$setUnion", parse: |cx, _, spec| AccumulatorSpec::of::<SetUnion>(cx, spec) }];
+pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[AccumulatorOp {
+    name: "$setUnion",
+    parse: |cx, _, spec| AccumulatorSpec::of::<SetUnion>(cx, spec),
+}];
 
 #[derive(Default)]
 struct SetUnion(DistinctValues);
@@ -16,7 +19,12 @@ impl Accumulator for SetUnion {
         match value {
             Value::Array(a) => a.iter().try_for_each(|v| self.0.add(cx, v)),
             Value::Missing => Ok(()),
-            v => bail!(code::TYPE_MISMATCH, "$setUnion requires array inputs, but input {v:?} is of type {}", v.type_name()),
+            v => bail!(
+                code::TYPE_MISMATCH,
+                "$setUnion requires array inputs, but input {v:?} is \
+                of type {}",
+                v.type_name()
+            ),
         }
     }
     fn finish<'a>(&self, arena: &'a Bump) -> Result<Value<'a>> {
@@ -32,7 +40,11 @@ mod tests {
     #[test]
     fn table() {
         crate::accumulator::check::table(&[
-            ("{'$setUnion': '$v'}", "[{'v': [1, 2]}, {}, {'v': [2, [3]]}]", "[1, 2, [3]]"),
+            (
+                "{'$setUnion': '$v'}",
+                "[{'v': [1, 2]}, {}, {'v': [2, [3]]}]",
+                "[1, 2, [3]]",
+            ),
             ("{'$setUnion': '$v'}", "[{'v': 1}]", "!14"),
         ]);
     }

@@ -1,5 +1,5 @@
-//! `$stdDevPop`, `$stdDevSamp`: the standard deviation of the numbers, a double; null of none (of fewer than two for a
-//! sample). Other types are left out.
+//! `$stdDevPop`, `$stdDevSamp`: the standard deviation of the numbers, a double; null of none (of
+//! fewer than two for a sample). Other types are left out.
 
 use super::numbers::Deviation;
 use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
@@ -7,8 +7,14 @@ use crate::Cx;
 use model::{Bump, Result, Value};
 
 pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[
-    AccumulatorOp { name: "$stdDevPop", parse: |cx, _, spec| AccumulatorSpec::of::<StdDev<false>>(cx, spec) },
-    AccumulatorOp { name: "$stdDevSamp", parse: |cx, _, spec| AccumulatorSpec::of::<StdDev<true>>(cx, spec) },
+    AccumulatorOp {
+        name: "$stdDevPop",
+        parse: |cx, _, spec| AccumulatorSpec::of::<StdDev<false>>(cx, spec),
+    },
+    AccumulatorOp {
+        name: "$stdDevSamp",
+        parse: |cx, _, spec| AccumulatorSpec::of::<StdDev<true>>(cx, spec),
+    },
 ];
 
 #[derive(Default)]
@@ -32,7 +38,11 @@ mod tests {
     #[test]
     fn table() {
         crate::accumulator::check::table(&[
-            ("{'$stdDevPop': '$v'}", "[{'v': 1}, {'v': 3}, {'v': 'x'}, {}]", "1.0"),
+            (
+                "{'$stdDevPop': '$v'}",
+                "[{'v': 1}, {'v': 3}, {'v': 'x'}, {}]",
+                "1.0",
+            ),
             ("{'$stdDevSamp': '$v'}", "[{'v': 1}]", "null"),
             ("{'$stdDevPop': '$v'}", "[{'v': 1}]", "0.0"),
         ]);

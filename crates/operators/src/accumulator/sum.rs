@@ -1,12 +1,15 @@
-//! `$sum`: the sum of the numbers in the widest type seen (int, long, double, decimal); 0 of none. Other types are left out.
+//! `$sum`: the sum of the numbers in the widest type seen (int, long, double, decimal); 0 of none.
+//! Other types are left out.
 
 use super::numbers::Sum;
 use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
 use crate::Cx;
 use model::{Bump, Result, Value};
 
-pub(super) static ACCUMULATORS: &[AccumulatorOp] =
-    &[AccumulatorOp { name: "$sum", parse: |cx, _, spec| AccumulatorSpec::of::<Total>(cx, spec) }];
+pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[AccumulatorOp {
+    name: "$sum",
+    parse: |cx, _, spec| AccumulatorSpec::of::<Total>(cx, spec),
+}];
 
 #[derive(Default)]
 pub(super) struct Total(Sum);
@@ -29,8 +32,16 @@ mod tests {
     #[test]
     fn table() {
         crate::accumulator::check::table(&[
-            ("{'$sum': '$v'}", "[{'v': 1}, {'v': 2}, {'v': 'x'}, {}, {'v': [5]}]", "3"),
-            ("{'$sum': '$v'}", "[{'v': 2147483647}, {'v': 1}]", "{'$numberLong': '2147483648'}"),
+            (
+                "{'$sum': '$v'}",
+                "[{'v': 1}, {'v': 2}, {'v': 'x'}, {}, {'v': [5]}]",
+                "3",
+            ),
+            (
+                "{'$sum': '$v'}",
+                "[{'v': 2147483647}, {'v': 1}]",
+                "{'$numberLong': '2147483648'}",
+            ),
             ("{'$sum': '$v'}", "[{'v': 1}, {'v': 2.0}]", "3.0"),
             ("{'$sum': '$v'}", "[]", "0"),
         ]);

@@ -1,7 +1,8 @@
-//! `$top`, `$bottom`: `{sortBy, output}` and `$topN`, `$bottomN`: `{n, sortBy, output}`: the output of the documents that
-//! sort first / last; of equal ones the earliest is kept. Missing output becomes null. Errors: 5788001 no document, 5788002
-//! unknown argument, 5788003 / 5788004 / 5788005 no `n` / `output` / `sortBy`, 9657900 sortBy empty, 10065 sortBy no document,
-//! 15974 / 15975 bad direction, else see `n_spec`.
+//! `$top`, `$bottom`: `{sortBy, output}` and `$topN`, `$bottomN`: `{n, sortBy, output}`: the output
+//! of the documents that sort first / last; of equal ones the earliest is kept. Missing output
+//! becomes null. Errors: 5788001 no document, 5788002 unknown argument, 5788003 / 5788004 / 5788005
+//! no `n` / `output` / `sortBy`, 9657900 sortBy empty, 10065 sortBy no document, 15974 / 15975 bad
+//! direction, else see `n_spec`.
 
 use super::n_spec::{count_of, known_count};
 use super::{Accumulator, AccumulatorOp, AccumulatorSpec};
@@ -13,10 +14,62 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 pub(super) static ACCUMULATORS: &[AccumulatorOp] = &[
-    AccumulatorOp { name: "$top", parse: |cx, name, spec| parse_top(cx, name, spec, Kind { bottom: false, single: true }) },
-    AccumulatorOp { name: "$topN", parse: |cx, name, spec| parse_top(cx, name, spec, Kind { bottom: false, single: false }) },
-    AccumulatorOp { name: "$bottom", parse: |cx, name, spec| parse_top(cx, name, spec, Kind { bottom: true, single: true }) },
-    AccumulatorOp { name: "$bottomN", parse: |cx, name, spec| parse_top(cx, name, spec, Kind { bottom: true, single: false }) },
+    AccumulatorOp {
+        name: "$top",
+        parse: |cx, name, spec| {
+            parse_top(
+                cx,
+                name,
+                spec,
+                Kind {
+                    bottom: false,
+                    single: true,
+                },
+            )
+        },
+    },
+    AccumulatorOp {
+        name: "$topN",
+        parse: |cx, name, spec| {
+            parse_top(
+                cx,
+                name,
+                spec,
+                Kind {
+                    bottom: false,
+                    single: false,
+                },
+            )
+        },
+    },
+    AccumulatorOp {
+        name: "$bottom",
+        parse: |cx, name, spec| {
+            parse_top(
+                cx,
+                name,
+                spec,
+                Kind {
+                    bottom: true,
+                    single: true,
+                },
+            )
+        },
+    },
+    AccumulatorOp {
+        name: "$bottomN",
+        parse: |cx, name, spec| {
+            parse_top(
+                cx,
+                name,
+                spec,
+                Kind {
+                    bottom: true,
+                    single: false,
+                },
+            )
+        },
+    },
 ];
 
 #[derive(Clone, Copy)]
@@ -25,9 +78,17 @@ struct Kind {
     single: bool,
 }
 
-fn parse_top(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>, kind: Kind) -> Result<AccumulatorSpec> {
+fn parse_top(
+    cx: &mut ParseCx<'_>,
+    name: &'static str,
+    spec: Value<'_>,
+    kind: Kind,
+) -> Result<AccumulatorSpec> {
     let Value::Document(d) = spec else {
-        bail!(5788001, "specification must be an object; found {name}: {spec:?}");
+        bail!(
+            5788001,
+            "specification must be an object; found {name}: {spec:?}"
+        );
     };
     let (mut init, mut output, mut sort_by) = (None, None, None);
     for (argument, v) in d.iter() {
@@ -35,7 +96,12 @@ fn parse_top(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>, kind: Ki
             ("n", v) if !kind.single => init = Some(parse(cx, v)?),
             ("output", v) => output = Some(v),
             ("sortBy", Value::Document(by)) => sort_by = Some(by),
-            ("sortBy", v) => bail!(10065, "invalid parameter: expected an object (sortBy), found {}", v.type_name()),
+            ("sortBy", v) => bail!(
+                10065,
+                "invalid parameter: expected an object (sortBy), found \
+                {}",
+                v.type_name()
+            ),
             _ => bail!(5788002, "Unknown argument to {name} '{argument}'"),
         }
     }
@@ -49,13 +115,30 @@ fn parse_top(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>, kind: Ki
     }
     let (keys, descending) = sort_keys(cx, sort_by)?;
     let descending: Arc<[bool]> = descending.into();
-    let n = if kind.single { Some(1) } else { init.as_ref().and_then(known_count) };
+    let n = if kind.single {
+        Some(1)
+    } else {
+        init.as_ref().and_then(known_count)
+    };
     let start = move || {
         let descending = descending.clone();
-        Box::new(Top { n, kind, descending, entries: Vec::new(), bytes: 0 }) as Box<dyn Accumulator>
+        Box::new(Top {
+            n,
+            kind,
+            descending,
+            entries: Vec::new(),
+            bytes: 0,
+        }) as Box<dyn Accumulator>
     };
-    let input = Box::new(KeysAndOutput { keys, output: parse(cx, output)? });
-    Ok(AccumulatorSpec { input, init, start: Box::new(start) })
+    let input = Box::new(KeysAndOutput {
+        keys,
+        output: parse(cx, output)?,
+    });
+    Ok(AccumulatorSpec {
+        input,
+        init,
+        start: Box::new(start),
+    })
 }
 
 fn sort_keys(cx: &mut ParseCx<'_>, sort_by: Doc<'_>) -> Result<(Vec<BoxExpr>, Vec<bool>)> {
@@ -65,8 +148,15 @@ fn sort_keys(cx: &mut ParseCx<'_>, sort_by: Doc<'_>) -> Result<(Vec<BoxExpr>, Ve
         descending.push(match Number::of(&direction).map(|n| n.to_i64_exact()) {
             Some(Some(1)) => false,
             Some(Some(-1)) => true,
-            Some(_) => bail!(15975, "$sort key ordering must be 1 (for ascending) or -1 (for descending)"),
-            None => bail!(15974, "Illegal key in $sort specification: {path}: {direction:?}"),
+            Some(_) => bail!(
+                15975,
+                "$sort key ordering must be 1 (for ascending) or -1 (for \
+                descending)"
+            ),
+            None => bail!(
+                15974,
+                "Illegal key in $sort specification: {path}: {direction:?}"
+            ),
         });
         keys.push(parse(cx, Value::String(&format!("${path}")))?);
     }
@@ -88,7 +178,10 @@ impl Expr for KeysAndOutput {
         Ok(Value::Array(Array::from_values_in(cx.arena, values)))
     }
     fn visit<'e>(&'e self, each: &mut dyn FnMut(&'e dyn Expr)) {
-        self.keys.iter().chain([&self.output]).for_each(|e| each(e.as_ref()));
+        self.keys
+            .iter()
+            .chain([&self.output])
+            .for_each(|e| each(e.as_ref()));
     }
     fn is_volatile(&self) -> bool {
         true
@@ -104,19 +197,27 @@ struct Top {
     bytes: usize,
 }
 
-/// What an array sorts by: its smallest element, its largest when descending; undefined when it is empty.
+/// What an array sorts by: its smallest element, its largest when descending; undefined when it is
+/// empty.
 fn sort_value<'a>(v: Value<'a>, descending: bool, cx: &Cx<'_, '_>) -> Value<'a> {
     let Value::Array(a) = v else { return v };
     let order = |x: &Value<'a>, y: &Value<'a>| compare_with(x, y, cx.collate());
-    let best = if descending { a.iter().max_by(order) } else { a.iter().min_by(order) };
+    let best = if descending {
+        a.iter().max_by(order)
+    } else {
+        a.iter().min_by(order)
+    };
     best.unwrap_or(Value::Undefined)
 }
 
 impl Top {
     fn compare(&self, a: Array<'_>, b: Array<'_>, cx: &Cx<'_, '_>) -> Ordering {
         for ((x, y), descending) in a.iter().zip(b.iter()).zip(self.descending.iter()) {
-            let order =
-                compare_with(&sort_value(x, *descending, cx), &sort_value(y, *descending, cx), cx.collate());
+            let order = compare_with(
+                &sort_value(x, *descending, cx),
+                &sort_value(y, *descending, cx),
+                cx.collate(),
+            );
             if order.is_ne() {
                 return if *descending { order.reverse() } else { order };
             }
@@ -131,17 +232,35 @@ impl Accumulator for Top {
         Ok(())
     }
     fn add(&mut self, cx: &Cx<'_, '_>, value: Value<'_>) -> Result<()> {
-        let n = self.n.ok_or_else(|| MongoError::internal("'n' must be initialized"))?;
-        let Value::Array(entry) = value else { return Err(MongoError::internal("input is keys and output")) };
+        let n = self
+            .n
+            .ok_or_else(|| MongoError::internal("'n' must be initialized"))?;
+        let Value::Array(entry) = value else {
+            return Err(MongoError::internal(
+                "input is keys and \
+            output",
+            ));
+        };
         let place = self.entries.partition_point(|kept| {
-            kept.get().as_array().is_some_and(|kept| self.compare(kept, entry, cx).is_le())
+            kept.get()
+                .as_array()
+                .is_some_and(|kept| self.compare(kept, entry, cx).is_le())
         });
         let full = self.entries.len() >= n;
         // A tie with the worst kept entry loses: at the bottom that is the first one.
         let ties_with_first = || {
-            self.entries.first().and_then(|e| e.get().as_array()).is_some_and(|e| self.compare(e, entry, cx).is_ge())
+            self.entries
+                .first()
+                .and_then(|e| e.get().as_array())
+                .is_some_and(|e| self.compare(e, entry, cx).is_ge())
         };
-        if full && if self.kind.bottom { place == 0 || ties_with_first() } else { place >= n } {
+        if full
+            && if self.kind.bottom {
+                place == 0 || ties_with_first()
+            } else {
+                place >= n
+            }
+        {
             return Ok(());
         }
         let owned = value.to_owned_value();
@@ -155,10 +274,16 @@ impl Accumulator for Top {
     }
     fn finish<'a>(&self, arena: &'a Bump) -> Result<Value<'a>> {
         let outputs = self.entries.iter().map(|e| {
-            e.get().as_array().and_then(|a| a.iter().last()).unwrap_or(Value::Null)
+            e.get()
+                .as_array()
+                .and_then(|a| a.iter().last())
+                .unwrap_or(Value::Null)
         });
         Ok(if self.kind.single {
-            outputs.into_iter().next().map_or(Value::Null, |v| v.copy_into(arena))
+            outputs
+                .into_iter()
+                .next()
+                .map_or(Value::Null, |v| v.copy_into(arena))
         } else {
             Value::Array(Array::from_values_in(arena, outputs))
         })
@@ -172,21 +297,62 @@ impl Accumulator for Top {
 mod tests {
     #[test]
     fn table() {
-        let docs = "[{'k': 2, 'v': 'a'}, {'k': 1, 'v': 'b'}, {'k': 3, 'v': 'c'}, {'k': 1, 'v': 'd'}, {'k': 3}]";
+        let docs = "[{'k': 2, 'v': 'a'}, {'k': 1, 'v': 'b'}, {'k': 3, 'v': 'c'}, {'k': 1, 'v': \
+            'd'}, {'k': 3}]";
         crate::accumulator::check::table(&[
-            ("{'$top': {'sortBy': {'k': 1}, 'output': '$v'}}", docs, "'b'"),
-            ("{'$top': {'sortBy': {'k': -1}, 'output': '$v'}}", docs, "'c'"),
-            ("{'$bottom': {'sortBy': {'k': 1}, 'output': '$v'}}", docs, "'c'"),
-            ("{'$topN': {'n': 3, 'sortBy': {'k': 1}, 'output': '$v'}}", docs, "['b', 'd', 'a']"),
-            ("{'$bottomN': {'n': '$n', 'sortBy': {'k': 1}, 'output': '$v'}}", docs, "['c', null]"),
-            ("{'$topN': {'n': 1, 'sortBy': {'k': 1, 'v': -1}, 'output': ['$v']}}", docs, "[['d']]"),
-            ("{'$top': {'sortBy': {'k': 1}, 'output': '$k'}}", "[{'k': [5, 0]}, {'k': 1}]", "[5, 0]"),
-            ("{'$top': {'n': 1, 'sortBy': {'k': 1}, 'output': '$v'}}", docs, "!5788002"),
-            ("{'$topN': {'sortBy': {'k': 1}, 'output': '$v'}}", docs, "!5788003"),
+            (
+                "{'$top': {'sortBy': {'k': 1}, 'output': '$v'}}",
+                docs,
+                "'b'",
+            ),
+            (
+                "{'$top': {'sortBy': {'k': -1}, 'output': '$v'}}",
+                docs,
+                "'c'",
+            ),
+            (
+                "{'$bottom': {'sortBy': {'k': 1}, 'output': '$v'}}",
+                docs,
+                "'c'",
+            ),
+            (
+                "{'$topN': {'n': 3, 'sortBy': {'k': 1}, 'output': '$v'}}",
+                docs,
+                "['b', 'd', 'a']",
+            ),
+            (
+                "{'$bottomN': {'n': '$n', 'sortBy': {'k': 1}, 'output': '$v'}}",
+                docs,
+                "['c', null]",
+            ),
+            (
+                "{'$topN': {'n': 1, 'sortBy': {'k': 1, 'v': -1}, 'output': ['$v']}}",
+                docs,
+                "[['d']]",
+            ),
+            (
+                "{'$top': {'sortBy': {'k': 1}, 'output': '$k'}}",
+                "[{'k': [5, 0]}, {'k': 1}]",
+                "[5, 0]",
+            ),
+            (
+                "{'$top': {'n': 1, 'sortBy': {'k': 1}, 'output': '$v'}}",
+                docs,
+                "!5788002",
+            ),
+            (
+                "{'$topN': {'sortBy': {'k': 1}, 'output': '$v'}}",
+                docs,
+                "!5788003",
+            ),
             ("{'$top': {'sortBy': {'k': 1}}}", docs, "!5788004"),
             ("{'$top': {'output': 1}}", docs, "!5788005"),
             ("{'$top': {'sortBy': {}, 'output': 1}}", docs, "!9657900"),
-            ("{'$top': {'sortBy': {'k': 2}, 'output': 1}}", docs, "!15975"),
+            (
+                "{'$top': {'sortBy': {'k': 2}, 'output': 1}}",
+                docs,
+                "!15975",
+            ),
             ("{'$top': {'sortBy': 1, 'output': 1}}", docs, "!10065"),
             ("{'$top': 1}", docs, "!5788001"),
         ]);

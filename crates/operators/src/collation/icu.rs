@@ -5,8 +5,8 @@ use super::spec::{CaseFirst, Spec};
 use icu_collator::options::{AlternateHandling, CaseLevel, CollatorOptions, MaxVariable, Strength};
 use icu_collator::preferences::{CollationCaseFirst, CollationNumericOrdering};
 use icu_collator::provider::{
-    Baked, CollationDiacriticsV1, CollationJamoV1, CollationMetadataV1, CollationReorderingV1, CollationRootV1,
-    CollationSpecialPrimariesV1, CollationTailoringV1,
+    Baked, CollationDiacriticsV1, CollationJamoV1, CollationMetadataV1, CollationReorderingV1,
+    CollationRootV1, CollationSpecialPrimariesV1, CollationTailoringV1,
 };
 use icu_collator::{Collator, CollatorBorrowed, CollatorPreferences};
 use icu_locale_core::Locale;
@@ -28,9 +28,16 @@ impl Icu {
     /// 238 when the library has no data for the locale.
     pub(super) fn new(spec: &Spec<'_>) -> Result<Icu> {
         let missing = |why: &str| {
-            MongoError::new(code::NOT_IMPLEMENTED, format!("collation locale '{}' is not supported by this server{why}", spec.locale))
+            MongoError::new(
+                code::NOT_IMPLEMENTED,
+                format!(
+                    "collation locale '{}' is not supported by this server{why}",
+                    spec.locale
+                ),
+            )
         };
-        let tag = locale::tag(spec.locale).ok_or_else(|| missing(": its tailoring is not part of the collation data"))?;
+        let tag = locale::tag(spec.locale)
+            .ok_or_else(|| missing(": its tailoring is not part of the collation data"))?;
         let locale: Locale = tag.parse().map_err(|e| missing(&format!(": {e}")))?;
         let mut prefs = CollatorPreferences::from(&locale);
         prefs.case_first = Some(match spec.case_first {
@@ -38,8 +45,11 @@ impl Icu {
             CaseFirst::Lower => CollationCaseFirst::Lower,
             CaseFirst::Off => CollationCaseFirst::False,
         });
-        prefs.numeric_ordering =
-            Some(if spec.numeric_ordering { CollationNumericOrdering::True } else { CollationNumericOrdering::False });
+        prefs.numeric_ordering = Some(if spec.numeric_ordering {
+            CollationNumericOrdering::True
+        } else {
+            CollationNumericOrdering::False
+        });
         let mut options = CollatorOptions::default();
         options.strength = Some(match spec.strength {
             1 => Strength::Primary,
@@ -48,10 +58,21 @@ impl Icu {
             4 => Strength::Quaternary,
             _ => Strength::Identical,
         });
-        options.alternate_handling =
-            Some(if spec.shifted { AlternateHandling::Shifted } else { AlternateHandling::NonIgnorable });
-        options.max_variable = Some(if spec.max_space { MaxVariable::Space } else { MaxVariable::Punctuation });
-        options.case_level = Some(if spec.case_level { CaseLevel::On } else { CaseLevel::Off });
+        options.alternate_handling = Some(if spec.shifted {
+            AlternateHandling::Shifted
+        } else {
+            AlternateHandling::NonIgnorable
+        });
+        options.max_variable = Some(if spec.max_space {
+            MaxVariable::Space
+        } else {
+            MaxVariable::Punctuation
+        });
+        options.case_level = Some(if spec.case_level {
+            CaseLevel::On
+        } else {
+            CaseLevel::Off
+        });
         let made = if spec.backwards == locale::defaults(spec.locale).backwards {
             CollatorBorrowed::try_new(prefs, options).map(Icu::Static)
         } else {
@@ -78,19 +99,29 @@ impl Collate for Icu {
     }
 }
 
-/// The compiled data with one bit of the locale's metadata set or cleared: the library takes the direction of the
-/// accent level from data only, a collation document may name it.
+/// The compiled data with one bit of the locale's metadata set or cleared: the library takes the
+/// direction of the accent level from data only, a collation document may name it.
 struct AccentsBackwards(bool);
 
 /// `CollationMetadata`'s bit for it.
 const BACKWARD_SECOND_LEVEL: u32 = 1 << 7;
 
 impl DataProvider<CollationMetadataV1> for AccentsBackwards {
-    fn load(&self, req: DataRequest<'_>) -> std::result::Result<DataResponse<CollationMetadataV1>, DataError> {
+    fn load(
+        &self,
+        req: DataRequest<'_>,
+    ) -> std::result::Result<DataResponse<CollationMetadataV1>, DataError> {
         let found = DataProvider::<CollationMetadataV1>::load(&Baked, req)?;
         let mut own = *found.payload.get();
-        own.bits = if self.0 { own.bits | BACKWARD_SECOND_LEVEL } else { own.bits & !BACKWARD_SECOND_LEVEL };
-        Ok(DataResponse { metadata: found.metadata, payload: DataPayload::from_owned(own) })
+        own.bits = if self.0 {
+            own.bits | BACKWARD_SECOND_LEVEL
+        } else {
+            own.bits & !BACKWARD_SECOND_LEVEL
+        };
+        Ok(DataResponse {
+            metadata: found.metadata,
+            payload: DataPayload::from_owned(own),
+        })
     }
 }
 

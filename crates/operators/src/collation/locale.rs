@@ -1,5 +1,5 @@
-//! Which locales MongoDB takes, what they default to, and what ICU4X calls them. A locale is valid only exactly as
-//! written here: other spellings of the same language are refused with a hint.
+//! Which locales MongoDB takes, what they default to, and what ICU4X calls them. A locale is valid
+//! only exactly as written here: other spellings of the same language are refused with a hint.
 
 /// The locale that means comparison by bytes.
 pub(super) const SIMPLE: &str = "simple";
@@ -32,8 +32,28 @@ const VARIANTS: &[(&str, &[&str])] = &[
     ("si", &["dictionary"]),
     ("sv", &["standard"]),
     ("vi", &["traditional"]),
-    ("zh", &["big5han", "gb2312han", "standard", "stroke", "unihan", "zhuyin"]),
-    ("zh_Hant", &["big5han", "gb2312han", "pinyin", "standard", "unihan", "zhuyin"]),
+    (
+        "zh",
+        &[
+            "big5han",
+            "gb2312han",
+            "standard",
+            "stroke",
+            "unihan",
+            "zhuyin",
+        ],
+    ),
+    (
+        "zh_Hant",
+        &[
+            "big5han",
+            "gb2312han",
+            "pinyin",
+            "standard",
+            "unihan",
+            "zhuyin",
+        ],
+    ),
 ];
 
 /// Locales and variants with a tailoring that ICU4X's data leaves out.
@@ -69,7 +89,10 @@ pub(super) fn is_valid(locale: &str) -> bool {
     let (base, variant) = split(locale);
     LOCALES.contains(&base)
         && variant.is_none_or(|v| {
-            COMMON_VARIANTS.contains(&v) || VARIANTS.iter().any(|(l, own)| *l == base && own.contains(&v))
+            COMMON_VARIANTS.contains(&v)
+                || VARIANTS
+                    .iter()
+                    .any(|(l, own)| *l == base && own.contains(&v))
         })
 }
 
@@ -78,7 +101,10 @@ pub(super) fn defaults(locale: &str) -> Defaults {
     let (base, variant) = split(locale);
     match variant {
         Some("eor" | "emoji" | "standard") => Defaults::default(),
-        Some("search" | "searchjl") => Defaults { normalization: true, ..Defaults::default() },
+        Some("search" | "searchjl") => Defaults {
+            normalization: true,
+            ..Defaults::default()
+        },
         _ => Defaults {
             upper_first: matches!(base, "da" | "mt"),
             shifted: base == "th",
@@ -93,12 +119,19 @@ pub(super) fn tag(locale: &str) -> Option<String> {
     let (base, variant) = split(locale);
     // These variants are the root's, whatever the language.
     let of_root = matches!(variant, Some("eor" | "emoji"));
-    if variant.is_some_and(|v| VARIANTS_WITHOUT_DATA.contains(&v)) || (WITHOUT_DATA.contains(&base) && !of_root) {
+    if variant.is_some_and(|v| VARIANTS_WITHOUT_DATA.contains(&v))
+        || (WITHOUT_DATA.contains(&base) && !of_root)
+    {
         return None;
     }
-    let base = if base == "zh_Hant" && variant.is_some() { "zh" } else { base };
+    let base = if base == "zh_Hant" && variant.is_some() {
+        "zh"
+    } else {
+        base
+    };
     let kind = match (base, variant) {
-        // Swedish takes w for a kind of v here, which was the standard once; for Chinese it is the root's order.
+        // Swedish takes w for a kind of v here, which was the standard once; for Chinese it is the
+        // root's order.
         ("sv", Some("standard")) => "trad",
         (_, Some("standard")) => return Some("und".into()),
         (_, Some("phonebook")) => "phonebk",
@@ -113,7 +146,12 @@ pub(super) fn tag(locale: &str) -> Option<String> {
 /// The valid locale an invalid one most likely means: usual case, then parts dropped from the end.
 pub(super) fn nearest(locale: &str) -> Option<String> {
     let (base, variant) = split(locale);
-    let mut parts: Vec<String> = base.split(['_', '-']).take(4).enumerate().map(|(i, p)| cased(i, p)).collect();
+    let mut parts: Vec<String> = base
+        .split(['_', '-'])
+        .take(4)
+        .enumerate()
+        .map(|(i, p)| cased(i, p))
+        .collect();
     while !parts.is_empty() {
         let found = parts.join("_");
         if LOCALES.contains(&found.as_str()) {
@@ -131,7 +169,9 @@ fn cased(position: usize, part: &str) -> String {
         return part.to_ascii_lowercase();
     }
     match part.split_at_checked(1) {
-        Some((head, tail)) if part.len() == 4 => head.to_ascii_uppercase() + &tail.to_ascii_lowercase(),
+        Some((head, tail)) if part.len() == 4 => {
+            head.to_ascii_uppercase() + &tail.to_ascii_lowercase()
+        }
         _ => part.to_ascii_uppercase(),
     }
 }
@@ -142,10 +182,25 @@ mod tests {
 
     #[test]
     fn only_the_exact_spelling_is_valid() {
-        for good in ["en", "en_US_POSIX", "de@collation=phonebook", "sv@collation=standard", "fr@collation=eor"] {
+        for good in [
+            "en",
+            "en_US_POSIX",
+            "de@collation=phonebook",
+            "sv@collation=standard",
+            "fr@collation=eor",
+        ] {
             assert!(is_valid(good), "{good}");
         }
-        for bad in ["EN", "en-US", "en_GB", "de@collation=", "de@phonebook", "fr@collation=phonebook", "zh@collation=pinyin", "root"] {
+        for bad in [
+            "EN",
+            "en-US",
+            "en_GB",
+            "de@collation=",
+            "de@phonebook",
+            "fr@collation=phonebook",
+            "zh@collation=pinyin",
+            "root",
+        ] {
             assert!(!is_valid(bad), "{bad}");
         }
     }
@@ -169,13 +224,24 @@ mod tests {
     #[test]
     fn every_valid_locale_has_a_parsable_tag_or_is_listed_as_lacking() {
         for base in LOCALES {
-            let own = VARIANTS.iter().find(|(l, _)| l == base).map_or(&[][..], |(_, v)| v);
-            let whole = own.iter().chain(COMMON_VARIANTS).map(|v| format!("{base}@collation={v}")).chain([(*base).to_owned()]);
+            let own = VARIANTS
+                .iter()
+                .find(|(l, _)| l == base)
+                .map_or(&[][..], |(_, v)| v);
+            let whole = own
+                .iter()
+                .chain(COMMON_VARIANTS)
+                .map(|v| format!("{base}@collation={v}"))
+                .chain([(*base).to_owned()]);
             for l in whole {
-                let lacks = VARIANTS_WITHOUT_DATA.iter().any(|v| l.ends_with(v)) || WITHOUT_DATA.contains(&l.as_str());
+                let lacks = VARIANTS_WITHOUT_DATA.iter().any(|v| l.ends_with(v))
+                    || WITHOUT_DATA.contains(&l.as_str());
                 let tag = tag(&l);
                 assert_eq!(tag.is_none(), lacks, "{l}");
-                assert!(tag.is_none_or(|t| t.parse::<icu_locale_core::Locale>().is_ok()), "{l}");
+                assert!(
+                    tag.is_none_or(|t| t.parse::<icu_locale_core::Locale>().is_ok()),
+                    "{l}"
+                );
             }
         }
     }

@@ -2,9 +2,10 @@
 //! Promises MongoDB's checks and codes, and that sort keys order as the comparison does.
 //! Must not know: where the document comes from, indexes, commands.
 //!
-//! MongoDB 8.2 carries ICU 57.1; this carries ICU4X with later CLDR data. Known differences: strings are always compared
-//! as if normalized (`normalization` is kept and shown, not obeyed); characters younger than Unicode 8 and tailorings
-//! revised since may order differently; locales whose tailoring ICU4X lacks are refused (238) instead of approximated.
+//! MongoDB 8.2 carries ICU 57.1; this carries ICU4X with later CLDR data. Known differences:
+//! strings are always compared as if normalized (`normalization` is kept and shown, not obeyed);
+//! characters younger than Unicode 8 and tailorings revised since may order differently; locales
+//! whose tailoring ICU4X lacks are refused (238) instead of approximated.
 
 mod icu;
 mod locale;
@@ -22,7 +23,8 @@ type Cache = RwLock<HashMap<Box<[u8]>, Arc<dyn Collate>>>;
 /// Collators by the bytes of the document that asked for them.
 static CACHE: LazyLock<Cache> = LazyLock::new(Cache::default);
 
-/// Distinct documents are many (order and types of fields are the client's), so the cache is emptied when it has this many.
+/// Distinct documents are many (order and types of fields are the client's), so the cache is
+/// emptied when it has this many.
 const CACHE_LIMIT: usize = 256;
 
 /// The collator a collation document describes; `None` for the simple order.
@@ -31,13 +33,20 @@ const CACHE_LIMIT: usize = 256;
 /// Those of [`normalize`].
 ///
 /// # Cost
-/// A hash look-up for a document seen before; else parsing it and looking up locale data (microseconds).
+/// A hash look-up for a document seen before; else parsing it and looking up locale data
+/// (microseconds).
 pub fn collator(spec: Doc<'_>) -> Result<Option<Arc<dyn Collate>>> {
-    let seen = CACHE.read().unwrap_or_else(PoisonError::into_inner).get(spec.as_bytes()).cloned();
+    let seen = CACHE
+        .read()
+        .unwrap_or_else(PoisonError::into_inner)
+        .get(spec.as_bytes())
+        .cloned();
     if seen.is_some() {
         return Ok(seen);
     }
-    let Some(parsed) = Spec::parse(spec)? else { return Ok(None) };
+    let Some(parsed) = Spec::parse(spec)? else {
+        return Ok(None);
+    };
     let made: Arc<dyn Collate> = Arc::new(icu::Icu::new(&parsed)?);
     let mut cache = CACHE.write().unwrap_or_else(PoisonError::into_inner);
     if cache.len() >= CACHE_LIMIT {
@@ -47,12 +56,12 @@ pub fn collator(spec: Doc<'_>) -> Result<Option<Arc<dyn Collate>>> {
     Ok(Some(made))
 }
 
-/// The full form of a collation document as `listIndexes` shows it: every field, what is absent from the locale's
-/// defaults. The simple collation stays `{locale: "simple"}`.
+/// The full form of a collation document as `listIndexes` shows it: every field, what is absent
+/// from the locale's defaults. The simple collation stays `{locale: "simple"}`.
 ///
 /// # Errors
-/// 40414 without a locale, 40415 unknown and 40413 repeated fields, 14 types, 2 values, locales and combinations,
-/// 161 another version, 238 for a locale or variant whose data is not at hand.
+/// 40414 without a locale, 40415 unknown and 40413 repeated fields, 14 types, 2 values, locales and
+/// combinations, 161 another version, 238 for a locale or variant whose data is not at hand.
 pub fn normalize(spec: Doc<'_>) -> Result<DocBuf> {
     match Spec::parse(spec)? {
         Some(parsed) => {
@@ -65,8 +74,9 @@ pub fn normalize(spec: Doc<'_>) -> Result<DocBuf> {
     }
 }
 
-/// As [`normalize`], for a command whose definition types the field (`create`): there absent fields take fixed defaults
-/// instead of the locale's, except `backwards`. `path` names the field in messages.
+/// As [`normalize`], for a command whose definition types the field (`create`): there absent fields
+/// take fixed defaults instead of the locale's, except `backwards`. `path` names the field in
+/// messages.
 ///
 /// # Errors
 /// Those of [`normalize`].

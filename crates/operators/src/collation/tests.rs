@@ -1,4 +1,5 @@
-//! Documents in, orders, full forms and codes out; and the promise that sort keys order as comparison does.
+//! Documents in, orders, full forms and codes out; and the promise that sort keys order as
+//! comparison does.
 
 use super::{collator, normalize, normalize_typed, same};
 use model::{Collate, DocBuf, Value, doc};
@@ -32,37 +33,132 @@ fn orders() {
         (en(3), "A", "b", Less),
         (en(3), "a-b", "ab", Less),
         (en(5), "a", "a\u{1}", Less),
-        (doc! { "locale": "en", "caseFirst": "upper" }, "A", "a", Less),
-        (doc! { "locale": "en", "caseFirst": "lower" }, "a", "A", Less),
-        (doc! { "locale": "en", "strength": 1i32, "caseLevel": true }, "a", "A", Less),
-        (doc! { "locale": "en", "strength": 1i32, "caseLevel": true }, "a", "á", Equal),
+        (
+            doc! { "locale": "en", "caseFirst": "upper" },
+            "A",
+            "a",
+            Less,
+        ),
+        (
+            doc! { "locale": "en", "caseFirst": "lower" },
+            "a",
+            "A",
+            Less,
+        ),
+        (
+            doc! { "locale": "en", "strength": 1i32, "caseLevel": true },
+            "a",
+            "A",
+            Less,
+        ),
+        (
+            doc! { "locale": "en", "strength": 1i32, "caseLevel": true },
+            "a",
+            "á",
+            Equal,
+        ),
         (doc! { "locale": "en" }, "10", "9", Less),
-        (doc! { "locale": "en", "numericOrdering": true }, "10", "9", Greater),
-        (doc! { "locale": "en", "alternate": "shifted" }, "a-b", "ab", Equal),
-        (doc! { "locale": "en", "alternate": "shifted", "strength": 4i32 }, "a-b", "ab", Less),
-        (doc! { "locale": "en", "alternate": "shifted", "maxVariable": "space" }, "a b", "ab", Equal),
-        (doc! { "locale": "en", "alternate": "shifted", "maxVariable": "space" }, "a-b", "ab", Less),
+        (
+            doc! { "locale": "en", "numericOrdering": true },
+            "10",
+            "9",
+            Greater,
+        ),
+        (
+            doc! { "locale": "en", "alternate": "shifted" },
+            "a-b",
+            "ab",
+            Equal,
+        ),
+        (
+            doc! { "locale": "en", "alternate": "shifted", "strength": 4i32 },
+            "a-b",
+            "ab",
+            Less,
+        ),
+        (
+            doc! { "locale": "en", "alternate": "shifted", "maxVariable": "space" },
+            "a b",
+            "ab",
+            Equal,
+        ),
+        (
+            doc! { "locale": "en", "alternate": "shifted", "maxVariable": "space" },
+            "a-b",
+            "ab",
+            Less,
+        ),
         (doc! { "locale": "fr" }, "coté", "côte", Less),
-        (doc! { "locale": "fr", "backwards": true }, "coté", "côte", Greater),
+        (
+            doc! { "locale": "fr", "backwards": true },
+            "coté",
+            "côte",
+            Greater,
+        ),
         (doc! { "locale": "fr_CA" }, "coté", "côte", Greater),
-        (doc! { "locale": "fr_CA", "backwards": false }, "coté", "côte", Less),
-        (doc! { "locale": "fr_CA@collation=eor" }, "coté", "côte", Less),
-        (doc! { "locale": "th", "strength": 1i32 }, "a-b", "ab", Equal),
-        (doc! { "locale": "th", "strength": 1i32, "alternate": "non-ignorable" }, "a-b", "ab", Less),
+        (
+            doc! { "locale": "fr_CA", "backwards": false },
+            "coté",
+            "côte",
+            Less,
+        ),
+        (
+            doc! { "locale": "fr_CA@collation=eor" },
+            "coté",
+            "côte",
+            Less,
+        ),
+        (
+            doc! { "locale": "th", "strength": 1i32 },
+            "a-b",
+            "ab",
+            Equal,
+        ),
+        (
+            doc! { "locale": "th", "strength": 1i32, "alternate": "non-ignorable" },
+            "a-b",
+            "ab",
+            Less,
+        ),
         (doc! { "locale": "da" }, "A", "a", Less),
         (doc! { "locale": "da", "caseFirst": "off" }, "a", "A", Less),
         (doc! { "locale": "sv" }, "å", "z", Greater),
         (doc! { "locale": "sv", "strength": 1i32 }, "v", "w", Less),
-        (doc! { "locale": "sv@collation=standard", "strength": 1i32 }, "v", "w", Equal),
+        (
+            doc! { "locale": "sv@collation=standard", "strength": 1i32 },
+            "v",
+            "w",
+            Equal,
+        ),
         (doc! { "locale": "nb" }, "å", "z", Greater),
         (doc! { "locale": "nn" }, "ø", "z", Greater),
         (doc! { "locale": "de_AT" }, "ä", "ad", Less),
-        (doc! { "locale": "de@collation=phonebook" }, "ä", "ad", Greater),
-        (doc! { "locale": "de_AT@collation=phonebook" }, "ä", "ad", Greater),
-        (doc! { "locale": "es@collation=traditional" }, "ch", "cz", Greater),
+        (
+            doc! { "locale": "de@collation=phonebook" },
+            "ä",
+            "ad",
+            Greater,
+        ),
+        (
+            doc! { "locale": "de_AT@collation=phonebook" },
+            "ä",
+            "ad",
+            Greater,
+        ),
+        (
+            doc! { "locale": "es@collation=traditional" },
+            "ch",
+            "cz",
+            Greater,
+        ),
         (doc! { "locale": "tr", "strength": 1i32 }, "I", "ı", Equal),
         (doc! { "locale": "tr", "strength": 1i32 }, "I", "i", Less),
-        (doc! { "locale": "en_US_POSIX", "strength": 1i32 }, "ABC", "abc", Less),
+        (
+            doc! { "locale": "en_US_POSIX", "strength": 1i32 },
+            "ABC",
+            "abc",
+            Less,
+        ),
         (doc! { "locale": "ja", "strength": 3i32 }, "あ", "ア", Equal),
         (doc! { "locale": "ja", "strength": 4i32 }, "あ", "ア", Less),
         (doc! { "locale": "zh", "strength": 2i32 }, "à", "a", Less),
@@ -74,7 +170,11 @@ fn orders() {
     for (spec, a, b, wanted) in rows {
         let c = of(spec);
         assert_eq!(c.compare(a, b), *wanted, "{spec:?} {a:?} {b:?}");
-        assert_eq!(key(&*c, a).cmp(&key(&*c, b)), *wanted, "{spec:?} {a:?} {b:?} by key");
+        assert_eq!(
+            key(&*c, a).cmp(&key(&*c, b)),
+            *wanted,
+            "{spec:?} {a:?} {b:?} by key"
+        );
     }
 }
 
@@ -101,14 +201,20 @@ fn refusals() {
         (doc! { "locale": "en", "caseLevel": 1i32 }, 14),
         (doc! { "locale": "en", "caseFirst": "UPPER" }, 2),
         (doc! { "locale": "en", "caseFirst": true }, 14),
-        (doc! { "locale": "en", "caseFirst": "upper", "strength": 2i32 }, 2),
+        (
+            doc! { "locale": "en", "caseFirst": "upper", "strength": 2i32 },
+            2,
+        ),
         (doc! { "locale": "da", "strength": 1i32 }, 2),
         (doc! { "locale": "en", "alternate": "blanked" }, 2),
         (doc! { "locale": "en", "maxVariable": "symbol" }, 2),
         (doc! { "locale": "en", "numericOrdering": 1.0 }, 14),
         (doc! { "locale": "en", "normalization": "on" }, 14),
         (doc! { "locale": "en", "backwards": (Value::Null) }, 14),
-        (doc! { "locale": "en", "backwards": true, "strength": 1i32 }, 2),
+        (
+            doc! { "locale": "en", "backwards": true, "strength": 1i32 },
+            2,
+        ),
         (doc! { "locale": "fr_CA", "strength": 1i32 }, 2),
         (doc! { "locale": "en", "version": "58.0" }, 161),
         (doc! { "locale": "en", "version": 1i32 }, 14),
@@ -116,20 +222,44 @@ fn refusals() {
         (doc! { "locale": "se" }, 238),
     ];
     for (spec, wanted) in rows {
-        assert_eq!(collator(spec.doc()).err().map(|e| e.code()), Some(*wanted), "{spec:?}");
-        assert_eq!(normalize(spec.doc()).err().map(|e| e.code()), Some(*wanted), "{spec:?}");
+        assert_eq!(
+            collator(spec.doc()).err().map(|e| e.code()),
+            Some(*wanted),
+            "{spec:?}"
+        );
+        assert_eq!(
+            normalize(spec.doc()).err().map(|e| e.code()),
+            Some(*wanted),
+            "{spec:?}"
+        );
     }
-    let message = |d: DocBuf| normalize(d.doc()).err().map(|e| e.message().to_owned()).unwrap_or_default();
-    assert_eq!(message(doc! { "locale": "en-US" }), "Field 'locale' is invalid in: { locale: \"en-US\" }. Did you mean 'en_US'?");
+    let message = |d: DocBuf| {
+        normalize(d.doc())
+            .err()
+            .map(|e| e.message().to_owned())
+            .unwrap_or_default()
+    };
     assert_eq!(
-        normalize_typed(doc! { "locale": 1i32 }.doc(), "create.collation").err().map(|e| e.message().to_owned()).as_deref(),
-        Some("BSON field 'create.collation.locale' is the wrong type 'int', expected type 'string'")
+        message(doc! { "locale": "en-US" }),
+        "Field 'locale' is invalid in: { locale: \"en-US\" }. Did you mean 'en_US'?"
+    );
+    assert_eq!(
+        normalize_typed(doc! { "locale": 1i32 }.doc(), "create.collation")
+            .err()
+            .map(|e| e.message().to_owned())
+            .as_deref(),
+        Some(
+            "BSON field 'create.collation.locale' is the wrong type 'int', expected type 'string'"
+        )
     );
 }
 
 #[test]
 fn the_simple_collation_is_no_collator_whatever_else_it_names() {
-    for d in [doc! { "locale": "simple" }, doc! { "locale": "simple", "strength": 1i32, "backwards": true, "version": "x" }] {
+    for d in [
+        doc! { "locale": "simple" },
+        doc! { "locale": "simple", "strength": 1i32, "backwards": true, "version": "x" },
+    ] {
         assert!(matches!(collator(d.doc()), Ok(None)), "{d:?}");
         assert_eq!(normalize(d.doc()).ok(), Some(doc! { "locale": "simple" }));
     }
@@ -137,7 +267,12 @@ fn the_simple_collation_is_no_collator_whatever_else_it_names() {
 
 #[test]
 fn full_forms() {
-    let full = |locale: &str, upper: &str, strength: i32, alternate: &str, normalization: bool, backwards: bool| {
+    let full = |locale: &str,
+                upper: &str,
+                strength: i32,
+                alternate: &str,
+                normalization: bool,
+                backwards: bool| {
         doc! {
             "locale": locale, "caseLevel": false, "caseFirst": upper, "strength": strength, "numericOrdering": false,
             "alternate": alternate, "maxVariable": "punct", "normalization": normalization, "backwards": backwards, "version": "57.1"
@@ -145,24 +280,65 @@ fn full_forms() {
     };
     let (ni, sh) = ("non-ignorable", "shifted");
     let rows = [
-        (doc! { "strength": 2i64, "locale": "en" }, full("en", "off", 2, ni, false, false)),
-        (doc! { "locale": "en", "strength": 2.9, "caseFirst": (Value::Null), "version": "57.1" }, full("en", "off", 2, ni, false, false)),
-        (doc! { "locale": "da" }, full("da", "upper", 3, ni, false, false)),
-        (doc! { "locale": "da", "caseFirst": (Value::Null) }, full("da", "off", 3, ni, false, false)),
-        (doc! { "locale": "th" }, full("th", "off", 3, sh, true, false)),
-        (doc! { "locale": "fr_CA" }, full("fr_CA", "off", 3, ni, false, true)),
-        (doc! { "locale": "vi" }, full("vi", "off", 3, ni, true, false)),
-        (doc! { "locale": "th@collation=eor" }, full("th@collation=eor", "off", 3, ni, false, false)),
+        (
+            doc! { "strength": 2i64, "locale": "en" },
+            full("en", "off", 2, ni, false, false),
+        ),
+        (
+            doc! { "locale": "en", "strength": 2.9, "caseFirst": (Value::Null), "version": "57.1" },
+            full("en", "off", 2, ni, false, false),
+        ),
+        (
+            doc! { "locale": "da" },
+            full("da", "upper", 3, ni, false, false),
+        ),
+        (
+            doc! { "locale": "da", "caseFirst": (Value::Null) },
+            full("da", "off", 3, ni, false, false),
+        ),
+        (
+            doc! { "locale": "th" },
+            full("th", "off", 3, sh, true, false),
+        ),
+        (
+            doc! { "locale": "fr_CA" },
+            full("fr_CA", "off", 3, ni, false, true),
+        ),
+        (
+            doc! { "locale": "vi" },
+            full("vi", "off", 3, ni, true, false),
+        ),
+        (
+            doc! { "locale": "th@collation=eor" },
+            full("th@collation=eor", "off", 3, ni, false, false),
+        ),
     ];
     for (given, wanted) in &rows {
-        assert_eq!(normalize(given.doc()).ok().as_ref(), Some(wanted), "{given:?}");
-        assert_eq!(normalize(wanted.doc()).ok().as_ref(), Some(wanted), "the full form stays itself");
+        assert_eq!(
+            normalize(given.doc()).ok().as_ref(),
+            Some(wanted),
+            "{given:?}"
+        );
+        assert_eq!(
+            normalize(wanted.doc()).ok().as_ref(),
+            Some(wanted),
+            "the full form stays itself"
+        );
         assert!(same(given.doc(), wanted.doc()));
     }
     let typed = |d: DocBuf| normalize_typed(d.doc(), "create.collation").ok();
-    assert_eq!(typed(doc! { "locale": "da" }), Some(full("da", "off", 3, ni, false, false)));
-    assert_eq!(typed(doc! { "locale": "fr_CA" }), Some(full("fr_CA", "off", 3, ni, false, true)));
-    assert!(!same(doc! { "locale": "en" }.doc(), doc! { "locale": "fr" }.doc()));
+    assert_eq!(
+        typed(doc! { "locale": "da" }),
+        Some(full("da", "off", 3, ni, false, false))
+    );
+    assert_eq!(
+        typed(doc! { "locale": "fr_CA" }),
+        Some(full("fr_CA", "off", 3, ni, false, true))
+    );
+    assert!(!same(
+        doc! { "locale": "en" }.doc(),
+        doc! { "locale": "fr" }.doc()
+    ));
 }
 
 #[test]
@@ -176,10 +352,25 @@ fn sort_keys_are_appended() {
 fn specs() -> Vec<DocBuf> {
     let mut all = Vec::new();
     for strength in 1..=5i32 {
-        for locale in ["en", "sv", "ja", "zh", "tr", "lt", "en_US_POSIX", "vi", "ko", "de@collation=phonebook"] {
+        for locale in [
+            "en",
+            "sv",
+            "ja",
+            "zh",
+            "tr",
+            "lt",
+            "en_US_POSIX",
+            "vi",
+            "ko",
+            "de@collation=phonebook",
+        ] {
             all.push(doc! { "locale": locale, "strength": strength });
         }
-        for (level, numeric, alternate) in [(true, false, "non-ignorable"), (true, true, "shifted"), (false, true, "shifted")] {
+        for (level, numeric, alternate) in [
+            (true, false, "non-ignorable"),
+            (true, true, "shifted"),
+            (false, true, "shifted"),
+        ] {
             all.push(doc! { "locale": "en", "strength": strength, "caseLevel": level, "numericOrdering": numeric, "alternate": alternate });
             all.push(doc! { "locale": "th", "strength": strength, "caseLevel": level, "maxVariable": "space", "alternate": alternate });
         }

@@ -1,4 +1,5 @@
-//! Small helpers shared by operators: integers of any numeric type, argument documents, user variables.
+//! Small helpers shared by operators: integers of any numeric type, argument documents, user
+//! variables.
 //! Must not know any single operator.
 
 use super::ParseCx;
@@ -10,8 +11,8 @@ pub(crate) fn int32_exact(v: &Value<'_>) -> Option<i32> {
     i32::try_from(Number::of(v)?.to_i64_exact()?).ok()
 }
 
-/// Checks a variable name a user wants to bind (`as`, `vars`): it begins with a lower-case letter or a non-ASCII
-/// character; `CURRENT` is the one exception.
+/// Checks a variable name a user wants to bind (`as`, `vars`): it begins with a lower-case letter
+/// or a non-ASCII character; `CURRENT` is the one exception.
 ///
 /// # Errors
 /// 9 FailedToParse.
@@ -20,13 +21,26 @@ pub fn check_user_variable(name: &str) -> Result<()> {
         return Ok(());
     }
     let Some(first) = name.chars().next() else {
-        bail!(code::FAILED_TO_PARSE, "empty variable names are not allowed");
+        bail!(
+            code::FAILED_TO_PARSE,
+            "empty variable names are not allowed"
+        );
     };
     if first.is_ascii() && !first.is_ascii_lowercase() {
-        bail!(code::FAILED_TO_PARSE, "'{name}' starts with an invalid character for a user variable name");
+        bail!(
+            code::FAILED_TO_PARSE,
+            "'{name}' starts with an invalid character for a user variable name"
+        );
     }
-    if let Some(c) = name.chars().skip(1).find(|c| !(c.is_ascii_alphanumeric() || *c == '_' || !c.is_ascii())) {
-        bail!(code::FAILED_TO_PARSE, "'{name}' contains an invalid character for a variable name: '{c}'");
+    if let Some(c) = name
+        .chars()
+        .skip(1)
+        .find(|c| !(c.is_ascii_alphanumeric() || *c == '_' || !c.is_ascii()))
+    {
+        bail!(
+            code::FAILED_TO_PARSE,
+            "'{name}' contains an invalid character for a variable name: '{c}'"
+        );
     }
     Ok(())
 }
@@ -34,7 +48,8 @@ pub fn check_user_variable(name: &str) -> Result<()> {
 /// Defines the variable named by an `as` argument, or `this` without one.
 ///
 /// # Errors
-/// 9 FailedToParse for names that are no user variables (anything but a string counts as the empty name).
+/// 9 FailedToParse for names that are no user variables (anything but a string counts as the empty
+/// name).
 pub(crate) fn define_as(cx: &mut ParseCx<'_>, name: Value<'_>) -> Result<VarId> {
     let name = match name {
         Value::Missing => "this",

@@ -4,7 +4,8 @@ use crate::expr::{ParseCx, parse};
 use crate::{Cx, Env};
 use model::extjson;
 
-/// `spec` is relaxed extended JSON of one expression; the document has `a: 5, n: null, s: "x", arr: [1]`.
+/// `spec` is relaxed extended JSON of one expression; the document has `a: 5, n: null, s: "x", arr:
+/// [1]`.
 pub(crate) fn eval(spec: &str) -> String {
     let spec = extjson::parse_document(&format!(r#"{{"e": {spec}}}"#)).unwrap();
     let root = extjson::parse_document(r#"{"a": 5, "n": null, "s": "x", "arr": [1]}"#).unwrap();

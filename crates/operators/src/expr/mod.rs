@@ -1,6 +1,7 @@
 //! Aggregation expressions: parsed once into boxed nodes, evaluated on raw values.
 //!
-//! A node borrows constants from itself and makes new bytes in the arena of the context; nothing else is allocated.
+//! A node borrows constants from itself and makes new bytes in the arena of the context; nothing
+//! else is allocated.
 
 pub(crate) mod args;
 #[cfg(test)]
@@ -29,9 +30,9 @@ mod variable;
 
 pub use args::check_user_variable;
 pub(crate) use parse::check_path;
-pub(crate) use set::Members;
 pub use parse::{ParseCx, Scope, define_let, parse, parse_args, parse_constant, parse_object};
 pub use path::{CurrentPath, VarPath, walk};
+pub(crate) use set::Members;
 
 use crate::cx::bytes_of;
 use crate::{Cx, Env};
@@ -50,7 +51,8 @@ pub trait Expr: Send + Sync {
     /// Shows each direct operand; leaves none.
     fn visit<'e>(&'e self, _each: &mut dyn FnMut(&'e dyn Expr)) {}
 
-    /// True when the value depends on the document, variables, time or chance even with constant operands.
+    /// True when the value depends on the document, variables, time or chance even with constant
+    /// operands.
     fn is_volatile(&self) -> bool {
         false
     }
@@ -108,10 +110,11 @@ fn is_foldable(e: &dyn Expr) -> bool {
     ok
 }
 
-/// Replaces a node whose operands are all constant by its value, as MongoDB does before it looks at any document. A node
-/// that fails becomes a node that says so: it fails the whole command at the end of the outermost [`parse`], unless a
-/// parent (a `$switch` whose branch is never taken) dropped it by then. Small expressions may make large
-/// values: when those of an operation fill their bound, further expressions stay as they are.
+/// Replaces a node whose operands are all constant by its value, as MongoDB does before it looks at
+/// any document. A node that fails becomes a node that says so: it fails the whole command at the
+/// end of the outermost [`parse`], unless a parent (a `$switch` whose branch is never taken)
+/// dropped it by then. Small expressions may make large values: when those of an operation fill
+/// their bound, further expressions stay as they are.
 pub fn fold(e: BoxExpr, env: &Env) -> BoxExpr {
     if e.constant().is_some() || env.folded_enough() || !is_foldable(e.as_ref()) {
         return e;
@@ -204,7 +207,9 @@ pub fn unary_of(arg: BoxExpr, f: UnaryFn) -> BoxExpr {
 /// 16020 for another number of operands.
 pub fn unary(cx: &mut ParseCx<'_>, name: &str, spec: Value<'_>, f: UnaryFn) -> Result<BoxExpr> {
     let mut args = parse_args(cx, name, spec, 1, 1)?;
-    let Some(arg) = args.pop() else { return Err(MongoError::internal("one operand was checked")) };
+    let Some(arg) = args.pop() else {
+        return Err(MongoError::internal("one operand was checked"));
+    };
     Ok(unary_of(arg, f))
 }
 
@@ -254,7 +259,10 @@ static FAMILIES: &[&[&[Operator]]] = &[
 ];
 
 fn all() -> impl Iterator<Item = &'static Operator> {
-    FAMILIES.iter().flat_map(|f| f.iter()).flat_map(|ops| ops.iter())
+    FAMILIES
+        .iter()
+        .flat_map(|f| f.iter())
+        .flat_map(|ops| ops.iter())
 }
 
 /// The operator called `name` (with the dollar sign).
@@ -263,7 +271,10 @@ fn all() -> impl Iterator<Item = &'static Operator> {
 /// One hash lookup.
 pub fn find(name: &str) -> Option<&'static Operator> {
     static BY_NAME: OnceLock<FxHashMap<&'static str, &'static Operator>> = OnceLock::new();
-    BY_NAME.get_or_init(|| all().map(|op| (op.name, op)).collect()).get(name).copied()
+    BY_NAME
+        .get_or_init(|| all().map(|op| (op.name, op)).collect())
+        .get(name)
+        .copied()
 }
 
 /// The names of all operators.
@@ -280,7 +291,11 @@ mod tests {
         let count = names.len();
         names.dedup();
         assert_eq!(names.len(), count);
-        assert!(names.iter().all(|n| n.starts_with('$') && super::find(n).is_some_and(|op| op.name == *n)));
+        assert!(
+            names
+                .iter()
+                .all(|n| n.starts_with('$') && super::find(n).is_some_and(|op| op.name == *n))
+        );
         assert!(super::find("$nope").is_none());
     }
 }

@@ -1,4 +1,5 @@
-//! From a BSON specification to nodes: literals, field paths, variables, objects, arrays, operators.
+//! From a BSON specification to nodes: literals, field paths, variables, objects, arrays,
+//! operators.
 
 use super::{BoxExpr, Constant, CurrentPath, Expr, VarPath, find, fold};
 use crate::cx::{NODE_WORK, bytes_of};
@@ -14,7 +15,11 @@ pub struct Scope {
 impl Scope {
     /// The innermost variable of that name.
     pub fn find(&self, name: &str) -> Option<VarId> {
-        self.names.iter().rev().find(|(n, _)| n == name).map(|(_, id)| *id)
+        self.names
+            .iter()
+            .rev()
+            .find(|(n, _)| n == name)
+            .map(|(_, id)| *id)
     }
 }
 
@@ -40,7 +45,15 @@ const MAX_DEPTH: usize = 200;
 impl<'e> ParseCx<'e> {
     /// A fresh state; the command's `let` variables are constants in it.
     pub fn new(env: &'e Env) -> ParseCx<'e> {
-        ParseCx { env, scope: Scope::default(), meta: Vec::new(), next_var: 1, depth: 0, filter_depth: 0, near_refused: false }
+        ParseCx {
+            env,
+            scope: Scope::default(),
+            meta: Vec::new(),
+            next_var: 1,
+            depth: 0,
+            filter_depth: 0,
+            near_refused: false,
+        }
     }
 
     /// Brings a variable into scope and gives it its number. Restore `scope` afterwards.
@@ -66,17 +79,24 @@ impl<'e> ParseCx<'e> {
 /// Parses any expression.
 ///
 /// # Errors
-/// 168 InvalidPipelineOperator for an unknown operator, 16872 / 17276 for bad paths and variables, and the operators' own.
+/// 168 InvalidPipelineOperator for an unknown operator, 16872 / 17276 for bad paths and variables,
+/// and the operators' own.
 pub fn parse(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<BoxExpr> {
     if cx.depth >= MAX_DEPTH {
-        bail!(code::OVERFLOW, "expression is nested deeper than {MAX_DEPTH} levels");
+        bail!(
+            code::OVERFLOW,
+            "expression is nested deeper than {MAX_DEPTH} levels"
+        );
     }
     cx.env.work(NODE_WORK)?;
     cx.depth += 1;
     let parsed = parse_inner(cx, spec);
     cx.depth -= 1;
     let folded = fold(parsed?, cx.env);
-    match (cx.depth == 0).then(|| super::find_failure(folded.as_ref())).flatten() {
+    match (cx.depth == 0)
+        .then(|| super::find_failure(folded.as_ref()))
+        .flatten()
+    {
         Some(error) => Err(error),
         None => Ok(folded),
     }
@@ -90,13 +110,17 @@ fn parse_inner(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<BoxExpr> {
                 if d.count() > 1 {
                     bail!(
                         15983,
-                        "an expression specification must contain exactly one field, the name of the expression. \
+                        "an expression specification must contain exactly one field, the name of \
+                            the expression. \
                          Found {} fields in {d:?}",
                         d.count()
                     );
                 }
                 let Some(op) = find(name) else {
-                    bail!(code::INVALID_PIPELINE_OPERATOR, "Unrecognized expression '{name}'");
+                    bail!(
+                        code::INVALID_PIPELINE_OPERATOR,
+                        "Unrecognized expression '{name}'"
+                    );
                 };
                 (op.parse)(cx, op.name, arg)
             }
@@ -110,7 +134,8 @@ fn parse_inner(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<BoxExpr> {
     }
 }
 
-/// Parses an object literal whose values are expressions. Fields whose value is missing are left out of the result.
+/// Parses an object literal whose values are expressions. Fields whose value is missing are left
+/// out of the result.
 ///
 /// # Errors
 /// 16410-family for dollar-prefixed and dotted names.
@@ -119,7 +144,10 @@ pub fn parse_object(cx: &mut ParseCx<'_>, d: Doc<'_>) -> Result<BoxExpr> {
     for (name, v) in d.iter() {
         check_field_name(name)?;
         if fields.iter().any(|(n, _): &(String, BoxExpr)| n == name) {
-            bail!(16406, "duplicate field name specified in object literal: {d:?}");
+            bail!(
+                16406,
+                "duplicate field name specified in object literal: {d:?}"
+            );
         }
         fields.push((name.to_owned(), parse(cx, v)?));
     }
@@ -132,13 +160,19 @@ fn check_field_name(name: &str) -> Result<()> {
         bail!(15998, "FieldPath field names may not be empty strings");
     }
     if name.starts_with('$') {
-        bail!(16410, "FieldPath field names may not start with '$'. Consider using $getField or $setField");
+        bail!(
+            16410,
+            "FieldPath field names may not start with '$'. Consider using $getField or $setField"
+        );
     }
     if name.contains('\0') {
         bail!(16411, "FieldPath field names may not contain '\\0'");
     }
     if name.contains('.') {
-        bail!(16412, "FieldPath field names may not contain '.'. Consider using $getField or $setField");
+        bail!(
+            16412,
+            "FieldPath field names may not contain '.'. Consider using $getField or $setField"
+        );
     }
     Ok(())
 }
@@ -169,19 +203,29 @@ fn parse_path(cx: &mut ParseCx<'_>, s: &str) -> Result<BoxExpr> {
         }
         let path = check_path(path)?;
         if let Some(id) = cx.scope.find("CURRENT") {
-            return Ok(Box::new(VarPath { id: Some(id), path: Some(path) }));
+            return Ok(Box::new(VarPath {
+                id: Some(id),
+                path: Some(path),
+            }));
         }
         return Ok(Box::new(CurrentPath(path)));
     };
     if var.is_empty() {
-        bail!(code::FAILED_TO_PARSE, "'$$' by itself is not a valid FieldPath");
+        bail!(
+            code::FAILED_TO_PARSE,
+            "'$$' by itself is not a valid FieldPath"
+        );
     }
-    let (name, rest) = var.split_once('.').map_or((var, None), |(n, r)| (n, Some(r)));
+    let (name, rest) = var
+        .split_once('.')
+        .map_or((var, None), |(n, r)| (n, Some(r)));
     check_variable_name_for_read(name)?;
     let path = rest.map(check_path).transpose()?;
     let with_path = |v: Value<'_>| -> Result<BoxExpr> {
         let arena = model::Bump::new();
-        let found = path.as_ref().map_or(v, |p| super::path::walk(v.copy_into(&arena), p.parts(), &arena));
+        let found = path.as_ref().map_or(v, |p| {
+            super::path::walk(v.copy_into(&arena), p.parts(), &arena)
+        });
         Ok(Constant::boxed(found))
     };
     if let Some(id) = cx.scope.find(name) {
@@ -194,14 +238,24 @@ fn parse_path(cx: &mut ParseCx<'_>, s: &str) -> Result<BoxExpr> {
         "ROOT" => Ok(Box::new(VarPath { id: None, path })),
         "CURRENT" => Ok(match path {
             Some(path) => Box::new(CurrentPath(path)),
-            None => Box::new(VarPath { id: None, path: None }),
+            None => Box::new(VarPath {
+                id: None,
+                path: None,
+            }),
         }),
         "REMOVE" => Ok(Constant::boxed(Value::Missing)),
-        "NOW" if !cx.env.has_now => bail!(51144, "Builtin variable '$$NOW' is not available in this command"),
+        "NOW" if !cx.env.has_now => bail!(
+            51144,
+            "Builtin variable '$$NOW' is not available in this command"
+        ),
         "NOW" => with_path(Value::Date(cx.env.now_ms)),
         "CLUSTER_TIME" => match cx.env.cluster_time {
             Some(t) => with_path(Value::Timestamp(t)),
-            None => bail!(10071200, "system variable $$CLUSTER_TIME is not available: the server is not part of a replica set"),
+            None => bail!(
+                10071200,
+                "system variable $$CLUSTER_TIME is not available: the server is not part of a \
+                    replica set"
+            ),
         },
         "USER_ROLES" => with_path(Value::Array(Array::EMPTY)),
         _ => bail!(17276, "Use of undefined variable: {name}"),
@@ -211,22 +265,31 @@ fn parse_path(cx: &mut ParseCx<'_>, s: &str) -> Result<BoxExpr> {
 /// Gives the operation the variables of a command's `let`; each may use those before it.
 ///
 /// # Errors
-/// 14 `let` is no object, 9 a name no user variable may have, 4890500 a value that depends on a document, and those of the
-/// expressions.
+/// 14 `let` is no object, 9 a name no user variable may have, 4890500 a value that depends on a
+/// document, and those of the expressions.
 pub fn define_let(env: &mut Env, spec: Value<'_>) -> Result<()> {
     let variables = match spec {
         Value::Missing => return Ok(()),
         Value::Document(d) => d,
-        v => bail!(code::TYPE_MISMATCH, "'let' must be an object, found: {}", v.type_name()),
+        v => bail!(
+            code::TYPE_MISMATCH,
+            "'let' must be an object, found: {}",
+            v.type_name()
+        ),
     };
     for (name, v) in variables.iter() {
         super::args::check_user_variable(name)?;
         let arena = model::Bump::new();
         let e = parse(&mut ParseCx::new(env), v)?;
         if reads_document(e.as_ref()) {
-            bail!(4890500, "Command let Expression does not evaluate to a constant: {name}");
+            bail!(
+                4890500,
+                "Command let Expression does not evaluate to a constant: {name}"
+            );
         }
-        let value = e.eval(&Cx::new(&arena, Value::Missing, env))?.to_owned_value();
+        let value = e
+            .eval(&Cx::new(&arena, Value::Missing, env))?
+            .to_owned_value();
         env.let_vars.push((name.to_owned(), value));
     }
     Ok(())
@@ -242,10 +305,20 @@ fn check_variable_name_for_read(name: &str) -> Result<()> {
     let first = name.chars().next();
     let valid_first = first.is_some_and(|c| c.is_ascii_alphabetic() || !c.is_ascii());
     if !valid_first {
-        bail!(code::FAILED_TO_PARSE, "'{name}' starts with an invalid character for a variable name");
+        bail!(
+            code::FAILED_TO_PARSE,
+            "'{name}' starts with an invalid character for a variable name"
+        );
     }
-    if let Some(c) = name.chars().skip(1).find(|c| !(c.is_ascii_alphanumeric() || *c == '_' || !c.is_ascii())) {
-        bail!(code::FAILED_TO_PARSE, "'{name}' contains an invalid character for a variable name: '{c}'");
+    if let Some(c) = name
+        .chars()
+        .skip(1)
+        .find(|c| !(c.is_ascii_alphanumeric() || *c == '_' || !c.is_ascii()))
+    {
+        bail!(
+            code::FAILED_TO_PARSE,
+            "'{name}' contains an invalid character for a variable name: '{c}'"
+        );
     }
     Ok(())
 }
@@ -254,16 +327,31 @@ fn check_variable_name_for_read(name: &str) -> Result<()> {
 ///
 /// # Errors
 /// 16020 when an exact number is wanted, 28667 when a range is.
-pub fn parse_args(cx: &mut ParseCx<'_>, name: &str, spec: Value<'_>, min: usize, max: usize) -> Result<Vec<BoxExpr>> {
+pub fn parse_args(
+    cx: &mut ParseCx<'_>,
+    name: &str,
+    spec: Value<'_>,
+    min: usize,
+    max: usize,
+) -> Result<Vec<BoxExpr>> {
     let args = match spec {
         Value::Array(a) => a.iter().map(|v| parse(cx, v)).collect::<Result<Vec<_>>>()?,
         other => vec![parse(cx, other)?],
     };
     if args.len() < min || args.len() > max {
         if min == max {
-            bail!(16020, "Expression {name} takes exactly {min} arguments. {} were passed in.", args.len());
+            bail!(
+                16020,
+                "Expression {name} takes exactly {min} arguments. {} were passed in.",
+                args.len()
+            );
         }
-        bail!(28667, "Expression {name} takes at least {min} arguments, and at most {max}, but {} were passed in.", args.len());
+        bail!(
+            28667,
+            "Expression {name} takes at least {min} arguments, and at most {max}, but {} were \
+                passed in.",
+            args.len()
+        );
     }
     Ok(args)
 }
@@ -272,9 +360,16 @@ pub fn parse_args(cx: &mut ParseCx<'_>, name: &str, spec: Value<'_>, min: usize,
 ///
 /// # Errors
 /// `code` when it is not constant.
-pub fn parse_constant(cx: &mut ParseCx<'_>, spec: Value<'_>, code: i32, what: &str) -> Result<model::OwnedValue> {
+pub fn parse_constant(
+    cx: &mut ParseCx<'_>,
+    spec: Value<'_>,
+    code: i32,
+    what: &str,
+) -> Result<model::OwnedValue> {
     let e = parse(cx, spec)?;
-    let v = e.constant().ok_or_else(|| MongoError::new(code, format!("{what} must be a constant")))?;
+    let v = e
+        .constant()
+        .ok_or_else(|| MongoError::new(code, format!("{what} must be a constant")))?;
     Ok(v.to_owned_value())
 }
 
@@ -328,7 +423,9 @@ mod tests {
         let env = Env::new(0, 1);
         let arena = Bump::new();
         let e = parse(&mut ParseCx::new(&env), spec.doc().field("e")).unwrap();
-        let v = e.eval(&Cx::new(&arena, Value::Document(root.doc()), &env)).unwrap();
+        let v = e
+            .eval(&Cx::new(&arena, Value::Document(root.doc()), &env))
+            .unwrap();
         format!("{v:?}")
     }
 
@@ -336,8 +433,14 @@ mod tests {
     fn paths_map_over_arrays_and_objects_nest() {
         let root = doc! { "a": [{ "b": 1i32 }, { "b": 2i32 }, 3i32], "c": "x" };
         assert_eq!(run(&doc! { "e": "$a.b" }, &root), "Array([ 1, 2 ])");
-        assert_eq!(run(&doc! { "e": { "x": "$c", "y": "$none" } }, &root), r#"Document({ x: "x" })"#);
-        assert_eq!(run(&doc! { "e": ["$none", 1i32] }, &root), "Array([ null, 1 ])");
+        assert_eq!(
+            run(&doc! { "e": { "x": "$c", "y": "$none" } }, &root),
+            r#"Document({ x: "x" })"#
+        );
+        assert_eq!(
+            run(&doc! { "e": ["$none", 1i32] }, &root),
+            "Array([ null, 1 ])"
+        );
         assert_eq!(run(&doc! { "e": "$$ROOT.c" }, &root), r#"String("x")"#);
     }
 
@@ -347,19 +450,28 @@ mod tests {
             let mut env = Env::new(0, 1);
             define_let(&mut env, spec.doc().field("let")).map(|()| env)
         };
-        let env = define(doc! { "let": { "x": 1i32, "y": { "$add": ["$$x", 1i32] } } }).ok().unwrap();
+        let env = define(doc! { "let": { "x": 1i32, "y": { "$add": ["$$x", 1i32] } } })
+            .ok()
+            .unwrap();
         assert!(matches!(env.let_vars[1].1.get(), Value::Int32(2)));
         let fails = |spec| define(spec).err().map(|e| e.code());
         assert_eq!(fails(doc! { "let": 1i32 }), Some(14));
         assert_eq!(fails(doc! { "let": { "ROOT": 1i32 } }), Some(9));
-        assert_eq!(fails(doc! { "let": { "x": { "$add": ["$a", 1i32] } } }), Some(4890500));
+        assert_eq!(
+            fails(doc! { "let": { "x": { "$add": ["$a", 1i32] } } }),
+            Some(4890500)
+        );
         assert_eq!(fails(doc! {}), None);
     }
 
     #[test]
     fn paths_and_object_literals_have_their_codes() {
         let env = Env::new(0, 1);
-        let fails = |d: model::DocBuf| parse(&mut ParseCx::new(&env), d.doc().field("e")).err().map(|e| e.code());
+        let fails = |d: model::DocBuf| {
+            parse(&mut ParseCx::new(&env), d.doc().field("e"))
+                .err()
+                .map(|e| e.code())
+        };
         assert_eq!(fails(doc! { "e": "$a." }), Some(40353));
         assert_eq!(fails(doc! { "e": "$a..b" }), Some(15998));
         assert_eq!(fails(doc! { "e": "$.a" }), Some(15998));
@@ -369,22 +481,39 @@ mod tests {
         assert_eq!(fails(doc! { "e": { "a.b": 1i32 } }), Some(16412));
         assert_eq!(fails(doc! { "e": { "": 1i32 } }), Some(15998));
         assert_eq!(fails(doc! { "e": { "a": 1i32, "$b": 1i32 } }), Some(16410));
-        assert_eq!(fails(doc! { "e": { "$add": [1i32], "b": 1i32 } }), Some(15983));
+        assert_eq!(
+            fails(doc! { "e": { "$add": [1i32], "b": 1i32 } }),
+            Some(15983)
+        );
         assert_eq!(fails(doc! { "e": { "a": 1i32, "a": 2i32 } }), Some(16406));
     }
 
     #[test]
     fn parse_errors_come_before_failures_of_constants() {
         let env = Env::new(0, 1);
-        let fails = |d: model::DocBuf| parse(&mut ParseCx::new(&env), d.doc().field("e")).err().map(|e| e.code());
-        assert_eq!(fails(doc! { "e": { "$add": [{ "$divide": [1i32, 0i32] }, "$a"] } }), Some(2));
-        assert_eq!(fails(doc! { "e": { "$add": [{ "$divide": [1i32, 0i32] }, { "$nope": 1i32 }] } }), Some(168));
+        let fails = |d: model::DocBuf| {
+            parse(&mut ParseCx::new(&env), d.doc().field("e"))
+                .err()
+                .map(|e| e.code())
+        };
+        assert_eq!(
+            fails(doc! { "e": { "$add": [{ "$divide": [1i32, 0i32] }, "$a"] } }),
+            Some(2)
+        );
+        assert_eq!(
+            fails(doc! { "e": { "$add": [{ "$divide": [1i32, 0i32] }, { "$nope": 1i32 }] } }),
+            Some(168)
+        );
     }
 
     #[test]
     fn unknown_operators_and_variables_have_their_codes() {
         let env = Env::new(0, 1);
-        let fails = |d: model::DocBuf| parse(&mut ParseCx::new(&env), d.doc().field("e")).err().map(|e| e.code());
+        let fails = |d: model::DocBuf| {
+            parse(&mut ParseCx::new(&env), d.doc().field("e"))
+                .err()
+                .map(|e| e.code())
+        };
         assert_eq!(fails(doc! { "e": { "$nope": 1i32 } }), Some(168));
         assert_eq!(fails(doc! { "e": "$$nope" }), Some(17276));
         assert_eq!(fails(doc! { "e": "$" }), Some(16872));

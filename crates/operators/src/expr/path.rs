@@ -41,10 +41,12 @@ impl Expr for VarPath {
     }
 }
 
-/// The value at a path. Arrays on the way are mapped over (elements that are not documents contribute nothing); numeric
-/// components are field names here, never indexes.
+/// The value at a path. Arrays on the way are mapped over (elements that are not documents
+/// contribute nothing); numeric components are field names here, never indexes.
 pub fn walk<'a>(v: Value<'a>, path: &[PathPart], arena: &'a Bump) -> Value<'a> {
-    let Some((head, rest)) = path.split_first() else { return v };
+    let Some((head, rest)) = path.split_first() else {
+        return v;
+    };
     match v {
         Value::Document(d) => match d.get(&head.name) {
             Some(inner) => walk(inner, rest, arena),

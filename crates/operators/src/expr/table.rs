@@ -1,5 +1,5 @@
-//! Table tests of expressions. Rows are text: expression, document, expected value in relaxed extended JSON with single
-//! quotes for double ones; `missing` and `!code` are the other outcomes.
+//! Table tests of expressions. Rows are text: expression, document, expected value in relaxed
+//! extended JSON with single quotes for double ones; `missing` and `!code` are the other outcomes.
 
 use super::{ParseCx, parse};
 use crate::{Cx, Env};
@@ -26,12 +26,19 @@ pub(crate) fn table(rows: &[(&str, &str, &str)]) {
     for (expr, doc, want) in rows {
         let got = eval(expr, doc);
         match (want.strip_prefix('!'), &got) {
-            (Some(code), Err(e)) => assert_eq!(e.code().to_string(), code, "{expr} on {doc}: {e:?}"),
-            (None, Ok(v)) if *want == "missing" => assert!(v.get().is_missing(), "{expr} on {doc}: {v:?}"),
+            (Some(code), Err(e)) => {
+                assert_eq!(e.code().to_string(), code, "{expr} on {doc}: {e:?}")
+            }
+            (None, Ok(v)) if *want == "missing" => {
+                assert!(v.get().is_missing(), "{expr} on {doc}: {v:?}")
+            }
             (None, Ok(v)) => {
                 let want = json(want);
                 // Bytes are compared: types, the sign of zero and NaN count.
-                assert!(*v == want && same_type(v.get(), want.get()), "{expr} on {doc}: {v:?}, wanted {want:?}");
+                assert!(
+                    *v == want && same_type(v.get(), want.get()),
+                    "{expr} on {doc}: {v:?}, wanted {want:?}"
+                );
             }
             _ => panic!("{expr} on {doc}: {got:?}, wanted {want}"),
         }

@@ -1,6 +1,6 @@
-//! `$all`, `$size`, `$elemMatch`. `$all` is a conjunction: of equalities, or of `$elemMatch`es; `$all: []` matches
-//! nothing. `$size` is exact. `$elemMatch` wants one element that passes everything.
-//! Errors: 2 throughout.
+//! `$all`, `$size`, `$elemMatch`. `$all` is a conjunction: of equalities, or of `$elemMatch`es;
+//! `$all: []` matches nothing. `$size` is exact. `$elemMatch` wants one element that passes
+//! everything. Errors: 2 throughout.
 
 use super::comparison::{Compare, CompareOp, is_operator_document};
 use super::node::Test;
@@ -16,9 +16,19 @@ use model::{Doc, Result, Value, bail, code};
 pub(super) fn size(spec: Value<'_>) -> Result<Test> {
     match spec.as_i64_exact() {
         Some(n) if (0..=i64::from(i32::MAX)).contains(&n) => Ok(Test::Size(n)),
-        Some(n) if n > 0 => bail!(code::BAD_VALUE, "Failed to parse $size. Cannot represent as a 32-bit integer: {n}"),
-        Some(n) => bail!(code::BAD_VALUE, "Failed to parse $size. Expected a non-negative number in: {n}"),
-        None => bail!(code::BAD_VALUE, "Failed to parse $size. Expected an integer, got {}", spec.type_name()),
+        Some(n) if n > 0 => bail!(
+            code::BAD_VALUE,
+            "Failed to parse $size. Cannot represent as a 32-bit integer: {n}"
+        ),
+        Some(n) => bail!(
+            code::BAD_VALUE,
+            "Failed to parse $size. Expected a non-negative number in: {n}"
+        ),
+        None => bail!(
+            code::BAD_VALUE,
+            "Failed to parse $size. Expected an integer, got {}",
+            spec.type_name()
+        ),
     }
 }
 
@@ -27,19 +37,32 @@ pub(super) fn size(spec: Value<'_>) -> Result<Test> {
 /// # Errors
 /// 2.
 pub(super) fn all(cx: &mut ParseCx<'_>, spec: Value<'_>, path: &str) -> Result<Vec<Test>> {
-    let Value::Array(items) = spec else { bail!(code::BAD_VALUE, "$all needs an array") };
-    let elem_match = |v: &Value<'_>| v.as_doc().and_then(|d| d.first()).is_some_and(|(n, _)| n == "$elemMatch");
+    let Value::Array(items) = spec else {
+        bail!(code::BAD_VALUE, "$all needs an array")
+    };
+    let elem_match = |v: &Value<'_>| {
+        v.as_doc()
+            .and_then(|d| d.first())
+            .is_some_and(|(n, _)| n == "$elemMatch")
+    };
     let first_is_elem_match = items.iter().next().is_some_and(|v| elem_match(&v));
     let mut tests = Vec::new();
     for v in items.iter() {
         if first_is_elem_match {
-            let inner = v.as_doc().and_then(|d| d.get("$elemMatch")).filter(|_| elem_match(&v));
-            let Some(inner) = inner else { bail!(code::BAD_VALUE, "$all/$elemMatch has to be consistent") };
+            let inner = v
+                .as_doc()
+                .and_then(|d| d.get("$elemMatch"))
+                .filter(|_| elem_match(&v));
+            let Some(inner) = inner else {
+                bail!(code::BAD_VALUE, "$all/$elemMatch has to be consistent")
+            };
             tests.push(self::elem_match(cx, inner)?);
             continue;
         }
         tests.push(match v {
-            Value::Document(d) if is_operator_document(d) => bail!(code::BAD_VALUE, "no $ expressions in $all"),
+            Value::Document(d) if is_operator_document(d) => {
+                bail!(code::BAD_VALUE, "no $ expressions in $all")
+            }
             Value::Regex(r) => Test::Regex(Pattern::new(r.pattern, r.options)?),
             v => Test::Compare(Compare::new(CompareOp::Eq, v, path)?),
         });
@@ -52,17 +75,26 @@ pub(super) fn all(cx: &mut ParseCx<'_>, spec: Value<'_>, path: &str) -> Result<V
 /// # Errors
 /// 2 unless it is a document.
 pub(super) fn elem_match(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<Test> {
-    let Value::Document(d) = spec else { bail!(code::BAD_VALUE, "$elemMatch needs an Object") };
+    let Value::Document(d) = spec else {
+        bail!(code::BAD_VALUE, "$elemMatch needs an Object")
+    };
     if is_value_form(d) {
         return Ok(Test::ElemMatchValue(parse::element_tests(cx, d)?));
     }
-    Ok(Test::ElemMatchObject(Box::new(parse::document(cx, d, Place::ElemMatch)?)))
+    Ok(Test::ElemMatchObject(Box::new(parse::document(
+        cx,
+        d,
+        Place::ElemMatch,
+    )?)))
 }
 
 /// `{$gt: 1}` tests elements themselves; `{a: 1}`, `{$or: [..]}` and `{}` are filters on documents.
 fn is_value_form(d: Doc<'_>) -> bool {
     is_operator_document(d)
         && d.first().is_some_and(|(n, _)| {
-            !matches!(n, "$and" | "$or" | "$nor" | "$where" | "$expr" | "$jsonSchema" | "$text" | "$comment")
+            !matches!(
+                n,
+                "$and" | "$or" | "$nor" | "$where" | "$expr" | "$jsonSchema" | "$text" | "$comment"
+            )
         })
 }

@@ -1,6 +1,7 @@
-//! `$bitsAllSet $bitsAllClear $bitsAnySet $bitsAnyClear`: tests bits of integral numbers (two's complement, sign
-//! extended) and of binary data (bit 0 is the lowest of the first byte). The operand is a number, an array of bit
-//! positions or binary data. Errors: 9 for a mask that is negative, not integral or too large; 2 for anything else.
+//! `$bitsAllSet $bitsAllClear $bitsAnySet $bitsAnyClear`: tests bits of integral numbers (two's
+//! complement, sign extended) and of binary data (bit 0 is the lowest of the first byte). The
+//! operand is a number, an array of bit positions or binary data. Errors: 9 for a mask that is
+//! negative, not integral or too large; 2 for anything else.
 
 use model::{Number, Result, Value, bail, code};
 
@@ -29,16 +30,27 @@ impl Bits {
     /// 2, 9.
     pub(super) fn parse(op: BitsOp, name: &str, spec: Value<'_>) -> Result<Bits> {
         let positions = match spec {
-            Value::Array(a) => a.iter().map(|v| position(name, v)).collect::<Result<Vec<_>>>()?,
+            Value::Array(a) => a
+                .iter()
+                .map(|v| position(name, v))
+                .collect::<Result<Vec<_>>>()?,
             Value::Binary(b) => bits_of(b.bytes),
             v if v.is_number() => {
                 let mask = v.as_i64_exact().and_then(|n| u64::try_from(n).ok());
                 let Some(mask) = mask else {
-                    bail!(code::FAILED_TO_PARSE, "Expected a non-negative integer in {name}: {}", model::show::Shown(&v))
+                    bail!(
+                        code::FAILED_TO_PARSE,
+                        "Expected a non-negative integer in {name}: {}",
+                        model::show::Shown(&v)
+                    )
                 };
                 bits_of(&mask.to_le_bytes())
             }
-            v => bail!(code::BAD_VALUE, "{name} takes an Array, a number, or a BinData but received: {}", v.type_name()),
+            v => bail!(
+                code::BAD_VALUE,
+                "{name} takes an Array, a number, or a BinData but received: {}",
+                v.type_name()
+            ),
         };
         Ok(Bits { op, positions })
     }
@@ -46,7 +58,11 @@ impl Bits {
     pub(super) fn matches(&self, v: &Value<'_>) -> bool {
         match v {
             // As stored: the inner length of the old subtype counts.
-            Value::Binary(b) => self.test(|p| b.bytes.get(p as usize / 8).is_some_and(|byte| byte >> (p % 8) & 1 == 1)),
+            Value::Binary(b) => self.test(|p| {
+                b.bytes
+                    .get(p as usize / 8)
+                    .is_some_and(|byte| byte >> (p % 8) & 1 == 1)
+            }),
             v => match Number::of(v).and_then(Number::to_i64_exact) {
                 Some(n) => self.test(|p| n >> p.min(63) & 1 == 1),
                 None => false,
@@ -66,9 +82,16 @@ impl Bits {
 }
 
 fn position(name: &str, v: Value<'_>) -> Result<u32> {
-    let exact = v.as_i64_exact().and_then(|n| i32::try_from(n).ok()).and_then(|n| u32::try_from(n).ok());
+    let exact = v
+        .as_i64_exact()
+        .and_then(|n| i32::try_from(n).ok())
+        .and_then(|n| u32::try_from(n).ok());
     let Some(p) = exact else {
-        bail!(code::BAD_VALUE, "bit positions of {name} must be non-negative 32-bit integers, not {}", model::show::Shown(&v))
+        bail!(
+            code::BAD_VALUE,
+            "bit positions of {name} must be non-negative 32-bit integers, not {}",
+            model::show::Shown(&v)
+        )
     };
     Ok(p)
 }
@@ -76,7 +99,11 @@ fn position(name: &str, v: Value<'_>) -> Result<u32> {
 fn bits_of(bytes: &[u8]) -> Vec<u32> {
     let mut out = Vec::new();
     for (i, byte) in (0u32..).zip(bytes) {
-        out.extend((0..8).filter(|b| byte >> b & 1 == 1).map(|b| i.saturating_mul(8).saturating_add(b)));
+        out.extend(
+            (0..8)
+                .filter(|b| byte >> b & 1 == 1)
+                .map(|b| i.saturating_mul(8).saturating_add(b)),
+        );
     }
     out
 }
@@ -91,13 +118,21 @@ mod tests {
         let d = doc! { "n": 5i32, "p": [0i32, 200i32], "neg": -1i32, "half": 1.5, "s": "x", "bad": [-1i32] };
         let m = |op, f: &str| Bits::parse(op, "$bits", d.doc().field(f));
         assert!(m(BitsOp::AllSet, "n").unwrap().matches(&Value::Int32(13)));
-        assert!(m(BitsOp::AnyClear, "n").unwrap().matches(&Value::Double(1.0)));
+        assert!(
+            m(BitsOp::AnyClear, "n")
+                .unwrap()
+                .matches(&Value::Double(1.0))
+        );
         // Positions beyond 63 read the sign.
         assert!(m(BitsOp::AllSet, "p").unwrap().matches(&Value::Int32(-1)));
         assert!(!m(BitsOp::AllSet, "p").unwrap().matches(&Value::Int32(1)));
         assert!(!m(BitsOp::AllClear, "n").unwrap().matches(&Value::Null));
         for (f, wanted) in [("neg", 9), ("half", 9), ("s", 2), ("bad", 2)] {
-            assert_eq!(m(BitsOp::AllSet, f).err().map(|e| e.code()), Some(wanted), "{f}");
+            assert_eq!(
+                m(BitsOp::AllSet, f).err().map(|e| e.code()),
+                Some(wanted),
+                "{f}"
+            );
         }
     }
 }

@@ -1,7 +1,7 @@
-//! `$eq $ne $gt $gte $lt $lte $in $nin`: type-bracketed comparison. Null equals missing (not undefined); NaN equals only
-//! NaN; MinKey and MaxKey stand below and above everything. A regular expression inside `$in` matches strings.
-//! Errors: 2 for undefined or a regular expression as operand of an ordering, for `$in` without an array, and for
-//! operators nested in `$in`.
+//! `$eq $ne $gt $gte $lt $lte $in $nin`: type-bracketed comparison. Null equals missing (not
+//! undefined); NaN equals only NaN; MinKey and MaxKey stand below and above everything. A regular
+//! expression inside `$in` matches strings. Errors: 2 for undefined or a regular expression as
+//! operand of an ordering, for `$in` without an array, and for operators nested in `$in`.
 
 use super::regex::Pattern;
 use model::{Collate, Element, Number, OwnedValue, Result, Tag, Value, bail, code, compare_with};
@@ -52,11 +52,21 @@ impl Quick {
     #[inline]
     fn order(&self, e: &Element<'_>, simple: bool) -> Option<Ordering> {
         match (self, e.tag) {
-            (Quick::Int(b), Tag::INT32) => Some(i64::from(i32::from_le_bytes(*e.payload.first_chunk()?)).cmp(b)),
-            (Quick::Int(b), Tag::INT64) => Some(i64::from_le_bytes(*e.payload.first_chunk()?).cmp(b)),
-            (Quick::Double(b), Tag::DOUBLE) => f64::from_le_bytes(*e.payload.first_chunk()?).partial_cmp(b),
-            (Quick::Double(b), Tag::INT32) => f64::from(i32::from_le_bytes(*e.payload.first_chunk()?)).partial_cmp(b),
-            (Quick::Text(b), Tag::STRING) if simple => Some(e.payload.get(4..e.payload.len().checked_sub(1)?)?.cmp(b)),
+            (Quick::Int(b), Tag::INT32) => {
+                Some(i64::from(i32::from_le_bytes(*e.payload.first_chunk()?)).cmp(b))
+            }
+            (Quick::Int(b), Tag::INT64) => {
+                Some(i64::from_le_bytes(*e.payload.first_chunk()?).cmp(b))
+            }
+            (Quick::Double(b), Tag::DOUBLE) => {
+                f64::from_le_bytes(*e.payload.first_chunk()?).partial_cmp(b)
+            }
+            (Quick::Double(b), Tag::INT32) => {
+                f64::from(i32::from_le_bytes(*e.payload.first_chunk()?)).partial_cmp(b)
+            }
+            (Quick::Text(b), Tag::STRING) if simple => {
+                Some(e.payload.get(4..e.payload.len().checked_sub(1)?)?.cmp(b))
+            }
             _ => None,
         }
     }
@@ -72,9 +82,16 @@ impl Compare {
             bail!(code::BAD_VALUE, "cannot compare to undefined");
         }
         if op != CompareOp::Eq && matches!(value, Value::Regex(_)) {
-            bail!(code::BAD_VALUE, "Can't have RegEx as arg to predicate over field '{path}'.");
+            bail!(
+                code::BAD_VALUE,
+                "Can't have RegEx as arg to predicate over field '{path}'."
+            );
         }
-        Ok(Compare { op, value: value.to_owned_value(), quick: Quick::of(&value) })
+        Ok(Compare {
+            op,
+            value: value.to_owned_value(),
+            quick: Quick::of(&value),
+        })
     }
 
     /// One stored element that is no array.
@@ -92,7 +109,12 @@ impl Compare {
 }
 
 /// One value against a constant.
-pub(crate) fn matches(op: CompareOp, v: &Value<'_>, rhs: &Value<'_>, collate: Option<&dyn Collate>) -> bool {
+pub(crate) fn matches(
+    op: CompareOp,
+    v: &Value<'_>,
+    rhs: &Value<'_>,
+    collate: Option<&dyn Collate>,
+) -> bool {
     use CompareOp::{Eq, Gt, Gte, Lt, Lte};
     if let (Value::Int32(a), Value::Int32(b)) = (v, rhs) {
         return holds(op, a.cmp(b));
@@ -142,16 +164,22 @@ impl In {
     /// Parses the array.
     ///
     /// # Errors
-    /// 2 for anything else than an array, for nested operators and undefined; those of regular expressions.
+    /// 2 for anything else than an array, for nested operators and undefined; those of regular
+    /// expressions.
     pub(super) fn parse(name: &str, spec: Value<'_>, collate: Option<&dyn Collate>) -> Result<In> {
-        let Value::Array(items) = spec else { bail!(code::BAD_VALUE, "{name} needs an array") };
+        let Value::Array(items) = spec else {
+            bail!(code::BAD_VALUE, "{name} needs an array")
+        };
         let (mut values, mut patterns) = (Vec::new(), Vec::new());
         for v in items.iter() {
             match v {
                 Value::Document(d) if is_operator_document(d) => {
                     bail!(code::BAD_VALUE, "cannot nest $ under {name}")
                 }
-                Value::Undefined => bail!(code::BAD_VALUE, "InMatchExpression equality cannot be undefined"),
+                Value::Undefined => bail!(
+                    code::BAD_VALUE,
+                    "InMatchExpression equality cannot be undefined"
+                ),
                 Value::Regex(r) => patterns.push(Pattern::new(r.pattern, r.options)?),
                 v => values.push(v.to_owned_value()),
             }
@@ -160,7 +188,11 @@ impl In {
     }
 
     /// From operands that may stand in `$in`.
-    pub(super) fn of(mut values: Vec<OwnedValue>, patterns: Vec<Pattern>, collate: Option<&dyn Collate>) -> In {
+    pub(super) fn of(
+        mut values: Vec<OwnedValue>,
+        patterns: Vec<Pattern>,
+        collate: Option<&dyn Collate>,
+    ) -> In {
         values.sort_by(|a, b| compare_with(&a.get(), &b.get(), collate));
         values.dedup_by(|a, b| compare_with(&a.get(), &b.get(), collate) == Ordering::Equal);
         let has_null = values.iter().any(|v| matches!(v.get(), Value::Null));
@@ -170,9 +202,20 @@ impl In {
             _ => None,
         });
         let integers = integers.collect::<Option<Vec<i64>>>();
-        let texts = values.iter().map(|v| v.get().as_str().filter(|_| collate.is_none()).map(Box::from));
+        let texts = values.iter().map(|v| {
+            v.get()
+                .as_str()
+                .filter(|_| collate.is_none())
+                .map(Box::from)
+        });
         let texts = texts.collect::<Option<FxHashSet<Box<str>>>>();
-        In { values, patterns, has_null, integers, texts }
+        In {
+            values,
+            patterns,
+            has_null,
+            integers,
+            texts,
+        }
     }
 
     pub(super) fn matches(&self, v: &Value<'_>, collate: Option<&dyn Collate>) -> Result<bool> {
@@ -199,13 +242,16 @@ impl In {
             (Value::String(s) | Value::Symbol(s), _, Some(set)) => return set.contains(*s),
             _ => {}
         }
-        self.values.binary_search_by(|x| compare_with(&x.get(), v, collate)).is_ok()
+        self.values
+            .binary_search_by(|x| compare_with(&x.get(), v, collate))
+            .is_ok()
     }
 }
 
 /// True for `{$gt: 1}`; false for `{}`, `{a: 1}` and for references (`$ref`, `$id`, `$db`).
 pub(super) fn is_operator_document(d: model::Doc<'_>) -> bool {
-    d.first().is_some_and(|(name, _)| name.starts_with('$') && !matches!(name, "$ref" | "$id" | "$db"))
+    d.first()
+        .is_some_and(|(name, _)| name.starts_with('$') && !matches!(name, "$ref" | "$id" | "$db"))
 }
 
 #[cfg(test)]

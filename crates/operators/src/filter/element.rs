@@ -1,6 +1,6 @@
-//! `$exists` (any truthy operand) and `$type` (names, numbers, "number", arrays of them). A type is looked for in the
-//! elements of an array as well as in the array itself.
-//! Errors of `$type`: 2 unknown name or number, 9 empty array, 14 operand of another type.
+//! `$exists` (any truthy operand) and `$type` (names, numbers, "number", arrays of them). A type is
+//! looked for in the elements of an array as well as in the array itself. Errors of `$type`: 2
+//! unknown name or number, 9 empty array, 14 operand of another type.
 
 use model::{Result, Tag, Value, bail, code};
 
@@ -48,7 +48,9 @@ impl TypeSet {
             self.insert_numbers();
             return Ok(());
         }
-        let Some(tag) = Tag::from_name(name) else { bail!(code::BAD_VALUE, "Unknown type name alias: {name}") };
+        let Some(tag) = Tag::from_name(name) else {
+            bail!(code::BAD_VALUE, "Unknown type name alias: {name}")
+        };
         self.insert(tag);
         Ok(())
     }
@@ -82,12 +84,20 @@ impl TypeSet {
                     _ => None,
                 });
                 let Some(tag) = tag else {
-                    bail!(code::BAD_VALUE, "Invalid numerical type code: {}", model::show::Shown(&v))
+                    bail!(
+                        code::BAD_VALUE,
+                        "Invalid numerical type code: {}",
+                        model::show::Shown(&v)
+                    )
                 };
                 self.insert(tag);
                 Ok(())
             }
-            v => bail!(code::TYPE_MISMATCH, "type must be represented as a number or a string, not {}", v.type_name()),
+            v => bail!(
+                code::TYPE_MISMATCH,
+                "type must be represented as a number or a string, not {}",
+                v.type_name()
+            ),
         }
     }
 }
@@ -112,7 +122,11 @@ mod tests {
             assert_eq!(set.contains(&v), wanted, "{v:?}");
         }
         for (field, wanted) in [("empty", 9), ("bad", 2), ("half", 2), ("wrong", 14)] {
-            assert_eq!(TypeSet::parse(d.doc().field(field)).unwrap_err().code(), wanted, "{field}");
+            assert_eq!(
+                TypeSet::parse(d.doc().field(field)).unwrap_err().code(),
+                wanted,
+                "{field}"
+            );
         }
     }
 }

@@ -25,14 +25,22 @@ impl Position {
     }
 }
 
-pub(super) fn node<'a>(n: &'a Node, doc: Doc<'a>, cx: &Cx<'_, 'a>, position: Option<&Position>) -> Result<bool> {
+pub(super) fn node<'a>(
+    n: &'a Node,
+    doc: Doc<'a>,
+    cx: &Cx<'_, 'a>,
+    position: Option<&Position>,
+) -> Result<bool> {
     match n {
         Node::AlwaysTrue => Ok(true),
         Node::AlwaysFalse => Ok(false),
         Node::And(nodes) => {
             let mut last: Option<(&FieldPath, Option<Element<'a>>)> = None;
             for n in nodes {
-                if let Node::Field { path, test: Test::Compare(c) } = n
+                if let Node::Field {
+                    path,
+                    test: Test::Compare(c),
+                } = n
                     && let [only] = path.parts()
                 {
                     // Several conditions on one field often follow each other.
@@ -60,7 +68,11 @@ pub(super) fn node<'a>(n: &'a Node, doc: Doc<'a>, cx: &Cx<'_, 'a>, position: Opt
         Node::Expr(e) => {
             // An expression may take long on one document.
             cx.env.check_interrupt()?;
-            Ok(e.eval(&Cx { root: Value::Document(doc), ..*cx })?.truthy())
+            Ok(e.eval(&Cx {
+                root: Value::Document(doc),
+                ..*cx
+            })?
+            .truthy())
         }
         Node::JsonSchema(s) => s.matches(Value::Document(doc)),
         Node::Text(t) => {
@@ -71,7 +83,12 @@ pub(super) fn node<'a>(n: &'a Node, doc: Doc<'a>, cx: &Cx<'_, 'a>, position: Opt
     }
 }
 
-fn any<'a>(nodes: &'a [Node], doc: Doc<'a>, cx: &Cx<'_, 'a>, position: Option<&Position>) -> Result<bool> {
+fn any<'a>(
+    nodes: &'a [Node],
+    doc: Doc<'a>,
+    cx: &Cx<'_, 'a>,
+    position: Option<&Position>,
+) -> Result<bool> {
     for n in nodes {
         if node(n, doc, cx, position)? {
             return Ok(true);
@@ -105,7 +122,11 @@ fn field<'a>(
     {
         return Ok(passed);
     }
-    let leaf = if t.wants_whole_array() { Leaf::Whole } else { Leaf::Traverse };
+    let leaf = if t.wants_whole_array() {
+        Leaf::Whole
+    } else {
+        Leaf::Traverse
+    };
     let parts = path.parts();
     let mut outcome = Ok(false);
     let mut see = |passed: Result<bool>, index: Option<usize>| match passed {
@@ -127,15 +148,25 @@ fn field<'a>(
         Test::Compare(c) => {
             let (rhs, collate) = (c.value.get(), cx.collate());
             walk_doc(doc, parts, leaf, None, &mut |v, index| {
-                see(Ok(super::comparison::matches(c.op, &v, &rhs, collate)), index)
+                see(
+                    Ok(super::comparison::matches(c.op, &v, &rhs, collate)),
+                    index,
+                )
             })
         }
-        t => walk_doc(doc, parts, leaf, None, &mut |v, index| see(test(t, v, cx, position), index)),
+        t => walk_doc(doc, parts, leaf, None, &mut |v, index| {
+            see(test(t, v, cx, position), index)
+        }),
     };
     outcome
 }
 
-pub(super) fn test<'a>(t: &'a Test, v: Value<'a>, cx: &Cx<'_, 'a>, position: Option<&Position>) -> Result<bool> {
+pub(super) fn test<'a>(
+    t: &'a Test,
+    v: Value<'a>,
+    cx: &Cx<'_, 'a>,
+    position: Option<&Position>,
+) -> Result<bool> {
     match t {
         Test::Compare(c) => Ok(c.matches(&v, cx.collate())),
         Test::In(list) => list.matches(&v, cx.collate()),
@@ -143,7 +174,9 @@ pub(super) fn test<'a>(t: &'a Test, v: Value<'a>, cx: &Cx<'_, 'a>, position: Opt
         Test::Type(set) => Ok(set.contains(&v)),
         Test::Regex(p) => p.matches(&v),
         Test::Mod(m) => Ok(m.matches(&v)),
-        Test::Size(n) => Ok(v.as_array().is_some_and(|a| i64::try_from(a.len()) == Ok(*n))),
+        Test::Size(n) => Ok(v
+            .as_array()
+            .is_some_and(|a| i64::try_from(a.len()) == Ok(*n))),
         Test::Bits(b) => Ok(b.matches(&v)),
         Test::ElemMatchObject(inner) => {
             let Value::Array(a) = v else { return Ok(false) };

@@ -1,5 +1,6 @@
 //! Filters (`find`'s query language): parsed once, matched on raw documents without building trees.
-//! Promises: matching allocates nothing on the common path; the parsed form can be looked into by a planner.
+//! Promises: matching allocates nothing on the common path; the parsed form can be looked into by a
+//! planner.
 //! Must not know: indexes, plans, where documents come from.
 
 mod array;
@@ -45,24 +46,30 @@ impl Filter {
     /// Parses a filter document.
     ///
     /// # Errors
-    /// 2 BadValue for most mistakes; 9, 14, 168 and location codes where the operators say so; 15 when nested too deep.
+    /// 2 BadValue for most mistakes; 9, 14, 168 and location codes where the operators say so; 15
+    /// when nested too deep.
     pub fn parse(cx: &mut ParseCx<'_>, spec: Doc<'_>) -> Result<Filter> {
         let root = parse::document(cx, spec, parse::Place::Top)?;
         let has_text = parse::check_ordering_predicates(&root)?;
         Ok(Filter { root, has_text })
     }
 
-    /// Parses a filter where results cannot be ordered by distance: `$match`, array filters, `$pull`, projections.
+    /// Parses a filter where results cannot be ordered by distance: `$match`, array filters,
+    /// `$pull`, projections.
     ///
     /// # Errors
     /// As [`Filter::parse`], and 5626500 for `$near` and `$nearSphere`.
     pub fn parse_without_near(cx: &mut ParseCx<'_>, spec: Doc<'_>) -> Result<Filter> {
         let filter = parse::refusing_near(cx, |cx| parse::document(cx, spec, parse::Place::Top))?;
         let has_text = parse::check_ordering_predicates(&filter)?;
-        Ok(Filter { root: filter, has_text })
+        Ok(Filter {
+            root: filter,
+            has_text,
+        })
     }
 
-    /// Parses a condition on one array element (`$pull`, array filters): operators apply to the element itself.
+    /// Parses a condition on one array element (`$pull`, array filters): operators apply to the
+    /// element itself.
     ///
     /// # Errors
     /// As [`Filter::parse`].
@@ -72,7 +79,10 @@ impl Filter {
 
     /// The filter that matches everything.
     pub fn always_true() -> Filter {
-        Filter { root: Node::AlwaysTrue, has_text: false }
+        Filter {
+            root: Node::AlwaysTrue,
+            has_text: false,
+        }
     }
 
     /// Does the document match?
@@ -83,7 +93,12 @@ impl Filter {
     /// # Cost
     /// Linear in the document for each predicate, worst case.
     pub fn matches<'a>(&'a self, doc: Doc<'a>, arena: &'a Bump, env: &Env) -> Result<bool> {
-        eval::node(&self.root, doc, &Cx::new(arena, Value::Document(doc), env), None)
+        eval::node(
+            &self.root,
+            doc,
+            &Cx::new(arena, Value::Document(doc), env),
+            None,
+        )
     }
 
     /// Like [`Filter::matches`], with variables in scope (`let` of `$lookup`).
@@ -91,10 +106,19 @@ impl Filter {
     /// # Errors
     /// As [`Filter::matches`].
     pub fn matches_in<'a>(&'a self, cx: &Cx<'_, 'a>, doc: Doc<'a>) -> Result<bool> {
-        eval::node(&self.root, doc, &Cx { root: Value::Document(doc), ..*cx }, None)
+        eval::node(
+            &self.root,
+            doc,
+            &Cx {
+                root: Value::Document(doc),
+                ..*cx
+            },
+            None,
+        )
     }
 
-    /// Matches and tells the index of the array element that made it match: what the positional `$` stands for.
+    /// Matches and tells the index of the array element that made it match: what the positional `$`
+    /// stands for.
     ///
     /// # Errors
     /// As [`Filter::matches`].
@@ -105,7 +129,12 @@ impl Filter {
         env: &Env,
     ) -> Result<(bool, Option<usize>)> {
         let position = Position::default();
-        let matched = eval::node(&self.root, doc, &Cx::new(arena, Value::Document(doc), env), Some(&position))?;
+        let matched = eval::node(
+            &self.root,
+            doc,
+            &Cx::new(arena, Value::Document(doc), env),
+            Some(&position),
+        )?;
         Ok((matched, position.get().filter(|_| matched)))
     }
 
@@ -123,7 +152,10 @@ impl Filter {
     pub fn near(&self) -> Option<(&FieldPath, &Near)> {
         let mut found = None;
         self.root.visit(&mut |n| {
-            if let Node::Field { path, test: Test::Geo(g) } = n
+            if let Node::Field {
+                path,
+                test: Test::Geo(g),
+            } = n
                 && let Geo::Near(near) = g.as_ref()
             {
                 found = Some((path, near));
@@ -132,16 +164,23 @@ impl Filter {
         found
     }
 
-    /// The least distance of the document's geometries from the point of `$near`, within its limits.
+    /// The least distance of the document's geometries from the point of `$near`, within its
+    /// limits.
     pub fn distance(&self, doc: Doc<'_>) -> Option<f64> {
         let (path, near) = self.near()?;
         let mut least: Option<f64> = None;
-        let _ = walk::walk_doc(doc, path.parts(), walk::Leaf::Traverse, None, &mut |v, _| {
-            if let Some(d) = near.distance(&v) {
-                least = Some(least.map_or(d, |l| l.min(d)));
-            }
-            std::ops::ControlFlow::Continue(())
-        });
+        let _ = walk::walk_doc(
+            doc,
+            path.parts(),
+            walk::Leaf::Traverse,
+            None,
+            &mut |v, _| {
+                if let Some(d) = near.distance(&v) {
+                    least = Some(least.map_or(d, |l| l.min(d)));
+                }
+                std::ops::ControlFlow::Continue(())
+            },
+        );
         least
     }
 
@@ -172,22 +211,36 @@ impl Filter {
 
 fn equality<'n>(n: &'n Node, field: &str) -> Option<Value<'n>> {
     match n {
-        Node::Field { path, test: Test::Compare(c) } if c.op == CompareOp::Eq && path.as_str() == field => Some(c.value.get()),
+        Node::Field {
+            path,
+            test: Test::Compare(c),
+        } if c.op == CompareOp::Eq && path.as_str() == field => Some(c.value.get()),
         Node::And(v) => v.iter().find_map(|n| equality(n, field)),
         _ => None,
     }
 }
 
-/// Shows every value an equality at `path` compares with: elements of arrays, then the arrays; `Missing` where a document lacks the field.
+/// Shows every value an equality at `path` compares with: elements of arrays, then the arrays;
+/// `Missing` where a document lacks the field.
 pub fn values_at<'a>(doc: Doc<'a>, path: &FieldPath, visit: &mut dyn FnMut(Value<'a>)) {
-    let _ = walk::walk_doc(doc, path.parts(), walk::Leaf::Traverse, None, &mut |v, _| {
-        visit(v);
-        std::ops::ControlFlow::Continue(())
-    });
+    let _ = walk::walk_doc(
+        doc,
+        path.parts(),
+        walk::Leaf::Traverse,
+        None,
+        &mut |v, _| {
+            visit(v);
+            std::ops::ControlFlow::Continue(())
+        },
+    );
 }
 
 /// Does one value pass tests on elements?
-pub(crate) fn element_matches<'a>(tests: &'a [Test], v: Value<'a>, cx: &Cx<'_, 'a>) -> Result<bool> {
+pub(crate) fn element_matches<'a>(
+    tests: &'a [Test],
+    v: Value<'a>,
+    cx: &Cx<'_, 'a>,
+) -> Result<bool> {
     for t in tests {
         if !eval::test(t, v, cx, None)? {
             return Ok(false);

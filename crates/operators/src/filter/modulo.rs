@@ -14,10 +14,18 @@ pub(crate) fn truncate(n: Number) -> Option<i64> {
     match n {
         Number::Double(d) => Number::Double(d.trunc()).to_i64_exact(),
         Number::Decimal(d) => match d.parts() {
-            model::decimal::Parts::Finite { negative, coefficient, exponent } => {
+            model::decimal::Parts::Finite {
+                negative,
+                coefficient,
+                exponent,
+            } => {
                 let mut c = coefficient;
                 for _ in 0..exponent.unsigned_abs().min(64) {
-                    c = if exponent < 0 { c / 10 } else { c.checked_mul(10)? };
+                    c = if exponent < 0 {
+                        c / 10
+                    } else {
+                        c.checked_mul(10)?
+                    };
                 }
                 if exponent > 64 && c != 0 {
                     return None;
@@ -37,7 +45,9 @@ impl Mod {
     /// # Errors
     /// 2.
     pub(super) fn parse(spec: Value<'_>) -> Result<Mod> {
-        let Value::Array(a) = spec else { bail!(code::BAD_VALUE, "malformed mod, needs to be an array") };
+        let Value::Array(a) = spec else {
+            bail!(code::BAD_VALUE, "malformed mod, needs to be an array")
+        };
         match a.len() {
             0 | 1 => bail!(code::BAD_VALUE, "malformed mod, not enough elements"),
             2 => {}
@@ -45,10 +55,16 @@ impl Mod {
         }
         let part = |index: usize, what: &str| -> Result<i64> {
             let v = a.get(index).unwrap_or(Value::Missing);
-            let Some(n) = Number::of(&v) else { bail!(code::BAD_VALUE, "malformed mod, {what} not a number") };
+            let Some(n) = Number::of(&v) else {
+                bail!(code::BAD_VALUE, "malformed mod, {what} not a number")
+            };
             match truncate(n) {
                 Some(n) => Ok(n),
-                None => bail!(code::BAD_VALUE, "malformed mod, {what} value is invalid: {}", model::show::Shown(&v)),
+                None => bail!(
+                    code::BAD_VALUE,
+                    "malformed mod, {what} value is invalid: {}",
+                    model::show::Shown(&v)
+                ),
             }
         };
         let (divisor, remainder) = (part(0, "divisor")?, part(1, "remainder")?);
@@ -59,7 +75,9 @@ impl Mod {
     }
 
     pub(super) fn matches(&self, v: &Value<'_>) -> bool {
-        Number::of(v).and_then(truncate).is_some_and(|n| n.checked_rem(self.divisor).unwrap_or(0) == self.remainder)
+        Number::of(v)
+            .and_then(truncate)
+            .is_some_and(|n| n.checked_rem(self.divisor).unwrap_or(0) == self.remainder)
     }
 }
 
@@ -83,7 +101,11 @@ mod tests {
             assert_eq!(m.matches(&v), wanted, "{v:?}");
         }
         for field in ["zero", "short", "nan", "none"] {
-            assert_eq!(Mod::parse(d.doc().field(field)).err().map(|e| e.code()), Some(2), "{field}");
+            assert_eq!(
+                Mod::parse(d.doc().field(field)).err().map(|e| e.code()),
+                Some(2),
+                "{field}"
+            );
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The parsed form of a filter: a tree the planner may look into. Knows shapes only; parsing and matching live in the
-//! operators' files and in `eval`.
+//! The parsed form of a filter: a tree the planner may look into. Knows shapes only; parsing and
+//! matching live in the operators' files and in `eval`.
 
 use super::bitwise::Bits;
 use super::comparison::{Compare, In};
@@ -78,7 +78,10 @@ pub enum Test {
 impl Test {
     /// True when the test looks at an array as a whole and not at its elements.
     pub(super) fn wants_whole_array(&self) -> bool {
-        matches!(self, Test::Size(_) | Test::ElemMatchObject(_) | Test::ElemMatchValue(_))
+        matches!(
+            self,
+            Test::Size(_) | Test::ElemMatchObject(_) | Test::ElemMatchValue(_)
+        )
     }
 }
 

@@ -1,6 +1,8 @@
-//! From a filter document to nodes. Knows where each operator may stand; what an operator's operand means is said in the
-//! operator's own file. Errors: 2 for unknown operators, misplaced ones and filters nested too deep; 15 for paths too long.
+//! From a filter document to nodes. Knows where each operator may stand; what an operator's operand
+//! means is said in the operator's own file. Errors: 2 for unknown operators, misplaced ones and
+//! filters nested too deep; 15 for paths too long.
 
+use super::array;
 use super::bitwise::{Bits, BitsOp};
 use super::comparison::{Compare, CompareOp, In, is_operator_document};
 use super::element::TypeSet;
@@ -10,7 +12,6 @@ use super::modulo::Mod;
 use super::node::{Node, Test};
 use super::regex::{Pattern, RegexSpec};
 use super::text::Text;
-use super::array;
 use crate::cx::NODE_WORK;
 use crate::expr::{self, ParseCx};
 use model::{Collate, Doc, FieldPath, OwnedValue, Result, Value, bail, code};
@@ -38,7 +39,10 @@ pub(super) fn document(cx: &mut ParseCx<'_>, spec: Doc<'_>, place: Place) -> Res
 /// Parses one level further down.
 fn deeper<T>(cx: &mut ParseCx<'_>, body: impl FnOnce(&mut ParseCx<'_>) -> Result<T>) -> Result<T> {
     if cx.filter_depth >= MAX_DEPTH {
-        bail!(code::BAD_VALUE, "exceeded maximum query tree depth of {MAX_DEPTH}");
+        bail!(
+            code::BAD_VALUE,
+            "exceeded maximum query tree depth of {MAX_DEPTH}"
+        );
     }
     cx.filter_depth += 1;
     let parsed = body(cx);
@@ -66,7 +70,10 @@ fn document_inner(cx: &mut ParseCx<'_>, spec: Doc<'_>, place: Place) -> Result<N
 fn top_level(cx: &mut ParseCx<'_>, name: &str, v: Value<'_>, place: Place) -> Result<Node> {
     let only_at_top = || -> Result<()> {
         if place != Place::Top {
-            bail!(code::BAD_VALUE, "{name} can only be applied to the top-level document");
+            bail!(
+                code::BAD_VALUE,
+                "{name} can only be applied to the top-level document"
+            );
         }
         Ok(())
     };
@@ -75,7 +82,11 @@ fn top_level(cx: &mut ParseCx<'_>, name: &str, v: Value<'_>, place: Place) -> Re
         "$alwaysTrue" | "$alwaysFalse" => match v.as_i64_exact() {
             Some(1) if name == "$alwaysTrue" => Ok(Node::AlwaysTrue),
             Some(1) => Ok(Node::AlwaysFalse),
-            _ => bail!(code::FAILED_TO_PARSE, "{name} must be an integer value of 1, not {}", model::show::Shown(&v)),
+            _ => bail!(
+                code::FAILED_TO_PARSE,
+                "{name} must be an integer value of 1, not {}",
+                model::show::Shown(&v)
+            ),
         },
         "$expr" => {
             only_at_top()?;
@@ -92,26 +103,40 @@ fn top_level(cx: &mut ParseCx<'_>, name: &str, v: Value<'_>, place: Place) -> Re
             Ok(Node::Text(Box::new(Text::parse(v)?)))
         }
         "$sampleRate" => {
-            let Some(rate) = v.as_f64() else { bail!(code::BAD_VALUE, "argument to $sampleRate must be a numeric type") };
+            let Some(rate) = v.as_f64() else {
+                bail!(
+                    code::BAD_VALUE,
+                    "argument to $sampleRate must be a numeric type"
+                )
+            };
             if !(0.0..=1.0).contains(&rate) {
-                bail!(code::BAD_VALUE, "numeric argument to $sampleRate must be in [0, 1], not {rate}");
+                bail!(
+                    code::BAD_VALUE,
+                    "numeric argument to $sampleRate must be in [0, 1], not {rate}"
+                );
             }
             Ok(Node::SampleRate(rate))
         }
         "$where" => {
             only_at_top()?;
-            bail!(code::BAD_VALUE, "$where is not supported: this server does not run JavaScript")
+            bail!(
+                code::BAD_VALUE,
+                "$where is not supported: this server does not run JavaScript"
+            )
         }
         _ => bail!(
             code::BAD_VALUE,
-            "unknown top level operator: {name}. If you have a field name that starts with a '$' symbol, consider using \
+            "unknown top level operator: {name}. If you have a field name that starts with a '$' \
+                symbol, consider using \
              $getField or $setField"
         ),
     }
 }
 
 fn list(cx: &mut ParseCx<'_>, name: &str, v: Value<'_>, place: Place) -> Result<Vec<Node>> {
-    let Value::Array(items) = v else { bail!(code::BAD_VALUE, "{name} must be an array") };
+    let Value::Array(items) = v else {
+        bail!(code::BAD_VALUE, "{name} must be an array")
+    };
     if items.is_empty() {
         bail!(code::BAD_VALUE, "{name} argument must be a non-empty array");
     }
@@ -119,7 +144,11 @@ fn list(cx: &mut ParseCx<'_>, name: &str, v: Value<'_>, place: Place) -> Result<
         .iter()
         .map(|item| match item {
             Value::Document(d) => document(cx, d, place),
-            v => bail!(code::BAD_VALUE, "{name} argument's entries must be objects, not {}", v.type_name()),
+            v => bail!(
+                code::BAD_VALUE,
+                "{name} argument's entries must be objects, not {}",
+                v.type_name()
+            ),
         })
         .collect()
 }
@@ -136,14 +165,23 @@ fn logical(name: &str, nodes: Vec<Node>, collate: Option<&dyn Collate>) -> Node 
     }
 }
 
-/// Alternatives that want one of several values at the same path become one `$in`: a search instead of a comparison with
-/// each, and bounds for an index.
+/// Alternatives that want one of several values at the same path become one `$in`: a search instead
+/// of a comparison with each, and bounds for an index.
 fn equalities_joined(nodes: Vec<Node>, collate: Option<&dyn Collate>) -> Vec<Node> {
     let mut out: Vec<Node> = Vec::new();
     let mut places: FxHashMap<String, usize> = FxHashMap::default();
     let mut joined: Vec<(usize, Vec<OwnedValue>)> = Vec::new();
     for n in nodes {
-        let Node::Field { path, test: Test::Compare(Compare { op: CompareOp::Eq, value, .. }) } = &n else {
+        let Node::Field {
+            path,
+            test:
+                Test::Compare(Compare {
+                    op: CompareOp::Eq,
+                    value,
+                    ..
+                }),
+        } = &n
+        else {
             out.push(n);
             continue;
         };
@@ -164,10 +202,13 @@ fn equalities_joined(nodes: Vec<Node>, collate: Option<&dyn Collate>) -> Vec<Nod
     out
 }
 
-/// What is left of `$or` when all alternatives were joined; a lone equality stays an alternative, which an upsert heeds.
+/// What is left of `$or` when all alternatives were joined; a lone equality stays an alternative,
+/// which an upsert heeds.
 fn in_or_alone(n: Node) -> Node {
     match n {
-        Node::Field { test: Test::In(_), .. } => n,
+        Node::Field {
+            test: Test::In(_), ..
+        } => n,
         n => Node::Or(vec![n]),
     }
 }
@@ -175,9 +216,15 @@ fn in_or_alone(n: Node) -> Node {
 /// One field of a filter: a value to equal, a regular expression, or operators.
 fn field(cx: &mut ParseCx<'_>, name: &str, v: Value<'_>, nodes: &mut Vec<Node>) -> Result<()> {
     if name.bytes().filter(|b| *b == b'.').count() >= MAX_PATH_PARTS {
-        bail!(code::OVERFLOW, "FieldPath is too long: at most {MAX_PATH_PARTS} components are allowed");
+        bail!(
+            code::OVERFLOW,
+            "FieldPath is too long: at most {MAX_PATH_PARTS} components are allowed"
+        );
     }
-    let at = |test| Node::Field { path: FieldPath::new(name), test };
+    let at = |test| Node::Field {
+        path: FieldPath::new(name),
+        test,
+    };
     match v {
         Value::Document(d) if is_operator_document(d) => {
             operators(cx, d, name, &mut |parsed| nodes.push(to_node(name, parsed)))
@@ -193,7 +240,8 @@ fn field(cx: &mut ParseCx<'_>, name: &str, v: Value<'_>, nodes: &mut Vec<Node>) 
     }
 }
 
-/// One parsed operator below a field, before it is known whether it applies to a path or to an element.
+/// One parsed operator below a field, before it is known whether it applies to a path or to an
+/// element.
 enum Parsed {
     Is(Test),
     Not(Vec<Parsed>),
@@ -201,11 +249,16 @@ enum Parsed {
 }
 
 fn to_node(path: &str, parsed: Parsed) -> Node {
-    let at = |test| Node::Field { path: FieldPath::new(path), test };
+    let at = |test| Node::Field {
+        path: FieldPath::new(path),
+        test,
+    };
     match parsed {
         Parsed::Is(Test::Never) => Node::AlwaysFalse,
         Parsed::Is(t) => at(t),
-        Parsed::Not(inner) => Node::all(inner.into_iter().map(|p| to_node(path, p)).collect()).negate(),
+        Parsed::Not(inner) => {
+            Node::all(inner.into_iter().map(|p| to_node(path, p)).collect()).negate()
+        }
         Parsed::Every(tests) if tests.is_empty() => Node::AlwaysFalse,
         Parsed::Every(tests) => Node::all(tests.into_iter().map(at).collect()),
     }
@@ -214,7 +267,9 @@ fn to_node(path: &str, parsed: Parsed) -> Node {
 fn to_test(parsed: Parsed) -> Test {
     match parsed {
         Parsed::Is(t) => t,
-        Parsed::Not(inner) => Test::Not(Box::new(Test::All(inner.into_iter().map(to_test).collect()))),
+        Parsed::Not(inner) => Test::Not(Box::new(Test::All(
+            inner.into_iter().map(to_test).collect(),
+        ))),
         Parsed::Every(tests) if tests.is_empty() => Test::Never,
         Parsed::Every(tests) => Test::All(tests),
     }
@@ -227,13 +282,21 @@ pub(super) fn element_tests(cx: &mut ParseCx<'_>, spec: Doc<'_>) -> Result<Vec<T
     Ok(tests)
 }
 
-fn operators(cx: &mut ParseCx<'_>, spec: Doc<'_>, path: &str, push: &mut dyn FnMut(Parsed)) -> Result<()> {
+fn operators(
+    cx: &mut ParseCx<'_>,
+    spec: Doc<'_>,
+    path: &str,
+    push: &mut dyn FnMut(Parsed),
+) -> Result<()> {
     let mut regex = RegexSpec::default();
     let mut distances = LegacyDistances::default();
     let is_near = |name: &str| matches!(name, "$near" | "$nearSphere" | "$geoNear");
     let has_near = spec.iter().any(|(name, _)| is_near(name));
     if has_near {
-        for (name, v) in spec.iter().filter(|(n, _)| matches!(*n, "$minDistance" | "$maxDistance")) {
+        for (name, v) in spec
+            .iter()
+            .filter(|(n, _)| matches!(*n, "$minDistance" | "$maxDistance"))
+        {
             distances.set(name, &v)?;
         }
     }
@@ -243,7 +306,11 @@ fn operators(cx: &mut ParseCx<'_>, spec: Doc<'_>, path: &str, push: &mut dyn FnM
             "$minDistance" | "$maxDistance" if has_near => {}
             name if is_near(name) => {
                 if cx.near_refused {
-                    bail!(5_626_500, "{name} is not allowed in this context, as the result cannot be ordered by distance");
+                    bail!(
+                        5_626_500,
+                        "{name} is not allowed in this context, as the result cannot be ordered by \
+                            distance"
+                    );
                 }
                 let mut geo = Geo::parse(name, v)?;
                 if let Geo::Near(near) = &mut geo {
@@ -276,21 +343,35 @@ fn operator(cx: &mut ParseCx<'_>, name: &str, v: Value<'_>, path: &str) -> Resul
             if matches!(v, Value::Regex(_)) {
                 bail!(code::BAD_VALUE, "Can't have regex as arg to $ne.");
             }
-            Ok(Parsed::Not(vec![Parsed::Is(Test::Compare(Compare::new(CompareOp::Eq, v, path)?))]))
+            Ok(Parsed::Not(vec![Parsed::Is(Test::Compare(Compare::new(
+                CompareOp::Eq,
+                v,
+                path,
+            )?))]))
         }
         "$in" => Ok(Parsed::Is(Test::In(In::parse(name, v, cx.env.collate())?))),
-        "$nin" => Ok(Parsed::Not(vec![Parsed::Is(Test::In(In::parse(name, v, cx.env.collate())?))])),
+        "$nin" => Ok(Parsed::Not(vec![Parsed::Is(Test::In(In::parse(
+            name,
+            v,
+            cx.env.collate(),
+        )?))])),
         "$not" => not(cx, v, path),
         "$exists" => {
             let exists = Parsed::Is(Test::Exists);
-            Ok(if v.truthy() { exists } else { Parsed::Not(vec![exists]) })
+            Ok(if v.truthy() {
+                exists
+            } else {
+                Parsed::Not(vec![exists])
+            })
         }
         "$type" => Ok(Parsed::Is(Test::Type(TypeSet::parse(v)?))),
         "$mod" => Ok(Parsed::Is(Test::Mod(Mod::parse(v)?))),
         "$size" => Ok(Parsed::Is(array::size(v)?)),
         "$all" => Ok(Parsed::Every(array::all(cx, v, path)?)),
         "$elemMatch" => Ok(Parsed::Is(deeper(cx, |cx| array::elem_match(cx, v))?)),
-        "$geoWithin" | "$within" | "$geoIntersects" => Ok(Parsed::Is(Test::Geo(Box::new(Geo::parse(name, v)?)))),
+        "$geoWithin" | "$within" | "$geoIntersects" => {
+            Ok(Parsed::Is(Test::Geo(Box::new(Geo::parse(name, v)?))))
+        }
         "$bitsAllSet" => bits(BitsOp::AllSet),
         "$bitsAllClear" => bits(BitsOp::AllClear),
         "$bitsAnySet" => bits(BitsOp::AnySet),
@@ -301,7 +382,9 @@ fn operator(cx: &mut ParseCx<'_>, name: &str, v: Value<'_>, path: &str) -> Resul
 
 fn not(cx: &mut ParseCx<'_>, v: Value<'_>, path: &str) -> Result<Parsed> {
     match v {
-        Value::Regex(r) => Ok(Parsed::Not(vec![Parsed::Is(Test::Regex(Pattern::new(r.pattern, r.options)?))])),
+        Value::Regex(r) => Ok(Parsed::Not(vec![Parsed::Is(Test::Regex(Pattern::new(
+            r.pattern, r.options,
+        )?))])),
         Value::Document(d) => {
             if d.is_empty() {
                 bail!(code::BAD_VALUE, "$not cannot be empty");
@@ -315,7 +398,10 @@ fn not(cx: &mut ParseCx<'_>, v: Value<'_>, path: &str) -> Result<Parsed> {
 }
 
 /// Parses where `$near` is refused.
-pub(super) fn refusing_near<T>(cx: &mut ParseCx<'_>, body: impl FnOnce(&mut ParseCx<'_>) -> Result<T>) -> Result<T> {
+pub(super) fn refusing_near<T>(
+    cx: &mut ParseCx<'_>,
+    body: impl FnOnce(&mut ParseCx<'_>) -> Result<T>,
+) -> Result<T> {
     let before = std::mem::replace(&mut cx.near_refused, true);
     let parsed = body(cx);
     cx.near_refused = before;
@@ -336,10 +422,16 @@ pub(super) fn check_ordering_predicates(root: &Node) -> Result<bool> {
         misplaced |= below_negation_or_choice;
     });
     if near + text > 1 {
-        bail!(code::BAD_VALUE, "Too many geoNear or text expressions: at most one of them is allowed");
+        bail!(
+            code::BAD_VALUE,
+            "Too many geoNear or text expressions: at most one of them is allowed"
+        );
     }
     if misplaced {
-        bail!(code::BAD_VALUE, "geoNear and text expressions must not stand below $nor, $not or (geoNear) $or");
+        bail!(
+            code::BAD_VALUE,
+            "geoNear and text expressions must not stand below $nor, $not or (geoNear) $or"
+        );
     }
     Ok(text > 0)
 }
@@ -349,12 +441,16 @@ fn count(n: &Node, misplaced: bool, each: &mut dyn FnMut(bool, bool)) {
         Node::And(v) => v.iter().for_each(|n| count(n, misplaced, each)),
         Node::Or(v) => v.iter().for_each(|n| {
             // `$text` below `$or` is a question of indexes, not of the filter.
-            count(n, misplaced, &mut |is_near, bad| each(is_near, bad || is_near));
+            count(n, misplaced, &mut |is_near, bad| {
+                each(is_near, bad || is_near)
+            });
         }),
         Node::Nor(v) => v.iter().for_each(|n| count(n, true, each)),
         Node::Not(n) => count(n, true, each),
         Node::Text(_) => each(false, misplaced),
-        Node::Field { test: Test::Geo(g), .. } if matches!(g.as_ref(), Geo::Near(_)) => each(true, misplaced),
+        Node::Field {
+            test: Test::Geo(g), ..
+        } if matches!(g.as_ref(), Geo::Near(_)) => each(true, misplaced),
         _ => {}
     }
 }

@@ -1,7 +1,7 @@
-//! `$regex` with `$options`, and regular expressions in place of values. PCRE2 in UTF mode; options `i m s x u`.
-//! Matches strings and symbols by the pattern, and equal regular expressions as values.
-//! Errors: 2 (not a string, `$options` without `$regex`, embedded null, too long), 51074 and 51075 (options given twice),
-//! 51091 (does not compile), 51108 (unknown option).
+//! `$regex` with `$options`, and regular expressions in place of values. PCRE2 in UTF mode; options
+//! `i m s x u`. Matches strings and symbols by the pattern, and equal regular expressions as
+//! values. Errors: 2 (not a string, `$options` without `$regex`, embedded null, too long), 51074
+//! and 51075 (options given twice), 51091 (does not compile), 51108 (unknown option).
 
 use crate::regex::{Refusal, Regex};
 use model::{Result, Value, bail, code};
@@ -31,21 +31,33 @@ impl Pattern {
     /// 2, 51091, 51108.
     pub fn new(source: &str, options: &str) -> Result<Pattern> {
         if source.contains('\0') {
-            bail!(code::BAD_VALUE, "Regular expression cannot contain an embedded null byte");
+            bail!(
+                code::BAD_VALUE,
+                "Regular expression cannot contain an embedded null byte"
+            );
         }
         if options.contains('\0') {
-            bail!(code::BAD_VALUE, "Regular expression options string cannot contain an embedded null byte");
+            bail!(
+                code::BAD_VALUE,
+                "Regular expression options string cannot contain an embedded null byte"
+            );
         }
         let compiled = match Regex::new(source, options) {
             Ok(compiled) => Box::new(compiled),
             Err(Refusal::Option(o)) => bail!(51108, "invalid flag in regex options: {o}"),
             Err(Refusal::Pattern(why)) => bail!(51091, "Regular expression is invalid: {why}"),
         };
-        let mut pattern =
-            Pattern { source: source.to_owned(), options: options.to_owned(), compiled, shortcut: Shortcut::None };
+        let mut pattern = Pattern {
+            source: source.to_owned(),
+            options: options.to_owned(),
+            compiled,
+            shortcut: Shortcut::None,
+        };
         pattern.shortcut = match pattern.literal_prefix() {
             Some((prefix, exact)) => Shortcut::Prefix(prefix.to_owned(), exact),
-            None if pattern.is_literal() => Shortcut::Holds(Box::new(memchr::memmem::Finder::new(source).into_owned())),
+            None if pattern.is_literal() => {
+                Shortcut::Holds(Box::new(memchr::memmem::Finder::new(source).into_owned()))
+            }
             None => Shortcut::None,
         };
         Ok(pattern)
@@ -61,19 +73,27 @@ impl Pattern {
         &self.options
     }
 
-    /// The literal every match begins with, when the pattern is a plain prefix (`^abc`, no options): an index bound.
+    /// The literal every match begins with, when the pattern is a plain prefix (`^abc`, no
+    /// options): an index bound.
     pub fn literal_prefix(&self) -> Option<(&str, bool)> {
         if !self.options.chars().all(|c| c == 'u' || c == 's') {
             return None;
         }
-        let body = self.source.strip_prefix('^').or_else(|| self.source.strip_prefix("\\A"))?;
+        let body = self
+            .source
+            .strip_prefix('^')
+            .or_else(|| self.source.strip_prefix("\\A"))?;
         if body.contains('|') {
             return None;
         }
         let end = body.find(is_special).unwrap_or(body.len());
         // A quantifier makes the character before it optional.
         let optional = body[end..].starts_with(['*', '?', '{']);
-        let cut = if optional { body[..end].char_indices().last().map_or(0, |(i, _)| i) } else { end };
+        let cut = if optional {
+            body[..end].char_indices().last().map_or(0, |(i, _)| i)
+        } else {
+            end
+        };
         let exact = end == body.len() || &body[end..] == ".*";
         (cut > 0).then(|| (&body[..cut], exact))
     }
@@ -84,9 +104,9 @@ impl Pattern {
     /// 51156 when the match runs into a limit.
     pub fn is_match(&self, text: &str) -> Result<bool> {
         match &self.shortcut {
-            Shortcut::Prefix(prefix, exact) => {
-                Ok(text.starts_with(prefix.as_str()) && (*exact || self.compiled.is_match(text)?))
-            }
+            Shortcut::Prefix(prefix, exact) => Ok(
+                text.starts_with(prefix.as_str()) && (*exact || self.compiled.is_match(text)?)
+            ),
             Shortcut::Holds(finder) => Ok(finder.find(text.as_bytes()).is_some()),
             Shortcut::None => self.compiled.is_match(text),
         }
@@ -94,7 +114,8 @@ impl Pattern {
 
     /// True when every character stands for itself.
     fn is_literal(&self) -> bool {
-        self.options.chars().all(|c| matches!(c, 'u' | 's' | 'm')) && !self.source.contains(is_special)
+        self.options.chars().all(|c| matches!(c, 'u' | 's' | 'm'))
+            && !self.source.contains(is_special)
     }
 
     pub(super) fn matches(&self, v: &Value<'_>) -> Result<bool> {
@@ -138,7 +159,9 @@ impl<'a> RegexSpec<'a> {
     }
 
     pub(super) fn set_options(&mut self, v: Value<'a>) -> Result<()> {
-        let Value::String(s) = v else { bail!(code::BAD_VALUE, "$options has to be a string") };
+        let Value::String(s) = v else {
+            bail!(code::BAD_VALUE, "$options has to be a string")
+        };
         if self.options_of_regex {
             bail!(51075, "options set in both $regex and $options");
         }
@@ -166,7 +189,11 @@ mod tests {
         assert!(!Pattern::new("a.b", "").unwrap().is_match("a\nb").unwrap());
         assert!(Pattern::new("a.b", "s").unwrap().is_match("a\nb").unwrap());
         for (p, o, wanted) in [("[", "", 51091), ("a", "z", 51108), ("a\0", "", 2)] {
-            assert_eq!(Pattern::new(p, o).err().map(|e| e.code()), Some(wanted), "{p:?} {o:?}");
+            assert_eq!(
+                Pattern::new(p, o).err().map(|e| e.code()),
+                Some(wanted),
+                "{p:?} {o:?}"
+            );
         }
     }
 

@@ -17,7 +17,10 @@ fn matching() {
         (doc! { "a": 5i32 }, true),
         (doc! { "a": [1i32, 5i32] }, true),
         (doc! { "a": { "$gt": 4i32, "$lt": 2i32 } }, true),
-        (doc! { "a": { "$elemMatch": { "$gt": 4i32, "$lt": 2i32 } } }, false),
+        (
+            doc! { "a": { "$elemMatch": { "$gt": 4i32, "$lt": 2i32 } } },
+            false,
+        ),
         (doc! { "a": { "$size": 2i32 } }, true),
         (doc! { "a": { "$all": [1i32, 5i32] } }, true),
         (doc! { "a": { "$all": [] } }, false),
@@ -26,8 +29,14 @@ fn matching() {
         (doc! { "a.1": 5i32 }, true),
         (doc! { "o.x": 3i32 }, true),
         (doc! { "o.y": Value::Null }, true),
-        (doc! { "o": { "$elemMatch": { "x": 3i32, "y": 2i32 } } }, false),
-        (doc! { "o": { "$all": [{ "$elemMatch": { "x": 1i32 } }, { "$elemMatch": { "x": 3i32 } }] } }, true),
+        (
+            doc! { "o": { "$elemMatch": { "x": 3i32, "y": 2i32 } } },
+            false,
+        ),
+        (
+            doc! { "o": { "$all": [{ "$elemMatch": { "x": 1i32 } }, { "$elemMatch": { "x": 3i32 } }] } },
+            true,
+        ),
         (doc! { "s": { "$regex": "^T", "$options": "i" } }, true),
         (doc! { "s": { "$not": { "$regex": "^t" } } }, false),
         (doc! { "s": { "$in": ["a", "text"] } }, true),
@@ -35,11 +44,18 @@ fn matching() {
         (doc! { "n.q": { "$exists": false } }, true),
         (doc! { "$or": [{ "s": 1i32 }, { "a": 1i32 }] }, true),
         (doc! { "$nor": [{ "s": 1i32 }, { "a": 1i32 }] }, false),
-        (doc! { "$and": [{ "a": { "$type": "array" } }, { "a": { "$type": 16i32 } }] }, true),
+        (
+            doc! { "$and": [{ "a": { "$type": "array" } }, { "a": { "$type": 16i32 } }] },
+            true,
+        ),
     ] {
         let (env, arena) = (Env::new(0, 1), Bump::new());
         let filter = parse(&spec).unwrap();
-        assert_eq!(filter.matches(d.doc(), &arena, &env).unwrap(), wanted, "{spec:?}");
+        assert_eq!(
+            filter.matches(d.doc(), &arena, &env).unwrap(),
+            wanted,
+            "{spec:?}"
+        );
     }
 }
 
@@ -56,7 +72,11 @@ fn positions() {
     ] {
         let (env, arena) = (Env::new(0, 1), Bump::new());
         let filter = parse(&spec).unwrap();
-        assert_eq!(filter.matches_with_position(d.doc(), &arena, &env).unwrap(), (true, wanted), "{spec:?}");
+        assert_eq!(
+            filter.matches_with_position(d.doc(), &arena, &env).unwrap(),
+            (true, wanted),
+            "{spec:?}"
+        );
     }
 }
 
@@ -76,10 +96,17 @@ fn codes() {
         (doc! { "a": { "$elemMatch": { "$expr": 1i32 } } }, 2),
         (doc! { "a": { "$type": [] } }, 9),
         (doc! { "$expr": { "$nope": 1i32 } }, 168),
-        (doc! { "a": { "$near": [0i32, 0i32] }, "b": { "$near": [0i32, 0i32] } }, 2),
+        (
+            doc! { "a": { "$near": [0i32, 0i32] }, "b": { "$near": [0i32, 0i32] } },
+            2,
+        ),
         (doc! { "$or": [{ "a": { "$near": [0i32, 0i32] } }] }, 2),
     ] {
-        assert_eq!(parse(&spec).err().map(|e| e.code()), Some(wanted), "{spec:?}");
+        assert_eq!(
+            parse(&spec).err().map(|e| e.code()),
+            Some(wanted),
+            "{spec:?}"
+        );
     }
 }
 
@@ -100,6 +127,17 @@ fn nesting_ends() {
 #[test]
 fn the_planner_sees_equality_on_id() {
     let spec = doc! { "x": 1i32, "_id": 7i32 };
-    assert_eq!(parse(&spec).unwrap().id_equality().and_then(|v| v.as_i64_exact()), Some(7));
-    assert!(parse(&doc! { "_id": { "$gt": 7i32 } }).unwrap().id_equality().is_none());
+    assert_eq!(
+        parse(&spec)
+            .unwrap()
+            .id_equality()
+            .and_then(|v| v.as_i64_exact()),
+        Some(7)
+    );
+    assert!(
+        parse(&doc! { "_id": { "$gt": 7i32 } })
+            .unwrap()
+            .id_equality()
+            .is_none()
+    );
 }

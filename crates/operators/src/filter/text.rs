@@ -1,6 +1,6 @@
-//! `$text`: words to look for. Parsed and checked here; which fields are looked at says the text index, so the planner binds
-//! it to one. Errors: 4 without `$search`, 14 for operands of a wrong type, 2 for unknown options and languages, 27 when no
-//! index was bound.
+//! `$text`: words to look for. Parsed and checked here; which fields are looked at says the text
+//! index, so the planner binds it to one. Errors: 4 without `$search`, 14 for operands of a wrong
+//! type, 2 for unknown options and languages, 27 when no index was bound.
 
 use crate::text::{Language, Sensitivity, TextMatcher, TextSpec};
 use model::{Doc, MongoError, Result, Value, bail, code};
@@ -23,15 +23,27 @@ impl Text {
     /// # Errors
     /// 2, 4, 14.
     pub(super) fn parse(spec: Value<'_>) -> Result<Text> {
-        let Value::Document(d) = spec else { bail!(code::BAD_VALUE, "$text expects an object, not {}", spec.type_name()) };
+        let Value::Document(d) = spec else {
+            bail!(
+                code::BAD_VALUE,
+                "$text expects an object, not {}",
+                spec.type_name()
+            )
+        };
         let string = |name: &str, v: Value<'_>| match v {
             Value::String(s) => Ok(s.to_owned()),
-            v => Err(MongoError::type_mismatch(format!("{name} must be a string, not {}", v.type_name()))),
+            v => Err(MongoError::type_mismatch(format!(
+                "{name} must be a string, not {}",
+                v.type_name()
+            ))),
         };
         let boolean = |name: &str| match d.field(name) {
             Value::Missing => Ok(false),
             Value::Bool(b) => Ok(b),
-            v => Err(MongoError::type_mismatch(format!("{name} must be a boolean, not {}", v.type_name()))),
+            v => Err(MongoError::type_mismatch(format!(
+                "{name} must be a boolean, not {}",
+                v.type_name()
+            ))),
         };
         let search = match d.field("$search") {
             Value::Missing => bail!(code::NO_SUCH_KEY, "Missing expected field \"$search\""),
@@ -41,38 +53,64 @@ impl Text {
             Value::Missing => None,
             v => Some(string("$language", v)?),
         };
-        let how = Sensitivity { case: boolean("$caseSensitive")?, diacritics: boolean("$diacriticSensitive")? };
-        if let Some((name, _)) =
-            d.iter().find(|(n, _)| !matches!(*n, "$search" | "$language" | "$caseSensitive" | "$diacriticSensitive"))
-        {
+        let how = Sensitivity {
+            case: boolean("$caseSensitive")?,
+            diacritics: boolean("$diacriticSensitive")?,
+        };
+        if let Some((name, _)) = d.iter().find(|(n, _)| {
+            !matches!(
+                *n,
+                "$search" | "$language" | "$caseSensitive" | "$diacriticSensitive"
+            )
+        }) {
             bail!(code::BAD_VALUE, "extra fields in $text: {name}");
         }
         let language = match language {
             None => None,
             Some(name) => match Language::find(&name) {
                 Some(l) => Some(l),
-                None => bail!(code::BAD_VALUE, "$language specified in $text query is not supported: {name}"),
+                None => bail!(
+                    code::BAD_VALUE,
+                    "$language specified in $text query is not supported: {name}"
+                ),
             },
         };
-        Ok(Text { search, language, how, bound: RwLock::default() })
+        Ok(Text {
+            search,
+            language,
+            how,
+            bound: RwLock::default(),
+        })
     }
 
-    /// Binds it to the index that will answer it: documents can be matched then. A later binding replaces this one.
+    /// Binds it to the index that will answer it: documents can be matched then. A later binding
+    /// replaces this one.
     pub fn bind(&self, index: Doc<'_>) -> Arc<TextMatcher> {
-        let matcher = Arc::new(TextMatcher::new(TextSpec::of_index(index), &self.search, self.language, self.how));
+        let matcher = Arc::new(TextMatcher::new(
+            TextSpec::of_index(index),
+            &self.search,
+            self.language,
+            self.how,
+        ));
         *self.bound.write().unwrap_or_else(PoisonError::into_inner) = Some(matcher.clone());
         matcher
     }
 
     /// What it was bound to.
     pub fn matcher(&self) -> Option<Arc<TextMatcher>> {
-        self.bound.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.bound
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     pub(super) fn matches(&self, doc: Doc<'_>) -> Result<bool> {
         match self.matcher() {
             Some(m) => m.matches(doc),
-            None => Err(MongoError::new(code::INDEX_NOT_FOUND, "text index required for $text query")),
+            None => Err(MongoError::new(
+                code::INDEX_NOT_FOUND,
+                "text index required for $text query",
+            )),
         }
     }
 }
@@ -92,7 +130,13 @@ mod tests {
             (doc! { "$search": "x", "$language": "klingon" }, Some(2)),
             (doc! { "$search": "x", "$other": 1i32 }, Some(2)),
         ] {
-            assert_eq!(Text::parse(Value::Document(spec.doc())).err().map(|e| e.code()), wanted, "{spec:?}");
+            assert_eq!(
+                Text::parse(Value::Document(spec.doc()))
+                    .err()
+                    .map(|e| e.code()),
+                wanted,
+                "{spec:?}"
+            );
         }
     }
 }

@@ -1,5 +1,6 @@
-//! The values a filter path leads to. Arrays are traversed on the way; at the end their elements and then the array
-//! itself are shown. Numeric components are field names of documents and indexes of arrays, both.
+//! The values a filter path leads to. Arrays are traversed on the way; at the end their elements
+//! and then the array itself are shown. Numeric components are field names of documents and indexes
+//! of arrays, both.
 
 use model::path::PathPart;
 use model::{Array, Doc, Value};
@@ -91,16 +92,31 @@ mod tests {
     fn arrays_are_traversed() {
         let d = doc! { "a": [5i32, { "b": 1i32 }, { "c": 2i32 }, [7i32]] };
         assert_eq!(shown(&d, "a.b", Leaf::Traverse), ["1", "MISSING"]);
-        assert_eq!(shown(&d, "a.1.b", Leaf::Traverse), ["MISSING", "1", "MISSING"]);
-        assert_eq!(shown(&d, "a.0", Leaf::Traverse), ["5", "MISSING", "MISSING"]);
-        assert_eq!(shown(&doc! { "a": [1i32] }, "a", Leaf::Traverse), ["1", "[ 1 ]"]);
+        assert_eq!(
+            shown(&d, "a.1.b", Leaf::Traverse),
+            ["MISSING", "1", "MISSING"]
+        );
+        assert_eq!(
+            shown(&d, "a.0", Leaf::Traverse),
+            ["5", "MISSING", "MISSING"]
+        );
+        assert_eq!(
+            shown(&doc! { "a": [1i32] }, "a", Leaf::Traverse),
+            ["1", "[ 1 ]"]
+        );
         assert_eq!(shown(&doc! { "a": [1i32] }, "a", Leaf::Whole), ["[ 1 ]"]);
-        assert_eq!(shown(&doc! { "a": [[1i32, 2i32]] }, "a.0", Leaf::Traverse), ["[ 1, 2 ]"]);
+        assert_eq!(
+            shown(&doc! { "a": [[1i32, 2i32]] }, "a.0", Leaf::Traverse),
+            ["[ 1, 2 ]"]
+        );
     }
 
     #[test]
     fn scalars_on_the_way_mean_missing_but_empty_arrays_show_nothing() {
-        assert_eq!(shown(&doc! { "a": 1i32 }, "a.b", Leaf::Traverse), ["MISSING"]);
+        assert_eq!(
+            shown(&doc! { "a": 1i32 }, "a.b", Leaf::Traverse),
+            ["MISSING"]
+        );
         assert!(shown(&doc! { "a": [] }, "a.b", Leaf::Traverse).is_empty());
         assert_eq!(shown(&doc! { "a": [] }, "a", Leaf::Traverse), ["[]"]);
     }

@@ -51,8 +51,11 @@ fn include_value<'a>(tree: &Tree, cx: &Cx<'_, 'a>, v: Value<'a>) -> Value<'a> {
     match v {
         Value::Document(d) => Value::Document(include(tree, cx, d)),
         Value::Array(a) => {
-            let items: Vec<Value<'a>> =
-                a.iter().map(|v| include_value(tree, cx, v)).filter(|v| !v.is_missing()).collect();
+            let items: Vec<Value<'a>> = a
+                .iter()
+                .map(|v| include_value(tree, cx, v))
+                .filter(|v| !v.is_missing())
+                .collect();
             Value::Array(Array::from_values_in(cx.arena, items))
         }
         // Computed fields below will replace it by a document; until then it holds its place.
@@ -115,9 +118,11 @@ pub(super) fn compute<'a>(tree: &'a Tree, cx: &Cx<'_, 'a>, doc: Doc<'a>) -> Resu
     }
     cx.spend(bytes)?;
     Ok(Doc::build_sized_in(cx.arena, bytes + 64, |w| {
-        w.put_edited(doc, |e| match set.iter().find(|(n, _)| n.as_bytes() == e.name) {
-            Some((_, v)) => Edit::Set(*v),
-            None => Edit::Keep,
+        w.put_edited(doc, |e| {
+            match set.iter().find(|(n, _)| n.as_bytes() == e.name) {
+                Some((_, v)) => Edit::Set(*v),
+                None => Edit::Keep,
+            }
         });
         for (name, v) in &set {
             if !doc.contains(name) {
@@ -131,7 +136,10 @@ fn compute_value<'a>(tree: &'a Tree, cx: &Cx<'_, 'a>, v: Value<'a>) -> Result<Va
     match v {
         Value::Document(d) => Ok(Value::Document(compute(tree, cx, d)?)),
         Value::Array(a) => {
-            let items = a.iter().map(|v| compute_value(tree, cx, v)).collect::<Result<Vec<_>>>()?;
+            let items = a
+                .iter()
+                .map(|v| compute_value(tree, cx, v))
+                .collect::<Result<Vec<_>>>()?;
             Ok(Value::Array(Array::from_values_in(cx.arena, items)))
         }
         _ => Ok(Value::Document(compute(tree, cx, Doc::EMPTY)?)),

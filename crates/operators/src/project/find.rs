@@ -1,5 +1,5 @@
-//! What only `find` has: `$elemMatch` (the first matching element, from the original document), `$slice` and the
-//! positional `.$` (both cut arrays of the projected document).
+//! What only `find` has: `$elemMatch` (the first matching element, from the original document),
+//! `$slice` and the positional `.$` (both cut arrays of the projected document).
 
 use crate::Cx;
 use crate::expr::ParseCx;
@@ -14,17 +14,24 @@ pub(super) struct ElemMatch {
 impl ElemMatch {
     pub(super) fn parse(cx: &mut ParseCx<'_>, d: Doc<'_>) -> Result<ElemMatch> {
         if d.contains("$jsonSchema") {
-            bail!(code::QUERY_FEATURE_NOT_ALLOWED, "$jsonSchema is not allowed in this context");
+            bail!(
+                code::QUERY_FEATURE_NOT_ALLOWED,
+                "$jsonSchema is not allowed in this context"
+            );
         }
         let spec = DocBuf::build(|w| {
             w.put("$elemMatch", d);
         });
-        Ok(ElemMatch { tests: Filter::parse_element_tests(cx, spec.doc())? })
+        Ok(ElemMatch {
+            tests: Filter::parse_element_tests(cx, spec.doc())?,
+        })
     }
 
     /// An array of the first element that matches, or missing.
     pub(super) fn eval<'a>(&'a self, cx: &Cx<'_, 'a>, name: &str) -> Result<Value<'a>> {
-        let Some(Value::Array(a)) = cx.root.as_doc().and_then(|d| d.get(name)) else { return Ok(Value::Missing) };
+        let Some(Value::Array(a)) = cx.root.as_doc().and_then(|d| d.get(name)) else {
+            return Ok(Value::Missing);
+        };
         for item in a.iter() {
             let alone = Value::Array(Array::from_values_in(cx.arena, [item]));
             if element_matches(&self.tests, alone, cx)? {
@@ -57,17 +64,33 @@ impl Slice {
     /// `None` when the operand is not one of `find`'s forms.
     pub(super) fn parse(spec: Value<'_>) -> Result<Option<Slice>> {
         if let Some(n) = Number::of(&spec) {
-            return Ok(Some(Slice { skip: None, limit: clamp(n) }));
+            return Ok(Some(Slice {
+                skip: None,
+                limit: clamp(n),
+            }));
         }
-        let Value::Array(a) = spec else { return Ok(None) };
+        let Value::Array(a) = spec else {
+            return Ok(None);
+        };
         let mut items = a.iter();
-        let (Some(first), Some(second), None) = (items.next(), items.next(), items.next()) else { return Ok(None) };
-        let (Some(skip), Some(limit)) = (Number::of(&first), Number::of(&second)) else { return Ok(None) };
+        let (Some(first), Some(second), None) = (items.next(), items.next(), items.next()) else {
+            return Ok(None);
+        };
+        let (Some(skip), Some(limit)) = (Number::of(&first), Number::of(&second)) else {
+            return Ok(None);
+        };
         let limit = clamp(limit);
         if limit <= 0 {
-            bail!(28724, "First argument to $slice must be an array; $slice limit must be positive, not {limit}");
+            bail!(
+                28724,
+                "First argument to $slice must be an array; $slice limit must be positive, not \
+                    {limit}"
+            );
         }
-        Ok(Some(Slice { skip: Some(clamp(skip)), limit }))
+        Ok(Some(Slice {
+            skip: Some(clamp(skip)),
+            limit,
+        }))
     }
 
     fn cut<'a>(self, a: Array<'a>, cx: &Cx<'_, 'a>) -> Array<'a> {
@@ -94,11 +117,21 @@ impl After {
         matches!(self, After::Positional(_))
     }
 
-    pub(super) fn apply<'a>(&'a self, cx: &Cx<'_, 'a>, doc: Doc<'a>, position: Option<usize>) -> Result<Doc<'a>> {
+    pub(super) fn apply<'a>(
+        &'a self,
+        cx: &Cx<'_, 'a>,
+        doc: Doc<'a>,
+        position: Option<usize>,
+    ) -> Result<Doc<'a>> {
         match self {
-            After::Slice(path, slice) => {
-                edit(cx, doc, path, 0, &mut |a| Ok(Value::Array(slice.cut(a, cx))), true)
-            }
+            After::Slice(path, slice) => edit(
+                cx,
+                doc,
+                path,
+                0,
+                &mut |a| Ok(Value::Array(slice.cut(a, cx))),
+                true,
+            ),
             After::Positional(path) => edit(
                 cx,
                 doc,
@@ -109,7 +142,12 @@ impl After {
                     let v = found.ok_or_else(|| {
                         MongoError::new(
                             51246,
-                            format!("Executor error during find command :: caused by :: positional operator '.$' couldn't find a matching element in the array at '{}'", path.as_str()),
+                            format!(
+                                "Executor error during find command :: caused by :: positional \
+                                operator '.$' couldn't find a matching element in the array at \
+                                '{}'",
+                                path.as_str()
+                            ),
                         )
                     })?;
                     Ok(Value::Array(Array::from_values_in(cx.arena, [v])))
@@ -120,7 +158,8 @@ impl After {
     }
 }
 
-/// Replaces the array at a path. Arrays before the end are mapped over (`map`) or are themselves what is meant.
+/// Replaces the array at a path. Arrays before the end are mapped over (`map`) or are themselves
+/// what is meant.
 fn edit<'a>(
     cx: &Cx<'_, 'a>,
     doc: Doc<'a>,
@@ -129,7 +168,9 @@ fn edit<'a>(
     change: &mut dyn FnMut(Array<'a>) -> Result<Value<'a>>,
     map: bool,
 ) -> Result<Doc<'a>> {
-    let Some(part) = path.parts().get(level) else { return Ok(doc) };
+    let Some(part) = path.parts().get(level) else {
+        return Ok(doc);
+    };
     let last = level + 1 == path.parts().len();
     let new = match doc.field(&part.name) {
         Value::Array(a) if last || !map => change(a)?,
@@ -138,7 +179,9 @@ fn edit<'a>(
             let mut items = Vec::new();
             for v in a.iter() {
                 items.push(match v {
-                    Value::Document(d) => Value::Document(edit(cx, d, path, level + 1, change, map)?),
+                    Value::Document(d) => {
+                        Value::Document(edit(cx, d, path, level + 1, change, map)?)
+                    }
                     v => v,
                 });
             }
@@ -147,6 +190,12 @@ fn edit<'a>(
         _ => return Ok(doc),
     };
     Ok(Doc::build_sized_in(cx.arena, doc.len_bytes(), |w| {
-        w.put_edited(doc, |e| if e.name == part.name.as_bytes() { Edit::Set(new) } else { Edit::Keep });
+        w.put_edited(doc, |e| {
+            if e.name == part.name.as_bytes() {
+                Edit::Set(new)
+            } else {
+                Edit::Keep
+            }
+        });
     }))
 }

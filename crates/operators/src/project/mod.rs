@@ -1,11 +1,12 @@
-//! Projections: `$project`, `$addFields`/`$set`, `$unset`, and those of `find`. Parsed once into a tree by path.
-//! Promises: kept fields stay in the document's order, new ones follow in the order of the specification, arrays on a path
-//! are mapped over. Must not know: cursors, indexes.
+//! Projections: `$project`, `$addFields`/`$set`, `$unset`, and those of `find`. Parsed once into a
+//! tree by path.
+//! Promises: kept fields stay in the document's order, new ones follow in the order of the
+//! specification, arrays on a path are mapped over. Must not know: cursors, indexes.
 //!
-//! Errors: 15969 51272 51270 (specification), 31249 31250 (colliding paths), 31252 31253 31254 31310 (mixing inclusion,
-//! exclusion and expressions), 31325 (unknown expression), 40272 40176 (`$addFields`), 31002 31119 31120 (`$unset`),
-//! 31255 31256 31271 31274 31275 31276 31308 51246 (positional and `$elemMatch`), 28667 28724 (`$slice`),
-//! 15998 16410 40352 40353 (paths).
+//! Errors: 15969 51272 51270 (specification), 31249 31250 (colliding paths), 31252 31253 31254
+//! 31310 (mixing inclusion, exclusion and expressions), 31325 (unknown expression), 40272 40176
+//! (`$addFields`), 31002 31119 31120 (`$unset`), 31255 31256 31271 31274 31275 31276 31308 51246
+//! (positional and `$elemMatch`), 28667 28724 (`$slice`), 15998 16410 40352 40353 (paths).
 
 mod apply;
 mod find;
@@ -50,7 +51,11 @@ impl Projection {
     ///
     /// # Errors
     /// See the module.
-    pub fn parse_add_fields(cx: &mut ParseCx<'_>, name: &str, spec: Value<'_>) -> Result<Projection> {
+    pub fn parse_add_fields(
+        cx: &mut ParseCx<'_>,
+        name: &str,
+        spec: Value<'_>,
+    ) -> Result<Projection> {
         parse::add_fields(cx, name, spec)
     }
 
@@ -85,8 +90,16 @@ impl Projection {
     ///
     /// # Errors
     /// Those of computed fields; 51246 when there is no position.
-    pub fn apply_at<'a>(&'a self, cx: &Cx<'_, 'a>, doc: Doc<'a>, position: Option<usize>) -> Result<Doc<'a>> {
-        let cx = Cx { root: Value::Document(doc), ..*cx };
+    pub fn apply_at<'a>(
+        &'a self,
+        cx: &Cx<'_, 'a>,
+        doc: Doc<'a>,
+        position: Option<usize>,
+    ) -> Result<Doc<'a>> {
+        let cx = Cx {
+            root: Value::Document(doc),
+            ..*cx
+        };
         let mut out = match self.mode {
             Mode::Inclusion if self.tree.is_flat() => apply::flat_inclusion(&self.tree, &cx, doc),
             Mode::Inclusion => apply::include(&self.tree, &cx, doc),
@@ -112,8 +125,8 @@ impl Projection {
         self.after.iter().any(find::After::is_positional)
     }
 
-    /// The paths the result depends on, when these are all; `None` when the whole document is needed. A covered query
-    /// needs exactly these in its index.
+    /// The paths the result depends on, when these are all; `None` when the whole document is
+    /// needed. A covered query needs exactly these in its index.
     pub fn needed_paths(&self) -> Option<Vec<String>> {
         if self.mode != Mode::Inclusion || self.tree.has_computed() || !self.after.is_empty() {
             return None;

@@ -28,10 +28,18 @@ impl Reading {
         }
         match (self.mode, keep) {
             (Some(Mode::Exclusion), true) => {
-                bail!(31253, "Cannot do inclusion on field {} in exclusion projection", path.as_str())
+                bail!(
+                    31253,
+                    "Cannot do inclusion on field {} in exclusion projection",
+                    path.as_str()
+                )
             }
             (Some(Mode::Inclusion), false) => {
-                bail!(31254, "Cannot do exclusion on field {} in inclusion projection", path.as_str())
+                bail!(
+                    31254,
+                    "Cannot do exclusion on field {} in inclusion projection",
+                    path.as_str()
+                )
             }
             (_, true) => self.mode = Some(Mode::Inclusion),
             (_, false) => self.mode = Some(Mode::Exclusion),
@@ -40,26 +48,48 @@ impl Reading {
     }
 
     /// An expression.
-    pub(super) fn computed(&mut self, cx: &mut ParseCx<'_>, path: &FieldPath, v: Value<'_>) -> Result<()> {
+    pub(super) fn computed(
+        &mut self,
+        cx: &mut ParseCx<'_>,
+        path: &FieldPath,
+        v: Value<'_>,
+    ) -> Result<()> {
         // Metadata may be added in either mode and decides none.
         if v.as_doc().is_some_and(|d| d.contains("$meta")) {
-            return self.tree.insert(path.parts(), Field::Computed(expr::parse(cx, v)?));
+            return self
+                .tree
+                .insert(path.parts(), Field::Computed(expr::parse(cx, v)?));
         }
         if self.mode == Some(Mode::Exclusion) {
             match v {
-                Value::Document(_) => bail!(31252, "Cannot use expression other than $meta in exclusion projection"),
-                _ => bail!(31310, "Cannot use an expression {} in an exclusion projection", model::show::Shown(&v)),
+                Value::Document(_) => bail!(
+                    31252,
+                    "Cannot use expression other than $meta in exclusion projection"
+                ),
+                _ => bail!(
+                    31310,
+                    "Cannot use an expression {} in an exclusion projection",
+                    model::show::Shown(&v)
+                ),
             }
         }
         self.mode = Some(Mode::Inclusion);
         if path.as_str() == "_id" {
             self.id = Some(true);
         }
-        self.tree.insert(path.parts(), Field::Computed(expr::parse(cx, v)?))
+        self.tree
+            .insert(path.parts(), Field::Computed(expr::parse(cx, v)?))
     }
 
     /// One field of an aggregation's specification.
-    fn field(&mut self, cx: &mut ParseCx<'_>, above: &str, name: &str, v: Value<'_>, depth: usize) -> Result<()> {
+    fn field(
+        &mut self,
+        cx: &mut ParseCx<'_>,
+        above: &str,
+        name: &str,
+        v: Value<'_>,
+        depth: usize,
+    ) -> Result<()> {
         let path = joined(above, name)?;
         match v {
             v if v.is_number() || v.as_bool().is_some() => self.flag(&path, v.truthy()),
@@ -67,7 +97,10 @@ impl Reading {
                 Sub::Nested => self.nested(cx, &path, d, depth),
                 Sub::Expression(op) => {
                     if expr::find(op).is_none() && op != "$elemMatch" && op != "$slice" {
-                        bail!(31325, "Invalid $project :: caused by :: Unknown expression {op}");
+                        bail!(
+                            31325,
+                            "Invalid $project :: caused by :: Unknown expression {op}"
+                        );
                     }
                     self.computed(cx, &path, v)
                 }
@@ -76,9 +109,18 @@ impl Reading {
         }
     }
 
-    fn nested(&mut self, cx: &mut ParseCx<'_>, path: &FieldPath, d: Doc<'_>, depth: usize) -> Result<()> {
+    fn nested(
+        &mut self,
+        cx: &mut ParseCx<'_>,
+        path: &FieldPath,
+        d: Doc<'_>,
+        depth: usize,
+    ) -> Result<()> {
         if depth >= MAX_DEPTH {
-            bail!(code::OVERFLOW, "a projection is nested deeper than {MAX_DEPTH} levels");
+            bail!(
+                code::OVERFLOW,
+                "a projection is nested deeper than {MAX_DEPTH} levels"
+            );
         }
         for (name, v) in d.iter() {
             self.field(cx, path.as_str(), name, v, depth + 1)?;
@@ -88,16 +130,27 @@ impl Reading {
 
     /// The projection, once every field is read.
     pub(super) fn finish(mut self) -> Result<Projection> {
-        let by_default = if self.id == Some(true) || self.has_elem_match { Mode::Inclusion } else { Mode::Exclusion };
+        let by_default = if self.id == Some(true) || self.has_elem_match {
+            Mode::Inclusion
+        } else {
+            Mode::Exclusion
+        };
         let mode = self.mode.unwrap_or(by_default);
         match (mode, self.id) {
             (Mode::Inclusion, None) if self.tree.get(b"_id").is_none() => {
-                self.tree.insert(FieldPath::new("_id").parts(), Field::Named)?;
+                self.tree
+                    .insert(FieldPath::new("_id").parts(), Field::Named)?;
             }
-            (Mode::Inclusion, Some(false)) | (Mode::Exclusion, Some(true)) => self.tree.remove("_id"),
+            (Mode::Inclusion, Some(false)) | (Mode::Exclusion, Some(true)) => {
+                self.tree.remove("_id")
+            }
             _ => {}
         }
-        Ok(Projection { tree: self.tree, mode, after: Vec::new() })
+        Ok(Projection {
+            tree: self.tree,
+            mode,
+            after: Vec::new(),
+        })
     }
 }
 
@@ -123,20 +176,32 @@ pub(super) fn sub_specification<'a>(d: Doc<'a>, path: &FieldPath) -> Result<Sub<
         return Ok(Sub::Nested);
     }
     if d.count() > 1 {
-        bail!(16410, "FieldPath field names may not start with '$'. Consider using $getField or $setField");
+        bail!(
+            16410,
+            "FieldPath field names may not start with '$'. Consider using $getField or $setField"
+        );
     }
     Ok(Sub::Expression(first))
 }
 
 fn joined(above: &str, name: &str) -> Result<FieldPath> {
     let own = check_path(name)?;
-    if above.is_empty() { Ok(own) } else { check_path(&format!("{above}.{name}")) }
+    if above.is_empty() {
+        Ok(own)
+    } else {
+        check_path(&format!("{above}.{name}"))
+    }
 }
 
 pub(super) fn project(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<Projection> {
-    let Value::Document(d) = spec else { bail!(15969, "$project specification must be an object") };
+    let Value::Document(d) = spec else {
+        bail!(15969, "$project specification must be an object")
+    };
     if d.is_empty() {
-        bail!(51272, "Invalid $project :: caused by :: projection specification must have at least one field");
+        bail!(
+            51272,
+            "Invalid $project :: caused by :: projection specification must have at least one field"
+        );
     }
     let mut reading = Reading::default();
     for (name, v) in d.iter() {
@@ -147,13 +212,21 @@ pub(super) fn project(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<Projectio
 
 pub(super) fn add_fields(cx: &mut ParseCx<'_>, stage: &str, spec: Value<'_>) -> Result<Projection> {
     let Value::Document(d) = spec else {
-        bail!(40272, "{stage} specification stage must be an object, got {}", spec.type_name())
+        bail!(
+            40272,
+            "{stage} specification stage must be an object, got {}",
+            spec.type_name()
+        )
     };
     let mut tree = Tree::default();
     for (name, v) in d.iter() {
         added(cx, stage, &mut tree, "", name, v, 0)?;
     }
-    Ok(Projection { tree, mode: Mode::AddFields, after: Vec::new() })
+    Ok(Projection {
+        tree,
+        mode: Mode::AddFields,
+        after: Vec::new(),
+    })
 }
 
 fn added(
@@ -167,14 +240,21 @@ fn added(
 ) -> Result<()> {
     let path = joined(above, name)?;
     if depth >= MAX_DEPTH {
-        bail!(code::OVERFLOW, "{stage} is nested deeper than {MAX_DEPTH} levels");
+        bail!(
+            code::OVERFLOW,
+            "{stage} is nested deeper than {MAX_DEPTH} levels"
+        );
     }
     if let Value::Document(d) = v
         && d.first().is_some_and(|(first, _)| !first.starts_with('$'))
     {
         for (name, v) in d.iter() {
             if name.starts_with('$') {
-                bail!(16410, "FieldPath field names may not start with '$'. Consider using $getField or $setField");
+                bail!(
+                    16410,
+                    "FieldPath field names may not start with '$'. Consider using $getField or \
+                        $setField"
+                );
             }
             added(cx, stage, tree, path.as_str(), name, v, depth + 1)?;
         }
@@ -184,7 +264,11 @@ fn added(
     tree.insert(path.parts(), Field::Computed(e)).map_err(|_| {
         MongoError::new(
             40176,
-            format!("Invalid {stage} :: caused by :: specification contains two conflicting paths at '{}'", path.as_str()),
+            format!(
+                "Invalid {stage} :: caused by :: specification contains two conflicting paths \
+                at '{}'",
+                path.as_str()
+            ),
         )
     })
 }
@@ -193,24 +277,46 @@ pub(super) fn unset(spec: Value<'_>) -> Result<Projection> {
     let names: Vec<&str> = match spec {
         Value::String(s) => vec![s],
         Value::Array(a) if a.is_empty() => {
-            bail!(31119, "$unset specification must be a string or an array with at least one field")
+            bail!(
+                31119,
+                "$unset specification must be a string or an array with at least one \
+                field"
+            )
         }
         Value::Array(a) => a
             .iter()
             .map(|v| {
                 v.as_str().ok_or_else(|| {
-                    MongoError::new(31120, format!("$unset specification must be a string or an array containing only string values, not {}", v.type_name()))
+                    MongoError::new(
+                        31120,
+                        format!(
+                            "$unset specification must be a string or an \
+                        array containing only string values, not {}",
+                            v.type_name()
+                        ),
+                    )
                 })
             })
             .collect::<Result<_>>()?,
-        v => bail!(31002, "$unset specification must be a string or an array, not {}", v.type_name()),
+        v => bail!(
+            31002,
+            "$unset specification must be a string or an array, not {}",
+            v.type_name()
+        ),
     };
     let mut tree = Tree::default();
     for name in names {
         if name.contains('\0') {
-            bail!(9_527_900, "$unset field names may not contain an embedded null byte");
+            bail!(
+                9_527_900,
+                "$unset field names may not contain an embedded null byte"
+            );
         }
         tree.insert(check_path(name)?.parts(), Field::Named)?;
     }
-    Ok(Projection { tree, mode: Mode::Exclusion, after: Vec::new() })
+    Ok(Projection {
+        tree,
+        mode: Mode::Exclusion,
+        after: Vec::new(),
+    })
 }

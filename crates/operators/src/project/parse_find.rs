@@ -11,7 +11,10 @@ use model::{Doc, FieldPath, Result, Value, bail, code};
 const MAX_DEPTH: usize = 180;
 
 pub(super) fn find(cx: &mut ParseCx<'_>, spec: Doc<'_>) -> Result<Projection> {
-    let mut find = Find { reading: Reading::default(), after: Vec::new() };
+    let mut find = Find {
+        reading: Reading::default(),
+        after: Vec::new(),
+    };
     for (name, v) in spec.iter() {
         find.field(cx, "", name, v, 0)?;
     }
@@ -26,8 +29,19 @@ struct Find {
 }
 
 impl Find {
-    fn field(&mut self, cx: &mut ParseCx<'_>, above: &str, name: &str, v: Value<'_>, depth: usize) -> Result<()> {
-        let full = if above.is_empty() { name.to_owned() } else { format!("{above}.{name}") };
+    fn field(
+        &mut self,
+        cx: &mut ParseCx<'_>,
+        above: &str,
+        name: &str,
+        v: Value<'_>,
+        depth: usize,
+    ) -> Result<()> {
+        let full = if above.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{above}.{name}")
+        };
         if let Some(path) = full.strip_suffix(".$") {
             return self.positional(path, v);
         }
@@ -40,9 +54,13 @@ impl Find {
             Value::Document(d) => match sub_specification(d, &path)? {
                 Sub::Nested => {
                     if depth >= MAX_DEPTH {
-                        bail!(code::OVERFLOW, "a projection is nested deeper than {MAX_DEPTH} levels");
+                        bail!(
+                            code::OVERFLOW,
+                            "a projection is nested deeper than {MAX_DEPTH} levels"
+                        );
                     }
-                    d.iter().try_for_each(|(name, v)| self.field(cx, path.as_str(), name, v, depth + 1))
+                    d.iter()
+                        .try_for_each(|(name, v)| self.field(cx, path.as_str(), name, v, depth + 1))
                 }
                 Sub::Expression("$elemMatch") => self.elem_match(cx, path, d.field("$elemMatch")),
                 Sub::Expression("$slice") => self.slice(cx, path, v, d.field("$slice")),
@@ -60,16 +78,27 @@ impl Find {
     fn positional(&mut self, path: &str, v: Value<'_>) -> Result<()> {
         match v {
             Value::Document(_) => {
-                bail!(31271, "positional projection '{path}.$' cannot be used with an expression or sub object")
+                bail!(
+                    31271,
+                    "positional projection '{path}.$' cannot be used with an expression or sub \
+                        object"
+                )
             }
             v if v.is_number() || v.as_bool().is_some() => {}
-            v => bail!(31308, "positional projection '{path}.$' cannot be used with a literal of type {}", v.type_name()),
+            v => bail!(
+                31308,
+                "positional projection '{path}.$' cannot be used with a literal of type {}",
+                v.type_name()
+            ),
         }
         if self.reading.has_elem_match {
             bail!(31256, "Cannot specify positional operator and $elemMatch");
         }
         if self.after.iter().any(After::is_positional) {
-            bail!(31276, "Cannot specify more than one positional projection per query");
+            bail!(
+                31276,
+                "Cannot specify more than one positional projection per query"
+            );
         }
         if !v.truthy() {
             bail!(31395, "positional projection cannot be used with exclusion");
@@ -82,7 +111,11 @@ impl Find {
 
     fn elem_match(&mut self, cx: &mut ParseCx<'_>, path: FieldPath, spec: Value<'_>) -> Result<()> {
         let Value::Document(d) = spec else {
-            bail!(31274, "elemMatch: Invalid argument, object required, but got {}", spec.type_name())
+            bail!(
+                31274,
+                "elemMatch: Invalid argument, object required, but got {}",
+                spec.type_name()
+            )
         };
         if self.after.iter().any(After::is_positional) {
             bail!(31255, "Cannot specify positional operator and $elemMatch");
@@ -95,12 +128,22 @@ impl Find {
         if path.as_str() == "_id" {
             self.reading.id = Some(true);
         }
-        self.reading.tree.insert(path.parts(), Field::ElemMatch(parsed))
+        self.reading
+            .tree
+            .insert(path.parts(), Field::ElemMatch(parsed))
     }
 
     /// `$slice: n` and `$slice: [skip, n]` cut the array itself; three operands are the expression.
-    fn slice(&mut self, cx: &mut ParseCx<'_>, path: FieldPath, whole: Value<'_>, spec: Value<'_>) -> Result<()> {
-        let Some(slice) = Slice::parse(spec)? else { return self.reading.computed(cx, &path, whole) };
+    fn slice(
+        &mut self,
+        cx: &mut ParseCx<'_>,
+        path: FieldPath,
+        whole: Value<'_>,
+        spec: Value<'_>,
+    ) -> Result<()> {
+        let Some(slice) = Slice::parse(spec)? else {
+            return self.reading.computed(cx, &path, whole);
+        };
         self.reading.tree.insert(path.parts(), Field::Sliced)?;
         self.after.push(After::Slice(path, slice));
         Ok(())

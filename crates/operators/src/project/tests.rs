@@ -17,11 +17,15 @@ fn run(how: As, spec: DocBuf, d: &DocBuf) -> std::result::Result<String, i32> {
     let spec = spec.doc();
     let p = match how {
         As::Project => Projection::parse_project(&mut pcx, Value::Document(spec)),
-        As::AddFields => Projection::parse_add_fields(&mut pcx, "$addFields", Value::Document(spec)),
+        As::AddFields => {
+            Projection::parse_add_fields(&mut pcx, "$addFields", Value::Document(spec))
+        }
         As::Find => Projection::parse_find(&mut pcx, spec),
     }
     .map_err(|e| e.code())?;
-    let out = p.apply(&Cx::new(&arena, Value::Missing, &env), d.doc()).map_err(|e| e.code())?;
+    let out = p
+        .apply(&Cx::new(&arena, Value::Missing, &env), d.doc())
+        .map_err(|e| e.code())?;
     Ok(format!("{out:?}"))
 }
 
@@ -29,22 +33,48 @@ fn run(how: As, spec: DocBuf, d: &DocBuf) -> std::result::Result<String, i32> {
 fn inclusion_exclusion_and_computing() {
     let d = doc! { "_id": 1i32, "a": { "b": 1i32, "c": 2i32 }, "l": [{ "x": 1i32, "y": 2i32 }, 5i32], "z": 3i32 };
     for (spec, wanted) in [
-        (doc! { "z": 1i32, "a.b": 1i32 }, "{ _id: 1, a: { b: 1 }, z: 3 }"),
+        (
+            doc! { "z": 1i32, "a.b": 1i32 },
+            "{ _id: 1, a: { b: 1 }, z: 3 }",
+        ),
         (doc! { "_id": 0i32, "l.x": true }, "{ l: [ { x: 1 } ] }"),
-        (doc! { "a": 0i32, "l.x": 0i32 }, "{ _id: 1, l: [ { y: 2 }, 5 ], z: 3 }"),
-        (doc! { "_id": 0i32 }, "{ a: { b: 1, c: 2 }, l: [ { x: 1, y: 2 }, 5 ], z: 3 }"),
+        (
+            doc! { "a": 0i32, "l.x": 0i32 },
+            "{ _id: 1, l: [ { y: 2 }, 5 ], z: 3 }",
+        ),
+        (
+            doc! { "_id": 0i32 },
+            "{ a: { b: 1, c: 2 }, l: [ { x: 1, y: 2 }, 5 ], z: 3 }",
+        ),
         (doc! { "n": "$z", "z": 1i32 }, "{ _id: 1, z: 3, n: 3 }"),
-        (doc! { "l.n": "$z" }, "{ _id: 1, l: [ { n: 3 }, { n: 3 } ] }"),
+        (
+            doc! { "l.n": "$z" },
+            "{ _id: 1, l: [ { n: 3 }, { n: 3 } ] }",
+        ),
         (doc! { "q": { "r": "$none" } }, "{ _id: 1, q: {} }"),
     ] {
-        assert_eq!(run(As::Project, spec.clone(), &d).as_deref(), Ok(wanted), "{spec:?}");
+        assert_eq!(
+            run(As::Project, spec.clone(), &d).as_deref(),
+            Ok(wanted),
+            "{spec:?}"
+        );
     }
     let d = doc! { "_id": 1i32, "a": [{ "b": 1i32 }, 2i32], "s": 5i32 };
     for (spec, wanted) in [
-        (doc! { "s": "$none", "t": "$s" }, "{ _id: 1, a: [ { b: 1 }, 2 ], t: 5 }"),
-        (doc! { "a.c": "$s" }, "{ _id: 1, a: [ { b: 1, c: 5 }, { c: 5 } ], s: 5 }"),
+        (
+            doc! { "s": "$none", "t": "$s" },
+            "{ _id: 1, a: [ { b: 1 }, 2 ], t: 5 }",
+        ),
+        (
+            doc! { "a.c": "$s" },
+            "{ _id: 1, a: [ { b: 1, c: 5 }, { c: 5 } ], s: 5 }",
+        ),
     ] {
-        assert_eq!(run(As::AddFields, spec.clone(), &d).as_deref(), Ok(wanted), "{spec:?}");
+        assert_eq!(
+            run(As::AddFields, spec.clone(), &d).as_deref(),
+            Ok(wanted),
+            "{spec:?}"
+        );
     }
 }
 
@@ -52,13 +82,32 @@ fn inclusion_exclusion_and_computing() {
 fn find_has_slices_and_first_matches() {
     let d = doc! { "_id": 1i32, "l": [1i32, 5i32, 9i32], "z": 3i32 };
     for (spec, wanted) in [
-        (doc! { "l": { "$slice": 2i32 } }, "{ _id: 1, l: [ 1, 5 ], z: 3 }"),
-        (doc! { "l": { "$slice": [-2i32, 1i32] }, "z": 0i32 }, "{ _id: 1, l: [ 5 ] }"),
-        (doc! { "l": { "$slice": 1i32 }, "z": 1i32 }, "{ _id: 1, l: [ 1 ], z: 3 }"),
-        (doc! { "l": { "$elemMatch": { "$gt": 2i32 } } }, "{ _id: 1, l: [ 5 ] }"),
-        (doc! { "l": { "$elemMatch": { "$gt": 2i32 } }, "z": 0i32 }, "{ _id: 1, l: [ 5 ] }"),
+        (
+            doc! { "l": { "$slice": 2i32 } },
+            "{ _id: 1, l: [ 1, 5 ], z: 3 }",
+        ),
+        (
+            doc! { "l": { "$slice": [-2i32, 1i32] }, "z": 0i32 },
+            "{ _id: 1, l: [ 5 ] }",
+        ),
+        (
+            doc! { "l": { "$slice": 1i32 }, "z": 1i32 },
+            "{ _id: 1, l: [ 1 ], z: 3 }",
+        ),
+        (
+            doc! { "l": { "$elemMatch": { "$gt": 2i32 } } },
+            "{ _id: 1, l: [ 5 ] }",
+        ),
+        (
+            doc! { "l": { "$elemMatch": { "$gt": 2i32 } }, "z": 0i32 },
+            "{ _id: 1, l: [ 5 ] }",
+        ),
     ] {
-        assert_eq!(run(As::Find, spec.clone(), &d).as_deref(), Ok(wanted), "{spec:?}");
+        assert_eq!(
+            run(As::Find, spec.clone(), &d).as_deref(),
+            Ok(wanted),
+            "{spec:?}"
+        );
     }
 }
 
@@ -79,7 +128,20 @@ fn codes() {
     ] {
         assert_eq!(run(As::Project, spec.clone(), &d), Err(wanted), "{spec:?}");
     }
-    assert_eq!(run(As::AddFields, doc! { "a": 1i32, "a.b": 1i32 }, &d), Err(40176));
-    assert_eq!(run(As::Find, doc! { "a": { "$elemMatch": 1i32 } }, &d), Err(31274));
-    assert_eq!(run(As::Find, doc! { "a.$": 1i32, "b": { "$elemMatch": {} } }, &d), Err(31255));
+    assert_eq!(
+        run(As::AddFields, doc! { "a": 1i32, "a.b": 1i32 }, &d),
+        Err(40176)
+    );
+    assert_eq!(
+        run(As::Find, doc! { "a": { "$elemMatch": 1i32 } }, &d),
+        Err(31274)
+    );
+    assert_eq!(
+        run(
+            As::Find,
+            doc! { "a.$": 1i32, "b": { "$elemMatch": {} } },
+            &d
+        ),
+        Err(31255)
+    );
 }

@@ -32,7 +32,10 @@ impl Tree {
     }
 
     pub(super) fn get(&self, name: &[u8]) -> Option<&Field> {
-        self.fields.iter().find(|(n, _)| n.as_bytes() == name).map(|(_, f)| f)
+        self.fields
+            .iter()
+            .find(|(n, _)| n.as_bytes() == name)
+            .map(|(_, f)| f)
     }
 
     /// Only plain names at the top level.
@@ -50,12 +53,17 @@ impl Tree {
     /// # Errors
     /// 31249 when a field above is taken, 31250 when this one or one below is.
     pub(super) fn insert(&mut self, path: &[PathPart], field: Field) -> Result<()> {
-        let Some((head, rest)) = path.split_first() else { return Ok(()) };
+        let Some((head, rest)) = path.split_first() else {
+            return Ok(());
+        };
         self.has_computed |= matches!(field, Field::Computed(_) | Field::ElemMatch(_));
         let known = self.fields.iter().position(|(n, _)| *n == head.name);
         let at = match known {
             Some(_) if rest.is_empty() => {
-                return Err(MongoError::new(31250, format!("Path collision at {}", head.name)));
+                return Err(MongoError::new(
+                    31250,
+                    format!("Path collision at {}", head.name),
+                ));
             }
             Some(i) => i,
             None if rest.is_empty() => {
@@ -63,7 +71,8 @@ impl Tree {
                 return Ok(());
             }
             None => {
-                self.fields.push((head.name.clone(), Field::Below(Tree::default())));
+                self.fields
+                    .push((head.name.clone(), Field::Below(Tree::default())));
                 self.fields.len() - 1
             }
         };
@@ -73,7 +82,11 @@ impl Tree {
                 let remaining: Vec<&str> = rest.iter().map(|p| p.name.as_str()).collect();
                 Err(MongoError::new(
                     31249,
-                    format!("Path collision at {} remaining portion {}", head.name, remaining.join(".")),
+                    format!(
+                        "Path collision at {} remaining portion {}",
+                        head.name,
+                        remaining.join(".")
+                    ),
                 ))
             }
         }
@@ -81,13 +94,18 @@ impl Tree {
 
     /// Removes a plainly named top-level field.
     pub(super) fn remove(&mut self, name: &str) {
-        self.fields.retain(|(n, f)| n != name || !matches!(f, Field::Named));
+        self.fields
+            .retain(|(n, f)| n != name || !matches!(f, Field::Named));
     }
 
     /// Every plainly named path.
     pub(super) fn paths(&self, above: &str, out: &mut Vec<String>) {
         for (name, f) in &self.fields {
-            let path = if above.is_empty() { name.clone() } else { format!("{above}.{name}") };
+            let path = if above.is_empty() {
+                name.clone()
+            } else {
+                format!("{above}.{name}")
+            };
             match f {
                 Field::Below(t) => t.paths(&path, out),
                 _ => out.push(path),

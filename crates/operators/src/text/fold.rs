@@ -29,7 +29,9 @@ pub(super) fn strip(text: &str, out: &mut String) {
     }
     let marks = CodePointSetData::new::<Diacritic>();
     let decomposed = DecomposingNormalizerBorrowed::new_nfd();
-    let bare = decomposed.normalize_iter(text.chars()).filter(|c| !marks.contains(*c));
+    let bare = decomposed
+        .normalize_iter(text.chars())
+        .filter(|c| !marks.contains(*c));
     out.extend(ComposingNormalizerBorrowed::new_nfc().normalize_iter(bare));
 }
 

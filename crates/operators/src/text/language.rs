@@ -13,7 +13,11 @@ struct Known {
 }
 
 const fn known(name: &'static str, code: &'static str, algorithm: Algorithm) -> Known {
-    Known { name, code, algorithm }
+    Known {
+        name,
+        code,
+        algorithm,
+    }
 }
 
 static LANGUAGES: [Known; 15] = [
@@ -37,7 +41,16 @@ static LANGUAGES: [Known; 15] = [
 static STOP_WORDS: LazyLock<Vec<FxHashSet<&'static str>>> = LazyLock::new(|| {
     // The library files Norwegian under its macrolanguage.
     let code = |k: &Known| if k.code == "nb" { "no" } else { k.code };
-    LANGUAGES.iter().map(|k| stop_words::lookup(code(k)).unwrap_or(&[]).iter().copied().collect()).collect()
+    LANGUAGES
+        .iter()
+        .map(|k| {
+            stop_words::lookup(code(k))
+                .unwrap_or(&[])
+                .iter()
+                .copied()
+                .collect()
+        })
+        .collect()
 });
 
 /// A language of text search, or none: words are taken as they are.
@@ -53,7 +66,9 @@ impl Language {
         if name.eq_ignore_ascii_case("none") {
             return Some(Language::NONE);
         }
-        let at = LANGUAGES.iter().position(|k| k.name.eq_ignore_ascii_case(name) || k.code.eq_ignore_ascii_case(name))?;
+        let at = LANGUAGES
+            .iter()
+            .position(|k| k.name.eq_ignore_ascii_case(name) || k.code.eq_ignore_ascii_case(name))?;
         u8::try_from(at).ok().map(|at| Language(Some(at)))
     }
 
@@ -68,7 +83,9 @@ impl Language {
         self.known().map(|k| Stemmer::create(k.algorithm))
     }
     pub(super) fn is_stop_word(self, lowered: &str) -> bool {
-        self.0.and_then(|at| STOP_WORDS.get(usize::from(at))).is_some_and(|words| words.contains(lowered))
+        self.0
+            .and_then(|at| STOP_WORDS.get(usize::from(at)))
+            .is_some_and(|words| words.contains(lowered))
     }
     /// I and İ are the capitals of ı and i.
     pub(super) fn is_turkish(self) -> bool {
@@ -89,7 +106,11 @@ mod tests {
         for k in &LANGUAGES {
             let l = Language::find(k.code).unwrap();
             assert_eq!(Language::find(&k.name.to_uppercase()), Some(l));
-            assert!(STOP_WORDS[usize::from(l.0.unwrap())].len() > 40, "{}", k.name);
+            assert!(
+                STOP_WORDS[usize::from(l.0.unwrap())].len() > 40,
+                "{}",
+                k.name
+            );
         }
         assert!(Language::find("en").unwrap().is_stop_word("the"));
         assert!(!Language::NONE.is_stop_word("the"));

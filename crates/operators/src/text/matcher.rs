@@ -17,11 +17,21 @@ pub struct TextMatcher {
 
 impl TextMatcher {
     /// Parses the words in the language given, else in that of the index.
-    pub fn new(spec: TextSpec, search: &str, language: Option<Language>, how: Sensitivity) -> TextMatcher {
+    pub fn new(
+        spec: TextSpec,
+        search: &str,
+        language: Option<Language>,
+        how: Sensitivity,
+    ) -> TextMatcher {
         let language = language.unwrap_or(spec.language());
         let query = TextQuery::parse(search, language, how);
         let folded = |list: &[String]| list.iter().map(|p| folded(p, language, how)).collect();
-        TextMatcher { phrases: folded(&query.phrases), negated_phrases: folded(&query.negated_phrases), spec, query }
+        TextMatcher {
+            phrases: folded(&query.phrases),
+            negated_phrases: folded(&query.negated_phrases),
+            spec,
+            query,
+        }
     }
 
     /// What is asked for.
@@ -46,7 +56,10 @@ impl TextMatcher {
             });
             if !self.phrases.is_empty() || !self.negated_phrases.is_empty() {
                 let text = folded(text, language, q.how);
-                refused |= self.negated_phrases.iter().any(|p| text.contains(p.as_str()));
+                refused |= self
+                    .negated_phrases
+                    .iter()
+                    .any(|p| text.contains(p.as_str()));
                 for (seen, p) in phrases.iter_mut().zip(&self.phrases) {
                     *seen |= text.contains(p.as_str());
                 }
@@ -88,7 +101,9 @@ mod tests {
 
     fn matches(search: &str, text: &str, how: Sensitivity) -> bool {
         let spec = TextSpec::of_index(doc! { "weights": { "a": 1i32 } }.doc());
-        TextMatcher::new(spec, search, None, how).matches(doc! { "a": text }.doc()).unwrap()
+        TextMatcher::new(spec, search, None, how)
+            .matches(doc! { "a": text }.doc())
+            .unwrap()
     }
 
     #[test]
@@ -98,17 +113,29 @@ mod tests {
         assert!(!plain("tea", "coffee"));
         assert!(!plain("coffee -shops", "a coffee shop"));
         assert!(plain("\"coffee shop\" tea", "the Coffee Shop"));
-        assert!(!plain("\"coffee shop\" tea", "tea, shop, coffee"), "every phrase must be there");
+        assert!(
+            !plain("\"coffee shop\" tea", "tea, shop, coffee"),
+            "every phrase must be there"
+        );
         assert!(!plain("coffee -\"coffee shop\"", "a coffee shop"));
         assert!(plain("coffee -\"coffee shop\"", "shop for coffee"));
-        assert!(!plain("-tea", "coffee"), "what is only unwanted finds nothing");
+        assert!(
+            !plain("-tea", "coffee"),
+            "what is only unwanted finds nothing"
+        );
         assert!(plain("\"café au\"", "CAFE AU LAIT"));
     }
 
     #[test]
     fn sensitivity() {
-        let case = Sensitivity { case: true, diacritics: false };
-        let marks = Sensitivity { case: false, diacritics: true };
+        let case = Sensitivity {
+            case: true,
+            diacritics: false,
+        };
+        let marks = Sensitivity {
+            case: false,
+            diacritics: true,
+        };
         assert!(matches("cafe", "café", case) && !matches("cafe", "Cafe", case));
         assert!(matches("cafe", "Cafe", marks) && !matches("cafe", "café", marks));
         assert!(matches("cafe -Tea", "cafe tea", case));

@@ -1,5 +1,6 @@
-//! Text search as pure functions: which terms a document has and what each is worth, what a `$search` asks for, and whether a
-//! document answers it. Stored entries are made by this, so a change of behaviour here is a change of the disk format.
+//! Text search as pure functions: which terms a document has and what each is worth, what a
+//! `$search` asks for, and whether a document answers it. Stored entries are made by this, so a
+//! change of behaviour here is a change of the disk format.
 //! Must not know: indexes, plans, keys.
 
 mod fold;

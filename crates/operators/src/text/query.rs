@@ -1,4 +1,5 @@
-//! What a `$search` asks for: terms of which one must be there, phrases that all must, terms and phrases that must not.
+//! What a `$search` asks for: terms of which one must be there, phrases that all must, terms and
+//! phrases that must not.
 
 use super::language::Language;
 use super::tokenizer::{Sensitivity, Tokenizer};
@@ -18,10 +19,14 @@ pub struct TextQuery {
 }
 
 impl TextQuery {
-    /// Parses the words in a language. A `"` begins and ends a phrase; a `-` after a space negates the word or phrase behind it.
-    /// Words of phrases that are not negated count as terms, too. A phrase without its end is words.
+    /// Parses the words in a language. A `"` begins and ends a phrase; a `-` after a space negates
+    /// the word or phrase behind it. Words of phrases that are not negated count as terms, too. A
+    /// phrase without its end is words.
     pub fn parse(search: &str, language: Language, how: Sensitivity) -> TextQuery {
-        let mut q = TextQuery { how, ..TextQuery::default() };
+        let mut q = TextQuery {
+            how,
+            ..TextQuery::default()
+        };
         let (mut wanted, mut unwanted) = (String::new(), String::new());
         let (mut negated, mut phrase_start, mut after_space) = (false, None::<usize>, true);
         let mut rest = search.char_indices().peekable();
@@ -30,7 +35,11 @@ impl TextQuery {
                 '"' => match phrase_start.take() {
                     Some(start) => {
                         let phrase = search.get(start..at).unwrap_or_default().to_owned();
-                        let list = if negated { &mut q.negated_phrases } else { &mut q.phrases };
+                        let list = if negated {
+                            &mut q.negated_phrases
+                        } else {
+                            &mut q.phrases
+                        };
                         if !phrase.is_empty() {
                             list.push(phrase);
                         }
@@ -43,7 +52,9 @@ impl TextQuery {
                 c if is_space(c) => {}
                 _ => {
                     let mut end = at + c.len_utf8();
-                    while let Some((next, c)) = rest.next_if(|(_, c)| !(is_space(*c) || matches!(c, '"' | '-'))) {
+                    while let Some((next, c)) =
+                        rest.next_if(|(_, c)| !(is_space(*c) || matches!(c, '"' | '-')))
+                    {
                         end = next + c.len_utf8();
                     }
                     let word = search.get(at..end).unwrap_or_default();
@@ -79,7 +90,10 @@ impl TextQuery {
 
     /// Every document with one of the terms answers it.
     pub fn terms_are_enough(&self) -> bool {
-        !self.how.is_any() && self.negated.is_empty() && self.phrases.is_empty() && self.negated_phrases.is_empty()
+        !self.how.is_any()
+            && self.negated.is_empty()
+            && self.phrases.is_empty()
+            && self.negated_phrases.is_empty()
     }
 
     /// Terms that must not be there.
@@ -105,13 +119,32 @@ mod tests {
     use super::*;
 
     fn parsed(search: &str) -> (Vec<String>, Vec<String>, Vec<String>, Vec<String>) {
-        let q = TextQuery::parse(search, Language::find("english").unwrap(), Sensitivity::NONE);
-        (q.terms.into_iter().collect(), q.negated.into_iter().collect(), q.phrases, q.negated_phrases)
+        let q = TextQuery::parse(
+            search,
+            Language::find("english").unwrap(),
+            Sensitivity::NONE,
+        );
+        (
+            q.terms.into_iter().collect(),
+            q.negated.into_iter().collect(),
+            q.phrases,
+            q.negated_phrases,
+        )
     }
 
-    fn is(search: &str, terms: &[&str], negated: &[&str], phrases: &[&str], negated_phrases: &[&str]) {
+    fn is(
+        search: &str,
+        terms: &[&str],
+        negated: &[&str],
+        phrases: &[&str],
+        negated_phrases: &[&str],
+    ) {
         let own = |l: &[&str]| l.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>();
-        assert_eq!(parsed(search), (own(terms), own(negated), own(phrases), own(negated_phrases)), "{search}");
+        assert_eq!(
+            parsed(search),
+            (own(terms), own(negated), own(phrases), own(negated_phrases)),
+            "{search}"
+        );
     }
 
     #[test]
@@ -119,8 +152,20 @@ mod tests {
         is("Coffee shops the", &["coffe", "shop"], &[], &[], &[]);
         is("coffee -shops tea", &["coffe", "tea"], &["shop"], &[], &[]);
         is("pre-market", &["market", "pre"], &[], &[], &[]);
-        is("\"ssl certificate\" key", &["certif", "key", "ssl"], &[], &["ssl certificate"], &[]);
-        is("key -\"ssl certificate\" more", &["key"], &[], &[], &["ssl certificate"]);
+        is(
+            "\"ssl certificate\" key",
+            &["certif", "key", "ssl"],
+            &[],
+            &["ssl certificate"],
+            &[],
+        );
+        is(
+            "key -\"ssl certificate\" more",
+            &["key"],
+            &[],
+            &[],
+            &["ssl certificate"],
+        );
         is("\"a-b -c\"", &["b", "c"], &[], &["a-b -c"], &[]);
         is("\"open end", &["end", "open"], &[], &[], &[]);
         is("-tea", &[], &["tea"], &[], &[]);

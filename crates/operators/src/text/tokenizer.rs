@@ -1,10 +1,12 @@
-//! From text to terms: split at delimiters, stop words left out, stemmed, case and diacritical marks folded, in this order
-//! (stemmers and lists of stop words know marks).
+//! From text to terms: split at delimiters, stop words left out, stemmed, case and diacritical
+//! marks folded, in this order (stemmers and lists of stop words know marks).
 
 use super::fold;
 use super::language::Language;
 use icu_properties::CodePointSetData;
-use icu_properties::props::{Dash, Hyphen, PatternSyntax, QuotationMark, TerminalPunctuation, WhiteSpace};
+use icu_properties::props::{
+    Dash, Hyphen, PatternSyntax, QuotationMark, TerminalPunctuation, WhiteSpace,
+};
 use rust_stemmers::Stemmer;
 
 /// What tells terms apart besides their letters.
@@ -18,7 +20,10 @@ pub struct Sensitivity {
 
 impl Sensitivity {
     /// As entries of indexes are.
-    pub const NONE: Sensitivity = Sensitivity { case: false, diacritics: false };
+    pub const NONE: Sensitivity = Sensitivity {
+        case: false,
+        diacritics: false,
+    };
 
     /// Finer than entries of indexes are.
     pub fn is_any(self) -> bool {
@@ -37,19 +42,31 @@ pub struct Tokenizer {
 impl Tokenizer {
     /// For a language.
     pub fn new(language: Language) -> Tokenizer {
-        Tokenizer { language, stemmer: language.stemmer(), lowered: String::new(), folded: String::new() }
+        Tokenizer {
+            language,
+            stemmer: language.stemmer(),
+            lowered: String::new(),
+            folded: String::new(),
+        }
     }
 
     /// Shows each term of `text` that is no stop word; `each` returns false to stop.
     pub fn terms(&mut self, text: &str, how: Sensitivity, each: &mut dyn FnMut(&str) -> bool) {
         let apostrophes = self.language.keeps_apostrophes();
-        for word in text.split(|c| is_delimiter(c) && !(apostrophes && c == '\'')).filter(|w| !w.is_empty()) {
+        for word in text
+            .split(|c| is_delimiter(c) && !(apostrophes && c == '\''))
+            .filter(|w| !w.is_empty())
+        {
             self.lowered.clear();
             fold::lower(word, self.language, &mut self.lowered);
             if self.language.is_stop_word(&self.lowered) {
                 continue;
             }
-            let word = if how.case { word } else { self.lowered.as_str() };
+            let word = if how.case {
+                word
+            } else {
+                self.lowered.as_str()
+            };
             let stem = match &self.stemmer {
                 Some(s) => s.stem(word),
                 None => word.into(),
@@ -96,18 +113,47 @@ mod tests {
     #[test]
     fn words_are_split_stopped_stemmed_and_folded() {
         let plain = |language, text| terms(language, text, Sensitivity::NONE);
-        assert_eq!(plain("english", "The Running dogs, don't-stop (crème brûlée)!"), ["run", "dog", "stop", "creme", "brulee"]);
-        assert_eq!(plain("none", "The Running dogs"), ["the", "running", "dogs"]);
-        assert_eq!(plain("french", "l'amour des châteaux"), ["amour", "chateau"]);
-        assert_eq!(plain("none", "snake_case a.b c/d\u{a0}e—f„g“ 日本。語"), ["snake_case", "a", "b", "c", "d", "e", "f", "g", "日本", "語"]);
+        assert_eq!(
+            plain("english", "The Running dogs, don't-stop (crème brûlée)!"),
+            ["run", "dog", "stop", "creme", "brulee"]
+        );
+        assert_eq!(
+            plain("none", "The Running dogs"),
+            ["the", "running", "dogs"]
+        );
+        assert_eq!(
+            plain("french", "l'amour des châteaux"),
+            ["amour", "chateau"]
+        );
+        assert_eq!(
+            plain("none", "snake_case a.b c/d\u{a0}e—f„g“ 日本。語"),
+            [
+                "snake_case",
+                "a",
+                "b",
+                "c",
+                "d",
+                "e",
+                "f",
+                "g",
+                "日本",
+                "語"
+            ]
+        );
         assert_eq!(plain("english", ""), Vec::<String>::new());
         assert_eq!(plain("none", "\u{301} x"), ["x"], "a mark alone is no term");
     }
 
     #[test]
     fn sensitive_terms_keep_case_or_marks() {
-        let case = Sensitivity { case: true, diacritics: false };
-        let marks = Sensitivity { case: false, diacritics: true };
+        let case = Sensitivity {
+            case: true,
+            diacritics: false,
+        };
+        let marks = Sensitivity {
+            case: false,
+            diacritics: true,
+        };
         assert_eq!(terms("english", "Cafés The", case), ["Cafe"]);
         assert_eq!(terms("english", "Cafés The", marks), ["café"]);
     }

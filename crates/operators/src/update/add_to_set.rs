@@ -1,5 +1,6 @@
-//! `$addToSet`: appends values (with `$each` several) that are not yet among the elements, under the collation.
-//! Errors: 14 when `$each` is not an array, 2 for unknown clauses and for fields that are no arrays.
+//! `$addToSet`: appends values (with `$each` several) that are not yet among the elements, under
+//! the collation. Errors: 14 when `$each` is not an array, 2 for unknown clauses and for fields
+//! that are no arrays.
 
 use super::{At, Modifier, Outcome};
 use crate::expr::Members;
@@ -12,11 +13,17 @@ pub(super) struct AddToSet(Vec<OwnedValue>);
 
 impl AddToSet {
     pub(super) fn parse(v: Value<'_>) -> Result<AddToSet> {
-        let Some(clauses) = v.as_doc().filter(|d| d.first().is_some_and(|(name, _)| name == "$each")) else {
+        let Some(clauses) = v
+            .as_doc()
+            .filter(|d| d.first().is_some_and(|(name, _)| name == "$each"))
+        else {
             return Ok(AddToSet(vec![v.to_owned_value()]));
         };
         if let Some((name, _)) = clauses.iter().nth(1) {
-            bail!(code::BAD_VALUE, "Found unexpected fields after $each in $addToSet: {name}");
+            bail!(
+                code::BAD_VALUE,
+                "Found unexpected fields after $each in $addToSet: {name}"
+            );
         }
         let Value::Array(items) = clauses.field("$each") else {
             bail!(
@@ -36,7 +43,8 @@ impl Modifier for AddToSet {
             Value::Missing => Vec::new(),
             v => bail!(
                 code::BAD_VALUE,
-                "Cannot apply $addToSet to non-array field. Field has non-array type {} in document {}",
+                "Cannot apply $addToSet to non-array field. Field has non-array type {} in \
+                    document {}",
                 v.type_name(),
                 at.document_id()
             ),
@@ -52,11 +60,19 @@ impl Modifier for AddToSet {
         } else {
             let mut members = Members::new(collate);
             items.iter().for_each(|i| _ = members.insert(i));
-            items.extend(self.0.iter().map(OwnedValue::get).filter(|v| members.insert(v)));
+            items.extend(
+                self.0
+                    .iter()
+                    .map(OwnedValue::get)
+                    .filter(|v| members.insert(v)),
+            );
         }
         if items.len() == before && !current.is_missing() {
             return Ok(Outcome::Keep);
         }
-        Ok(Outcome::Set(Value::Array(Array::from_values_in(at.arena(), items))))
+        Ok(Outcome::Set(Value::Array(Array::from_values_in(
+            at.arena(),
+            items,
+        ))))
     }
 }

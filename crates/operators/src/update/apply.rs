@@ -26,7 +26,10 @@ pub(super) fn apply<'a>(
     doc: Doc<'a>,
     cx: &UpdateCx<'_, 'a>,
 ) -> Result<Applied<'a>> {
-    let applier = Applier { at: At { cx, root: doc }, filters };
+    let applier = Applier {
+        at: At { cx, root: doc },
+        filters,
+    };
     Ok(match applier.document(&[root], doc, &Path::ROOT)? {
         Outcome::Set(Value::Document(d)) => Applied::Changed(d),
         _ => Applied::Unchanged,
@@ -48,13 +51,22 @@ enum Part<'p> {
 }
 
 impl<'p> Path<'p> {
-    const ROOT: Path<'static> = Path { above: None, name: Part::Root };
+    const ROOT: Path<'static> = Path {
+        above: None,
+        name: Part::Root,
+    };
 
     fn field(&'p self, name: &'p str) -> Path<'p> {
-        Path { above: Some(self), name: Part::Name(name) }
+        Path {
+            above: Some(self),
+            name: Part::Name(name),
+        }
     }
     fn element(&'p self, index: usize) -> Path<'p> {
-        Path { above: Some(self), name: Part::Index(index) }
+        Path {
+            above: Some(self),
+            name: Part::Index(index),
+        }
     }
 }
 
@@ -82,7 +94,12 @@ fn fields_by_name(d: Doc<'_>) -> FxHashMap<&str, Element<'_>> {
 
 impl<'a> Applier<'_, 'a> {
     /// Applies all nodes that concern one value.
-    fn value(&self, nodes: &[&'a Node], current: Value<'a>, path: &Path<'_>) -> Result<Outcome<'a>> {
+    fn value(
+        &self,
+        nodes: &[&'a Node],
+        current: Value<'a>,
+        path: &Path<'_>,
+    ) -> Result<Outcome<'a>> {
         if let [Node::Leaf(m)] = nodes {
             return m.apply(current, &self.at);
         }
@@ -116,15 +133,26 @@ impl<'a> Applier<'_, 'a> {
         }
     }
 
-    fn refuse_array_updates(&self, branches: &[&'a Branch], v: &Value<'a>, path: &Path<'_>) -> Result<()> {
+    fn refuse_array_updates(
+        &self,
+        branches: &[&'a Branch],
+        v: &Value<'a>,
+        path: &Path<'_>,
+    ) -> Result<()> {
         if !branches.iter().any(|b| b.wants_array()) {
             return Ok(());
         }
         if v.is_missing() {
-            bail!(code::BAD_VALUE, "The path '{path}' must exist in the document in order to apply array updates.");
+            bail!(
+                code::BAD_VALUE,
+                "The path '{path}' must exist in the document in order to apply array updates."
+            );
         }
         let shown = model::show::Shown(v);
-        bail!(code::BAD_VALUE, "Cannot apply array updates to non-array element {path}: {shown}")
+        bail!(
+            code::BAD_VALUE,
+            "Cannot apply array updates to non-array element {path}: {shown}"
+        )
     }
 
     /// The positional `$` as a field name or index.
@@ -141,13 +169,22 @@ impl<'a> Applier<'_, 'a> {
         }
     }
 
-    fn document(&self, branches: &[&'a Branch], d: Doc<'a>, path: &Path<'_>) -> Result<Outcome<'a>> {
+    fn document(
+        &self,
+        branches: &[&'a Branch],
+        d: Doc<'a>,
+        path: &Path<'_>,
+    ) -> Result<Outcome<'a>> {
         let position = self.position(branches)?.map(|i| i.to_string());
         let mut names: SmallVec<[&str; 8]> = SmallVec::new();
         for b in branches {
             names.extend(b.fields.iter().map(|(n, _)| n.as_str()));
         }
-        names.extend(position.as_deref().filter(|_| branches.iter().any(|b| b.positional.is_some())));
+        names.extend(
+            position
+                .as_deref()
+                .filter(|_| branches.iter().any(|b| b.positional.is_some())),
+        );
         if branches.len() > 1 || position.is_some() {
             names.sort_by(|a, b| super::path::field_order(a, b));
             names.dedup();
@@ -160,7 +197,11 @@ impl<'a> Applier<'_, 'a> {
             let mut nodes = Nodes::new();
             for b in branches {
                 nodes.extend(b.field(name));
-                nodes.extend(b.positional.as_deref().filter(|_| position.as_deref() == Some(name)));
+                nodes.extend(
+                    b.positional
+                        .as_deref()
+                        .filter(|_| position.as_deref() == Some(name)),
+                );
             }
             let current = match &by_name {
                 Some(m) => m.get(name).map_or(Value::Missing, Element::value),
@@ -179,27 +220,34 @@ impl<'a> Applier<'_, 'a> {
         }
         // The new values are few and mostly small.
         let bytes = d.len_bytes() + 64;
-        Ok(Outcome::Set(Value::Document(Doc::build_sized_in(self.at.cx.arena, bytes, |w| {
-            w.put_edited(d, |e| {
-                let found = match outcomes.len() > MANY {
-                    true => {
-                        let name = e.name_str();
-                        outcomes.binary_search_by(|o| super::path::field_order(o.0, name)).ok().and_then(|i| outcomes.get(i))
+        Ok(Outcome::Set(Value::Document(Doc::build_sized_in(
+            self.at.cx.arena,
+            bytes,
+            |w| {
+                w.put_edited(d, |e| {
+                    let found = match outcomes.len() > MANY {
+                        true => {
+                            let name = e.name_str();
+                            outcomes
+                                .binary_search_by(|o| super::path::field_order(o.0, name))
+                                .ok()
+                                .and_then(|i| outcomes.get(i))
+                        }
+                        false => outcomes.iter().find(|o| o.0.as_bytes() == e.name),
+                    };
+                    match found {
+                        Some((_, Outcome::Set(v), _)) => Edit::Set(*v),
+                        Some((_, Outcome::Remove, _)) => Edit::Drop,
+                        _ => Edit::Keep,
                     }
-                    false => outcomes.iter().find(|o| o.0.as_bytes() == e.name),
-                };
-                match found {
-                    Some((_, Outcome::Set(v), _)) => Edit::Set(*v),
-                    Some((_, Outcome::Remove, _)) => Edit::Drop,
-                    _ => Edit::Keep,
+                });
+                for (name, outcome, is_new) in &outcomes {
+                    if let (Outcome::Set(v), true) = (outcome, is_new) {
+                        w.put(name, *v);
+                    }
                 }
-            });
-            for (name, outcome, is_new) in &outcomes {
-                if let (Outcome::Set(v), true) = (outcome, is_new) {
-                    w.put(name, *v);
-                }
-            }
-        }))))
+            },
+        ))))
     }
 
     fn array(&self, branches: &[&'a Branch], a: Array<'a>, path: &Path<'_>) -> Result<Outcome<'a>> {
@@ -208,7 +256,9 @@ impl<'a> Applier<'_, 'a> {
         let mut changed = false;
         let indexed = branches.iter().flat_map(|b| &b.fields);
         let mut by_index: FxHashMap<usize, Nodes<'a>> = FxHashMap::default();
-        for (index, node) in indexed.filter_map(|(n, node)| Some((model::path::array_index(n)?, node))) {
+        for (index, node) in
+            indexed.filter_map(|(n, node)| Some((model::path::array_index(n)?, node)))
+        {
             by_index.entry(index).or_default().push(node);
         }
         for (i, item) in items.iter_mut().enumerate() {
@@ -233,7 +283,10 @@ impl<'a> Applier<'_, 'a> {
         if !changed {
             return Ok(Outcome::Keep);
         }
-        Ok(Outcome::Set(Value::Array(Array::from_values_in(self.at.cx.arena, items))))
+        Ok(Outcome::Set(Value::Array(Array::from_values_in(
+            self.at.cx.arena,
+            items,
+        ))))
     }
 
     fn nodes_of_element(
@@ -268,18 +321,31 @@ impl<'a> Applier<'_, 'a> {
         let mut changed = false;
         let len = items.len();
         for b in branches {
-            let named = b.fields.iter().map(|(n, node)| (n.clone(), model::path::array_index(n), node));
-            let positional = b.positional.as_deref().zip(position).map(|(n, i)| (i.to_string(), Some(i), n));
+            let named = b
+                .fields
+                .iter()
+                .map(|(n, node)| (n.clone(), model::path::array_index(n), node));
+            let positional = b
+                .positional
+                .as_deref()
+                .zip(position)
+                .map(|(n, i)| (i.to_string(), Some(i), n));
             for (name, index, node) in named.chain(positional) {
                 if index.is_some_and(|i| i < len) {
                     continue;
                 }
-                let Outcome::Set(v) = self.value(&[node], Value::Missing, &path.field(&name))? else { continue };
-                let Some(i) = index else { return Err(not_viable(branches, &Value::Array(a), path)) };
+                let Outcome::Set(v) = self.value(&[node], Value::Missing, &path.field(&name))?
+                else {
+                    continue;
+                };
+                let Some(i) = index else {
+                    return Err(not_viable(branches, &Value::Array(a), path));
+                };
                 if i - len > MAX_BACKFILL {
                     bail!(
                         code::CANNOT_BACKFILL_ARRAY,
-                        "can't backfill more than {MAX_BACKFILL} elements to reach index {i} of '{path}'"
+                        "can't backfill more than {MAX_BACKFILL} elements to reach index {i} of \
+                            '{path}'"
                     );
                 }
                 if items.len() <= i {
@@ -296,9 +362,17 @@ impl<'a> Applier<'_, 'a> {
 }
 
 fn not_viable(branches: &[&Branch], v: &Value<'_>, path: &Path<'_>) -> model::MongoError {
-    let name = branches.iter().flat_map(|b| b.fields.iter()).map(|(n, _)| n.as_str()).next().unwrap_or("$");
+    let name = branches
+        .iter()
+        .flat_map(|b| b.fields.iter())
+        .map(|(n, _)| n.as_str())
+        .next()
+        .unwrap_or("$");
     let shown = model::show::Shown(v);
-    let last = Path { above: None, ..*path };
+    let last = Path {
+        above: None,
+        ..*path
+    };
     model::MongoError::new(
         code::PATH_NOT_VIABLE,
         format!("Cannot create field '{name}' in element {{{last}: {shown}}}"),

@@ -1,5 +1,6 @@
-//! `$inc` and `$mul`: numbers only. The result has the wider type of the two; int overflows to long. A missing field
-//! counts as zero of the operand's type. Errors: 14 for operands or fields that are no numbers, 2 for long overflow.
+//! `$inc` and `$mul`: numbers only. The result has the wider type of the two; int overflows to
+//! long. A missing field counts as zero of the operand's type. Errors: 14 for operands or fields
+//! that are no numbers, 2 for long overflow.
 
 use super::{At, Modifier, Outcome};
 use model::{Number, Result, Value, bail, code};
@@ -19,7 +20,11 @@ pub(super) struct Arithmetic {
 impl Arithmetic {
     pub(super) fn parse(op: Op, field: &str, v: Value<'_>) -> Result<Arithmetic> {
         let Some(by) = Number::of(&v) else {
-            let verb = if op == Op::Inc { "increment" } else { "multiply" };
+            let verb = if op == Op::Inc {
+                "increment"
+            } else {
+                "multiply"
+            };
             bail!(
                 code::TYPE_MISMATCH,
                 "Cannot {verb} with non-numeric argument: {{{field}: {}}}",
@@ -53,7 +58,11 @@ fn combine(op: Op, a: Number, b: Number) -> Option<Number> {
         }
         _ => {
             let (x, y) = (a.to_i64_exact()?, b.to_i64_exact()?);
-            let n = if inc { x.checked_add(y)? } else { x.checked_mul(y)? };
+            let n = if inc {
+                x.checked_add(y)?
+            } else {
+                x.checked_mul(y)?
+            };
             match (a, b, i32::try_from(n)) {
                 (Number::Int32(_), Number::Int32(_), Ok(n)) => Number::Int32(n),
                 _ => Number::Int64(n),
@@ -66,13 +75,18 @@ impl Modifier for Arithmetic {
     fn apply<'a>(&'a self, current: Value<'a>, at: &At<'_, 'a>) -> Result<Outcome<'a>> {
         let name = if self.op == Op::Inc { "$inc" } else { "$mul" };
         if current.is_missing() {
-            let n = if self.op == Op::Inc { self.by } else { combine(self.op, self.zero(), self.by).unwrap_or(self.zero()) };
+            let n = if self.op == Op::Inc {
+                self.by
+            } else {
+                combine(self.op, self.zero(), self.by).unwrap_or(self.zero())
+            };
             return Ok(Outcome::Set(n.value()));
         }
         let Some(old) = Number::of(&current) else {
             bail!(
                 code::TYPE_MISMATCH,
-                "Cannot apply {name} to a value of non-numeric type. {} has the field of non-numeric type {}",
+                "Cannot apply {name} to a value of non-numeric type. {} has the field of \
+                    non-numeric type {}",
                 at.document_id(),
                 current.type_name()
             )
@@ -88,7 +102,11 @@ impl Modifier for Arithmetic {
         let new = new.value();
         // By value, so that adding zero leaves a negative zero alone.
         let same = current.tag() == new.tag() && model::compare(&current, &new).is_eq();
-        Ok(if same { Outcome::Keep } else { Outcome::Set(new) })
+        Ok(if same {
+            Outcome::Keep
+        } else {
+            Outcome::Set(new)
+        })
     }
 }
 
@@ -99,10 +117,25 @@ mod tests {
     #[test]
     fn types_promote() {
         for (op, a, b, wanted) in [
-            (Op::Inc, Number::Int32(i32::MAX), Number::Int32(1), Some(Value::Int64(1 << 31))),
+            (
+                Op::Inc,
+                Number::Int32(i32::MAX),
+                Number::Int32(1),
+                Some(Value::Int64(1 << 31)),
+            ),
             (Op::Inc, Number::Int64(i64::MAX), Number::Int32(1), None),
-            (Op::Mul, Number::Int32(2), Number::Int64(3), Some(Value::Int64(6))),
-            (Op::Mul, Number::Int32(2), Number::Double(1.5), Some(Value::Double(3.0))),
+            (
+                Op::Mul,
+                Number::Int32(2),
+                Number::Int64(3),
+                Some(Value::Int64(6)),
+            ),
+            (
+                Op::Mul,
+                Number::Int32(2),
+                Number::Double(1.5),
+                Some(Value::Double(3.0)),
+            ),
         ] {
             let got = combine(op, a, b).map(|n| n.value().to_owned_value());
             assert_eq!(got, wanted.map(|v| v.to_owned_value()), "{a:?} {b:?}");

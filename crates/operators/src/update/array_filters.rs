@@ -1,6 +1,6 @@
 //! `arrayFilters`: which elements `$[id]` stands for. Each filter is about one identifier.
-//! Errors: 9 (no or several identifiers, identifier twice, unused filter), 14 (not documents), 2 (identifier without
-//! filter), 224 (`$expr`).
+//! Errors: 9 (no or several identifiers, identifier twice, unused filter), 14 (not documents), 2
+//! (identifier without filter), 224 (`$expr`).
 
 use super::UpdateCx;
 use crate::expr::ParseCx;
@@ -24,23 +24,41 @@ impl ArrayFilters {
         let list = match spec {
             None => return Ok(ArrayFilters::default()),
             Some(Value::Array(a)) => a,
-            Some(v) => bail!(code::TYPE_MISMATCH, "arrayFilters must be an array, not {}", v.type_name()),
+            Some(v) => bail!(
+                code::TYPE_MISMATCH,
+                "arrayFilters must be an array, not {}",
+                v.type_name()
+            ),
         };
         let mut parsed: Vec<One> = Vec::new();
         for f in list.iter() {
             let Value::Document(d) = f else {
-                bail!(code::TYPE_MISMATCH, "arrayFilters elements must be objects, not {}", f.type_name())
+                bail!(
+                    code::TYPE_MISMATCH,
+                    "arrayFilters elements must be objects, not {}",
+                    f.type_name()
+                )
             };
             let mut id = None;
             identifiers(d, &mut id)?;
             let filter = Filter::parse_without_near(cx, d)?;
             let Some(id) = id else {
-                bail!(code::FAILED_TO_PARSE, "Cannot use an expression without a top-level field name in arrayFilters")
+                bail!(
+                    code::FAILED_TO_PARSE,
+                    "Cannot use an expression without a top-level field name in arrayFilters"
+                )
             };
             if parsed.iter().any(|o| o.id == id) {
-                bail!(code::FAILED_TO_PARSE, "Found multiple array filters with the same top-level field name {id}");
+                bail!(
+                    code::FAILED_TO_PARSE,
+                    "Found multiple array filters with the same top-level field name {id}"
+                );
             }
-            parsed.push(One { id, filter, used: false });
+            parsed.push(One {
+                id,
+                filter,
+                used: false,
+            });
         }
         Ok(ArrayFilters { list: parsed })
     }
@@ -56,7 +74,10 @@ impl ArrayFilters {
     pub(super) fn mark_used(&mut self, id: &str, path: &str) -> Result<()> {
         match self.list.iter_mut().find(|o| o.id == id) {
             Some(o) => o.used = true,
-            None => bail!(code::BAD_VALUE, "No array filter found for identifier '{id}' in path '{path}'"),
+            None => bail!(
+                code::BAD_VALUE,
+                "No array filter found for identifier '{id}' in path '{path}'"
+            ),
         }
         Ok(())
     }
@@ -75,8 +96,15 @@ impl ArrayFilters {
     }
 
     /// Is the element one that the identifier stands for?
-    pub(super) fn matches<'a>(&'a self, id: &str, element: Value<'a>, cx: &UpdateCx<'_, 'a>) -> Result<bool> {
-        let Some(one) = self.list.iter().find(|o| o.id == id) else { return Ok(false) };
+    pub(super) fn matches<'a>(
+        &'a self,
+        id: &str,
+        element: Value<'a>,
+        cx: &UpdateCx<'_, 'a>,
+    ) -> Result<bool> {
+        let Some(one) = self.list.iter().find(|o| o.id == id) else {
+            return Ok(false);
+        };
         let wrapped = Doc::build_in(cx.arena, |w| {
             w.put(id, element);
         });
@@ -89,12 +117,23 @@ fn identifiers(d: Doc<'_>, id: &mut Option<String>) -> Result<()> {
     for (name, v) in d.iter() {
         match name {
             "$and" | "$or" | "$nor" => {
-                for inner in v.as_array().into_iter().flat_map(|a| a.iter()).filter_map(|v| v.as_doc()) {
+                for inner in v
+                    .as_array()
+                    .into_iter()
+                    .flat_map(|a| a.iter())
+                    .filter_map(|v| v.as_doc())
+                {
                     identifiers(inner, id)?;
                 }
             }
-            "$expr" => bail!(code::QUERY_FEATURE_NOT_ALLOWED, "$expr is not allowed in this context"),
-            "$jsonSchema" => bail!(code::QUERY_FEATURE_NOT_ALLOWED, "$jsonSchema is not allowed in this context"),
+            "$expr" => bail!(
+                code::QUERY_FEATURE_NOT_ALLOWED,
+                "$expr is not allowed in this context"
+            ),
+            "$jsonSchema" => bail!(
+                code::QUERY_FEATURE_NOT_ALLOWED,
+                "$jsonSchema is not allowed in this context"
+            ),
             "$where" | "$text" => bail!(code::BAD_VALUE, "{name} is not allowed in this context"),
             n if n.starts_with('$') => {}
             n => {
@@ -102,7 +141,8 @@ fn identifiers(d: Doc<'_>, id: &mut Option<String>) -> Result<()> {
                 match id {
                     Some(known) if known != first => bail!(
                         code::FAILED_TO_PARSE,
-                        "Error parsing array filter :: caused by :: Expected a single top-level field name, found \
+                        "Error parsing array filter :: caused by :: Expected a single top-level \
+                            field name, found \
                          '{known}' and '{first}'"
                     ),
                     Some(_) => {}

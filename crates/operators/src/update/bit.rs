@@ -1,5 +1,5 @@
-//! `$bit: {field: {and|or|xor: integer, ...}}`, applied in order; a missing field counts as zero. The result has the
-//! wider of the two types. Errors: 2 throughout.
+//! `$bit: {field: {and|or|xor: integer, ...}}`, applied in order; a missing field counts as zero.
+//! The result has the wider of the two types. Errors: 2 throughout.
 
 use super::{At, Modifier, Outcome, identical};
 use model::{Number, Result, Value, bail, code};
@@ -18,7 +18,8 @@ impl Bit {
         let Value::Document(d) = v else {
             bail!(
                 code::BAD_VALUE,
-                "The $bit modifier is not compatible with a {}. You must pass in an embedded document: {{$bit: {{{field}: \
+                "The $bit modifier is not compatible with a {}. You must pass in an embedded \
+                    document: {{$bit: {{{field}: \
                  {{and/or/xor: #}}}}}}",
                 v.type_name()
             )
@@ -26,7 +27,8 @@ impl Bit {
         if d.is_empty() {
             bail!(
                 code::BAD_VALUE,
-                "You must pass in at least one bitwise operation. The format is: {{$bit: {{{field}: {{and/or/xor: #}}}}}}"
+                "You must pass in at least one bitwise operation. The format is: {{$bit: \
+                    {{{field}: {{and/or/xor: #}}}}}}"
             );
         }
         let mut ops = Vec::new();
@@ -37,14 +39,16 @@ impl Bit {
                 "xor" => Op::Xor,
                 _ => bail!(
                     code::BAD_VALUE,
-                    "The $bit modifier only supports 'and', 'or', and 'xor', not '{name}' which is an unknown operator"
+                    "The $bit modifier only supports 'and', 'or', and 'xor', not '{name}' which is \
+                        an unknown operator"
                 ),
             };
             match Number::of(&v) {
                 Some(n @ (Number::Int32(_) | Number::Int64(_))) => ops.push((op, n)),
                 _ => bail!(
                     code::BAD_VALUE,
-                    "The $bit modifier field must be an Integer(32/64 bit); a '{}' is not supported here",
+                    "The $bit modifier field must be an Integer(32/64 bit); a '{}' is not \
+                        supported here",
                     v.type_name()
                 ),
             }
@@ -73,12 +77,21 @@ impl Modifier for Bit {
             (_, Value::Missing) => Number::Int32(0),
             _ => bail!(
                 code::BAD_VALUE,
-                "Cannot apply $bit to a value of non-integral type. {} has the field of non-integer type {}",
+                "Cannot apply $bit to a value of non-integral type. {} has the field of \
+                    non-integer type {}",
                 at.document_id(),
                 current.type_name()
             ),
         };
-        let new = self.0.iter().fold(start, |n, (op, by)| combine(*op, n, *by)).value();
-        Ok(if identical(&current, &new) { Outcome::Keep } else { Outcome::Set(new) })
+        let new = self
+            .0
+            .iter()
+            .fold(start, |n, (op, by)| combine(*op, n, *by))
+            .value();
+        Ok(if identical(&current, &new) {
+            Outcome::Keep
+        } else {
+            Outcome::Set(new)
+        })
     }
 }

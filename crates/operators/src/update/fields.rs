@@ -11,7 +11,10 @@ pub(super) struct Set {
 
 impl Set {
     pub(super) fn new(v: Value<'_>, only_on_insert: bool) -> Set {
-        Set { value: v.to_owned_value(), only_on_insert }
+        Set {
+            value: v.to_owned_value(),
+            only_on_insert,
+        }
     }
 }
 
@@ -29,6 +32,10 @@ pub(super) struct Unset;
 
 impl Modifier for Unset {
     fn apply<'a>(&'a self, current: Value<'a>, _: &At<'_, 'a>) -> Result<Outcome<'a>> {
-        Ok(if current.is_missing() { Outcome::Keep } else { Outcome::Remove })
+        Ok(if current.is_missing() {
+            Outcome::Keep
+        } else {
+            Outcome::Remove
+        })
     }
 }

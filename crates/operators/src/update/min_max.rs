@@ -1,4 +1,5 @@
-//! `$min` and `$max`: sets when the operand comes before (after) the field in BSON order, under the collation.
+//! `$min` and `$max`: sets when the operand comes before (after) the field in BSON order, under the
+//! collation.
 
 use super::{At, Modifier, Outcome};
 use model::{OwnedValue, Result, Value, compare_with};
@@ -11,14 +12,22 @@ pub(super) struct MinMax {
 
 impl MinMax {
     pub(super) fn new(v: Value<'_>, is_min: bool) -> MinMax {
-        MinMax { value: v.to_owned_value(), wanted: if is_min { Ordering::Less } else { Ordering::Greater } }
+        MinMax {
+            value: v.to_owned_value(),
+            wanted: if is_min {
+                Ordering::Less
+            } else {
+                Ordering::Greater
+            },
+        }
     }
 }
 
 impl Modifier for MinMax {
     fn apply<'a>(&'a self, current: Value<'a>, at: &At<'_, 'a>) -> Result<Outcome<'a>> {
         let v = self.value.get();
-        let sets = current.is_missing() || compare_with(&v, &current, at.cx.env.collate()) == self.wanted;
+        let sets =
+            current.is_missing() || compare_with(&v, &current, at.cx.env.collate()) == self.wanted;
         Ok(if sets { Outcome::Set(v) } else { Outcome::Keep })
     }
 }

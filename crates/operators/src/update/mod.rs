@@ -1,9 +1,12 @@
-//! Updates: operator documents, replacements and pipelines, parsed once and applied to raw documents.
-//! Promises: fields keep their order, new ones are appended in name order, an update that changes nothing says so, `_id`
-//! cannot change. Must not know: where documents are stored, indexes, validators.
+//! Updates: operator documents, replacements and pipelines, parsed once and applied to raw
+//! documents.
+//! Promises: fields keep their order, new ones are appended in name order, an update that changes
+//! nothing says so, `_id` cannot change. Must not know: where documents are stored, indexes,
+//! validators.
 //!
-//! Errors: 9 unknown operators and wrong operands, 2 and 14 per operator, 28 PathNotViable, 40 conflicting paths,
-//! 52 dollar-prefixed names, 56 empty names, 66 changes of `_id`, 17419 results that are too large.
+//! Errors: 9 unknown operators and wrong operands, 2 and 14 per operator, 28 PathNotViable, 40
+//! conflicting paths, 52 dollar-prefixed names, 56 empty names, 66 changes of `_id`, 17419 results
+//! that are too large.
 
 mod add_to_set;
 mod apply;
@@ -71,35 +74,57 @@ impl Update {
     /// Parses an update: an operator document, a replacement, or a pipeline.
     ///
     /// # Errors
-    /// See the module; 9 when `spec` is neither a document nor an array, 72 for stages not allowed in updates.
-    pub fn parse(cx: &mut ParseCx<'_>, spec: Value<'_>, array_filters: Option<Value<'_>>) -> Result<Update> {
+    /// See the module; 9 when `spec` is neither a document nor an array, 72 for stages not allowed
+    /// in updates.
+    pub fn parse(
+        cx: &mut ParseCx<'_>,
+        spec: Value<'_>,
+        array_filters: Option<Value<'_>>,
+    ) -> Result<Update> {
         let mut filters = ArrayFilters::parse(cx, array_filters)?;
         match spec {
             Value::Array(stages) => {
                 if array_filters.is_some_and(|f| f.as_array().is_some_and(|a| !a.is_empty())) {
-                    bail!(code::FAILED_TO_PARSE, "arrayFilters may not be specified for pipeline-style updates");
+                    bail!(
+                        code::FAILED_TO_PARSE,
+                        "arrayFilters may not be specified for pipeline-style updates"
+                    );
                 }
-                Ok(Update { kind: Kind::Pipeline(Pipeline::parse(cx, stages)?) })
+                Ok(Update {
+                    kind: Kind::Pipeline(Pipeline::parse(cx, stages)?),
+                })
             }
             Value::Document(d) if d.first().is_some_and(|(name, _)| name.starts_with('$')) => {
                 let root = tree::parse(cx, d, &mut filters)?;
                 filters.check_all_used()?;
-                Ok(Update { kind: Kind::Operators { root, filters } })
+                Ok(Update {
+                    kind: Kind::Operators { root, filters },
+                })
             }
             Value::Document(d) => {
                 if !filters.is_empty() {
-                    bail!(code::FAILED_TO_PARSE, "arrayFilters may not be specified for replacement-style updates");
+                    bail!(
+                        code::FAILED_TO_PARSE,
+                        "arrayFilters may not be specified for replacement-style updates"
+                    );
                 }
                 if let Some((name, _)) = d.iter().find(|(name, _)| name.starts_with('$')) {
                     bail!(
                         code::DOLLAR_PREFIXED_FIELD_NAME,
-                        "The dollar ($) prefixed field '{name}' in '{name}' is not allowed in the context of an update's \
-                         replacement document. Consider using an aggregation pipeline with $replaceWith."
+                        "The dollar ($) prefixed field '{name}' in '{name}' is not allowed in the \
+                            context of an update's \
+                         replacement document. Consider using an aggregation pipeline with \
+                         $replaceWith."
                     );
                 }
-                Ok(Update { kind: Kind::Replacement(d.to_buf()) })
+                Ok(Update {
+                    kind: Kind::Replacement(d.to_buf()),
+                })
             }
-            _ => bail!(code::FAILED_TO_PARSE, "Update argument must be either an object or an array"),
+            _ => bail!(
+                code::FAILED_TO_PARSE,
+                "Update argument must be either an object or an array"
+            ),
         }
     }
 
@@ -116,13 +141,24 @@ impl Update {
             Kind::Replacement(new) => replace(new.doc(), doc, cx),
             Kind::Pipeline(p) => p.apply(doc, cx)?,
         };
-        let Applied::Changed(new) = applied else { return Ok(Applied::Unchanged) };
+        let Applied::Changed(new) = applied else {
+            return Ok(Applied::Unchanged);
+        };
         check_id(doc, new)?;
-        check_storable(doc, new, cx.inserting || matches!(self.kind, Kind::Pipeline(_)))?;
-        if new.as_bytes() == doc.as_bytes() { Ok(Applied::Unchanged) } else { Ok(Applied::Changed(new)) }
+        check_storable(
+            doc,
+            new,
+            cx.inserting || matches!(self.kind, Kind::Pipeline(_)),
+        )?;
+        if new.as_bytes() == doc.as_bytes() {
+            Ok(Applied::Unchanged)
+        } else {
+            Ok(Applied::Changed(new))
+        }
     }
 
-    /// False when the update leaves everything at, above and below the path alone, so that an index on it needs no upkeep.
+    /// False when the update leaves everything at, above and below the path alone, so that an index
+    /// on it needs no upkeep.
     pub fn may_touch(&self, path: &FieldPath) -> bool {
         match &self.kind {
             Kind::Operators { root, .. } => root.top_level().any(|name| name == path.first()),
@@ -163,14 +199,20 @@ fn replace<'a>(new: Doc<'a>, old: Doc<'a>, cx: &UpdateCx<'_, 'a>) -> Applied<'a>
 }
 
 fn check_id(old: Doc<'_>, new: Doc<'_>) -> Result<()> {
-    let Some(before) = old.get("_id") else { return Ok(()) };
+    let Some(before) = old.get("_id") else {
+        return Ok(());
+    };
     let after = new.field("_id");
     let same = model::compare(&before, &after).is_eq();
     if !same {
         let what = if after.is_missing() {
-            "After applying the update, the (immutable) field '_id' was found to have been removed".to_owned()
+            "After applying the update, the (immutable) field '_id' was found to have been removed"
+                .to_owned()
         } else {
-            format!("Performing an update on the path '_id' would modify the immutable field '_id' of {old:?}")
+            format!(
+                "Performing an update on the path '_id' would modify the immutable field '_id' of \
+                    {old:?}"
+            )
         };
         bail!(code::IMMUTABLE_FIELD, "{what}");
     }
@@ -180,9 +222,15 @@ fn check_id(old: Doc<'_>, new: Doc<'_>) -> Result<()> {
 /// Inserts and pipelines may bring dollar-prefixed fields, other updates may only keep them.
 fn check_storable(old: Doc<'_>, new: Doc<'_>, may_bring: bool) -> Result<()> {
     if new.len_bytes() > MAX_DOCUMENT_BYTES {
-        bail!(17419, "Resulting document after update is larger than {MAX_DOCUMENT_BYTES}");
+        bail!(
+            17419,
+            "Resulting document after update is larger than {MAX_DOCUMENT_BYTES}"
+        );
     }
-    let mut brought = new.elements().filter(|e| e.name.first() == Some(&b'$')).map(|e| e.name_str());
+    let mut brought = new
+        .elements()
+        .filter(|e| e.name.first() == Some(&b'$'))
+        .map(|e| e.name_str());
     if let Some(name) = brought.find(|name| !may_bring && !old.contains(name)) {
         bail!(
             code::DOLLAR_PREFIXED_FIELD_NAME,
@@ -190,19 +238,26 @@ fn check_storable(old: Doc<'_>, new: Doc<'_>, may_bring: bool) -> Result<()> {
         );
     }
     if is_deeper_than(new, MAX_STORED_DEPTH) {
-        bail!(code::OVERFLOW, "Document exceeds maximum nested object depth: {MAX_STORED_DEPTH}");
+        bail!(
+            code::OVERFLOW,
+            "Document exceeds maximum nested object depth: {MAX_STORED_DEPTH}"
+        );
     }
     Ok(())
 }
 
 fn is_deeper_than(d: Doc<'_>, levels: usize) -> bool {
-    let Some(left) = levels.checked_sub(1) else { return true };
+    let Some(left) = levels.checked_sub(1) else {
+        return true;
+    };
     // Most documents are too small to be nested that deeply: a level takes at least 8 bytes.
     if d.len_bytes() < levels * 8 {
         return false;
     }
     let nested = |tag| matches!(tag, model::Tag::DOCUMENT | model::Tag::ARRAY);
-    d.elements().filter(|e| nested(e.tag)).any(|e| Doc::new(e.payload).is_some_and(|d| is_deeper_than(d, left)))
+    d.elements()
+        .filter(|e| nested(e.tag))
+        .any(|e| Doc::new(e.payload).is_some_and(|d| is_deeper_than(d, left)))
 }
 
 /// An operator at a path.

@@ -20,14 +20,17 @@ const MAX_PARTS: usize = 255;
 /// Splits and checks a path.
 ///
 /// # Errors
-/// 15 too long, 56 empty path or component, 2 misplaced or malformed positional component. Dollar-prefixed names are looked at when the
-/// result is known.
+/// 15 too long, 56 empty path or component, 2 misplaced or malformed positional component.
+/// Dollar-prefixed names are looked at when the result is known.
 pub(super) fn parse(path: &str) -> Result<Vec<Part>> {
     if path.is_empty() {
         bail!(code::EMPTY_FIELD_NAME, "An empty update path is not valid.");
     }
     if path.bytes().filter(|b| *b == b'.').count() >= MAX_PARTS {
-        bail!(code::OVERFLOW, "the update path is too long: at most {MAX_PARTS} components are allowed");
+        bail!(
+            code::OVERFLOW,
+            "the update path is too long: at most {MAX_PARTS} components are allowed"
+        );
     }
     let mut parts = Vec::new();
     for (i, name) in path.split('.').enumerate() {
@@ -40,11 +43,13 @@ pub(super) fn parse(path: &str) -> Result<Vec<Part>> {
             "$[]" => Part::All,
             n if n.starts_with("$[") && n.ends_with(']') => {
                 let id = &n[2..n.len() - 1];
-                let valid = id.starts_with(|c: char| c.is_ascii_lowercase()) && id.chars().all(|c| c.is_ascii_alphanumeric());
+                let valid = id.starts_with(|c: char| c.is_ascii_lowercase())
+                    && id.chars().all(|c| c.is_ascii_alphanumeric());
                 if !valid {
                     bail!(
                         code::BAD_VALUE,
-                        "Cannot use '{n}' in '{path}': an array filter identifier begins with a lowercase letter and has \
+                        "Cannot use '{n}' in '{path}': an array filter identifier begins with a \
+                            lowercase letter and has \
                          only letters and digits"
                     );
                 }
@@ -55,19 +60,24 @@ pub(super) fn parse(path: &str) -> Result<Vec<Part>> {
         if i == 0 && !matches!(part, Part::Name(_)) {
             bail!(
                 code::BAD_VALUE,
-                "Cannot have array filter or positional element in the first position in path '{path}'"
+                "Cannot have array filter or positional element in the first position in path \
+                    '{path}'"
             );
         }
         parts.push(part);
     }
     if parts.iter().filter(|p| **p == Part::Positional).count() > 1 {
-        bail!(code::BAD_VALUE, "Too many positional (i.e. '$') elements found in path '{path}'");
+        bail!(
+            code::BAD_VALUE,
+            "Too many positional (i.e. '$') elements found in path '{path}'"
+        );
     }
     Ok(parts)
 }
 
-/// The order in which fields that are new to a document are added: numbers by value, names bytewise; names that only
-/// begin with a digit after all numbers, else there would be circles (9, 10, 5a).
+/// The order in which fields that are new to a document are added: numbers by value, names
+/// bytewise; names that only begin with a digit after all numbers, else there would be circles (9,
+/// 10, 5a).
 pub(super) fn field_order(a: &str, b: &str) -> std::cmp::Ordering {
     use model::path::array_index;
     let digit = |name: &str| name.starts_with(|c: char| c.is_ascii_digit());

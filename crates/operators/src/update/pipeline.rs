@@ -1,5 +1,6 @@
-//! Pipelines as updates: `$addFields $set $project $unset $replaceRoot $replaceWith`. Errors: 72 for other stages,
-//! 40228 when a replacement is not a document, 40230/40231 for malformed `$replaceRoot`.
+//! Pipelines as updates: `$addFields $set $project $unset $replaceRoot $replaceWith`. Errors: 72
+//! for other stages, 40228 when a replacement is not a document, 40230/40231 for malformed
+//! `$replaceRoot`.
 
 use super::{Applied, UpdateCx};
 use crate::Cx;
@@ -19,22 +20,39 @@ impl Pipeline {
         let mut parsed = Vec::new();
         for stage in stages.iter() {
             let Value::Document(d) = stage else {
-                bail!(code::TYPE_MISMATCH, "Each element of the 'pipeline' array must be an object")
+                bail!(
+                    code::TYPE_MISMATCH,
+                    "Each element of the 'pipeline' array must be an object"
+                )
             };
             let (Some((name, spec)), 1) = (d.first(), d.count()) else {
-                bail!(40323, "A pipeline stage specification object must contain exactly one field")
+                bail!(
+                    40323,
+                    "A pipeline stage specification object must contain exactly one field"
+                )
             };
             parsed.push(match name {
                 "$project" => Stage::Project(Projection::parse_project(cx, spec)?),
-                "$addFields" | "$set" => Stage::Project(Projection::parse_add_fields(cx, name, spec)?),
+                "$addFields" | "$set" => {
+                    Stage::Project(Projection::parse_add_fields(cx, name, spec)?)
+                }
                 "$unset" => Stage::Project(Projection::parse_unset(spec)?),
                 "$replaceWith" => Stage::Replace(expr::parse(cx, spec)?),
                 "$replaceRoot" => {
                     let Value::Document(d) = spec else {
-                        bail!(40229, "expected an object as specification for $replaceRoot stage, got {}", spec.type_name())
+                        bail!(
+                            40229,
+                            "expected an object as specification for $replaceRoot stage, \
+                            got {}",
+                            spec.type_name()
+                        )
                     };
                     if let Some((name, _)) = d.iter().find(|(n, _)| *n != "newRoot") {
-                        bail!(40230, "unrecognized option to $replaceRoot stage: {name}, only valid option is 'newRoot'");
+                        bail!(
+                            40230,
+                            "unrecognized option to $replaceRoot stage: {name}, only \
+                            valid option is 'newRoot'"
+                        );
                     }
                     if d.field("newRoot").is_missing() {
                         bail!(40231, "no newRoot specified for the $replaceRoot stage");
@@ -42,7 +60,11 @@ impl Pipeline {
                     Stage::Replace(expr::parse(cx, d.field("newRoot"))?)
                 }
                 name if name.starts_with('$') => {
-                    bail!(code::INVALID_OPTIONS, "{name} is not allowed to be used within an update")
+                    bail!(
+                        code::INVALID_OPTIONS,
+                        "{name} is not allowed to be used within an \
+                        update"
+                    )
                 }
                 name => bail!(40324, "Unrecognized pipeline stage name: '{name}'"),
             });
@@ -60,7 +82,8 @@ impl Pipeline {
                     Value::Document(d) => d,
                     v => bail!(
                         40228,
-                        "'newRoot' expression must evaluate to an object, but resulting value was of type: '{}'",
+                        "'newRoot' expression must evaluate to an object, but resulting value was \
+                            of type: '{}'",
                         v.type_name()
                     ),
                 },

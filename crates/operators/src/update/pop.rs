@@ -1,4 +1,5 @@
-//! `$pop`: removes the last (1) or first (-1) element. Errors: 9 for another operand, 14 for fields that are no arrays.
+//! `$pop`: removes the last (1) or first (-1) element. Errors: 9 for another operand, 14 for fields
+//! that are no arrays.
 
 use super::{At, Modifier, Outcome};
 use model::{Array, Result, Value, bail, code};
@@ -13,7 +14,11 @@ impl Pop {
             Some(1) => Ok(Pop { from_front: false }),
             Some(-1) => Ok(Pop { from_front: true }),
             Some(n) => bail!(code::FAILED_TO_PARSE, "$pop expects 1 or -1, found: {n}"),
-            None => bail!(code::FAILED_TO_PARSE, "Expected a number in: {field}: {}", model::show::Shown(&v)),
+            None => bail!(
+                code::FAILED_TO_PARSE,
+                "Expected a number in: {field}: {}",
+                model::show::Shown(&v)
+            ),
         }
     }
 }
@@ -32,6 +37,9 @@ impl Modifier for Pop {
             ),
         };
         let (skip, keep) = (usize::from(self.from_front), a.len() - 1);
-        Ok(Outcome::Set(Value::Array(Array::from_values_in(at.arena(), a.iter().skip(skip).take(keep)))))
+        Ok(Outcome::Set(Value::Array(Array::from_values_in(
+            at.arena(),
+            a.iter().skip(skip).take(keep),
+        ))))
     }
 }

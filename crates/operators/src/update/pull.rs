@@ -1,6 +1,7 @@
-//! `$pull` (a condition or a value) and `$pullAll` (a list of values). A condition that is a plain document filters
-//! document elements; operators and regular expressions test the elements themselves.
-//! Errors: 2 for fields that are no arrays and for operands of `$pullAll` that are none.
+//! `$pull` (a condition or a value) and `$pullAll` (a list of values). A condition that is a plain
+//! document filters document elements; operators and regular expressions test the elements
+//! themselves. Errors: 2 for fields that are no arrays and for operands of `$pullAll` that are
+//! none.
 
 use super::{At, Modifier, Outcome};
 use crate::expr::{Members, ParseCx};
@@ -21,7 +22,18 @@ impl Pull {
         let tests_element = match v {
             Value::Document(d) => d.first().is_some_and(|(name, _)| {
                 name.starts_with('$')
-                    && !matches!(name, "$and" | "$or" | "$nor" | "$ref" | "$id" | "$db" | "$expr" | "$jsonSchema" | "$comment")
+                    && !matches!(
+                        name,
+                        "$and"
+                            | "$or"
+                            | "$nor"
+                            | "$ref"
+                            | "$id"
+                            | "$db"
+                            | "$expr"
+                            | "$jsonSchema"
+                            | "$comment"
+                    )
             }),
             Value::Regex(_) => true,
             v => return Ok(Pull::Value(v.to_owned_value())),
@@ -30,9 +42,15 @@ impl Pull {
             let wrapped = DocBuf::build(|w| {
                 w.put("", v);
             });
-            return Ok(Pull::Elements(Filter::parse_without_near(cx, wrapped.doc())?));
+            return Ok(Pull::Elements(Filter::parse_without_near(
+                cx,
+                wrapped.doc(),
+            )?));
         }
-        Ok(Pull::Documents(Filter::parse_without_near(cx, v.as_doc().unwrap_or(Doc::EMPTY))?))
+        Ok(Pull::Documents(Filter::parse_without_near(
+            cx,
+            v.as_doc().unwrap_or(Doc::EMPTY),
+        )?))
     }
 
     fn takes<'a>(&'a self, v: Value<'a>, at: &At<'_, 'a>) -> Result<bool> {
@@ -73,7 +91,11 @@ fn without<'a>(
             kept.push(v);
         }
     }
-    Ok(if taken { Outcome::Set(Value::Array(Array::from_values_in(at.arena(), kept))) } else { Outcome::Keep })
+    Ok(if taken {
+        Outcome::Set(Value::Array(Array::from_values_in(at.arena(), kept)))
+    } else {
+        Outcome::Keep
+    })
 }
 
 impl Modifier for Pull {
@@ -90,7 +112,11 @@ pub(super) struct PullAll(Vec<OwnedValue>);
 impl PullAll {
     pub(super) fn parse(v: Value<'_>) -> Result<PullAll> {
         let Value::Array(items) = v else {
-            bail!(code::BAD_VALUE, "$pullAll requires an array argument but was given a {}", v.type_name())
+            bail!(
+                code::BAD_VALUE,
+                "$pullAll requires an array argument but was given a {}",
+                v.type_name()
+            )
         };
         Ok(PullAll(items.iter().map(|v| v.to_owned_value()).collect()))
     }
@@ -101,7 +127,10 @@ impl Modifier for PullAll {
         let collate = at.cx.env.collate();
         if self.0.len() < MANY {
             return without("$pullAll", current, at, |v| {
-                Ok(self.0.iter().any(|w| compare_with(&v, &w.get(), collate).is_eq()))
+                Ok(self
+                    .0
+                    .iter()
+                    .any(|w| compare_with(&v, &w.get(), collate).is_eq()))
             });
         }
         let mut unwanted = Members::new(collate);

@@ -1,5 +1,6 @@
-//! `$push`: appends a value, or with `$each` several, optionally at a `$position`, sorted by `$sort` and cut to `$slice`.
-//! A missing field becomes an array. Errors: 2 throughout (not an array, unknown clause, malformed modifier).
+//! `$push`: appends a value, or with `$each` several, optionally at a `$position`, sorted by
+//! `$sort` and cut to `$slice`. A missing field becomes an array. Errors: 2 throughout (not an
+//! array, unknown clause, malformed modifier).
 
 use super::{At, Modifier, Outcome, identical};
 use model::{Array, Collate, FieldPath, OwnedValue, Result, Value, bail, code, compare_with};
@@ -22,7 +23,12 @@ enum Sort {
 
 impl Push {
     pub(super) fn parse(field: &str, v: Value<'_>) -> Result<Push> {
-        let mut push = Push { values: Vec::new(), position: None, slice: None, sort: None };
+        let mut push = Push {
+            values: Vec::new(),
+            position: None,
+            slice: None,
+            sort: None,
+        };
         let Some(clauses) = v.as_doc().filter(|d| d.contains("$each")) else {
             push.values.push(v.to_owned_value());
             return Ok(push);
@@ -33,7 +39,8 @@ impl Push {
                     let Value::Array(items) = v else {
                         bail!(
                             code::BAD_VALUE,
-                            "The argument to $each in $push must be an array but it was of type: {}",
+                            "The argument to $each in $push must be an array but it was of type: \
+                                {}",
                             v.type_name()
                         )
                     };
@@ -42,7 +49,10 @@ impl Push {
                 "$slice" => push.slice = Some(integer(name, v)?),
                 "$position" => push.position = Some(integer(name, v)?),
                 "$sort" => push.sort = Some(Sort::parse(v)?),
-                _ => bail!(code::BAD_VALUE, "Unrecognized clause in $push: {name} of '{field}'"),
+                _ => bail!(
+                    code::BAD_VALUE,
+                    "Unrecognized clause in $push: {name} of '{field}'"
+                ),
             }
         }
         Ok(push)
@@ -70,7 +80,10 @@ impl Sort {
         match v {
             Value::Document(d) => {
                 if d.is_empty() {
-                    bail!(code::BAD_VALUE, "The $sort pattern is empty when it should be a set of fields.");
+                    bail!(
+                        code::BAD_VALUE,
+                        "The $sort pattern is empty when it should be a set of fields."
+                    );
                 }
                 let mut fields = Vec::new();
                 for (name, v) in d.iter() {
@@ -78,10 +91,16 @@ impl Sort {
                         bail!(code::BAD_VALUE, "The $sort field cannot be empty");
                     }
                     if name.split('.').any(str::is_empty) {
-                        bail!(code::BAD_VALUE, "The $sort field is a dotted field but has an empty part: {name}");
+                        bail!(
+                            code::BAD_VALUE,
+                            "The $sort field is a dotted field but has an empty part: {name}"
+                        );
                     }
                     let Some(descending) = direction(v) else {
-                        bail!(code::BAD_VALUE, "The $sort element value must be either 1 or -1")
+                        bail!(
+                            code::BAD_VALUE,
+                            "The $sort element value must be either 1 or -1"
+                        )
                     };
                     fields.push((FieldPath::new(name), descending));
                 }
@@ -89,25 +108,34 @@ impl Sort {
             }
             v if v.is_number() => match direction(v) {
                 Some(descending) => Ok(Sort::Whole { descending }),
-                None => bail!(code::BAD_VALUE, "The $sort element value must be either 1 or -1"),
+                None => bail!(
+                    code::BAD_VALUE,
+                    "The $sort element value must be either 1 or -1"
+                ),
             },
             _ => bail!(
                 code::BAD_VALUE,
-                "The $sort is invalid: use 1/-1 to sort the whole element, or {{field:1/-1}} to sort embedded fields"
+                "The $sort is invalid: use 1/-1 to sort the whole element, or {{field:1/-1}} to \
+                    sort embedded fields"
             ),
         }
     }
 
     fn apply(&self, items: &mut [Value<'_>], collate: Option<&dyn Collate>) {
         match self {
-            Sort::Whole { descending } => items.sort_by(|a, b| directed(compare_with(a, b, collate), *descending)),
+            Sort::Whole { descending } => {
+                items.sort_by(|a, b| directed(compare_with(a, b, collate), *descending))
+            }
             Sort::Fields(fields) => items.sort_by(|a, b| {
-                fields.iter().fold(Ordering::Equal, |so_far, (path, descending)| {
-                    so_far.then_with(|| {
-                        let order = compare_with(&sort_key(a, path), &sort_key(b, path), collate);
-                        directed(order, *descending)
+                fields
+                    .iter()
+                    .fold(Ordering::Equal, |so_far, (path, descending)| {
+                        so_far.then_with(|| {
+                            let order =
+                                compare_with(&sort_key(a, path), &sort_key(b, path), collate);
+                            directed(order, *descending)
+                        })
                     })
-                })
             }),
         }
     }
@@ -124,7 +152,11 @@ fn sort_key<'a>(v: &Value<'a>, path: &FieldPath) -> Value<'a> {
         Value::Array(a) => part.index.and_then(|i| a.get(i)).unwrap_or(Value::Missing),
         _ => Value::Missing,
     });
-    if found.is_missing() { Value::Null } else { found }
+    if found.is_missing() {
+        Value::Null
+    } else {
+        found
+    }
 }
 
 fn insertion_point(position: Option<i64>, len: usize) -> usize {
@@ -153,7 +185,9 @@ impl Modifier for Push {
             sort.apply(&mut items, at.cx.env.collate());
         }
         if let Some(n) = self.slice {
-            let keep = usize::try_from(n.unsigned_abs()).unwrap_or(usize::MAX).min(items.len());
+            let keep = usize::try_from(n.unsigned_abs())
+                .unwrap_or(usize::MAX)
+                .min(items.len());
             if n >= 0 {
                 items.truncate(keep);
             } else {
@@ -161,6 +195,10 @@ impl Modifier for Push {
             }
         }
         let new = Value::Array(Array::from_values_in(at.arena(), items));
-        Ok(if identical(&current, &new) { Outcome::Keep } else { Outcome::Set(new) })
+        Ok(if identical(&current, &new) {
+            Outcome::Keep
+        } else {
+            Outcome::Set(new)
+        })
     }
 }

@@ -1,5 +1,6 @@
-//! `$rename: {from: "to"}`: moves a value; nothing happens when there is none. Neither path may lead through an array.
-//! Errors: 2 (not a string, same path, positional paths, arrays on the way), 40 conflicts.
+//! `$rename: {from: "to"}`: moves a value; nothing happens when there is none. Neither path may
+//! lead through an array. Errors: 2 (not a string, same path, positional paths, arrays on the way),
+//! 40 conflicts.
 
 use super::array_filters::ArrayFilters;
 use super::path::Part;
@@ -10,7 +11,12 @@ use model::{Doc, FieldPath, Result, Value, bail, code};
 /// Places a modifier at a path.
 type Insert<'i> = dyn FnMut(&[Part], &str, Box<dyn Modifier>) -> Result<()> + 'i;
 
-pub(super) fn parse(from: &str, v: Value<'_>, filters: &mut ArrayFilters, insert: &mut Insert<'_>) -> Result<()> {
+pub(super) fn parse(
+    from: &str,
+    v: Value<'_>,
+    filters: &mut ArrayFilters,
+    insert: &mut Insert<'_>,
+) -> Result<()> {
     let Value::String(to) = v else {
         bail!(
             code::BAD_VALUE,
@@ -19,17 +25,26 @@ pub(super) fn parse(from: &str, v: Value<'_>, filters: &mut ArrayFilters, insert
         )
     };
     if to.contains('\0') {
-        bail!(code::BAD_VALUE, "The 'to' field for $rename cannot contain an embedded null byte");
+        bail!(
+            code::BAD_VALUE,
+            "The 'to' field for $rename cannot contain an embedded null byte"
+        );
     }
     let (source, target) = (checked_path(from, filters)?, checked_path(to, filters)?);
     for (what, parts, path) in [("source", &source, from), ("destination", &target, to)] {
         if parts.iter().any(|p| !matches!(p, Part::Name(_))) {
-            bail!(code::BAD_VALUE, "The {what} field for $rename may not be dynamic: {path}");
+            bail!(
+                code::BAD_VALUE,
+                "The {what} field for $rename may not be dynamic: {path}"
+            );
         }
     }
     let (source_path, target_path) = (FieldPath::new(from), FieldPath::new(to));
     if source_path == target_path {
-        bail!(code::BAD_VALUE, "The source and target field for $rename must differ: {from}: \"{to}\"");
+        bail!(
+            code::BAD_VALUE,
+            "The source and target field for $rename must differ: {from}: \"{to}\""
+        );
     }
     if source_path.is_at_or_below(&target_path) || target_path.is_at_or_below(&source_path) {
         bail!(
@@ -37,8 +52,21 @@ pub(super) fn parse(from: &str, v: Value<'_>, filters: &mut ArrayFilters, insert
             "The source and target field for $rename must not be on the same path: {from}: \"{to}\""
         );
     }
-    insert(&source, from, Box::new(Source { path: source_path.clone() }))?;
-    insert(&target, to, Box::new(Target { source: source_path, path: target_path }))
+    insert(
+        &source,
+        from,
+        Box::new(Source {
+            path: source_path.clone(),
+        }),
+    )?;
+    insert(
+        &target,
+        to,
+        Box::new(Target {
+            source: source_path,
+            path: target_path,
+        }),
+    )
 }
 
 /// The value at a path through documents.
@@ -49,7 +77,8 @@ fn lookup<'a>(root: Doc<'a>, path: &FieldPath, what: &str) -> Result<Value<'a>> 
             Value::Document(d) => d.field(&part.name),
             Value::Array(_) => bail!(
                 code::BAD_VALUE,
-                "The {what} field cannot be an array element, '{}' in doc with _id: {} has an array on its path",
+                "The {what} field cannot be an array element, '{}' in doc with _id: {} has an \
+                    array on its path",
                 path.as_str(),
                 model::show::Shown(&root.field("_id"))
             ),
@@ -66,7 +95,11 @@ struct Source {
 impl Modifier for Source {
     fn apply<'a>(&'a self, current: Value<'a>, at: &At<'_, 'a>) -> Result<Outcome<'a>> {
         lookup(at.root, &self.path, "source")?;
-        Ok(if current.is_missing() { Outcome::Keep } else { Outcome::Remove })
+        Ok(if current.is_missing() {
+            Outcome::Keep
+        } else {
+            Outcome::Remove
+        })
     }
 }
 
@@ -82,6 +115,10 @@ impl Modifier for Target {
             return Ok(Outcome::Keep);
         }
         lookup(at.root, &self.path, "destination")?;
-        Ok(if identical(&current, &v) { Outcome::Keep } else { Outcome::Set(v) })
+        Ok(if identical(&current, &v) {
+            Outcome::Keep
+        } else {
+            Outcome::Set(v)
+        })
     }
 }

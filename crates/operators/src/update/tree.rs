@@ -2,7 +2,9 @@
 
 use super::array_filters::ArrayFilters;
 use super::path::{self, Part};
-use super::{Modifier, add_to_set, arithmetic, bit, current_date, fields, min_max, pop, pull, push, rename};
+use super::{
+    Modifier, add_to_set, arithmetic, bit, current_date, fields, min_max, pop, pull, push, rename,
+};
 use crate::cx::NODE_WORK;
 use crate::expr::ParseCx;
 use model::{Doc, Result, Value, bail, code};
@@ -85,16 +87,26 @@ impl Branch {
 
     /// The child called `name`.
     pub(super) fn field(&self, name: &str) -> Option<&Node> {
-        let at = self.fields.binary_search_by(|(n, _)| path::field_order(n, name)).ok()?;
+        let at = self
+            .fields
+            .binary_search_by(|(n, _)| path::field_order(n, name))
+            .ok()?;
         self.fields.get(at).map(|(_, n)| n)
     }
 
     /// Brings the fields of all branches into their order.
     fn settle(&mut self) {
         self.places = FxHashMap::default();
-        self.fields.sort_by(|(a, _), (b, _)| path::field_order(a, b));
-        let below = self.fields.iter_mut().chain(&mut self.filtered).map(|(_, n)| n);
-        let below = below.chain(self.positional.as_deref_mut()).chain(self.all.as_deref_mut());
+        self.fields
+            .sort_by(|(a, _), (b, _)| path::field_order(a, b));
+        let below = self
+            .fields
+            .iter_mut()
+            .chain(&mut self.filtered)
+            .map(|(_, n)| n);
+        let below = below
+            .chain(self.positional.as_deref_mut())
+            .chain(self.all.as_deref_mut());
         for n in below {
             if let Node::Branch(b) = n {
                 b.settle();
@@ -108,7 +120,9 @@ impl Branch {
 
     /// Puts a modifier at a path.
     fn insert(&mut self, parts: &[Part], path: &str, modifier: Box<dyn Modifier>) -> Result<()> {
-        let Some((head, rest)) = parts.split_first() else { return Err(conflict(path, path)) };
+        let Some((head, rest)) = parts.split_first() else {
+            return Err(conflict(path, path));
+        };
         let child = self.child(head, path)?;
         match child {
             Node::Leaf(_) => Err(conflict(path, path)),
@@ -134,20 +148,27 @@ pub(super) fn conflict(path: &str, at: &str) -> model::MongoError {
 /// Parses an operator document.
 ///
 /// # Errors
-/// 9 for unknown operators and operands that are not documents; those of paths and operators; 40 for conflicts.
-pub(super) fn parse(cx: &mut ParseCx<'_>, spec: Doc<'_>, filters: &mut ArrayFilters) -> Result<Branch> {
+/// 9 for unknown operators and operands that are not documents; those of paths and operators; 40
+/// for conflicts.
+pub(super) fn parse(
+    cx: &mut ParseCx<'_>,
+    spec: Doc<'_>,
+    filters: &mut ArrayFilters,
+) -> Result<Branch> {
     let mut root = Branch::default();
     for (name, operand) in spec.iter() {
         if !is_operator(name) {
             bail!(
                 code::FAILED_TO_PARSE,
-                "Unknown modifier: {name}. Expected a valid update modifier or pipeline-style update specified as an array"
+                "Unknown modifier: {name}. Expected a valid update modifier or pipeline-style \
+                    update specified as an array"
             );
         }
         let Value::Document(operand) = operand else {
             bail!(
                 code::FAILED_TO_PARSE,
-                "Modifiers operate on fields but we found type {} instead. For example: {{$mod: {{<field>: ...}}}} not \
+                "Modifiers operate on fields but we found type {} instead. For example: {{$mod: \
+                    {{<field>: ...}}}} not \
                  {{{name}: {}}}",
                 operand.type_name(),
                 model::show::Shown(&operand)
@@ -156,7 +177,9 @@ pub(super) fn parse(cx: &mut ParseCx<'_>, spec: Doc<'_>, filters: &mut ArrayFilt
         for (field, v) in operand.iter() {
             cx.env.work(NODE_WORK)?;
             if name == "$rename" {
-                rename::parse(field, v, filters, &mut |parts, path, m| root.insert(parts, path, m))?;
+                rename::parse(field, v, filters, &mut |parts, path, m| {
+                    root.insert(parts, path, m)
+                })?;
                 continue;
             }
             let parts = checked_path(field, filters)?;
@@ -182,18 +205,44 @@ pub(super) fn checked_path(field: &str, filters: &mut ArrayFilters) -> Result<Ve
 fn is_operator(name: &str) -> bool {
     matches!(
         name,
-        "$set" | "$setOnInsert" | "$unset" | "$inc" | "$mul" | "$min" | "$max" | "$currentDate" | "$bit" | "$push"
-            | "$addToSet" | "$pop" | "$pull" | "$pullAll" | "$rename"
+        "$set"
+            | "$setOnInsert"
+            | "$unset"
+            | "$inc"
+            | "$mul"
+            | "$min"
+            | "$max"
+            | "$currentDate"
+            | "$bit"
+            | "$push"
+            | "$addToSet"
+            | "$pop"
+            | "$pull"
+            | "$pullAll"
+            | "$rename"
     )
 }
 
-fn modifier(cx: &mut ParseCx<'_>, name: &str, field: &str, v: Value<'_>) -> Result<Box<dyn Modifier>> {
+fn modifier(
+    cx: &mut ParseCx<'_>,
+    name: &str,
+    field: &str,
+    v: Value<'_>,
+) -> Result<Box<dyn Modifier>> {
     Ok(match name {
         "$set" => Box::new(fields::Set::new(v, false)),
         "$setOnInsert" => Box::new(fields::Set::new(v, true)),
         "$unset" => Box::new(fields::Unset),
-        "$inc" => Box::new(arithmetic::Arithmetic::parse(arithmetic::Op::Inc, field, v)?),
-        "$mul" => Box::new(arithmetic::Arithmetic::parse(arithmetic::Op::Mul, field, v)?),
+        "$inc" => Box::new(arithmetic::Arithmetic::parse(
+            arithmetic::Op::Inc,
+            field,
+            v,
+        )?),
+        "$mul" => Box::new(arithmetic::Arithmetic::parse(
+            arithmetic::Op::Mul,
+            field,
+            v,
+        )?),
         "$min" => Box::new(min_max::MinMax::new(v, true)),
         "$max" => Box::new(min_max::MinMax::new(v, false)),
         "$currentDate" => Box::new(current_date::CurrentDate::parse(v)?),

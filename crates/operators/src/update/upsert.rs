@@ -4,7 +4,8 @@
 use crate::filter::{CompareOp, Filter, Node, Test};
 use model::{DocBuf, DocWriter, FieldPath, Result, Value, bail, code};
 
-/// Collects the equalities of a filter into a document. For replacements (`only_id`) only `_id` counts.
+/// Collects the equalities of a filter into a document. For replacements (`only_id`) only `_id`
+/// counts.
 ///
 /// # Errors
 /// 54 NotSingleValueField.
@@ -41,7 +42,9 @@ pub fn upsert_base(filter: &Filter, only_id: bool) -> Result<DocBuf> {
 fn put(w: &mut DocWriter<'_>, found: &[(&FieldPath, Value<'_>)], level: usize) {
     let mut done: Vec<&str> = Vec::new();
     for (p, v) in found {
-        let Some(part) = p.parts().get(level) else { continue };
+        let Some(part) = p.parts().get(level) else {
+            continue;
+        };
         if done.contains(&part.name.as_str()) {
             continue;
         }
@@ -86,14 +89,25 @@ mod tests {
     fn base(d: DocBuf) -> std::result::Result<String, i32> {
         let env = Env::new(0, 1);
         let f = Filter::parse(&mut ParseCx::new(&env), d.doc()).unwrap();
-        upsert_base(&f, false).map(|d| format!("{d:?}")).map_err(|e| e.code())
+        upsert_base(&f, false)
+            .map(|d| format!("{d:?}"))
+            .map_err(|e| e.code())
     }
 
     #[test]
     fn equalities_become_fields() {
-        assert_eq!(base(doc! { "a.b": 1i32, "_id": 5i32, "a.c": 2i32 }).unwrap(), "{ _id: 5, a: { b: 1, c: 2 } }");
-        assert_eq!(base(doc! { "a": { "$in": [7i32] }, "b": { "$gt": 1i32 } }).unwrap(), "{ a: 7 }");
-        assert_eq!(base(doc! { "$and": [{ "a": 1i32 }, { "a": 2i32 }] }), Err(54));
+        assert_eq!(
+            base(doc! { "a.b": 1i32, "_id": 5i32, "a.c": 2i32 }).unwrap(),
+            "{ _id: 5, a: { b: 1, c: 2 } }"
+        );
+        assert_eq!(
+            base(doc! { "a": { "$in": [7i32] }, "b": { "$gt": 1i32 } }).unwrap(),
+            "{ a: 7 }"
+        );
+        assert_eq!(
+            base(doc! { "$and": [{ "a": 1i32 }, { "a": 2i32 }] }),
+            Err(54)
+        );
         assert_eq!(base(doc! { "a": 1i32, "a.b": 2i32 }), Err(54));
     }
 }

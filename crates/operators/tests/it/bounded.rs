@@ -1,5 +1,5 @@
-//! Expressions and filters that ask for more than there is end with a code, in bounded memory and time, and every long loop
-//! hears the interrupt.
+//! Expressions and filters that ask for more than there is end with a code, in bounded memory and
+//! time, and every long loop hears the interrupt.
 
 use model::{Bump, Doc, DocBuf, MongoError, Value, code, extjson};
 use operators::expr::{ParseCx, parse};
@@ -21,7 +21,8 @@ const PEAK_KIB_MAX: usize = 900 << 10;
 fn peak_kib() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
-    line.and_then(|l| l.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+    line.and_then(|l| l.split_whitespace().next()?.parse().ok())
+        .unwrap_or(0)
 }
 
 fn run(spec: &str, env: &Env) -> Result<usize, i32> {
@@ -30,7 +31,9 @@ fn run(spec: &str, env: &Env) -> Result<usize, i32> {
     let root = model::doc! { "s": text.as_str(), "n": 1i32 };
     let arena = Bump::new();
     let e = parse(&mut ParseCx::new(env), spec.doc().field("e")).map_err(|e| e.code())?;
-    let v = e.eval(&Cx::new(&arena, Value::Document(root.doc()), env)).map_err(|e| e.code())?;
+    let v = e
+        .eval(&Cx::new(&arena, Value::Document(root.doc()), env))
+        .map_err(|e| e.code())?;
     Ok(v.payload_bytes())
 }
 
@@ -39,7 +42,9 @@ fn memory_and_time_are_bounded() {
     let _alone = ALONE.lock();
     let (before, began) = (peak_kib(), Instant::now());
     let twice = |op: &str, start: &str| {
-        format!(r#"{{"$reduce": {{"input": {{"$range": [0, 60]}}, "initialValue": {start}, "in": {{"{op}": ["$$value", "$$value"]}}}}}}"#)
+        format!(
+            r#"{{"$reduce": {{"input": {{"$range": [0, 60]}}, "initialValue": {start}, "in": {{"{op}": ["$$value", "$$value"]}}}}}}"#
+        )
     };
     let thousand = |e: &str| vec![e; 1000].join(", ");
     for (spec, wanted) in [
@@ -77,9 +82,14 @@ fn garbage_of_a_fold_is_swept() {
 fn interrupted(after: usize) -> Env {
     let mut env = Env::new(0, 1);
     let looks = Arc::new(AtomicUsize::new(0));
-    env.interrupt = Some(Box::new(move || match looks.fetch_add(1, Ordering::Relaxed) < after {
-        true => Ok(()),
-        false => Err(MongoError::new(code::MAX_TIME_MS_EXPIRED, "operation exceeded time limit")),
+    env.interrupt = Some(Box::new(move || {
+        match looks.fetch_add(1, Ordering::Relaxed) < after {
+            true => Ok(()),
+            false => Err(MongoError::new(
+                code::MAX_TIME_MS_EXPIRED,
+                "operation exceeded time limit",
+            )),
+        }
     }));
     env
 }
@@ -87,7 +97,9 @@ fn interrupted(after: usize) -> Env {
 #[test]
 fn long_loops_hear_the_interrupt() {
     let endless = |one: &str| {
-        format!(r#"{{"$reduce": {{"input": {{"$range": [0, 1000000]}}, "initialValue": 0, "in": {{"$add": ["$$value", {one}]}}}}}}"#)
+        format!(
+            r#"{{"$reduce": {{"input": {{"$range": [0, 1000000]}}, "initialValue": 0, "in": {{"$add": ["$$value", {one}]}}}}}}"#
+        )
     };
     let list = r#"{"$range": ["$n", 100000]}"#;
     for one in [
@@ -97,7 +109,8 @@ fn long_loops_hear_the_interrupt() {
         format!(r#"{{"$size": {{"$setUnion": [{list}]}}}}"#),
         format!(r#"{{"$size": {{"$reverseArray": {list}}}}}"#),
         r#"{"$strLenBytes": {"$toUpper": "$s"}}"#.to_owned(),
-        r#"{"$cond": [{"$regexMatch": {"input": {"$toUpper": "$s"}, "regex": "y$"}}, 1, 0]}"#.to_owned(),
+        r#"{"$cond": [{"$regexMatch": {"input": {"$toUpper": "$s"}, "regex": "y$"}}, 1, 0]}"#
+            .to_owned(),
     ] {
         let began = Instant::now();
         assert_eq!(run(&endless(&one), &interrupted(3)), Err(50), "{one}");
@@ -122,7 +135,10 @@ fn filters_over_long_arrays_hear_the_interrupt() {
     let env = interrupted(3);
     let f = Filter::parse(&mut ParseCx::new(&env), spec.doc()).unwrap();
     let began = Instant::now();
-    assert_eq!(f.matches(d.doc(), &Bump::new(), &env).map_err(|e| e.code()), Err(50));
+    assert_eq!(
+        f.matches(d.doc(), &Bump::new(), &env).map_err(|e| e.code()),
+        Err(50)
+    );
     assert!(began.elapsed() < TIME_MAX);
 }
 
@@ -142,15 +158,26 @@ fn updates_of_many_fields_are_not_quadratic() {
         let mut list = pull.array("a");
         (0..50_000).for_each(|n| _ = list.push(n * 10));
     });
-    let specs = [many(&|n| format!("f{n}")), many(&|n| format!("g.f{n}.x")), many(&|n| format!("a.{}", n * 5))];
+    let specs = [
+        many(&|n| format!("f{n}")),
+        many(&|n| format!("g.f{n}.x")),
+        many(&|n| format!("a.{}", n * 5)),
+    ];
     let updates: Vec<Update> = specs
         .iter()
         .chain([&unwanted])
         .map(|s| Update::parse(&mut ParseCx::new(&env), Value::Document(s.doc()), None).unwrap())
         .collect();
     for u in &updates {
-        let cx = UpdateCx { arena: &arena, env: &env, inserting: false, position: None };
-        let Ok(Applied::Changed(new)) = u.apply(doc, &cx) else { panic!("it changes") };
+        let cx = UpdateCx {
+            arena: &arena,
+            env: &env,
+            inserting: false,
+            position: None,
+        };
+        let Ok(Applied::Changed(new)) = u.apply(doc, &cx) else {
+            panic!("it changes")
+        };
         doc = new;
     }
     assert_eq!(doc.field("f49999").as_i64_exact(), Some(49_999));

@@ -1,4 +1,5 @@
-//! No expression a client can send makes an operator panic: every operator on operands of every type and extreme.
+//! No expression a client can send makes an operator panic: every operator on operands of every
+//! type and extreme.
 
 use model::{Bump, DocBuf, DocWriter, Value, extjson};
 use operators::expr::{ParseCx, names, parse};
@@ -51,7 +52,10 @@ struct Dice(u64);
 
 impl Dice {
     fn roll(&mut self, sides: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         ((self.0 >> 33) as usize) % sides.max(1)
     }
 }
@@ -85,8 +89,16 @@ fn specification(dice: &mut Dice, name: &str, pool: &[Value<'_>]) -> DocBuf {
 #[test]
 fn no_operand_makes_an_operator_panic() {
     let pool = extjson::parse_document(POOL).expect("the pool is extended JSON");
-    let pool: Vec<Value<'_>> = pool.doc().field("pool").as_array().expect("it is an array").iter().collect();
-    let root = extjson::parse_document(r#"{"a": 5, "s": "aéz", "arr": [3, null, "x", [1]], "doc": {"x": [{"y": 1}]}}"#);
+    let pool: Vec<Value<'_>> = pool
+        .doc()
+        .field("pool")
+        .as_array()
+        .expect("it is an array")
+        .iter()
+        .collect();
+    let root = extjson::parse_document(
+        r#"{"a": 5, "s": "aéz", "arr": [3, null, "x", [1]], "doc": {"x": [{"y": 1}]}}"#,
+    );
     let root = root.expect("the document is extended JSON");
     let env = Env::new(1_700_000_000_000, 3);
     let mut dice = Dice(42);

@@ -1,4 +1,5 @@
-//! Random specifications out of real operator names: nothing may panic, and whatever is made must be well-formed.
+//! Random specifications out of real operator names: nothing may panic, and whatever is made must
+//! be well-formed.
 
 use model::{ArrayWriter, Bump, Decimal128, Doc, DocBuf, DocWriter, Value};
 use operators::expr::ParseCx;
@@ -8,32 +9,120 @@ use operators::update::{Applied, Update, UpdateCx, upsert_base};
 use operators::{Cx, Env};
 
 const NAMES: &[&str] = &[
-    "a", "b", "a.b", "a.0", "a.0.b", "a.$", "a.$[]", "a.$[e].b", "_id", "", "a.", "e", "e.b", "type", "coordinates", "$ref",
+    "a",
+    "b",
+    "a.b",
+    "a.0",
+    "a.0.b",
+    "a.$",
+    "a.$[]",
+    "a.$[e].b",
+    "_id",
+    "",
+    "a.",
+    "e",
+    "e.b",
+    "type",
+    "coordinates",
+    "$ref",
 ];
 const FILTERS: &[&str] = &[
-    "$eq", "$gt", "$lte", "$ne", "$in", "$nin", "$not", "$exists", "$type", "$mod", "$size", "$all", "$elemMatch", "$and",
-    "$or", "$nor", "$expr", "$jsonSchema", "$regex", "$options", "$bitsAllSet", "$bitsAnyClear", "$geoWithin", "$near",
-    "$geoIntersects", "$geometry", "$box", "$center", "$centerSphere", "$polygon", "$text", "$search", "$sampleRate",
-    "properties", "required", "items", "minimum", "bsonType", "enum", "multipleOf", "oneOf", "uniqueItems",
+    "$eq",
+    "$gt",
+    "$lte",
+    "$ne",
+    "$in",
+    "$nin",
+    "$not",
+    "$exists",
+    "$type",
+    "$mod",
+    "$size",
+    "$all",
+    "$elemMatch",
+    "$and",
+    "$or",
+    "$nor",
+    "$expr",
+    "$jsonSchema",
+    "$regex",
+    "$options",
+    "$bitsAllSet",
+    "$bitsAnyClear",
+    "$geoWithin",
+    "$near",
+    "$geoIntersects",
+    "$geometry",
+    "$box",
+    "$center",
+    "$centerSphere",
+    "$polygon",
+    "$text",
+    "$search",
+    "$sampleRate",
+    "properties",
+    "required",
+    "items",
+    "minimum",
+    "bsonType",
+    "enum",
+    "multipleOf",
+    "oneOf",
+    "uniqueItems",
 ];
 const UPDATES: &[&str] = &[
-    "$set", "$unset", "$inc", "$mul", "$min", "$max", "$rename", "$currentDate", "$setOnInsert", "$push", "$pull", "$pullAll",
-    "$addToSet", "$pop", "$bit", "$each", "$slice", "$sort", "$position", "and", "xor", "$type",
+    "$set",
+    "$unset",
+    "$inc",
+    "$mul",
+    "$min",
+    "$max",
+    "$rename",
+    "$currentDate",
+    "$setOnInsert",
+    "$push",
+    "$pull",
+    "$pullAll",
+    "$addToSet",
+    "$pop",
+    "$bit",
+    "$each",
+    "$slice",
+    "$sort",
+    "$position",
+    "and",
+    "xor",
+    "$type",
 ];
-const PROJECTIONS: &[&str] = &["$slice", "$elemMatch", "$meta", "$add", "$literal", "$gt", "$map"];
+const PROJECTIONS: &[&str] = &[
+    "$slice",
+    "$elemMatch",
+    "$meta",
+    "$add",
+    "$literal",
+    "$gt",
+    "$map",
+];
 
 struct Random(u64);
 
 impl Random {
     fn next(&mut self, below: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % below
     }
     fn pick<'l>(&mut self, list: &'l [&'l str]) -> &'l str {
         list[self.next(list.len())]
     }
     fn name<'l>(&mut self, operators: &'l [&'l str]) -> &'l str {
-        if self.next(2) == 0 { self.pick(NAMES) } else { self.pick(operators) }
+        if self.next(2) == 0 {
+            self.pick(NAMES)
+        } else {
+            self.pick(operators)
+        }
     }
 
     fn scalar(&mut self) -> Value<'static> {
@@ -49,8 +138,14 @@ impl Random {
             8 => Value::Bool(true),
             9 => Value::Decimal128(Decimal128::parse("1E+6000").expect("a decimal")),
             10 => Value::MinKey,
-            11 => Value::Binary(model::Binary { subtype: 0, bytes: &[1] }),
-            12 => Value::Regex(model::Regex { pattern: "(a", options: "i" }),
+            11 => Value::Binary(model::Binary {
+                subtype: 0,
+                bytes: &[1],
+            }),
+            12 => Value::Regex(model::Regex {
+                pattern: "(a",
+                options: "i",
+            }),
             13 => Value::Undefined,
             n => Value::Int32(n as i32 - 14),
         }
@@ -100,7 +195,9 @@ fn any_specification_is_survived() {
         let mut pcx = ParseCx::new(&env);
         let d = r.doc(3, &["x"]);
         // Most random documents break the first rule they meet; a single operator gets further.
-        let spec = if r.next(2) == 0 { r.doc(4, FILTERS) } else {
+        let spec = if r.next(2) == 0 {
+            r.doc(4, FILTERS)
+        } else {
             let operator = r.pick(FILTERS).to_owned();
             DocBuf::build(|w| r.fill_doc(&mut w.doc("a"), 3, &[operator.as_str()]))
         };
@@ -122,7 +219,12 @@ fn any_specification_is_survived() {
         });
         let filters = Some(filters.doc().field("f")).filter(|_| r.next(2) == 0);
         if let Ok(u) = Update::parse(&mut pcx, Value::Document(spec.doc()), filters) {
-            let cx = UpdateCx { arena: &arena, env: &env, inserting: r.next(2) == 0, position };
+            let cx = UpdateCx {
+                arena: &arena,
+                env: &env,
+                inserting: r.next(2) == 0,
+                position,
+            };
             if let Ok(Applied::Changed(new)) = u.apply(d.doc(), &cx) {
                 changed += 1;
                 well_formed(new);
@@ -143,5 +245,8 @@ fn any_specification_is_survived() {
             }
         }
     }
-    assert!(parsed > 3_000 && changed > 1_000, "too few got through: {parsed} {changed}");
+    assert!(
+        parsed > 3_000 && changed > 1_000,
+        "too few got through: {parsed} {changed}"
+    );
 }

@@ -1,11 +1,12 @@
-//! Collections in memory that answer the few commands recorded cases of filters, updates and projections need.
+//! Collections in memory that answer the few commands recorded cases of filters, updates and
+//! projections need.
 
 use model::{Bump, Doc, DocBuf, MongoError, Result, Value, compare, doc};
+use operators::expr::ParseCx;
+use operators::filter::Filter;
 use operators::project::Projection;
 use operators::update::{Applied, Update, UpdateCx, upsert_base};
 use operators::{Cx, Env};
-use operators::expr::ParseCx;
-use operators::filter::Filter;
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
@@ -26,7 +27,10 @@ pub(crate) struct Shop {
 fn env(command: Doc<'_>) -> Env {
     let mut env = Env::new(1_767_225_600_000, 7);
     if let Value::Document(vars) = command.field("let") {
-        env.let_vars = vars.iter().map(|(n, v)| (n.to_owned(), v.to_owned_value())).collect();
+        env.let_vars = vars
+            .iter()
+            .map(|(n, v)| (n.to_owned(), v.to_owned_value()))
+            .collect();
     }
     env
 }
@@ -78,7 +82,20 @@ impl Shop {
                 plain.then(|| Ok(Reply::Fields(doc! { "ok": 1.0 })))
             }
             "find" => {
-                known(command, &["filter", "projection", "sort", "limit", "skip", "let", "hint", "batchSize", "singleBatch"])?;
+                known(
+                    command,
+                    &[
+                        "filter",
+                        "projection",
+                        "sort",
+                        "limit",
+                        "skip",
+                        "let",
+                        "hint",
+                        "batchSize",
+                        "singleBatch",
+                    ],
+                )?;
                 let found = self.find(&coll, command);
                 // Text indexes answer in the server only.
                 if self.has_text_index && matches!(&found, Err(e) if e.code() == 27) {
@@ -88,9 +105,10 @@ impl Shop {
             }
             "count" => {
                 known(command, &["query"])?;
-                Some(self.matching(&coll, command.field("query"), command).map(|d| {
-                    Reply::Fields(doc! { "n": d.len() as i32, "ok": 1.0 })
-                }))
+                Some(
+                    self.matching(&coll, command.field("query"), command)
+                        .map(|d| Reply::Fields(doc! { "n": d.len() as i32, "ok": 1.0 })),
+                )
             }
             "delete" => self.delete(&coll, command),
             "update" => self.update(&coll, command),
@@ -101,7 +119,10 @@ impl Shop {
 
     fn matching(&self, coll: &str, filter: Value<'_>, command: Doc<'_>) -> Result<Vec<DocBuf>> {
         let env = env(command);
-        let filter = Filter::parse(&mut ParseCx::new(&env), filter.as_doc().unwrap_or(Doc::EMPTY))?;
+        let filter = Filter::parse(
+            &mut ParseCx::new(&env),
+            filter.as_doc().unwrap_or(Doc::EMPTY),
+        )?;
         let mut out = Vec::new();
         for d in self.collections.get(coll).map_or(&[][..], Vec::as_slice) {
             if filter.matches(d.doc(), &Bump::new(), &env)? {
@@ -114,19 +135,42 @@ impl Shop {
     fn find(&self, coll: &str, command: Doc<'_>) -> Result<Vec<DocBuf>> {
         let mut docs = self.matching(coll, command.field("filter"), command)?;
         let env = env(command);
-        let filter = Filter::parse(&mut ParseCx::new(&env), command.field("filter").as_doc().unwrap_or(Doc::EMPTY))?;
+        let filter = Filter::parse(
+            &mut ParseCx::new(&env),
+            command.field("filter").as_doc().unwrap_or(Doc::EMPTY),
+        )?;
         if filter.near().is_some() {
             if !self.has_geo_index {
-                return Err(MongoError::new(291, "unable to find index for $geoNear query"));
+                return Err(MongoError::new(
+                    291,
+                    "unable to find index for $geoNear query",
+                ));
             }
-            docs.sort_by(|a, b| filter.distance(a.doc()).partial_cmp(&filter.distance(b.doc())).unwrap_or(Ordering::Equal));
+            docs.sort_by(|a, b| {
+                filter
+                    .distance(a.doc())
+                    .partial_cmp(&filter.distance(b.doc()))
+                    .unwrap_or(Ordering::Equal)
+            });
         }
         if let Value::Document(order) = command.field("sort") {
             sort(&mut docs, order);
         }
-        let limit = command.field("limit").as_i64_exact().unwrap_or(0).unsigned_abs() as usize;
-        let skip = command.field("skip").as_i64_exact().unwrap_or(0).unsigned_abs() as usize;
-        let docs: Vec<DocBuf> = docs.into_iter().skip(skip).take(if limit == 0 { usize::MAX } else { limit }).collect();
+        let limit = command
+            .field("limit")
+            .as_i64_exact()
+            .unwrap_or(0)
+            .unsigned_abs() as usize;
+        let skip = command
+            .field("skip")
+            .as_i64_exact()
+            .unwrap_or(0)
+            .unsigned_abs() as usize;
+        let docs: Vec<DocBuf> = docs
+            .into_iter()
+            .skip(skip)
+            .take(if limit == 0 { usize::MAX } else { limit })
+            .collect();
         match command.field("projection") {
             Value::Document(p) if !p.is_empty() => project(docs, p, command),
             _ => Ok(docs),
@@ -153,13 +197,20 @@ impl Shop {
 
     fn update(&mut self, coll: &str, command: Doc<'_>) -> Option<Result<Reply>> {
         known(command, &["updates", "ordered", "let"])?;
-        if command.contains("let") && command.field("let").as_doc().is_none() || command.field("updates").as_array()?.is_empty() {
+        if command.contains("let") && command.field("let").as_doc().is_none()
+            || command.field("updates").as_array()?.is_empty()
+        {
             return None;
         }
         let (mut n, mut modified) = (0, 0);
         for u in command.field("updates").as_array()?.iter() {
             let u = u.as_doc()?;
-            let plain = u.iter().all(|(k, _)| matches!(k, "q" | "u" | "upsert" | "multi" | "arrayFilters" | "hint" | "c"));
+            let plain = u.iter().all(|(k, _)| {
+                matches!(
+                    k,
+                    "q" | "u" | "upsert" | "multi" | "arrayFilters" | "hint" | "c"
+                )
+            });
             if !plain || u.field("q").as_doc().is_none() {
                 return None;
             }
@@ -171,14 +222,17 @@ impl Shop {
                 Err(e) => return Some(Err(e)),
             }
         }
-        Some(Ok(Reply::Fields(doc! { "n": n, "nModified": modified, "ok": 1.0 })))
+        Some(Ok(Reply::Fields(
+            doc! { "n": n, "nModified": modified, "ok": 1.0 },
+        )))
     }
 
     fn update_one(&mut self, coll: &str, u: Doc<'_>, command: Doc<'_>) -> Result<(i32, i32)> {
         let mut env = env(command);
         let update_env = {
             if let Value::Document(c) = u.field("c") {
-                env.let_vars.extend(c.iter().map(|(n, v)| (n.to_owned(), v.to_owned_value())));
+                env.let_vars
+                    .extend(c.iter().map(|(n, v)| (n.to_owned(), v.to_owned_value())));
             }
             env
         };
@@ -200,7 +254,12 @@ impl Shop {
                 continue;
             }
             n += 1;
-            let cx = UpdateCx { arena: &arena, env, inserting: false, position };
+            let cx = UpdateCx {
+                arena: &arena,
+                env,
+                inserting: false,
+                position,
+            };
             let new = match update.apply(d.doc(), &cx)? {
                 Applied::Changed(new) => Some(new.to_buf()),
                 Applied::Unchanged => None,
@@ -216,7 +275,12 @@ impl Shop {
         if n == 0 && upsert {
             let base = upsert_base(&filter, update.is_replacement())?;
             let arena = Bump::new();
-            let cx = UpdateCx { arena: &arena, env, inserting: true, position: None };
+            let cx = UpdateCx {
+                arena: &arena,
+                env,
+                inserting: true,
+                position: None,
+            };
             let new = match update.apply(base.doc(), &cx)? {
                 Applied::Changed(new) => new.to_buf(),
                 Applied::Unchanged => base.clone(),
@@ -236,15 +300,24 @@ impl Shop {
 
     fn aggregate(&self, coll: &str, command: Doc<'_>) -> Option<Result<Reply>> {
         known(command, &["pipeline", "cursor", "let"])?;
-        let stages: Vec<(&str, Value<'_>)> =
-            command.field("pipeline").as_array()?.iter().map(|s| s.as_doc()?.first()).collect::<Option<_>>()?;
+        let stages: Vec<(&str, Value<'_>)> = command
+            .field("pipeline")
+            .as_array()?
+            .iter()
+            .map(|s| s.as_doc()?.first())
+            .collect::<Option<_>>()?;
         let mut docs = self.collections.get(coll).cloned().unwrap_or_default();
         for (name, spec) in stages {
             let next = match name {
                 "$documents" => documents(spec, command),
                 "$match" => match_stage(docs, spec, command),
-                "$project" | "$addFields" | "$set" | "$unset" => project_stage(docs, name, spec, command),
-                "$limit" => Ok(docs.into_iter().take(usize::try_from(spec.as_i64_exact()?).ok()?).collect()),
+                "$project" | "$addFields" | "$set" | "$unset" => {
+                    project_stage(docs, name, spec, command)
+                }
+                "$limit" => Ok(docs
+                    .into_iter()
+                    .take(usize::try_from(spec.as_i64_exact()?).ok()?)
+                    .collect()),
                 "$sort" => {
                     sort(&mut docs, spec.as_doc()?);
                     Ok(docs)
@@ -261,7 +334,9 @@ impl Shop {
 }
 
 fn match_stage(docs: Vec<DocBuf>, spec: Value<'_>, command: Doc<'_>) -> Result<Vec<DocBuf>> {
-    let Value::Document(spec) = spec else { return Err(MongoError::new(15959, "the match filter must be an object")) };
+    let Value::Document(spec) = spec else {
+        return Err(MongoError::new(15959, "the match filter must be an object"));
+    };
     let env = env(command);
     let filter = Filter::parse_without_near(&mut ParseCx::new(&env), spec)?;
     let mut out = Vec::new();
@@ -278,10 +353,20 @@ fn documents(spec: Value<'_>, command: Doc<'_>) -> Result<Vec<DocBuf>> {
     let e = operators::expr::parse(&mut ParseCx::new(&env), spec)?;
     let arena = Bump::new();
     let v = e.eval(&Cx::new(&arena, Value::Missing, &env))?;
-    Ok(v.as_array().into_iter().flat_map(|a| a.iter()).filter_map(|d| d.as_doc()).map(DocBuf::from_doc).collect())
+    Ok(v.as_array()
+        .into_iter()
+        .flat_map(|a| a.iter())
+        .filter_map(|d| d.as_doc())
+        .map(DocBuf::from_doc)
+        .collect())
 }
 
-fn project_stage(docs: Vec<DocBuf>, name: &str, spec: Value<'_>, command: Doc<'_>) -> Result<Vec<DocBuf>> {
+fn project_stage(
+    docs: Vec<DocBuf>,
+    name: &str,
+    spec: Value<'_>,
+    command: Doc<'_>,
+) -> Result<Vec<DocBuf>> {
     let env = env(command);
     let mut pcx = ParseCx::new(&env);
     let p = match name {
@@ -292,7 +377,10 @@ fn project_stage(docs: Vec<DocBuf>, name: &str, spec: Value<'_>, command: Doc<'_
     let mut out = Vec::new();
     for d in docs {
         let arena = Bump::new();
-        out.push(p.apply(&Cx::new(&arena, Value::Missing, &env), d.doc())?.to_buf());
+        out.push(
+            p.apply(&Cx::new(&arena, Value::Missing, &env), d.doc())?
+                .to_buf(),
+        );
     }
     Ok(out)
 }
@@ -301,12 +389,18 @@ fn project(docs: Vec<DocBuf>, spec: Doc<'_>, command: Doc<'_>) -> Result<Vec<Doc
     let env = env(command);
     let mut pcx = ParseCx::new(&env);
     let p = Projection::parse_find(&mut pcx, spec)?;
-    let filter = Filter::parse(&mut pcx, command.field("filter").as_doc().unwrap_or(Doc::EMPTY))?;
+    let filter = Filter::parse(
+        &mut pcx,
+        command.field("filter").as_doc().unwrap_or(Doc::EMPTY),
+    )?;
     let mut out = Vec::new();
     for d in docs {
         let arena = Bump::new();
         let (_, position) = filter.matches_with_position(d.doc(), &arena, &env)?;
-        out.push(p.apply_at(&Cx::new(&arena, Value::Missing, &env), d.doc(), position)?.to_buf());
+        out.push(
+            p.apply_at(&Cx::new(&arena, Value::Missing, &env), d.doc(), position)?
+                .to_buf(),
+        );
     }
     Ok(out)
 }
@@ -323,13 +417,21 @@ fn with_id_first(d: Doc<'_>) -> DocBuf {
 fn sort(docs: &mut [DocBuf], order: Doc<'_>) {
     let key = |d: &DocBuf, path: &str| -> model::OwnedValue {
         path.split('.')
-            .fold(Value::Document(d.doc()), |v, part| v.as_doc().map_or(Value::Missing, |d| d.field(part)))
+            .fold(Value::Document(d.doc()), |v, part| {
+                v.as_doc().map_or(Value::Missing, |d| d.field(part))
+            })
             .to_owned_value()
     };
     docs.sort_by(|a, b| {
-        order.iter().fold(Ordering::Equal, |so_far, (path, direction)| {
-            let o = compare(&key(a, path).get(), &key(b, path).get());
-            so_far.then(if direction.as_f64().unwrap_or(1.0) < 0.0 { o.reverse() } else { o })
-        })
+        order
+            .iter()
+            .fold(Ordering::Equal, |so_far, (path, direction)| {
+                let o = compare(&key(a, path).get(), &key(b, path).get());
+                so_far.then(if direction.as_f64().unwrap_or(1.0) < 0.0 {
+                    o.reverse()
+                } else {
+                    o
+                })
+            })
     });
 }

@@ -21,7 +21,8 @@ pub struct Measured {
     pub ms: u64,
 }
 
-/// Runs a read, no further than `most` matches, counting. With `entries_only` documents are not read where that is possible.
+/// Runs a read, no further than `most` matches, counting. With `entries_only` documents are not
+/// read where that is possible.
 ///
 /// # Errors
 /// Those of the filter and the store.
@@ -48,16 +49,26 @@ pub fn measure(
 }
 
 fn figures(returned: u64, looked_at: u64, ms: u64) -> Figures {
-    Figures { returned, works: looked_at.max(returned) + 1, ms }
+    Figures {
+        returned,
+        works: looked_at.max(returned) + 1,
+        ms,
+    }
 }
 
-/// The tree of an access path with its filter. `clustered` collections are in the order of `_id` by the client's own wish.
+/// The tree of an access path with its filter. `clustered` collections are in the order of `_id` by
+/// the client's own wish.
 pub(super) fn tree(plan: &Plan, f: Option<&MatchFilter>, clustered: bool, m: &Measured) -> Shown {
     let spec = f.map(|f| &f.spec).filter(|s| !s.doc().is_empty());
     let whole = || spec.map(|s| filter::canonical(s.doc()));
     let docs = m.walked.docs;
     match &plan.access {
-        Access::Nothing => Shown { stage: "EOF", own: model::doc! { "type": "predicatesEvalToFalse" }, figures: figures(0, 0, m.ms), ..Shown::default() },
+        Access::Nothing => Shown {
+            stage: "EOF",
+            own: model::doc! { "type": "predicatesEvalToFalse" },
+            figures: figures(0, 0, m.ms),
+            ..Shown::default()
+        },
         Access::Collection { reverse } => Shown {
             stage: "COLLSCAN",
             filter: whole(),
@@ -67,9 +78,17 @@ pub(super) fn tree(plan: &Plan, f: Option<&MatchFilter>, clustered: bool, m: &Me
             inputs: Vec::new(),
         },
         Access::Ids { ids, .. } if ids.len() == 1 && plan.complete => Shown {
-            stage: if clustered { "EXPRESS_CLUSTERED_IXSCAN" } else { "EXPRESS_IXSCAN" },
+            stage: if clustered {
+                "EXPRESS_CLUSTERED_IXSCAN"
+            } else {
+                "EXPRESS_IXSCAN"
+            },
             own: model::doc! { "keyPattern": "{ _id: 1 }", "indexName": "_id_" },
-            figures: Figures { returned: m.matched, works: 1, ms: m.ms },
+            figures: Figures {
+                returned: m.matched,
+                works: 1,
+                ms: m.ms,
+            },
             counted: model::doc! { "keysExamined": count(docs), "docsExamined": count(docs), "projectionCovered": false },
             ..Shown::default()
         },
@@ -84,13 +103,21 @@ pub(super) fn tree(plan: &Plan, f: Option<&MatchFilter>, clustered: bool, m: &Me
         Access::Ids { reverse, .. } | Access::IdRange { reverse, .. } => {
             let backwards = *reverse;
             let own = DocBuf::build(|w| {
-                w.put("keyPattern", &model::doc! { "_id": 1i32 }).put("indexName", "_id_").put("isMultiKey", false);
+                w.put("keyPattern", &model::doc! { "_id": 1i32 })
+                    .put("indexName", "_id_")
+                    .put("isMultiKey", false);
                 w.doc("multiKeyPaths").array("_id");
-                w.put("isUnique", true).put("isSparse", false).put("isPartial", false).put("indexVersion", 2i32);
+                w.put("isUnique", true)
+                    .put("isSparse", false)
+                    .put("isPartial", false)
+                    .put("indexVersion", 2i32);
                 w.put("direction", direction(backwards));
                 let mut b = w.doc("indexBounds");
                 let mut list = b.array("_id");
-                for t in plan.bounds.first().map_or_else(|| bounds::texts(&Default::default(), backwards), |b| bounds::texts(b, backwards)) {
+                for t in plan.bounds.first().map_or_else(
+                    || bounds::texts(&Default::default(), backwards),
+                    |b| bounds::texts(b, backwards),
+                ) {
                     list.push(t.as_str());
                 }
             });
@@ -102,25 +129,42 @@ pub(super) fn tree(plan: &Plan, f: Option<&MatchFilter>, clustered: bool, m: &Me
                 ..Shown::default()
             };
             let exact = plan.bounds.first().is_some_and(|b| b.exact);
-            fetch(scan, spec.and_then(|s| filter::residual(s.doc(), &|p| exact && p == "_id")), m)
+            fetch(
+                scan,
+                spec.and_then(|s| filter::residual(s.doc(), &|p| exact && p == "_id")),
+                m,
+            )
         }
         Access::Index { .. } => {
             let scan = index_scan(plan, m.walked.keys, m);
             fetch(scan, residual_of(plan, spec), m)
         }
         Access::Text { terms } => text_match(plan, terms.len(), f, m),
-        Access::Union { branches, merge, .. } => {
-            let scans: Vec<Shown> = branches.iter().enumerate().map(|(i, b)| {
-                let walked = m.walked.branches.get(i).cloned().unwrap_or_default();
-                let own = Measured { matched: walked.docs, walked, bytes: 0, ms: m.ms };
-                match &b.access {
-                    Access::Index { .. } => index_scan(b, own.walked.keys, &own),
-                    _ => tree(b, None, clustered, &own),
-                }
-            }).collect();
+        Access::Union {
+            branches, merge, ..
+        } => {
+            let scans: Vec<Shown> = branches
+                .iter()
+                .enumerate()
+                .map(|(i, b)| {
+                    let walked = m.walked.branches.get(i).cloned().unwrap_or_default();
+                    let own = Measured {
+                        matched: walked.docs,
+                        walked,
+                        bytes: 0,
+                        ms: m.ms,
+                    };
+                    match &b.access {
+                        Access::Index { .. } => index_scan(b, own.walked.keys, &own),
+                        _ => tree(b, None, clustered, &own),
+                    }
+                })
+                .collect();
             let union = Shown {
                 stage: if merge.is_some() { "SORT_MERGE" } else { "OR" },
-                own: merge.as_ref().map_or_else(DocBuf::new, |s| model::doc! { "sortPattern": s.spec() }),
+                own: merge
+                    .as_ref()
+                    .map_or_else(DocBuf::new, |s| model::doc! { "sortPattern": s.spec() }),
                 figures: figures(docs, m.walked.keys, m.ms),
                 counted: model::doc! { "dupsTested": count(docs), "dupsDropped": 0i32 },
                 inputs: scans,
@@ -133,7 +177,13 @@ pub(super) fn tree(plan: &Plan, f: Option<&MatchFilter>, clustered: bool, m: &Me
 
 fn residual_of(plan: &Plan, spec: Option<&DocBuf>) -> Option<DocBuf> {
     let index = plan.index.as_ref()?;
-    let exact = |path: &str| index.fields().iter().zip(&plan.bounds).any(|(f, b)| b.exact && f.path.as_str() == path);
+    let exact = |path: &str| {
+        index
+            .fields()
+            .iter()
+            .zip(&plan.bounds)
+            .any(|(f, b)| b.exact && f.path.as_str() == path)
+    };
     filter::residual(spec?.doc(), &exact)
 }
 
@@ -150,7 +200,8 @@ fn fetch(scan: Shown, filter: Option<DocBuf>, m: &Measured) -> Shown {
 
 /// What explain says of an index, up to its direction.
 fn put_index(w: &mut model::DocWriter<'_>, i: &Index) {
-    w.put("keyPattern", i.key_pattern()).put("indexName", i.name());
+    w.put("keyPattern", i.key_pattern())
+        .put("indexName", i.name());
     if let Some(c) = i.collation() {
         w.put("collation", c);
     }
@@ -164,13 +215,18 @@ fn put_index(w: &mut model::DocWriter<'_>, i: &Index) {
         }
     }
     drop(paths);
-    w.put("isUnique", i.is_unique()).put("isSparse", i.is_sparse()).put("isPartial", i.is_partial());
+    w.put("isUnique", i.is_unique())
+        .put("isSparse", i.is_sparse())
+        .put("isPartial", i.is_partial());
     w.put("indexVersion", 2i32);
 }
 
-/// A text search: a scan for each term, documents put together from them, and what entries cannot tell.
+/// A text search: a scan for each term, documents put together from them, and what entries cannot
+/// tell.
 fn text_match(plan: &Plan, terms: usize, f: Option<&MatchFilter>, m: &Measured) -> Shown {
-    let (Some(index), matcher) = (&plan.index, f.and_then(|f| f.filter.text()?.matcher())) else { return Shown::default() };
+    let (Some(index), matcher) = (&plan.index, f.and_then(|f| f.filter.text()?.matcher())) else {
+        return Shown::default();
+    };
     let docs = m.walked.docs;
     let scan = || Shown {
         stage: "IXSCAN",
@@ -179,7 +235,11 @@ fn text_match(plan: &Plan, terms: usize, f: Option<&MatchFilter>, m: &Measured) 
             w.put("direction", direction(false));
             w.doc("indexBounds");
         }),
-        figures: figures(if terms == 1 { docs } else { 0 }, if terms == 1 { m.walked.keys } else { 0 }, m.ms),
+        figures: figures(
+            if terms == 1 { docs } else { 0 },
+            if terms == 1 { m.walked.keys } else { 0 },
+            m.ms,
+        ),
         counted: model::doc! { "keysExamined": count(if terms == 1 { m.walked.keys } else { 0 }) },
         ..Shown::default()
     };
@@ -195,7 +255,10 @@ fn text_match(plan: &Plan, terms: usize, f: Option<&MatchFilter>, m: &Measured) 
         let mut prefix = w.doc("indexPrefix");
         if let Some(f) = f {
             for field in index.fields().iter().take(plan.bounds.len()) {
-                prefix.put(field.path.as_str(), f.filter.equality(&field.path).unwrap_or(model::Value::Null));
+                prefix.put(
+                    field.path.as_str(),
+                    f.filter.equality(&field.path).unwrap_or(model::Value::Null),
+                );
             }
         }
         drop(prefix);
@@ -208,10 +271,26 @@ fn text_match(plan: &Plan, terms: usize, f: Option<&MatchFilter>, m: &Measured) 
                 list.push(s);
             });
         };
-        list("terms", query.map_or_else(Vec::new, |q| q.terms.iter().map(String::as_str).collect()));
-        list("negatedTerms", query.map_or_else(Vec::new, |q| q.negated_terms().collect()));
-        list("phrases", query.map_or_else(Vec::new, |q| q.phrases().iter().map(String::as_str).collect()));
-        list("negatedPhrases", query.map_or_else(Vec::new, |q| q.negated_phrases().iter().map(String::as_str).collect()));
+        list(
+            "terms",
+            query.map_or_else(Vec::new, |q| q.terms.iter().map(String::as_str).collect()),
+        );
+        list(
+            "negatedTerms",
+            query.map_or_else(Vec::new, |q| q.negated_terms().collect()),
+        );
+        list(
+            "phrases",
+            query.map_or_else(Vec::new, |q| {
+                q.phrases().iter().map(String::as_str).collect()
+            }),
+        );
+        list(
+            "negatedPhrases",
+            query.map_or_else(Vec::new, |q| {
+                q.negated_phrases().iter().map(String::as_str).collect()
+            }),
+        );
         drop(parsed);
         w.put("textIndexVersion", index.spec().field("textIndexVersion"));
     });
@@ -226,7 +305,15 @@ fn text_match(plan: &Plan, terms: usize, f: Option<&MatchFilter>, m: &Measured) 
 }
 
 pub(super) fn index_scan(plan: &Plan, keys: u64, m: &Measured) -> Shown {
-    let (Some(i), Access::Index { reverse, intervals, .. }) = (&plan.index, &plan.access) else { return Shown::default() };
+    let (
+        Some(i),
+        Access::Index {
+            reverse, intervals, ..
+        },
+    ) = (&plan.index, &plan.access)
+    else {
+        return Shown::default();
+    };
     let own = DocBuf::build(|w| {
         put_index(w, i);
         w.put("direction", direction(*reverse));
@@ -244,15 +331,25 @@ pub(super) fn index_scan(plan: &Plan, keys: u64, m: &Measured) -> Shown {
         "keysExamined": count(keys), "seeks": count(intervals.len() as u64), "dupsTested": count(dups),
         "dupsDropped": count(keys.saturating_sub(m.walked.docs).min(dups))
     };
-    Shown { stage: "IXSCAN", own, figures: figures(m.walked.docs, keys, m.ms), counted, ..Shown::default() }
+    Shown {
+        stage: "IXSCAN",
+        own,
+        figures: figures(m.walked.docs, keys, m.ms),
+        counted,
+        ..Shown::default()
+    }
 }
 
 /// A leap over an index from value to value, a document read for each.
 pub(super) fn distinct_scan(plan: &Plan, m: &Measured) -> Shown {
     let mut scan = index_scan(plan, m.walked.keys, m);
     scan.stage = "DISTINCT_SCAN";
-    scan.own.put("isShardFiltering", false).put("isFetching", true).put("isShardFilteringDistinctScanEnabled", false);
-    scan.counted = model::doc! { "keysExamined": count(m.walked.keys), "docsExamined": count(m.walked.docs) };
+    scan.own
+        .put("isShardFiltering", false)
+        .put("isFetching", true)
+        .put("isShardFilteringDistinctScanEnabled", false);
+    scan.counted =
+        model::doc! { "keysExamined": count(m.walked.keys), "docsExamined": count(m.walked.docs) };
     scan
 }
 
@@ -262,11 +359,17 @@ pub(super) fn distinct_scan(plan: &Plan, m: &Measured) -> Shown {
 /// Those of the store.
 pub fn measure_distinct(coll: &Arc<Collection>, plan: &Plan, env: &Env) -> Result<Measured> {
     let mut m = Measured::default();
-    let Some(mut walk) = DistinctWalk::open(coll.clone(), plan) else { return Ok(m) };
+    let Some(mut walk) = DistinctWalk::open(coll.clone(), plan) else {
+        return Ok(m);
+    };
     while walk.next(env, &mut |_| Ok(true))? {
         m.matched += 1;
     }
-    m.walked = Walked { keys: walk.keys_examined(), docs: walk.docs, branches: Vec::new() };
+    m.walked = Walked {
+        keys: walk.keys_examined(),
+        docs: walk.docs,
+        branches: Vec::new(),
+    };
     Ok(m)
 }
 

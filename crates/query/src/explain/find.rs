@@ -42,7 +42,15 @@ pub struct Subject<'s> {
 /// The stages of a plan, with what they did.
 pub fn tree(s: &Subject<'_>, m: &Measured) -> Shown {
     let Some(plan) = s.plan else {
-        return above(s, Shown { stage: "EOF", own: model::doc! { "type": "nonExistentNamespace" }, ..Shown::default() }, m);
+        return above(
+            s,
+            Shown {
+                stage: "EOF",
+                own: model::doc! { "type": "nonExistentNamespace" },
+                ..Shown::default()
+            },
+            m,
+        );
     };
     if let Over::Distinct = s.over {
         return above(s, access::distinct_scan(plan, m), m);
@@ -50,13 +58,21 @@ pub fn tree(s: &Subject<'_>, m: &Measured) -> Shown {
     if let Over::Count = s.over {
         let all = s.find.filter.filter.is_always_true() && s.find.hint.is_none();
         if all {
-            return Shown { stage: "RECORD_STORE_FAST_COUNT", counted: counted(s, m), ..Shown::default() };
+            return Shown {
+                stage: "RECORD_STORE_FAST_COUNT",
+                counted: counted(s, m),
+                ..Shown::default()
+            };
         }
         if plan.complete && matches!(plan.access, Access::Index { .. }) {
             return above(s, access::count_scan(plan, m), m);
         }
     }
-    above(s, access::tree(plan, Some(&s.find.filter), s.clustered, m), m)
+    above(
+        s,
+        access::tree(plan, Some(&s.find.filter), s.clustered, m),
+        m,
+    )
 }
 
 fn counted(s: &Subject<'_>, m: &Measured) -> DocBuf {
@@ -90,11 +106,19 @@ fn above(s: &Subject<'_>, mut shown: Shown, m: &Measured) -> Shown {
         let keep = find.limit.map(|n| n.saturating_add(find.skip));
         returned = returned.min(keep.unwrap_or(u64::MAX));
         let own = DocBuf::build(|w| {
-            w.put("sortPattern", sort.spec()).put("memLimit", 104_857_600i32);
+            w.put("sortPattern", sort.spec())
+                .put("memLimit", 104_857_600i32);
             if let Some(n) = keep {
                 w.put("limitAmount", amount(n));
             }
-            w.put("type", if find.projection.is_none() { "simple" } else { "default" });
+            w.put(
+                "type",
+                if find.projection.is_none() {
+                    "simple"
+                } else {
+                    "default"
+                },
+            );
         });
         shown = Shown::over(shown, "SORT", own, returned);
         shown.figures.works += returned;
@@ -105,24 +129,51 @@ fn above(s: &Subject<'_>, mut shown: Shown, m: &Measured) -> Shown {
     }
     if find.skip > 0 {
         returned = returned.saturating_sub(find.skip);
-        shown = Shown::over(shown, "SKIP", model::doc! { "skipAmount": amount(find.skip) }, returned);
+        shown = Shown::over(
+            shown,
+            "SKIP",
+            model::doc! { "skipAmount": amount(find.skip) },
+            returned,
+        );
     }
     // A sort with a limit leaves no more than wanted.
     if let Some(n) = find.limit.filter(|_| shown.stage != "SORT") {
         returned = returned.min(n);
-        shown = Shown::over(shown, "LIMIT", model::doc! { "limitAmount": amount(n) }, returned);
+        shown = Shown::over(
+            shown,
+            "LIMIT",
+            model::doc! { "limitAmount": amount(n) },
+            returned,
+        );
     }
     if !s.projection.is_empty() {
-        let simple = s.projection.iter().all(|(n, v)| !n.contains('.') && (v.is_number() || v.type_name() == "bool"));
-        let stage = if simple { "PROJECTION_SIMPLE" } else { "PROJECTION_DEFAULT" };
-        shown = Shown::over(shown, stage, model::doc! { "transformBy": s.projection }, returned);
+        let simple = s
+            .projection
+            .iter()
+            .all(|(n, v)| !n.contains('.') && (v.is_number() || v.type_name() == "bool"));
+        let stage = if simple {
+            "PROJECTION_SIMPLE"
+        } else {
+            "PROJECTION_DEFAULT"
+        };
+        shown = Shown::over(
+            shown,
+            stage,
+            model::doc! { "transformBy": s.projection },
+            returned,
+        );
     }
     shown
 }
 
 /// Eight hexadecimal digits that are the same for filters of one shape.
 fn shape(parts: &[&str]) -> String {
-    let hash = parts.iter().flat_map(|p| p.bytes().chain([0])).fold(0x811C_9DC5_u32, |h, b| (h ^ u32::from(b)).wrapping_mul(0x0100_0193));
+    let hash = parts
+        .iter()
+        .flat_map(|p| p.bytes().chain([0]))
+        .fold(0x811C_9DC5_u32, |h, b| {
+            (h ^ u32::from(b)).wrapping_mul(0x0100_0193)
+        });
     format!("{hash:08X}")
 }
 
@@ -132,7 +183,10 @@ fn outline(spec: Doc<'_>, out: &mut String) {
         out.push_str(name);
         match v {
             model::Value::Document(d) => outline(d, out),
-            model::Value::Array(a) if name.starts_with('$') => a.iter().filter_map(|v| v.as_doc()).for_each(|d| outline(d, out)),
+            model::Value::Array(a) if name.starts_with('$') => a
+                .iter()
+                .filter_map(|v| v.as_doc())
+                .for_each(|d| outline(d, out)),
             _ => {}
         }
         out.push(';');
@@ -144,14 +198,27 @@ pub fn query_planner(w: &mut DocWriter<'_>, ns: &str, s: &Subject<'_>, rejected:
     let parsed = filter::canonical(s.find.filter.spec.doc());
     let mut filter_shape = String::new();
     outline(parsed.doc(), &mut filter_shape);
-    let sort = s.find.sort.as_ref().map_or_else(String::new, |p| format!("{:?}", p.spec()));
+    let sort = s
+        .find
+        .sort
+        .as_ref()
+        .map_or_else(String::new, |p| format!("{:?}", p.spec()));
     let hash = shape(&[&filter_shape, &sort, &format!("{:?}", s.projection)]);
-    let index = s.plan.and_then(|p| p.index.as_ref()).map_or("", |i| i.name());
+    let index = s
+        .plan
+        .and_then(|p| p.index.as_ref())
+        .map_or("", |i| i.name());
     let key = shape(&[&hash, index]);
-    w.put("namespace", ns).put("parsedQuery", &parsed).put("indexFilterSet", false);
-    w.put("queryHash", hash.as_str()).put("planCacheShapeHash", hash.as_str()).put("planCacheKey", key.as_str());
-    w.put("optimizationTimeMillis", 0i32).put("maxIndexedOrSolutionsReached", false);
-    w.put("maxIndexedAndSolutionsReached", false).put("maxScansToExplodeReached", false);
+    w.put("namespace", ns)
+        .put("parsedQuery", &parsed)
+        .put("indexFilterSet", false);
+    w.put("queryHash", hash.as_str())
+        .put("planCacheShapeHash", hash.as_str())
+        .put("planCacheKey", key.as_str());
+    w.put("optimizationTimeMillis", 0i32)
+        .put("maxIndexedOrSolutionsReached", false);
+    w.put("maxIndexedAndSolutionsReached", false)
+        .put("maxScansToExplodeReached", false);
     w.put("prunedSimilarIndexes", false);
     tree(s, &Measured::default()).write(&mut w.doc("winningPlan"), false);
     let mut list = w.array("rejectedPlans");

@@ -1,4 +1,5 @@
-//! What explain shows: plans as trees of stages in MongoDB's words, with figures when they were run.
+//! What explain shows: plans as trees of stages in MongoDB's words, with figures when they were
+//! run.
 //! Must not know: the command around it.
 
 mod access;
@@ -16,7 +17,10 @@ use model::{DocBuf, DocWriter, Value};
 
 /// A number as int32 where it fits.
 pub fn count(n: u64) -> Value<'static> {
-    i32::try_from(n).map_or_else(|_| Value::Int64(i64::try_from(n).unwrap_or(i64::MAX)), Value::Int32)
+    i32::try_from(n).map_or_else(
+        |_| Value::Int64(i64::try_from(n).unwrap_or(i64::MAX)),
+        Value::Int32,
+    )
 }
 
 /// What a stage did.
@@ -50,8 +54,18 @@ pub struct Shown {
 impl Shown {
     /// A stage over another that gave `returned`.
     pub fn over(input: Shown, stage: &'static str, own: DocBuf, returned: u64) -> Shown {
-        let figures = Figures { returned, works: input.figures.works.max(returned), ms: input.figures.ms };
-        Shown { stage, own, figures, inputs: vec![input], ..Shown::default() }
+        let figures = Figures {
+            returned,
+            works: input.figures.works.max(returned),
+            ms: input.figures.ms,
+        };
+        Shown {
+            stage,
+            own,
+            figures,
+            inputs: vec![input],
+            ..Shown::default()
+        }
     }
 
     /// Writes the plan, with its figures when it was run.
@@ -67,10 +81,15 @@ impl Shown {
         }
         if executed {
             let f = &self.figures;
-            w.put("nReturned", count(f.returned)).put("executionTimeMillisEstimate", count(f.ms));
-            w.put("works", count(f.works)).put("advanced", count(f.returned));
+            w.put("nReturned", count(f.returned))
+                .put("executionTimeMillisEstimate", count(f.ms));
+            w.put("works", count(f.works))
+                .put("advanced", count(f.returned));
             w.put("needTime", count(f.works.saturating_sub(f.returned + 1)));
-            w.put("needYield", 0i32).put("saveState", 0i32).put("restoreState", 0i32).put("isEOF", 1i32);
+            w.put("needYield", 0i32)
+                .put("saveState", 0i32)
+                .put("restoreState", 0i32)
+                .put("isEOF", 1i32);
         }
         w.put_all(self.own.doc());
         if executed {
@@ -78,7 +97,9 @@ impl Shown {
         }
         match self.inputs.as_slice() {
             [] => {}
-            [one] if !matches!(self.stage, "OR" | "SORT_MERGE" | "TEXT_OR") => one.write_inner(&mut w.doc("inputStage"), executed),
+            [one] if !matches!(self.stage, "OR" | "SORT_MERGE" | "TEXT_OR") => {
+                one.write_inner(&mut w.doc("inputStage"), executed)
+            }
             many => {
                 let mut list = w.array("inputStages");
                 for s in many {

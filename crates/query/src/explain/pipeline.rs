@@ -12,8 +12,13 @@ use operators::project::Projection;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What of a pipeline the plan below it does: a find, its projection as a document, and how many stages that is.
-pub fn plain_prefix(stages: &[Arc<dyn Stage>], rt: &Rt<'_>, fields: Option<&[String]>) -> Result<(Find, DocBuf, usize)> {
+/// What of a pipeline the plan below it does: a find, its projection as a document, and how many
+/// stages that is.
+pub fn plain_prefix(
+    stages: &[Arc<dyn Stage>],
+    rt: &Rt<'_>,
+    fields: Option<&[String]>,
+) -> Result<(Find, DocBuf, usize)> {
     let mut at = 0;
     let kind = |at: usize| stages.get(at).map_or(Kind::Other, |s| s.kind());
     let filter = match kind(0) {
@@ -23,7 +28,21 @@ pub fn plain_prefix(stages: &[Arc<dyn Stage>], rt: &Rt<'_>, fields: Option<&[Str
         }
         _ => Arc::new(MatchFilter::parse(&mut ParseCx::new(rt.env), Doc::EMPTY)?),
     };
-    let mut find = Find { filter, sort: None, skip: 0, limit: None, projection: None, hint: None, min: DocBuf::new(), max: DocBuf::new(), return_key: false, show_record_id: false, tail: false, collation: None, view: None };
+    let mut find = Find {
+        filter,
+        sort: None,
+        skip: 0,
+        limit: None,
+        projection: None,
+        hint: None,
+        min: DocBuf::new(),
+        max: DocBuf::new(),
+        return_key: false,
+        show_record_id: false,
+        tail: false,
+        collation: None,
+        view: None,
+    };
     if let Kind::Sort { pattern, limit } = kind(at) {
         find.sort = Some(pattern.clone());
         find.limit = limit;
@@ -41,7 +60,10 @@ pub fn plain_prefix(stages: &[Arc<dyn Stage>], rt: &Rt<'_>, fields: Option<&[Str
     }
     let mut projection = DocBuf::new();
     let shown = stages.get(at).map(|s| s.describe());
-    let project = shown.as_ref().and_then(|d| d.doc().first()).filter(|(n, _)| *n == "$project");
+    let project = shown
+        .as_ref()
+        .and_then(|d| d.doc().first())
+        .filter(|(n, _)| *n == "$project");
     match (project, fields) {
         (Some((_, Value::Document(spec))), _) if stages.len() == at + 1 => {
             projection = spec.to_buf();
@@ -62,7 +84,10 @@ pub fn plain_prefix(stages: &[Arc<dyn Stage>], rt: &Rt<'_>, fields: Option<&[Str
         if find.filter.filter.text().is_some() {
             cx.meta.push("textScore");
         }
-        find.projection = Some(Projection::parse_project(&mut cx, Value::from(&projection))?);
+        find.projection = Some(Projection::parse_project(
+            &mut cx,
+            Value::from(&projection),
+        )?);
     }
     Ok((find, projection, at))
 }
@@ -86,8 +111,13 @@ impl Docs for Metered {
         let more = self.inner.next_batch(rt, out);
         let us = u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.meter.us.fetch_add(us, Ordering::Relaxed);
-        self.meter.docs.fetch_add(out.len() as u64, Ordering::Relaxed);
-        self.meter.bytes.fetch_add(out.iter().map(|d| d.len_bytes() as u64).sum(), Ordering::Relaxed);
+        self.meter
+            .docs
+            .fetch_add(out.len() as u64, Ordering::Relaxed);
+        self.meter.bytes.fetch_add(
+            out.iter().map(|d| d.len_bytes() as u64).sum(),
+            Ordering::Relaxed,
+        );
         more
     }
 }
@@ -104,17 +134,29 @@ pub struct Source<'s> {
     pub measured: Option<Measured>,
 }
 
-/// Fills `stages` (or the plan alone) of an explained aggregation; `taken` leading stages are done by the source.
+/// Fills `stages` (or the plan alone) of an explained aggregation; `taken` leading stages are done
+/// by the source.
 ///
 /// # Errors
 /// Those of the stages, when they are run.
-pub fn aggregation(w: &mut DocWriter<'_>, pipeline: &Pipeline, source: Option<&Source<'_>>, taken: usize, all: bool, rt: &Rt<'_>) -> Result<()> {
+pub fn aggregation(
+    w: &mut DocWriter<'_>,
+    pipeline: &Pipeline,
+    source: Option<&Source<'_>>,
+    taken: usize,
+    all: bool,
+    rt: &Rt<'_>,
+) -> Result<()> {
     let executed = source.is_some_and(|s| s.measured.is_some());
     if let (Some(s), true) = (source, taken == pipeline.stages().len()) {
         planner_and_stats(w, s, all);
         return Ok(());
     }
-    let meters = if executed { run(pipeline, taken, rt)? } else { Vec::new() };
+    let meters = if executed {
+        run(pipeline, taken, rt)?
+    } else {
+        Vec::new()
+    };
     let mut list = w.array("stages");
     if let Some(s) = source {
         let mut one = list.doc();
@@ -128,7 +170,14 @@ pub fn aggregation(w: &mut DocWriter<'_>, pipeline: &Pipeline, source: Option<&S
         one.put_all(stage.describe().doc());
         let at = n - taken;
         if let (Some(before), Some(after)) = (meters.get(at), meters.get(at + 1)) {
-            own_figures(&mut one, stage.as_ref(), before, after, pipeline.target().db(), rt);
+            own_figures(
+                &mut one,
+                stage.as_ref(),
+                before,
+                after,
+                pipeline.target().db(),
+                rt,
+            );
             put_meter(&mut one, after);
         }
     }
@@ -144,10 +193,16 @@ fn planner_and_stats(w: &mut DocWriter<'_>, s: &Source<'_>, all: bool) {
 
 /// Fills `executionStats`.
 pub fn put_stats(w: &mut DocWriter<'_>, shown: &Shown, m: &Measured, all: bool) {
-    w.put("executionSuccess", true).put("nReturned", super::count(shown.figures.returned));
+    w.put("executionSuccess", true)
+        .put("nReturned", super::count(shown.figures.returned));
     w.put("executionTimeMillis", super::count(m.ms));
-    let keys = if shown.stage.starts_with("EXPRESS") { m.walked.docs } else { keys_of(shown, m) };
-    w.put("totalKeysExamined", super::count(keys)).put("totalDocsExamined", super::count(m.walked.docs));
+    let keys = if shown.stage.starts_with("EXPRESS") {
+        m.walked.docs
+    } else {
+        keys_of(shown, m)
+    };
+    w.put("totalKeysExamined", super::count(keys))
+        .put("totalDocsExamined", super::count(m.walked.docs));
     shown.write(&mut w.doc("executionStages"), true);
     if all {
         w.array("allPlansExecution");
@@ -157,27 +212,48 @@ pub fn put_stats(w: &mut DocWriter<'_>, shown: &Shown, m: &Measured, all: bool) 
 /// Entries of `_id` are documents here, but a client counts both.
 fn keys_of(shown: &Shown, m: &Measured) -> u64 {
     fn by_id(s: &Shown) -> bool {
-        s.stage == "IXSCAN" && s.own.doc().field("indexName").as_str() == Some("_id_") || s.inputs.iter().any(by_id)
+        s.stage == "IXSCAN" && s.own.doc().field("indexName").as_str() == Some("_id_")
+            || s.inputs.iter().any(by_id)
     }
-    if m.walked.keys == 0 && by_id(shown) { m.walked.docs } else { m.walked.keys }
+    if m.walked.keys == 0 && by_id(shown) {
+        m.walked.docs
+    } else {
+        m.walked.keys
+    }
 }
 
 fn put_meter(w: &mut DocWriter<'_>, m: &Meter) {
-    w.put("nReturned", i64::try_from(m.docs.load(Ordering::Relaxed)).unwrap_or(i64::MAX));
-    w.put("executionTimeMillisEstimate", i64::try_from(m.us.load(Ordering::Relaxed) / 1000).unwrap_or(i64::MAX));
+    w.put(
+        "nReturned",
+        i64::try_from(m.docs.load(Ordering::Relaxed)).unwrap_or(i64::MAX),
+    );
+    w.put(
+        "executionTimeMillisEstimate",
+        i64::try_from(m.us.load(Ordering::Relaxed) / 1000).unwrap_or(i64::MAX),
+    );
 }
 
 /// What blocking and joining stages tell besides.
-fn own_figures(w: &mut DocWriter<'_>, stage: &dyn Stage, before: &Meter, after: &Meter, db: &str, rt: &Rt<'_>) {
+fn own_figures(
+    w: &mut DocWriter<'_>,
+    stage: &dyn Stage,
+    before: &Meter,
+    after: &Meter,
+    db: &str,
+    rt: &Rt<'_>,
+) {
     let shown = stage.describe();
     let bytes = |m: &Meter| m.bytes.load(Ordering::Relaxed);
     let amount = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
     let over = |n: u64| n > rt.host.memory_limit_bytes() as u64;
     match shown.doc().first() {
         Some(("$sort", _)) => {
-            let spilled = over(bytes(before)) && !matches!(stage.kind(), Kind::Sort { limit: Some(_), .. });
-            w.put("totalDataSizeSortedBytesEstimate", amount(bytes(before))).put("usedDisk", spilled);
-            w.put("spills", i64::from(spilled)).put("spilledDataStorageSize", 0i64);
+            let spilled =
+                over(bytes(before)) && !matches!(stage.kind(), Kind::Sort { limit: Some(_), .. });
+            w.put("totalDataSizeSortedBytesEstimate", amount(bytes(before)))
+                .put("usedDisk", spilled);
+            w.put("spills", i64::from(spilled))
+                .put("spilledDataStorageSize", 0i64);
         }
         Some(("$group", Value::Document(spec))) => {
             let spilled = over(bytes(after));
@@ -186,13 +262,22 @@ fn own_figures(w: &mut DocWriter<'_>, stage: &dyn Stage, before: &Meter, after: 
                 each.put(name, 0i64);
             }
             drop(each);
-            w.put("totalOutputDataSizeBytes", amount(bytes(after))).put("usedDisk", spilled);
-            w.put("spills", i64::from(spilled)).put("spilledDataStorageSize", 0i64);
+            w.put("totalOutputDataSizeBytes", amount(bytes(after)))
+                .put("usedDisk", spilled);
+            w.put("spills", i64::from(spilled))
+                .put("spilledDataStorageSize", 0i64);
         }
         Some(("$lookup", Value::Document(spec))) => {
-            let index = spec.field("from").as_str().zip(spec.field("foreignField").as_str()).and_then(|(from, field)| {
-                rt.host.look_up_index(&Namespace::new(db, from).ok()?, &model::FieldPath::new(field))
-            });
+            let index = spec
+                .field("from")
+                .as_str()
+                .zip(spec.field("foreignField").as_str())
+                .and_then(|(from, field)| {
+                    rt.host.look_up_index(
+                        &Namespace::new(db, from).ok()?,
+                        &model::FieldPath::new(field),
+                    )
+                });
             w.put("collectionScans", i64::from(index.is_none()));
             let mut used = w.array("indexesUsed");
             if let Some(name) = index {
@@ -213,7 +298,12 @@ fn run(pipeline: &Pipeline, taken: usize, rt: &Rt<'_>) -> Result<Vec<Arc<Meter>>
         Box::new(Metered { inner: docs, meter })
     };
     docs = metered(docs, &mut meters);
-    for stage in pipeline.stages().iter().skip(done).filter(|s| !s.is_writer()) {
+    for stage in pipeline
+        .stages()
+        .iter()
+        .skip(done)
+        .filter(|s| !s.is_writer())
+    {
         docs = metered(stage.clone().open(docs, rt)?, &mut meters);
     }
     let mut batch = Batch::new();

@@ -1,6 +1,6 @@
-//! Reading ahead for stages that take in everything before they give anything: once an input has shown to be long, a
-//! second thread pulls it while this one works on what it pulled before. Documents arrive in the same order, so results do not
-//! change. Must not know which stages use it.
+//! Reading ahead for stages that take in everything before they give anything: once an input has
+//! shown to be long, a second thread pulls it while this one works on what it pulled before.
+//! Documents arrive in the same order, so results do not change. Must not know which stages use it.
 
 use super::{Batch, Docs, Rt};
 use model::{Doc, MongoError, Result};
@@ -27,7 +27,9 @@ struct Permit;
 
 impl Permit {
     fn take() -> Option<Permit> {
-        FREE.fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| n.checked_sub(1)).ok().map(|_| Permit)
+        FREE.fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| n.checked_sub(1))
+            .ok()
+            .map(|_| Permit)
     }
 }
 
@@ -79,7 +81,12 @@ pub(crate) fn drain_ahead<S>(
 
 type Group = Result<Vec<Batch>>;
 
-fn together(docs: &mut dyn Docs, rt: &Rt<'_>, permit: Permit, mut work: impl FnMut(&Batch) -> Result<()>) -> Result<()> {
+fn together(
+    docs: &mut dyn Docs,
+    rt: &Rt<'_>,
+    permit: Permit,
+    mut work: impl FnMut(&Batch) -> Result<()>,
+) -> Result<()> {
     let (full_in, full_out) = sync_channel::<Group>(GROUPS);
     let (empty_in, empty_out) = sync_channel::<Vec<Batch>>(GROUPS + 2);
     std::thread::scope(|scope| {
@@ -104,7 +111,9 @@ fn together(docs: &mut dyn Docs, rt: &Rt<'_>, permit: Permit, mut work: impl FnM
         drop(full_out);
         match reader.join() {
             Ok(()) => ended,
-            Err(_) => ended.and(Err(MongoError::internal("reading ahead ended unexpectedly"))),
+            Err(_) => ended.and(Err(MongoError::internal(
+                "reading ahead ended unexpectedly",
+            ))),
         }
     })
 }
@@ -119,9 +128,14 @@ fn read(docs: &mut dyn Docs, rt: &Rt<'_>, full: &SyncSender<Group>, empty: &Rece
             if group.len() == filled {
                 group.push(Batch::new());
             }
-            let Some(batch) = group.get_mut(filled) else { break };
+            let Some(batch) = group.get_mut(filled) else {
+                break;
+            };
             batch.clear();
-            more = rt.env.check_interrupt().and_then(|()| docs.next_batch(rt, batch));
+            more = rt
+                .env
+                .check_interrupt()
+                .and_then(|()| docs.next_batch(rt, batch));
             if !batch.is_empty() && more.is_ok() {
                 filled += 1;
                 bytes += batch.len_bytes();

@@ -1,9 +1,10 @@
-//! `Batch`: many documents in one buffer. Operators hand batches over so that a stage is entered once per batch and
-//! no document is a heap object of its own.
+//! `Batch`: many documents in one buffer. Operators hand batches over so that a stage is entered
+//! once per batch and no document is a heap object of its own.
 
 use model::{Doc, DocWriter};
 
-/// Documents back to back in one reusable buffer; each may carry a metadata document (`$meta` values) beside it.
+/// Documents back to back in one reusable buffer; each may carry a metadata document (`$meta`
+/// values) beside it.
 pub struct Batch {
     bytes: Vec<u8>,
     slots: Vec<Slot>,
@@ -12,7 +13,11 @@ pub struct Batch {
 
 impl Default for Batch {
     fn default() -> Batch {
-        Batch { bytes: Vec::new(), slots: Vec::new(), wanted: Batch::TARGET_DOCS }
+        Batch {
+            bytes: Vec::new(),
+            slots: Vec::new(),
+            wanted: Batch::TARGET_DOCS,
+        }
     }
 }
 
@@ -79,7 +84,11 @@ impl Batch {
             self.bytes.extend_from_slice(m.as_bytes());
             m.len_bytes()
         });
-        self.slots.push(Slot { start, doc_len, meta_len });
+        self.slots.push(Slot {
+            start,
+            doc_len,
+            meta_len,
+        });
     }
     /// Builds a document in place at the end.
     pub fn build(&mut self, meta: Option<Doc<'_>>, fill: impl FnOnce(&mut DocWriter<'_>)) {
@@ -90,11 +99,18 @@ impl Batch {
             self.bytes.extend_from_slice(m.as_bytes());
             m.len_bytes()
         });
-        self.slots.push(Slot { start, doc_len, meta_len });
+        self.slots.push(Slot {
+            start,
+            doc_len,
+            meta_len,
+        });
     }
     /// Document number `index`; the empty document past the end.
     pub fn doc(&self, index: usize) -> Doc<'_> {
-        let bytes = self.slots.get(index).and_then(|s| self.bytes.get(s.start..s.start + s.doc_len));
+        let bytes = self
+            .slots
+            .get(index)
+            .and_then(|s| self.bytes.get(s.start..s.start + s.doc_len));
         bytes.and_then(Doc::new).unwrap_or(Doc::EMPTY)
     }
     /// Metadata of document number `index`.
@@ -123,7 +139,10 @@ impl Batch {
     ///
     /// # Errors
     /// Those of `keep`.
-    pub fn retain(&mut self, mut keep: impl FnMut(Doc<'_>, Option<Doc<'_>>) -> model::Result<bool>) -> model::Result<()> {
+    pub fn retain(
+        &mut self,
+        mut keep: impl FnMut(Doc<'_>, Option<Doc<'_>>) -> model::Result<bool>,
+    ) -> model::Result<()> {
         let mut kept = 0;
         for i in 0..self.slots.len() {
             if keep(self.doc(i), self.meta(i))? {
@@ -145,14 +164,24 @@ mod tests {
     fn documents_and_metadata_stay_apart() {
         let mut b = Batch::new();
         b.push(doc! { "a": 1i32 }.doc());
-        b.push_with_meta(doc! { "a": 2i32 }.doc(), Some(doc! { "textScore": 0.5 }.doc()));
+        b.push_with_meta(
+            doc! { "a": 2i32 }.doc(),
+            Some(doc! { "textScore": 0.5 }.doc()),
+        );
         b.build(None, |w| {
             w.put("a", 3i32);
         });
-        let shown: Vec<_> = b.iter_meta().map(|(d, m)| format!("{d:?}{}", if m.is_some() { "+" } else { "" })).collect();
+        let shown: Vec<_> = b
+            .iter_meta()
+            .map(|(d, m)| format!("{d:?}{}", if m.is_some() { "+" } else { "" }))
+            .collect();
         assert_eq!(shown, ["{ a: 1 }", "{ a: 2 }+", "{ a: 3 }"]);
-        b.retain(|d, _| Ok(d.field("a").as_i64_exact() != Some(1))).unwrap();
-        assert_eq!((b.len(), format!("{:?}", b.doc(0))), (2, "{ a: 2 }".to_owned()));
+        b.retain(|d, _| Ok(d.field("a").as_i64_exact() != Some(1)))
+            .unwrap();
+        assert_eq!(
+            (b.len(), format!("{:?}", b.doc(0))),
+            (2, "{ a: 2 }".to_owned())
+        );
         b.drop_front(1);
         assert_eq!(format!("{:?}", b.doc(0)), "{ a: 3 }");
         assert_eq!(b.doc(9), Doc::EMPTY);

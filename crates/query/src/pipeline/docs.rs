@@ -4,7 +4,8 @@ use super::{Batch, Host};
 use model::{Bump, Doc, Result, Value};
 use operators::{Cx, Env, Frame};
 
-/// What a running pipeline may use. Supplied anew at each pull, so that a cursor owns no borrowed state between commands.
+/// What a running pipeline may use. Supplied anew at each pull, so that a cursor owns no borrowed
+/// state between commands.
 #[derive(Clone, Copy)]
 pub struct Rt<'r> {
     /// The operation.
@@ -20,7 +21,12 @@ pub struct Rt<'r> {
 impl<'r> Rt<'r> {
     /// Without outer variables, temporary files allowed.
     pub fn new(env: &'r Env, host: &'r dyn Host) -> Rt<'r> {
-        Rt { env, host, vars: None, allow_disk_use: true }
+        Rt {
+            env,
+            host,
+            vars: None,
+            allow_disk_use: true,
+        }
     }
 
     /// The context to evaluate expressions on a document in.
@@ -28,13 +34,17 @@ impl<'r> Rt<'r> {
     where
         'r: 'a,
     {
-        Cx { vars: self.vars, ..Cx::new(arena, Value::Document(doc), self.env) }
+        Cx {
+            vars: self.vars,
+            ..Cx::new(arena, Value::Document(doc), self.env)
+        }
     }
 }
 
 /// A pull operator.
 pub trait Docs: Send {
-    /// Appends documents to `out`, which comes cleared. `false` when there are no more after these; a `true` batch may be empty.
+    /// Appends documents to `out`, which comes cleared. `false` when there are no more after these;
+    /// a `true` batch may be empty.
     ///
     /// # Errors
     /// Any error ends the stream.

@@ -1,9 +1,10 @@
-//! `Host`: everything a pipeline needs from outside. Implemented over the store by the server, over memory by tests.
+//! `Host`: everything a pipeline needs from outside. Implemented over the store by the server, over
+//! memory by tests.
 
 use super::{Batch, Docs, MatchFilter, Rt};
 use crate::stages::sort_pattern::SortPattern;
-use std::sync::Arc;
 use model::{Doc, DocBuf, FieldPath, Namespace, Result, Value};
+use std::sync::Arc;
 
 /// What a name stands for.
 #[derive(Clone, Debug)]
@@ -21,7 +22,8 @@ pub enum Resolved {
     },
 }
 
-/// A read of one collection. `filter`, `sort` and `limit` are offers; what the host does not take the pipeline does.
+/// A read of one collection. `filter`, `sort` and `limit` are offers; what the host does not take
+/// the pipeline does.
 pub struct Read<'q> {
     /// The collection; never a view.
     pub ns: &'q Namespace,
@@ -33,8 +35,8 @@ pub struct Read<'q> {
     pub limit: Option<u64>,
     /// One document for each value at this path is enough; more do no harm.
     pub distinct: Option<&'q str>,
-    /// Besides by the filter, only these top-level fields are looked at; `None` is all of them. A host that leaves the filter
-    /// to the pipeline gives whole documents.
+    /// Besides by the filter, only these top-level fields are looked at; `None` is all of them. A
+    /// host that leaves the filter to the pipeline gives whole documents.
     pub fields: Option<&'q [String]>,
 }
 
@@ -68,7 +70,8 @@ pub struct OutTarget {
     pub timeseries: Option<DocBuf>,
 }
 
-/// A replacement of a collection in the making. Dropped without [`OutWriter::commit`], nothing has happened.
+/// A replacement of a collection in the making. Dropped without [`OutWriter::commit`], nothing has
+/// happened.
 pub trait OutWriter: Send {
     /// Adds documents.
     ///
@@ -108,8 +111,8 @@ pub struct MergeWrite<'m> {
 /// Gives the new version of a matched document; `None` leaves it alone.
 pub type OnMatch<'m> = dyn Fn(Doc<'_>) -> Result<Option<DocBuf>> + 'm;
 
-/// What a pipeline asks of the server. Object-safe; every method may be called many times, and while one
-/// thread reads another may call.
+/// What a pipeline asks of the server. Object-safe; every method may be called many times, and
+/// while one thread reads another may call.
 pub trait Host: Sync {
     /// What a name stands for.
     ///
@@ -126,12 +129,18 @@ pub trait Host: Sync {
     /// Whether `field` of a collection can be looked up by value cheaply (an index with it first).
     fn can_look_up(&self, ns: &Namespace, field: &FieldPath) -> bool;
 
-    /// Documents that may have any of `values` (or an array holding one) at `field`. May give more than those; the
-    /// caller checks. Called only after [`Host::can_look_up`] said yes.
+    /// Documents that may have any of `values` (or an array holding one) at `field`. May give more
+    /// than those; the caller checks. Called only after [`Host::can_look_up`] said yes.
     ///
     /// # Errors
     /// Those of the store.
-    fn look_up(&self, rt: &Rt<'_>, ns: &Namespace, field: &FieldPath, values: &[Value<'_>]) -> Result<Box<dyn Docs>>;
+    fn look_up(
+        &self,
+        rt: &Rt<'_>,
+        ns: &Namespace,
+        field: &FieldPath,
+        values: &[Value<'_>],
+    ) -> Result<Box<dyn Docs>>;
 
     /// The geospatial indexes of a collection: the field and the kind.
     ///
@@ -142,7 +151,8 @@ pub trait Host: Sync {
     /// Begins `$out`.
     ///
     /// # Errors
-    /// 166 on a view, 17152 on a capped collection, 20 / 7406103 / 7268700 for unfit time-series options.
+    /// 166 on a view, 17152 on a capped collection, 20 / 7406103 / 7268700 for unfit time-series
+    /// options.
     fn begin_out(&self, target: &OutTarget) -> Result<Box<dyn OutWriter>>;
 
     /// Checks before `$merge` writes: the target may be written, and `on` has a unique index.
@@ -176,7 +186,8 @@ pub trait Host: Sync {
     fn plan_cache_stats(&self, ns: &Namespace) -> Result<Vec<DocBuf>>;
 
     /// The documents of a stage that lists something of the server: `$currentOp`, `$listSessions`,
-    /// `$listLocalSessions`, `$listClusterCatalog`, `$querySettings`; `spec` is its checked argument, `db` where it runs.
+    /// `$listLocalSessions`, `$listClusterCatalog`, `$querySettings`; `spec` is its checked
+    /// argument, `db` where it runs.
     ///
     /// # Errors
     /// The stage's own.

@@ -19,7 +19,10 @@ impl MatchFilter {
     /// # Errors
     /// Those of the filter's operators.
     pub fn parse(cx: &mut ParseCx<'_>, spec: Doc<'_>) -> Result<MatchFilter> {
-        Ok(MatchFilter { spec: spec.to_buf(), filter: Filter::parse(cx, spec)? })
+        Ok(MatchFilter {
+            spec: spec.to_buf(),
+            filter: Filter::parse(cx, spec)?,
+        })
     }
 
     /// Whether a document matches.

@@ -1,4 +1,5 @@
-//! Pipelines: parsed once into stages, opened into a chain of pull operators, pulled batch by batch.
+//! Pipelines: parsed once into stages, opened into a chain of pull operators, pulled batch by
+//! batch.
 
 mod ahead;
 mod batch;
@@ -16,8 +17,8 @@ pub use host::{
     GeoIndex, Host, MergeWrite, NotMatched, OnMatch, Opened, OutTarget, OutWriter, Read, Resolved,
 };
 pub use match_filter::MatchFilter;
-pub use parse::{Inside, ParseOptions, StageCx, Target};
 pub(crate) use parse::single_field;
+pub use parse::{Inside, ParseOptions, StageCx, Target};
 pub use place::Place;
 
 use crate::stages::{Kind, Stage};
@@ -33,7 +34,8 @@ pub struct Pipeline {
     stages: Vec<Arc<dyn Stage>>,
     /// Leading stages may be offered to the host.
     optimize: bool,
-    /// What the host is told besides, found out once: a pipeline of `$lookup` is opened for every document.
+    /// What the host is told besides, found out once: a pipeline of `$lookup` is opened for every
+    /// document.
     needs: Arc<OnceLock<Needs>>,
 }
 
@@ -51,18 +53,33 @@ const MAX_DEPTH: usize = 20;
 impl Pipeline {
     /// A pipeline of ready stages.
     pub(crate) fn from_stages(target: Target, stages: Vec<Arc<dyn Stage>>) -> Pipeline {
-        Pipeline { target, stages, optimize: true, needs: Arc::default() }
+        Pipeline {
+            target,
+            stages,
+            optimize: true,
+            needs: Arc::default(),
+        }
     }
 
     /// The stages one by one, nothing left to the host but reading.
     pub(crate) fn as_written(target: Target, stages: Vec<Arc<dyn Stage>>) -> Pipeline {
-        Pipeline { target, stages, optimize: false, needs: Arc::default() }
+        Pipeline {
+            target,
+            stages,
+            optimize: false,
+            needs: Arc::default(),
+        }
     }
 
     /// The first stage alone, and the others over documents of the caller.
     pub(crate) fn split_first(mut self) -> (Pipeline, Pipeline) {
         let rest = self.stages.split_off(self.stages.len().min(1));
-        let rest = Pipeline { target: self.target.clone(), stages: rest, optimize: self.optimize, needs: Arc::default() };
+        let rest = Pipeline {
+            target: self.target.clone(),
+            stages: rest,
+            optimize: self.optimize,
+            needs: Arc::default(),
+        };
         self.needs = Arc::default();
         (self, rest)
     }
@@ -86,7 +103,8 @@ impl Pipeline {
         self.stages.last().is_some_and(|s| s.is_writer())
     }
 
-    /// Opens the chain: the collection's documents (or what the first stage makes itself), then every stage.
+    /// Opens the chain: the collection's documents (or what the first stage makes itself), then
+    /// every stage.
     ///
     /// # Errors
     /// Those of the host and of the stages.
@@ -106,15 +124,21 @@ impl Pipeline {
         self.open_rest(rt, source, 0)
     }
 
-    fn open_rest(&self, rt: &Rt<'_>, mut docs: Box<dyn Docs>, taken: usize) -> Result<Box<dyn Docs>> {
+    fn open_rest(
+        &self,
+        rt: &Rt<'_>,
+        mut docs: Box<dyn Docs>,
+        taken: usize,
+    ) -> Result<Box<dyn Docs>> {
         for stage in self.stages.iter().skip(taken) {
             docs = stage.clone().open(docs, rt)?;
         }
         Ok(docs)
     }
 
-    /// With the pipelines of the views it reads before its own (`None` when it reads no view), and whether there is no collection
-    /// below. Seen as one, filters behind a view reach the collection.
+    /// With the pipelines of the views it reads before its own (`None` when it reads no view), and
+    /// whether there is no collection below. Seen as one, filters behind a view reach the
+    /// collection.
     ///
     /// # Errors
     /// 165 ViewDepthLimitExceeded, and those of the views' stages.
@@ -122,17 +146,32 @@ impl Pipeline {
         let mut whole: Option<Pipeline> = None;
         for _ in 0..MAX_DEPTH {
             let top = whole.as_ref().unwrap_or(self);
-            let Some(ns) = top.reads() else { return Ok((whole, false)) };
+            let Some(ns) = top.reads() else {
+                return Ok((whole, false));
+            };
             let (on, pipeline) = match rt.host.resolve(ns)? {
                 Resolved::View { on, pipeline } => (on, pipeline),
                 Resolved::Collection => return Ok((whole, false)),
                 Resolved::Missing => return Ok((whole, true)),
             };
             let mut cx = ParseCx::new(rt.env);
-            let options = ParseOptions { inside: Inside::View, optimize: false, ..ParseOptions::collection(on.clone()) };
+            let options = ParseOptions {
+                inside: Inside::View,
+                optimize: false,
+                ..ParseOptions::collection(on.clone())
+            };
             let mut below = Pipeline::parse(&mut cx, pipeline.doc().as_array(), &options)?;
-            if !below.stages.is_empty() && top.stages.first().is_some_and(|s| s.provides_meta().contains(&"textScore")) {
-                bail!(17313, "$match with $text is only allowed as the first pipeline stage, and the view {ns} has stages of its own");
+            if !below.stages.is_empty()
+                && top
+                    .stages
+                    .first()
+                    .is_some_and(|s| s.provides_meta().contains(&"textScore"))
+            {
+                bail!(
+                    17313,
+                    "$match with $text is only allowed as the first pipeline stage, and the view \
+                        {ns} has stages of its own"
+                );
             }
             below.stages.extend(top.stages.iter().cloned());
             if self.optimize {
@@ -142,7 +181,11 @@ impl Pipeline {
             below.needs = Arc::default();
             whole = Some(below);
         }
-        bail!(code::VIEW_DEPTH_LIMIT_EXCEEDED, "View depth exceeded maximum of {MAX_DEPTH} while resolving {:?}", self.target)
+        bail!(
+            code::VIEW_DEPTH_LIMIT_EXCEEDED,
+            "View depth exceeded maximum of {MAX_DEPTH} while resolving {:?}",
+            self.target
+        )
     }
 
     /// Opens source and stages, no view being left.
@@ -151,14 +194,20 @@ impl Pipeline {
             return self.open_rest(rt, Box::new(NoDocs), 0);
         }
         let Target::Collection(ns) = &self.target else {
-            bail!(code::INVALID_NAMESPACE, "{{aggregate: 1}} is not valid for an empty pipeline or one whose first stage reads a collection");
+            bail!(
+                code::INVALID_NAMESPACE,
+                "{{aggregate: 1}} is not valid for an empty pipeline or one whose first stage \
+                    reads a collection"
+            );
         };
         let (read, stages) = self.offer(ns);
         let opened = rt.host.open(rt, &read)?;
         let mut taken = usize::from(opened.filtered && read.filter.is_some());
-        // A sort or limit goes only when everything before it went; a sort with a limit only when both are done.
+        // A sort or limit goes only when everything before it went; a sort with a limit only when
+        // both are done.
         if taken == stages.filter_stages {
-            let sort_done = read.sort.is_some() && opened.sorted && (opened.limited || !stages.sort_has_limit);
+            let sort_done =
+                read.sort.is_some() && opened.sorted && (opened.limited || !stages.sort_has_limit);
             let limit_done = read.sort.is_none() && read.limit.is_some() && opened.limited;
             taken += usize::from(sort_done || limit_done);
         }
@@ -167,8 +216,18 @@ impl Pipeline {
 
     /// What the leading stages let the host do already.
     fn offer<'q>(&'q self, ns: &'q Namespace) -> (Read<'q>, Offered) {
-        let mut read = Read { ns, filter: None, sort: None, limit: None, distinct: None, fields: None };
-        let mut offered = Offered { filter_stages: 0, sort_has_limit: false };
+        let mut read = Read {
+            ns,
+            filter: None,
+            sort: None,
+            limit: None,
+            distinct: None,
+            fields: None,
+        };
+        let mut offered = Offered {
+            filter_stages: 0,
+            sort_has_limit: false,
+        };
         if !self.optimize {
             return (read, offered);
         }
@@ -180,7 +239,9 @@ impl Pipeline {
         }
         let needs = self.needs.get_or_init(|| Needs {
             fields: optimize::needs(rest).map(|names| names.into_iter().collect()),
-            distinct: rest.first().and_then(|s| optimize::groups_by_alone(s.as_ref())),
+            distinct: rest
+                .first()
+                .and_then(|s| optimize::groups_by_alone(s.as_ref())),
         });
         read.fields = needs.fields.as_deref();
         read.distinct = needs.distinct.as_deref();
@@ -213,24 +274,40 @@ impl Pipeline {
         }
     }
 
-    /// Opens the source and the first `n` stages of a resolved pipeline; how many stages are done then. For explain.
+    /// Opens the source and the first `n` stages of a resolved pipeline; how many stages are done
+    /// then. For explain.
     ///
     /// # Errors
     /// Those of the host and of the stages.
     pub(crate) fn open_leading(&self, rt: &Rt<'_>, n: usize) -> Result<(Box<dyn Docs>, usize)> {
-        let Some(leading) = self.stages.get(..n) else { return Ok((Box::new(NoDocs), 0)) };
+        let Some(leading) = self.stages.get(..n) else {
+            return Ok((Box::new(NoDocs), 0));
+        };
         let mut docs: Box<dyn Docs> = Box::new(NoDocs);
         if self.reads().is_some() {
             let (target, stages) = (self.target.clone(), leading.to_vec());
-            docs = Pipeline { target, stages, optimize: self.optimize, needs: Arc::default() }.open(rt)?;
+            docs = Pipeline {
+                target,
+                stages,
+                optimize: self.optimize,
+                needs: Arc::default(),
+            }
+            .open(rt)?;
         }
         Ok((docs, n))
     }
 
     /// The fields the stages behind the filter look at, when these are all.
     pub fn fields_needed(&self) -> Option<Vec<String>> {
-        let after = usize::from(matches!(self.stages.first().map(|s| s.kind()), Some(Kind::Match(_))));
-        Some(optimize::needs(self.stages.get(after..)?)?.into_iter().collect())
+        let after = usize::from(matches!(
+            self.stages.first().map(|s| s.kind()),
+            Some(Kind::Match(_))
+        ));
+        Some(
+            optimize::needs(self.stages.get(after..)?)?
+                .into_iter()
+                .collect(),
+        )
     }
 
     /// Runs to the end and collects the documents.

@@ -54,18 +54,29 @@ pub struct ParseOptions {
     pub inside: Inside,
     /// How many pipelines are around it.
     pub depth: usize,
-    /// Rewrite the stages and hand what can be to the planner. Off only to compare results with and without.
+    /// Rewrite the stages and hand what can be to the planner. Off only to compare results with and
+    /// without.
     pub optimize: bool,
 }
 
 impl ParseOptions {
     /// A command's pipeline over a collection.
     pub fn collection(ns: Namespace) -> ParseOptions {
-        ParseOptions { target: Target::Collection(ns), inside: Inside::Top, depth: 0, optimize: true }
+        ParseOptions {
+            target: Target::Collection(ns),
+            inside: Inside::Top,
+            depth: 0,
+            optimize: true,
+        }
     }
     /// A command's pipeline over a database.
     pub fn database(db: &str) -> ParseOptions {
-        ParseOptions { target: Target::Database(db.to_owned()), inside: Inside::Top, depth: 0, optimize: true }
+        ParseOptions {
+            target: Target::Database(db.to_owned()),
+            inside: Inside::Top,
+            depth: 0,
+            optimize: true,
+        }
     }
     /// A pipeline inside this one.
     ///
@@ -73,9 +84,18 @@ impl ParseOptions {
     /// 232 MaxSubPipelineDepthExceeded.
     pub fn inner(&self, inside: Inside, target: Target) -> Result<ParseOptions> {
         if self.depth >= super::MAX_DEPTH {
-            bail!(code::MAX_SUB_PIPELINE_DEPTH_EXCEEDED, "Maximum number of nested sub-pipelines exceeded. Limit is {}", super::MAX_DEPTH);
+            bail!(
+                code::MAX_SUB_PIPELINE_DEPTH_EXCEEDED,
+                "Maximum number of nested sub-pipelines exceeded. Limit is {}",
+                super::MAX_DEPTH
+            );
         }
-        Ok(ParseOptions { target, inside, depth: self.depth + 1, optimize: self.optimize })
+        Ok(ParseOptions {
+            target,
+            inside,
+            depth: self.depth + 1,
+            optimize: self.optimize,
+        })
     }
 }
 
@@ -93,11 +113,16 @@ impl Pipeline {
     /// Parses an array of stages.
     ///
     /// # Errors
-    /// 14 for an element that is no object, 40323 for a stage of more or less than one field, 40324 for an unknown name,
-    /// 40600-40602, 51047, 31441, 73 for positions, and the stages' own.
-    pub fn parse(cx: &mut ParseCx<'_>, spec: Array<'_>, options: &ParseOptions) -> Result<Pipeline> {
+    /// 14 for an element that is no object, 40323 for a stage of more or less than one field, 40324
+    /// for an unknown name, 40600-40602, 51047, 31441, 73 for positions, and the stages' own.
+    pub fn parse(
+        cx: &mut ParseCx<'_>,
+        spec: Array<'_>,
+        options: &ParseOptions,
+    ) -> Result<Pipeline> {
         check_shape(spec, 0)?;
-        // Sub-pipelines of a facet see the metadata of the documents they share; others begin without.
+        // Sub-pipelines of a facet see the metadata of the documents they share; others begin
+        // without.
         let around = cx.meta.clone();
         if options.inside != Inside::Facet {
             cx.meta.clear();
@@ -107,14 +132,28 @@ impl Pipeline {
         parsed
     }
 
-    fn parse_stages(cx: &mut ParseCx<'_>, spec: Array<'_>, options: &ParseOptions) -> Result<Pipeline> {
+    fn parse_stages(
+        cx: &mut ParseCx<'_>,
+        spec: Array<'_>,
+        options: &ParseOptions,
+    ) -> Result<Pipeline> {
         let mut stages: Vec<Arc<dyn Stage>> = Vec::new();
         let mut places = Vec::new();
         for item in spec.iter() {
             let (op, arg) = stage_of(item)?;
             check_inside(op.name, &op.place, options.inside)?;
-            let parsed = (op.parse)(&mut StageCx { cx, options, before: &stages }, op.name, arg)?;
-            parsed.iter().for_each(|s| cx.meta.extend(s.provides_meta()));
+            let parsed = (op.parse)(
+                &mut StageCx {
+                    cx,
+                    options,
+                    before: &stages,
+                },
+                op.name,
+                arg,
+            )?;
+            parsed
+                .iter()
+                .for_each(|s| cx.meta.extend(s.provides_meta()));
             stages.extend(parsed);
             places.push((op.name, op.place));
         }
@@ -130,9 +169,17 @@ impl Pipeline {
     ///
     /// # Errors
     /// 14 TypeMismatch, and those of [`Pipeline::parse`].
-    pub fn parse_value(cx: &mut ParseCx<'_>, spec: Value<'_>, options: &ParseOptions) -> Result<Pipeline> {
+    pub fn parse_value(
+        cx: &mut ParseCx<'_>,
+        spec: Value<'_>,
+        options: &ParseOptions,
+    ) -> Result<Pipeline> {
         let Value::Array(spec) = spec else {
-            bail!(code::TYPE_MISMATCH, "'pipeline' option must be specified as an array, not {}", spec.type_name());
+            bail!(
+                code::TYPE_MISMATCH,
+                "'pipeline' option must be specified as an array, not {}",
+                spec.type_name()
+            );
         };
         Pipeline::parse(cx, spec, options)
     }
@@ -140,10 +187,18 @@ impl Pipeline {
 
 fn stage_of<'v>(item: Value<'v>) -> Result<(&'static StageOp, Value<'v>)> {
     let Value::Document(doc) = item else {
-        bail!(code::TYPE_MISMATCH, "Each element of the 'pipeline' array must be an object, not {}", item.type_name());
+        bail!(
+            code::TYPE_MISMATCH,
+            "Each element of the 'pipeline' array must be an object, not {}",
+            item.type_name()
+        );
     };
     let Some((name, arg)) = single_field(doc) else {
-        bail!(40323, "A pipeline stage specification object must contain exactly one field, not {}", doc.count());
+        bail!(
+            40323,
+            "A pipeline stage specification object must contain exactly one field, not {}",
+            doc.count()
+        );
     };
     let Some(op) = stages::find(name) else {
         bail!(40324, "Unrecognized pipeline stage name: '{name}'");
@@ -158,14 +213,22 @@ pub(crate) fn single_field(doc: Doc<'_>) -> Option<(&str, Value<'_>)> {
     fields.next().is_none().then_some(first)
 }
 
-/// Checks that every stage here and in pipelines inside has one field and a known name. MongoDB looks at all of them
-/// before it parses any.
+/// Checks that every stage here and in pipelines inside has one field and a known name. MongoDB
+/// looks at all of them before it parses any.
 fn check_shape(spec: Array<'_>, depth: usize) -> Result<()> {
     if spec.elements().nth(MAX_STAGES).is_some() {
-        bail!(7749501, "Pipeline length must be no longer than {MAX_STAGES} stages, but is {}", spec.len());
+        bail!(
+            7749501,
+            "Pipeline length must be no longer than {MAX_STAGES} stages, but is {}",
+            spec.len()
+        );
     }
     if depth > super::MAX_DEPTH {
-        bail!(code::MAX_SUB_PIPELINE_DEPTH_EXCEEDED, "Maximum number of nested sub-pipelines exceeded. Limit is {}", super::MAX_DEPTH);
+        bail!(
+            code::MAX_SUB_PIPELINE_DEPTH_EXCEEDED,
+            "Maximum number of nested sub-pipelines exceeded. Limit is {}",
+            super::MAX_DEPTH
+        );
     }
     for item in spec.iter() {
         let (op, arg) = stage_of(item)?;
@@ -194,7 +257,11 @@ fn check_inside(name: &str, place: &Place, inside: Inside) -> Result<()> {
         Inside::Facet => (place.in_facet || place.needs_database, 40600, "$facet"),
         Inside::Lookup => (place.in_lookup, 51047, "$lookup"),
         Inside::Union => (place.in_union, 31441, "$unionWith"),
-        Inside::View => (!place.last, code::OPTION_NOT_SUPPORTED_ON_VIEW, "a view definition"),
+        Inside::View => (
+            !place.last,
+            code::OPTION_NOT_SUPPORTED_ON_VIEW,
+            "a view definition",
+        ),
     };
     if !allowed {
         bail!(number, "{name} is not allowed to be used within {around}");
@@ -205,18 +272,28 @@ fn check_inside(name: &str, place: &Place, inside: Inside) -> Result<()> {
 fn check_positions(places: &[(&'static str, Place)], options: &ParseOptions) -> Result<()> {
     let on_database = matches!(options.target, Target::Database(_));
     let first_needs_database = places.first().is_some_and(|(_, p)| p.needs_database);
-    if let (Target::Collection(_), Some((name, _))) = (&options.target, places.first().filter(|(_, p)| p.needs_database)) {
-        bail!(code::INVALID_NAMESPACE, "{name} must be run against the database with {{aggregate: 1}}, not a collection");
+    if let (Target::Collection(_), Some((name, _))) = (
+        &options.target,
+        places.first().filter(|(_, p)| p.needs_database),
+    ) {
+        bail!(
+            code::INVALID_NAMESPACE,
+            "{name} must be run against the database with {{aggregate: 1}}, not a collection"
+        );
     }
     if on_database && !first_needs_database {
         return Err(MongoError::new(
             code::INVALID_NAMESPACE,
-            "{aggregate: 1} is not valid for an empty pipeline or for a pipeline whose first stage reads a collection",
+            "{aggregate: 1} is not valid for an empty pipeline or for a pipeline whose first stage \
+                reads a collection",
         ));
     }
     for (i, (name, place)) in places.iter().enumerate() {
         if place.first && i > 0 {
-            bail!(40602, "{name} is only valid as the first stage in a pipeline");
+            bail!(
+                40602,
+                "{name} is only valid as the first stage in a pipeline"
+            );
         }
         if place.last && i + 1 < places.len() {
             bail!(40601, "{name} can only be the final stage in the pipeline");

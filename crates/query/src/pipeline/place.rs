@@ -19,12 +19,31 @@ pub struct Place {
 
 impl Place {
     /// An ordinary stage: anywhere.
-    pub const ANYWHERE: Place =
-        Place { first: false, last: false, in_facet: true, in_lookup: true, in_union: true, needs_database: false };
+    pub const ANYWHERE: Place = Place {
+        first: false,
+        last: false,
+        in_facet: true,
+        in_lookup: true,
+        in_union: true,
+        needs_database: false,
+    };
     /// A source that reads nothing but what it makes.
-    pub const FIRST: Place = Place { first: true, in_facet: false, ..Place::ANYWHERE };
+    pub const FIRST: Place = Place {
+        first: true,
+        in_facet: false,
+        ..Place::ANYWHERE
+    };
     /// A source that runs on a database.
-    pub const DATABASE: Place = Place { needs_database: true, ..Place::FIRST };
+    pub const DATABASE: Place = Place {
+        needs_database: true,
+        ..Place::FIRST
+    };
     /// A writer.
-    pub const LAST: Place = Place { last: true, in_facet: false, in_lookup: false, in_union: false, ..Place::ANYWHERE };
+    pub const LAST: Place = Place {
+        last: true,
+        in_facet: false,
+        in_lookup: false,
+        in_union: false,
+        ..Place::ANYWHERE
+    };
 }

@@ -1,7 +1,7 @@
 //! From predicates of a filter to ranges of one field, as encoded components.
 
-use operators::filter::{CompareOp, Node, Test};
 use model::{Collate, Value};
+use operators::filter::{CompareOp, Node, Test};
 use store::format::keys;
 
 /// One end of a range, in the order of ascending components.
@@ -49,7 +49,9 @@ impl FieldBounds {
     }
     /// Only single values.
     pub fn is_points(&self) -> bool {
-        self.ranges.as_ref().is_some_and(|r| r.iter().all(ValueRange::is_point))
+        self.ranges
+            .as_ref()
+            .is_some_and(|r| r.iter().all(ValueRange::is_point))
     }
     /// Exactly one value.
     pub fn is_one_point(&self) -> bool {
@@ -71,11 +73,23 @@ pub(super) enum Combine {
 }
 
 /// The bounds a filter puts on `path`.
-pub(super) fn of_filter(root: &Node, path: &str, collate: Option<&dyn Collate>, collation_fits: bool, how: Combine) -> FieldBounds {
-    let mut bounds = FieldBounds { ranges: None, exact: true };
-    // Below an array, `a.0` is a position for an index but a field of each element as well for a filter: an element
-    // without it counts as null, and has no entry that says so.
-    let positional = path.split('.').skip(1).any(|p| model::path::array_index(p).is_some());
+pub(super) fn of_filter(
+    root: &Node,
+    path: &str,
+    collate: Option<&dyn Collate>,
+    collation_fits: bool,
+    how: Combine,
+) -> FieldBounds {
+    let mut bounds = FieldBounds {
+        ranges: None,
+        exact: true,
+    };
+    // Below an array, `a.0` is a position for an index but a field of each element as well for a
+    // filter: an element without it counts as null, and has no entry that says so.
+    let positional = path
+        .split('.')
+        .skip(1)
+        .any(|p| model::path::array_index(p).is_some());
     let mut tests: smallvec::SmallVec<[&Test; 4]> = smallvec::SmallVec::new();
     conjuncts(root, &mut |n| {
         if let Node::Field { path: p, test } = n
@@ -100,7 +114,12 @@ pub(super) fn of_filter(root: &Node, path: &str, collate: Option<&dyn Collate>, 
             Some(old) => match how {
                 Combine::Intersect => intersect(&old, &ranges),
                 // The narrower one by its look: points before ranges.
-                Combine::One if ranges.iter().all(ValueRange::is_point) && !old.iter().all(ValueRange::is_point) => ranges,
+                Combine::One
+                    if ranges.iter().all(ValueRange::is_point)
+                        && !old.iter().all(ValueRange::is_point) =>
+                {
+                    ranges
+                }
                 Combine::One => old,
             },
         });
@@ -126,13 +145,21 @@ pub(super) fn conjuncts<'n>(n: &'n Node, each: &mut dyn FnMut(&'n Node)) {
     }
 }
 
-/// Ranges outside of which no value passes the test, and whether all inside pass; `None` when the test says nothing of the
-/// kind. Null is never exact: missing, null and fields below scalars share a key, but not every test.
-fn of_test(t: &Test, collate: Option<&dyn Collate>, collation_fits: bool) -> Option<(Vec<ValueRange>, bool)> {
+/// Ranges outside of which no value passes the test, and whether all inside pass; `None` when the
+/// test says nothing of the kind. Null is never exact: missing, null and fields below scalars share
+/// a key, but not every test.
+fn of_test(
+    t: &Test,
+    collate: Option<&dyn Collate>,
+    collation_fits: bool,
+) -> Option<(Vec<ValueRange>, bool)> {
     match t {
         Test::Compare(c) => {
             let v = c.value.get();
-            Some((vec![of_compare(c.op, &v, collate, collation_fits)?], !v.is_nullish()))
+            Some((
+                vec![of_compare(c.op, &v, collate, collation_fits)?],
+                !v.is_nullish(),
+            ))
         }
         // A regular expression looks at the text, which an index under a collation does not keep.
         Test::Regex(p) if collate.is_none() => {
@@ -141,7 +168,10 @@ fn of_test(t: &Test, collate: Option<&dyn Collate>, collation_fits: bool) -> Opt
         }
         Test::ElemMatchValue(tests) => {
             let mut all: Option<Vec<ValueRange>> = None;
-            for (ranges, _) in tests.iter().filter_map(|t| of_test(t, collate, collation_fits)) {
+            for (ranges, _) in tests
+                .iter()
+                .filter_map(|t| of_test(t, collate, collation_fits))
+            {
                 all = Some(all.map_or(ranges.clone(), |old| intersect(&old, &ranges)));
             }
             Some((all?, false))
@@ -149,7 +179,12 @@ fn of_test(t: &Test, collate: Option<&dyn Collate>, collation_fits: bool) -> Opt
         Test::In(i) if i.patterns.is_empty() => {
             let mut ranges = Vec::with_capacity(i.values.len());
             for v in &i.values {
-                ranges.push(of_compare(CompareOp::Eq, &v.get(), collate, collation_fits)?);
+                ranges.push(of_compare(
+                    CompareOp::Eq,
+                    &v.get(),
+                    collate,
+                    collation_fits,
+                )?);
             }
             sort_ranges(&mut ranges);
             let exact = i.values.iter().all(|v| !v.get().is_nullish());
@@ -170,16 +205,38 @@ fn of_prefix(prefix: &str, p: &operators::filter::Pattern) -> Vec<ValueRange> {
         *last += 1;
     }
     let mut itself = Vec::new();
-    keys::encode(&Value::Regex(model::Regex { pattern: p.source(), options: p.options() }), None, &mut itself);
+    keys::encode(
+        &Value::Regex(model::Regex {
+            pattern: p.source(),
+            options: p.options(),
+        }),
+        None,
+        &mut itself,
+    );
     vec![
-        ValueRange { low: Bound::Prefix(low), high: Bound::Prefix(high) },
-        ValueRange { low: Bound::Included(itself.clone()), high: Bound::Included(itself) },
+        ValueRange {
+            low: Bound::Prefix(low),
+            high: Bound::Prefix(high),
+        },
+        ValueRange {
+            low: Bound::Included(itself.clone()),
+            high: Bound::Included(itself),
+        },
     ]
 }
 
-fn of_compare(op: CompareOp, v: &Value<'_>, collate: Option<&dyn Collate>, collation_fits: bool) -> Option<ValueRange> {
-    // Arrays match by element or as a whole, MinKey and MaxKey across types: no single range says it.
-    let unfit = matches!(v, Value::Array(_) | Value::MinKey | Value::MaxKey | Value::Undefined | Value::Regex(_));
+fn of_compare(
+    op: CompareOp,
+    v: &Value<'_>,
+    collate: Option<&dyn Collate>,
+    collation_fits: bool,
+) -> Option<ValueRange> {
+    // Arrays match by element or as a whole, MinKey and MaxKey across types: no single range says
+    // it.
+    let unfit = matches!(
+        v,
+        Value::Array(_) | Value::MinKey | Value::MaxKey | Value::Undefined | Value::Regex(_)
+    );
     // A document with an array inside may be an element; its own encoding is a point all the same.
     let has_text = matches!(v, Value::String(_) | Value::Symbol(_) | Value::Document(_));
     if unfit || (has_text && !collation_fits) {
@@ -192,7 +249,10 @@ fn of_compare(op: CompareOp, v: &Value<'_>, collate: Option<&dyn Collate>, colla
     keys::encode(v, collate, &mut component);
     let (first, beyond) = keys::bracket(v);
     let (low, high) = match op {
-        CompareOp::Eq => (Bound::Included(component.clone()), Bound::Included(component)),
+        CompareOp::Eq => (
+            Bound::Included(component.clone()),
+            Bound::Included(component),
+        ),
         CompareOp::Gt => (Bound::Excluded(component), Bound::Class(beyond)),
         CompareOp::Gte => (Bound::Included(component), Bound::Class(beyond)),
         CompareOp::Lt => (Bound::Class(first), Bound::Excluded(component)),
@@ -242,7 +302,11 @@ pub(super) fn directed(r: &ValueRange, descending: bool) -> (Vec<u8>, Vec<u8>) {
         Bound::Included(c) | Bound::Excluded(c) => {
             let inside = matches!(b, Bound::Included(_));
             let mut out: Vec<u8> = c.iter().map(|x| !x).collect();
-            out.push(if inside == lower { keys::BEFORE } else { keys::AFTER });
+            out.push(if inside == lower {
+                keys::BEFORE
+            } else {
+                keys::AFTER
+            });
             out
         }
     };
@@ -257,7 +321,11 @@ pub(super) fn contains(r: &ValueRange, component: &[u8]) -> bool {
 
 fn key(b: &Bound, low: bool) -> Vec<u8> {
     let mut out = Vec::new();
-    if low { low_bytes(b, &mut out) } else { high_bytes(b, &mut out) }
+    if low {
+        low_bytes(b, &mut out)
+    } else {
+        high_bytes(b, &mut out)
+    }
     out
 }
 
@@ -270,10 +338,21 @@ fn intersect(a: &[ValueRange], b: &[ValueRange]) -> Vec<ValueRange> {
     let mut out = Vec::new();
     for x in a {
         for y in b {
-            let low = if key(&x.low, true) >= key(&y.low, true) { &x.low } else { &y.low };
-            let high = if key(&x.high, false) <= key(&y.high, false) { &x.high } else { &y.high };
+            let low = if key(&x.low, true) >= key(&y.low, true) {
+                &x.low
+            } else {
+                &y.low
+            };
+            let high = if key(&x.high, false) <= key(&y.high, false) {
+                &x.high
+            } else {
+                &y.high
+            };
             if key(low, true) < key(high, false) {
-                out.push(ValueRange { low: low.clone(), high: high.clone() });
+                out.push(ValueRange {
+                    low: low.clone(),
+                    high: high.clone(),
+                });
             }
         }
     }

@@ -1,8 +1,9 @@
-//! Choosing one access path by rules: the longest equality prefix wins, then a range, then a useful order.
+//! Choosing one access path by rules: the longest equality prefix wins, then a range, then a useful
+//! order.
 
-use super::{Access, text, union};
-use super::partial::implied;
 use super::bounds::{self, Combine, FieldBounds, ValueRange};
+use super::partial::implied;
+use super::{Access, text, union};
 use crate::pipeline::MatchFilter;
 use crate::stages::sort_pattern::{SortBy, SortPattern};
 use model::{Doc, MongoError, Result, Value};
@@ -41,7 +42,11 @@ impl Hint {
             Value::String(s) => Some(Hint::Name(s.to_owned())),
             Value::Document(d) if d.is_empty() => None,
             Value::Document(d) => match d.get("$natural") {
-                Some(_) if d.count() > 1 => return Err(MongoError::bad_value("$natural hint cannot be combined with other fields")),
+                Some(_) if d.count() > 1 => {
+                    return Err(MongoError::bad_value(
+                        "$natural hint cannot be combined with other fields",
+                    ));
+                }
                 Some(n) => match n.as_f64() {
                     Some(n) if n == 1.0 || n == -1.0 => Some(Hint::Natural { reverse: n < 0.0 }),
                     _ => return Err(MongoError::bad_value("$natural hint must be 1 or -1")),
@@ -100,11 +105,22 @@ impl Plan {
 
     pub(super) fn of(access: Access, sorted: bool) -> Plan {
         let (multikey, view) = (0, ReadView::LATEST);
-        Plan { access, sorted, index: None, multikey, view, bounds: Vec::new(), complete: false }
+        Plan {
+            access,
+            sorted,
+            index: None,
+            multikey,
+            view,
+            bounds: Vec::new(),
+            complete: false,
+        }
     }
 
     pub(super) fn nothing() -> Plan {
-        Plan { complete: true, ..Plan::of(Access::Nothing, true) }
+        Plan {
+            complete: true,
+            ..Plan::of(Access::Nothing, true)
+        }
     }
 
     /// Some field of the index is bounded.
@@ -119,7 +135,10 @@ impl Plan {
 /// 2 BadValue for a hint that names no index; 27, 2 and 291 for a `$text` that cannot be answered.
 pub fn choose(coll: &Collection, want: &Want<'_>) -> Result<Plan> {
     let plan = choose_access(coll, want)?;
-    Ok(Plan { view: want.view.cloned().unwrap_or_default(), ..plan })
+    Ok(Plan {
+        view: want.view.cloned().unwrap_or_default(),
+        ..plan
+    })
 }
 
 fn choose_access(coll: &Collection, want: &Want<'_>) -> Result<Plan> {
@@ -138,7 +157,10 @@ fn choose_access(coll: &Collection, want: &Want<'_>) -> Result<Plan> {
     }
     match want.hint {
         Some(Hint::Natural { reverse }) => {
-            return Ok(Plan::of(Access::Collection { reverse: *reverse }, natural == Some(*reverse)));
+            return Ok(Plan::of(
+                Access::Collection { reverse: *reverse },
+                natural == Some(*reverse),
+            ));
         }
         Some(hint) => return hinted(coll, want, root, hint, &indexes),
         None => {}
@@ -154,19 +176,29 @@ fn choose_access(coll: &Collection, want: &Want<'_>) -> Result<Plan> {
         return Ok(p.clone());
     }
     let mut best: Option<(u32, Plan)> = by_id.map(|p| (id_score(&p), p));
-    for index in indexes.iter().filter(|i| i.is_ready() && i.is_keyed() && !i.is_hidden()) {
-        let Some((score, plan)) = by_index(index, want, root, false) else { continue };
+    for index in indexes
+        .iter()
+        .filter(|i| i.is_ready() && i.is_keyed() && !i.is_hidden())
+    {
+        let Some((score, plan)) = by_index(index, want, root, false) else {
+            continue;
+        };
         if best.as_ref().is_none_or(|(s, _)| score > *s) {
             best = Some((score, plan));
         }
     }
     // An equality prefix beats a union; a range or a mere order does not.
-    if best.as_ref().is_none_or(|(score, _)| *score < SCORE_EQUALITY)
+    if best
+        .as_ref()
+        .is_none_or(|(score, _)| *score < SCORE_EQUALITY)
         && let Some(p) = union::by_disjunction(coll, want, root, &indexes)
     {
         return Ok(p);
     }
-    Ok(best.map_or_else(|| Plan::of(Access::Collection { reverse: false }, want.sort.is_none()), |(_, p)| p))
+    Ok(best.map_or_else(
+        || Plan::of(Access::Collection { reverse: false }, want.sort.is_none()),
+        |(_, p)| p,
+    ))
 }
 
 /// The bounded index plans that were looked at and not taken, for explain.
@@ -177,7 +209,9 @@ pub fn alternatives(coll: &Collection, want: &Want<'_>, taken: &Plan) -> Vec<Pla
         return Vec::new();
     }
     let others = coll.readable_indexes(want.view);
-    let others = others.iter().filter(|i| i.is_ready() && i.is_keyed() && !i.is_hidden());
+    let others = others
+        .iter()
+        .filter(|i| i.is_ready() && i.is_keyed() && !i.is_hidden());
     others
         .filter(|i| taken.index.as_ref().is_none_or(|t| t.name() != i.name()))
         .filter_map(|i| by_index(i, want, root, false).map(|(_, p)| p))
@@ -186,15 +220,32 @@ pub fn alternatives(coll: &Collection, want: &Want<'_>, taken: &Plan) -> Vec<Pla
 }
 
 /// The best bounded way to the documents of one branch of a disjunction.
-pub(super) fn of_branch(coll: &Collection, want: &Want<'_>, branch: &Node, indexes: &[Arc<Index>]) -> Option<Plan> {
+pub(super) fn of_branch(
+    coll: &Collection,
+    want: &Want<'_>,
+    branch: &Node,
+    indexes: &[Arc<Index>],
+) -> Option<Plan> {
     // The partial filters of indexes are compared with whole filters; a branch has none of its own.
-    let want = Want { filter: None, ..*want };
+    let want = Want {
+        filter: None,
+        ..*want
+    };
     if matches!(branch, Node::AlwaysFalse) {
         return Some(Plan::nothing());
     }
-    let mut best = by_id(coll, &want, branch).filter(Plan::is_bounded).map(|p| (id_score(&p), p));
-    for index in indexes.iter().filter(|i| i.is_ready() && i.is_keyed() && !i.is_hidden()) {
-        let Some((score, plan)) = by_index(index, &want, branch, false).filter(|(_, p)| p.is_bounded()) else { continue };
+    let mut best = by_id(coll, &want, branch)
+        .filter(Plan::is_bounded)
+        .map(|p| (id_score(&p), p));
+    for index in indexes
+        .iter()
+        .filter(|i| i.is_ready() && i.is_keyed() && !i.is_hidden())
+    {
+        let Some((score, plan)) =
+            by_index(index, &want, branch, false).filter(|(_, p)| p.is_bounded())
+        else {
+            continue;
+        };
         if best.as_ref().is_none_or(|(s, _)| score > *s) {
             best = Some((score, plan));
         }
@@ -211,7 +262,13 @@ fn natural_sort(sort: Option<&SortPattern>) -> Option<bool> {
     }
 }
 
-fn hinted(coll: &Collection, want: &Want<'_>, root: &Node, hint: &Hint, indexes: &[Arc<Index>]) -> Result<Plan> {
+fn hinted(
+    coll: &Collection,
+    want: &Want<'_>,
+    root: &Node,
+    hint: &Hint,
+    indexes: &[Arc<Index>],
+) -> Result<Plan> {
     let is_id = match hint {
         Hint::Name(n) => n == "_id_",
         Hint::Key(k) => is_id_key(k.doc()),
@@ -220,17 +277,28 @@ fn hinted(coll: &Collection, want: &Want<'_>, root: &Node, hint: &Hint, indexes:
     if is_id {
         return Ok(by_id(coll, want, root).unwrap_or_else(|| {
             // Had it given the wanted order, there would be a plan.
-            Plan::of(Access::IdRange { lower: None, upper: None, reverse: false }, want.sort.is_none())
+            Plan::of(
+                Access::IdRange {
+                    lower: None,
+                    upper: None,
+                    reverse: false,
+                },
+                want.sort.is_none(),
+            )
         }));
     }
-    let found = indexes.iter().filter(|i| i.is_ready()).find(|i| match hint {
-        Hint::Name(n) => i.name() == n,
-        Hint::Key(k) => model::compare::compare_docs(i.key_pattern(), k.doc(), None).is_eq(),
-        Hint::Natural { .. } => false,
-    });
+    let found = indexes
+        .iter()
+        .filter(|i| i.is_ready())
+        .find(|i| match hint {
+            Hint::Name(n) => i.name() == n,
+            Hint::Key(k) => model::compare::compare_docs(i.key_pattern(), k.doc(), None).is_eq(),
+            Hint::Natural { .. } => false,
+        });
     let Some(index) = found else {
         return Err(MongoError::bad_value(format!(
-            "error processing query: planner returned error :: caused by :: hint provided does not correspond to an existing index: {hint:?}"
+            "error processing query: planner returned error :: caused by :: hint provided does not \
+                correspond to an existing index: {hint:?}"
         )));
     };
     if !index.is_keyed() {
@@ -242,7 +310,9 @@ fn hinted(coll: &Collection, want: &Want<'_>, root: &Node, hint: &Hint, indexes:
 }
 
 fn is_id_key(d: Doc<'_>) -> bool {
-    d.count() == 1 && d.first().is_some_and(|(n, v)| n == "_id" && v.as_f64() == Some(1.0))
+    d.count() == 1
+        && d.first()
+            .is_some_and(|(n, v)| n == "_id" && v.as_f64() == Some(1.0))
 }
 
 /// The order of a sort that `_id` order answers.
@@ -258,7 +328,11 @@ fn id_sort(sort: Option<&SortPattern>) -> Option<bool> {
 fn id_score(p: &Plan) -> u32 {
     match &p.access {
         Access::Ids { .. } => 1000,
-        Access::IdRange { lower: None, upper: None, .. } => 2,
+        Access::IdRange {
+            lower: None,
+            upper: None,
+            ..
+        } => 2,
         Access::IdRange { .. } => 60 + u32::from(p.sorted) * 20,
         _ => 0,
     }
@@ -266,7 +340,10 @@ fn id_score(p: &Plan) -> u32 {
 
 /// Reading by `_id`: points, a range, or its order.
 fn by_id(coll: &Collection, want: &Want<'_>, root: &Node) -> Option<Plan> {
-    let fits = collation_fits(want.collation, coll.options().doc().field("collation").as_doc());
+    let fits = collation_fits(
+        want.collation,
+        coll.options().doc().field("collation").as_doc(),
+    );
     let b = bounds::of_filter(root, "_id", coll.id_collate(), fits, Combine::Intersect);
     let order = id_sort(want.sort).filter(|_| fits);
     let sorted = want.sort.is_none() || order.is_some();
@@ -275,8 +352,20 @@ fn by_id(coll: &Collection, want: &Want<'_>, root: &Node) -> Option<Plan> {
     let bounds = vec![b.clone()];
     let complete = |exact: bool| exact && all_exact(root, &|path| path == "_id");
     match b.ranges {
-        None => order.map(|reverse| Plan::of(Access::IdRange { lower: None, upper: None, reverse }, true)),
-        Some(ranges) if ranges.is_empty() => Some(Plan { bounds, ..Plan::nothing() }),
+        None => order.map(|reverse| {
+            Plan::of(
+                Access::IdRange {
+                    lower: None,
+                    upper: None,
+                    reverse,
+                },
+                true,
+            )
+        }),
+        Some(ranges) if ranges.is_empty() => Some(Plan {
+            bounds,
+            ..Plan::nothing()
+        }),
         Some(ranges) if ranges.iter().all(ValueRange::is_point) => {
             let ids: Vec<_> = ranges
                 .into_iter()
@@ -285,12 +374,17 @@ fn by_id(coll: &Collection, want: &Want<'_>, root: &Node) -> Option<Plan> {
                     _ => None,
                 })
                 .collect();
-            Some(Plan { bounds, complete: complete(exact), ..Plan::of(Access::Ids { ids, reverse }, sorted) })
+            Some(Plan {
+                bounds,
+                complete: complete(exact),
+                ..Plan::of(Access::Ids { ids, reverse }, sorted)
+            })
         }
         Some(ranges) => {
             let (first, last) = (ranges.first()?, ranges.last()?);
             let complete = complete(exact && ranges.len() == 1);
-            // Record keys end with the id, so the bytes of an included end need nothing behind them.
+            // Record keys end with the id, so the bytes of an included end need nothing behind
+            // them.
             let lower = match &first.low {
                 bounds::Bound::Included(c) => c.clone(),
                 bounds::Bound::Excluded(c) => [c, &[0][..]].concat(),
@@ -303,8 +397,16 @@ fn by_id(coll: &Collection, want: &Want<'_>, root: &Node) -> Option<Plan> {
                 bounds::Bound::Class(c) => vec![*c],
                 bounds::Bound::Prefix(p) => p.clone(),
             };
-            let access = Access::IdRange { lower: Some(lower), upper: Some(upper), reverse };
-            Some(Plan { bounds, complete, ..Plan::of(access, sorted) })
+            let access = Access::IdRange {
+                lower: Some(lower),
+                upper: Some(upper),
+                reverse,
+            };
+            Some(Plan {
+                bounds,
+                complete,
+                ..Plan::of(access, sorted)
+            })
         }
     }
 }
@@ -323,7 +425,8 @@ pub(super) fn all_exact(root: &Node, exact: &dyn Fn(&str) -> bool) -> bool {
 }
 
 fn collation_fits(query: Option<Doc<'_>>, index: Option<Doc<'_>>) -> bool {
-    let simple = |d: Option<Doc<'_>>| d.is_none_or(|d| d.field("locale").as_str() == Some("simple"));
+    let simple =
+        |d: Option<Doc<'_>>| d.is_none_or(|d| d.field("locale").as_str() == Some("simple"));
     match (query, index) {
         (q, i) if simple(q) && simple(i) => true,
         (Some(q), Some(i)) => operators::collation::same(q, i),
@@ -332,7 +435,12 @@ fn collation_fits(query: Option<Doc<'_>>, index: Option<Doc<'_>>) -> bool {
 }
 
 /// How well an index answers, and the plan with it. `None` when it must not or need not be used.
-pub(super) fn by_index(index: &Arc<Index>, want: &Want<'_>, root: &Node, forced: bool) -> Option<(u32, Plan)> {
+pub(super) fn by_index(
+    index: &Arc<Index>,
+    want: &Want<'_>,
+    root: &Node,
+    forced: bool,
+) -> Option<(u32, Plan)> {
     let fits = collation_fits(want.collation, index.collation());
     if index.is_partial() && !forced && !implied(index, want.filter, fits) {
         return None;
@@ -341,17 +449,29 @@ pub(super) fn by_index(index: &Arc<Index>, want: &Want<'_>, root: &Node, forced:
     let mut fields: Vec<FieldBounds> = Vec::new();
     for (n, f) in index.fields().iter().enumerate() {
         let multikey = bits & (1 << n.min(31)) != 0;
-        // Two fields of the same array: bounds on both would demand one element that satisfies both.
+        // Two fields of the same array: bounds on both would demand one element that satisfies
+        // both.
         let shares_array = multikey
-            && index.fields()[..n].iter().zip(&fields).any(|(g, b)| !b.is_all() && g.path.first() == f.path.first());
-        let how = if multikey { Combine::One } else { Combine::Intersect };
+            && index.fields()[..n]
+                .iter()
+                .zip(&fields)
+                .any(|(g, b)| !b.is_all() && g.path.first() == f.path.first());
+        let how = if multikey {
+            Combine::One
+        } else {
+            Combine::Intersect
+        };
         let mut b = if shares_array {
             FieldBounds::all()
         } else {
             bounds::of_filter(root, f.path.as_str(), index.collate(), fits, how)
         };
         if f.kind == FieldKind::Hashed && !b.is_all() {
-            b = if b.is_points() { hashed_points(index, n, root) } else { FieldBounds::all() };
+            b = if b.is_points() {
+                hashed_points(index, n, root)
+            } else {
+                FieldBounds::all()
+            };
         }
         // Positions in arrays are found by more paths than keys are made by.
         if multikey && f.path.parts().iter().any(|p| p.index.is_some()) {
@@ -370,7 +490,12 @@ pub(super) fn by_index(index: &Arc<Index>, want: &Want<'_>, root: &Node, forced:
     }
     let sorted = want.sort.is_none() || order.is_some();
     let reverse = order.unwrap_or(false);
-    if want.sort.is_some() && order.is_none() && fits && bits == 0 && equal > 0 && !forced
+    if want.sort.is_some()
+        && order.is_none()
+        && fits
+        && bits == 0
+        && equal > 0
+        && !forced
         && let Some(plan) = union::by_points(index, bits, &fields, want, root)
     {
         return Some((equal as u32 * SCORE_EQUALITY + 30, plan));
@@ -383,12 +508,34 @@ pub(super) fn by_index(index: &Arc<Index>, want: &Want<'_>, root: &Node, forced:
     let access = if intervals.is_empty() {
         Access::Nothing
     } else {
-        Access::Index { name: index.name().to_owned(), intervals, reverse }
+        Access::Index {
+            name: index.name().to_owned(),
+            intervals,
+            reverse,
+        }
     };
-    fields.iter_mut().skip(used).for_each(|b| *b = FieldBounds::all());
-    let complete = all_exact(root, &|path| index.fields().iter().zip(&fields).any(|(f, b)| b.exact && f.path.as_str() == path));
+    fields
+        .iter_mut()
+        .skip(used)
+        .for_each(|b| *b = FieldBounds::all());
+    let complete = all_exact(root, &|path| {
+        index
+            .fields()
+            .iter()
+            .zip(&fields)
+            .any(|(f, b)| b.exact && f.path.as_str() == path)
+    });
     let plan = Plan::of(access, sorted);
-    Some((score, Plan { index: Some(index.clone()), multikey: bits, bounds: fields, complete, ..plan }))
+    Some((
+        score,
+        Plan {
+            index: Some(index.clone()),
+            multikey: bits,
+            bounds: fields,
+            complete,
+            ..plan
+        },
+    ))
 }
 
 /// A hashed field knows only equality: the hash of each value.
@@ -402,10 +549,15 @@ fn hashed_points(index: &Index, field: usize, root: &Node) -> FieldBounds {
             let encode = |v: &Value<'_>| {
                 let mut c = Vec::new();
                 index.encode_bound(field, v, &mut c);
-                ValueRange { low: bounds::Bound::Included(c.clone()), high: bounds::Bound::Included(c) }
+                ValueRange {
+                    low: bounds::Bound::Included(c.clone()),
+                    high: bounds::Bound::Included(c),
+                }
             };
             match test {
-                Test::Compare(c) if c.op == operators::filter::CompareOp::Eq => found = Some(vec![encode(&c.value.get())]),
+                Test::Compare(c) if c.op == operators::filter::CompareOp::Eq => {
+                    found = Some(vec![encode(&c.value.get())])
+                }
                 Test::In(i) if i.patterns.is_empty() => {
                     let mut all: Vec<_> = i.values.iter().map(|v| encode(&v.get())).collect();
                     all.sort_by(|a, b| format!("{:?}", a.low).cmp(&format!("{:?}", b.low)));
@@ -416,23 +568,30 @@ fn hashed_points(index: &Index, field: usize, root: &Node) -> FieldBounds {
             }
         }
     });
-    FieldBounds { ranges: found, exact: false }
+    FieldBounds {
+        ranges: found,
+        exact: false,
+    }
 }
 
-/// A sparse index leaves out documents without any of its fields; it is enough when the filter demands one of them to
-/// be there.
+/// A sparse index leaves out documents without any of its fields; it is enough when the filter
+/// demands one of them to be there.
 fn sparse_is_enough(index: &Index, fields: &[FieldBounds], root: &Node) -> bool {
     let mut null = Vec::new();
     store::format::keys::encode(&Value::Null, None, &mut null);
     let demanded = index.fields().iter().zip(fields).any(|(f, b)| {
         f.kind != FieldKind::Hashed
-            && b.ranges.as_ref().is_some_and(|r| {
-                r.iter().all(|r| !bounds::contains(r, &null))
-            })
+            && b.ranges
+                .as_ref()
+                .is_some_and(|r| r.iter().all(|r| !bounds::contains(r, &null)))
     });
     let mut exists = false;
     bounds::conjuncts(root, &mut |n| {
-        if let Node::Field { path, test: Test::Exists } = n {
+        if let Node::Field {
+            path,
+            test: Test::Exists,
+        } = n
+        {
             exists |= index.fields().iter().any(|f| f.path == *path);
         }
     });
@@ -440,7 +599,12 @@ fn sparse_is_enough(index: &Index, fields: &[FieldBounds], root: &Node) -> bool 
 }
 
 /// `Some(reverse)` when reading the index gives the wanted order.
-pub(super) fn sort_direction(index: &Index, fields: &[FieldBounds], sort: Option<&SortPattern>, usable: bool) -> Option<bool> {
+pub(super) fn sort_direction(
+    index: &Index,
+    fields: &[FieldBounds],
+    sort: Option<&SortPattern>,
+    usable: bool,
+) -> Option<bool> {
     let parts = sort?.parts();
     if !usable || index.fields().iter().any(|f| f.kind == FieldKind::Hashed) {
         return None;
@@ -448,13 +612,22 @@ pub(super) fn sort_direction(index: &Index, fields: &[FieldBounds], sort: Option
     let mut at = 0;
     let mut reverse = None;
     for part in parts {
-        let SortBy::Path(path) = &part.by else { return None };
+        let SortBy::Path(path) = &part.by else {
+            return None;
+        };
         // Fields fixed to one value may be skipped, or named in the sort without effect.
-        while index.fields().get(at).is_some_and(|f| f.path != *path) && fields.get(at).is_some_and(FieldBounds::is_one_point) {
+        while index.fields().get(at).is_some_and(|f| f.path != *path)
+            && fields.get(at).is_some_and(FieldBounds::is_one_point)
+        {
             at += 1;
         }
         let Some(f) = index.fields().get(at).filter(|f| f.path == *path) else {
-            if index.fields().iter().zip(fields).any(|(f, b)| f.path == *path && b.is_one_point()) {
+            if index
+                .fields()
+                .iter()
+                .zip(fields)
+                .any(|(f, b)| f.path == *path && b.is_one_point())
+            {
                 continue;
             }
             return None;
@@ -485,7 +658,10 @@ pub(super) fn intervals(index: &Index, fields: &[FieldBounds]) -> (Vec<KeyInterv
             for p in &prefixes {
                 for r in ranges {
                     let (low, high) = bounds::directed(r, descending);
-                    out.push(KeyInterval { lower: [&p[..], &low].concat(), upper: [&p[..], &high].concat() });
+                    out.push(KeyInterval {
+                        lower: [&p[..], &low].concat(),
+                        upper: [&p[..], &high].concat(),
+                    });
                 }
             }
             return (merged(out), n + 1);
@@ -511,9 +687,15 @@ fn close(prefixes: Vec<Vec<u8>>) -> Vec<KeyInterval> {
     use store::format::keys::{AFTER, BEFORE};
     let whole = |p: Vec<u8>| {
         if p.is_empty() {
-            return KeyInterval { lower: Vec::new(), upper: vec![0xFF] };
+            return KeyInterval {
+                lower: Vec::new(),
+                upper: vec![0xFF],
+            };
         }
-        KeyInterval { lower: [&p[..], &[BEFORE]].concat(), upper: [&p[..], &[AFTER]].concat() }
+        KeyInterval {
+            lower: [&p[..], &[BEFORE]].concat(),
+            upper: [&p[..], &[AFTER]].concat(),
+        }
     };
     merged(prefixes.into_iter().map(whole).collect())
 }

@@ -1,4 +1,5 @@
-//! One document for each value of an index's first field: the walk leaps over entries with a value already seen.
+//! One document for each value of an index's first field: the walk leaps over entries with a value
+//! already seen.
 
 use super::choose::{Plan, Want, by_index};
 use super::{Access, Hint};
@@ -10,12 +11,18 @@ use std::sync::Arc;
 use store::format::decode;
 use store::{Collection, FieldKind, Index, IndexScan, KeyInterval, ReadView, Row};
 
-/// So many entries with the same value are read past one by one before the walk leaps: a seek costs about as much.
+/// So many entries with the same value are read past one by one before the walk leaps: a seek costs
+/// about as much.
 const NEAR: usize = 8;
 
-/// A plan that meets every value of `field` among the documents that match, through an index that begins with it; `None` when
-/// none does. `chosen` is the plan for the filter.
-pub fn distinct_plan(coll: &Collection, want: &Want<'_>, chosen: &Plan, field: &str) -> Option<Plan> {
+/// A plan that meets every value of `field` among the documents that match, through an index that
+/// begins with it; `None` when none does. `chosen` is the plan for the filter.
+pub fn distinct_plan(
+    coll: &Collection,
+    want: &Want<'_>,
+    chosen: &Plan,
+    field: &str,
+) -> Option<Plan> {
     let fits = |i: &Index| {
         let first = i.fields().first();
         i.multikey_bits() == 0
@@ -31,15 +38,27 @@ pub fn distinct_plan(coll: &Collection, want: &Want<'_>, chosen: &Plan, field: &
             return None;
         }
         let indexes = coll.readable_indexes(want.view);
-        let usable = |i: &&Arc<Index>| i.is_ready() && i.is_keyed() && !i.is_hidden() && !i.is_sparse() && !i.is_partial();
-        let hinted = |i: &&Arc<Index>| want.hint.is_none() || chosen.index.as_ref().is_some_and(|c| c.name() == i.name());
-        let index = indexes.iter().filter(usable).filter(hinted).find(|i| fits(i))?;
+        let usable = |i: &&Arc<Index>| {
+            i.is_ready() && i.is_keyed() && !i.is_hidden() && !i.is_sparse() && !i.is_partial()
+        };
+        let hinted = |i: &&Arc<Index>| {
+            want.hint.is_none() || chosen.index.as_ref().is_some_and(|c| c.name() == i.name())
+        };
+        let index = indexes
+            .iter()
+            .filter(usable)
+            .filter(hinted)
+            .find(|i| fits(i))?;
         let plan = by_index(index, &Want::default(), &Node::AlwaysTrue, true).map(|(_, p)| p)?;
-        return Some(Plan { view: chosen.view.clone(), ..plan });
+        return Some(Plan {
+            view: chosen.view.clone(),
+            ..plan
+        });
     }
     let only_first = chosen.bounds.iter().skip(1).all(|b| b.is_all());
     let index = chosen.index.as_ref()?;
-    (chosen.complete && only_first && fits(index) && matches!(chosen.access, Access::Index { .. })).then(|| chosen.clone())
+    (chosen.complete && only_first && fits(index) && matches!(chosen.access, Access::Index { .. }))
+        .then(|| chosen.clone())
 }
 
 /// The walk of such a plan.
@@ -58,11 +77,30 @@ pub struct DistinctWalk {
 impl DistinctWalk {
     /// Opens a plan of [`distinct_plan`].
     pub fn open(coll: Arc<Collection>, plan: &Plan) -> Option<DistinctWalk> {
-        let (Access::Index { intervals, reverse, .. }, Some(index)) = (&plan.access, &plan.index) else { return None };
+        let (
+            Access::Index {
+                intervals, reverse, ..
+            },
+            Some(index),
+        ) = (&plan.access, &plan.index)
+        else {
+            return None;
+        };
         let intervals: Vec<KeyInterval> = intervals.clone();
         let walk = coll.scan_index(&plan.view, index, plan.multikey, intervals, *reverse);
-        let descending = index.fields().first().is_some_and(|f| f.kind == FieldKind::Descending);
-        Some(DistinctWalk { walk, view: plan.view.clone(), coll, descending, seen: Vec::new(), taken: false, docs: 0 })
+        let descending = index
+            .fields()
+            .first()
+            .is_some_and(|f| f.kind == FieldKind::Descending);
+        Some(DistinctWalk {
+            walk,
+            view: plan.view.clone(),
+            coll,
+            descending,
+            seen: Vec::new(),
+            taken: false,
+            docs: 0,
+        })
     }
 
     /// Index entries looked at.
@@ -70,22 +108,30 @@ impl DistinctWalk {
         self.walk.keys_examined()
     }
 
-    /// Shows the next document; `take` says whether it will do for its value, else another with that value is shown.
+    /// Shows the next document; `take` says whether it will do for its value, else another with
+    /// that value is shown.
     ///
     /// # Output
     /// False at the end.
     ///
     /// # Errors
     /// Those of the store and of `take`; the operation's interrupt.
-    pub fn next(&mut self, env: &Env, take: &mut dyn FnMut(Doc<'_>) -> Result<bool>) -> Result<bool> {
-        // After an equal component stands the mark of a longer text with a null byte, never anything else that high (or low).
+    pub fn next(
+        &mut self,
+        env: &Env,
+        take: &mut dyn FnMut(Doc<'_>) -> Result<bool>,
+    ) -> Result<bool> {
+        // After an equal component stands the mark of a longer text with a null byte, never
+        // anything else that high (or low).
         let longer = if self.descending { 0x00 } else { 0xFF };
         loop {
             env.check_interrupt()?;
             let (mut found, mut passed) = (None, 0);
             let (seen, taken) = (&self.seen, self.taken);
             let more = self.walk.visit_entries(NEAR * 4, &mut |entry, id| {
-                let same = !seen.is_empty() && entry.starts_with(seen) && entry.get(seen.len()) != Some(&longer);
+                let same = !seen.is_empty()
+                    && entry.starts_with(seen)
+                    && entry.get(seen.len()) != Some(&longer);
                 if same && taken {
                     passed += 1;
                     return passed < NEAR;
@@ -102,8 +148,12 @@ impl DistinctWalk {
                 }
                 continue;
             };
-            let len = decode::component_len(&entry, self.descending)
-                .ok_or_else(|| model::MongoError::internal(format!("an entry of index {} is damaged", self.walk.index().name())))?;
+            let len = decode::component_len(&entry, self.descending).ok_or_else(|| {
+                model::MongoError::internal(format!(
+                    "an entry of index {} is damaged",
+                    self.walk.index().name()
+                ))
+            })?;
             self.seen.clear();
             self.seen.extend_from_slice(entry.get(..len).unwrap_or(&[]));
             self.taken = false;

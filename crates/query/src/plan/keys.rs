@@ -1,5 +1,6 @@
-//! The keys of matching documents, a batch at a time, for writes of many documents: between batches only a position is
-//! kept, so their number is bounded by nothing but the collection. Must not know: what is done with the documents.
+//! The keys of matching documents, a batch at a time, for writes of many documents: between batches
+//! only a position is kept, so their number is bounded by nothing but the collection. Must not
+//! know: what is done with the documents.
 
 use super::read::Walk;
 use super::{Access, Plan};
@@ -31,7 +32,9 @@ impl Keys {
     /// The keys, in the order they were met.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         let starts = [0].into_iter().chain(self.ends.iter().copied());
-        starts.zip(&self.ends).map(|(start, end)| &self.bytes[start..*end])
+        starts
+            .zip(&self.ends)
+            .map(|(start, end)| &self.bytes[start..*end])
     }
     fn clear(&mut self) {
         self.bytes.clear();
@@ -51,15 +54,27 @@ pub struct MatchKeys {
 }
 
 impl MatchKeys {
-    /// Opens a plan. When it reads an index, the state of now is fixed: a document that a write moves forward in the
-    /// index is not met again. Documents read by `_id` or as they lie do not move.
+    /// Opens a plan. When it reads an index, the state of now is fixed: a document that a write
+    /// moves forward in the index is not met again. Documents read by `_id` or as they lie do not
+    /// move.
     ///
     /// # Errors
     /// Engine failures.
     pub fn open(coll: &Arc<Collection>, plan: &Plan) -> Result<MatchKeys> {
-        let moves = matches!(plan.access, Access::Index { .. } | Access::Union { .. } | Access::Text { .. });
-        let view = if moves && !plan.view.is_fixed() { coll.snapshot()? } else { ReadView::clone(&plan.view) };
-        Ok(MatchKeys { coll: coll.clone(), walk: Walk::open(coll, &view, plan), complete: plan.complete })
+        let moves = matches!(
+            plan.access,
+            Access::Index { .. } | Access::Union { .. } | Access::Text { .. }
+        );
+        let view = if moves && !plan.view.is_fixed() {
+            coll.snapshot()?
+        } else {
+            ReadView::clone(&plan.view)
+        };
+        Ok(MatchKeys {
+            coll: coll.clone(),
+            walk: Walk::open(coll, &view, plan),
+            complete: plan.complete,
+        })
     }
 
     /// Replaces the content of `keys` by those of the next matching documents, at most `max`.
@@ -69,7 +84,13 @@ impl MatchKeys {
     ///
     /// # Errors
     /// Those of the filter and the store; the operation's interrupt.
-    pub fn next(&mut self, filter: &MatchFilter, env: &Env, max: usize, keys: &mut Keys) -> Result<bool> {
+    pub fn next(
+        &mut self,
+        filter: &MatchFilter,
+        env: &Env,
+        max: usize,
+        keys: &mut Keys,
+    ) -> Result<bool> {
         keys.clear();
         let (mut arena, mut failed, mut more) = (Bump::new(), None, true);
         while more && keys.len() < max {

@@ -1,4 +1,5 @@
-//! `min` and `max` of a find: a range of the hinted index, given as whole keys; the lower end belongs to it.
+//! `min` and `max` of a find: a range of the hinted index, given as whole keys; the lower end
+//! belongs to it.
 
 use super::{Access, Plan};
 use crate::plan::Hint;
@@ -12,7 +13,8 @@ const BEFORE: u8 = 0x01;
 /// The plan of a find with `min` or `max`; an empty document is no bound.
 ///
 /// # Errors
-/// 2 for a hint that names no index, 51174 when it has other fields, 51175 when `min` does not come before `max`.
+/// 2 for a hint that names no index, 51174 when it has other fields, 51175 when `min` does not come
+/// before `max`.
 pub fn between(coll: &Collection, hint: Option<&Hint>, min: Doc<'_>, max: Doc<'_>) -> Result<Plan> {
     let unfit = || MongoError::new(51_174, "The index chosen is not compatible with min/max");
     let indexes = coll.indexes();
@@ -21,20 +23,29 @@ pub fn between(coll: &Collection, hint: Option<&Hint>, min: Doc<'_>, max: Doc<'_
         Some(Hint::Key(k)) => k.doc().count() == 1 && k.doc().field("_id").as_f64() == Some(1.0),
         Some(Hint::Natural { .. }) | None => return Err(unfit()),
     };
-    let index = indexes.iter().filter(|i| i.is_ready()).find(|i| match hint {
-        Some(Hint::Name(n)) => i.name() == n,
-        Some(Hint::Key(k)) => model::compare::compare_docs(i.key_pattern(), k.doc(), None).is_eq(),
-        Some(Hint::Natural { .. }) | None => false,
-    });
+    let index = indexes
+        .iter()
+        .filter(|i| i.is_ready())
+        .find(|i| match hint {
+            Some(Hint::Name(n)) => i.name() == n,
+            Some(Hint::Key(k)) => {
+                model::compare::compare_docs(i.key_pattern(), k.doc(), None).is_eq()
+            }
+            Some(Hint::Natural { .. }) | None => false,
+        });
     let fits = |given: Doc<'_>| match index {
         _ if given.is_empty() => true,
         _ if is_id => given.count() == 1 && given.contains("_id"),
-        Some(i) => given.iter().map(|(n, _)| n).eq(i.fields().iter().map(|f| f.path.as_str())),
+        Some(i) => given
+            .iter()
+            .map(|(n, _)| n)
+            .eq(i.fields().iter().map(|f| f.path.as_str())),
         None => false,
     };
     if index.is_none() && !is_id {
         return Err(MongoError::bad_value(format!(
-            "error processing query: planner returned error :: caused by :: hint provided does not correspond to an existing index: {hint:?}"
+            "error processing query: planner returned error :: caused by :: hint provided does not \
+                correspond to an existing index: {hint:?}"
         )));
     }
     if !fits(min) || !fits(max) || index.is_some_and(|i| !i.is_keyed()) {
@@ -54,10 +65,21 @@ pub fn between(coll: &Collection, hint: Option<&Hint>, min: Doc<'_>, max: Doc<'_
     if let (Some(l), Some(u)) = (&lower, &upper)
         && l >= u
     {
-        return Err(MongoError::new(51_175, "The value provided for min() does not come before the value provided for max() in the hinted index"));
+        return Err(MongoError::new(
+            51_175,
+            "The value provided for min() does not come before the value provided for max() in the \
+                hinted index",
+        ));
     }
     let Some(index) = index.filter(|_| !is_id) else {
-        return Ok(Plan::of(Access::IdRange { lower, upper, reverse: false }, false));
+        return Ok(Plan::of(
+            Access::IdRange {
+                lower,
+                upper,
+                reverse: false,
+            },
+            false,
+        ));
     };
     let end = |bound: Option<Vec<u8>>, otherwise: u8| match bound {
         Some(mut b) => {
@@ -66,8 +88,19 @@ pub fn between(coll: &Collection, hint: Option<&Hint>, min: Doc<'_>, max: Doc<'_
         }
         None => vec![otherwise],
     };
-    let intervals = vec![KeyInterval { lower: end(lower, 0x00), upper: end(upper, 0xff) }];
-    let access = Access::Index { name: index.name().to_owned(), intervals, reverse: false };
+    let intervals = vec![KeyInterval {
+        lower: end(lower, 0x00),
+        upper: end(upper, 0xff),
+    }];
+    let access = Access::Index {
+        name: index.name().to_owned(),
+        intervals,
+        reverse: false,
+    };
     let multikey = index.multikey_bits();
-    Ok(Plan { index: Some(index.clone()), multikey, ..Plan::of(access, false) })
+    Ok(Plan {
+        index: Some(index.clone()),
+        multikey,
+        ..Plan::of(access, false)
+    })
 }

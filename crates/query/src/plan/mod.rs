@@ -1,7 +1,9 @@
-//! Access paths: which documents of a collection a filter and a sort order make worth reading, and in which order they
-//! come. A plan is a promise of a superset; documents are matched again when they are read, unless the plan is complete.
+//! Access paths: which documents of a collection a filter and a sort order make worth reading, and
+//! in which order they come. A plan is a promise of a superset; documents are matched again when
+//! they are read, unless the plan is complete.
 //!
-//! Must not know: commands, pipelines around the read. Neighbours: `operators::filter` before, `store::scan` after.
+//! Must not know: commands, pipelines around the read. Neighbours: `operators::filter` before,
+//! `store::scan` after.
 
 mod bounds;
 mod choose;

@@ -1,14 +1,20 @@
-//! Whether a filter implies the filter of a partial index, so that the index holds every document wanted. Says no when in
-//! doubt: the index is then not used.
+//! Whether a filter implies the filter of a partial index, so that the index holds every document
+//! wanted. Says no when in doubt: the index is then not used.
 
 use crate::pipeline::MatchFilter;
 use model::{Collate, Doc, Value, compare, compare_with};
 use store::Index;
 
-/// True when every document of the filter is in the index. Strings say nothing of each other when the collations differ.
+/// True when every document of the filter is in the index. Strings say nothing of each other when
+/// the collations differ.
 pub(super) fn implied(index: &Index, filter: Option<&MatchFilter>, collation_fits: bool) -> bool {
-    let Some(partial) = index.spec().field("partialFilterExpression").as_doc() else { return true };
-    let by = By { collation_fits, collate: index.collate() };
+    let Some(partial) = index.spec().field("partialFilterExpression").as_doc() else {
+        return true;
+    };
+    let by = By {
+        collation_fits,
+        collate: index.collate(),
+    };
     by.holds(partial, filter.map_or(Doc::EMPTY, |f| f.spec.doc()))
 }
 
@@ -28,20 +34,31 @@ impl By<'_> {
             let branch = |b: Value<'_>| b.as_doc().is_some_and(|b| self.holds(b, query));
             match name {
                 "$and" => v.as_array().is_some_and(|l| l.iter().all(branch)),
-                "$or" => v.as_array().is_some_and(|l| l.iter().any(branch)) || stands_in(query, name, v),
-                _ => each_operator(v).all(|(op, limit)| any_condition(query, name, &|have, given| self.narrower(have, given, op, limit))),
+                "$or" => {
+                    v.as_array().is_some_and(|l| l.iter().any(branch)) || stands_in(query, name, v)
+                }
+                _ => each_operator(v).all(|(op, limit)| {
+                    any_condition(query, name, &|have, given| {
+                        self.narrower(have, given, op, limit)
+                    })
+                }),
             }
         })
     }
 
-    /// Whether a value that passes `have: v` passes `wanted: limit`. Of an array each condition looks at any element, so what
-    /// holds of the value that fulfils one holds of the array.
+    /// Whether a value that passes `have: v` passes `wanted: limit`. Of an array each condition
+    /// looks at any element, so what holds of the value that fulfils one holds of the array.
     fn narrower(&self, have: &str, v: Value<'_>, wanted: &str, limit: Value<'_>) -> bool {
-        let compares = matches!(have, "$eq" | "$gt" | "$gte" | "$lt" | "$lte") && !matches!(v, Value::Regex(_));
+        let compares = matches!(have, "$eq" | "$gt" | "$gte" | "$lt" | "$lte")
+            && !matches!(v, Value::Regex(_));
         match (have, wanted) {
             ("$in", _) if wanted != "$in" || compare(&v, &limit).is_ne() => {
-                let each = |one: Value<'_>| !matches!(one, Value::Regex(_)) && self.narrower("$eq", one, wanted, limit);
-                return v.as_array().is_some_and(|l| !l.is_empty() && l.iter().all(each));
+                let each = |one: Value<'_>| {
+                    !matches!(one, Value::Regex(_)) && self.narrower("$eq", one, wanted, limit)
+                };
+                return v
+                    .as_array()
+                    .is_some_and(|l| !l.is_empty() && l.iter().all(each));
             }
             ("$eq", "$in") => {
                 let same = |one: Value<'_>| compare_with(&one, &v, self.collate).is_eq();
@@ -50,7 +67,8 @@ impl By<'_> {
             (_, "$exists") if have != "$exists" => {
                 // What is missing lies between the two keys, too.
                 let spans_types = have != "$eq" && matches!(v, Value::MinKey | Value::MaxKey);
-                return limit.truthy() && (compares && !v.is_nullish() && !spans_types || have == "$type");
+                return limit.truthy()
+                    && (compares && !v.is_nullish() && !spans_types || have == "$type");
             }
             _ => {}
         }
@@ -86,13 +104,17 @@ fn holds_text(v: &Value<'_>) -> bool {
 
 /// The same condition, word by word.
 fn stands_in(query: Doc<'_>, name: &str, v: Value<'_>) -> bool {
-    query.iter().any(|(n, q)| n == name && compare(&q, &v).is_eq())
+    query
+        .iter()
+        .any(|(n, q)| n == name && compare(&q, &v).is_eq())
 }
 
 /// `{$gt: 1, $lt: 5}` as its operators, any other value as `$eq`.
 fn each_operator<'a>(v: Value<'a>) -> Box<dyn Iterator<Item = (&'a str, Value<'a>)> + 'a> {
     match v {
-        Value::Document(d) if d.first().is_some_and(|(n, _)| n.starts_with('$')) => Box::new(d.iter()),
+        Value::Document(d) if d.first().is_some_and(|(n, _)| n.starts_with('$')) => {
+            Box::new(d.iter())
+        }
         v => Box::new(std::iter::once(("$eq", v))),
     }
 }
@@ -100,9 +122,16 @@ fn each_operator<'a>(v: Value<'a>) -> Box<dyn Iterator<Item = (&'a str, Value<'a
 /// Whether any condition that every match fulfils on `field` passes `f`.
 fn any_condition(query: Doc<'_>, field: &str, f: &dyn Fn(&str, Value<'_>) -> bool) -> bool {
     query.iter().any(|(name, v)| match name {
-        "$and" => v.as_array().is_some_and(|l| l.iter().any(|q| q.as_doc().is_some_and(|q| any_condition(q, field, f)))),
+        "$and" => v.as_array().is_some_and(|l| {
+            l.iter()
+                .any(|q| q.as_doc().is_some_and(|q| any_condition(q, field, f)))
+        }),
         // Every branch of an $or has to.
-        "$or" => v.as_array().is_some_and(|l| !l.is_empty() && l.iter().all(|q| q.as_doc().is_some_and(|q| any_condition(q, field, f)))),
+        "$or" => v.as_array().is_some_and(|l| {
+            !l.is_empty()
+                && l.iter()
+                    .all(|q| q.as_doc().is_some_and(|q| any_condition(q, field, f)))
+        }),
         _ if name == field => each_operator(v).any(|(op, given)| f(op, given)),
         _ => false,
     })
@@ -115,12 +144,24 @@ mod tests {
 
     #[test]
     fn narrower_conditions_imply_wider_ones() {
-        let wide = |d: model::DocBuf, q: model::DocBuf| By { collation_fits: true, collate: None }.holds(d.doc(), q.doc());
+        let wide = |d: model::DocBuf, q: model::DocBuf| {
+            By {
+                collation_fits: true,
+                collate: None,
+            }
+            .holds(d.doc(), q.doc())
+        };
         let lte = || doc! { "a": { "$lte": 1.5 } };
         assert!(wide(lte(), doc! { "x": 6i32, "a": 1i32 }));
         assert!(wide(lte(), doc! { "a": { "$lte": 1i32 } }));
-        assert!(wide(lte(), doc! { "$and": [{ "x": 1i32 }, { "a": { "$in": [1i32, 0i32] } }] }));
-        assert!(wide(lte(), doc! { "$or": [{ "a": 1i32 }, { "a": { "$lt": 0i32 } }] }));
+        assert!(wide(
+            lte(),
+            doc! { "$and": [{ "x": 1i32 }, { "a": { "$in": [1i32, 0i32] } }] }
+        ));
+        assert!(wide(
+            lte(),
+            doc! { "$or": [{ "a": 1i32 }, { "a": { "$lt": 0i32 } }] }
+        ));
         assert!(!wide(lte(), doc! { "a": { "$lte": 1.6 } }));
         assert!(!wide(lte(), doc! { "x": 6i32 }));
         assert!(!wide(lte(), doc! { "a": "1" }));
@@ -131,6 +172,9 @@ mod tests {
         assert!(!wide(exists(), doc! { "a": { "$gte": Value::Null } }));
         let range = || doc! { "a": { "$gt": 1i32, "$lt": 5i32 } };
         assert!(wide(range(), doc! { "a": 3i32 }) && !wide(range(), doc! { "a": { "$gt": 3i32 } }));
-        assert!(wide(doc! { "$or": [{ "a": 1i32 }, { "b": 1i32 }] }, doc! { "b": 1i32 }));
+        assert!(wide(
+            doc! { "$or": [{ "a": 1i32 }, { "b": 1i32 }] },
+            doc! { "b": 1i32 }
+        ));
     }
 }

@@ -18,7 +18,10 @@ pub(super) enum Walk {
     Scan(Scan),
     Index(IndexScan),
     /// Encoded ids still to be read, last first.
-    Ids { ids: Vec<Vec<u8>>, view: ReadView },
+    Ids {
+        ids: Vec<Vec<u8>>,
+        view: ReadView,
+    },
     Union(Box<UnionWalk>),
     Terms(TermsScan),
 }
@@ -28,36 +31,67 @@ impl Walk {
         match &plan.access {
             Access::Nothing => Walk::Nothing,
             Access::Collection { reverse } => Walk::Scan(coll.scan(view, *reverse)),
-            Access::IdRange { lower, upper, reverse } => {
-                Walk::Scan(coll.scan_keys(view, lower.as_deref(), upper.as_deref(), *reverse))
-            }
+            Access::IdRange {
+                lower,
+                upper,
+                reverse,
+            } => Walk::Scan(coll.scan_keys(view, lower.as_deref(), upper.as_deref(), *reverse)),
             Access::Ids { ids, reverse } => {
                 let mut ids = ids.clone();
                 if !reverse {
                     ids.reverse();
                 }
-                Walk::Ids { ids, view: view.clone() }
-            }
-            Access::Index { intervals, reverse, .. } => match &plan.index {
-                Some(index) => {
-                    Walk::Index(coll.scan_index(view, index, plan.multikey, intervals.clone(), *reverse))
+                Walk::Ids {
+                    ids,
+                    view: view.clone(),
                 }
+            }
+            Access::Index {
+                intervals, reverse, ..
+            } => match &plan.index {
+                Some(index) => Walk::Index(coll.scan_index(
+                    view,
+                    index,
+                    plan.multikey,
+                    intervals.clone(),
+                    *reverse,
+                )),
                 None => Walk::Nothing,
             },
             Access::Text { terms } => match (&plan.index, terms.as_slice()) {
-                (Some(index), [one]) => {
-                    Walk::Index(coll.scan_index(view, index, plan.multikey, vec![one.clone()], false))
+                (Some(index), [one]) => Walk::Index(coll.scan_index(
+                    view,
+                    index,
+                    plan.multikey,
+                    vec![one.clone()],
+                    false,
+                )),
+                (Some(index), several) => {
+                    Walk::Terms(coll.scan_terms(view, index, several.to_vec()))
                 }
-                (Some(index), several) => Walk::Terms(coll.scan_terms(view, index, several.to_vec())),
                 (None, _) => Walk::Nothing,
             },
-            Access::Union { branches, merge, disjoint } => {
-                Walk::Union(Box::new(UnionWalk::open(coll, view, branches, merge.as_ref(), *disjoint)))
-            }
+            Access::Union {
+                branches,
+                merge,
+                disjoint,
+            } => Walk::Union(Box::new(UnionWalk::open(
+                coll,
+                view,
+                branches,
+                merge.as_ref(),
+                *disjoint,
+            ))),
         }
     }
 
-    pub(super) fn visit(&mut self, coll: &Collection, env: &Env, max: usize, f: &mut store::EachRow<'_>) -> Result<bool> {
+    pub(super) fn visit(
+        &mut self,
+        coll: &Collection,
+        env: &Env,
+        max: usize,
+        f: &mut store::EachRow<'_>,
+    ) -> Result<bool> {
         match self {
             Walk::Nothing => Ok(false),
             Walk::Scan(s) => s.visit(max, f),
@@ -112,7 +146,8 @@ pub fn each_match(
         env.check_interrupt()?;
         let more = walk.visit(coll, env, STEP_DOCS, &mut |row| {
             arena.reset();
-            outcome = matches(filter, row.doc, &arena, env).and_then(|m| if m { each(row) } else { Ok(true) });
+            outcome = matches(filter, row.doc, &arena, env)
+                .and_then(|m| if m { each(row) } else { Ok(true) });
             // The walk then says that the collection is gone.
             matches!(outcome, Ok(true)) && !coll.is_dropped()
         })?;
@@ -125,12 +160,18 @@ pub fn each_match(
     }
 }
 
-/// How many documents match, counted no further than `most`. An index whose bounds say all the filter says is counted
-/// without reading documents.
+/// How many documents match, counted no further than `most`. An index whose bounds say all the
+/// filter says is counted without reading documents.
 ///
 /// # Errors
 /// As [`each_match`].
-pub fn count_matches(coll: &Arc<Collection>, plan: &Plan, filter: Option<&MatchFilter>, env: &Env, most: u64) -> Result<u64> {
+pub fn count_matches(
+    coll: &Arc<Collection>,
+    plan: &Plan,
+    filter: Option<&MatchFilter>,
+    env: &Env,
+    most: u64,
+) -> Result<u64> {
     let mut found = 0u64;
     if !(plan.complete && matches!(plan.access, Access::Index { .. })) {
         each_match(coll, plan, filter, env, &mut |_| {
@@ -139,7 +180,9 @@ pub fn count_matches(coll: &Arc<Collection>, plan: &Plan, filter: Option<&MatchF
         })?;
         return Ok(found);
     }
-    let Walk::Index(mut walk) = Walk::open(coll, &plan.view, plan) else { return Ok(0) };
+    let Walk::Index(mut walk) = Walk::open(coll, &plan.view, plan) else {
+        return Ok(0);
+    };
     loop {
         env.check_interrupt()?;
         let more = walk.visit_entries(STEP_DOCS, &mut |_, _| {
@@ -156,7 +199,9 @@ fn matches(filter: Option<&MatchFilter>, doc: Doc<'_>, arena: &Bump, env: &Env) 
     match filter {
         None => Ok(true),
         Some(f) if f.filter.is_always_true() => Ok(true),
-        Some(f) => f.filter.matches_in(&Cx::new(arena, model::Value::Document(doc), env), doc),
+        Some(f) => f
+            .filter
+            .matches_in(&Cx::new(arena, model::Value::Document(doc), env), doc),
     }
 }
 
@@ -204,37 +249,82 @@ pub struct PlanDocs {
 
 impl PlanDocs {
     /// Opens a plan; at most `limit` documents are given.
-    pub fn new(coll: Arc<Collection>, plan: &Plan, filter: Option<Arc<MatchFilter>>, limit: Option<u64>) -> PlanDocs {
+    pub fn new(
+        coll: Arc<Collection>,
+        plan: &Plan,
+        filter: Option<Arc<MatchFilter>>,
+        limit: Option<u64>,
+    ) -> PlanDocs {
         let extras = RowExtras::scores(plan, filter.as_ref());
         let filter = filter.filter(|f| !plan.complete && !f.filter.is_always_true());
-        let (walk, left) = (Walk::open(&coll, &plan.view, plan), limit.unwrap_or(u64::MAX));
-        PlanDocs { walk, coll, filter, left, carry: Carry::Whole, target: 32, extras }
+        let (walk, left) = (
+            Walk::open(&coll, &plan.view, plan),
+            limit.unwrap_or(u64::MAX),
+        );
+        PlanDocs {
+            walk,
+            coll,
+            filter,
+            left,
+            carry: Carry::Whole,
+            target: 32,
+            extras,
+        }
     }
 
-    /// Only these top-level fields are needed of each document. With none at all, documents behind index entries are not read.
+    /// Only these top-level fields are needed of each document. With none at all, documents behind
+    /// index entries are not read.
     #[must_use]
     pub fn carrying(mut self, fields: Vec<String>) -> PlanDocs {
-        let entries = fields.is_empty() && self.filter.is_none() && self.extras.is_none() && matches!(self.walk, Walk::Index(_));
-        self.carry = if entries { Carry::Entries } else { Carry::Fields(fields) };
+        let entries = fields.is_empty()
+            && self.filter.is_none()
+            && self.extras.is_none()
+            && matches!(self.walk, Walk::Index(_));
+        self.carry = if entries {
+            Carry::Entries
+        } else {
+            Carry::Fields(fields)
+        };
         self
     }
 
     /// The same, each document with its record id and index key as metadata.
     #[must_use]
     pub fn with_extras(self, plan: &Plan) -> PlanDocs {
-        PlanDocs { extras: Some(RowExtras::of(plan, self.extras)), ..self }
+        PlanDocs {
+            extras: Some(RowExtras::of(plan, self.extras)),
+            ..self
+        }
     }
 
-    /// A walk over a capped collection that goes on after its end, at later pulls, with what has come in since.
-    pub fn tail(coll: Arc<Collection>, reverse: bool, filter: Option<Arc<MatchFilter>>, limit: Option<u64>) -> PlanDocs {
+    /// A walk over a capped collection that goes on after its end, at later pulls, with what has
+    /// come in since.
+    pub fn tail(
+        coll: Arc<Collection>,
+        reverse: bool,
+        filter: Option<Arc<MatchFilter>>,
+        limit: Option<u64>,
+    ) -> PlanDocs {
         let (walk, left) = (Walk::Scan(coll.tail(reverse)), limit.unwrap_or(u64::MAX));
-        PlanDocs { walk, coll, filter, left, carry: Carry::Whole, target: 32, extras: None }
+        PlanDocs {
+            walk,
+            coll,
+            filter,
+            left,
+            carry: Carry::Whole,
+            target: 32,
+            extras: None,
+        }
     }
 
     fn next_entries(&mut self, rt: &Rt<'_>, out: &mut Batch) -> Result<bool> {
         rt.env.check_interrupt()?;
-        let Walk::Index(walk) = &mut self.walk else { return Ok(false) };
-        let want = usize::try_from(self.left).unwrap_or(usize::MAX).min(Batch::TARGET_DOCS);
+        let Walk::Index(walk) = &mut self.walk else {
+            return Ok(false);
+        };
+        let want = usize::try_from(self.left)
+            .unwrap_or(usize::MAX)
+            .min(Batch::TARGET_DOCS);
         let more = walk.visit_entries(want, &mut |_, _| {
             out.push(Doc::EMPTY);
             true
@@ -276,7 +366,10 @@ impl Docs for PlanDocs {
                     Ok(false) => {}
                     Err(e) => failed = Some(e),
                 }
-                failed.is_none() && (out.len() as u64) < target.min(left) && !out.is_full() && !coll.is_dropped()
+                failed.is_none()
+                    && (out.len() as u64) < target.min(left)
+                    && !out.is_full()
+                    && !coll.is_dropped()
             })?;
         }
         self.walk.pause();
@@ -301,7 +394,8 @@ pub struct Walked {
     pub branches: Vec<Walked>,
 }
 
-/// Walks a plan, counting; `each` is shown the matches (without a document where only entries are read) and returns false to stop.
+/// Walks a plan, counting; `each` is shown the matches (without a document where only entries are
+/// read) and returns false to stop.
 ///
 /// # Errors
 /// As [`each_match`].
@@ -316,13 +410,19 @@ pub fn walk_counted(
     let mut walk = Walk::open(coll, &plan.view, plan);
     if let (true, true, Walk::Index(walk)) = (entries_only, plan.complete, &mut walk) {
         let mut on = true;
-        while on && walk.visit_entries(STEP_DOCS, &mut |_, _| {
-            on = each(None);
-            on
-        })? {
+        while on
+            && walk.visit_entries(STEP_DOCS, &mut |_, _| {
+                on = each(None);
+                on
+            })?
+        {
             env.check_interrupt()?;
         }
-        return Ok(Walked { keys: walk.keys_examined(), docs: 0, branches: Vec::new() });
+        return Ok(Walked {
+            keys: walk.keys_examined(),
+            docs: 0,
+            branches: Vec::new(),
+        });
     }
     let mut arena = Bump::new();
     let (mut docs, mut failed, mut on) = (0, None, true);
@@ -345,8 +445,20 @@ pub fn walk_counted(
     }
     failed.map_or(Ok(()), Err)?;
     let branches = match &walk {
-        Walk::Union(u) => u.keys_by_branch().into_iter().map(|keys| Walked { keys, docs: keys, branches: Vec::new() }).collect(),
+        Walk::Union(u) => u
+            .keys_by_branch()
+            .into_iter()
+            .map(|keys| Walked {
+                keys,
+                docs: keys,
+                branches: Vec::new(),
+            })
+            .collect(),
         _ => Vec::new(),
     };
-    Ok(Walked { keys: walk.keys_examined(), docs, branches })
+    Ok(Walked {
+        keys: walk.keys_examined(),
+        docs,
+        branches,
+    })
 }

@@ -1,9 +1,9 @@
-//! What `showRecordId` and `returnKey` tell of a document besides itself, and what a text search says it is worth. It travels
-//! as the document's metadata.
+//! What `showRecordId` and `returnKey` tell of a document besides itself, and what a text search
+//! says it is worth. It travels as the document's metadata.
 
 use super::{Access, Plan};
-use model::compare::compare_with;
 use crate::pipeline::MatchFilter;
+use model::compare::compare_with;
 use model::{Doc, DocBuf, FieldPath, Value};
 use std::sync::Arc;
 use store::{Index, KeyInterval};
@@ -46,10 +46,15 @@ impl RowExtras {
     pub(crate) fn scores(plan: &Plan, filter: Option<&Arc<MatchFilter>>) -> Option<RowExtras> {
         let score = match &plan.access {
             Access::Text { .. } => Score::OfRow,
-            Access::Union { .. } => Score::OfDoc(filter.filter(|f| f.filter.text().is_some())?.clone()),
+            Access::Union { .. } => {
+                Score::OfDoc(filter.filter(|f| f.filter.text().is_some())?.clone())
+            }
             _ => return None,
         };
-        Some(RowExtras { key: Key::Unwanted, score })
+        Some(RowExtras {
+            key: Key::Unwanted,
+            score,
+        })
     }
 
     /// Of any plan, with what it had already.
@@ -57,7 +62,9 @@ impl RowExtras {
         let score = before.map_or(Score::None, |b| b.score);
         let key = match (&plan.access, &plan.index) {
             (Access::Ids { .. } | Access::IdRange { .. }, _) => Key::Id,
-            (Access::Index { intervals, .. }, Some(index)) => Key::Index(index.clone(), intervals.clone()),
+            (Access::Index { intervals, .. }, Some(index)) => {
+                Key::Index(index.clone(), intervals.clone())
+            }
             _ => Key::None,
         };
         RowExtras { key, score }
@@ -72,7 +79,10 @@ impl RowExtras {
             if matches!(self.key, Key::Unwanted) {
                 return;
             }
-            w.put(RECORD_ID, i64::try_from(row.header.insert_seq).unwrap_or(i64::MAX));
+            w.put(
+                RECORD_ID,
+                i64::try_from(row.header.insert_seq).unwrap_or(i64::MAX),
+            );
             let mut key = w.doc(INDEX_KEY);
             match &self.key {
                 Key::None | Key::Unwanted => {}
@@ -81,7 +91,10 @@ impl RowExtras {
                 }
                 Key::Index(index, intervals) => {
                     for (at, f) in index.fields().iter().enumerate() {
-                        key.put(f.path.as_str(), key_value(index, at, &f.path, intervals, row.doc));
+                        key.put(
+                            f.path.as_str(),
+                            key_value(index, at, &f.path, intervals, row.doc),
+                        );
                     }
                 }
             }
@@ -103,8 +116,15 @@ impl RowExtras {
     }
 }
 
-/// The value under which an index has a document: of several (an array) the first inside the intervals.
-fn key_value<'d>(index: &Index, at: usize, path: &FieldPath, intervals: &[KeyInterval], doc: Doc<'d>) -> Value<'d> {
+/// The value under which an index has a document: of several (an array) the first inside the
+/// intervals.
+fn key_value<'d>(
+    index: &Index,
+    at: usize,
+    path: &FieldPath,
+    intervals: &[KeyInterval],
+    doc: Doc<'d>,
+) -> Value<'d> {
     let mut all = Vec::new();
     collect(Value::Document(doc), path, 0, &mut all);
     all.sort_by(|a, b| compare_with(a, b, index.collate()));
@@ -112,9 +132,15 @@ fn key_value<'d>(index: &Index, at: usize, path: &FieldPath, intervals: &[KeyInt
         let mut key = Vec::new();
         index.encode_bound(at, v, &mut key);
         // The interval may be longer than the first component or shorter.
-        intervals.iter().any(|i| key.as_slice() < i.upper.as_slice() && (key >= i.lower || i.lower.starts_with(&key)))
+        intervals.iter().any(|i| {
+            key.as_slice() < i.upper.as_slice() && (key >= i.lower || i.lower.starts_with(&key))
+        })
     };
-    let found = if at == 0 { all.iter().find(|v| inside(v)) } else { None };
+    let found = if at == 0 {
+        all.iter().find(|v| inside(v))
+    } else {
+        None
+    };
     found.or(all.first()).copied().unwrap_or(Value::Null)
 }
 

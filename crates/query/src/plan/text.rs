@@ -1,10 +1,10 @@
-//! Plans for `$text`: the entries of each term in the collection's text index, behind the values that the filter demands of the fields
-//! before the text.
+//! Plans for `$text`: the entries of each term in the collection's text index, behind the values
+//! that the filter demands of the fields before the text.
 
+use super::Access;
 use super::bounds::{self, Bound, Combine};
 use super::choose::{Plan, Want, of_branch};
 use super::partial::implied;
-use super::Access;
 use model::{MongoError, Result, bail, code};
 use operators::filter::{Node, Text};
 use operators::text::TextMatcher;
@@ -14,10 +14,21 @@ use store::{Collection, FieldKind, Index};
 /// Binds `text` to the collection's text index and plans the read.
 ///
 /// # Errors
-/// 27 without a text index, 2 with a hint or an order by `$natural`, 291 when the index cannot be used for this filter.
-pub(super) fn plan(coll: &Collection, want: &Want<'_>, root: &Node, text: &Text, indexes: &[Arc<Index>]) -> Result<Plan> {
+/// 27 without a text index, 2 with a hint or an order by `$natural`, 291 when the index cannot be
+/// used for this filter.
+pub(super) fn plan(
+    coll: &Collection,
+    want: &Want<'_>,
+    root: &Node,
+    text: &Text,
+    indexes: &[Arc<Index>],
+) -> Result<Plan> {
     if want.hint.is_some() {
-        bail!(code::BAD_VALUE, "error processing query: planner returned error :: caused by :: text and hint (or $natural) not allowed in same query");
+        bail!(
+            code::BAD_VALUE,
+            "error processing query: planner returned error :: caused by :: text and hint (or \
+                $natural) not allowed in same query"
+        );
     }
     let usable = |i: &&Arc<Index>| i.text().is_some() && i.is_ready() && !i.is_hidden();
     let Some(index) = indexes.iter().find(usable) else {
@@ -33,41 +44,76 @@ pub(super) fn plan(coll: &Collection, want: &Want<'_>, root: &Node, text: &Text,
     planned.ok_or_else(|| {
         MongoError::new(
             291,
-            "error processing query: planner returned error :: caused by :: failed to use text index to satisfy $text query (if the text \
-             index is compound, are equality predicates given for all prefix fields? below $or, has every branch an index?)",
+            "error processing query: planner returned error :: caused by :: failed to use text \
+                index to satisfy $text query (if the text \
+             index is compound, are equality predicates given for all prefix fields? below $or, \
+             has every branch an index?)",
         )
     })
 }
 
-/// The terms of a conjunction; `None` when a field before the text is not fixed to one value, or the partial filter not implied.
-fn by_terms(index: &Arc<Index>, want: &Want<'_>, root: &Node, matcher: &TextMatcher) -> Option<Plan> {
+/// The terms of a conjunction; `None` when a field before the text is not fixed to one value, or
+/// the partial filter not implied.
+fn by_terms(
+    index: &Arc<Index>,
+    want: &Want<'_>,
+    root: &Node,
+    matcher: &TextMatcher,
+) -> Option<Plan> {
     if index.is_partial() && !implied(index, want.filter, want.collation.is_none()) {
         return None;
     }
     let at = index.text()?.at;
     let (mut before, mut fixed) = (Vec::new(), Vec::new());
     for f in index.fields().iter().take(at) {
-        let b = bounds::of_filter(root, f.path.as_str(), None, want.collation.is_none(), Combine::Intersect);
+        let b = bounds::of_filter(
+            root,
+            f.path.as_str(),
+            None,
+            want.collation.is_none(),
+            Combine::Intersect,
+        );
         if !b.is_one_point() {
             return None;
         }
-        let Some(Bound::Included(c)) = b.ranges.as_ref()?.first().map(|r| &r.low) else { return None };
-        before.extend(c.iter().map(|byte| if f.kind == FieldKind::Descending { !byte } else { *byte }));
+        let Some(Bound::Included(c)) = b.ranges.as_ref()?.first().map(|r| &r.low) else {
+            return None;
+        };
+        before.extend(c.iter().map(|byte| {
+            if f.kind == FieldKind::Descending {
+                !byte
+            } else {
+                *byte
+            }
+        }));
         fixed.push(b);
     }
     let query = matcher.query();
-    let terms: Vec<_> = query.terms.iter().map(|t| index.term_interval(&before, t)).collect();
+    let terms: Vec<_> = query
+        .terms
+        .iter()
+        .map(|t| index.term_interval(&before, t))
+        .collect();
     // Documents of several terms are read after their entries, and may have changed in between.
     let mut complete = terms.len() < 2 && query.terms_are_enough();
     bounds::conjuncts(root, &mut |n| {
         complete &= match n {
             Node::AlwaysTrue | Node::Text(_) => true,
-            Node::Field { path, .. } => index.fields().iter().zip(&fixed).any(|(f, b)| b.exact && f.path == *path),
+            Node::Field { path, .. } => index
+                .fields()
+                .iter()
+                .zip(&fixed)
+                .any(|(f, b)| b.exact && f.path == *path),
             _ => false,
         }
     });
     let plan = Plan::of(Access::Text { terms }, want.sort.is_none());
-    Some(Plan { index: Some(index.clone()), bounds: fixed, complete, ..plan })
+    Some(Plan {
+        index: Some(index.clone()),
+        bounds: fixed,
+        complete,
+        ..plan
+    })
 }
 
 /// A disjunction with `$text` in a branch, when the other branches are bounded.
@@ -92,9 +138,33 @@ fn by_branches(
         let mut has_text = false;
         bounds::conjuncts(n, &mut |n| has_text |= matches!(n, Node::Text(_)));
         branches.push(match has_text {
-            true => by_terms(index, &Want { filter: None, sort: None, ..*want }, n, matcher)?,
-            false => of_branch(coll, &Want { sort: None, ..*want }, n, indexes)?,
+            true => by_terms(
+                index,
+                &Want {
+                    filter: None,
+                    sort: None,
+                    ..*want
+                },
+                n,
+                matcher,
+            )?,
+            false => of_branch(
+                coll,
+                &Want {
+                    sort: None,
+                    ..*want
+                },
+                n,
+                indexes,
+            )?,
         });
     }
-    Some(Plan::of(Access::Union { branches, merge: None, disjoint: false }, want.sort.is_none()))
+    Some(Plan::of(
+        Access::Union {
+            branches,
+            merge: None,
+            disjoint: false,
+        },
+        want.sort.is_none(),
+    ))
 }

@@ -1,10 +1,11 @@
-//! Plans that are unions: a scan for each branch of an `$or`, and a scan for each point of an `$in` whose rest of the index is in
-//! the wanted order; and the walk over them, one after another or merged by the order.
+//! Plans that are unions: a scan for each branch of an `$or`, and a scan for each point of an `$in`
+//! whose rest of the index is in the wanted order; and the walk over them, one after another or
+//! merged by the order.
 
+use super::Access;
 use super::bounds::{self, FieldBounds, ValueRange};
 use super::choose::{Plan, Want, intervals, of_branch, sort_direction};
 use super::read::Walk;
-use super::Access;
 use crate::stages::sort_pattern::SortPattern;
 use model::{Doc, Result};
 use operators::Env;
@@ -21,7 +22,8 @@ const SCANS_MAX: usize = 200;
 /// Documents a branch of a merge reads ahead.
 const AHEAD: usize = 8;
 
-/// A union over the branches of a disjunction the filter demands, when each branch has bounds of its own.
+/// A union over the branches of a disjunction the filter demands, when each branch has bounds of
+/// its own.
 pub(super) fn by_disjunction(
     coll: &Collection,
     want: &Want<'_>,
@@ -48,11 +50,19 @@ pub(super) fn by_disjunction(
     let complete = matches!(root, Node::Or(_)) && branches.iter().all(|p| p.complete);
     let ordered = want.sort.filter(|_| branches.iter().all(|p| p.sorted));
     let sorted = want.sort.is_none() || ordered.is_some();
-    let access = Access::Union { branches, merge: ordered.map(|s| Arc::new(s.clone())), disjoint: false };
-    Some(Plan { complete, ..Plan::of(access, sorted) })
+    let access = Access::Union {
+        branches,
+        merge: ordered.map(|s| Arc::new(s.clone())),
+        disjoint: false,
+    };
+    Some(Plan {
+        complete,
+        ..Plan::of(access, sorted)
+    })
 }
 
-/// A scan for each combination of points of the leading fields, when each of them then comes in the wanted order.
+/// A scan for each combination of points of the leading fields, when each of them then comes in the
+/// wanted order.
 pub(super) fn by_points(
     index: &Arc<Index>,
     multikey: u32,
@@ -68,7 +78,14 @@ pub(super) fn by_points(
         if ranges.len().saturating_mul(combinations.len()) > SCANS_MAX {
             return None;
         }
-        combinations = combinations.iter().flat_map(|c| ranges.iter().map(move |r| c.iter().copied().chain([r]).collect())).collect();
+        combinations = combinations
+            .iter()
+            .flat_map(|c| {
+                ranges
+                    .iter()
+                    .map(move |r| c.iter().copied().chain([r]).collect())
+            })
+            .collect();
     }
     if combinations.len() < 2 {
         return None;
@@ -81,22 +98,47 @@ pub(super) fn by_points(
         }
         let reverse = sort_direction(index, &own, Some(sort), true)?;
         let (intervals, used) = intervals(index, &own);
-        own.iter_mut().skip(used).for_each(|b| *b = FieldBounds::all());
+        own.iter_mut()
+            .skip(used)
+            .for_each(|b| *b = FieldBounds::all());
         if intervals.is_empty() {
             continue;
         }
-        let access = Access::Index { name: index.name().to_owned(), intervals, reverse };
+        let access = Access::Index {
+            name: index.name().to_owned(),
+            intervals,
+            reverse,
+        };
         let complete = super::choose::all_exact(root, &|path| {
-            index.fields().iter().zip(&own).any(|(f, b)| b.exact && f.path.as_str() == path)
+            index
+                .fields()
+                .iter()
+                .zip(&own)
+                .any(|(f, b)| b.exact && f.path.as_str() == path)
         });
-        branches.push(Plan { index: Some(index.clone()), multikey, bounds: own, complete, ..Plan::of(access, true) });
+        branches.push(Plan {
+            index: Some(index.clone()),
+            multikey,
+            bounds: own,
+            complete,
+            ..Plan::of(access, true)
+        });
     }
     if branches.is_empty() {
         return Some(Plan::nothing());
     }
     let complete = branches.iter().all(|p| p.complete);
-    let access = Access::Union { branches, merge: Some(Arc::new(sort.clone())), disjoint: true };
-    Some(Plan { index: Some(index.clone()), multikey, complete, ..Plan::of(access, true) })
+    let access = Access::Union {
+        branches,
+        merge: Some(Arc::new(sort.clone())),
+        disjoint: true,
+    };
+    Some(Plan {
+        index: Some(index.clone()),
+        multikey,
+        complete,
+        ..Plan::of(access, true)
+    })
 }
 
 /// A row read ahead.
@@ -133,19 +175,40 @@ impl UnionWalk {
     ) -> UnionWalk {
         let branches = branches
             .iter()
-            .map(|p| Branch { walk: Walk::open(coll, view, p), ahead: VecDeque::new(), more: true })
+            .map(|p| Branch {
+                walk: Walk::open(coll, view, p),
+                ahead: VecDeque::new(),
+                more: true,
+            })
             .collect();
-        UnionWalk { branches, merge: merge.cloned(), at: 0, seen: (!disjoint).then(FxHashSet::default) }
+        UnionWalk {
+            branches,
+            merge: merge.cloned(),
+            at: 0,
+            seen: (!disjoint).then(FxHashSet::default),
+        }
     }
 
-    pub(super) fn visit(&mut self, coll: &Collection, env: &Env, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
+    pub(super) fn visit(
+        &mut self,
+        coll: &Collection,
+        env: &Env,
+        max: usize,
+        f: &mut EachRow<'_>,
+    ) -> Result<bool> {
         match self.merge.clone() {
             Some(order) => self.visit_merged(coll, env, &order, max, f),
             None => self.visit_in_turn(coll, env, max, f),
         }
     }
 
-    fn visit_in_turn(&mut self, coll: &Collection, env: &Env, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
+    fn visit_in_turn(
+        &mut self,
+        coll: &Collection,
+        env: &Env,
+        max: usize,
+        f: &mut EachRow<'_>,
+    ) -> Result<bool> {
         let mut shown = 0;
         let seen = &mut self.seen;
         while let Some(branch) = self.branches.get_mut(self.at) {
@@ -169,20 +232,48 @@ impl UnionWalk {
         Ok(self.at < self.branches.len())
     }
 
-    fn visit_merged(&mut self, coll: &Collection, env: &Env, order: &SortPattern, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
+    fn visit_merged(
+        &mut self,
+        coll: &Collection,
+        env: &Env,
+        order: &SortPattern,
+        max: usize,
+        f: &mut EachRow<'_>,
+    ) -> Result<bool> {
         let mut shown = 0;
         while shown < max {
-            for b in self.branches.iter_mut().filter(|b| b.more && b.ahead.is_empty()) {
+            for b in self
+                .branches
+                .iter_mut()
+                .filter(|b| b.more && b.ahead.is_empty())
+            {
                 b.fill(coll, env, order)?;
             }
-            let Some(next) = least(&self.branches) else { return Ok(false) };
-            let Some(row) = self.branches.get_mut(next).and_then(|b| b.ahead.pop_front()) else { return Ok(false) };
-            if self.seen.as_mut().is_some_and(|s| !s.insert(row.key.clone())) {
+            let Some(next) = least(&self.branches) else {
+                return Ok(false);
+            };
+            let Some(row) = self
+                .branches
+                .get_mut(next)
+                .and_then(|b| b.ahead.pop_front())
+            else {
+                return Ok(false);
+            };
+            if self
+                .seen
+                .as_mut()
+                .is_some_and(|s| !s.insert(row.key.clone()))
+            {
                 continue;
             }
             shown += 1;
             let doc = Doc::new(&row.doc).unwrap_or(Doc::EMPTY);
-            if !f(Row { key: &row.key, header: row.header, doc, score: row.score }) {
+            if !f(Row {
+                key: &row.key,
+                header: row.header,
+                doc,
+                score: row.score,
+            }) {
                 break;
             }
         }
@@ -190,7 +281,10 @@ impl UnionWalk {
     }
 
     pub(super) fn keys_by_branch(&self) -> Vec<u64> {
-        self.branches.iter().map(|b| b.walk.keys_examined()).collect()
+        self.branches
+            .iter()
+            .map(|b| b.walk.keys_examined())
+            .collect()
     }
 
     pub(super) fn keys_examined(&self) -> u64 {
@@ -213,7 +307,13 @@ impl Branch {
                     failed = Some(e);
                     return false;
                 }
-                ahead.push_back(Ahead { key: row.key.to_vec(), header: row.header, doc: row.doc.as_bytes().to_vec(), order: key, score: row.score });
+                ahead.push_back(Ahead {
+                    key: row.key.to_vec(),
+                    header: row.header,
+                    doc: row.doc.as_bytes().to_vec(),
+                    order: key,
+                    score: row.score,
+                });
                 true
             })?;
         }
@@ -223,6 +323,9 @@ impl Branch {
 
 /// The branch whose next row comes first; of equal ones the first.
 fn least(branches: &[Branch]) -> Option<usize> {
-    let heads = branches.iter().enumerate().filter_map(|(i, b)| Some((i, &b.ahead.front()?.order)));
+    let heads = branches
+        .iter()
+        .enumerate()
+        .filter_map(|(i, b)| Some((i, &b.ahead.front()?.order)));
     heads.min_by(|(_, a), (_, b)| a.cmp(b)).map(|(i, _)| i)
 }

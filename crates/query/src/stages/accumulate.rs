@@ -1,11 +1,11 @@
-//! The accumulator fields of `$group`, `$bucket` and `$bucketAuto`: `name: {$accumulator: argument}`.
-//! Errors: 40234 no accumulator object, 40235 dot in the name, 40236 dollar in the name, 40237 array argument, 40238 several
-//! accumulators, 15952 unknown accumulator.
+//! The accumulator fields of `$group`, `$bucket` and `$bucketAuto`: `name: {$accumulator:
+//! argument}`. Errors: 40234 no accumulator object, 40235 dot in the name, 40236 dollar in the
+//! name, 40237 array argument, 40238 several accumulators, 15952 unknown accumulator.
 
 use model::{Bump, DocWriter, Result, Value, bail};
-use operators::{Cx, Env};
 use operators::accumulator::{self, Accumulator, AccumulatorSpec};
 use operators::expr::ParseCx;
+use operators::{Cx, Env};
 
 /// One field to accumulate.
 pub(super) struct Field {
@@ -21,20 +21,35 @@ pub(super) fn parse_field(cx: &mut ParseCx<'_>, name: &str, arg: Value<'_>) -> R
     if name.starts_with('$') {
         bail!(40236, "The field name '{name}' cannot be an operator name");
     }
-    let first = arg.as_doc().and_then(|d| d.first().map(|(op, arg)| (d, op, arg)));
+    let first = arg
+        .as_doc()
+        .and_then(|d| d.first().map(|(op, arg)| (d, op, arg)));
     let Some((spec, op, operand)) = first.filter(|(_, op, _)| op.starts_with('$')) else {
-        bail!(40234, "The field '{name}' must be an accumulator object, not {arg:?}");
+        bail!(
+            40234,
+            "The field '{name}' must be an accumulator object, not {arg:?}"
+        );
     };
     if spec.count() > 1 {
-        bail!(40238, "The field '{name}' must specify one accumulator, not {}", spec.count());
+        bail!(
+            40238,
+            "The field '{name}' must specify one accumulator, not {}",
+            spec.count()
+        );
     }
     if matches!(operand, Value::Array(_)) {
-        bail!(40237, "The {op} accumulator is a unary operator; it was given an array");
+        bail!(
+            40237,
+            "The {op} accumulator is a unary operator; it was given an array"
+        );
     }
     let Some(op) = accumulator::find(op) else {
         bail!(15952, "unknown group operator '{op}'");
     };
-    Ok(Field { name: name.to_owned(), spec: (op.parse)(cx, op.name, operand)? })
+    Ok(Field {
+        name: name.to_owned(),
+        spec: (op.parse)(cx, op.name, operand)?,
+    })
 }
 
 /// The states of all fields in one group.
@@ -43,7 +58,11 @@ pub(super) struct States(Vec<Box<dyn Accumulator>>);
 impl States {
     /// Begins a group; `cx.root` is its `_id`.
     pub(super) fn start<'a>(fields: &'a [Field], cx: &Cx<'_, 'a>) -> Result<States> {
-        fields.iter().map(|f| f.spec.begin(cx)).collect::<Result<_>>().map(States)
+        fields
+            .iter()
+            .map(|f| f.spec.begin(cx))
+            .collect::<Result<_>>()
+            .map(States)
     }
 
     /// Feeds one document; gives by how many bytes the states grew.
@@ -60,10 +79,14 @@ impl States {
 
     /// Bytes held.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.0.iter().map(|s| s.memory_bytes() + size_of::<Box<dyn Accumulator>>()).sum()
+        self.0
+            .iter()
+            .map(|s| s.memory_bytes() + size_of::<Box<dyn Accumulator>>())
+            .sum()
     }
 
-    /// Asks whether there is room for the results: they are made in an arena, then copied into the output.
+    /// Asks whether there is room for the results: they are made in an arena, then copied into the
+    /// output.
     ///
     /// # Errors
     /// 146 ExceededMemoryLimit.
@@ -72,7 +95,12 @@ impl States {
     }
 
     /// Writes the results.
-    pub(super) fn write(&self, fields: &[Field], arena: &Bump, w: &mut DocWriter<'_>) -> Result<()> {
+    pub(super) fn write(
+        &self,
+        fields: &[Field],
+        arena: &Bump,
+        w: &mut DocWriter<'_>,
+    ) -> Result<()> {
         for (field, state) in fields.iter().zip(&self.0) {
             w.put(&field.name, state.finish(arena)?);
         }

@@ -1,7 +1,8 @@
-//! `$bucketAuto: {groupBy, buckets, output, granularity}`: sorts by a value and cuts into buckets of about equal size.
-//! Errors: 40240 no object, 40239 groupBy no expression, 40241 buckets no number, 40242 no whole number, 40243 not positive, 40244
-//! output no object, 40245 unknown field, 40246 required field absent, 40261 granularity no string, 40257 unknown granularity; at
-//! run time 40258 value no number, 40259 not finite, 40260 negative, each only with a granularity.
+//! `$bucketAuto: {groupBy, buckets, output, granularity}`: sorts by a value and cuts into buckets
+//! of about equal size. Errors: 40240 no object, 40239 groupBy no expression, 40241 buckets no
+//! number, 40242 no whole number, 40243 not positive, 40244 output no object, 40245 unknown field,
+//! 40246 required field absent, 40261 granularity no string, 40257 unknown granularity; at run time
+//! 40258 value no number, 40259 not finite, 40260 negative, each only with a granularity.
 
 use super::accumulate::{Field, States, emit, parse_field};
 use super::bucket::group_by;
@@ -14,12 +15,19 @@ use operators::expr::BoxExpr;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-pub(super) static STAGES: &[StageOp] =
-    &[StageOp { name: "$bucketAuto", place: Place::ANYWHERE, parse: |scx, name, arg| one(parse(scx, name, arg)?) }];
+pub(super) static STAGES: &[StageOp] = &[StageOp {
+    name: "$bucketAuto",
+    place: Place::ANYWHERE,
+    parse: |scx, name, arg| one(parse(scx, name, arg)?),
+}];
 
 fn parse(scx: &mut StageCx<'_, '_>, name: &str, arg: Value<'_>) -> Result<BucketAuto> {
     let Value::Document(spec) = arg else {
-        bail!(40240, "the argument to {name} must be an object, but found type: {}", arg.type_name());
+        bail!(
+            40240,
+            "the argument to {name} must be an object, but found type: {}",
+            arg.type_name()
+        );
     };
     let (mut by, mut buckets, mut granularity) = (None, None, None);
     let mut output = doc! { "count": { "$sum": 1i32 } };
@@ -28,31 +36,63 @@ fn parse(scx: &mut StageCx<'_, '_>, name: &str, arg: Value<'_>) -> Result<Bucket
             ("groupBy", v) => by = Some(group_by(scx, 40239, v)?),
             ("buckets", v) => buckets = Some(parse_buckets(v)?),
             ("output", Value::Document(d)) => output = d.to_buf(),
-            ("output", v) => bail!(40244, "the {name} 'output' field must be an object, but found type: {}", v.type_name()),
+            ("output", v) => bail!(
+                40244,
+                "the {name} 'output' field must be an object, but found type: {}",
+                v.type_name()
+            ),
             ("granularity", Value::String(s)) => match Granularity::parse(s) {
                 Some(g) => granularity = Some(g),
                 None => bail!(40257, "Unknown rounding granularity '{s}'"),
             },
-            ("granularity", v) => bail!(40261, "the {name} 'granularity' field must be a string, but found type: {}", v.type_name()),
+            ("granularity", v) => bail!(
+                40261,
+                "the {name} 'granularity' field must be a string, but found type: {}",
+                v.type_name()
+            ),
             _ => bail!(40245, "unrecognized option to {name}: {field}"),
         }
     }
     let (Some(by), Some(buckets)) = (by, buckets) else {
-        bail!(40246, "{name} requires 'groupBy' and 'buckets' to be specified");
+        bail!(
+            40246,
+            "{name} requires 'groupBy' and 'buckets' to be specified"
+        );
     };
-    let fields = output.doc().iter().map(|(n, v)| parse_field(scx.cx, n, v)).collect::<Result<Vec<_>>>()?;
-    Ok(BucketAuto { by, buckets, granularity, fields, spec: spec.to_buf() })
+    let fields = output
+        .doc()
+        .iter()
+        .map(|(n, v)| parse_field(scx.cx, n, v))
+        .collect::<Result<Vec<_>>>()?;
+    Ok(BucketAuto {
+        by,
+        buckets,
+        granularity,
+        fields,
+        spec: spec.to_buf(),
+    })
 }
 
 fn parse_buckets(v: Value<'_>) -> Result<i32> {
     if Number::of(&v).is_none() {
-        bail!(40241, "the $bucketAuto 'buckets' field must be a numeric value, but found type: {}", v.type_name());
+        bail!(
+            40241,
+            "the $bucketAuto 'buckets' field must be a numeric value, but found type: {}",
+            v.type_name()
+        );
     }
     let Some(n) = v.as_i64_exact().and_then(|n| i32::try_from(n).ok()) else {
-        bail!(40242, "the $bucketAuto 'buckets' field must be representable as a 32-bit integer, but found {v:?}");
+        bail!(
+            40242,
+            "the $bucketAuto 'buckets' field must be representable as a 32-bit integer, but found \
+                {v:?}"
+        );
     };
     if n <= 0 {
-        bail!(40243, "the $bucketAuto 'buckets' field must be greater than 0, but found: {n}");
+        bail!(
+            40243,
+            "the $bucketAuto 'buckets' field must be greater than 0, but found: {n}"
+        );
     }
     Ok(n)
 }
@@ -73,13 +113,26 @@ impl BucketAuto {
         };
         if self.granularity.is_some() {
             let Some(n) = Number::of(&v) else {
-                bail!(40258, "$bucketAuto can specify a 'granularity' with numeric boundaries only, but found a value with type: {}", v.type_name());
+                bail!(
+                    40258,
+                    "$bucketAuto can specify a 'granularity' with numeric boundaries only, but \
+                        found a value with type: {}",
+                    v.type_name()
+                );
             };
             if n.is_nan() {
-                bail!(40259, "$bucketAuto can specify a 'granularity' with numeric boundaries only, but found a NaN");
+                bail!(
+                    40259,
+                    "$bucketAuto can specify a 'granularity' with numeric boundaries only, but \
+                        found a NaN"
+                );
             }
             if n.to_f64() < 0.0 {
-                bail!(40260, "$bucketAuto can specify a 'granularity' with non-negative numbers only, but found a negative number: {v:?}");
+                bail!(
+                    40260,
+                    "$bucketAuto can specify a 'granularity' with non-negative numbers only, but \
+                        found a negative number: {v:?}"
+                );
             }
         }
         Ok(v)
@@ -88,7 +141,12 @@ impl BucketAuto {
 
 impl Stage for BucketAuto {
     fn open(self: Arc<Self>, input: Box<dyn Docs>, _: &Rt<'_>) -> Result<Box<dyn Docs>> {
-        Ok(Box::new(BucketAutoDocs { stage: self, input: Some(input), sorted: None, arena: Bump::new() }))
+        Ok(Box::new(BucketAutoDocs {
+            stage: self,
+            input: Some(input),
+            sorted: None,
+            arena: Bump::new(),
+        }))
     }
     fn describe(&self) -> DocBuf {
         doc! { "$bucketAuto": &self.spec }
@@ -124,7 +182,8 @@ impl BucketAutoDocs {
             rows.push_keyed(stage.key(rt, &arena, doc)?, doc, rt.env.collate());
             arena.reset();
             n += 1;
-            let short = rows.len_bytes() > budget / 4 && rt.allow_disk_use && rt.env.is_short_of_memory();
+            let short =
+                rows.len_bytes() > budget / 4 && rt.allow_disk_use && rt.env.is_short_of_memory();
             if short || rows.len_bytes() > budget {
                 if !rt.allow_disk_use {
                     return Err(memory_exceeded("$bucketAuto", budget));
@@ -137,7 +196,16 @@ impl BucketAutoDocs {
         rows.sort();
         run.finish(rows);
         let per_bucket = ((n as f64 / f64::from(stage.buckets)).round() as u64).max(1);
-        Ok(Sorted { run, inbox: Batch::new(), at: 0, more: true, per_bucket, number: 0, next: None, previous_max: None })
+        Ok(Sorted {
+            run,
+            inbox: Batch::new(),
+            at: 0,
+            more: true,
+            per_bucket,
+            number: 0,
+            next: None,
+            previous_max: None,
+        })
     }
 
     /// The next document in order, with its value.
@@ -157,12 +225,18 @@ impl BucketAutoDocs {
     }
 
     /// Fills and gives one bucket: its bounds and its accumulators.
-    fn bucket(&self, s: &mut Sorted, rt: &Rt<'_>) -> Result<Option<(OwnedValue, OwnedValue, States)>> {
+    fn bucket(
+        &self,
+        s: &mut Sorted,
+        rt: &Rt<'_>,
+    ) -> Result<Option<(OwnedValue, OwnedValue, States)>> {
         let first = match s.next.take() {
             Some(first) => Some(first),
             None => self.take(s, rt)?,
         };
-        let Some((first_key, first_doc)) = first else { return Ok(None) };
+        let Some((first_key, first_doc)) = first else {
+            return Ok(None);
+        };
         s.number += 1;
         let stage = &self.stage;
         let collate = rt.env.collate();
@@ -170,7 +244,9 @@ impl BucketAutoDocs {
         let add = |states: &mut States, doc: &DocBuf| {
             let arena = Bump::new();
             rt.env.check_interrupt()?;
-            states.add(&stage.fields, &rt.cx(&arena, doc.doc())).map(|_| ())
+            states
+                .add(&stage.fields, &rt.cx(&arena, doc.doc()))
+                .map(|_| ())
         };
         let min = match (&stage.granularity, s.previous_max.take()) {
             (Some(_), Some(max)) => max,
@@ -181,7 +257,9 @@ impl BucketAutoDocs {
         add(&mut states, &first_doc)?;
         let mut filled = 1;
         while filled < s.per_bucket || s.number == stage.buckets {
-            let Some((key, doc)) = self.take(s, rt)? else { break };
+            let Some((key, doc)) = self.take(s, rt)? else {
+                break;
+            };
             add(&mut states, &doc)?;
             max = key;
             filled += 1;
@@ -190,8 +268,16 @@ impl BucketAutoDocs {
         let rounded = stage.granularity.as_ref().map(|g| g.round_up(&max.get()));
         while let Some((key, doc)) = &next {
             // Equal values, and values below the rounded boundary, belong to this bucket.
-            let order = compare_with(&rounded.as_ref().map_or(max.get(), |r| r.get()), &key.get(), collate);
-            let belongs = if rounded.is_some() { order == Ordering::Greater } else { order == Ordering::Equal };
+            let order = compare_with(
+                &rounded.as_ref().map_or(max.get(), |r| r.get()),
+                &key.get(),
+                collate,
+            );
+            let belongs = if rounded.is_some() {
+                order == Ordering::Greater
+            } else {
+                order == Ordering::Equal
+            };
             if !belongs {
                 break;
             }
@@ -199,7 +285,9 @@ impl BucketAutoDocs {
             next = self.take(s, rt)?;
         }
         max = match (&stage.granularity, rounded, &next) {
-            (Some(g), Some(r), Some((key, _))) if r.get().as_f64() == Some(0.0) => g.round_down(&key.get()),
+            (Some(g), Some(r), Some((key, _))) if r.get().as_f64() == Some(0.0) => {
+                g.round_down(&key.get())
+            }
             (Some(_), Some(r), _) => r,
             (_, _, Some((key, _))) => key.clone(),
             _ => max,
@@ -219,7 +307,9 @@ impl Docs for BucketAutoDocs {
         };
         while !out.is_full() {
             rt.env.check_interrupt()?;
-            let Some((min, max, states)) = self.bucket(&mut sorted, rt)? else { return Ok(false) };
+            let Some((min, max, states)) = self.bucket(&mut sorted, rt)? else {
+                return Ok(false);
+            };
             states.room_to_write(rt.env)?;
             emit(out, |w| {
                 w.doc("_id").put("min", min.get()).put("max", max.get());

@@ -1,24 +1,35 @@
-//! `$collStats: {latencyStats: {histograms}, storageStats: {...}, count: {}, queryExecStats: {}}`: statistics of a collection.
-//! Errors: 5447000 no object, 14 a part that is no object, 31170 fields in `count` or `queryExecStats`, 40415 unknown names, 166
-//! on a view (except latencyStats), and the host's 26.
+//! `$collStats: {latencyStats: {histograms}, storageStats: {...}, count: {}, queryExecStats: {}}`:
+//! statistics of a collection. Errors: 5447000 no object, 14 a part that is no object, 31170 fields
+//! in `count` or `queryExecStats`, 40415 unknown names, 166 on a view (except latencyStats), and
+//! the host's 26.
 
 use super::listed::Listed;
 use super::{StageOp, one};
 use crate::pipeline::{Place, Resolved, StageCx, Target};
 use model::{Doc, Result, Value, bail, code};
 
-pub(super) static STAGES: &[StageOp] =
-    &[StageOp { name: "$collStats", place: Place::FIRST, parse: |scx, name, arg| one(parse(scx, name, arg)?) }];
+pub(super) static STAGES: &[StageOp] = &[StageOp {
+    name: "$collStats",
+    place: Place::FIRST,
+    parse: |scx, name, arg| one(parse(scx, name, arg)?),
+}];
 
 fn parse(scx: &mut StageCx<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<Listed> {
     let Value::Document(spec) = arg else {
-        bail!(5447000, "{name} must take a nested object but found {}: {arg:?}", arg.type_name());
+        bail!(
+            5447000,
+            "{name} must take a nested object but found {}: {arg:?}",
+            arg.type_name()
+        );
     };
     for (part, v) in spec.iter() {
         check_part(name, part, v)?;
     }
     let Target::Collection(ns) = scx.options.target.clone() else {
-        bail!(code::INVALID_NAMESPACE, "{name} is only valid on a collection");
+        bail!(
+            code::INVALID_NAMESPACE,
+            "{name} is only valid on a collection"
+        );
     };
     // A part that is null is not asked for.
     let spec = model::DocBuf::build(|w| {
@@ -29,7 +40,10 @@ fn parse(scx: &mut StageCx<'_, '_>, name: &'static str, arg: Value<'_>) -> Resul
     Ok(Listed::new(model::doc! { name: arg }, move |host| {
         let reads = spec.doc().iter().any(|(part, _)| part != "latencyStats");
         if reads && matches!(host.resolve(&ns)?, Resolved::View { .. }) {
-            bail!(code::COMMAND_NOT_SUPPORTED_ON_VIEW, "{ns} is a view, not a collection");
+            bail!(
+                code::COMMAND_NOT_SUPPORTED_ON_VIEW,
+                "{ns} is a view, not a collection"
+            );
         }
         host.coll_stats(&ns, spec.doc())
     }))
@@ -39,27 +53,52 @@ fn check_part(name: &str, part: &str, v: Value<'_>) -> Result<()> {
     let inner = match v {
         Value::Null => Doc::EMPTY,
         Value::Document(d) => d,
-        _ if !matches!(part, "latencyStats" | "storageStats" | "count" | "queryExecStats" | "operationStats") => Doc::EMPTY,
-        v => bail!(code::TYPE_MISMATCH, "BSON field '{name}.{part}' is the wrong type '{}', expected type 'object'", v.type_name()),
+        _ if !matches!(
+            part,
+            "latencyStats" | "storageStats" | "count" | "queryExecStats" | "operationStats"
+        ) =>
+        {
+            Doc::EMPTY
+        }
+        v => bail!(
+            code::TYPE_MISMATCH,
+            "BSON field '{name}.{part}' is the wrong type '{}', expected type 'object'",
+            v.type_name()
+        ),
     };
     match part {
         "latencyStats" => {
             for (field, v) in inner.iter() {
                 if field != "histograms" {
-                    bail!(40415, "BSON field '{name}.latencyStats.{field}' is an unknown field");
+                    bail!(
+                        40415,
+                        "BSON field '{name}.latencyStats.{field}' is an unknown field"
+                    );
                 }
                 if v.as_bool().is_none() {
-                    bail!(code::TYPE_MISMATCH, "BSON field '{name}.latencyStats.histograms' is the wrong type '{}', expected type 'bool'", v.type_name());
+                    bail!(
+                        code::TYPE_MISMATCH,
+                        "BSON field '{name}.latencyStats.histograms' is the wrong type '{}', \
+                            expected type 'bool'",
+                        v.type_name()
+                    );
                 }
             }
         }
         "count" | "queryExecStats" => {
             if !inner.is_empty() {
-                bail!(31170, "'{part}' parameter to {name} must be an empty object, not {inner:?}");
+                bail!(
+                    31170,
+                    "'{part}' parameter to {name} must be an empty object, not {inner:?}"
+                );
             }
         }
         "storageStats" | "operationStats" => {}
-        _ => bail!(40415, "BSON field '{name}.{part}' is an unknown field. Known are latencyStats, storageStats, count, queryExecStats"),
+        _ => bail!(
+            40415,
+            "BSON field '{name}.{part}' is an unknown field. Known are latencyStats, storageStats, \
+                count, queryExecStats"
+        ),
     }
     Ok(())
 }

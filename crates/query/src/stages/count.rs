@@ -1,5 +1,6 @@
 //! `$count: "name"`: one document with the number of documents, none when there are none.
-//! Errors: 40156 no string, 40157 empty, 40158 dollar first, 40159 null byte, 40160 dot, 9039800 `_id`.
+//! Errors: 40156 no string, 40157 empty, 40158 dollar first, 40159 null byte, 40160 dot, 9039800
+//! `_id`.
 
 use super::{Kind, Stage, StageOp, Transform, one};
 use crate::pipeline::{Batch, Docs, Place, Rt};
@@ -11,12 +12,18 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
     place: Place::ANYWHERE,
     parse: |_, _, arg| {
         let Value::String(name) = arg else {
-            bail!(40156, "the count field must be a non-empty string, not {}", arg.type_name());
+            bail!(
+                40156,
+                "the count field must be a non-empty string, not {}",
+                arg.type_name()
+            );
         };
         match name {
             "" => bail!(40157, "the count field must be a non-empty string"),
             "_id" => bail!(9039800, "the count field cannot be '_id'"),
-            n if n.starts_with('$') => bail!(40158, "the count field cannot be a $-prefixed path: {n}"),
+            n if n.starts_with('$') => {
+                bail!(40158, "the count field cannot be a $-prefixed path: {n}")
+            }
             n if n.contains('\0') => bail!(40159, "the count field cannot contain a null byte"),
             n if n.contains('.') => bail!(40160, "the count field cannot contain '.': {n}"),
             n => one(Count(n.to_owned())),
@@ -28,7 +35,12 @@ struct Count(String);
 
 impl Stage for Count {
     fn open(self: Arc<Self>, input: Box<dyn Docs>, _: &Rt<'_>) -> Result<Box<dyn Docs>> {
-        Ok(Box::new(CountDocs { stage: self, input, inbox: Batch::new(), n: 0 }))
+        Ok(Box::new(CountDocs {
+            stage: self,
+            input,
+            inbox: Batch::new(),
+            n: 0,
+        }))
     }
     fn describe(&self) -> DocBuf {
         doc! { "$count": self.0.as_str() }
@@ -58,7 +70,10 @@ impl Docs for CountDocs {
         }
         if self.n > 0 {
             out.build(None, |w| {
-                w.put(&self.stage.0, i32::try_from(self.n).map_or(Value::Int64(self.n), Value::Int32));
+                w.put(
+                    &self.stage.0,
+                    i32::try_from(self.n).map_or(Value::Int64(self.n), Value::Int32),
+                );
             });
         }
         Ok(false)

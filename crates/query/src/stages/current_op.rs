@@ -1,5 +1,6 @@
-//! `$currentOp: {allUsers, idleConnections, idleCursors, idleSessions, localOps, truncateOps, targetAllNodes}`: running
-//! operations; only on the admin database. Errors: 14 no object or no boolean, 40415 unknown, 9 for targetAllNodes, 73 elsewhere.
+//! `$currentOp: {allUsers, idleConnections, idleCursors, idleSessions, localOps, truncateOps,
+//! targetAllNodes}`: running operations; only on the admin database. Errors: 14 no object or no
+//! boolean, 40415 unknown, 9 for targetAllNodes, 73 elsewhere.
 
 use super::listed::Listed;
 use super::{StageOp, one};
@@ -11,31 +12,57 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
     place: Place::DATABASE,
     parse: |scx, name, arg| {
         let Value::Document(spec) = arg else {
-            bail!(code::TYPE_MISMATCH, "{name} options must be specified in an object, but found: {}", arg.type_name());
+            bail!(
+                code::TYPE_MISMATCH,
+                "{name} options must be specified in an object, but found: {}",
+                arg.type_name()
+            );
         };
         check(name, spec)?;
         if scx.options.target != Target::Database("admin".to_owned()) {
-            bail!(code::INVALID_NAMESPACE, "{name} must be run against the 'admin' database with {{aggregate: 1}}");
+            bail!(
+                code::INVALID_NAMESPACE,
+                "{name} must be run against the 'admin' database with {{aggregate: 1}}"
+            );
         }
         let spec = spec.to_buf();
-        one(Listed::new(model::doc! { name: arg }, move |host| host.list("$currentOp", "admin", spec.doc())))
+        one(Listed::new(model::doc! { name: arg }, move |host| {
+            host.list("$currentOp", "admin", spec.doc())
+        }))
     },
 }];
 
-const OPTIONS: &[&str] =
-    &["allUsers", "idleConnections", "idleCursors", "idleSessions", "localOps", "truncateOps", "targetAllNodes"];
+const OPTIONS: &[&str] = &[
+    "allUsers",
+    "idleConnections",
+    "idleCursors",
+    "idleSessions",
+    "localOps",
+    "truncateOps",
+    "targetAllNodes",
+];
 
 fn check(name: &str, spec: Doc<'_>) -> Result<()> {
     for (option, v) in spec.iter() {
         if !OPTIONS.contains(&option) {
-            bail!(40415, "BSON field '{name}.{option}' is an unknown field. Known are {OPTIONS:?}");
+            bail!(
+                40415,
+                "BSON field '{name}.{option}' is an unknown field. Known are {OPTIONS:?}"
+            );
         }
         if v.as_bool().is_none() {
-            bail!(code::TYPE_MISMATCH, "BSON field '{name}.{option}' is the wrong type '{}', expected type 'bool'", v.type_name());
+            bail!(
+                code::TYPE_MISMATCH,
+                "BSON field '{name}.{option}' is the wrong type '{}', expected type 'bool'",
+                v.type_name()
+            );
         }
     }
     if spec.field("targetAllNodes").truthy() {
-        bail!(code::FAILED_TO_PARSE, "{name} supports targetAllNodes only on a sharded cluster");
+        bail!(
+            code::FAILED_TO_PARSE,
+            "{name} supports targetAllNodes only on a sharded cluster"
+        );
     }
     Ok(())
 }

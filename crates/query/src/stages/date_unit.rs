@@ -35,7 +35,10 @@ impl DateUnit {
 
     /// Its length, where it is fixed.
     pub(super) fn fixed_ms(self) -> Option<i64> {
-        UNITS.iter().find(|(n, _)| *n == self.0).and_then(|(_, ms)| *ms)
+        UNITS
+            .iter()
+            .find(|(n, _)| *n == self.0)
+            .and_then(|(_, ms)| *ms)
     }
 
     /// A date so many units later, by the calendar in UTC.

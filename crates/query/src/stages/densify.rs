@@ -1,10 +1,11 @@
-//! `$densify: {field, partitionByFields, range: {step, unit, bounds}}`: adds documents where the values of a field have gaps.
-//! Bounds are "full" (least to greatest of all), "partition" (of each partition) or `[lower, upper)`. Documents without the field
-//! pass through.
-//! Errors: strict field codes, 5733401 step not positive, 5733402 bounds not ascending or of other types, 5733403 not two of them,
-//! 5946802 other words, 5733406 a number and a date, 5733408 "partition" without partitions, 5733409 numbers with a unit, 5733410
-//! dates without one, 6586400 fractions of a unit, 8993000 the field itself as partition; at run time 5733201 and 6053600 values
-//! that are no numbers or dates, 5897900 too many documents.
+//! `$densify: {field, partitionByFields, range: {step, unit, bounds}}`: adds documents where the
+//! values of a field have gaps. Bounds are "full" (least to greatest of all), "partition" (of each
+//! partition) or `[lower, upper)`. Documents without the field pass through. Errors: strict field
+//! codes, 5733401 step not positive, 5733402 bounds not ascending or of other types, 5733403 not
+//! two of them, 5946802 other words, 5733406 a number and a date, 5733408 "partition" without
+//! partitions, 5733409 numbers with a unit, 5733410 dates without one, 6586400 fractions of a unit,
+//! 8993000 the field itself as partition; at run time 5733201 and 6053600 values that are no
+//! numbers or dates, 5897900 too many documents.
 
 use super::arithmetic;
 use super::date_unit::DateUnit;
@@ -21,30 +22,55 @@ use operators::Env;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-pub(super) static STAGES: &[StageOp] = &[StageOp { name: "$densify", place: Place::ANYWHERE, parse }];
+pub(super) static STAGES: &[StageOp] = &[StageOp {
+    name: "$densify",
+    place: Place::ANYWHERE,
+    parse,
+}];
 
 /// Most documents one stage adds.
 const MAX_GENERATED: u64 = 500_000;
 
-fn parse(_: &mut StageCx<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<Vec<Arc<dyn Stage>>> {
+fn parse(
+    _: &mut StageCx<'_, '_>,
+    name: &'static str,
+    arg: Value<'_>,
+) -> Result<Vec<Arc<dyn Stage>>> {
     let Value::Document(spec) = arg else {
-        bail!(5733400, "The {name} stage specification must be an object, found {}", arg.type_name());
+        bail!(
+            5733400,
+            "The {name} stage specification must be an object, found {}",
+            arg.type_name()
+        );
     };
     let f = Fields::new(name, spec, &["field", "partitionByFields", "range"])?;
     f.required("field")?;
     f.required("range")?;
     let field = checked_path(f.string("field")?.unwrap_or(""))?;
     let mut partitions = Vec::new();
-    for v in f.array("partitionByFields")?.into_iter().flat_map(|a| a.iter()) {
-        let Value::String(s) = v else { return f.wrong_type("partitionByFields", v, "string") };
+    for v in f
+        .array("partitionByFields")?
+        .into_iter()
+        .flat_map(|a| a.iter())
+    {
+        let Value::String(s) = v else {
+            return f.wrong_type("partitionByFields", v, "string");
+        };
         if s == field.as_str() {
-            bail!(8993000, "BSON field '$densify.partitionByFields' contains the field that is being densified");
+            bail!(
+                8993000,
+                "BSON field '$densify.partitionByFields' contains the field that is being densified"
+            );
         }
         partitions.push(checked_path(s)?);
     }
-    let range = parse_range(f.document("range")?.unwrap_or(Doc::EMPTY), !partitions.is_empty())?;
+    let range = parse_range(
+        f.document("range")?.unwrap_or(Doc::EMPTY),
+        !partitions.is_empty(),
+    )?;
     let mut order = DocBuf::new();
-    // Under "full" bounds partitions interleave by the field, otherwise they come one after the other.
+    // Under "full" bounds partitions interleave by the field, otherwise they come one after the
+    // other.
     if !matches!(range.bounds, Bounds::Full) {
         for p in &partitions {
             order.put(p.as_str(), 1i32);
@@ -53,7 +79,15 @@ fn parse(_: &mut StageCx<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<
     order.put(field.as_str(), 1i32);
     let sort = Sort::new(SortPattern::parse(order.doc())?);
     let shown = model::doc! { name: spec };
-    Ok(vec![Arc::new(sort), Arc::new(Densify { field, partitions, range, shown })])
+    Ok(vec![
+        Arc::new(sort),
+        Arc::new(Densify {
+            field,
+            partitions,
+            range,
+            shown,
+        }),
+    ])
 }
 
 enum Bounds {
@@ -71,36 +105,65 @@ struct Range {
 fn parse_range(spec: Doc<'_>, partitioned: bool) -> Result<Range> {
     let f = Fields::new("range", spec, &["step", "unit", "bounds"])?;
     let step = f.required("step")?;
-    let Some(n) = Number::of(&step) else { return f.wrong_type("step", step, "number") };
+    let Some(n) = Number::of(&step) else {
+        return f.wrong_type("step", step, "number");
+    };
     if n.to_f64() <= 0.0 || n.is_nan() {
-        bail!(5733401, "the step parameter in a range statement must be a strictly positive numeric value, not {step:?}");
+        bail!(
+            5733401,
+            "the step parameter in a range statement must be a strictly positive numeric value, \
+                not {step:?}"
+        );
     }
     let unit = f.string("unit")?.map(DateUnit::parse).transpose()?;
     if unit.is_some() && step.as_i64_exact().is_none() {
-        bail!(6586400, "The step parameter in a range statement must be a whole number when densifying a date range, not {step:?}");
+        bail!(
+            6586400,
+            "The step parameter in a range statement must be a whole number when densifying a date \
+                range, not {step:?}"
+        );
     }
     let bounds = match f.required("bounds")? {
         Value::String("full") => Bounds::Full,
         Value::String("partition") if !partitioned => {
-            bail!(5733408, "one may not specify the bounds as 'partition' without specifying a non-empty array of partitionByFields. You may have meant to specify 'full' bounds")
+            bail!(
+                5733408,
+                "one may not specify the bounds as 'partition' without specifying a non-empty \
+                    array of partitionByFields. You may have meant to specify 'full' bounds"
+            )
         }
         Value::String("partition") => Bounds::Partition,
-        Value::String(s) => bail!(5946802, "Bounds string must either be 'full' or 'partition', not '{s}'"),
+        Value::String(s) => bail!(
+            5946802,
+            "Bounds string must either be 'full' or 'partition', not '{s}'"
+        ),
         Value::Array(a) => {
             let [lower, upper] = two(a)?;
             check_bounds(lower.get(), upper.get(), unit)?;
             Bounds::Explicit(lower, upper)
         }
-        v => bail!(5733402, "the bounds in a range statement must be the string 'full', 'partition', or an ascending array of two numbers or two dates, not {v:?}"),
+        v => bail!(
+            5733402,
+            "the bounds in a range statement must be the string 'full', 'partition', or an \
+                ascending array of two numbers or two dates, not {v:?}"
+        ),
     };
-    Ok(Range { step: step.to_owned_value(), unit, bounds })
+    Ok(Range {
+        step: step.to_owned_value(),
+        unit,
+        bounds,
+    })
 }
 
 fn two(a: model::Array<'_>) -> Result<[OwnedValue; 2]> {
     let mut items = a.iter();
     match (items.next(), items.next(), items.next()) {
         (Some(l), Some(u), None) => Ok([l.to_owned_value(), u.to_owned_value()]),
-        _ => bail!(5733403, "a bounding array in a range statement must have exactly two elements, not {}", a.len()),
+        _ => bail!(
+            5733403,
+            "a bounding array in a range statement must have exactly two elements, not {}",
+            a.len()
+        ),
     }
 }
 
@@ -108,13 +171,21 @@ fn check_bounds(lower: Value<'_>, upper: Value<'_>, unit: Option<DateUnit>) -> R
     let number = |v: &Value<'_>| Number::of(v).is_some();
     let date = |v: &Value<'_>| matches!(v, Value::Date(_));
     if !number(&lower) && !date(&lower) || compare(&lower, &upper) == Ordering::Greater {
-        bail!(5733402, "a bounding array must be an ascending array of either two dates or two numbers, not [{lower:?}, {upper:?}]");
+        bail!(
+            5733402,
+            "a bounding array must be an ascending array of either two dates or two numbers, not \
+                [{lower:?}, {upper:?}]"
+        );
     }
     if number(&lower) && unit.is_some() {
         bail!(5733409, "numeric bounds may not have unit parameter");
     }
     if number(&lower) != number(&upper) || date(&lower) != date(&upper) {
-        bail!(5733406, "a bounding array must contain either both dates or both numeric types, not [{lower:?}, {upper:?}]");
+        bail!(
+            5733406,
+            "a bounding array must contain either both dates or both numeric types, not \
+                [{lower:?}, {upper:?}]"
+        );
     }
     if date(&lower) && unit.is_none() {
         bail!(5733410, "date bounds require a unit");
@@ -131,7 +202,11 @@ struct Densify {
 
 impl Stage for Densify {
     fn open(self: Arc<Self>, input: Box<dyn Docs>, _: &Rt<'_>) -> Result<Box<dyn Docs>> {
-        Ok(Box::new(DensifyDocs { stage: self, input: Some(input), output: None }))
+        Ok(Box::new(DensifyDocs {
+            stage: self,
+            input: Some(input),
+            output: None,
+        }))
     }
     fn describe(&self) -> DocBuf {
         self.shown.clone()
@@ -167,7 +242,14 @@ impl Docs for DensifyDocs {
         let output = match (&mut self.output, self.input.take()) {
             (Some(output), _) => output,
             (none, Some(mut input)) => {
-                let mut run = Filling { stage: &self.stage, rt, out: Spool::default(), generated: 0, parts: HashMap::new(), order: Vec::new() };
+                let mut run = Filling {
+                    stage: &self.stage,
+                    rt,
+                    out: Spool::default(),
+                    generated: 0,
+                    parts: HashMap::new(),
+                    order: Vec::new(),
+                };
                 run.all(input.as_mut())?;
                 none.insert(run.out.finish()?.reader()?)
             }
@@ -200,7 +282,9 @@ impl Filling<'_> {
             }
             self.check(&v)?;
             let key = self.key(doc);
-            if !matches!(self.stage.range.bounds, Bounds::Full) && current.as_ref().is_some_and(|c| *c != key) {
+            if !matches!(self.stage.range.bounds, Bounds::Full)
+                && current.as_ref().is_some_and(|c| *c != key)
+            {
                 self.end_partition(current.as_deref(), greatest.as_ref())?;
             }
             if current.as_ref() != Some(&key) && !matches!(self.stage.range.bounds, Bounds::Full) {
@@ -214,7 +298,9 @@ impl Filling<'_> {
         })?;
         match &self.stage.range.bounds {
             Bounds::Full => {
-                let Some(greatest) = greatest else { return Ok(()) };
+                let Some(greatest) = greatest else {
+                    return Ok(());
+                };
                 for key in std::mem::take(&mut self.order) {
                     self.up_to(&key, greatest.get(), true)?;
                 }
@@ -223,7 +309,13 @@ impl Filling<'_> {
             Bounds::Explicit(lower, _) if current.is_none() && self.stage.partitions.is_empty() => {
                 // No documents at all: the whole range is added.
                 let key = Vec::new();
-                self.parts.insert(key.clone(), Partition { next: lower.clone(), fields: DocBuf::new() });
+                self.parts.insert(
+                    key.clone(),
+                    Partition {
+                        next: lower.clone(),
+                        fields: DocBuf::new(),
+                    },
+                );
                 self.end_partition(Some(&key), None)
             }
             _ => self.end_partition(current.as_deref(), greatest.as_ref()),
@@ -234,10 +326,20 @@ impl Filling<'_> {
         let dates = self.stage.range.unit.is_some();
         match v {
             Value::Date(_) if dates => Ok(()),
-            Value::Date(_) => bail!(6053600, "Encountered a date in $densify without a unit: {v:?}"),
+            Value::Date(_) => bail!(
+                6053600,
+                "Encountered a date in $densify without a unit: {v:?}"
+            ),
             v if Number::of(v).is_some() && !dates => Ok(()),
-            v if Number::of(v).is_some() => bail!(6053600, "Encountered a number in $densify with a unit of time: {v:?}"),
-            v => bail!(5733201, "Densify field type must be numeric or a date, but found {}", v.type_name()),
+            v if Number::of(v).is_some() => bail!(
+                6053600,
+                "Encountered a number in $densify with a unit of time: {v:?}"
+            ),
+            v => bail!(
+                5733201,
+                "Densify field type must be numeric or a date, but found {}",
+                v.type_name()
+            ),
         }
     }
 
@@ -250,7 +352,13 @@ impl Filling<'_> {
     }
 
     /// Adds what is missing before a document, and moves the grid past its value.
-    fn before(&mut self, key: &[u8], doc: Doc<'_>, v: &Value<'_>, least: &OwnedValue) -> Result<()> {
+    fn before(
+        &mut self,
+        key: &[u8],
+        doc: Doc<'_>,
+        v: &Value<'_>,
+        least: &OwnedValue,
+    ) -> Result<()> {
         if !self.parts.contains_key(key) {
             let next = match &self.stage.range.bounds {
                 Bounds::Full => least.clone(),
@@ -259,13 +367,18 @@ impl Filling<'_> {
             };
             let mut fields = DocBuf::new();
             for p in &self.stage.partitions {
-                fields = DocBuf::build(|w| write_with(w, fields.doc(), p.parts(), plain_at(doc, p)));
+                fields =
+                    DocBuf::build(|w| write_with(w, fields.doc(), p.parts(), plain_at(doc, p)));
             }
             self.parts.insert(key.to_vec(), Partition { next, fields });
             self.order.push(key.to_vec());
         }
         if let Bounds::Explicit(_, upper) = &self.stage.range.bounds {
-            let until = if compare(v, &upper.get()) == Ordering::Less { *v } else { upper.get() };
+            let until = if compare(v, &upper.get()) == Ordering::Less {
+                *v
+            } else {
+                upper.get()
+            };
             let until = until.to_owned_value();
             return self.up_to(key, until.get(), false);
         }
@@ -286,18 +399,28 @@ impl Filling<'_> {
         }
     }
 
-    /// Adds documents of the grid up to a value; a value on the grid itself is passed over, or added with `inclusive`.
+    /// Adds documents of the grid up to a value; a value on the grid itself is passed over, or
+    /// added with `inclusive`.
     fn up_to(&mut self, key: &[u8], until: Value<'_>, inclusive: bool) -> Result<()> {
         let (stage, rt) = (self.stage, self.rt);
-        let Some(part) = self.parts.get_mut(key) else { return Ok(()) };
+        let Some(part) = self.parts.get_mut(key) else {
+            return Ok(());
+        };
         loop {
             let order = compare(&part.next.get(), &until);
             if order == Ordering::Less || inclusive && order == Ordering::Equal {
                 self.generated += 1;
                 if self.generated > MAX_GENERATED {
-                    bail!(5897900, "Generated {} documents in $densify, which is over the limit of {MAX_GENERATED}", self.generated);
+                    bail!(
+                        5897900,
+                        "Generated {} documents in $densify, which is over the limit of \
+                            {MAX_GENERATED}",
+                        self.generated
+                    );
                 }
-                let doc = DocBuf::build(|w| write_with(w, part.fields.doc(), stage.field.parts(), part.next.get()));
+                let doc = DocBuf::build(|w| {
+                    write_with(w, part.fields.doc(), stage.field.parts(), part.next.get())
+                });
                 self.out.push(doc.doc(), None, rt)?;
             }
             match order {

@@ -10,7 +10,12 @@ use std::sync::Arc;
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$documents",
     place: Place::DATABASE,
-    parse: |scx, _, arg| one(Documents { list: expr::parse(scx.cx, arg)?, spec: arg.to_owned_value() }),
+    parse: |scx, _, arg| {
+        one(Documents {
+            list: expr::parse(scx.cx, arg)?,
+            spec: arg.to_owned_value(),
+        })
+    },
 }];
 
 struct Documents {
@@ -23,12 +28,21 @@ impl Stage for Documents {
         let arena = Bump::new();
         let list = self.list.eval(&rt.cx(&arena, Doc::EMPTY))?;
         let Value::Array(list) = list else {
-            bail!(5858202, "error during evaluation of $documents: expected an array, got {}", list.type_name());
+            bail!(
+                5858202,
+                "error during evaluation of $documents: expected an array, got {}",
+                list.type_name()
+            );
         };
         let mut docs = Batch::new();
         for v in list.iter() {
             let Value::Document(d) = v else {
-                bail!(5858203, "error during evaluation of $documents: expected an array of objects, got an element of type {}", v.type_name());
+                bail!(
+                    5858203,
+                    "error during evaluation of $documents: expected an array of objects, got an \
+                        element of type {}",
+                    v.type_name()
+                );
             };
             docs.push(d);
         }

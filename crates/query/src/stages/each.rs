@@ -1,4 +1,5 @@
-//! Stages that look at one document at a time: zero or more documents out for one in, no state between documents.
+//! Stages that look at one document at a time: zero or more documents out for one in, no state
+//! between documents.
 
 use crate::pipeline::{Batch, Docs, Rt};
 use model::{Bump, Doc, DocWriter, Result};
@@ -45,7 +46,14 @@ pub struct EachDocs<E> {
 impl<E: Each + 'static> EachDocs<E> {
     /// Over an input.
     pub fn open(stage: Arc<E>, input: Box<dyn Docs>) -> Box<dyn Docs> {
-        Box::new(EachDocs { stage, input, inbox: Batch::new(), at: 0, more: true, arena: Bump::new() })
+        Box::new(EachDocs {
+            stage,
+            input,
+            inbox: Batch::new(),
+            at: 0,
+            more: true,
+            arena: Bump::new(),
+        })
     }
 }
 
@@ -64,7 +72,10 @@ impl<E: Each> Docs for EachDocs<E> {
             rt.env.check_interrupt()?;
             let (doc, meta) = (self.inbox.doc(self.at), self.inbox.meta(self.at));
             self.at += 1;
-            let cx = Cx { meta, ..rt.cx(&self.arena, doc) };
+            let cx = Cx {
+                meta,
+                ..rt.cx(&self.arena, doc)
+            };
             self.stage.each(&cx, doc, &mut Emit { out, meta })?;
         }
         self.arena.reset();

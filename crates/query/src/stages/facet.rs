@@ -1,6 +1,7 @@
-//! `$facet: {name: [stages], ...}`: every sub-pipeline over the same documents; one document of arrays comes out.
-//! Errors: 40169 no object or empty, 40170 a facet that is no array, 40600 for stages that may not stand inside, and those of
-//! field names; 10334 when the result is no document any more.
+//! `$facet: {name: [stages], ...}`: every sub-pipeline over the same documents; one document of
+//! arrays comes out. Errors: 40169 no object or empty, 40170 a facet that is no array, 40600 for
+//! stages that may not stand inside, and those of field names; 10334 when the result is no document
+//! any more.
 
 use super::path::checked_path;
 use super::{Stage, StageOp, one};
@@ -11,7 +12,10 @@ use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$facet",
-    place: Place { in_facet: false, ..Place::ANYWHERE },
+    place: Place {
+        in_facet: false,
+        ..Place::ANYWHERE
+    },
     parse: |scx, name, arg| one(parse(scx, name, arg)?),
 }];
 
@@ -20,21 +24,33 @@ const MAX_DOCUMENT_BYTES: usize = 16 * 1024 * 1024 + 16 * 1024;
 
 fn parse(scx: &mut StageCx<'_, '_>, name: &str, arg: Value<'_>) -> Result<Facet> {
     let Some(spec) = arg.as_doc().filter(|d| !d.is_empty()) else {
-        bail!(40169, "the {name} specification must be a non-empty object, but found: {arg:?}");
+        bail!(
+            40169,
+            "the {name} specification must be a non-empty object, but found: {arg:?}"
+        );
     };
     let mut facets: Vec<(String, Pipeline)> = Vec::new();
     for (facet, v) in spec.iter() {
         check_name(facet)?;
         let Value::Array(stages) = v else {
-            bail!(40170, "arguments to {name} must be arrays, {facet} is type {}", v.type_name());
+            bail!(
+                40170,
+                "arguments to {name} must be arrays, {facet} is type {}",
+                v.type_name()
+            );
         };
         if facets.iter().any(|(n, _)| n == facet) {
             bail!(16406, "duplicate facet name '{facet}'");
         }
-        let options = scx.options.inner(Inside::Facet, scx.options.target.clone())?;
+        let options = scx
+            .options
+            .inner(Inside::Facet, scx.options.target.clone())?;
         facets.push((facet.to_owned(), Pipeline::parse(scx.cx, stages, &options)?));
     }
-    Ok(Facet { facets, spec: spec.to_buf() })
+    Ok(Facet {
+        facets,
+        spec: spec.to_buf(),
+    })
 }
 
 /// A name that can be a field of the result.
@@ -70,7 +86,9 @@ struct FacetDocs {
 impl Docs for FacetDocs {
     fn next_batch(&mut self, rt: &Rt<'_>, out: &mut Batch) -> Result<bool> {
         let mut spool = Spool::default();
-        drain(self.input.as_mut(), rt, |doc, meta| spool.push(doc, meta, rt))?;
+        drain(self.input.as_mut(), rt, |doc, meta| {
+            spool.push(doc, meta, rt)
+        })?;
         let shared = spool.finish()?;
         let mut results = Vec::new();
         let mut total = 0;
@@ -82,7 +100,10 @@ impl Docs for FacetDocs {
                 drain(docs.as_mut(), rt, |doc, _| {
                     list.push(doc);
                     if total + list.len_bytes() > MAX_DOCUMENT_BYTES {
-                        bail!(code::BSON_OBJECT_TOO_LARGE, "$facet result is larger than {MAX_DOCUMENT_BYTES} bytes");
+                        bail!(
+                            code::BSON_OBJECT_TOO_LARGE,
+                            "$facet result is larger than {MAX_DOCUMENT_BYTES} bytes"
+                        );
                     }
                     Ok(())
                 })?;

@@ -17,7 +17,10 @@ impl<'a> Fields<'a> {
     pub(super) fn new(stage: &'static str, doc: Doc<'a>, known: &[&str]) -> Result<Fields<'a>> {
         for (i, (name, _)) in doc.iter().enumerate() {
             if !known.contains(&name) {
-                bail!(40415, "BSON field '{stage}.{name}' is an unknown field. Known are {known:?}");
+                bail!(
+                    40415,
+                    "BSON field '{stage}.{name}' is an unknown field. Known are {known:?}"
+                );
             }
             if doc.iter().take(i).any(|(n, _)| n == name) {
                 bail!(40413, "BSON field '{stage}.{name}' is a duplicate field");
@@ -40,7 +43,11 @@ impl<'a> Fields<'a> {
     /// 40414 when it is not.
     pub(super) fn required(&self, name: &str) -> Result<Value<'a>> {
         match self.get(name) {
-            Value::Missing => bail!(40414, "BSON field '{}.{name}' is missing but a required field", self.stage),
+            Value::Missing => bail!(
+                40414,
+                "BSON field '{}.{name}' is missing but a required field",
+                self.stage
+            ),
             v => Ok(v),
         }
     }

@@ -1,7 +1,8 @@
-//! `$fill: {partitionBy | partitionByFields, sortBy, output: {field: {value} | {method}}}`: gives null and missing fields a value:
-//! a constant expression, the last value ("locf") or one interpolated ("linear").
-//! Errors: strict field codes, 6050202 an unknown method, 6050204 both kinds of partitions, 6050201 no sort for "linear" or
-//! "locf", 9 an output without value and method.
+//! `$fill: {partitionBy | partitionByFields, sortBy, output: {field: {value} | {method}}}`: gives
+//! null and missing fields a value: a constant expression, the last value ("locf") or one
+//! interpolated ("linear"). Errors: strict field codes, 6050202 an unknown method, 6050204 both
+//! kinds of partitions, 6050201 no sort for "linear" or "locf", 9 an output without value and
+//! method.
 
 use super::fields::Fields;
 use super::path::{checked_path, write_with};
@@ -14,48 +15,90 @@ use model::{Doc, DocBuf, MongoError, Result, Value, bail, code};
 use operators::expr;
 use std::sync::Arc;
 
-pub(super) static STAGES: &[StageOp] = &[StageOp { name: "$fill", place: Place::ANYWHERE, parse }];
+pub(super) static STAGES: &[StageOp] = &[StageOp {
+    name: "$fill",
+    place: Place::ANYWHERE,
+    parse,
+}];
 
-fn parse(scx: &mut StageCx<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<Vec<Arc<dyn Stage>>> {
+fn parse(
+    scx: &mut StageCx<'_, '_>,
+    name: &'static str,
+    arg: Value<'_>,
+) -> Result<Vec<Arc<dyn Stage>>> {
     let Value::Document(spec) = arg else {
-        bail!(code::FAILED_TO_PARSE, "The {name} stage specification must be an object, found {}", arg.type_name());
+        bail!(
+            code::FAILED_TO_PARSE,
+            "The {name} stage specification must be an object, found {}",
+            arg.type_name()
+        );
     };
-    let f = Fields::new(name, spec, &["partitionBy", "partitionByFields", "sortBy", "output"])?;
+    let f = Fields::new(
+        name,
+        spec,
+        &["partitionBy", "partitionByFields", "sortBy", "output"],
+    )?;
     f.required("output")?;
     let output = f.document("output")?.unwrap_or(Doc::EMPTY);
     let sort = f.document("sortBy")?.map(SortPattern::parse).transpose()?;
     let by = partition_spec(&f)?;
-    let by = by.as_ref().map(|d| expr::parse(scx.cx, d.doc().field("by"))).transpose()?;
+    let by = by
+        .as_ref()
+        .map(|d| expr::parse(scx.cx, d.doc().field("by")))
+        .transpose()?;
     let mut windows = Vec::new();
     let mut constants = DocBuf::new();
     for (field, v) in output.iter() {
         let path = checked_path(field)?;
         let Value::Document(how) = v else {
-            bail!(code::TYPE_MISMATCH, "{name} output '{field}' must be an object, not {}", v.type_name());
+            bail!(
+                code::TYPE_MISMATCH,
+                "{name} output '{field}' must be an object, not {}",
+                v.type_name()
+            );
         };
         let how = Fields::new("output", how, &["value", "method"])?;
         match (how.get("value"), how.string("method")?) {
             (v, None) if !v.is_missing() => {
                 let fallback = model::doc! { "$ifNull": [format!("${field}").as_str(), v] };
-                constants = DocBuf::build(|w| write_with(w, constants.doc(), path.parts(), (&fallback).into()));
+                constants = DocBuf::build(|w| {
+                    write_with(w, constants.doc(), path.parts(), (&fallback).into())
+                });
             }
             (Value::Missing, Some(method)) => {
                 let function = match method {
                     "locf" => "$locf",
                     "linear" => "$linearFill",
-                    other => bail!(6050202, "Method must be either 'locf' or 'linear', not '{other}'"),
+                    other => bail!(
+                        6050202,
+                        "Method must be either 'locf' or 'linear', not '{other}'"
+                    ),
                 };
-                let Some(sort) = &sort else { bail!(6050201, "{name} with method '{method}' requires sortBy") };
+                let Some(sort) = &sort else {
+                    bail!(6050201, "{name} with method '{method}' requires sortBy")
+                };
                 let input = format!("${field}");
-                let wcx = &mut WindowCx { cx: scx.cx, sort: Some(sort), window: None };
+                let wcx = &mut WindowCx {
+                    cx: scx.cx,
+                    sort: Some(sort),
+                    window: None,
+                };
                 windows.push((path, window::parse(wcx, function, Value::String(&input))?));
             }
-            _ => bail!(code::FAILED_TO_PARSE, "{name} output '{field}' must have exactly one of 'value' and 'method'"),
+            _ => bail!(
+                code::FAILED_TO_PARSE,
+                "{name} output '{field}' must have exactly one of 'value' and 'method'"
+            ),
         }
     }
     let mut stages: Vec<Arc<dyn Stage>> = Vec::new();
     if !windows.is_empty() {
-        stages.push(Arc::new(SetWindowFields::new(by, sort, windows, model::doc! { name: spec })));
+        stages.push(Arc::new(SetWindowFields::new(
+            by,
+            sort,
+            windows,
+            model::doc! { name: spec },
+        )));
     }
     if !constants.doc().is_empty() || stages.is_empty() {
         let op = find("$addFields").ok_or_else(|| MongoError::internal("a stage of ours"))?;
@@ -73,13 +116,20 @@ fn partition_spec(f: &Fields<'_>) -> Result<Option<DocBuf>> {
         (Value::Missing, Some(fields)) => {
             let mut by = DocBuf::new();
             for v in fields.iter() {
-                let Value::String(s) = v else { return f.wrong_type("partitionByFields", v, "string") };
+                let Value::String(s) = v else {
+                    return f.wrong_type("partitionByFields", v, "string");
+                };
                 let path = checked_path(s)?;
-                by = DocBuf::build(|w| write_with(w, by.doc(), path.parts(), Value::String(&format!("${s}"))));
+                by = DocBuf::build(|w| {
+                    write_with(w, by.doc(), path.parts(), Value::String(&format!("${s}")))
+                });
             }
             Ok(Some(model::doc! { "by": &by }))
         }
         (v, None) => Ok(Some(model::doc! { "by": v })),
-        (_, Some(_)) => bail!(6050204, "Maximum one of 'partitionBy' and 'partitionByFields' can be specified in '$fill'"),
+        (_, Some(_)) => bail!(
+            6050204,
+            "Maximum one of 'partitionBy' and 'partitionByFields' can be specified in '$fill'"
+        ),
     }
 }

@@ -1,21 +1,29 @@
-//! `$geoNear: {near, distanceField, key, spherical, minDistance, maxDistance, distanceMultiplier, includeLocs, query}`: documents
-//! from near to far. A GeoJSON point measures in metres on the sphere, a legacy pair in radians (`spherical`) or on the plane.
-//! Errors: 10065 no object, 5860400 no near, 5860402 near read from documents, 16606 / 16607 distanceField / includeLocs no string, 5984700
-//! paths past 199 parts, 5729100 a key past 180, 7555701 / 7555702 distances that are no constant numbers, 14 query no object,
-//! 5626500 nearness inside the query, 2 unknown options and bad points, 16433 a point outside the plane, 26 no collection, 27 no
-//! (or no single) geospatial index, 291 an index of the wrong kind.
+//! `$geoNear: {near, distanceField, key, spherical, minDistance, maxDistance, distanceMultiplier,
+//! includeLocs, query}`: documents from near to far. A GeoJSON point measures in metres on the
+//! sphere, a legacy pair in radians (`spherical`) or on the plane. Errors: 10065 no object, 5860400
+//! no near, 5860402 near read from documents, 16606 / 16607 distanceField / includeLocs no string,
+//! 5984700 paths past 199 parts, 5729100 a key past 180, 7555701 / 7555702 distances that are no
+//! constant numbers, 14 query no object, 5626500 nearness inside the query, 2 unknown options and
+//! bad points, 16433 a point outside the plane, 26 no collection, 27 no (or no single) geospatial
+//! index, 291 an index of the wrong kind.
 
 use super::geo_point::{Place as Spot, Point};
 use super::path::{checked_path, write_with};
 use super::{Stage, StageOp, one};
-use crate::pipeline::{Batch, Docs, GeoIndex, MatchFilter, Place, Read, Resolved, Rt, StageCx, Target, drain};
+use crate::pipeline::{
+    Batch, Docs, GeoIndex, MatchFilter, Place, Read, Resolved, Rt, StageCx, Target, drain,
+};
 use model::{Bump, Doc, DocBuf, FieldPath, Namespace, Number, Result, Value, bail, code};
 use operators::expr::{self, BoxExpr, Expr};
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$geoNear",
-    place: Place { first: true, in_facet: false, ..Place::ANYWHERE },
+    place: Place {
+        first: true,
+        in_facet: false,
+        ..Place::ANYWHERE
+    },
     parse: |scx, name, arg| one(parse(scx, name, arg)?),
 }];
 
@@ -28,19 +36,31 @@ fn parse(scx: &mut StageCx<'_, '_>, name: &str, arg: Value<'_>) -> Result<GeoNea
     let spec = match arg {
         Value::Document(d) => d,
         Value::Array(a) => a.as_doc(),
-        _ => bail!(10065, "{name} argument must be an object, not {}", arg.type_name()),
+        _ => bail!(
+            10065,
+            "{name} argument must be an object, not {}",
+            arg.type_name()
+        ),
     };
     let Target::Collection(ns) = scx.options.target.clone() else {
-        bail!(code::INVALID_NAMESPACE, "{name} is only valid on a collection");
+        bail!(
+            code::INVALID_NAMESPACE,
+            "{name} is only valid on a collection"
+        );
     };
-    let Some(near) = spec.get("near") else { bail!(5860400, "{name} requires a 'near' argument") };
+    let Some(near) = spec.get("near") else {
+        bail!(5860400, "{name} requires a 'near' argument")
+    };
     let near = expr::parse(scx.cx, near)?;
     if reads_document(near.as_ref()) {
         bail!(5860402, "'near' of {name} must be a constant");
     }
     let mut stage = GeoNear {
         ns,
-        near: Near::At(Origin { spot: Spot::Flat(Point { x: 0.0, y: 0.0 }), legacy: false }),
+        near: Near::At(Origin {
+            spot: Spot::Flat(Point { x: 0.0, y: 0.0 }),
+            legacy: false,
+        }),
         distance_field: None,
         include_locs: None,
         key: None,
@@ -57,13 +77,26 @@ fn parse(scx: &mut StageCx<'_, '_>, name: &str, arg: Value<'_>) -> Result<GeoNea
             "distanceField" => stage.distance_field = Some(written_path(16606, field, v)?),
             "includeLocs" => stage.include_locs = Some(written_path(16607, field, v)?),
             "key" => {
-                let Value::String(s) = v else { bail!(code::TYPE_MISMATCH, "{name} parameter 'key' must be of type string but found type: {}", v.type_name()) };
+                let Value::String(s) = v else {
+                    bail!(
+                        code::TYPE_MISMATCH,
+                        "{name} parameter 'key' must be of type string but found type: {}",
+                        v.type_name()
+                    )
+                };
                 if s.is_empty() {
-                    bail!(code::BAD_VALUE, "{name} parameter 'key' cannot be the empty string");
+                    bail!(
+                        code::BAD_VALUE,
+                        "{name} parameter 'key' cannot be the empty string"
+                    );
                 }
                 let path = checked_path(s)?;
                 if path.parts().len() > MAX_KEY_PARTS {
-                    bail!(5729100, "{name} parameter 'key' has {} parts, at most {MAX_KEY_PARTS} are allowed", path.parts().len());
+                    bail!(
+                        5729100,
+                        "{name} parameter 'key' has {} parts, at most {MAX_KEY_PARTS} are allowed",
+                        path.parts().len()
+                    );
                 }
                 stage.key = Some(path);
             }
@@ -71,20 +104,39 @@ fn parse(scx: &mut StageCx<'_, '_>, name: &str, arg: Value<'_>) -> Result<GeoNea
             "maxDistance" => stage.max = Some(distance(scx, 7555702, field, v)?),
             "distanceMultiplier" => match v.as_f64().filter(|n| *n >= 0.0) {
                 Some(n) => stage.multiplier = n,
-                None => bail!(code::BAD_VALUE, "{name} requires that 'distanceMultiplier' is a non-negative number, not {v:?}"),
+                None => bail!(
+                    code::BAD_VALUE,
+                    "{name} requires that 'distanceMultiplier' is a non-negative number, not {v:?}"
+                ),
             },
             "spherical" => spherical = v.truthy(),
             "query" => {
-                let Value::Document(q) = v else { bail!(code::TYPE_MISMATCH, "query must be an object, not {}", v.type_name()) };
+                let Value::Document(q) = v else {
+                    bail!(
+                        code::TYPE_MISMATCH,
+                        "query must be an object, not {}",
+                        v.type_name()
+                    )
+                };
                 if super::matching::uses(q, &["$near", "$nearSphere", "$geoNear"]) {
-                    bail!(5626500, "use of $near, $nearSphere or $geoNear inside the query of {name} is not allowed");
+                    bail!(
+                        5626500,
+                        "use of $near, $nearSphere or $geoNear inside the query of {name} is not \
+                            allowed"
+                    );
                 }
                 if super::matching::uses(q, &["$text"]) {
-                    bail!(code::BAD_VALUE, "$text is not allowed inside the query of {name}");
+                    bail!(
+                        code::BAD_VALUE,
+                        "$text is not allowed inside the query of {name}"
+                    );
                 }
                 stage.query = Some(Arc::new(MatchFilter::parse(scx.cx, q)?));
             }
-            "limit" | "num" | "start" => bail!(50858, "{name} no longer supports the '{field}' parameter. Use a $limit stage"),
+            "limit" | "num" | "start" => bail!(
+                50858,
+                "{name} no longer supports the '{field}' parameter. Use a $limit stage"
+            ),
             _ => bail!(code::BAD_VALUE, "Unknown argument to {name}: {field}"),
         }
     }
@@ -103,10 +155,20 @@ fn reads_document(e: &dyn Expr) -> bool {
 }
 
 fn written_path(number: i32, field: &str, v: Value<'_>) -> Result<FieldPath> {
-    let Value::String(s) = v else { bail!(number, "$geoNear requires that the '{field}' option is a string, not {}", v.type_name()) };
+    let Value::String(s) = v else {
+        bail!(
+            number,
+            "$geoNear requires that the '{field}' option is a string, not {}",
+            v.type_name()
+        )
+    };
     let path = checked_path(s)?;
     if path.parts().len() > MAX_PARTS {
-        bail!(5984700, "'{field}' of $geoNear has {} parts, at most {MAX_PARTS} are allowed", path.parts().len());
+        bail!(
+            5984700,
+            "'{field}' of $geoNear has {} parts, at most {MAX_PARTS} are allowed",
+            path.parts().len()
+        );
     }
     Ok(path)
 }
@@ -115,8 +177,14 @@ fn distance(scx: &mut StageCx<'_, '_>, number: i32, field: &str, v: Value<'_>) -
     let v = expr::parse_constant(scx.cx, v, number, &format!("'{field}' of $geoNear"))?;
     match Number::of(&v.get()).map(Number::to_f64) {
         Some(n) if n >= 0.0 => Ok(n),
-        Some(_) => bail!(code::BAD_VALUE, "'{field}' of $geoNear must be non-negative, not {v:?}"),
-        None => bail!(number, "'{field}' of $geoNear must be a constant number, not {v:?}"),
+        Some(_) => bail!(
+            code::BAD_VALUE,
+            "'{field}' of $geoNear must be non-negative, not {v:?}"
+        ),
+        None => bail!(
+            number,
+            "'{field}' of $geoNear must be a constant number, not {v:?}"
+        ),
     }
 }
 
@@ -165,16 +233,35 @@ impl GeoNear {
     /// The indexed field to measure at.
     fn field(&self, rt: &Rt<'_>, ns: &Namespace, origin: Origin) -> Result<FieldPath> {
         if matches!(rt.host.resolve(ns)?, Resolved::Missing) {
-            bail!(code::NAMESPACE_NOT_FOUND, "$geoNear requires a geo index to run, but {ns} does not exist");
+            bail!(
+                code::NAMESPACE_NOT_FOUND,
+                "$geoNear requires a geo index to run, but {ns} does not exist"
+            );
         }
         let indexes = rt.host.geo_indexes(ns)?;
-        let of_kind = |kind: GeoIndex| indexes.iter().filter(|(_, k)| *k == kind).map(|(f, _)| f).collect::<Vec<_>>();
+        let of_kind = |kind: GeoIndex| {
+            indexes
+                .iter()
+                .filter(|(_, k)| *k == kind)
+                .map(|(f, _)| f)
+                .collect::<Vec<_>>()
+        };
         let field = match &self.key {
             Some(key) => key.clone(),
-            None => match (of_kind(GeoIndex::Flat).as_slice(), of_kind(GeoIndex::Sphere).as_slice()) {
+            None => match (
+                of_kind(GeoIndex::Flat).as_slice(),
+                of_kind(GeoIndex::Sphere).as_slice(),
+            ) {
                 ([one], _) | ([], [one]) => FieldPath::new(one),
-                ([], []) => bail!(code::INDEX_NOT_FOUND, "$geoNear requires a 2d or 2dsphere index, but none were found"),
-                _ => bail!(code::INDEX_NOT_FOUND, "There is more than one geospatial index on {ns}; unsure which to use for $geoNear, give 'key'"),
+                ([], []) => bail!(
+                    code::INDEX_NOT_FOUND,
+                    "$geoNear requires a 2d or 2dsphere index, but none were found"
+                ),
+                _ => bail!(
+                    code::INDEX_NOT_FOUND,
+                    "There is more than one geospatial index on {ns}; unsure which to use for \
+                        $geoNear, give 'key'"
+                ),
             },
         };
         let fits = indexes.iter().any(|(f, kind)| {
@@ -185,7 +272,12 @@ impl GeoNear {
                 }
         });
         if !fits {
-            bail!(291, "error processing query: no index on '{}' can answer $geoNear from this kind of point", field.as_str());
+            bail!(
+                291,
+                "error processing query: no index on '{}' can answer $geoNear from this kind of \
+                    point",
+                field.as_str()
+            );
         }
         Ok(field)
     }
@@ -206,18 +298,35 @@ impl Stage for GeoNear {
         let ns = super::listed::under_views(rt.host, self.ns.clone(), "$geoNear")?;
         let origin = self.origin(rt)?;
         let field = self.field(rt, &ns, origin)?;
-        let read = Read { ns: &ns, filter: self.query.as_ref(), sort: None, limit: None, distinct: None, fields: None };
+        let read = Read {
+            ns: &ns,
+            filter: self.query.as_ref(),
+            sort: None,
+            limit: None,
+            distinct: None,
+            fields: None,
+        };
         let mut opened = rt.host.open(rt, &read)?;
-        let (mut found, mut all, mut arena): (Vec<(f64, usize)>, Batch, Bump) = (Vec::new(), Batch::new(), Bump::new());
+        let (mut found, mut all, mut arena): (Vec<(f64, usize)>, Batch, Bump) =
+            (Vec::new(), Batch::new(), Bump::new());
         drain(opened.docs.as_mut(), rt, |doc, _| {
             let wanted = match &self.query {
                 Some(q) if !opened.filtered => q.matches(rt, doc, &arena)?,
                 _ => true,
             };
-            let nearest = if wanted { origin.spot.nearest(expr::walk(Value::Document(doc), field.parts(), &arena), doc, &field) } else { None };
+            let nearest = if wanted {
+                origin.spot.nearest(
+                    expr::walk(Value::Document(doc), field.parts(), &arena),
+                    doc,
+                    &field,
+                )
+            } else {
+                None
+            };
             if let Some((angle, place)) = nearest {
                 let distance = angle * origin.unit();
-                if self.min.is_none_or(|m| distance >= m) && self.max.is_none_or(|m| distance <= m) {
+                if self.min.is_none_or(|m| distance >= m) && self.max.is_none_or(|m| distance <= m)
+                {
                     found.push((distance, all.len()));
                     all.push_with_meta(doc, Some(self.meta(distance, place).doc()));
                 }
@@ -226,7 +335,12 @@ impl Stage for GeoNear {
             Ok(())
         })?;
         found.sort_by(|a, b| a.0.total_cmp(&b.0));
-        Ok(Box::new(GeoDocs { stage: self, all, found, next: 0 }))
+        Ok(Box::new(GeoDocs {
+            stage: self,
+            all,
+            found,
+            next: 0,
+        }))
     }
     fn describe(&self) -> DocBuf {
         self.shown.clone()
@@ -255,12 +369,20 @@ struct GeoDocs {
 
 impl Docs for GeoDocs {
     fn next_batch(&mut self, _: &Rt<'_>, out: &mut Batch) -> Result<bool> {
-        while let Some((_, i)) = self.found.get(self.next).copied().filter(|_| !out.is_full()) {
+        while let Some((_, i)) = self
+            .found
+            .get(self.next)
+            .copied()
+            .filter(|_| !out.is_full())
+        {
             self.next += 1;
             let meta = self.all.meta(i);
             let value = |name: &str| meta.map_or(Value::Missing, |m| m.field(name));
             let mut doc = self.all.doc(i).to_buf();
-            for (path, v) in [(&self.stage.distance_field, value("geoNearDistance")), (&self.stage.include_locs, value("geoNearPoint"))] {
+            for (path, v) in [
+                (&self.stage.distance_field, value("geoNearDistance")),
+                (&self.stage.include_locs, value("geoNearPoint")),
+            ] {
                 if let Some(path) = path {
                     doc = DocBuf::build(|w| write_with(w, doc.doc(), path.parts(), v));
                 }

@@ -30,7 +30,11 @@ fn vector(p: Point) -> Vector {
 }
 
 fn cross(a: Vector, b: Vector) -> Vector {
-    [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
+    [
+        a[1] * b[2] - a[2] * b[1],
+        a[2] * b[0] - a[0] * b[2],
+        a[0] * b[1] - a[1] * b[0],
+    ]
 }
 
 fn dot(a: Vector, b: Vector) -> f64 {
@@ -50,7 +54,10 @@ fn pair(v: Value<'_>) -> Option<Point> {
         _ => return None,
     };
     let mut numbers = d.iter().map(|(_, v)| v.as_f64());
-    Some(Point { x: numbers.next()??, y: numbers.next()?? })
+    Some(Point {
+        x: numbers.next()??,
+        y: numbers.next()??,
+    })
 }
 
 fn on_sphere(p: Point) -> bool {
@@ -67,18 +74,33 @@ impl Place {
             && let Some(coordinates) = d.get("coordinates")
         {
             if !matches!(d.field("type"), Value::Missing | Value::String("Point")) {
-                bail!(code::BAD_VALUE, "$geoNear 'near' must be a GeoJSON Point, not {near:?}");
+                bail!(
+                    code::BAD_VALUE,
+                    "$geoNear 'near' must be a GeoJSON Point, not {near:?}"
+                );
             }
             return match pair(coordinates).filter(|p| on_sphere(*p)) {
                 Some(p) => Ok((Place::Sphere(p), false)),
-                None => bail!(code::BAD_VALUE, "invalid point in $geoNear 'near': {near:?}. Longitude is within 180, latitude within 90 degrees"),
+                None => bail!(
+                    code::BAD_VALUE,
+                    "invalid point in $geoNear 'near': {near:?}. Longitude is within 180, latitude \
+                        within 90 degrees"
+                ),
             };
         }
-        let Some(p) = pair(near) else { bail!(code::BAD_VALUE, "invalid argument in $geoNear 'near': {near:?}") };
+        let Some(p) = pair(near) else {
+            bail!(
+                code::BAD_VALUE,
+                "invalid argument in $geoNear 'near': {near:?}"
+            )
+        };
         if spherical {
             return match on_sphere(p) {
                 true => Ok((Place::Sphere(p), true)),
-                false => bail!(code::BAD_VALUE, "legacy point is out of bounds for spherical query: {near:?}"),
+                false => bail!(
+                    code::BAD_VALUE,
+                    "legacy point is out of bounds for spherical query: {near:?}"
+                ),
             };
         }
         if p.x.abs() > 180.0 || p.y.abs() > 180.0 {
@@ -96,16 +118,27 @@ impl Place {
 
     /// Distance to a great circle arc.
     fn arc(&self, a: Point, b: Point) -> f64 {
-        let Place::Sphere(q) = self else { return self.point(a).min(self.point(b)) };
+        let Place::Sphere(q) = self else {
+            return self.point(a).min(self.point(b));
+        };
         let (p, a3, b3) = (vector(*q), vector(a), vector(b));
         let normal = cross(a3, b3);
         let length = dot(normal, normal).sqrt();
         let beside = dot(cross(normal, a3), p) < 0.0 || dot(cross(b3, normal), p) < 0.0;
-        if length == 0.0 || beside { self.point(a).min(self.point(b)) } else { (dot(normal, p) / length).abs().min(1.0).asin() }
+        if length == 0.0 || beside {
+            self.point(a).min(self.point(b))
+        } else {
+            (dot(normal, p) / length).abs().min(1.0).asin()
+        }
     }
 
     /// The nearest of the places stored in a document, with its distance; `None` without any.
-    pub(super) fn nearest<'a>(&self, walked: Value<'a>, doc: Doc<'a>, field: &FieldPath) -> Option<(f64, Value<'a>)> {
+    pub(super) fn nearest<'a>(
+        &self,
+        walked: Value<'a>,
+        doc: Doc<'a>,
+        field: &FieldPath,
+    ) -> Option<(f64, Value<'a>)> {
         let stored = match walked {
             // A numeric component may name an array element, which expression paths do not.
             Value::Missing => by_index(doc, field),
@@ -116,7 +149,9 @@ impl Place {
             return Some((d, stored));
         }
         let Value::Array(a) = stored else { return None };
-        a.iter().filter_map(|v| Some((self.distance(v)?, v))).min_by(|x, y| x.0.total_cmp(&y.0))
+        a.iter()
+            .filter_map(|v| Some((self.distance(v)?, v)))
+            .min_by(|x, y| x.0.total_cmp(&y.0))
     }
 
     /// Distance to one stored geometry.
@@ -125,7 +160,12 @@ impl Place {
             && let Value::String(kind) = d.field("type")
         {
             return match kind {
-                "GeometryCollection" => nearest(d.field("geometries").as_array()?.iter().map(|g| self.distance(g))),
+                "GeometryCollection" => nearest(
+                    d.field("geometries")
+                        .as_array()?
+                        .iter()
+                        .map(|g| self.distance(g)),
+                ),
                 kind => self.geometry(kind, d.field("coordinates")),
             };
         }
@@ -141,12 +181,20 @@ impl Place {
             "MultiPolygon" => each("Polygon"),
             "LineString" => {
                 let points: Vec<Point> = coordinates.as_array()?.iter().filter_map(pair).collect();
-                nearest(points.windows(2).map(|w| Some(self.arc(*w.first()?, *w.last()?))))
+                nearest(
+                    points
+                        .windows(2)
+                        .map(|w| Some(self.arc(*w.first()?, *w.last()?))),
+                )
             }
             "Polygon" => {
                 let rings = coordinates.as_array()?;
                 let inside = rings.iter().filter(|r| self.is_inside(*r)).count() % 2 == 1;
-                if inside { Some(0.0) } else { each("LineString") }
+                if inside {
+                    Some(0.0)
+                } else {
+                    each("LineString")
+                }
             }
             _ => None,
         }
@@ -155,9 +203,16 @@ impl Place {
     /// Whether a ring goes around the point, by counting crossings along its meridian.
     fn is_inside(&self, ring: Value<'_>) -> bool {
         let (Place::Flat(p) | Place::Sphere(p)) = self;
-        let points: Vec<Point> = ring.as_array().into_iter().flat_map(|a| a.iter()).filter_map(pair).collect();
+        let points: Vec<Point> = ring
+            .as_array()
+            .into_iter()
+            .flat_map(|a| a.iter())
+            .filter_map(pair)
+            .collect();
         let crossings = points.windows(2).filter(|w| match w {
-            [a, b] => (a.x > p.x) != (b.x > p.x) && p.y < (b.y - a.y) * (p.x - a.x) / (b.x - a.x) + a.y,
+            [a, b] => {
+                (a.x > p.x) != (b.x > p.x) && p.y < (b.y - a.y) * (p.x - a.x) / (b.x - a.x) + a.y
+            }
             _ => false,
         });
         crossings.count() % 2 == 1
@@ -170,11 +225,14 @@ fn nearest(distances: impl Iterator<Item = Option<f64>>) -> Option<f64> {
 
 /// The value at a path whose numeric components are array indexes.
 fn by_index<'a>(doc: Doc<'a>, field: &FieldPath) -> Value<'a> {
-    field.parts().iter().fold(Value::Document(doc), |at, part| match (at, part.index) {
-        (Value::Document(d), _) => d.field(&part.name),
-        (Value::Array(a), Some(i)) => a.get(i).unwrap_or_default(),
-        _ => Value::Missing,
-    })
+    field
+        .parts()
+        .iter()
+        .fold(Value::Document(doc), |at, part| match (at, part.index) {
+            (Value::Document(d), _) => d.field(&part.name),
+            (Value::Array(a), Some(i)) => a.get(i).unwrap_or_default(),
+            _ => Value::Missing,
+        })
 }
 
 #[cfg(test)]
@@ -184,14 +242,27 @@ mod tests {
     #[test]
     fn distances_on_the_sphere_and_on_the_plane() {
         let d = model::doc! { "p": { "type": "Point", "coordinates": [1.0, 0.0] }, "l": [3.0, 4.0],
-            "line": { "type": "LineString", "coordinates": [[-1.0, 1.0], [1.0, 1.0]] },
-            "poly": { "type": "Polygon", "coordinates": [[[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0], [-1.0, -1.0]]] } };
-        let (sphere, flat) = (Place::Sphere(Point { x: 0.0, y: 0.0 }), Place::Flat(Point { x: 0.0, y: 0.0 }));
-        assert_eq!(sphere.distance(d.doc().field("p")).map(|a| a * EARTH_RADIUS_M), Some(111_318.845_021_450_34));
+        "line": { "type": "LineString", "coordinates": [[-1.0, 1.0], [1.0, 1.0]] },
+        "poly": { "type": "Polygon", "coordinates": [[[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0], [-1.0, -1.0]]] } };
+        let (sphere, flat) = (
+            Place::Sphere(Point { x: 0.0, y: 0.0 }),
+            Place::Flat(Point { x: 0.0, y: 0.0 }),
+        );
+        assert_eq!(
+            sphere
+                .distance(d.doc().field("p"))
+                .map(|a| a * EARTH_RADIUS_M),
+            Some(111_318.845_021_450_34)
+        );
         assert_eq!(flat.distance(d.doc().field("l")), Some(5.0));
         let to_line = sphere.distance(d.doc().field("line")).unwrap();
         assert!((to_line.to_degrees() - 1.0).abs() < 1e-3, "{to_line}");
         assert_eq!(sphere.distance(d.doc().field("poly")), Some(0.0));
-        assert_eq!(Place::of_query(d.doc().field("none"), true).map_err(|e| e.code()).err(), Some(2));
+        assert_eq!(
+            Place::of_query(d.doc().field("none"), true)
+                .map_err(|e| e.code())
+                .err(),
+            Some(2)
+        );
     }
 }

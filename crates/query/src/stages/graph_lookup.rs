@@ -1,25 +1,37 @@
-//! `$graphLookup: {from, startWith, connectFromField, connectToField, as, maxDepth, depthField, restrictSearchWithMatch}`: every
-//! document reachable from the start values, breadth first, each once.
-//! Errors: 40327 no object, 40100-40102 bad maxDepth, 40103 a field that is no string, 40104 unknown field, 40105 required field
-//! absent, 40185 restriction no object, 40099 past the memory budget, and those of field paths.
+//! `$graphLookup: {from, startWith, connectFromField, connectToField, as, maxDepth, depthField,
+//! restrictSearchWithMatch}`: every document reachable from the start values, breadth first, each
+//! once. Errors: 40327 no object, 40100-40102 bad maxDepth, 40103 a field that is no string, 40104
+//! unknown field, 40105 required field absent, 40185 restriction no object, 40099 past the memory
+//! budget, and those of field paths.
 
 use super::join::{Join, JoinCache, key_of, values_on_path};
 use super::path::{checked_path, write_with};
 use super::{Stage, StageOp, one};
 use crate::pipeline::{Batch, Docs, MatchFilter, Pipeline, Place, Rt, StageCx, Target};
 use hashbrown::HashSet;
-use model::{Array, ArrayWriter, Bump, Doc, DocBuf, FieldPath, Namespace, Number, OwnedValue, Result, Value, bail};
+use model::{
+    Array, ArrayWriter, Bump, Doc, DocBuf, FieldPath, Namespace, Number, OwnedValue, Result, Value,
+    bail,
+};
 use operators::expr::{self, BoxExpr};
 use std::sync::Arc;
 
-pub(super) static STAGES: &[StageOp] =
-    &[StageOp { name: "$graphLookup", place: Place::ANYWHERE, parse: |scx, name, arg| one(parse(scx, name, arg)?) }];
+pub(super) static STAGES: &[StageOp] = &[StageOp {
+    name: "$graphLookup",
+    place: Place::ANYWHERE,
+    parse: |scx, name, arg| one(parse(scx, name, arg)?),
+}];
 
 fn parse(scx: &mut StageCx<'_, '_>, name: &str, arg: Value<'_>) -> Result<GraphLookup> {
     let Value::Document(spec) = arg else {
-        bail!(40327, "the {name} stage specification must be an object, but found {}", arg.type_name());
+        bail!(
+            40327,
+            "the {name} stage specification must be an object, but found {}",
+            arg.type_name()
+        );
     };
-    let (mut from, mut start, mut connect_from, mut connect_to, mut as_field) = (None, None, None, None, None);
+    let (mut from, mut start, mut connect_from, mut connect_to, mut as_field) =
+        (None, None, None, None, None);
     let (mut max_depth, mut depth_field, mut restrict) = (None, None, None);
     for (field, v) in spec.iter() {
         match field {
@@ -27,13 +39,21 @@ fn parse(scx: &mut StageCx<'_, '_>, name: &str, arg: Value<'_>) -> Result<GraphL
             "maxDepth" => max_depth = Some(parse_max_depth(v)?),
             "restrictSearchWithMatch" => {
                 let Value::Document(d) = v else {
-                    bail!(40185, "restrictSearchWithMatch argument to {name} must be an object, found {}", v.type_name());
+                    bail!(
+                        40185,
+                        "restrictSearchWithMatch argument to {name} must be an object, found {}",
+                        v.type_name()
+                    );
                 };
                 restrict = Some(MatchFilter::parse(scx.cx, d)?);
             }
             "from" | "as" | "connectFromField" | "connectToField" | "depthField" => {
                 let Value::String(s) = v else {
-                    bail!(40103, "expected string as argument for {field}, found: {}", v.type_name());
+                    bail!(
+                        40103,
+                        "expected string as argument for {field}, found: {}",
+                        v.type_name()
+                    );
                 };
                 match field {
                     "from" => from = Some(Namespace::to_read(scx.options.target.db(), s)?),
@@ -49,21 +69,49 @@ fn parse(scx: &mut StageCx<'_, '_>, name: &str, arg: Value<'_>) -> Result<GraphL
     let (Some(from), Some(start), Some(connect_from), Some(connect_to), Some(as_field)) =
         (from, start, connect_from, connect_to, as_field)
     else {
-        bail!(40105, "{name} requires 'from', 'as', 'startWith', 'connectFromField', and 'connectToField' to be specified");
+        bail!(
+            40105,
+            "{name} requires 'from', 'as', 'startWith', 'connectFromField', and 'connectToField' \
+                to be specified"
+        );
     };
     let source = Pipeline::from_stages(Target::Collection(from), Vec::new());
-    let join = Join { source, local: connect_from, foreign: connect_to };
-    Ok(GraphLookup { join, start, as_field, max_depth, depth_field, restrict, spec: spec.to_buf() })
+    let join = Join {
+        source,
+        local: connect_from,
+        foreign: connect_to,
+    };
+    Ok(GraphLookup {
+        join,
+        start,
+        as_field,
+        max_depth,
+        depth_field,
+        restrict,
+        spec: spec.to_buf(),
+    })
 }
 
 fn parse_max_depth(v: Value<'_>) -> Result<u64> {
-    let Some(n) = Number::of(&v) else { bail!(40100, "maxDepth requires numeric argument, found type: {}", v.type_name()) };
+    let Some(n) = Number::of(&v) else {
+        bail!(
+            40100,
+            "maxDepth requires numeric argument, found type: {}",
+            v.type_name()
+        )
+    };
     if n.to_f64() < 0.0 {
-        bail!(40101, "maxDepth requires a nonnegative argument, found: {v:?}");
+        bail!(
+            40101,
+            "maxDepth requires a nonnegative argument, found: {v:?}"
+        );
     }
     match v.as_i64_exact().and_then(|n| u64::try_from(n).ok()) {
         Some(n) => Ok(n),
-        None => bail!(40102, "maxDepth could not be represented as a long long: {v:?}"),
+        None => bail!(
+            40102,
+            "maxDepth could not be represented as a long long: {v:?}"
+        ),
     }
 }
 
@@ -79,7 +127,15 @@ struct GraphLookup {
 
 impl Stage for GraphLookup {
     fn open(self: Arc<Self>, input: Box<dyn Docs>, _: &Rt<'_>) -> Result<Box<dyn Docs>> {
-        Ok(Box::new(GraphDocs { stage: self, input, inbox: Batch::new(), at: 0, more: true, cache: JoinCache::default(), arena: Bump::new() }))
+        Ok(Box::new(GraphDocs {
+            stage: self,
+            input,
+            inbox: Batch::new(),
+            at: 0,
+            more: true,
+            cache: JoinCache::default(),
+            arena: Bump::new(),
+        }))
     }
     fn describe(&self) -> DocBuf {
         model::doc! { "$graphLookup": &self.spec }
@@ -120,7 +176,9 @@ impl Docs for GraphDocs {
             let found = self.search(&stage, start, rt)?;
             let list = Doc::new(&found).map_or(Array::EMPTY, Doc::as_array);
             let (doc, meta) = (self.inbox.doc(i), self.inbox.meta(i));
-            out.build(meta, |w| write_with(w, doc, stage.as_field.parts(), Value::Array(list)));
+            out.build(meta, |w| {
+                write_with(w, doc, stage.as_field.parts(), Value::Array(list))
+            });
             self.arena.reset();
         }
         Ok(self.more || self.at < self.inbox.len())
@@ -129,7 +187,12 @@ impl Docs for GraphDocs {
 
 impl GraphDocs {
     /// The array of everything reachable from the values.
-    fn search(&mut self, stage: &GraphLookup, start: Vec<OwnedValue>, rt: &Rt<'_>) -> Result<Vec<u8>> {
+    fn search(
+        &mut self,
+        stage: &GraphLookup,
+        start: Vec<OwnedValue>,
+        rt: &Rt<'_>,
+    ) -> Result<Vec<u8>> {
         let budget = rt.host.memory_limit_bytes();
         let mut bytes = Vec::new();
         let mut list = ArrayWriter::new(&mut bytes);
@@ -152,13 +215,18 @@ impl GraphDocs {
                     continue;
                 }
                 match &stage.depth_field {
-                    Some(f) => write_with(&mut list.doc(), doc, f.parts(), Value::Int64(depth as i64)),
+                    Some(f) => {
+                        write_with(&mut list.doc(), doc, f.parts(), Value::Int64(depth as i64))
+                    }
                     None => {
                         list.push(doc);
                     }
                 }
                 if list.len_bytes() > budget {
-                    bail!(40099, "$graphLookup reached maximum memory consumption of {budget} bytes");
+                    bail!(
+                        40099,
+                        "$graphLookup reached maximum memory consumption of {budget} bytes"
+                    );
                 }
                 values_on_path(Value::Document(doc), stage.join.local.parts(), &mut |v| {
                     key_of(v, rt, &mut key);

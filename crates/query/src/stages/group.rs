@@ -1,7 +1,8 @@
-//! `$group: {_id: expression, field: {accumulator}, ...}`: a hash table on the equality of `_id`; groups come out in the
-//! order their first document came in. Past the memory budget documents of groups not yet in the table go to temporary files,
-//! partitioned by hash, and are grouped afterwards; the order inside a group never changes.
-//! Errors: 15947 no document, 15955 no `_id`, 292 past the budget without disk use, and those of [`super::accumulate`].
+//! `$group: {_id: expression, field: {accumulator}, ...}`: a hash table on the equality of `_id`;
+//! groups come out in the order their first document came in. Past the memory budget documents of
+//! groups not yet in the table go to temporary files, partitioned by hash, and are grouped
+//! afterwards; the order inside a group never changes. Errors: 15947 no document, 15955 no `_id`,
+//! 292 past the budget without disk use, and those of [`super::accumulate`].
 
 use super::accumulate::{Field, States, emit, parse_field};
 use super::{Kind, Stage, StageOp, Transform, one};
@@ -9,7 +10,9 @@ use crate::pipeline::{Batch, Docs, Inside, Place, Rt, drain_ahead};
 use crate::rows::memory_exceeded;
 use crate::spill::SpillFile;
 use hashbrown::HashTable;
-use model::{Bump, Doc, DocBuf, ErrorKind, MongoError, OwnedValue, Result, Value, bail, code, compare};
+use model::{
+    Bump, Doc, DocBuf, ErrorKind, MongoError, OwnedValue, Result, Value, bail, code, compare,
+};
 use operators::Cx;
 use operators::expr::{self, BoxExpr, ParseCx};
 use std::hash::Hasher;
@@ -20,7 +23,11 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
     place: Place::ANYWHERE,
     parse: |scx, _, arg| {
         let Value::Document(spec) = arg else {
-            bail!(15947, "a group's fields must be specified in an object, not {}", arg.type_name());
+            bail!(
+                15947,
+                "a group's fields must be specified in an object, not {}",
+                arg.type_name()
+            );
         };
         let mut id = None;
         let mut fields = Vec::new();
@@ -34,15 +41,28 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
                 fields.push(parse_field(scx.cx, name, v)?);
             }
         }
-        let Some(id) = id else { bail!(15955, "a group specification must include an _id") };
-        let in_engine = scx.options.inside == Inside::Top && scx.before.iter().all(|s| selects(s.kind()));
-        one(Group { in_engine, id, fields, spec: Some(spec.to_buf()), shown: model::doc! { "$group": arg } })
+        let Some(id) = id else {
+            bail!(15955, "a group specification must include an _id")
+        };
+        let in_engine =
+            scx.options.inside == Inside::Top && scx.before.iter().all(|s| selects(s.kind()));
+        one(Group {
+            in_engine,
+            id,
+            fields,
+            spec: Some(spec.to_buf()),
+            shown: model::doc! { "$group": arg },
+        })
     },
 }];
 
-/// Stages after which MongoDB hands a group to its other execution engine, whose errors have other numbers.
+/// Stages after which MongoDB hands a group to its other execution engine, whose errors have other
+/// numbers.
 fn selects(kind: Kind<'_>) -> bool {
-    matches!(kind, Kind::Match(_) | Kind::Sort { .. } | Kind::Limit(_) | Kind::Skip(_))
+    matches!(
+        kind,
+        Kind::Match(_) | Kind::Sort { .. } | Kind::Limit(_) | Kind::Skip(_)
+    )
 }
 
 /// An error as that engine numbers it.
@@ -68,9 +88,23 @@ pub(crate) struct Group {
 
 impl Group {
     /// A group by an expression of ours; `shown` is what explain shows.
-    pub(super) fn new(cx: &mut ParseCx<'_>, id: BoxExpr, output: Doc<'_>, shown: DocBuf) -> Result<Group> {
-        let fields = output.iter().map(|(name, v)| parse_field(cx, name, v)).collect::<Result<Vec<_>>>()?;
-        Ok(Group { id, fields, spec: None, shown, in_engine: false })
+    pub(super) fn new(
+        cx: &mut ParseCx<'_>,
+        id: BoxExpr,
+        output: Doc<'_>,
+        shown: DocBuf,
+    ) -> Result<Group> {
+        let fields = output
+            .iter()
+            .map(|(name, v)| parse_field(cx, name, v))
+            .collect::<Result<Vec<_>>>()?;
+        Ok(Group {
+            id,
+            fields,
+            spec: None,
+            shown,
+            in_engine: false,
+        })
     }
 }
 
@@ -91,7 +125,9 @@ impl Stage for Group {
         self.shown.clone()
     }
     fn kind(&self) -> Kind<'_> {
-        self.spec.as_ref().map_or(Kind::Other, |spec| Kind::Transform(Transform::Group(spec.doc())))
+        self.spec.as_ref().map_or(Kind::Other, |spec| {
+            Kind::Transform(Transform::Group(spec.doc()))
+        })
     }
 }
 
@@ -118,7 +154,9 @@ struct GroupState {
 
 impl Table {
     fn find(&self, hash: u64, key: &[u8]) -> Option<usize> {
-        self.index.find(hash, |i| self.key(*i) == Some(key)).map(|i| *i as usize)
+        self.index
+            .find(hash, |i| self.key(*i) == Some(key))
+            .map(|i| *i as usize)
     }
     fn key(&self, i: u32) -> Option<&[u8]> {
         let g = self.groups.get(i as usize)?;
@@ -137,9 +175,17 @@ impl Table {
         self.keys.extend_from_slice(key);
         self.state_bytes += states.memory_bytes() + size_of::<GroupState>() + id.payload_bytes();
         let at = self.groups.len();
-        self.groups.push(GroupState { hash, key_start, key_end: self.keys.len(), id: id.to_owned_value(), states });
+        self.groups.push(GroupState {
+            hash,
+            key_start,
+            key_end: self.keys.len(),
+            id: id.to_owned_value(),
+            states,
+        });
         let groups = &self.groups;
-        self.index.insert_unique(hash, at as u32, |i| groups.get(*i as usize).map_or(0, |g| g.hash));
+        self.index.insert_unique(hash, at as u32, |i| {
+            groups.get(*i as usize).map_or(0, |g| g.hash)
+        });
         Ok(at)
     }
     fn memory_bytes(&self) -> usize {
@@ -165,10 +211,16 @@ impl Docs for GroupDocs {
     fn next_batch(&mut self, rt: &Rt<'_>, out: &mut Batch) -> Result<bool> {
         if let Some(mut input) = self.input.take() {
             let read = self.read(input.as_mut(), rt);
-            if self.stage.in_engine { read.map_err(renumbered)? } else { read? }
+            if self.stage.in_engine {
+                read.map_err(renumbered)?
+            } else {
+                read?
+            }
         }
         while !out.is_full() {
-            let Some(group) = self.table.groups.get(self.next) else { break };
+            let Some(group) = self.table.groups.get(self.next) else {
+                break;
+            };
             let (arena, fields) = (&self.arena, &self.stage.fields);
             group.states.room_to_write(rt.env)?;
             emit(out, |w| {
@@ -181,7 +233,9 @@ impl Docs for GroupDocs {
         if self.next < self.table.groups.len() {
             return Ok(true);
         }
-        let Some((file, depth)) = self.waiting.pop() else { return Ok(false) };
+        let Some((file, depth)) = self.waiting.pop() else {
+            return Ok(false);
+        };
         self.table = Table::default();
         self.next = 0;
         self.depth = depth;
@@ -201,7 +255,10 @@ impl GroupDocs {
             self,
             |me, doc, meta| {
                 rt.env.check_interrupt()?;
-                let cx = Cx { meta, ..rt.cx(&me.arena, doc) };
+                let cx = Cx {
+                    meta,
+                    ..rt.cx(&me.arena, doc)
+                };
                 let id = match stage.id.eval(&cx)? {
                     Value::Missing => Value::Null,
                     v => v,
@@ -211,7 +268,11 @@ impl GroupDocs {
                 let hash = hash_bytes(&key);
                 let at = match me.table.find(hash, &key) {
                     Some(at) => at,
-                    None if me.table.memory_bytes() < budget && !(rt.allow_disk_use && rt.env.is_short_of_memory()) => me.table.insert(hash, &key, id, &stage.fields, &cx)?,
+                    None if me.table.memory_bytes() < budget
+                        && !(rt.allow_disk_use && rt.env.is_short_of_memory()) =>
+                    {
+                        me.table.insert(hash, &key, id, &stage.fields, &cx)?
+                    }
                     None => return spill(&mut me.partitions, me.depth, hash, doc, rt, budget),
                 };
                 if let Some(group) = me.table.groups.get_mut(at) {
@@ -228,7 +289,13 @@ impl GroupDocs {
             },
         )?;
         let depth = self.depth + 1;
-        self.waiting.extend(self.partitions.drain(..).filter(|f| !f.is_empty()).map(|f| (f, depth)).rev());
+        self.waiting.extend(
+            self.partitions
+                .drain(..)
+                .filter(|f| !f.is_empty())
+                .map(|f| (f, depth))
+                .rev(),
+        );
         Ok(())
     }
 }

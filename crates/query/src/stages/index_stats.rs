@@ -10,10 +10,16 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
     place: Place::FIRST,
     parse: |scx, name, arg| {
         if !arg.as_doc().is_some_and(|d| d.is_empty()) {
-            bail!(28803, "The {name} stage specification must be an empty object, not {arg:?}");
+            bail!(
+                28803,
+                "The {name} stage specification must be an empty object, not {arg:?}"
+            );
         }
         let Target::Collection(ns) = scx.options.target.clone() else {
-            bail!(code::INVALID_NAMESPACE, "{name} is only valid on a collection");
+            bail!(
+                code::INVALID_NAMESPACE,
+                "{name} is only valid on a collection"
+            );
         };
         one(Listed::new(model::doc! { name: arg }, move |host| {
             host.index_stats(&under_views(host, ns.clone(), name)?)

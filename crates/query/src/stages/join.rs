@@ -1,7 +1,8 @@
 //! The equality join of `$lookup` and `$graphLookup`: foreign documents by the values at a field.
 //!
-//! With an index of the host each batch of inputs is one lookup; without one the foreign side is read once into a hash table,
-//! or, when that does not fit the budget, once per batch for the values of the batch.
+//! With an index of the host each batch of inputs is one lookup; without one the foreign side is
+//! read once into a hash table, or, when that does not fit the budget, once per batch for the
+//! values of the batch.
 
 use super::group::hash_bytes;
 use crate::pipeline::{Batch, Pipeline, Resolved, Rt, Target, drain};
@@ -19,7 +20,12 @@ pub(super) struct Join {
 
 impl Join {
     /// Shows the equality keys a local document joins by: elements of arrays, null without any.
-    pub(super) fn local_keys(&self, doc: Doc<'_>, rt: &Rt<'_>, each: &mut dyn FnMut(&[u8], Value<'_>)) {
+    pub(super) fn local_keys(
+        &self,
+        doc: Doc<'_>,
+        rt: &Rt<'_>,
+        each: &mut dyn FnMut(&[u8], Value<'_>),
+    ) {
         let mut any = false;
         let mut key = Vec::new();
         values_on_path(Value::Document(doc), self.local.parts(), &mut |v| {
@@ -41,8 +47,13 @@ pub(super) fn key_of(v: Value<'_>, rt: &Rt<'_>, out: &mut Vec<u8>) {
     compare::equality_key(&v, rt.env.collate(), out);
 }
 
-/// Every value at a local path: arrays are looked into, at the end as well; numeric components are indexes of arrays too.
-pub(super) fn values_on_path<'a>(v: Value<'a>, path: &[model::path::PathPart], each: &mut dyn FnMut(Value<'a>)) {
+/// Every value at a local path: arrays are looked into, at the end as well; numeric components are
+/// indexes of arrays too.
+pub(super) fn values_on_path<'a>(
+    v: Value<'a>,
+    path: &[model::path::PathPart],
+    each: &mut dyn FnMut(Value<'a>),
+) {
     let Some((head, rest)) = path.split_first() else {
         match v {
             Value::Array(a) => a.iter().for_each(each),
@@ -76,7 +87,13 @@ pub(super) struct JoinTable {
 }
 
 impl JoinTable {
-    fn insert(&mut self, join: &Join, doc: Doc<'_>, rt: &Rt<'_>, wanted: Option<&HashMap<Box<[u8]>, ()>>) {
+    fn insert(
+        &mut self,
+        join: &Join,
+        doc: Doc<'_>,
+        rt: &Rt<'_>,
+        wanted: Option<&HashMap<Box<[u8]>, ()>>,
+    ) {
         let at = self.docs.len() as u32;
         let (mut key, mut kept) = (Vec::new(), false);
         let (index, bytes) = (&mut self.index, &mut self.bytes);
@@ -100,7 +117,9 @@ impl JoinTable {
         }
     }
     fn find(&self, key: &[u8]) -> &[u32] {
-        self.index.find(hash_bytes(key), |(_, k, _)| **k == *key).map_or(&[], |(_, _, list)| list)
+        self.index
+            .find(hash_bytes(key), |(_, k, _)| **k == *key)
+            .map_or(&[], |(_, _, list)| list)
     }
     fn len_bytes(&self) -> usize {
         self.docs.len_bytes() + self.bytes
@@ -167,7 +186,12 @@ impl JoinCache {
     ///
     /// # Errors
     /// Those of the host.
-    pub(super) fn prepare_values(&mut self, join: &Join, values: &[OwnedValue], rt: &Rt<'_>) -> Result<()> {
+    pub(super) fn prepare_values(
+        &mut self,
+        join: &Join,
+        values: &[OwnedValue],
+        rt: &Rt<'_>,
+    ) -> Result<()> {
         if self.state == State::New {
             self.state = self.begin(join, rt)?;
         }
@@ -185,7 +209,9 @@ impl JoinCache {
         }
         self.table = JoinTable::default();
         let mut docs = match (self.state, join.source.target()) {
-            (State::ByIndex, Target::Collection(ns)) => rt.host.look_up(rt, ns, &join.foreign, &once)?,
+            (State::ByIndex, Target::Collection(ns)) => {
+                rt.host.look_up(rt, ns, &join.foreign, &once)?
+            }
             _ => join.source.open(rt)?,
         };
         drain(docs.as_mut(), rt, |doc, _| {
@@ -224,14 +250,20 @@ impl JoinCache {
 
     /// The foreign documents equal to a local one.
     pub(super) fn matches(&self, join: &Join, doc: Doc<'_>, rt: &Rt<'_>) -> Matched<'_> {
-        let mut matched = Matched { table: &self.table, rows: Vec::new() };
+        let mut matched = Matched {
+            table: &self.table,
+            rows: Vec::new(),
+        };
         join.local_keys(doc, rt, &mut |key, _| matched.add(key));
         matched.ordered()
     }
 
     /// The foreign documents with any of these values.
     pub(super) fn matches_values(&self, values: &[OwnedValue], rt: &Rt<'_>) -> Matched<'_> {
-        let mut matched = Matched { table: &self.table, rows: Vec::new() };
+        let mut matched = Matched {
+            table: &self.table,
+            rows: Vec::new(),
+        };
         let mut key = Vec::new();
         for v in values {
             key_of(v.get(), rt, &mut key);

@@ -11,7 +11,10 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
     parse: |_, name, arg| match whole_number(arg) {
         Some(0) => bail!(15958, "the limit must be positive"),
         Some(n) => one(Limit(n)),
-        None => bail!(5107201, "invalid argument to {name} stage: Expected a non-negative number in: {name}: {arg:?}"),
+        None => bail!(
+            5107201,
+            "invalid argument to {name} stage: Expected a non-negative number in: {name}: {arg:?}"
+        ),
     },
 }];
 
@@ -25,7 +28,10 @@ pub(crate) struct Limit(pub(crate) u64);
 
 impl Stage for Limit {
     fn open(self: Arc<Self>, input: Box<dyn Docs>, _: &Rt<'_>) -> Result<Box<dyn Docs>> {
-        Ok(Box::new(LimitDocs { left: self.0, input }))
+        Ok(Box::new(LimitDocs {
+            left: self.0,
+            input,
+        }))
     }
     fn describe(&self) -> DocBuf {
         doc! { "$limit": i64::try_from(self.0).unwrap_or(i64::MAX) }

@@ -1,5 +1,5 @@
-//! `$listClusterCatalog: {shards, balancingConfiguration, tracked}`: the collections the server has.
-//! Errors: 9 no object, 14 no boolean, 40415 unknown.
+//! `$listClusterCatalog: {shards, balancingConfiguration, tracked}`: the collections the server
+//! has. Errors: 9 no object, 14 no boolean, 40415 unknown.
 
 use super::fields::Fields;
 use super::listed::Listed;
@@ -12,7 +12,10 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
     place: Place::DATABASE,
     parse: |scx, name, arg| {
         let Value::Document(spec) = arg else {
-            bail!(code::FAILED_TO_PARSE, "{name} must take a nested object but found: {arg:?}");
+            bail!(
+                code::FAILED_TO_PARSE,
+                "{name} must take a nested object but found: {arg:?}"
+            );
         };
         const OPTIONS: [&str; 3] = ["shards", "balancingConfiguration", "tracked"];
         let f = Fields::new(name, spec, &OPTIONS)?;
@@ -20,6 +23,8 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
             f.boolean(option)?;
         }
         let (db, spec) = (scx.options.target.db().to_owned(), spec.to_buf());
-        one(Listed::new(model::doc! { name: arg }, move |host| host.list("$listClusterCatalog", &db, spec.doc())))
+        one(Listed::new(model::doc! { name: arg }, move |host| {
+            host.list("$listClusterCatalog", &db, spec.doc())
+        }))
     },
 }];

@@ -1,6 +1,6 @@
-//! `$listLocalSessions` and `$listSessions`: `{}`, `{allUsers: true}` or `{users: [{user, db}, ...]}`.
-//! Errors: 9 no object, 14 wrong types, 40415 unknown, 40414 a user without name or database, 73 for `$listSessions` anywhere but
-//! `config.system.sessions`.
+//! `$listLocalSessions` and `$listSessions`: `{}`, `{allUsers: true}` or `{users: [{user, db},
+//! ...]}`. Errors: 9 no object, 14 wrong types, 40415 unknown, 40414 a user without name or
+//! database, 73 for `$listSessions` anywhere but `config.system.sessions`.
 
 use super::fields::Fields;
 use super::listed::Listed;
@@ -16,7 +16,9 @@ pub(super) static STAGES: &[StageOp] = &[
             check(name, arg)?;
             let db = scx.options.target.db().to_owned();
             let spec = arg.as_doc().map(|d| d.to_buf()).unwrap_or_default();
-            one(Listed::new(model::doc! { name: arg }, move |host| host.list("$listLocalSessions", &db, spec.doc())))
+            one(Listed::new(model::doc! { name: arg }, move |host| {
+                host.list("$listLocalSessions", &db, spec.doc())
+            }))
         },
     },
     StageOp {
@@ -27,16 +29,25 @@ pub(super) static STAGES: &[StageOp] = &[
             let spec = arg.as_doc().map(|d| d.to_buf()).unwrap_or_default();
             let here = matches!(&scx.options.target, Target::Collection(ns) if ns.db() == "config" && ns.coll() == "system.sessions");
             if !here {
-                bail!(code::INVALID_NAMESPACE, "{name} may only be run against config.system.sessions");
+                bail!(
+                    code::INVALID_NAMESPACE,
+                    "{name} may only be run against config.system.sessions"
+                );
             }
-            one(Listed::new(model::doc! { name: arg }, move |host| host.list("$listSessions", "config", spec.doc())))
+            one(Listed::new(model::doc! { name: arg }, move |host| {
+                host.list("$listSessions", "config", spec.doc())
+            }))
         },
     },
 ];
 
 fn check(name: &'static str, arg: Value<'_>) -> Result<()> {
     let Value::Document(spec) = arg else {
-        bail!(code::FAILED_TO_PARSE, "{name} options must be specified in an object, but found: {}", arg.type_name());
+        bail!(
+            code::FAILED_TO_PARSE,
+            "{name} options must be specified in an object, but found: {}",
+            arg.type_name()
+        );
     };
     let f = Fields::new(name, spec, &["allUsers", "users", "$_internalPredicate"])?;
     let all = f.boolean("allUsers")?.unwrap_or(false);
@@ -51,11 +62,18 @@ fn check(name: &'static str, arg: Value<'_>) -> Result<()> {
                 u.string("user")?;
                 u.string("db")?;
             }
-            v => bail!(code::TYPE_MISMATCH, "BSON field '{name}.users' holds the wrong type '{}', expected type 'object'", v.type_name()),
+            v => bail!(
+                code::TYPE_MISMATCH,
+                "BSON field '{name}.users' holds the wrong type '{}', expected type 'object'",
+                v.type_name()
+            ),
         }
     }
     if all && users.is_some_and(|u| u.iter().any(|v| !v.is_nullish())) {
-        bail!(code::UNSUPPORTED_FORMAT, "{name} may not specify {{allUsers:true}} and {{users:[...]}} at the same time");
+        bail!(
+            code::UNSUPPORTED_FORMAT,
+            "{name} may not specify {{allUsers:true}} and {{users:[...]}} at the same time"
+        );
     }
     Ok(())
 }

@@ -16,8 +16,14 @@ pub(super) struct Listed {
 
 impl Listed {
     /// `ask` makes the documents when the pipeline starts; `shown` is what explain shows.
-    pub(super) fn new(shown: DocBuf, ask: impl Fn(&dyn Host) -> Result<Vec<DocBuf>> + Send + Sync + 'static) -> Listed {
-        Listed { ask: Box::new(ask), shown }
+    pub(super) fn new(
+        shown: DocBuf,
+        ask: impl Fn(&dyn Host) -> Result<Vec<DocBuf>> + Send + Sync + 'static,
+    ) -> Listed {
+        Listed {
+            ask: Box::new(ask),
+            shown,
+        }
     }
 }
 
@@ -37,11 +43,16 @@ impl Stage for Listed {
     }
 }
 
-/// The collection below views that add nothing; the stages of any other view come before this one (40602).
+/// The collection below views that add nothing; the stages of any other view come before this one
+/// (40602).
 pub(super) fn under_views(host: &dyn Host, mut ns: Namespace, stage: &str) -> Result<Namespace> {
     while let Resolved::View { on, pipeline } = host.resolve(&ns)? {
         if !pipeline.doc().is_empty() {
-            bail!(40602, "{stage} is only valid as the first stage in a pipeline, and {ns} is a view with stages of its own");
+            bail!(
+                40602,
+                "{stage} is only valid as the first stage in a pipeline, and {ns} is a view with \
+                    stages of its own"
+            );
         }
         ns = on;
     }

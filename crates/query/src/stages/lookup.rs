@@ -1,7 +1,8 @@
-//! `$lookup: {from, localField, foreignField, let, pipeline, as}`: the documents of another collection that belong to each.
-//! By field: equal values, arrays on either side counting by their elements, missing counting as null. By pipeline: what it
-//! gives for the document's `let` variables. Both: the pipeline over the equal ones.
-//! Errors: 9 no object, missing or mixed fields; 14 wrong types; 73 a pipeline that needs a database; strict field codes.
+//! `$lookup: {from, localField, foreignField, let, pipeline, as}`: the documents of another
+//! collection that belong to each. By field: equal values, arrays on either side counting by their
+//! elements, missing counting as null. By pipeline: what it gives for the document's `let`
+//! variables. Both: the pipeline over the equal ones. Errors: 9 no object, missing or mixed fields;
+//! 14 wrong types; 73 a pipeline that needs a database; strict field codes.
 
 use super::fields::Fields;
 use super::join::{Join, JoinCache};
@@ -10,66 +11,135 @@ use super::variables::{Let, with_variables};
 use super::{Kind, Stage, StageOp, Transform, one};
 use crate::pipeline::{Batch, Docs, Inside, Pipeline, Place, Ready, Rt, StageCx, Target, drain};
 use crate::spool::{Spool, Spooled};
-use model::{Array, ArrayWriter, Bump, Doc, DocBuf, FieldPath, Namespace, Result, Value, bail, code};
+use model::{
+    Array, ArrayWriter, Bump, Doc, DocBuf, FieldPath, Namespace, Result, Value, bail, code,
+};
 use std::sync::Arc;
 
-pub(super) static STAGES: &[StageOp] =
-    &[StageOp { name: "$lookup", place: Place::ANYWHERE, parse: |scx, name, arg| one(parse(scx, name, arg)?) }];
+pub(super) static STAGES: &[StageOp] = &[StageOp {
+    name: "$lookup",
+    place: Place::ANYWHERE,
+    parse: |scx, name, arg| one(parse(scx, name, arg)?),
+}];
 
 /// True for a pipeline that makes its documents itself.
 pub(super) fn starts_with_documents(stages: Array<'_>) -> bool {
-    stages.get(0).and_then(|v| v.as_doc()).is_some_and(|d| d.contains("$documents"))
+    stages
+        .get(0)
+        .and_then(|v| v.as_doc())
+        .is_some_and(|d| d.contains("$documents"))
 }
 
 fn parse(scx: &mut StageCx<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<Lookup> {
     let Value::Document(spec) = arg else {
-        bail!(code::FAILED_TO_PARSE, "the {name} stage specification must be an object, but found {}", arg.type_name());
+        bail!(
+            code::FAILED_TO_PARSE,
+            "the {name} stage specification must be an object, but found {}",
+            arg.type_name()
+        );
     };
     let stages = match spec.field("pipeline") {
         Value::Missing => None,
         Value::Array(a) => Some(a),
-        v => bail!(code::TYPE_MISMATCH, "{name} argument 'pipeline' must be an array, not {}", v.type_name()),
+        v => bail!(
+            code::TYPE_MISMATCH,
+            "{name} argument 'pipeline' must be an array, not {}",
+            v.type_name()
+        ),
     };
     let own_documents = stages.is_some_and(starts_with_documents);
     // An absent collection is said before an unknown field.
     let target = target(scx, name, spec.field("from"), own_documents)?;
-    let f = Fields::new(name, spec, &["from", "as", "localField", "foreignField", "let", "pipeline"])?;
-    let Some(as_field) = f.string("as")? else { bail!(code::FAILED_TO_PARSE, "must specify 'as' field for a {name}") };
+    let f = Fields::new(
+        name,
+        spec,
+        &[
+            "from",
+            "as",
+            "localField",
+            "foreignField",
+            "let",
+            "pipeline",
+        ],
+    )?;
+    let Some(as_field) = f.string("as")? else {
+        bail!(
+            code::FAILED_TO_PARSE,
+            "must specify 'as' field for a {name}"
+        )
+    };
     let as_field = checked_path(as_field)?;
     let by_field = match (f.string("localField")?, f.string("foreignField")?) {
-        (Some(""), _) | (_, Some("")) => bail!(code::FAILED_TO_PARSE, "{name} argument 'localField' and 'foreignField' must not be empty"),
+        (Some(""), _) | (_, Some("")) => bail!(
+            code::FAILED_TO_PARSE,
+            "{name} argument 'localField' and 'foreignField' must not be empty"
+        ),
         (Some(l), Some(r)) => Some((checked_path(l)?, checked_path(r)?)),
         (None, None) => None,
-        _ => bail!(code::FAILED_TO_PARSE, "{name} requires both or neither of 'localField' and 'foreignField' to be specified"),
+        _ => bail!(
+            code::FAILED_TO_PARSE,
+            "{name} requires both or neither of 'localField' and 'foreignField' to be specified"
+        ),
     };
     if stages.is_none() && (by_field.is_none() || spec.contains("let")) {
-        bail!(code::FAILED_TO_PARSE, "{name} requires either 'pipeline' or both 'localField' and 'foreignField' to be specified, 'let' only with 'pipeline'");
+        bail!(
+            code::FAILED_TO_PARSE,
+            "{name} requires either 'pipeline' or both 'localField' and 'foreignField' to be \
+                specified, 'let' only with 'pipeline'"
+        );
     }
     let vars = f.document("let")?.unwrap_or(Doc::EMPTY);
     let options = scx.options.inner(Inside::Lookup, target.clone())?;
-    let (vars, pipeline) = Let::parse(scx.cx, vars, |cx| Pipeline::parse(cx, stages.unwrap_or(Array::EMPTY), &options))?;
+    let (vars, pipeline) = Let::parse(scx.cx, vars, |cx| {
+        Pipeline::parse(cx, stages.unwrap_or(Array::EMPTY), &options)
+    })?;
     // A pipeline that makes its documents is joined on what its first stage makes.
     let (source, pipeline) = match by_field.is_some() && own_documents {
         true => pipeline.split_first(),
         false => (Pipeline::from_stages(target, Vec::new()), pipeline),
     };
-    let join = by_field.map(|(local, foreign)| Join { source, local, foreign });
-    Ok(Lookup { join, vars, pipeline, as_field, correlated: is_correlated(spec), spec: spec.to_buf() })
+    let join = by_field.map(|(local, foreign)| Join {
+        source,
+        local,
+        foreign,
+    });
+    Ok(Lookup {
+        join,
+        vars,
+        pipeline,
+        as_field,
+        correlated: is_correlated(spec),
+        spec: spec.to_buf(),
+    })
 }
 
-fn target(scx: &StageCx<'_, '_>, name: &str, from: Value<'_>, own_documents: bool) -> Result<Target> {
+fn target(
+    scx: &StageCx<'_, '_>,
+    name: &str,
+    from: Value<'_>,
+    own_documents: bool,
+) -> Result<Target> {
     let db = scx.options.target.db();
     match from {
         Value::String(coll) => Ok(Target::Collection(Namespace::to_read(db, coll)?)),
         Value::Missing if own_documents => Ok(Target::Database(db.to_owned())),
-        Value::Missing => bail!(code::FAILED_TO_PARSE, "must specify 'from' field for a {name}"),
+        Value::Missing => bail!(
+            code::FAILED_TO_PARSE,
+            "must specify 'from' field for a {name}"
+        ),
         Value::Document(d) => {
             let f = Fields::new("from", d, &["db", "coll"])?;
             f.string("db")?;
             f.string("coll")?;
-            bail!(code::FAILED_TO_PARSE, "{name} 'from' field must be a string on this server, but found {d:?}")
+            bail!(
+                code::FAILED_TO_PARSE,
+                "{name} 'from' field must be a string on this server, but found {d:?}"
+            )
         }
-        v => bail!(code::FAILED_TO_PARSE, "{name} argument 'from' must be a string, but found {v:?}"),
+        v => bail!(
+            code::FAILED_TO_PARSE,
+            "{name} argument 'from' must be a string, but found {v:?}"
+        ),
     }
 }
 
@@ -78,7 +148,9 @@ fn is_correlated(spec: Doc<'_>) -> bool {
     fn names_variable(v: Value<'_>) -> bool {
         match v {
             Value::String(s) => s.starts_with("$$"),
-            Value::Document(d) => d.iter().any(|(n, v)| matches!(n, "$rand" | "$sample" | "$sampleRate") || names_variable(v)),
+            Value::Document(d) => d.iter().any(|(n, v)| {
+                matches!(n, "$rand" | "$sample" | "$sampleRate") || names_variable(v)
+            }),
             Value::Array(a) => a.iter().any(names_variable),
             _ => false,
         }
@@ -143,7 +215,8 @@ impl Docs for LookupDocs {
                 self.cache.prepare(join, &self.inbox, rt)?;
             }
         }
-        // What belongs to one document may be much: the others of the inbox wait for the next pull then.
+        // What belongs to one document may be much: the others of the inbox wait for the next pull
+        // then.
         while self.at < self.inbox.len() && !out.is_full() {
             rt.env.check_interrupt()?;
             let i = self.at;
@@ -151,7 +224,9 @@ impl Docs for LookupDocs {
             let found = self.found_for(&stage, i, rt)?;
             let (doc, meta) = (self.inbox.doc(i), self.inbox.meta(i));
             let list = Doc::new(&found).unwrap_or(Doc::EMPTY).as_array();
-            out.build(meta, |w| write_with(w, doc, stage.as_field.parts(), Value::Array(list)));
+            out.build(meta, |w| {
+                write_with(w, doc, stage.as_field.parts(), Value::Array(list))
+            });
             self.arena.reset();
         }
         Ok(self.more || self.at < self.inbox.len())

@@ -1,4 +1,5 @@
-//! `$match: {filter}`. Errors: 15959 for no document, 5626500 for `$near` and kin, 17313 for `$text` not first, and the filter's.
+//! `$match: {filter}`. Errors: 15959 for no document, 5626500 for `$near` and kin, 17313 for
+//! `$text` not first, and the filter's.
 
 use super::{Kind, Stage, StageOp, one};
 use crate::pipeline::{Batch, Docs, Inside, MatchFilter, Place, Rt};
@@ -11,29 +12,44 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
     place: Place::ANYWHERE,
     parse: |scx, _, arg| {
         let Value::Document(spec) = arg else {
-            bail!(15959, "the match filter must be an expression in an object, not {}", arg.type_name());
+            bail!(
+                15959,
+                "the match filter must be an expression in an object, not {}",
+                arg.type_name()
+            );
         };
         if uses(spec, &["$near", "$nearSphere", "$geoNear"]) {
-            bail!(5626500, "$geoNear, $near, and $nearSphere are not allowed in this context");
+            bail!(
+                5626500,
+                "$geoNear, $near, and $nearSphere are not allowed in this context"
+            );
         }
         let is_first = scx.before.is_empty() && scx.options.inside != Inside::Facet;
         if !is_first && uses(spec, &["$text"]) {
-            bail!(17313, "$match with $text is only allowed as the first pipeline stage");
+            bail!(
+                17313,
+                "$match with $text is only allowed as the first pipeline stage"
+            );
         }
         one(Match(Arc::new(MatchFilter::parse(scx.cx, spec)?)))
     },
 }];
 
-/// Whether an operator of these names stands anywhere in a filter (values under `$eq` and kin excepted).
+/// Whether an operator of these names stands anywhere in a filter (values under `$eq` and kin
+/// excepted).
 pub(super) fn uses(spec: Doc<'_>, names: &[&str]) -> bool {
     spec.iter().any(|(name, v)| {
         names.contains(&name)
-            || !matches!(name, "$eq" | "$ne" | "$in" | "$nin" | "$expr" | "$literal" | "$jsonSchema")
-                && match v {
-                    Value::Document(d) => uses(d, names),
-                    Value::Array(a) => matches!(name, "$and" | "$or" | "$nor") && uses(a.as_doc(), names),
-                    _ => false,
+            || !matches!(
+                name,
+                "$eq" | "$ne" | "$in" | "$nin" | "$expr" | "$literal" | "$jsonSchema"
+            ) && match v {
+                Value::Document(d) => uses(d, names),
+                Value::Array(a) => {
+                    matches!(name, "$and" | "$or" | "$nor") && uses(a.as_doc(), names)
                 }
+                _ => false,
+            }
     })
 }
 
@@ -49,7 +65,11 @@ struct Match(Arc<MatchFilter>);
 
 impl Stage for Match {
     fn open(self: Arc<Self>, input: Box<dyn Docs>, _: &Rt<'_>) -> Result<Box<dyn Docs>> {
-        Ok(Box::new(MatchDocs { stage: self, input, arena: Bump::new() }))
+        Ok(Box::new(MatchDocs {
+            stage: self,
+            input,
+            arena: Bump::new(),
+        }))
     }
     fn describe(&self) -> DocBuf {
         model::doc! { "$match": &self.0.spec }
@@ -58,7 +78,11 @@ impl Stage for Match {
         Kind::Match(&self.0)
     }
     fn provides_meta(&self) -> &'static [&'static str] {
-        if uses(self.0.spec.doc(), &["$text"]) { &["textScore"] } else { &[] }
+        if uses(self.0.spec.doc(), &["$text"]) {
+            &["textScore"]
+        } else {
+            &[]
+        }
     }
 }
 

@@ -1,20 +1,30 @@
-//! `$merge: "collection"` or `{into, on, let, whenMatched, whenNotMatched}`: writes each document into a collection.
-//! Errors: 51182 neither string nor object, 51178 bad `into`, 73 / 5786800 bad names, 31319 system collections, 31320 internal
-//! databases, 51186 / 51187 / 51134 / 31465 bad `on`, 51191 / 2 bad whenMatched, 14 / 2 bad whenNotMatched, 51181 modes that do not
-//! go together, 51199 / 51273 bad `let`, 72 stages not allowed in whenMatched; at run time 51132 / 51185 bad `on` values, 11000 for
-//! whenMatched "fail", and the host's.
+//! `$merge: "collection"` or `{into, on, let, whenMatched, whenNotMatched}`: writes each document
+//! into a collection. Errors: 51182 neither string nor object, 51178 bad `into`, 73 / 5786800 bad
+//! names, 31319 system collections, 31320 internal databases, 51186 / 51187 / 51134 / 31465 bad
+//! `on`, 51191 / 2 bad whenMatched, 14 / 2 bad whenNotMatched, 51181 modes that do not go together,
+//! 51199 / 51273 bad `let`, 72 stages not allowed in whenMatched; at run time 51132 / 51185 bad
+//! `on` values, 11000 for whenMatched "fail", and the host's.
 
 use super::fields::Fields;
 use super::path::{checked_path, plain_at};
 use super::variables::{Let, with_variables};
 use super::{Stage, StageOp, one};
-use crate::pipeline::{Batch, Docs, Inside, MergeWrite, NotMatched, Pipeline, Place, Ready, Rt, StageCx, drain, single_field};
-use model::{Array, Bump, Doc, DocBuf, DocWriter, FieldPath, MongoError, Namespace, Result, Value, bail, code, namespace};
+use crate::pipeline::{
+    Batch, Docs, Inside, MergeWrite, NotMatched, Pipeline, Place, Ready, Rt, StageCx, drain,
+    single_field,
+};
+use model::{
+    Array, Bump, Doc, DocBuf, DocWriter, FieldPath, MongoError, Namespace, Result, Value, bail,
+    code, namespace,
+};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-pub(super) static STAGES: &[StageOp] =
-    &[StageOp { name: "$merge", place: Place::LAST, parse: |scx, name, arg| one(parse(scx, name, arg)?) }];
+pub(super) static STAGES: &[StageOp] = &[StageOp {
+    name: "$merge",
+    place: Place::LAST,
+    parse: |scx, name, arg| one(parse(scx, name, arg)?),
+}];
 
 /// What becomes of a document that matches.
 enum Matched {
@@ -38,10 +48,26 @@ fn parse(scx: &mut StageCx<'_, '_>, name: &'static str, arg: Value<'_>) -> Resul
     let spec = match arg {
         Value::String(into) => model::doc! { "into": into },
         Value::Document(d) => d.to_buf(),
-        other => bail!(51182, "{name} only supports a string or object argument, not {}", other.type_name()),
+        other => bail!(
+            51182,
+            "{name} only supports a string or object argument, not {}",
+            other.type_name()
+        ),
     };
     let spec = spec.doc();
-    let f = Fields::new(name, spec, &["into", "on", "let", "whenMatched", "whenNotMatched", "targetCollectionVersion", "allowMergeOnNullishValues"])?;
+    let f = Fields::new(
+        name,
+        spec,
+        &[
+            "into",
+            "on",
+            "let",
+            "whenMatched",
+            "whenNotMatched",
+            "targetCollectionVersion",
+            "allowMergeOnNullishValues",
+        ],
+    )?;
     let ns = target(scx, f.required("into")?, matches!(arg, Value::String(_)))?;
     let on = parse_on(f.get("on"))?;
     let not_matched = parse_not_matched(&f)?;
@@ -52,10 +78,23 @@ fn parse(scx: &mut StageCx<'_, '_>, name: &'static str, arg: Value<'_>) -> Resul
         _ => true,
     };
     if !goes {
-        bail!(51181, "Combination of {name} modes 'whenMatched: {:?}' and 'whenNotMatched: {:?}' is not supported", f.get("whenMatched"), f.get("whenNotMatched"));
+        bail!(
+            51181,
+            "Combination of {name} modes 'whenMatched: {:?}' and 'whenNotMatched: {:?}' is not \
+                supported",
+            f.get("whenMatched"),
+            f.get("whenNotMatched")
+        );
     }
     let on_paths = on.iter().map(|p| checked_path(p)).collect::<Result<_>>()?;
-    Ok(Merge { ns, on, on_paths, matched, not_matched, spec: model::doc! { name: arg } })
+    Ok(Merge {
+        ns,
+        on,
+        on_paths,
+        matched,
+        not_matched,
+        spec: model::doc! { name: arg },
+    })
 }
 
 fn target(scx: &StageCx<'_, '_>, into: Value<'_>, short: bool) -> Result<Namespace> {
@@ -65,12 +104,22 @@ fn target(scx: &StageCx<'_, '_>, into: Value<'_>, short: bool) -> Result<Namespa
         Value::Document(d) => {
             let f = Fields::new("into", d, &["db", "coll"])?;
             f.required("coll")?;
-            (f.string("db")?.unwrap_or(own), f.string("coll")?.unwrap_or(""))
+            (
+                f.string("db")?.unwrap_or(own),
+                f.string("coll")?.unwrap_or(""),
+            )
         }
-        v => bail!(51178, "$merge 'into' field must be either a string or an object, but found {}", v.type_name()),
+        v => bail!(
+            51178,
+            "$merge 'into' field must be either a string or an object, but found {}",
+            v.type_name()
+        ),
     };
     if coll.is_empty() && !short {
-        bail!(5786800, "$merge 'into' must name a collection, '{db}.' does not");
+        bail!(
+            5786800,
+            "$merge 'into' must name a collection, '{db}.' does not"
+        );
     }
     namespace::check_db(db)?;
     if matches!(db, "admin" | "config" | "local") {
@@ -90,7 +139,11 @@ fn parse_on(v: Value<'_>) -> Result<Vec<String>> {
             let mut on: Vec<String> = Vec::new();
             for v in a.iter() {
                 let Value::String(s) = v else {
-                    bail!(51134, "$merge 'on' array elements must be strings, but found {}", v.type_name());
+                    bail!(
+                        51134,
+                        "$merge 'on' array elements must be strings, but found {}",
+                        v.type_name()
+                    );
                 };
                 if on.iter().any(|o| o == s) {
                     bail!(31465, "Found a duplicate field '{s}' in $merge 'on'");
@@ -99,10 +152,17 @@ fn parse_on(v: Value<'_>) -> Result<Vec<String>> {
             }
             on
         }
-        v => bail!(51186, "$merge 'on' field must be either a string or an array of strings, but found {}", v.type_name()),
+        v => bail!(
+            51186,
+            "$merge 'on' field must be either a string or an array of strings, but found {}",
+            v.type_name()
+        ),
     };
     if on.is_empty() {
-        bail!(51187, "If explicitly specifying $merge 'on', must include at least one field");
+        bail!(
+            51187,
+            "If explicitly specifying $merge 'on', must include at least one field"
+        );
     }
     Ok(on)
 }
@@ -112,55 +172,95 @@ fn parse_not_matched(f: &Fields<'_>) -> Result<NotMatched> {
         None | Some("insert") => NotMatched::Insert,
         Some("discard") => NotMatched::Discard,
         Some("fail") => NotMatched::Fail,
-        Some(other) => bail!(code::BAD_VALUE, "Enumeration value '{other}' for field '$merge.whenNotMatched' is not valid. Allowed are insert, discard, fail"),
+        Some(other) => bail!(
+            code::BAD_VALUE,
+            "Enumeration value '{other}' for field '$merge.whenNotMatched' is not valid. Allowed \
+                are insert, discard, fail"
+        ),
     })
 }
 
-fn parse_matched(scx: &mut StageCx<'_, '_>, spec: Doc<'_>, vars: Option<Doc<'_>>) -> Result<Matched> {
+fn parse_matched(
+    scx: &mut StageCx<'_, '_>,
+    spec: Doc<'_>,
+    vars: Option<Doc<'_>>,
+) -> Result<Matched> {
     let stages = match spec.field("whenMatched") {
         Value::Missing => return no_let(vars, Matched::Merge),
         Value::String("merge") => return no_let(vars, Matched::Merge),
         Value::String("replace") => return no_let(vars, Matched::Replace),
         Value::String("keepExisting") => return no_let(vars, Matched::KeepExisting),
         Value::String("fail") => return no_let(vars, Matched::Fail),
-        Value::String(other) => bail!(code::BAD_VALUE, "Enumeration value '{other}' for field '$merge.whenMatched' is not valid. Allowed are replace, keepExisting, merge, fail and a pipeline"),
+        Value::String(other) => bail!(
+            code::BAD_VALUE,
+            "Enumeration value '{other}' for field '$merge.whenMatched' is not valid. Allowed are \
+                replace, keepExisting, merge, fail and a pipeline"
+        ),
         Value::Array(a) => a,
-        v => bail!(51191, "$merge 'whenMatched' field must be either a string or an array, but found {}", v.type_name()),
+        v => bail!(
+            51191,
+            "$merge 'whenMatched' field must be either a string or an array, but found {}",
+            v.type_name()
+        ),
     };
     check_update_stages(stages)?;
     let new = vars.map_or(Value::Missing, |v| v.field("new"));
     if !matches!(new, Value::Missing | Value::String("$$ROOT")) {
-        bail!(51273, "'let' may not define a value for the reserved 'new' variable other than '$$ROOT'");
+        bail!(
+            51273,
+            "'let' may not define a value for the reserved 'new' variable other than '$$ROOT'"
+        );
     }
     let all = DocBuf::build(|w| {
         w.put("new", "$$ROOT");
-        for (name, v) in vars.into_iter().flat_map(|d| d.iter()).filter(|(n, _)| *n != "new") {
+        for (name, v) in vars
+            .into_iter()
+            .flat_map(|d| d.iter())
+            .filter(|(n, _)| *n != "new")
+        {
             w.put(name, v);
         }
     });
-    let options = scx.options.inner(Inside::Update, scx.options.target.clone())?;
+    let options = scx
+        .options
+        .inner(Inside::Update, scx.options.target.clone())?;
     let used = |name: &str| names_variable(Value::Array(stages), name);
-    let (vars, pipeline) = Let::parse(scx.cx, all.doc(), |cx| Pipeline::parse(cx, stages, &options))?;
+    let (vars, pipeline) = Let::parse(scx.cx, all.doc(), |cx| {
+        Pipeline::parse(cx, stages, &options)
+    })?;
     let must_exist = all.doc().iter().map(|(name, _)| used(name)).collect();
     Ok(Matched::Pipeline(vars.must_exist(must_exist), pipeline))
 }
 
 fn no_let(vars: Option<Doc<'_>>, mode: Matched) -> Result<Matched> {
     if vars.is_some() {
-        bail!(51199, "Cannot use 'let' variables with a 'whenMatched' mode that is no pipeline");
+        bail!(
+            51199,
+            "Cannot use 'let' variables with a 'whenMatched' mode that is no pipeline"
+        );
     }
     Ok(mode)
 }
 
 /// Only stages that change one document may stand in an update.
 fn check_update_stages(stages: Array<'_>) -> Result<()> {
-    const ALLOWED: &[&str] = &["$addFields", "$set", "$project", "$unset", "$replaceRoot", "$replaceWith"];
+    const ALLOWED: &[&str] = &[
+        "$addFields",
+        "$set",
+        "$project",
+        "$unset",
+        "$replaceRoot",
+        "$replaceWith",
+    ];
     for v in stages.iter() {
         if let Some((name, _)) = v.as_doc().and_then(single_field)
             && super::find(name).is_some()
             && !ALLOWED.contains(&name)
         {
-            bail!(code::INVALID_OPTIONS, "{name} is not allowed to be used within an update. Allowed are {ALLOWED:?}");
+            bail!(
+                code::INVALID_OPTIONS,
+                "{name} is not allowed to be used within an update. Allowed are {ALLOWED:?}"
+            );
         }
     }
     Ok(())
@@ -168,7 +268,9 @@ fn check_update_stages(stages: Array<'_>) -> Result<()> {
 
 fn names_variable(v: Value<'_>, name: &str) -> bool {
     match v {
-        Value::String(s) => s.strip_prefix("$$").is_some_and(|s| s == name || s.strip_prefix(name).is_some_and(|r| r.starts_with('.'))),
+        Value::String(s) => s
+            .strip_prefix("$$")
+            .is_some_and(|s| s == name || s.strip_prefix(name).is_some_and(|r| r.starts_with('.'))),
         Value::Document(d) => d.iter().any(|(_, v)| names_variable(v, name)),
         Value::Array(a) => a.iter().any(|v| names_variable(v, name)),
         _ => false,
@@ -177,7 +279,11 @@ fn names_variable(v: Value<'_>, name: &str) -> bool {
 
 impl Stage for Merge {
     fn open(self: Arc<Self>, input: Box<dyn Docs>, _: &Rt<'_>) -> Result<Box<dyn Docs>> {
-        Ok(Box::new(MergeDocs { stage: self, input, arena: Bump::new() }))
+        Ok(Box::new(MergeDocs {
+            stage: self,
+            input,
+            arena: Bump::new(),
+        }))
     }
     fn check(&self, rt: &Rt<'_>) -> Result<()> {
         rt.host.check_merge(&self.ns, &self.on)
@@ -196,7 +302,8 @@ struct MergeDocs {
     arena: Bump,
 }
 
-/// Documents written at a time. An error of one does not keep the others of its batch from being written.
+/// Documents written at a time. An error of one does not keep the others of its batch from being
+/// written.
 const WRITE_BATCH_DOCS: usize = 1000;
 const WRITE_BATCH_BYTES: usize = 16 * 1024 * 1024;
 
@@ -227,10 +334,16 @@ impl Merge {
         for (name, path) in self.on.iter().zip(&self.on_paths) {
             let v = plain_at(doc, path);
             if v.is_nullish() {
-                bail!(51132, "$merge write error: 'on' field '{name}' cannot be missing, null or undefined");
+                bail!(
+                    51132,
+                    "$merge write error: 'on' field '{name}' cannot be missing, null or undefined"
+                );
             }
             if matches!(v, Value::Array(_)) {
-                bail!(51185, "$merge write error: 'on' field '{name}' cannot be an array");
+                bail!(
+                    51185,
+                    "$merge write error: 'on' field '{name}' cannot be an array"
+                );
             }
             on.push((name.as_str(), v));
         }
@@ -253,25 +366,50 @@ impl Merge {
 
     /// The error of a match that `whenMatched` does not want: that of a duplicate key.
     fn found(&self, on: &[(&str, Value<'_>)]) -> MongoError {
-        let values = DocBuf::build(|w| on.iter().for_each(|(k, v)| { w.put(k, *v); }));
-        let message = format!("E11000 duplicate key error collection: {} dup key: {:?}: $merge found a matching document, and whenMatched is fail", self.ns, values.doc());
+        let values = DocBuf::build(|w| {
+            on.iter().for_each(|(k, v)| {
+                w.put(k, *v);
+            })
+        });
+        let message = format!(
+            "E11000 duplicate key error collection: {} dup key: {:?}: $merge found a matching \
+                document, and whenMatched is fail",
+            self.ns,
+            values.doc()
+        );
         MongoError::new(code::DUPLICATE_KEY, message).extra(DocBuf::build(|w| {
-            w.put("keyPattern", &DocBuf::build(|w| on.iter().for_each(|(k, _)| { w.put(k, 1i32); })));
+            w.put(
+                "keyPattern",
+                &DocBuf::build(|w| {
+                    on.iter().for_each(|(k, _)| {
+                        w.put(k, 1i32);
+                    })
+                }),
+            );
             w.put("keyValue", &values);
         }))
     }
 
     fn write(&self, rt: &Rt<'_>, arena: &Bump, doc: Doc<'_>) -> Result<()> {
         let on = self.on_values(doc)?;
-        // Inserted by an update of single fields, a document gets its fields in the order of their names.
-        let sorted = matches!(self.matched, Matched::Merge | Matched::KeepExisting).then(|| sorted_by_name(doc));
+        // Inserted by an update of single fields, a document gets its fields in the order of their
+        // names.
+        let sorted = matches!(self.matched, Matched::Merge | Matched::KeepExisting)
+            .then(|| sorted_by_name(doc));
         let inserted = sorted.as_ref().map_or(doc, |d| d.doc());
-        let write = MergeWrite { ns: &self.ns, on: &on, doc: inserted, not_matched: self.not_matched };
+        let write = MergeWrite {
+            ns: &self.ns,
+            on: &on,
+            doc: inserted,
+            not_matched: self.not_matched,
+        };
         match &self.matched {
             Matched::KeepExisting => rt.host.merge(&write, &|_| Ok(None)),
             Matched::Fail => rt.host.merge(&write, &|_| Err(self.found(&on))),
             Matched::Replace => rt.host.merge(&write, &|old| Ok(Some(replaced(old, doc)))),
-            Matched::Merge => rt.host.merge(&write, &|old| Ok(Some(merged(old, inserted)))),
+            Matched::Merge => rt
+                .host
+                .merge(&write, &|old| Ok(Some(merged(old, inserted)))),
             Matched::Pipeline(vars, pipeline) => with_variables(vars, rt, arena, doc, |rt| {
                 rt.host.merge(&write, &|old| {
                     let mut one = Batch::new();
@@ -330,7 +468,9 @@ fn sorted_by_name(doc: Doc<'_>) -> DocBuf {
     let mut fields: Vec<_> = doc.elements().collect();
     fields.sort_by(|a, b| {
         let id = |n: &[u8]| n != b"_id";
-        id(a.name).cmp(&id(b.name)).then_with(|| by_name(a.name_str(), b.name_str()))
+        id(a.name)
+            .cmp(&id(b.name))
+            .then_with(|| by_name(a.name_str(), b.name_str()))
     });
     DocBuf::build(|w: &mut DocWriter<'_>| {
         for e in &fields {

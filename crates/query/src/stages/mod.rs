@@ -1,4 +1,5 @@
-//! One file per stage. A stage is a parsed, immutable description; opened over its input it becomes a pull operator.
+//! One file per stage. A stage is a parsed, immutable description; opened over its input it becomes
+//! a pull operator.
 
 pub mod each;
 pub mod sort_pattern;
@@ -121,7 +122,8 @@ pub enum Kind<'s> {
     Other,
 }
 
-/// Stages that change documents, by their specification: which fields they read and leave alone is told from it.
+/// Stages that change documents, by their specification: which fields they read and leave alone is
+/// told from it.
 pub enum Transform<'s> {
     /// `$project`.
     Project(Doc<'s>),
@@ -149,7 +151,8 @@ pub enum Transform<'s> {
 }
 
 /// Parses a stage's argument; the name is given for messages.
-pub type ParseStage = fn(&mut StageCx<'_, '_>, &'static str, Value<'_>) -> Result<Vec<Arc<dyn Stage>>>;
+pub type ParseStage =
+    fn(&mut StageCx<'_, '_>, &'static str, Value<'_>) -> Result<Vec<Arc<dyn Stage>>>;
 
 /// One registered stage.
 pub struct StageOp {
@@ -202,7 +205,10 @@ static STAGES: &[&[StageOp]] = &[
 
 /// The stage called `name` (with the dollar sign).
 pub fn find(name: &str) -> Option<&'static StageOp> {
-    STAGES.iter().flat_map(|ops| ops.iter()).find(|op| op.name == name)
+    STAGES
+        .iter()
+        .flat_map(|ops| ops.iter())
+        .find(|op| op.name == name)
 }
 
 /// The names of all stages.

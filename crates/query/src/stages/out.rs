@@ -1,6 +1,7 @@
-//! `$out: "collection"` or `{db, coll, timeseries}`: replaces a collection by the documents; nothing is replaced on an error.
-//! Errors: 16990 neither string nor object, strict field codes, 73 bad names, 20 names no collection can have, 17385 system
-//! collections, 31321 internal databases, 72 time-series options that do not go together, and the host's.
+//! `$out: "collection"` or `{db, coll, timeseries}`: replaces a collection by the documents;
+//! nothing is replaced on an error. Errors: 16990 neither string nor object, strict field codes, 73
+//! bad names, 20 names no collection can have, 17385 system collections, 31321 internal databases,
+//! 72 time-series options that do not go together, and the host's.
 
 use super::fields::Fields;
 use super::{Stage, StageOp, one};
@@ -8,8 +9,11 @@ use crate::pipeline::{Batch, Docs, OutTarget, Place, Rt, StageCx};
 use model::{DocBuf, Namespace, Result, Value, bail, code, namespace};
 use std::sync::Arc;
 
-pub(super) static STAGES: &[StageOp] =
-    &[StageOp { name: "$out", place: Place::LAST, parse: |scx, name, arg| one(parse(scx, name, arg)?) }];
+pub(super) static STAGES: &[StageOp] = &[StageOp {
+    name: "$out",
+    place: Place::LAST,
+    parse: |scx, name, arg| one(parse(scx, name, arg)?),
+}];
 
 fn parse(scx: &mut StageCx<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<Out> {
     let (db, coll, timeseries) = match arg {
@@ -18,21 +22,34 @@ fn parse(scx: &mut StageCx<'_, '_>, name: &'static str, arg: Value<'_>) -> Resul
             let f = Fields::new(name, spec, &["db", "coll", "timeseries"])?;
             f.required("db")?;
             f.required("coll")?;
-            let (db, coll) = (f.string("db")?.unwrap_or(""), f.string("coll")?.unwrap_or(""));
+            let (db, coll) = (
+                f.string("db")?.unwrap_or(""),
+                f.string("coll")?.unwrap_or(""),
+            );
             let timeseries = f.document("timeseries")?;
             timeseries.map(check_timeseries).transpose()?;
             (db.to_owned(), coll, timeseries.map(|d| d.to_buf()))
         }
-        other => bail!(16990, "{name} only supports a string or object argument, but found {}", other.type_name()),
+        other => bail!(
+            16990,
+            "{name} only supports a string or object argument, but found {}",
+            other.type_name()
+        ),
     };
     let ns = check_target(&db, coll)?;
-    Ok(Out { target: OutTarget { ns, timeseries }, spec: model::doc! { name: arg } })
+    Ok(Out {
+        target: OutTarget { ns, timeseries },
+        spec: model::doc! { name: arg },
+    })
 }
 
 fn check_target(db: &str, coll: &str) -> Result<Namespace> {
     namespace::check_db(db)?;
     if coll.is_empty() || coll.starts_with('.') || coll.contains('\0') {
-        bail!(code::INVALID_NAMESPACE, "Invalid $out target namespace, '{db}.{coll}'");
+        bail!(
+            code::INVALID_NAMESPACE,
+            "Invalid $out target namespace, '{db}.{coll}'"
+        );
     }
     if matches!(db, "admin" | "config" | "local") {
         bail!(31321, "Cannot $out to internal database: {db}");
@@ -41,7 +58,10 @@ fn check_target(db: &str, coll: &str) -> Result<Namespace> {
         bail!(17385, "Cannot $out to a special collection: {coll}");
     }
     if coll.starts_with('$') {
-        bail!(code::ILLEGAL_OPERATION, "a collection to $out to cannot begin with '$': {coll}");
+        bail!(
+            code::ILLEGAL_OPERATION,
+            "a collection to $out to cannot begin with '$': {coll}"
+        );
     }
     if db.len() + 1 + coll.len() > namespace::MAX_NAMESPACE_BYTES {
         bail!(
@@ -55,14 +75,23 @@ fn check_target(db: &str, coll: &str) -> Result<Namespace> {
 }
 
 fn check_timeseries(spec: model::Doc<'_>) -> Result<()> {
-    let known = ["timeField", "metaField", "granularity", "bucketMaxSpanSeconds", "bucketRoundingSeconds"];
+    let known = [
+        "timeField",
+        "metaField",
+        "granularity",
+        "bucketMaxSpanSeconds",
+        "bucketRoundingSeconds",
+    ];
     let f = Fields::new("timeseries", spec, &known)?;
     f.required("timeField")?;
     for name in ["timeField", "metaField", "granularity"] {
         f.string(name)?;
     }
     if f.get("bucketMaxSpanSeconds").is_missing() != f.get("bucketRoundingSeconds").is_missing() {
-        bail!(code::INVALID_OPTIONS, "timeseries bucketMaxSpanSeconds and bucketRoundingSeconds must be given together");
+        bail!(
+            code::INVALID_OPTIONS,
+            "timeseries bucketMaxSpanSeconds and bucketRoundingSeconds must be given together"
+        );
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! `$planCacheStats: {}`: one document per cached plan. Errors: 9 no empty object, 13111 `allHosts` no boolean, 4503200 all
-//! hosts asked of a single server, 50933 when the collection is missing.
+//! `$planCacheStats: {}`: one document per cached plan. Errors: 9 no empty object, 13111 `allHosts`
+//! no boolean, 4503200 all hosts asked of a single server, 50933 when the collection is missing.
 
 use super::listed::{Listed, under_views};
 use super::{StageOp, one};
@@ -11,20 +11,37 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
     place: Place::FIRST,
     parse: |scx, name, arg| {
         let Value::Document(spec) = arg else {
-            bail!(code::FAILED_TO_PARSE, "{name} value must be an object, found {}", arg.type_name());
+            bail!(
+                code::FAILED_TO_PARSE,
+                "{name} value must be an object, found {}",
+                arg.type_name()
+            );
         };
         if let Some(v) = spec.get("allHosts") {
             match v {
-                Value::Bool(true) if spec.count() == 1 => bail!(4503200, "{name} cannot ask all hosts: this is a single server"),
+                Value::Bool(true) if spec.count() == 1 => bail!(
+                    4503200,
+                    "{name} cannot ask all hosts: this is a single server"
+                ),
                 Value::Bool(_) => {}
-                v => bail!(13111, "wrong type for field (allHosts): {} is not a boolean", v.type_name()),
+                v => bail!(
+                    13111,
+                    "wrong type for field (allHosts): {} is not a boolean",
+                    v.type_name()
+                ),
             }
         }
         if !spec.is_empty() {
-            bail!(code::FAILED_TO_PARSE, "{name} parameters object must be empty, found {spec:?}");
+            bail!(
+                code::FAILED_TO_PARSE,
+                "{name} parameters object must be empty, found {spec:?}"
+            );
         }
         let Target::Collection(ns) = scx.options.target.clone() else {
-            bail!(code::INVALID_NAMESPACE, "{name} is only valid on a collection");
+            bail!(
+                code::INVALID_NAMESPACE,
+                "{name} is only valid on a collection"
+            );
         };
         one(Listed::new(model::doc! { name: arg }, move |host| {
             let ns = under_views(host, ns.clone(), name)?;

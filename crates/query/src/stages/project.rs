@@ -1,4 +1,5 @@
-//! `$project`, `$addFields` / `$set`, `$unset`: the projections of `operators`, as stages. Errors are the projections'.
+//! `$project`, `$addFields` / `$set`, `$unset`: the projections of `operators`, as stages. Errors
+//! are the projections'.
 
 use super::each::{Each, EachDocs, Emit};
 use super::{Kind, Stage, StageOp, Transform, one};
@@ -12,22 +13,50 @@ pub(super) static STAGES: &[StageOp] = &[
     StageOp {
         name: "$project",
         place: Place::ANYWHERE,
-        parse: |scx, name, arg| one(Project::new(Form::Project, Projection::parse_project(scx.cx, arg)?, name, arg)),
+        parse: |scx, name, arg| {
+            one(Project::new(
+                Form::Project,
+                Projection::parse_project(scx.cx, arg)?,
+                name,
+                arg,
+            ))
+        },
     },
     StageOp {
         name: "$addFields",
         place: Place::ANYWHERE,
-        parse: |scx, name, arg| one(Project::new(Form::AddFields, Projection::parse_add_fields(scx.cx, name, arg)?, name, arg)),
+        parse: |scx, name, arg| {
+            one(Project::new(
+                Form::AddFields,
+                Projection::parse_add_fields(scx.cx, name, arg)?,
+                name,
+                arg,
+            ))
+        },
     },
     StageOp {
         name: "$set",
         place: Place::ANYWHERE,
-        parse: |scx, name, arg| one(Project::new(Form::AddFields, Projection::parse_add_fields(scx.cx, name, arg)?, name, arg)),
+        parse: |scx, name, arg| {
+            one(Project::new(
+                Form::AddFields,
+                Projection::parse_add_fields(scx.cx, name, arg)?,
+                name,
+                arg,
+            ))
+        },
     },
     StageOp {
         name: "$unset",
         place: Place::ANYWHERE,
-        parse: |_, name, arg| one(Project::new(Form::Unset, Projection::parse_unset(arg)?, name, arg)),
+        parse: |_, name, arg| {
+            one(Project::new(
+                Form::Unset,
+                Projection::parse_unset(arg)?,
+                name,
+                arg,
+            ))
+        },
     },
 ];
 
@@ -49,7 +78,11 @@ pub(crate) struct Project {
 
 impl Project {
     fn new(form: Form, projection: Projection, name: &str, arg: Value<'_>) -> Project {
-        Project { projection, form, spec: model::doc! { name: arg } }
+        Project {
+            projection,
+            form,
+            spec: model::doc! { name: arg },
+        }
     }
 }
 
@@ -68,7 +101,11 @@ impl Stage for Project {
         self.spec.clone()
     }
     fn kind(&self) -> Kind<'_> {
-        let arg = self.spec.doc().first().map_or(Value::Missing, |(_, arg)| arg);
+        let arg = self
+            .spec
+            .doc()
+            .first()
+            .map_or(Value::Missing, |(_, arg)| arg);
         match (self.form, arg) {
             (Form::Project, Value::Document(spec)) => Kind::Transform(Transform::Project(spec)),
             (Form::AddFields, Value::Document(spec)) => Kind::Transform(Transform::AddFields(spec)),

@@ -1,5 +1,5 @@
-//! `$querySettings: {showDebugQueryShape}`: the settings stored for query shapes; only on the admin database.
-//! Errors: 7746800 no object, 14 no boolean, 40415 unknown, 73 elsewhere.
+//! `$querySettings: {showDebugQueryShape}`: the settings stored for query shapes; only on the admin
+//! database. Errors: 7746800 no object, 14 no boolean, 40415 unknown, 73 elsewhere.
 
 use super::listed::Listed;
 use super::{StageOp, one};
@@ -11,20 +11,33 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
     place: Place::DATABASE,
     parse: |scx, name, arg| {
         let Value::Document(spec) = arg else {
-            bail!(7746800, "{name} stage expects a document as argument, not {}", arg.type_name());
+            bail!(
+                7746800,
+                "{name} stage expects a document as argument, not {}",
+                arg.type_name()
+            );
         };
         for (option, v) in spec.iter() {
             if option != "showDebugQueryShape" {
                 bail!(40415, "BSON field '{name}.{option}' is an unknown field");
             }
             if v.as_bool().is_none() {
-                bail!(code::TYPE_MISMATCH, "BSON field '{name}.{option}' is the wrong type '{}', expected type 'bool'", v.type_name());
+                bail!(
+                    code::TYPE_MISMATCH,
+                    "BSON field '{name}.{option}' is the wrong type '{}', expected type 'bool'",
+                    v.type_name()
+                );
             }
         }
         if scx.options.target != Target::Database("admin".to_owned()) {
-            bail!(code::INVALID_NAMESPACE, "{name} must be run against the 'admin' database with {{aggregate: 1}}");
+            bail!(
+                code::INVALID_NAMESPACE,
+                "{name} must be run against the 'admin' database with {{aggregate: 1}}"
+            );
         }
         let spec = spec.to_buf();
-        one(Listed::new(model::doc! { name: arg }, move |host| host.list("$querySettings", "admin", spec.doc())))
+        one(Listed::new(model::doc! { name: arg }, move |host| {
+            host.list("$querySettings", "admin", spec.doc())
+        }))
     },
 }];

@@ -1,53 +1,91 @@
-//! `$rankFusion: {input: {pipelines}, combination: {weights}, scoreDetails}`: reciprocal rank fusion. Each input pipeline ranks
-//! documents of the collection; a document's score is the sum of weight / (60 + rank). Scores are `$meta` values.
-//! Errors: 9 no object, strict field codes, 2 no pipelines, 9834300 an empty one, 9191100 one that does not rank, 9191103 one that
-//! changes documents, 10473002 / 10170100 fusions inside or not first, 9460300 / 9460301 / 9967500 / 13118 bad weights.
+//! `$rankFusion: {input: {pipelines}, combination: {weights}, scoreDetails}`: reciprocal rank
+//! fusion. Each input pipeline ranks documents of the collection; a document's score is the sum of
+//! weight / (60 + rank). Scores are `$meta` values. Errors: 9 no object, strict field codes, 2 no
+//! pipelines, 9834300 an empty one, 9191100 one that does not rank, 9191103 one that changes
+//! documents, 10473002 / 10170100 fusions inside or not first, 9460300 / 9460301 / 9967500 / 13118
+//! bad weights.
 
 use super::facet::check_name;
 use super::fields::Fields;
 use super::join::key_of;
 use super::sort_pattern::SortPattern;
 use super::{Kind, Stage, StageOp, one};
-use crate::pipeline::{Batch, Docs, Inside, Pipeline, Place, Ready, Rt, StageCx, Target, drain, single_field};
+use crate::pipeline::{
+    Batch, Docs, Inside, Pipeline, Place, Ready, Rt, StageCx, Target, drain, single_field,
+};
 use hashbrown::HashMap;
 use model::{Array, Doc, DocBuf, Number, Result, Value, bail, code};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-pub(super) static STAGES: &[StageOp] =
-    &[StageOp { name: "$rankFusion", place: Place::ANYWHERE, parse: |scx, name, arg| one(parse(scx, name, arg)?) }];
+pub(super) static STAGES: &[StageOp] = &[StageOp {
+    name: "$rankFusion",
+    place: Place::ANYWHERE,
+    parse: |scx, name, arg| one(parse(scx, name, arg)?),
+}];
 
 /// Constant of reciprocal rank fusion.
 const RANK_CONSTANT: f64 = 60.0;
 /// Stages an input pipeline may have: they select and order, and change nothing.
-const SELECTING: &[&str] = &["$match", "$sort", "$limit", "$skip", "$sample", "$search", "$vectorSearch", "$geoNear"];
+const SELECTING: &[&str] = &[
+    "$match",
+    "$sort",
+    "$limit",
+    "$skip",
+    "$sample",
+    "$search",
+    "$vectorSearch",
+    "$geoNear",
+];
 const FUSIONS: &[&str] = &["$rankFusion", "$scoreFusion"];
 
 fn parse(scx: &mut StageCx<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<RankFusion> {
     if !scx.before.is_empty() {
-        bail!(10170100, "{name} is only valid as the first stage in a pipeline");
+        bail!(
+            10170100,
+            "{name} is only valid as the first stage in a pipeline"
+        );
     }
     let Value::Document(spec) = arg else {
-        bail!(code::FAILED_TO_PARSE, "the {name} stage specification must be an object, but found {}", arg.type_name());
+        bail!(
+            code::FAILED_TO_PARSE,
+            "the {name} stage specification must be an object, but found {}",
+            arg.type_name()
+        );
     };
     let f = Fields::new(name, spec, &["input", "combination", "scoreDetails"])?;
     f.required("input")?;
-    let input = Fields::new("input", f.document("input")?.unwrap_or(Doc::EMPTY), &["pipelines"])?;
+    let input = Fields::new(
+        "input",
+        f.document("input")?.unwrap_or(Doc::EMPTY),
+        &["pipelines"],
+    )?;
     input.required("pipelines")?;
     let pipelines = input.document("pipelines")?.unwrap_or(Doc::EMPTY);
     let details = f.boolean("scoreDetails")?.unwrap_or(false);
-    let weights = f.document("combination")?.map(parse_combination).transpose()?.unwrap_or(Doc::EMPTY);
+    let weights = f
+        .document("combination")?
+        .map(parse_combination)
+        .transpose()?
+        .unwrap_or(Doc::EMPTY);
     if pipelines.is_empty() {
         bail!(code::BAD_VALUE, "{name} input pipelines must not be empty");
     }
     let Target::Collection(_) = &scx.options.target else {
-        bail!(code::INVALID_NAMESPACE, "{name} is only valid on a collection");
+        bail!(
+            code::INVALID_NAMESPACE,
+            "{name} is only valid on a collection"
+        );
     };
     let mut inputs: Vec<Input> = Vec::new();
     for (input_name, v) in pipelines.iter() {
         check_name(input_name)?;
         let Value::Array(stages) = v else {
-            bail!(code::TYPE_MISMATCH, "{name} input pipeline '{input_name}' must be an array, not {}", v.type_name());
+            bail!(
+                code::TYPE_MISMATCH,
+                "{name} input pipeline '{input_name}' must be an array, not {}",
+                v.type_name()
+            );
         };
         check_input(name, stages)?;
         let options = scx.options.inner(Inside::Top, scx.options.target.clone())?;
@@ -56,10 +94,19 @@ fn parse(scx: &mut StageCx<'_, '_>, name: &'static str, arg: Value<'_>) -> Resul
             Kind::Sort { pattern, .. } => Some(pattern.clone()),
             _ => None,
         });
-        inputs.push(Input { name: input_name.to_owned(), pipeline, order, weight: 1.0 });
+        inputs.push(Input {
+            name: input_name.to_owned(),
+            pipeline,
+            order,
+            weight: 1.0,
+        });
     }
     apply_weights(&mut inputs, weights)?;
-    Ok(RankFusion { inputs, details, spec: spec.to_buf() })
+    Ok(RankFusion {
+        inputs,
+        details,
+        spec: spec.to_buf(),
+    })
 }
 
 fn parse_combination(d: Doc<'_>) -> Result<Doc<'_>> {
@@ -81,8 +128,14 @@ fn check_input(name: &str, stages: Array<'_>) -> Result<()> {
         };
         if FUSIONS.contains(&stage) {
             match i {
-                0 => bail!(10473002, "{stage} is not allowed as an input pipeline of {name}"),
-                _ => bail!(10170100, "{stage} is only valid as the first stage in a pipeline"),
+                0 => bail!(
+                    10473002,
+                    "{stage} is not allowed as an input pipeline of {name}"
+                ),
+                _ => bail!(
+                    10170100,
+                    "{stage} is only valid as the first stage in a pipeline"
+                ),
             }
         }
         if super::find(stage).is_none() {
@@ -90,12 +143,20 @@ fn check_input(name: &str, stages: Array<'_>) -> Result<()> {
         }
         let first_only = matches!(stage, "$search" | "$vectorSearch" | "$geoNear");
         if !SELECTING.contains(&stage) || first_only && i > 0 {
-            bail!(9191103, "{stage} is not allowed in an input pipeline of {name}: it changes documents. Allowed are {SELECTING:?}");
+            bail!(
+                9191103,
+                "{stage} is not allowed in an input pipeline of {name}: it changes documents. \
+                    Allowed are {SELECTING:?}"
+            );
         }
         ranked |= stage == "$sort" || first_only;
     }
     if !ranked {
-        bail!(9191100, "every input pipeline of {name} must rank: it must begin with $search, $vectorSearch or $geoNear, or have a $sort");
+        bail!(
+            9191100,
+            "every input pipeline of {name} must rank: it must begin with $search, $vectorSearch \
+                or $geoNear, or have a $sort"
+        );
     }
     Ok(())
 }
@@ -103,17 +164,31 @@ fn check_input(name: &str, stages: Array<'_>) -> Result<()> {
 fn apply_weights(inputs: &mut [Input], weights: Doc<'_>) -> Result<()> {
     let known = inputs.len();
     if weights.count() > known {
-        bail!(9460301, "$rankFusion has {} weights for {known} input pipelines", weights.count());
+        bail!(
+            9460301,
+            "$rankFusion has {} weights for {known} input pipelines",
+            weights.count()
+        );
     }
     for (name, v) in weights.iter() {
         let Some(input) = inputs.iter_mut().find(|i| i.name == name) else {
-            bail!(9967500, "$rankFusion has a weight for '{name}', which is no input pipeline");
+            bail!(
+                9967500,
+                "$rankFusion has a weight for '{name}', which is no input pipeline"
+            );
         };
         let Some(n) = Number::of(&v) else {
-            bail!(13118, "$rankFusion weight of '{name}' must be a number, not {}", v.type_name());
+            bail!(
+                13118,
+                "$rankFusion weight of '{name}' must be a number, not {}",
+                v.type_name()
+            );
         };
         if n.is_nan() || n.to_f64() < 0.0 {
-            bail!(9460300, "$rankFusion weight of '{name}' must be non-negative, not {v:?}");
+            bail!(
+                9460300,
+                "$rankFusion weight of '{name}' must be non-negative, not {v:?}"
+            );
         }
         input.weight = n.to_f64();
     }
@@ -149,7 +224,8 @@ impl Stage for RankFusion {
         }
         fused.sort_by(|a, b| {
             let by_score = b.score.partial_cmp(&a.score).unwrap_or(Ordering::Equal);
-            by_score.then_with(|| model::compare(&a.doc.doc().field("_id"), &b.doc.doc().field("_id")))
+            by_score
+                .then_with(|| model::compare(&a.doc.doc().field("_id"), &b.doc.doc().field("_id")))
         });
         let mut out = Batch::new();
         for f in &fused {
@@ -197,7 +273,11 @@ impl RankFusion {
             previous = Some(key);
             key_of(doc.field("_id"), rt, &mut id);
             let at = *by_id.entry(id.clone()).or_insert_with(|| {
-                fused.push(Fused { doc: doc.to_buf(), ranks: vec![None; self.inputs.len()], score: 0.0 });
+                fused.push(Fused {
+                    doc: doc.to_buf(),
+                    ranks: vec![None; self.inputs.len()],
+                    score: 0.0,
+                });
                 fused.len() - 1
             });
             if let Some(f) = fused.get_mut(at) {
@@ -218,14 +298,19 @@ impl RankFusion {
             }
             let mut d = w.doc("scoreDetails");
             d.put("value", f.score);
-            d.put("description", "value output by reciprocal rank fusion algorithm, the sum of weight * (1 / (60 + rank)) over the input pipelines the document is in, from:");
+            d.put(
+                "description",
+                "value output by reciprocal rank fusion algorithm, the sum of \
+                weight * (1 / (60 + rank)) over the input pipelines the document is in, from:",
+            );
             let mut list = d.array("details");
             for (input, rank) in self.inputs.iter().zip(&f.ranks) {
                 let mut one = list.doc();
                 one.put("inputPipelineName", input.name.as_str());
                 match rank {
                     Some(rank) => {
-                        one.put("rank", rank_value(*rank)).put("weight", input.weight);
+                        one.put("rank", rank_value(*rank))
+                            .put("weight", input.weight);
                         one.array("details");
                     }
                     None => {

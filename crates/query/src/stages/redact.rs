@@ -1,6 +1,6 @@
-//! `$redact: expression`: `$$KEEP` keeps a level whole, `$$PRUNE` drops it, `$$DESCEND` keeps it and asks again for every
-//! document below, arrays included. Field paths are relative to the level asked about; `$$ROOT` stays the whole document.
-//! Errors: 17053 for any other value.
+//! `$redact: expression`: `$$KEEP` keeps a level whole, `$$PRUNE` drops it, `$$DESCEND` keeps it
+//! and asks again for every document below, arrays included. Field paths are relative to the level
+//! asked about; `$$ROOT` stays the whole document. Errors: 17053 for any other value.
 
 use super::each::{Each, EachDocs, Emit};
 use super::{Stage, StageOp, one};
@@ -20,7 +20,12 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
         scx.cx.scoped(|cx| {
             let current = cx.define("CURRENT");
             let words = WORDS.map(|(name, _)| cx.define(name));
-            one(Redact { by: expr::parse(cx, arg)?, current, words, spec: arg.to_owned_value() })
+            one(Redact {
+                by: expr::parse(cx, arg)?,
+                current,
+                words,
+                spec: arg.to_owned_value(),
+            })
         })
     },
 }];
@@ -34,13 +39,21 @@ struct Redact {
 
 impl Redact {
     fn level<'a>(&'a self, cx: &Cx<'_, 'a>, doc: Doc<'a>) -> Result<Option<Doc<'a>>> {
-        let frame = Frame { id: self.current, value: Value::Document(doc), outer: cx.vars };
+        let frame = Frame {
+            id: self.current,
+            value: Value::Document(doc),
+            outer: cx.vars,
+        };
         let verdict = self.by.eval(&cx.with(&frame))?;
         match verdict {
             Value::String("keep") => Ok(Some(doc)),
             Value::String("prune") => Ok(None),
             Value::String("descend") => self.descend(cx, doc).map(Some),
-            v => bail!(17053, "$redact's expression should not return anything aside from the variables $$KEEP, $$DESCEND, and $$PRUNE, but returned {v:?}"),
+            v => bail!(
+                17053,
+                "$redact's expression should not return anything aside from the variables $$KEEP, \
+                    $$DESCEND, and $$PRUNE, but returned {v:?}"
+            ),
         }
     }
 
@@ -79,9 +92,21 @@ impl Each for Redact {
     fn each<'a>(&'a self, cx: &Cx<'_, 'a>, doc: Doc<'a>, out: &mut Emit<'_>) -> Result<()> {
         let [a, b, c] = self.words;
         let value = |i: usize| Value::String(WORDS[i].1);
-        let descend = Frame { id: a, value: value(0), outer: cx.vars };
-        let prune = Frame { id: b, value: value(1), outer: Some(&descend) };
-        let keep = Frame { id: c, value: value(2), outer: Some(&prune) };
+        let descend = Frame {
+            id: a,
+            value: value(0),
+            outer: cx.vars,
+        };
+        let prune = Frame {
+            id: b,
+            value: value(1),
+            outer: Some(&descend),
+        };
+        let keep = Frame {
+            id: c,
+            value: value(2),
+            outer: Some(&prune),
+        };
         if let Some(kept) = self.level(&cx.with(&keep), doc)? {
             out.push(kept);
         }

@@ -1,5 +1,6 @@
 //! `$replaceRoot: {newRoot: expression}` and `$replaceWith: expression`.
-//! Errors: 40229 no object, 40230 unknown field, 40231 no newRoot, 40228 when the value is no document.
+//! Errors: 40229 no object, 40230 unknown field, 40231 no newRoot, 40228 when the value is no
+//! document.
 
 use super::each::{Each, EachDocs, Emit};
 use super::{Kind, Stage, StageOp, Transform, one};
@@ -15,19 +16,36 @@ pub(super) static STAGES: &[StageOp] = &[
         place: Place::ANYWHERE,
         parse: |scx, name, arg| {
             let Value::Document(spec) = arg else {
-                bail!(40229, "expected an object as specification for {name} stage, got {}", arg.type_name());
+                bail!(
+                    40229,
+                    "expected an object as specification for {name} stage, got {}",
+                    arg.type_name()
+                );
             };
             if let Some((other, _)) = spec.iter().find(|(n, _)| *n != "newRoot") {
-                bail!(40230, "unrecognized option to {name} stage: {other}, only valid option is 'newRoot'");
+                bail!(
+                    40230,
+                    "unrecognized option to {name} stage: {other}, only valid option is 'newRoot'"
+                );
             }
-            let Some(root) = spec.get("newRoot") else { bail!(40231, "no newRoot specified for the {name} stage") };
-            one(ReplaceRoot { root: expr::parse(scx.cx, root)?, spec: root.to_owned_value() })
+            let Some(root) = spec.get("newRoot") else {
+                bail!(40231, "no newRoot specified for the {name} stage")
+            };
+            one(ReplaceRoot {
+                root: expr::parse(scx.cx, root)?,
+                spec: root.to_owned_value(),
+            })
         },
     },
     StageOp {
         name: "$replaceWith",
         place: Place::ANYWHERE,
-        parse: |scx, _, arg| one(ReplaceRoot { root: expr::parse(scx.cx, arg)?, spec: arg.to_owned_value() }),
+        parse: |scx, _, arg| {
+            one(ReplaceRoot {
+                root: expr::parse(scx.cx, arg)?,
+                spec: arg.to_owned_value(),
+            })
+        },
     },
 ];
 
@@ -40,7 +58,12 @@ impl Each for ReplaceRoot {
     fn each<'a>(&'a self, cx: &Cx<'_, 'a>, _: Doc<'a>, out: &mut Emit<'_>) -> Result<()> {
         match self.root.eval(cx)? {
             Value::Document(d) => out.push(d),
-            v => bail!(40228, "'newRoot' expression must evaluate to an object, but resulting value was: {v:?}. Type of resulting value: '{}'", v.type_name()),
+            v => bail!(
+                40228,
+                "'newRoot' expression must evaluate to an object, but resulting value was: {v:?}. \
+                    Type of resulting value: '{}'",
+                v.type_name()
+            ),
         }
         Ok(())
     }

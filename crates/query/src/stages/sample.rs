@@ -1,5 +1,5 @@
-//! `$sample: {size: n}`: n documents by chance. Errors: 28745 no object, 28746 size no number, 28747 size not positive,
-//! 28748 unknown field, 28749 no size.
+//! `$sample: {size: n}`: n documents by chance. Errors: 28745 no object, 28746 size no number,
+//! 28747 size not positive, 28748 unknown field, 28749 no size.
 
 use super::sort::Sort;
 use super::sort_pattern::SortPattern;
@@ -13,25 +13,41 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
     place: Place::ANYWHERE,
     parse: |_, name, arg| {
         let Value::Document(spec) = arg else {
-            bail!(28745, "the {name} stage specification must be an object, not {}", arg.type_name());
+            bail!(
+                28745,
+                "the {name} stage specification must be an object, not {}",
+                arg.type_name()
+            );
         };
         let mut size = None;
         for (field, v) in spec.iter() {
             if field != "size" {
                 bail!(28748, "unrecognized option to {name}: {field}");
             }
-            let Some(n) = v.as_f64() else { bail!(28746, "size argument to {name} must be a number, not {}", v.type_name()) };
+            let Some(n) = v.as_f64() else {
+                bail!(
+                    28746,
+                    "size argument to {name} must be a number, not {}",
+                    v.type_name()
+                )
+            };
             if n < 1.0 || n.is_nan() {
-                bail!(28747, "size argument to {name} must be a positive integer, not {v:?}");
+                bail!(
+                    28747,
+                    "size argument to {name} must be a positive integer, not {v:?}"
+                );
             }
             size = Some(n as u64);
         }
-        let Some(size) = size else { bail!(28749, "{name} stage must specify a size") };
+        let Some(size) = size else {
+            bail!(28749, "{name} stage must specify a size")
+        };
         sample(size)
     },
 }];
 
-/// A sort by chance that keeps the first n: every document is as likely as any other, and so is their order.
+/// A sort by chance that keeps the first n: every document is as likely as any other, and so is
+/// their order.
 fn sample(size: u64) -> Result<Vec<Arc<dyn Stage>>> {
     let by_chance = SortPattern::parse(doc! { "$rand": { "$meta": "randVal" } }.doc())?;
     Ok(Sort::new(by_chance).with_limit(size).into_iter().collect())

@@ -1,4 +1,5 @@
-//! Stages of a search server that is not there: known by name and refused. Errors: 31082 SearchNotEnabled.
+//! Stages of a search server that is not there: known by name and refused. Errors: 31082
+//! SearchNotEnabled.
 
 use super::{Stage, StageOp};
 use crate::pipeline::{Place, StageCx};
@@ -6,12 +7,28 @@ use model::{Result, Value, bail};
 use std::sync::Arc;
 
 const fn refused(name: &'static str) -> StageOp {
-    StageOp { name, place: Place { first: true, in_facet: false, ..Place::ANYWHERE }, parse }
+    StageOp {
+        name,
+        place: Place {
+            first: true,
+            in_facet: false,
+            ..Place::ANYWHERE
+        },
+        parse,
+    }
 }
 
-pub(super) static STAGES: &[StageOp] =
-    &[refused("$search"), refused("$searchMeta"), refused("$vectorSearch"), refused("$listSearchIndexes")];
+pub(super) static STAGES: &[StageOp] = &[
+    refused("$search"),
+    refused("$searchMeta"),
+    refused("$vectorSearch"),
+    refused("$listSearchIndexes"),
+];
 
 fn parse(_: &mut StageCx<'_, '_>, name: &'static str, _: Value<'_>) -> Result<Vec<Arc<dyn Stage>>> {
-    bail!(31082, "{name} needs a search server, and none is configured. Full-text search is available as $text")
+    bail!(
+        31082,
+        "{name} needs a search server, and none is configured. Full-text search is available as \
+            $text"
+    )
 }

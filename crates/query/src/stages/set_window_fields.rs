@@ -1,6 +1,6 @@
-//! `$setWindowFields: {partitionBy, sortBy, output: {field: {function, window}}}`: documents come out by partition and in order,
-//! with a field per window function.
-//! Errors: 9 for no object and malformed functions, strict field codes, 14 a partition by an array, 292 a partition past the
+//! `$setWindowFields: {partitionBy, sortBy, output: {field: {function, window}}}`: documents come
+//! out by partition and in order, with a field per window function. Errors: 9 for no object and
+//! malformed functions, strict field codes, 14 a partition by an array, 292 a partition past the
 //! memory budget, and those of the window functions.
 
 use super::fields::Fields;
@@ -15,12 +15,19 @@ use operators::expr::{self, BoxExpr, ParseCx};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-pub(super) static STAGES: &[StageOp] =
-    &[StageOp { name: "$setWindowFields", place: Place::ANYWHERE, parse: |scx, name, arg| one(parse(scx, name, arg)?) }];
+pub(super) static STAGES: &[StageOp] = &[StageOp {
+    name: "$setWindowFields",
+    place: Place::ANYWHERE,
+    parse: |scx, name, arg| one(parse(scx, name, arg)?),
+}];
 
 fn parse(scx: &mut StageCx<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<SetWindowFields> {
     let Value::Document(spec) = arg else {
-        bail!(code::FAILED_TO_PARSE, "the {name} stage specification must be an object, found {}", arg.type_name());
+        bail!(
+            code::FAILED_TO_PARSE,
+            "the {name} stage specification must be an object, found {}",
+            arg.type_name()
+        );
     };
     let f = Fields::new(name, spec, &["partitionBy", "sortBy", "output"])?;
     f.required("output")?;
@@ -33,26 +40,54 @@ fn parse(scx: &mut StageCx<'_, '_>, name: &'static str, arg: Value<'_>) -> Resul
     let mut fields = Vec::new();
     for (field, v) in output.iter() {
         let Value::Document(function) = v else {
-            bail!(code::FAILED_TO_PARSE, "The field '{field}' must be an object, not {}", v.type_name());
+            bail!(
+                code::FAILED_TO_PARSE,
+                "The field '{field}' must be an object, not {}",
+                v.type_name()
+            );
         };
-        fields.push((checked_path(field)?, parse_function(scx.cx, field, function, sort.as_ref())?));
+        fields.push((
+            checked_path(field)?,
+            parse_function(scx.cx, field, function, sort.as_ref())?,
+        ));
     }
-    Ok(SetWindowFields { by, sort, fields, spec: Some(spec.to_buf()), shown: model::doc! { name: spec } })
+    Ok(SetWindowFields {
+        by,
+        sort,
+        fields,
+        spec: Some(spec.to_buf()),
+        shown: model::doc! { name: spec },
+    })
 }
 
 /// `{$function: argument, window: {...}}`.
-fn parse_function(cx: &mut ParseCx<'_>, field: &str, spec: Doc<'_>, sort: Option<&SortPattern>) -> Result<Box<dyn WindowFn>> {
+fn parse_function(
+    cx: &mut ParseCx<'_>,
+    field: &str,
+    spec: Doc<'_>,
+    sort: Option<&SortPattern>,
+) -> Result<Box<dyn WindowFn>> {
     let (mut function, mut window) = (None, None);
     for (name, v) in spec.iter() {
         match (name, v) {
             ("window", Value::Document(d)) => window = Some(d),
-            ("window", v) => bail!(code::FAILED_TO_PARSE, "'window' field must be an object, not {}", v.type_name()),
+            ("window", v) => bail!(
+                code::FAILED_TO_PARSE,
+                "'window' field must be an object, not {}",
+                v.type_name()
+            ),
             (n, v) if n.starts_with('$') && function.is_none() => function = Some((n, v)),
-            (n, _) => bail!(code::FAILED_TO_PARSE, "the field '{field}' must have one window function and 'window', not also '{n}'"),
+            (n, _) => bail!(
+                code::FAILED_TO_PARSE,
+                "the field '{field}' must have one window function and 'window', not also '{n}'"
+            ),
         }
     }
     let Some((name, arg)) = function else {
-        bail!(code::FAILED_TO_PARSE, "Expected a $-prefixed window function in the field '{field}'");
+        bail!(
+            code::FAILED_TO_PARSE,
+            "Expected a $-prefixed window function in the field '{field}'"
+        );
     };
     window::parse(&mut WindowCx { cx, sort, window }, name, arg)
 }
@@ -75,14 +110,25 @@ impl SetWindowFields {
         fields: Vec<(FieldPath, Box<dyn WindowFn>)>,
         shown: DocBuf,
     ) -> SetWindowFields {
-        SetWindowFields { by, sort, fields, spec: None, shown }
+        SetWindowFields {
+            by,
+            sort,
+            fields,
+            spec: None,
+            shown,
+        }
     }
 
     fn partition_of<'a>(&'a self, rt: &Rt<'a>, arena: &'a Bump, doc: Doc<'a>) -> Result<Value<'a>> {
-        let Some(by) = &self.by else { return Ok(Value::Null) };
+        let Some(by) = &self.by else {
+            return Ok(Value::Null);
+        };
         match by.eval(&rt.cx(arena, doc))? {
             Value::Missing => Ok(Value::Null),
-            Value::Array(_) => bail!(code::TYPE_MISMATCH, "An expression used to partition cannot evaluate to value of type array"),
+            Value::Array(_) => bail!(
+                code::TYPE_MISMATCH,
+                "An expression used to partition cannot evaluate to value of type array"
+            ),
             v => Ok(v),
         }
     }
@@ -98,7 +144,9 @@ impl Stage for SetWindowFields {
         for (path, v) in self.sort.iter().flat_map(|s| s.spec().iter()) {
             order.put(&format!("d.{path}"), v);
         }
-        let order = (!order.doc().is_empty()).then(|| SortPattern::parse(order.doc())).transpose()?;
+        let order = (!order.doc().is_empty())
+            .then(|| SortPattern::parse(order.doc()))
+            .transpose()?;
         Ok(Box::new(WindowDocs {
             stage: self,
             input: Some(input),
@@ -114,7 +162,9 @@ impl Stage for SetWindowFields {
         self.shown.clone()
     }
     fn kind(&self) -> Kind<'_> {
-        self.spec.as_ref().map_or(Kind::Other, |spec| Kind::Transform(Transform::SetWindowFields(Value::from(spec))))
+        self.spec.as_ref().map_or(Kind::Other, |spec| {
+            Kind::Transform(Transform::SetWindowFields(Value::from(spec)))
+        })
     }
 }
 
@@ -157,7 +207,9 @@ impl Docs for WindowDocs {
                 return Ok(false);
             }
         }
-        let Some(ready) = &self.ready else { return Ok(false) };
+        let Some(ready) = &self.ready else {
+            return Ok(false);
+        };
         while self.at < ready.docs.len() && !out.is_full() {
             let mut doc = ready.docs.doc(self.at).to_buf();
             for ((path, _), column) in self.stage.fields.iter().zip(&ready.columns) {
@@ -184,7 +236,8 @@ impl WindowDocs {
                 None => rows.push_keyed(Value::Null, wrapped.doc(), None),
             }
             arena.reset();
-            let short = rows.len_bytes() > budget / 4 && rt.allow_disk_use && rt.env.is_short_of_memory();
+            let short =
+                rows.len_bytes() > budget / 4 && rt.allow_disk_use && rt.env.is_short_of_memory();
             if short || rows.len_bytes() > budget {
                 if !rt.allow_disk_use {
                     return Err(memory_exceeded("$setWindowFields", budget));
@@ -200,7 +253,11 @@ impl WindowDocs {
             rows.sort();
         }
         run.finish(rows);
-        self.source = Source { run: Some(run), more: true, ..Source::default() };
+        self.source = Source {
+            run: Some(run),
+            more: true,
+            ..Source::default()
+        };
         Ok(())
     }
 
@@ -208,7 +265,9 @@ impl WindowDocs {
     fn take(&mut self) -> Result<Option<(OwnedValue, DocBuf)>> {
         let s = &mut self.source;
         while s.at >= s.inbox.len() {
-            let Some(run) = s.run.as_mut().filter(|_| s.more) else { return Ok(None) };
+            let Some(run) = s.run.as_mut().filter(|_| s.more) else {
+                return Ok(None);
+            };
             s.inbox.clear();
             s.at = 0;
             s.more = match &self.order {
@@ -230,7 +289,9 @@ impl WindowDocs {
             Some(first) => Some(first),
             None => self.take()?,
         };
-        let Some((partition, doc)) = first else { return Ok(false) };
+        let Some((partition, doc)) = first else {
+            return Ok(false);
+        };
         let mut part = Partition { docs: Batch::new() };
         part.docs.push(doc.doc());
         while let Some((p, doc)) = self.take()? {
@@ -245,9 +306,16 @@ impl WindowDocs {
             rt.env.work(1 + doc.doc().len_bytes() / 64)?;
         }
         let stage = self.stage.clone();
-        let columns = stage.fields.iter().map(|(_, f)| f.compute(&part, rt)).collect::<Result<Vec<_>>>()?;
+        let columns = stage
+            .fields
+            .iter()
+            .map(|(_, f)| f.compute(&part, rt))
+            .collect::<Result<Vec<_>>>()?;
         self.at = 0;
-        self.ready = Some(Computed { docs: part.docs, columns });
+        self.ready = Some(Computed {
+            docs: part.docs,
+            columns,
+        });
         Ok(true)
     }
 }

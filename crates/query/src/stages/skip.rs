@@ -11,7 +11,10 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
     place: Place::ANYWHERE,
     parse: |_, name, arg| match whole_number(arg) {
         Some(n) => one(Skip(n)),
-        None => bail!(5107200, "invalid argument to {name} stage: Expected a non-negative number in: {name}: {arg:?}"),
+        None => bail!(
+            5107200,
+            "invalid argument to {name} stage: Expected a non-negative number in: {name}: {arg:?}"
+        ),
     },
 }];
 
@@ -20,7 +23,10 @@ pub(crate) struct Skip(pub(crate) u64);
 
 impl Stage for Skip {
     fn open(self: Arc<Self>, input: Box<dyn Docs>, _: &Rt<'_>) -> Result<Box<dyn Docs>> {
-        Ok(Box::new(SkipDocs { left: self.0, input }))
+        Ok(Box::new(SkipDocs {
+            left: self.0,
+            input,
+        }))
     }
     fn describe(&self) -> DocBuf {
         doc! { "$skip": i64::try_from(self.0).unwrap_or(i64::MAX) }
@@ -39,7 +45,9 @@ impl Docs for SkipDocs {
     fn next_batch(&mut self, rt: &Rt<'_>, out: &mut Batch) -> Result<bool> {
         let more = self.input.next_batch(rt, out)?;
         if self.left > 0 {
-            let dropped = usize::try_from(self.left).unwrap_or(usize::MAX).min(out.len());
+            let dropped = usize::try_from(self.left)
+                .unwrap_or(usize::MAX)
+                .min(out.len());
             out.drop_front(dropped);
             self.left -= dropped as u64;
         }

@@ -1,6 +1,6 @@
-//! `$sort`: stable, by a compound order; with a limit only that many rows are kept; past the memory budget sorted runs go
-//! to temporary files and are merged. Errors: 15973 for no document, 40218 for `$meta` nobody provides, 292 past the budget
-//! without disk use, and those of [`SortPattern`].
+//! `$sort`: stable, by a compound order; with a limit only that many rows are kept; past the memory
+//! budget sorted runs go to temporary files and are merged. Errors: 15973 for no document, 40218
+//! for `$meta` nobody provides, 292 past the budget without disk use, and those of [`SortPattern`].
 
 use super::sort_pattern::{SortBy, SortPattern};
 use super::{Kind, Stage, StageOp};
@@ -14,7 +14,11 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
     place: Place::ANYWHERE,
     parse: |scx, name, arg| {
         let Value::Document(spec) = arg else {
-            bail!(15973, "the {name} key specification must be an object, not {}", arg.type_name());
+            bail!(
+                15973,
+                "the {name} key specification must be an object, not {}",
+                arg.type_name()
+            );
         };
         let pattern = SortPattern::parse(spec)?;
         for part in pattern.parts() {
@@ -22,10 +26,16 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
                 && matches!(what.as_str(), "textScore" | "geoNearDistance")
                 && !scx.cx.meta.contains(&what.as_str())
             {
-                bail!(40218, "query requires {what} metadata, but it is not available");
+                bail!(
+                    40218,
+                    "query requires {what} metadata, but it is not available"
+                );
             }
         }
-        super::one(Sort { pattern: Arc::new(pattern), limit: None })
+        super::one(Sort {
+            pattern: Arc::new(pattern),
+            limit: None,
+        })
     },
 }];
 
@@ -37,13 +47,20 @@ pub(crate) struct Sort {
 
 impl Sort {
     pub(crate) fn new(pattern: SortPattern) -> Sort {
-        Sort { pattern: Arc::new(pattern), limit: None }
+        Sort {
+            pattern: Arc::new(pattern),
+            limit: None,
+        }
     }
 }
 
 impl Stage for Sort {
     fn open(self: Arc<Self>, input: Box<dyn Docs>, _: &Rt<'_>) -> Result<Box<dyn Docs>> {
-        Ok(Box::new(SortDocs { stage: self, input, sorted: None }))
+        Ok(Box::new(SortDocs {
+            stage: self,
+            input,
+            sorted: None,
+        }))
     }
     fn describe(&self) -> DocBuf {
         DocBuf::build(|w| {
@@ -55,11 +72,17 @@ impl Stage for Sort {
         })
     }
     fn kind(&self) -> Kind<'_> {
-        Kind::Sort { pattern: &self.pattern, limit: self.limit }
+        Kind::Sort {
+            pattern: &self.pattern,
+            limit: self.limit,
+        }
     }
     fn with_limit(&self, n: u64) -> Option<Arc<dyn Stage>> {
         let limit = Some(self.limit.map_or(n, |m| m.min(n)));
-        Some(Arc::new(Sort { pattern: self.pattern.clone(), limit }))
+        Some(Arc::new(Sort {
+            pattern: self.pattern.clone(),
+            limit,
+        }))
     }
 }
 
@@ -73,7 +96,12 @@ impl Docs for SortDocs {
     fn next_batch(&mut self, rt: &Rt<'_>, out: &mut Batch) -> Result<bool> {
         let run = match &mut self.sorted {
             Some(run) => run,
-            none => none.insert(sort_all(&self.stage.pattern, self.stage.limit, self.input.as_mut(), rt)?),
+            none => none.insert(sort_all(
+                &self.stage.pattern,
+                self.stage.limit,
+                self.input.as_mut(),
+                rt,
+            )?),
         };
         run.next_batch(out)
     }
@@ -86,11 +114,17 @@ const SPILL_BYTES_MIN: usize = 1 << 20;
 ///
 /// # Errors
 /// 292 past the budget without disk use, and those of the input.
-pub(crate) fn sort_all(pattern: &SortPattern, limit: Option<u64>, input: &mut dyn Docs, rt: &Rt<'_>) -> Result<Run> {
+pub(crate) fn sort_all(
+    pattern: &SortPattern,
+    limit: Option<u64>,
+    input: &mut dyn Docs,
+    rt: &Rt<'_>,
+) -> Result<Run> {
     let budget = rt.host.memory_limit_bytes();
     let keep = limit.map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX));
     let mut state = (Rows::default(), Run::new(keep));
-    // With a limit, rows are cut back whenever twice as many are there: amortized, each row is sorted log(2n) times.
+    // With a limit, rows are cut back whenever twice as many are there: amortized, each row is
+    // sorted log(2n) times.
     let cut_at = keep.saturating_mul(2).max(Batch::TARGET_DOCS);
     drain_ahead(
         input,
@@ -118,7 +152,11 @@ pub(crate) fn sort_all(pattern: &SortPattern, limit: Option<u64>, input: &mut dy
             Ok(())
         },
         |(rows, run)| {
-            if rt.allow_disk_use && limit.is_none() && rows.len_bytes() > SPILL_BYTES_MIN && rt.env.is_short_of_memory() {
+            if rt.allow_disk_use
+                && limit.is_none()
+                && rows.len_bytes() > SPILL_BYTES_MIN
+                && rt.env.is_short_of_memory()
+            {
                 rows.sort();
                 run.spill(rows, rt)?;
             }

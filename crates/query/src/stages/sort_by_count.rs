@@ -11,13 +11,25 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
     parse: |scx, _, arg| {
         match arg {
             Value::Document(d) if !d.first().is_some_and(|(n, _)| n.starts_with('$')) => {
-                bail!(40147, "the sortByCount field must be defined as a $-prefixed path or an expression inside an object, not {d:?}")
+                bail!(
+                    40147,
+                    "the sortByCount field must be defined as a $-prefixed path or an expression \
+                        inside an object, not {d:?}"
+                )
             }
             Value::String(s) if !s.starts_with('$') => {
-                bail!(40148, "the sortByCount field must be defined as a $-prefixed path or an expression inside an object, not \"{s}\"")
+                bail!(
+                    40148,
+                    "the sortByCount field must be defined as a $-prefixed path or an expression \
+                        inside an object, not \"{s}\""
+                )
             }
             Value::Document(_) | Value::String(_) => {}
-            other => bail!(40149, "the sortByCount field must be specified as a string or as an object, not {}", other.type_name()),
+            other => bail!(
+                40149,
+                "the sortByCount field must be specified as a string or as an object, not {}",
+                other.type_name()
+            ),
         }
         let group = doc! { "_id": arg, "count": { "$sum": 1i32 } };
         let mut stages = expand(scx, "$group", (&group).into())?;

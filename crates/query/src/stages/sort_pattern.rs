@@ -1,12 +1,15 @@
 //! A sort order: `{a: 1, "b.c": -1, score: {$meta: "textScore"}}`, and the key of a document in it.
 //!
-//! Missing counts as null; an array counts by its least element in ascending and its greatest in descending order, an
-//! empty array sorts before null. Two arrays side by side cannot be sorted by (2).
-//! Errors: 15974 value neither number nor `$meta`, 15975 number other than 1 and -1, 15976 empty, 13103 more than 32 keys,
-//! 17312 other expressions, 31138 unknown `$meta`, field path codes.
+//! Missing counts as null; an array counts by its least element in ascending and its greatest in
+//! descending order, an empty array sorts before null. Two arrays side by side cannot be sorted by
+//! (2). Errors: 15974 value neither number nor `$meta`, 15975 number other than 1 and -1, 15976
+//! empty, 13103 more than 32 keys, 17312 other expressions, 31138 unknown `$meta`, field path
+//! codes.
 
 use super::path::checked_path;
-use model::{Array, Collate, Doc, DocBuf, FieldPath, Number, Result, Value, bail, code, compare_with};
+use model::{
+    Array, Collate, Doc, DocBuf, FieldPath, Number, Result, Value, bail, code, compare_with,
+};
 use operators::Env;
 use smallvec::SmallVec;
 use std::cmp::Ordering;
@@ -52,11 +55,21 @@ impl SortPattern {
         if parts.is_empty() {
             bail!(15976, "$sort stage must have at least one sort key");
         }
-        let paths = parts.iter().filter(|p: &&SortPart| matches!(p.by, SortBy::Path(_))).count();
+        let paths = parts
+            .iter()
+            .filter(|p: &&SortPart| matches!(p.by, SortBy::Path(_)))
+            .count();
         if paths > MAX_PARTS {
-            bail!(13103, "too many compound keys: {} given, at most {MAX_PARTS} allowed", paths);
+            bail!(
+                13103,
+                "too many compound keys: {} given, at most {MAX_PARTS} allowed",
+                paths
+            );
         }
-        Ok(SortPattern { spec: spec.to_buf(), parts })
+        Ok(SortPattern {
+            spec: spec.to_buf(),
+            parts,
+        })
     }
 
     /// As the client wrote it.
@@ -73,7 +86,13 @@ impl SortPattern {
     ///
     /// # Errors
     /// 2 BadValue for two arrays side by side.
-    pub fn key_into(&self, doc: Doc<'_>, meta: Option<Doc<'_>>, env: &Env, out: &mut Vec<u8>) -> Result<()> {
+    pub fn key_into(
+        &self,
+        doc: Doc<'_>,
+        meta: Option<Doc<'_>>,
+        env: &Env,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
         let mut values = SmallVec::<[Value<'_>; 4]>::new();
         self.key_values(doc, meta, env, &mut values)?;
         for (part, v) in self.parts.iter().zip(&values) {
@@ -110,36 +129,63 @@ impl SortPattern {
             };
             out.push(v);
         }
-        if arrays { self.least_key(doc, env, out) } else { Ok(()) }
+        if arrays {
+            self.least_key(doc, env, out)
+        } else {
+            Ok(())
+        }
     }
 
     /// Order of two keys.
-    pub fn compare(&self, a: &[Value<'_>], b: &[Value<'_>], collate: Option<&dyn Collate>) -> Ordering {
+    pub fn compare(
+        &self,
+        a: &[Value<'_>],
+        b: &[Value<'_>],
+        collate: Option<&dyn Collate>,
+    ) -> Ordering {
         for ((part, x), y) in self.parts.iter().zip(a).zip(b) {
             let order = compare_with(x, y, collate);
             if order != Ordering::Equal {
-                return if part.ascending { order } else { order.reverse() };
+                return if part.ascending {
+                    order
+                } else {
+                    order.reverse()
+                };
             }
         }
         Ordering::Equal
     }
 
     /// Expands arrays into all keys and keeps the first of them in this order.
-    fn least_key<'a>(&self, doc: Doc<'a>, env: &Env, out: &mut SmallVec<[Value<'a>; 4]>) -> Result<()> {
+    fn least_key<'a>(
+        &self,
+        doc: Doc<'a>,
+        env: &Env,
+        out: &mut SmallVec<[Value<'a>; 4]>,
+    ) -> Result<()> {
         let cursors: Vec<Option<Walk<'a, '_>>> = self
             .parts
             .iter()
             .map(|p| match &p.by {
-                SortBy::Path(path) => Some(Walk { at: Value::Document(doc), path: path.parts() }),
+                SortBy::Path(path) => Some(Walk {
+                    at: Value::Document(doc),
+                    path: path.parts(),
+                }),
                 SortBy::Meta(_) => None,
             })
             .collect();
         let mut best: Option<SmallVec<[Value<'a>; 4]>> = None;
         let fixed = out.clone();
         expand(&cursors, &mut |key| {
-            let key: SmallVec<[Value<'a>; 4]> =
-                key.iter().zip(&fixed).map(|(k, f)| k.map_or(*f, null_for_missing)).collect();
-            if best.as_ref().is_none_or(|b| self.compare(&key, b, env.collate()) == Ordering::Less) {
+            let key: SmallVec<[Value<'a>; 4]> = key
+                .iter()
+                .zip(&fixed)
+                .map(|(k, f)| k.map_or(*f, null_for_missing))
+                .collect();
+            if best
+                .as_ref()
+                .is_none_or(|b| self.compare(&key, b, env.collate()) == Ordering::Less)
+            {
                 best = Some(key);
             }
         })?;
@@ -159,19 +205,40 @@ fn parse_part(name: &str, v: Value<'_>) -> Result<SortPart> {
         let by = match (d.first(), d.count()) {
             (Some(("$meta", Value::String(what))), 1) => what,
             (Some(("$meta", other)), 1) => bail!(31138, "Illegal $meta sort: {other:?}"),
-            _ => bail!(17312, "$meta is the only expression supported by $sort right now, not {d:?}"),
+            _ => bail!(
+                17312,
+                "$meta is the only expression supported by $sort right now, not {d:?}"
+            ),
         };
         const KNOWN: &[&str] = &[
-            "textScore", "randVal", "searchScore", "searchHighlights", "geoNearDistance", "geoNearPoint", "indexKey",
-            "recordId", "vectorSearchScore", "score", "scoreDetails", "timeseriesBucketMinTime", "timeseriesBucketMaxTime",
+            "textScore",
+            "randVal",
+            "searchScore",
+            "searchHighlights",
+            "geoNearDistance",
+            "geoNearPoint",
+            "indexKey",
+            "recordId",
+            "vectorSearchScore",
+            "score",
+            "scoreDetails",
+            "timeseriesBucketMinTime",
+            "timeseriesBucketMaxTime",
         ];
         if !KNOWN.contains(&by) {
             bail!(31138, "Illegal $meta sort: $meta: \"{by}\"");
         }
-        return Ok(SortPart { by: SortBy::Meta(by.to_owned()), ascending: false });
+        return Ok(SortPart {
+            by: SortBy::Meta(by.to_owned()),
+            ascending: false,
+        });
     }
     let Some(number) = Number::of(&v) else {
-        bail!(15974, "Illegal key in $sort specification: {name}: {v:?}. Allowed are 1, -1 and {{$meta: ...}}");
+        bail!(
+            15974,
+            "Illegal key in $sort specification: {name}: {v:?}. Allowed are 1, -1 and {{$meta: \
+                ...}}"
+        );
     };
     let direction = match number {
         Number::Decimal(d) => rounded(&d),
@@ -180,9 +247,15 @@ fn parse_part(name: &str, v: Value<'_>) -> Result<SortPart> {
     let ascending = match direction {
         Some(1) => true,
         Some(-1) => false,
-        _ => bail!(15975, "$sort key ordering must be 1 (for ascending) or -1 (for descending), not {v:?}"),
+        _ => bail!(
+            15975,
+            "$sort key ordering must be 1 (for ascending) or -1 (for descending), not {v:?}"
+        ),
     };
-    Ok(SortPart { by: SortBy::Path(checked_path(name)?), ascending })
+    Ok(SortPart {
+        by: SortBy::Path(checked_path(name)?),
+        ascending,
+    })
 }
 
 fn truncated(n: f64) -> Option<i32> {
@@ -205,7 +278,11 @@ fn plain<'a>(doc: Doc<'a>, path: &FieldPath) -> Option<Value<'a>> {
             _ => return Some(Value::Missing),
         };
     }
-    if matches!(at, Value::Array(_)) { None } else { Some(at) }
+    if matches!(at, Value::Array(_)) {
+        None
+    } else {
+        Some(at)
+    }
 }
 
 /// Where one component stands in the document.
@@ -232,8 +309,12 @@ impl<'a> Walk<'a, '_> {
     }
 }
 
-/// Gives every key of the product of the arrays; all components must stand in the same array at each level.
-fn expand<'a>(walks: &[Option<Walk<'a, '_>>], emit: &mut dyn FnMut(&[Option<Value<'a>>])) -> Result<()> {
+/// Gives every key of the product of the arrays; all components must stand in the same array at
+/// each level.
+fn expand<'a>(
+    walks: &[Option<Walk<'a, '_>>],
+    emit: &mut dyn FnMut(&[Option<Value<'a>>]),
+) -> Result<()> {
     let mut walks = walks.to_vec();
     let mut array: Option<Array<'a>> = None;
     for w in walks.iter_mut().flatten() {
@@ -242,7 +323,10 @@ fn expand<'a>(walks: &[Option<Walk<'a, '_>>], emit: &mut dyn FnMut(&[Option<Valu
         match array {
             None => array = Some(found),
             Some(a) if std::ptr::eq(a.as_bytes(), found.as_bytes()) => {}
-            Some(_) => bail!(code::BAD_VALUE, "cannot sort with keys that are parallel arrays"),
+            Some(_) => bail!(
+                code::BAD_VALUE,
+                "cannot sort with keys that are parallel arrays"
+            ),
         }
     }
     let Some(array) = array else {
@@ -272,14 +356,22 @@ fn expand_element<'a>(
             (None, None) => w.at = Value::Undefined,
             (None, Some(_)) => w.at = Value::Missing,
             // A numeric component names the element itself, whichever element this round is about.
-            (Some((array, _)), Some(Some(index))) if !array.iter().any(|v| v.as_doc().is_some_and(|d| d.contains(&w.path[0].name))) => {
+            (Some((array, _)), Some(Some(index)))
+                if !array
+                    .iter()
+                    .any(|v| v.as_doc().is_some_and(|d| d.contains(&w.path[0].name))) =>
+            {
                 w.at = array.get(index).unwrap_or_default();
                 w.path = &w.path[1..];
                 nested = true;
             }
             (Some((_, item)), rest) => {
                 // Arrays directly inside arrays are values, not looked into.
-                w.at = if rest.is_some() && item.as_array().is_some() { Value::Missing } else { item };
+                w.at = if rest.is_some() && item.as_array().is_some() {
+                    Value::Missing
+                } else {
+                    item
+                };
             }
         }
         if w.path.is_empty() && !nested {
@@ -314,8 +406,14 @@ mod tests {
     fn key(spec: &DocBuf, doc: &DocBuf) -> String {
         let env = Env::new(0, 1);
         let mut out = SmallVec::new();
-        match SortPattern::parse(spec.doc()).and_then(|p| p.key_values(doc.doc(), None, &env, &mut out)) {
-            Ok(()) => out.iter().map(|v| format!("{v:?}")).collect::<Vec<_>>().join(","),
+        match SortPattern::parse(spec.doc())
+            .and_then(|p| p.key_values(doc.doc(), None, &env, &mut out))
+        {
+            Ok(()) => out
+                .iter()
+                .map(|v| format!("{v:?}"))
+                .collect::<Vec<_>>()
+                .join(","),
             Err(e) => e.code().to_string(),
         }
     }

@@ -1,5 +1,6 @@
-//! `$unionWith: "collection"` or `{coll, pipeline}`: the input, then the documents of the other pipeline.
-//! Errors: 9 neither string nor object, or no collection where the pipeline needs one; strict field codes.
+//! `$unionWith: "collection"` or `{coll, pipeline}`: the input, then the documents of the other
+//! pipeline. Errors: 9 neither string nor object, or no collection where the pipeline needs one;
+//! strict field codes.
 
 use super::fields::Fields;
 use super::lookup::starts_with_documents;
@@ -8,27 +9,44 @@ use crate::pipeline::{Batch, Docs, Inside, Pipeline, Place, Rt, StageCx, Target}
 use model::{Array, DocBuf, Namespace, OwnedValue, Result, Value, bail, code};
 use std::sync::Arc;
 
-pub(super) static STAGES: &[StageOp] =
-    &[StageOp { name: "$unionWith", place: Place::ANYWHERE, parse: |scx, name, arg| one(parse(scx, name, arg)?) }];
+pub(super) static STAGES: &[StageOp] = &[StageOp {
+    name: "$unionWith",
+    place: Place::ANYWHERE,
+    parse: |scx, name, arg| one(parse(scx, name, arg)?),
+}];
 
 fn parse(scx: &mut StageCx<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<UnionWith> {
     let (coll, stages) = match arg {
         Value::String(coll) => (Some(coll), Array::EMPTY),
         Value::Document(spec) => {
             let f = Fields::new(name, spec, &["coll", "pipeline"])?;
-            (f.string("coll")?, f.array("pipeline")?.unwrap_or(Array::EMPTY))
+            (
+                f.string("coll")?,
+                f.array("pipeline")?.unwrap_or(Array::EMPTY),
+            )
         }
-        other => bail!(code::FAILED_TO_PARSE, "the {name} stage specification must be an object or string, but found {}", other.type_name()),
+        other => bail!(
+            code::FAILED_TO_PARSE,
+            "the {name} stage specification must be an object or string, but found {}",
+            other.type_name()
+        ),
     };
     let db = scx.options.target.db().to_owned();
     let target = match coll {
         Some(coll) => Target::Collection(Namespace::to_read(&db, coll)?),
         None if starts_with_documents(stages) => Target::Database(db),
-        None => bail!(code::FAILED_TO_PARSE, "{name} stage without explicit collection must have a pipeline with $documents as first stage"),
+        None => bail!(
+            code::FAILED_TO_PARSE,
+            "{name} stage without explicit collection must have a pipeline with $documents as \
+                first stage"
+        ),
     };
     let options = scx.options.inner(Inside::Union, target)?;
     let other = Pipeline::parse(scx.cx, stages, &options)?;
-    Ok(UnionWith { other, spec: arg.to_owned_value() })
+    Ok(UnionWith {
+        other,
+        spec: arg.to_owned_value(),
+    })
 }
 
 struct UnionWith {
@@ -38,7 +56,11 @@ struct UnionWith {
 
 impl Stage for UnionWith {
     fn open(self: Arc<Self>, input: Box<dyn Docs>, _: &Rt<'_>) -> Result<Box<dyn Docs>> {
-        Ok(Box::new(UnionDocs { stage: self, now: Some(input), second: false }))
+        Ok(Box::new(UnionDocs {
+            stage: self,
+            now: Some(input),
+            second: false,
+        }))
     }
     fn describe(&self) -> DocBuf {
         model::doc! { "$unionWith": self.spec.get() }
@@ -53,7 +75,9 @@ struct UnionDocs {
 
 impl Docs for UnionDocs {
     fn next_batch(&mut self, rt: &Rt<'_>, out: &mut Batch) -> Result<bool> {
-        let Some(now) = &mut self.now else { return Ok(false) };
+        let Some(now) = &mut self.now else {
+            return Ok(false);
+        };
         if now.next_batch(rt, out)? {
             return Ok(true);
         }

@@ -1,7 +1,8 @@
-//! `$unwind: "$path"` or `{path, includeArrayIndex, preserveNullAndEmptyArrays}`: one document per array element.
-//! A value that is no array counts as one element, without an index.
-//! Errors: 15981 neither string nor object, 28808 path no string, 28809 preserve no boolean, 28810 index no name, 28811 unknown
-//! field, 28812 no path, 28818 path without `$`, 28822 index with `$`, and those of field paths (16419 for a null byte).
+//! `$unwind: "$path"` or `{path, includeArrayIndex, preserveNullAndEmptyArrays}`: one document per
+//! array element. A value that is no array counts as one element, without an index. Errors: 15981
+//! neither string nor object, 28808 path no string, 28809 preserve no boolean, 28810 index no name,
+//! 28811 unknown field, 28812 no path, 28818 path without `$`, 28822 index with `$`, and those of
+//! field paths (16419 for a null byte).
 
 use super::path::{checked_path, plain_at, write_with};
 use super::{Kind, Stage, StageOp, Transform, one};
@@ -13,9 +14,17 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$unwind",
     place: StagePlace::ANYWHERE,
     parse: |_, _, arg| match arg {
-        Value::String(path) => one(Unwind { path: parse_path(path)?, index: None, preserve: false }),
+        Value::String(path) => one(Unwind {
+            path: parse_path(path)?,
+            index: None,
+            preserve: false,
+        }),
         Value::Document(spec) => one(parse_spec(spec)?),
-        other => bail!(15981, "expected either a string or an object as specification for $unwind stage, got {}", other.type_name()),
+        other => bail!(
+            15981,
+            "expected either a string or an object as specification for $unwind stage, got {}",
+            other.type_name()
+        ),
     },
 }];
 
@@ -24,22 +33,43 @@ fn parse_spec(spec: Doc<'_>) -> Result<Unwind> {
     for (name, v) in spec.iter() {
         match (name, v) {
             ("path", Value::String(s)) => path = s,
-            ("path", v) => bail!(28808, "expected a string as the path for $unwind stage, got {}", v.type_name()),
+            ("path", v) => bail!(
+                28808,
+                "expected a string as the path for $unwind stage, got {}",
+                v.type_name()
+            ),
             ("preserveNullAndEmptyArrays", Value::Bool(b)) => preserve = b,
             ("preserveNullAndEmptyArrays", v) => {
-                bail!(28809, "expected a boolean for the preserveNullAndEmptyArrays option to $unwind stage, got {}", v.type_name())
+                bail!(
+                    28809,
+                    "expected a boolean for the preserveNullAndEmptyArrays option to $unwind \
+                        stage, got {}",
+                    v.type_name()
+                )
             }
             ("includeArrayIndex", Value::String(s)) if !s.is_empty() => {
                 if s.starts_with('$') {
-                    bail!(28822, "includeArrayIndex option to $unwind stage should not be prefixed with a '$': {s}");
+                    bail!(
+                        28822,
+                        "includeArrayIndex option to $unwind stage should not be prefixed with a \
+                            '$': {s}"
+                    );
                 }
                 index = Some(checked_path(s)?);
             }
-            ("includeArrayIndex", v) => bail!(28810, "expected a non-empty string for the includeArrayIndex option to $unwind stage, got {v:?}"),
+            ("includeArrayIndex", v) => bail!(
+                28810,
+                "expected a non-empty string for the includeArrayIndex option to $unwind stage, \
+                    got {v:?}"
+            ),
             _ => bail!(28811, "unrecognized option to $unwind stage: {name}"),
         }
     }
-    Ok(Unwind { path: parse_path(path)?, index, preserve })
+    Ok(Unwind {
+        path: parse_path(path)?,
+        index,
+        preserve,
+    })
 }
 
 fn parse_path(path: &str) -> Result<FieldPath> {
@@ -47,7 +77,10 @@ fn parse_path(path: &str) -> Result<FieldPath> {
         bail!(28812, "no path specified to $unwind stage");
     }
     let Some(path) = path.strip_prefix('$') else {
-        bail!(28818, "path option to $unwind stage should be prefixed with a '$': {path}");
+        bail!(
+            28818,
+            "path option to $unwind stage should be prefixed with a '$': {path}"
+        );
     };
     if path.contains('\0') {
         bail!(16419, "field path must not contain a null byte");
@@ -145,7 +178,10 @@ impl Docs for UnwindDocs {
         }
         while self.at < self.inbox.len() && !out.is_full() {
             rt.env.check_interrupt()?;
-            let from = From { doc: self.inbox.doc(self.at), meta: self.inbox.meta(self.at) };
+            let from = From {
+                doc: self.inbox.doc(self.at),
+                meta: self.inbox.meta(self.at),
+            };
             self.on = self.stage.unwind(from, self.on, out);
             if self.on.is_none() {
                 self.at += 1;
@@ -158,7 +194,14 @@ impl Docs for UnwindDocs {
 impl Stage for Unwind {
     fn open(self: Arc<Self>, input: Box<dyn Docs>, _: &Rt<'_>) -> Result<Box<dyn Docs>> {
         let inbox = Batch::new();
-        Ok(Box::new(UnwindDocs { stage: self, input, inbox, at: 0, on: None, more: true }))
+        Ok(Box::new(UnwindDocs {
+            stage: self,
+            input,
+            inbox,
+            at: 0,
+            on: None,
+            more: true,
+        }))
     }
     fn describe(&self) -> DocBuf {
         DocBuf::build(|w| {
@@ -174,6 +217,9 @@ impl Stage for Unwind {
     }
     fn kind(&self) -> Kind<'_> {
         let index = self.index.as_ref().map(FieldPath::as_str);
-        Kind::Transform(Transform::Unwind { path: self.path.as_str(), index })
+        Kind::Transform(Transform::Unwind {
+            path: self.path.as_str(),
+            index,
+        })
     }
 }

@@ -29,8 +29,17 @@ impl Let {
             parsed.push((name, expr::parse(cx, v)?));
         }
         cx.scoped(|cx| {
-            let vars = parsed.into_iter().map(|(name, e)| (cx.define(name), e)).collect();
-            Ok((Let { vars, must_exist: Vec::new() }, inner(cx)?))
+            let vars = parsed
+                .into_iter()
+                .map(|(name, e)| (cx.define(name), e))
+                .collect();
+            Ok((
+                Let {
+                    vars,
+                    must_exist: Vec::new(),
+                },
+                inner(cx)?,
+            ))
         })
     }
 
@@ -44,10 +53,19 @@ impl Let {
 fn check_name(name: &str) -> Result<()> {
     let first = name.chars().next();
     if !first.is_some_and(|c| c.is_ascii_lowercase() || !c.is_ascii()) {
-        bail!(code::FAILED_TO_PARSE, "'{name}' starts with an invalid character for a user variable name");
+        bail!(
+            code::FAILED_TO_PARSE,
+            "'{name}' starts with an invalid character for a user variable name"
+        );
     }
-    if let Some(c) = name.chars().find(|c| !(c.is_ascii_alphanumeric() || *c == '_' || !c.is_ascii())) {
-        bail!(code::FAILED_TO_PARSE, "'{name}' contains an invalid character for a variable name: '{c}'");
+    if let Some(c) = name
+        .chars()
+        .find(|c| !(c.is_ascii_alphanumeric() || *c == '_' || !c.is_ascii()))
+    {
+        bail!(
+            code::FAILED_TO_PARSE,
+            "'{name}' contains an invalid character for a variable name: '{c}'"
+        );
     }
     Ok(())
 }
@@ -68,7 +86,10 @@ pub(super) fn with_variables<T>(
     for (i, (id, e)) in vars.vars.iter().enumerate() {
         let value = e.eval(&cx)?;
         if value.is_missing() && vars.must_exist.get(i) == Some(&true) {
-            bail!(17276, "Use of undefined variable: one of 'let' has no value for this document");
+            bail!(
+                17276,
+                "Use of undefined variable: one of 'let' has no value for this document"
+            );
         }
         values.push((*id, value));
     }
@@ -76,12 +97,27 @@ pub(super) fn with_variables<T>(
 }
 
 /// Binds the first value and recurses: a frame lives on the stack of the call that binds it.
-fn bind<T>(values: &[(VarId, Value<'_>)], rt: &Rt<'_>, inner: impl FnOnce(&Rt<'_>) -> Result<T>) -> Result<T> {
+fn bind<T>(
+    values: &[(VarId, Value<'_>)],
+    rt: &Rt<'_>,
+    inner: impl FnOnce(&Rt<'_>) -> Result<T>,
+) -> Result<T> {
     match values.split_first() {
         None => inner(rt),
         Some(((id, value), rest)) => {
-            let frame = Frame { id: *id, value: *value, outer: rt.vars };
-            bind_dyn(rest, &Rt { vars: Some(&frame), ..*rt }, Box::new(inner))
+            let frame = Frame {
+                id: *id,
+                value: *value,
+                outer: rt.vars,
+            };
+            bind_dyn(
+                rest,
+                &Rt {
+                    vars: Some(&frame),
+                    ..*rt
+                },
+                Box::new(inner),
+            )
         }
     }
 }
@@ -89,16 +125,23 @@ fn bind<T>(values: &[(VarId, Value<'_>)], rt: &Rt<'_>, inner: impl FnOnce(&Rt<'_
 type Inner<'i, T> = Box<dyn FnOnce(&Rt<'_>) -> Result<T> + 'i>;
 
 /// As [`bind`], with a type that does not grow at each level.
-fn bind_dyn<'i, T>(
-    values: &[(VarId, Value<'_>)],
-    rt: &Rt<'_>,
-    inner: Inner<'i, T>,
-) -> Result<T> {
+fn bind_dyn<'i, T>(values: &[(VarId, Value<'_>)], rt: &Rt<'_>, inner: Inner<'i, T>) -> Result<T> {
     match values.split_first() {
         None => inner(rt),
         Some(((id, value), rest)) => {
-            let frame = Frame { id: *id, value: *value, outer: rt.vars };
-            bind_dyn(rest, &Rt { vars: Some(&frame), ..*rt }, inner)
+            let frame = Frame {
+                id: *id,
+                value: *value,
+                outer: rt.vars,
+            };
+            bind_dyn(
+                rest,
+                &Rt {
+                    vars: Some(&frame),
+                    ..*rt
+                },
+                inner,
+            )
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Judges an outcome by a recorded expectation. Works on canonical extended JSON, where every BSON type looks different.
+//! Judges an outcome by a recorded expectation. Works on canonical extended JSON, where every BSON
+//! type looks different.
 
 use model::extjson::{Mode, from_document};
 use model::{DocBuf, MongoError};
@@ -9,13 +10,16 @@ pub(crate) type Outcome = Result<DocBuf, MongoError>;
 
 fn number(v: &Json) -> Option<f64> {
     let (key, text) = v.as_object().filter(|o| o.len() == 1)?.iter().next()?;
-    matches!(key.as_str(), "$numberInt" | "$numberLong" | "$numberDouble" | "$numberDecimal")
-        .then(|| match text.as_str()? {
-            "Infinity" => Some(f64::INFINITY),
-            "-Infinity" => Some(f64::NEG_INFINITY),
-            t => t.parse().ok(),
-        })
-        .flatten()
+    matches!(
+        key.as_str(),
+        "$numberInt" | "$numberLong" | "$numberDouble" | "$numberDecimal"
+    )
+    .then(|| match text.as_str()? {
+        "Infinity" => Some(f64::INFINITY),
+        "-Infinity" => Some(f64::NEG_INFINITY),
+        t => t.parse().ok(),
+    })
+    .flatten()
 }
 
 fn int(v: &Json) -> Option<i64> {
@@ -24,13 +28,23 @@ fn int(v: &Json) -> Option<i64> {
 
 /// Strict equality; the order of fields is free.
 fn equal(a: &Json, e: &Json) -> bool {
-    if let Some(want) = e.as_object().filter(|o| o.len() == 1).and_then(|o| o.get("$$approx")) {
+    if let Some(want) = e
+        .as_object()
+        .filter(|o| o.len() == 1)
+        .and_then(|o| o.get("$$approx"))
+    {
         return match (number(a), number(want)) {
-            (Some(x), Some(y)) => x == y || x.is_nan() && y.is_nan() || (x - y).abs() <= (y.abs() * 1e-6).max(1e-12),
+            (Some(x), Some(y)) => {
+                x == y || x.is_nan() && y.is_nan() || (x - y).abs() <= (y.abs() * 1e-6).max(1e-12)
+            }
             _ => false,
         };
     }
-    let double = |v: &Json| v.get("$numberDouble").and_then(|_| number(v)).map(f64::to_bits);
+    let double = |v: &Json| {
+        v.get("$numberDouble")
+            .and_then(|_| number(v))
+            .map(f64::to_bits)
+    };
     if let (Some(x), Some(y)) = (double(a), double(e)) {
         return x == y;
     }
@@ -38,16 +52,25 @@ fn equal(a: &Json, e: &Json) -> bool {
         (Json::Object(x), Json::Object(y)) => {
             x.len() == y.len() && x.iter().all(|(k, v)| y.get(k).is_some_and(|w| equal(v, w)))
         }
-        (Json::Array(x), Json::Array(y)) => x.len() == y.len() && x.iter().zip(y).all(|(v, w)| equal(v, w)),
+        (Json::Array(x), Json::Array(y)) => {
+            x.len() == y.len() && x.iter().zip(y).all(|(v, w)| equal(v, w))
+        }
         _ => a == e,
     }
 }
 
 /// Documents in any order, and lists under `lists` as well.
 fn equal_any_order(got: &Json, want: &Json) -> bool {
-    let (Some(got), Some(want)) = (got.as_array(), want.as_array()) else { return equal(got, want) };
+    let (Some(got), Some(want)) = (got.as_array(), want.as_array()) else {
+        return equal(got, want);
+    };
     let mut left: Vec<&Json> = got.iter().collect();
-    let all = want.iter().all(|w| left.iter().position(|g| equal(g, w)).map(|i| left.remove(i)).is_some());
+    let all = want.iter().all(|w| {
+        left.iter()
+            .position(|g| equal(g, w))
+            .map(|i| left.remove(i))
+            .is_some()
+    });
     all && left.is_empty()
 }
 
@@ -70,20 +93,26 @@ fn sorted_lists(v: &Json, lists: &[&str]) -> Json {
 
 fn part(a: &Json, want: &Json) -> Json {
     match (a, want) {
-        (Json::Object(x), Json::Object(y)) if !y.contains_key("$$approx") => {
-            Json::Object(y.keys().filter_map(|k| x.get(k).map(|v| (k.clone(), part(v, &y[k])))).collect())
+        (Json::Object(x), Json::Object(y)) if !y.contains_key("$$approx") => Json::Object(
+            y.keys()
+                .filter_map(|k| x.get(k).map(|v| (k.clone(), part(v, &y[k]))))
+                .collect(),
+        ),
+        (Json::Array(x), Json::Array(y)) => {
+            Json::Array(x.iter().zip(y).map(|(v, w)| part(v, w)).collect())
         }
-        (Json::Array(x), Json::Array(y)) => Json::Array(x.iter().zip(y).map(|(v, w)| part(v, w)).collect()),
         _ => a.clone(),
     }
 }
 
 fn walk<'j>(doc: &'j Json, path: &str) -> Option<&'j Json> {
-    path.split('.').filter(|p| !p.is_empty()).try_fold(doc, |at, p| match at {
-        Json::Array(a) => a.get(p.parse::<usize>().ok()?),
-        Json::Object(o) => o.get(p),
-        _ => None,
-    })
+    path.split('.')
+        .filter(|p| !p.is_empty())
+        .try_fold(doc, |at, p| match at {
+            Json::Array(a) => a.get(p.parse::<usize>().ok()?),
+            Json::Object(o) => o.get(p),
+            _ => None,
+        })
 }
 
 fn type_name(v: &Json) -> &'static str {
@@ -109,8 +138,17 @@ fn type_name(v: &Json) -> &'static str {
 
 fn check(v: Option<&Json>, kind: &str, args: &Json) -> Option<bool> {
     let arg = |name: &str| &args[name];
-    let has = |list: &Json| list.as_array().map(|a| a.iter().any(|x| x.get(arg("key").as_str().unwrap_or("")).is_some_and(|w| equal(w, arg("value")))));
-    let Some(v) = v else { return Some(matches!(kind, "NotExists" | "Ne" | "NotContains")) };
+    let has = |list: &Json| {
+        list.as_array().map(|a| {
+            a.iter().any(|x| {
+                x.get(arg("key").as_str().unwrap_or(""))
+                    .is_some_and(|w| equal(w, arg("value")))
+            })
+        })
+    };
+    let Some(v) = v else {
+        return Some(matches!(kind, "NotExists" | "Ne" | "NotContains"));
+    };
     Some(match kind {
         "Exists" => true,
         "NotExists" => false,
@@ -129,7 +167,11 @@ fn check(v: Option<&Json>, kind: &str, args: &Json) -> Option<bool> {
         "Lte" => number(v)? <= number(arg("maximum"))?,
         "NonEmptyStr" => v.as_str().is_some_and(|s| !s.is_empty()),
         "OrderedKeys" => {
-            let keys: Vec<Json> = v.as_object()?.keys().map(|k| Json::String(k.clone())).collect();
+            let keys: Vec<Json> = v
+                .as_object()?
+                .keys()
+                .map(|k| Json::String(k.clone()))
+                .collect();
             arg("expected").as_array()? == &keys
         }
         _ => return None,
@@ -138,7 +180,11 @@ fn check(v: Option<&Json>, kind: &str, args: &Json) -> Option<bool> {
 
 fn run_checks(doc: &Json, checks: &Json, prefix: &str, bad: &mut Vec<String>) {
     for (path, c) in checks.as_object().into_iter().flatten() {
-        let full = if prefix.is_empty() { path.clone() } else { format!("{prefix}.{path}") };
+        let full = if prefix.is_empty() {
+            path.clone()
+        } else {
+            format!("{prefix}.{path}")
+        };
         if c.as_object().is_some_and(|o| !o.contains_key("$$check")) {
             run_checks(doc, c, &full, bad);
             continue;
@@ -147,7 +193,11 @@ fn run_checks(doc: &Json, checks: &Json, prefix: &str, bad: &mut Vec<String>) {
         for one in &several {
             let kind = one["$$check"].as_str().unwrap_or("");
             if check(walk(doc, &full), kind, &one["args"]) != Some(true) {
-                bad.push(format!("{full}: {kind} {} got {:?}", one["args"], walk(doc, &full).map(ToString::to_string)));
+                bad.push(format!(
+                    "{full}: {kind} {} got {:?}",
+                    one["args"],
+                    walk(doc, &full).map(ToString::to_string)
+                ));
             }
         }
     }
@@ -174,16 +224,28 @@ pub(crate) fn judge(outcome: &Outcome, e: &Json) -> Option<String> {
         return (!equal(&got, want)).then(|| format!("expected at least {want}, got {reply}"));
     }
     let raw = e.get("raw").is_some();
-    let docs = if raw { Json::Array(vec![reply.clone()]) } else { reply["cursor"]["firstBatch"].clone() };
+    let docs = if raw {
+        Json::Array(vec![reply.clone()])
+    } else {
+        reply["cursor"]["firstBatch"].clone()
+    };
     if let Some(props) = e.get("props") {
         let docs = docs.as_array().cloned().unwrap_or_default();
         let mut bad = Vec::new();
         if docs.is_empty() {
             return Some("expected at least one document".to_owned());
         }
-        let per = props.get("$$perDoc").and_then(Json::as_array).cloned().unwrap_or_else(|| vec![props.clone(); docs.len()]);
+        let per = props
+            .get("$$perDoc")
+            .and_then(Json::as_array)
+            .cloned()
+            .unwrap_or_else(|| vec![props.clone(); docs.len()]);
         if per.len() != docs.len() {
-            return Some(format!("expected {} documents, got {}", per.len(), docs.len()));
+            return Some(format!(
+                "expected {} documents, got {}",
+                per.len(),
+                docs.len()
+            ));
         }
         for (d, c) in docs.iter().zip(&per) {
             run_checks(d, c, "", &mut bad);
@@ -192,8 +254,17 @@ pub(crate) fn judge(outcome: &Outcome, e: &Json) -> Option<String> {
     }
     let want = e["ok"][0].clone();
     let got = if raw { reply } else { docs };
-    let lists: Vec<&str> = e["anyOrderIn"].as_array().into_iter().flatten().filter_map(Json::as_str).collect();
+    let lists: Vec<&str> = e["anyOrderIn"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Json::as_str)
+        .collect();
     let (got, want) = (sorted_lists(&got, &lists), sorted_lists(&want, &lists));
-    let same = if e.get("anyOrder").is_some() { equal_any_order(&got, &want) } else { equal(&got, &want) };
+    let same = if e.get("anyOrder").is_some() {
+        equal_any_order(&got, &want)
+    } else {
+        equal(&got, &want)
+    };
     (!same).then(|| format!("expected {want}, got {got}"))
 }

@@ -2,7 +2,8 @@
 
 use model::{Doc, DocBuf, FieldPath, MongoError, Namespace, Result, Value, bail, code, doc};
 use query::pipeline::{
-    Batch, Docs, GeoIndex, Host, MergeWrite, NotMatched, OnMatch, Opened, OutTarget, OutWriter, Read, Ready, Resolved, Rt,
+    Batch, Docs, GeoIndex, Host, MergeWrite, NotMatched, OnMatch, Opened, OutTarget, OutWriter,
+    Read, Ready, Resolved, Rt,
 };
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -39,7 +40,11 @@ fn check_unique(coll: &Coll, added: Doc<'_>, replaced: Option<usize>) -> Result<
     let id = doc! { "_id": 1i32 };
     for key in keys.chain([&id]) {
         let clash = coll.docs.iter().enumerate().any(|(n, d)| {
-            Some(n) != replaced && key.doc().iter().all(|(f, _)| same(&d.doc().field(f), &added.field(f)))
+            Some(n) != replaced
+                && key
+                    .doc()
+                    .iter()
+                    .all(|(f, _)| same(&d.doc().field(f), &added.field(f)))
         });
         if clash {
             bail!(code::DUPLICATE_KEY, "E11000 duplicate key error");
@@ -113,25 +118,43 @@ impl Host for MemoryHost {
     fn resolve(&self, ns: &Namespace) -> Result<Resolved> {
         Ok(match self.coll(ns) {
             None => Resolved::Missing,
-            Some(Coll { view: Some((on, pipeline)), .. }) => Resolved::View { on, pipeline },
+            Some(Coll {
+                view: Some((on, pipeline)),
+                ..
+            }) => Resolved::View { on, pipeline },
             Some(_) => Resolved::Collection,
         })
     }
     fn open(&self, _: &Rt<'_>, read: &Read<'_>) -> Result<Opened> {
         let docs = self.coll(read.ns).map(|c| c.docs).unwrap_or_default();
-        Ok(Opened { docs: Box::new(Chunks(docs, 0)), filtered: false, sorted: false, limited: false })
+        Ok(Opened {
+            docs: Box::new(Chunks(docs, 0)),
+            filtered: false,
+            sorted: false,
+            limited: false,
+        })
     }
     fn can_look_up(&self, _: &Namespace, _: &FieldPath) -> bool {
         self.with_lookup_index
     }
-    fn look_up(&self, _: &Rt<'_>, ns: &Namespace, field: &FieldPath, values: &[Value<'_>]) -> Result<Box<dyn Docs>> {
+    fn look_up(
+        &self,
+        _: &Rt<'_>,
+        ns: &Namespace,
+        field: &FieldPath,
+        values: &[Value<'_>],
+    ) -> Result<Box<dyn Docs>> {
         let mut out = Batch::new();
         for d in self.coll(ns).map(|c| c.docs).unwrap_or_default() {
             let arena = model::Bump::new();
             let found = operators::expr::walk(Value::Document(d.doc()), field.parts(), &arena);
             let nullish = values.iter().any(Value::is_nullish);
             let hit = match found {
-                Value::Array(a) => nullish || a.iter().any(|v| values.iter().any(|w| same(&v, w))) || values.iter().any(|w| same(&found, w)),
+                Value::Array(a) => {
+                    nullish
+                        || a.iter().any(|v| values.iter().any(|w| same(&v, w)))
+                        || values.iter().any(|w| same(&found, w))
+                }
                 v => v.is_nullish() && nullish || values.iter().any(|w| same(&v, w)),
             };
             if hit {
@@ -142,32 +165,59 @@ impl Host for MemoryHost {
     }
     fn geo_indexes(&self, ns: &Namespace) -> Result<Vec<(String, GeoIndex)>> {
         let indexes = self.coll(ns).unwrap_or_default().indexes;
-        let kinds = indexes.iter().flat_map(|i| i.1.doc().iter()).filter_map(|(f, v)| match v {
-            Value::String("2d") => Some((f.to_owned(), GeoIndex::Flat)),
-            Value::String("2dsphere") => Some((f.to_owned(), GeoIndex::Sphere)),
-            _ => None,
-        });
+        let kinds = indexes
+            .iter()
+            .flat_map(|i| i.1.doc().iter())
+            .filter_map(|(f, v)| match v {
+                Value::String("2d") => Some((f.to_owned(), GeoIndex::Flat)),
+                Value::String("2dsphere") => Some((f.to_owned(), GeoIndex::Sphere)),
+                _ => None,
+            });
         Ok(kinds.collect())
     }
     fn begin_out(&self, target: &OutTarget) -> Result<Box<dyn OutWriter>> {
         let old = self.coll(&target.ns).unwrap_or_default();
         if old.view.is_some() {
-            bail!(if target.timeseries.is_some() { 7268700 } else { 166 }, "{} is a view", target.ns);
+            bail!(
+                if target.timeseries.is_some() {
+                    7268700
+                } else {
+                    166
+                },
+                "{} is a view",
+                target.ns
+            );
         }
         if old.capped {
             bail!(17152, "namespace '{}' is capped", target.ns);
         }
-        let fresh = Coll { docs: Vec::new(), ..old };
-        Ok(Box::new(MemoryOut { host: self.clone(), ns: target.ns.clone(), timeseries: target.timeseries.is_some(), fresh }))
+        let fresh = Coll {
+            docs: Vec::new(),
+            ..old
+        };
+        Ok(Box::new(MemoryOut {
+            host: self.clone(),
+            ns: target.ns.clone(),
+            timeseries: target.timeseries.is_some(),
+            fresh,
+        }))
     }
     fn check_merge(&self, ns: &Namespace, on: &[String]) -> Result<()> {
         let coll = self.coll(ns).unwrap_or_default();
         if coll.view.is_some() || coll.timeseries {
-            bail!(code::COMMAND_NOT_SUPPORTED_ON_VIEW, "cannot $merge into {ns}: it is a view");
+            bail!(
+                code::COMMAND_NOT_SUPPORTED_ON_VIEW,
+                "cannot $merge into {ns}: it is a view"
+            );
         }
-        let covers = |key: &DocBuf| key.doc().count() == on.len() && on.iter().all(|f| key.doc().contains(f));
+        let covers = |key: &DocBuf| {
+            key.doc().count() == on.len() && on.iter().all(|f| key.doc().contains(f))
+        };
         if on != ["_id"] && !coll.indexes.iter().any(|i| i.2 && covers(&i.1)) {
-            bail!(51183, "Cannot find index to verify that join fields will be unique");
+            bail!(
+                51183,
+                "Cannot find index to verify that join fields will be unique"
+            );
         }
         Ok(())
     }
@@ -178,7 +228,10 @@ impl Host for MemoryHost {
         let found = coll.docs.iter().position(|d| {
             write.on.iter().all(|(f, v)| {
                 let path = FieldPath::new(f);
-                same(&operators::expr::walk(Value::Document(d.doc()), path.parts(), &arena), v)
+                same(
+                    &operators::expr::walk(Value::Document(d.doc()), path.parts(), &arena),
+                    v,
+                )
             })
         });
         match found {
@@ -207,7 +260,11 @@ impl Host for MemoryHost {
         let n = self.coll(ns).map_or(0, |c| c.docs.len());
         let mut out = doc! { "ns": ns.to_string().as_str(), "host": "memory" };
         let asks = |part: &str| !spec.field(part).is_nullish();
-        if self.coll(ns).is_none() && ["count", "storageStats", "queryExecStats"].iter().any(|p| asks(p)) {
+        if self.coll(ns).is_none()
+            && ["count", "storageStats", "queryExecStats"]
+                .iter()
+                .any(|p| asks(p))
+        {
             bail!(code::NAMESPACE_NOT_FOUND, "{ns} does not exist");
         }
         if spec.contains("count") && self.coll(ns).is_some_and(|c| c.view.is_none()) {
@@ -216,7 +273,9 @@ impl Host for MemoryHost {
         Ok(vec![out])
     }
     fn index_stats(&self, ns: &Namespace) -> Result<Vec<DocBuf>> {
-        let Some(coll) = self.coll(ns) else { return Ok(Vec::new()) };
+        let Some(coll) = self.coll(ns) else {
+            return Ok(Vec::new());
+        };
         let id = ("_id_".to_owned(), doc! { "_id": 1i32 }, false);
         let all = [id].into_iter().chain(coll.indexes);
         Ok(all

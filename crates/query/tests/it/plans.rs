@@ -1,4 +1,5 @@
-//! Every access path gives the documents a full walk gives, and a plan that claims an order delivers it.
+//! Every access path gives the documents a full walk gives, and a plan that claims an order
+//! delivers it.
 
 use model::{DocBuf, Namespace, Value, doc};
 use operators::Env;
@@ -13,7 +14,9 @@ use store::{Collection, NoHooks, Store};
 
 fn collection(indexes: &[DocBuf]) -> Arc<Collection> {
     let store = Store::open(Arc::new(MemoryEngine::new()), Arc::new(NoHooks)).unwrap();
-    let c = store.create_collection(&Namespace::new("db", "c").unwrap(), DocBuf::new(), [0; 16]).unwrap();
+    let c = store
+        .create_collection(&Namespace::new("db", "c").unwrap(), DocBuf::new(), [0; 16])
+        .unwrap();
     for i in indexes {
         c.create_index(i.clone()).unwrap();
     }
@@ -61,8 +64,19 @@ fn put(d: &mut DocBuf, name: &str, v: &V) {
 }
 
 fn condition() -> impl Strategy<Value = (String, Vec<V>)> {
-    let op = prop_oneof![Just("$eq"), Just("$gt"), Just("$gte"), Just("$lt"), Just("$lte"), Just("$in"), Just("$ne")];
-    (op.prop_map(str::to_owned), proptest::collection::vec(value(), 1..4))
+    let op = prop_oneof![
+        Just("$eq"),
+        Just("$gt"),
+        Just("$gte"),
+        Just("$lt"),
+        Just("$lte"),
+        Just("$in"),
+        Just("$ne")
+    ];
+    (
+        op.prop_map(str::to_owned),
+        proptest::collection::vec(value(), 1..4),
+    )
 }
 
 fn filter(parts: &[(usize, (String, Vec<V>))]) -> DocBuf {
@@ -77,7 +91,11 @@ fn filter(parts: &[(usize, (String, Vec<V>))]) -> DocBuf {
                 }
                 inner.put("$in", all.doc().as_array());
             } else {
-                let v = if matches!(values[0], V::Missing) { &V::Null } else { &values[0] };
+                let v = if matches!(values[0], V::Missing) {
+                    &V::Null
+                } else {
+                    &values[0]
+                };
                 put(&mut inner, op, v);
             }
             let mut d = list.doc();
@@ -121,7 +139,8 @@ proptest! {
                 let mut d = doc! { "_id": n as i32 };
                 put(&mut d, "a", a);
                 put(&mut d, "b", b);
-                // Two arrays in one compound index are refused; the same documents must be everywhere.
+                // Two arrays in one compound index are refused; the same documents must be
+                // everywhere.
                 if matches!((a, b), (V::List(_), V::List(_))) {
                     continue;
                 }
@@ -159,16 +178,35 @@ fn plans_use_what_is_there() {
     let plan = |spec: DocBuf, sort: Option<DocBuf>| {
         let f = MatchFilter::parse(&mut ParseCx::new(&env), spec.doc()).unwrap();
         let s = sort.map(|s| SortPattern::parse(s.doc()).unwrap());
-        choose(&c, &Want { filter: Some(&f), sort: s.as_ref(), ..Want::default() }).unwrap()
+        choose(
+            &c,
+            &Want {
+                filter: Some(&f),
+                sort: s.as_ref(),
+                ..Want::default()
+            },
+        )
+        .unwrap()
     };
-    assert!(matches!(plan(doc! { "_id": 5i32 }, None).access, Access::Ids { ref ids, .. } if ids.len() == 1));
-    assert!(matches!(plan(doc! { "a": 5i32 }, None).access, Access::Index { .. }));
-    assert!(matches!(plan(doc! { "b": 5i32 }, None).access, Access::Collection { .. }));
+    assert!(
+        matches!(plan(doc! { "_id": 5i32 }, None).access, Access::Ids { ref ids, .. } if ids.len() == 1)
+    );
+    assert!(matches!(
+        plan(doc! { "a": 5i32 }, None).access,
+        Access::Index { .. }
+    ));
+    assert!(matches!(
+        plan(doc! { "b": 5i32 }, None).access,
+        Access::Collection { .. }
+    ));
     let p = plan(doc! { "a": 5i32 }, Some(doc! { "b": 1i32 }));
     assert!(p.sorted && matches!(p.access, Access::Index { reverse: true, .. }));
-    let p = plan(doc! { }, Some(doc! { "a": 1i32, "b": 1i32 }));
+    let p = plan(doc! {}, Some(doc! { "a": 1i32, "b": 1i32 }));
     assert!(!p.sorted);
     let p = plan(doc! { "_id": { "$gt": 3i32 } }, Some(doc! { "_id": -1i32 }));
     assert!(p.sorted && matches!(p.access, Access::IdRange { reverse: true, .. }));
-    assert!(matches!(plan(doc! { "a": { "$gt": 5i32, "$lt": 3i32 } }, None).access, Access::Nothing));
+    assert!(matches!(
+        plan(doc! { "a": { "$gt": 5i32, "$lt": 3i32 } }, None).access,
+        Access::Nothing
+    ));
 }

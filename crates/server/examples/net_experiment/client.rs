@@ -1,4 +1,5 @@
-//! The load: closed loops over one epoll set (cheap, so the server gets the processor) or blocking threads (as drivers do).
+//! The load: closed loops over one epoll set (cheap, so the server gets the processor) or blocking
+//! threads (as drivers do).
 
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
@@ -59,7 +60,8 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Opens all connections and exchanges one request on each, so that no server is still accepting afterwards.
+    /// Opens all connections and exchanges one request on each, so that no server is still
+    /// accepting afterwards.
     pub(crate) fn connect(addr: &Addr, case: &Case) -> Self {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
         let mut conns = Vec::new();

@@ -1,8 +1,10 @@
-//! Measures threading models for the network layer; docs/adr/0003-threading-model.md holds the result.
+//! Measures threading models for the network layer; docs/adr/0003-threading-model.md holds the
+//! result.
 //!
-//! `cargo run --release -p quarry-server --example net_experiment` runs all models in turn, each in a server process
-//! of its own, and prints one Markdown row per case. Promises: every model does the same work per request (decode, about
-//! 5 microseconds of arithmetic, encode). Must not know: the product's network layer, which came after the decision.
+//! `cargo run --release -p quarry-server --example net_experiment` runs all models in turn, each in
+//! a server process of its own, and prints one Markdown row per case. Promises: every model does
+//! the same work per request (decode, about 5 microseconds of arithmetic, encode). Must not know:
+//! the product's network layer, which came after the decision.
 
 mod client;
 mod models;
@@ -125,7 +127,8 @@ fn main() {
         work::calibrate_us()
     );
     println!(
-        "| transport | connections | model | CPU us/op (min-max) | user | sys | switches/op | op/s | RSS MiB | kernel stacks MiB |"
+        "| transport | connections | model | CPU us/op (min-max) | user | sys | switches/op | op/s \
+            | RSS MiB | kernel stacks MiB |"
     );
     println!("|---|---|---|---|---|---|---|---|---|---|");
     for transport in ["tcp", "unix"] {
@@ -141,7 +144,8 @@ fn main() {
                 rows.sort_by(|a, b| a.cpu_us.total_cmp(&b.cpu_us));
                 let r = &rows[rows.len() / 2];
                 println!(
-                    "| {transport} | {} | {model} | {:.1} ({:.1}-{:.1}) | {:.1} | {:.1} | {:.2} | {:.0} | {:.1} | {:.1} |",
+                    "| {transport} | {} | {model} | {:.1} ({:.1}-{:.1}) | {:.1} | {:.1} | {:.2} | \
+                        {:.0} | {:.1} | {:.1} |",
                     case.name,
                     r.cpu_us,
                     rows[0].cpu_us,

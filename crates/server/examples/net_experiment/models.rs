@@ -1,4 +1,5 @@
-//! The models: a thread per connection, tokio, an epoll set per worker, one epoll set for all workers.
+//! The models: a thread per connection, tokio, an epoll set per worker, one epoll set for all
+//! workers.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -163,7 +164,8 @@ fn tokio_inline(listener: Listener) {
     });
 }
 
-/// A connection of the epoll models; locked because with a shared set two workers may see it at once.
+/// A connection of the epoll models; locked because with a shared set two workers may see it at
+/// once.
 struct Conn {
     fd: OwnedFd,
     held: Mutex<Vec<u8>>,
@@ -176,7 +178,8 @@ struct Set {
     read_before_poll: bool,
 }
 
-/// `sets` == [`WORKERS`]: a set per worker. `sets` == 1: all workers wait on the same edge-triggered set.
+/// `sets` == [`WORKERS`]: a set per worker. `sets` == 1: all workers wait on the same
+/// edge-triggered set.
 fn epoll_model(listener: &Listener, sets: usize, read_before_poll: bool) {
     let sets: Vec<Arc<Set>> = (0..sets)
         .map(|_| {
@@ -240,8 +243,8 @@ fn epoll_worker(set: &Set) {
     }
 }
 
-/// One recv and one send; a short read says the socket is drained, so there is no second recv to learn it.
-/// Returns whether anything was received.
+/// One recv and one send; a short read says the socket is drained, so there is no second recv to
+/// learn it. Returns whether anything was received.
 fn epoll_ready(conn: &Conn, input: &mut [u8], out: &mut Vec<u8>) -> bool {
     let mut held = conn.held.lock();
     loop {

@@ -1,5 +1,6 @@
-//! Buffers that belong to a thread, not to a connection: an idle connection keeps none, and a busy thread's stay warm. What
-//! large messages make them grow to is charged to the memory of messages and given back with the connection's turn.
+//! Buffers that belong to a thread, not to a connection: an idle connection keeps none, and a busy
+//! thread's stay warm. What large messages make them grow to is charged to the memory of messages
+//! and given back with the connection's turn.
 
 use memory::{Budget, Charge};
 use std::sync::Arc;
@@ -27,9 +28,14 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
-    /// Charges what the buffers have grown to, small ones left aside. The bytes are there, so nothing is refused.
+    /// Charges what the buffers have grown to, small ones left aside. The bytes are there, so
+    /// nothing is refused.
     pub(super) fn account(&self) {
-        let large = |buffer: &Vec<u8>| Some(buffer.capacity()).filter(|n| *n > KEEP_LEN).unwrap_or(0);
+        let large = |buffer: &Vec<u8>| {
+            Some(buffer.capacity())
+                .filter(|n| *n > KEEP_LEN)
+                .unwrap_or(0)
+        };
         let bytes = large(&self.bytes) + large(&self.decompressed) + large(&self.compressed);
         if bytes != self.charge.bytes() {
             self.charge.set(bytes);

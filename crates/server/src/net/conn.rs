@@ -1,4 +1,5 @@
-//! One connection as a state machine. Promises: one owner at a time, replies in order, no buffer while idle.
+//! One connection as a state machine. Promises: one owner at a time, replies in order, no buffer
+//! while idle.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -22,7 +23,8 @@ use super::watermark::Verdict;
 
 /// Steps a connection may take before others get their turn.
 const STEP_BUDGET: usize = 16;
-/// A partial message is collected in steps of at least this size, doubling: what a client declares is not believed.
+/// A partial message is collected in steps of at least this size, doubling: what a client declares
+/// is not believed.
 const GROW_LEN: usize = 64 * 1024;
 
 pub(super) struct Conn<H: Handler> {
@@ -58,8 +60,8 @@ pub(super) struct State<C> {
     watching_writable: bool,
 }
 
-/// What the connection waits for. Output that the socket did not take is beside the point here: except while waiting
-/// for a wake-up, nothing goes on before it has left.
+/// What the connection waits for. Output that the socket did not take is beside the point here:
+/// except while waiting for a wake-up, nothing goes on before it has left.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Phase {
     /// The next request.
@@ -137,7 +139,8 @@ impl<H: Handler> Conn<H> {
         self.token
     }
 
-    /// Notes why the connection wants a thread. True when the caller has become its owner and must run it.
+    /// Notes why the connection wants a thread. True when the caller has become its owner and must
+    /// run it.
     pub(super) fn claim(&self, why: u8) -> bool {
         if why & bits::HUNG_UP != 0 {
             self.hung_up.store(true, Ordering::Relaxed);
@@ -290,7 +293,9 @@ impl<H: Handler> Conn<H> {
         let step = missing.min(have.max(GROW_LEN));
         // The old buffer is there until its bytes are in the new one.
         if have + step > state.input.capacity()
-            && let Err(why) = state.charge.try_set(state.output.capacity() + 2 * have + step)
+            && let Err(why) = state
+                .charge
+                .try_set(state.output.capacity() + 2 * have + step)
         {
             return Refused::begin(state, missing, &why);
         }
@@ -331,7 +336,8 @@ impl<H: Handler> Conn<H> {
         }
     }
 
-    /// Sends what this thread has built up, behind what is still to leave. `Some` when the connection is broken.
+    /// Sends what this thread has built up, behind what is still to leave. `Some` when the
+    /// connection is broken.
     pub(super) fn send_out(
         &self,
         env: &mut Env<'_, H>,

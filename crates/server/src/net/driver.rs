@@ -1,7 +1,8 @@
-//! The threads that serve a set, and the monitor that sends relief when all of a set's threads are stuck.
+//! The threads that serve a set, and the monitor that sends relief when all of a set's threads are
+//! stuck.
 //!
-//! Promises: a request that blocks although it was called short holds other connections up for milliseconds, not for
-//! its own duration.
+//! Promises: a request that blocks although it was called short holds other connections up for
+//! milliseconds, not for its own duration.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -18,17 +19,20 @@ use super::server::Shared;
 use super::set::{EVENT_BATCH, PollSet};
 use super::stats::add;
 
-/// How often the monitor looks while there is traffic; a request seen running twice in a row is stuck.
+/// How often the monitor looks while there is traffic; a request seen running twice in a row is
+/// stuck.
 const SAMPLE: Duration = Duration::from_millis(2);
 /// How far apart the looks get while there is none.
 const SAMPLE_IDLE: Duration = Duration::from_millis(64);
 /// A relief thread looks this often whether it is still needed.
 const RELIEF_SLICE: Duration = Duration::from_millis(5);
 
-/// Odd while the thread is inside the handler, so that two looks tell whether it is still the same request.
+/// Odd while the thread is inside the handler, so that two looks tell whether it is still the same
+/// request.
 ///
-/// Decoding is left out on purpose: it always ends, and if a compressed bomb could call relief, every relief thread
-/// would unpack one more. This way the drivers bound how many are unpacked at once.
+/// Decoding is left out on purpose: it always ends, and if a compressed bomb could call relief,
+/// every relief thread would unpack one more. This way the drivers bound how many are unpacked at
+/// once.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(super) struct DriverState {
@@ -195,7 +199,8 @@ fn run_owned<H: Handler>(
         };
         let driven = catch_unwind(AssertUnwindSafe(|| conn.drive(&mut env, why)));
         let step = driven.unwrap_or_else(|_| {
-            // A fault of this layer, not of a command: it costs the one connection, never the thread.
+            // A fault of this layer, not of a command: it costs the one connection, never the
+            // thread.
             add(&set.counters.panics, 1);
             shared
                 .handler
@@ -272,7 +277,8 @@ pub(super) fn monitor<H: Handler>(shared: &Arc<Shared<H>>) {
             } else if let Some(set) = shared.sets.get(at)
                 && set.inbox.has_work()
             {
-                // A driver fetched more than it has got to, and the others may sleep without knowing.
+                // A driver fetched more than it has got to, and the others may sleep without
+                // knowing.
                 set.inbox.kick();
             }
         }

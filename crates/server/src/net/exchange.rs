@@ -1,4 +1,5 @@
-//! From frames to replies. Promises: exactly one reply per request that wants one, whatever the handler does.
+//! From frames to replies. Promises: exactly one reply per request that wants one, whatever the
+//! handler does.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -67,8 +68,8 @@ impl<H: Handler> Conn<H> {
         step
     }
 
-    /// Charges the message inside a compressed one for as long as it is worked on. Without room for it the connection is
-    /// closed: whether it wants an answer stands inside.
+    /// Charges the message inside a compressed one for as long as it is worked on. Without room for
+    /// it the connection is closed: whether it wants an answer stands inside.
     fn room_to_decompress(&self, env: &Env<'_, H>, frame: &[u8]) -> Result<Option<Charge>, Step> {
         let Some(len) = wire::uncompressed_len(frame) else {
             return Ok(None);
@@ -192,7 +193,8 @@ impl<H: Handler> Conn<H> {
         }
     }
 
-    /// Moves the newest reply aside until the journal has reached `position`; earlier ones leave now.
+    /// Moves the newest reply aside until the journal has reached `position`; earlier ones leave
+    /// now.
     fn hold_back(
         &self,
         env: &mut Env<'_, H>,
@@ -246,12 +248,17 @@ fn finish<H: Handler>(
         Ok(()) => return,
         Err(error) => error,
     };
-    // A handler that appends no document or two is our own fault, and the client must hear something.
+    // A handler that appends no document or two is our own fault, and the client must hear
+    // something.
     debug_assert!(out.bytes.len() == start && document > start);
     write_error(env, state, &bad, context);
 }
 
-pub(super) fn refuse<H: Handler>(env: &mut Env<'_, H>, state: &mut State<H::Conn>, error: &WireError) -> Step {
+pub(super) fn refuse<H: Handler>(
+    env: &mut Env<'_, H>,
+    state: &mut State<H::Conn>,
+    error: &WireError,
+) -> Step {
     add(&env.set.counters.refused_messages, 1);
     match error.recovery {
         Recovery::Reply(context) if context.suppressed => Step::Idle,
@@ -277,7 +284,8 @@ fn write_error<H: Handler>(
     let out = &mut env.buffers.out;
     let reserved = wire::begin_reply(&mut out.bytes, context);
     error.append_document(context.protocol, &mut out.bytes);
-    // An error document is one small document: this cannot fail, and if it did the message would be cut back.
+    // An error document is one small document: this cannot fail, and if it did the message would be
+    // cut back.
     let _ = wire::finish_reply(
         &mut out.bytes,
         reserved,

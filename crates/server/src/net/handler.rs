@@ -32,7 +32,8 @@ pub trait Handler: Send + Sync + 'static {
         reply: &mut Vec<u8>,
     ) -> Next;
 
-    /// Goes on after [`Next::Wait`] (woken or at the deadline) or [`Next::Stream`]; appends the reply document.
+    /// Goes on after [`Next::Wait`] (woken or at the deadline) or [`Next::Stream`]; appends the
+    /// reply document.
     fn resume(&self, conn: &mut Self::Conn, reply: &mut Vec<u8>) -> Next;
 
     /// Makes durable what replies are held back for, up to `position`, on the calling thread,
@@ -80,14 +81,16 @@ pub enum Class {
 pub enum Next {
     /// Send the reply.
     Reply,
-    /// Send the reply when [`Watermark::advance`](super::Watermark::advance) has reached this position.
+    /// Send the reply when [`Watermark::advance`](super::Watermark::advance) has reached this
+    /// position.
     Durable(u64),
     /// No reply yet: resume when [`ConnHandle::wake`] is called, at the latest at `until`.
     Wait {
         /// The deadline.
         until: Instant,
     },
-    /// Send the reply with `moreToCome` and resume for the next one. Without `exhaustAllowed` the same as `Reply`.
+    /// Send the reply with `moreToCome` and resume for the next one. Without `exhaustAllowed` the
+    /// same as `Reply`.
     Stream,
     /// Send the reply, if one was appended, and close.
     Close,
@@ -131,7 +134,8 @@ pub struct ConnHandle {
 }
 
 impl ConnHandle {
-    /// Ends a [`Next::Wait`]. A wake that comes while the connection runs is kept for its next wait.
+    /// Ends a [`Next::Wait`]. A wake that comes while the connection runs is kept for its next
+    /// wait.
     pub fn wake(&self) {
         self.inbox.push(self.token, bits::WOKEN);
     }

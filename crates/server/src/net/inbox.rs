@@ -1,4 +1,5 @@
-//! The queue of connections that want a thread. Promises: whoever pushes from outside wakes a sleeper of the set.
+//! The queue of connections that want a thread. Promises: whoever pushes from outside wakes a
+//! sleeper of the set.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -65,7 +66,8 @@ impl Drop for Serving {
 #[derive(Debug)]
 pub(super) struct Inbox {
     queue: Mutex<VecDeque<(Token, u8)>>,
-    /// Registered edge-triggered, so every write is an event of its own and nobody needs to read it back.
+    /// Registered edge-triggered, so every write is an event of its own and nobody needs to read it
+    /// back.
     kick: OwnedFd,
 }
 

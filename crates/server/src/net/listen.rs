@@ -1,4 +1,5 @@
-//! Listening sockets. Promises: a unix socket is never reachable with wider permissions than it ends up with.
+//! Listening sockets. Promises: a unix socket is never reachable with wider permissions than it
+//! ends up with.
 
 use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -27,7 +28,8 @@ impl Listener {
         Ok(Self::Tcp(listener))
     }
 
-    /// `PREFIX/mongodb-PORT.sock`, mode 0700. Replaces what an earlier process left: whoever calls this owns the port.
+    /// `PREFIX/mongodb-PORT.sock`, mode 0700. Replaces what an earlier process left: whoever calls
+    /// this owns the port.
     pub(super) fn unix(prefix: &Path, port: u16) -> std::io::Result<Self> {
         let path = prefix.join(format!("mongodb-{port}.sock"));
         match std::fs::remove_file(&path) {
@@ -135,7 +137,8 @@ pub(super) fn accept_until(
                     Ok((stream, peer)) => accepted(stream, peer),
                     Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
                     Err(error) => {
-                        // Out of descriptors: give the server time to close some instead of spinning.
+                        // Out of descriptors: give the server time to close some instead of
+                        // spinning.
                         if matches!(error.raw_os_error(), Some(23 | 24)) {
                             std::thread::sleep(std::time::Duration::from_millis(50));
                         }

@@ -1,4 +1,5 @@
-//! Threads for what may block. Promises: grows on demand up to a limit, shrinks when idle, keeps order of arrival.
+//! Threads for what may block. Promises: grows on demand up to a limit, shrinks when idle, keeps
+//! order of arrival.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,5 +1,6 @@
-//! A message for which there is no memory. Promises: what is there of it is freed at once, the rest is received and thrown
-//! away without a buffer of its own, then the client is told; the connection stays usable.
+//! A message for which there is no memory. Promises: what is there of it is freed at once, the rest
+//! is received and thrown away without a buffer of its own, then the client is told; the connection
+//! stays usable.
 
 use rustix::net::RecvFlags;
 use wire::{Recovery, ReplyContext, WireError};
@@ -16,8 +17,9 @@ pub(super) struct Refused {
 }
 
 impl Refused {
-    /// Frees what has arrived of the message in `state.input`, of which `missing` bytes are still to come. Closes the
-    /// connection when it cannot be known whether and how the message wants to be answered.
+    /// Frees what has arrived of the message in `state.input`, of which `missing` bytes are still
+    /// to come. Closes the connection when it cannot be known whether and how the message wants to
+    /// be answered.
     pub(super) fn begin<C>(state: &mut State<C>, missing: usize, why: &model::MongoError) -> Step {
         let context: Option<ReplyContext> = wire::reply_to_start(&state.input);
         state.input = Vec::new();

@@ -1,4 +1,5 @@
-//! Starting and stopping. Promises: after `stop` no thread of the server touches the handler's connections.
+//! Starting and stopping. Promises: after `stop` no thread of the server touches the handler's
+//! connections.
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -22,7 +23,8 @@ use super::set::PollSet;
 use super::stats::NetStats;
 use super::watermark::Watermark;
 
-/// Threads that share one poll set. Sharing balances by itself; beyond a few, the kernel's lock on the set is felt.
+/// Threads that share one poll set. Sharing balances by itself; beyond a few, the kernel's lock on
+/// the set is felt.
 const DRIVERS_PER_SET: usize = 4;
 const RUNNING: u8 = 0;
 const STOPPING: u8 = 1;
@@ -188,7 +190,11 @@ impl<H: Handler> Server<H> {
         let shared = Arc::new(Shared {
             handler,
             sets,
-            pool: Pool::new("quarry-long", config.max_long_threads, Arc::clone(&config.memory)),
+            pool: Pool::new(
+                "quarry-long",
+                config.max_long_threads,
+                Arc::clone(&config.memory),
+            ),
             relief: Pool::new("quarry-relief", usize::MAX, Arc::clone(&config.memory)),
             watermark,
             decode: DecodeOptions {
@@ -279,7 +285,8 @@ impl<H: Handler> Server<H> {
         stats
     }
 
-    /// Stops accepting, lets running requests finish and their replies leave, then closes everything.
+    /// Stops accepting, lets running requests finish and their replies leave, then closes
+    /// everything.
     ///
     /// # Output
     /// True when every connection ended within `grace`.

@@ -1,4 +1,5 @@
-//! A poll set: an epoll instance with its connections, deadlines and waiters. Served by one or more driver threads.
+//! A poll set: an epoll instance with its connections, deadlines and waiters. Served by one or more
+//! driver threads.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,7 +17,8 @@ use super::inbox::{Inbox, Token};
 use super::stats::Counters;
 use super::watermark::DurableWaiters;
 
-/// Events taken from the kernel at once. Few, so that the other drivers of the set find work there too.
+/// Events taken from the kernel at once. Few, so that the other drivers of the set find work there
+/// too.
 pub(super) const EVENT_BATCH: usize = 32;
 const INTEREST: EventFlags = EventFlags::IN
     .union(EventFlags::RDHUP)

@@ -1,4 +1,5 @@
-//! How far the journal is durable. Promises: a reply that waits costs no thread, and no announcement is missed.
+//! How far the journal is durable. Promises: a reply that waits costs no thread, and no
+//! announcement is missed.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -7,7 +8,8 @@ use std::sync::Arc;
 use super::inbox::{Inbox, Token, bits};
 use super::sync::{AtomicU64, Mutex, Ordering};
 
-/// A position that only grows, with the connections that wait for it. Shared by the journal and the server.
+/// A position that only grows, with the connections that wait for it. Shared by the journal and the
+/// server.
 #[derive(Debug, Default)]
 pub struct Watermark {
     position: AtomicU64,
@@ -38,8 +40,9 @@ impl Watermark {
         }
     }
 
-    /// Announces that what is not durable up to and including `position` may never be: replies held back for it are given
-    /// up, and their connections end, because neither yes nor no would be true.
+    /// Announces that what is not durable up to and including `position` may never be: replies held
+    /// back for it are given up, and their connections end, because neither yes nor no would be
+    /// true.
     pub fn fail(&self, position: u64) {
         self.failed.fetch_max(position, Ordering::SeqCst);
         for waiters in self.waiting.lock().iter() {
@@ -106,7 +109,8 @@ impl DurableWaiters {
         waits.then(|| self.most.load(Ordering::SeqCst))
     }
 
-    /// After this the caller must look at the watermark once more: it may have moved before the entry was seen.
+    /// After this the caller must look at the watermark once more: it may have moved before the
+    /// entry was seen.
     pub(super) fn add(&self, position: u64, token: Token) {
         let mut heap = self.heap.lock();
         heap.push(Reverse((position, token)));

@@ -67,13 +67,19 @@ impl Client {
 
     /// Speaks over any stream.
     pub(crate) fn over(stream: Box<dyn Stream>) -> Self {
-        Self { stream, next_id: 100 }
+        Self {
+            stream,
+            next_id: 100,
+        }
     }
 
     /// Sends a whole command and returns its answer.
     pub(crate) fn call(&mut self, body: &[u8]) -> Answer {
         self.next_id += 1;
-        let message = MessageBuilder::new(self.next_id).flags(0).body(body).build();
+        let message = MessageBuilder::new(self.next_id)
+            .flags(0)
+            .body(body)
+            .build();
         self.stream.write_all(&message).unwrap();
         self.receive()
     }

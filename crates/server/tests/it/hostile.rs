@@ -117,13 +117,15 @@ fn ten_thousand_hostile_frames() {
                     for _ in 0..FRAMES / 4 {
                         let mut frame = corpus[rng.random_range(0..corpus.len())].clone();
                         mutate(&mut frame, &mut rng);
-                        // Unpaced, all frames arrive within 0.2 s over thousands of connections, and how many turns the
-                        // honest client gets before that backlog is gone says nothing about whether it is served.
+                        // Unpaced, all frames arrive within 0.2 s over thousands of connections,
+                        // and how many turns the honest client gets before that backlog is gone
+                        // says nothing about whether it is served.
                         std::thread::sleep(PACE);
                         stream.set_nonblocking(true).unwrap();
                         let mut broken = stream.write_all(&frame).is_err();
                         broken |= matches!(stream.read(&mut sink), Ok(0));
-                        // Half the time the next frame continues a broken stream, half the time a fresh one.
+                        // Half the time the next frame continues a broken stream, half the time a
+                        // fresh one.
                         if broken || rng.random_bool(0.5) {
                             stream = TcpStream::connect(address).unwrap();
                         }
@@ -143,7 +145,8 @@ fn ten_thousand_hostile_frames() {
     );
     assert!(stats.refused_messages > FRAMES as u64 / 20, "{stats:?}");
     assert_eq!(stats.panics, 0, "{:?}", running.toy().panics.lock());
-    // Each of the two drivers may hold one bomb of 30 MB; four attackers' worth would already be more than this.
+    // Each of the two drivers may hold one bomb of 30 MB; four attackers' worth would already be
+    // more than this.
     let grown = peak.load(Ordering::SeqCst).saturating_sub(before);
     assert!(grown < 250, "grew by {grown} MiB");
     eventually("all gone", || {

@@ -131,7 +131,8 @@ fn idle_connections_keep_no_buffers() {
     assert!(each < 4_000, "{each} bytes per connection");
 }
 
-/// A short request after somebody's long one must not pick up what that one left in the thread's buffer.
+/// A short request after somebody's long one must not pick up what that one left in the thread's
+/// buffer.
 #[test]
 fn no_bytes_of_another_connection_leak() {
     let running = Running::with(|config| config.drivers = 1);

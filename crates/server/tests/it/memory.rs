@@ -1,4 +1,5 @@
-//! Messages are charged to their part of the memory budget: what has no room is refused, and nothing stays charged.
+//! Messages are charged to their part of the memory budget: what has no room is refused, and
+//! nothing stays charged.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -23,11 +24,16 @@ fn echo(bytes: usize, id: i32, flags: u32) -> Vec<u8> {
     let mut doc = DocBuf::new();
     doc.put("echo", Value::String(&"e".repeat(bytes)));
     doc.put("$db", Value::String("test"));
-    MessageBuilder::new(id).flags(flags).body(doc.as_bytes()).build()
+    MessageBuilder::new(id)
+        .flags(flags)
+        .body(doc.as_bytes())
+        .build()
 }
 
 fn nothing_charged(budget: &Budget) {
-    eventually("memory is charged or given back", || budget.figures().used_bytes == 0);
+    eventually("memory is charged or given back", || {
+        budget.figures().used_bytes == 0
+    });
 }
 
 #[test]
@@ -40,9 +46,16 @@ fn a_message_without_room_is_answered_and_the_connection_goes_on() {
     nothing_charged(&budget);
     assert!(client.run("ping", 1).is_ok(), "the connection goes on");
     client.stream.write_all(&echo(MB, 8, 0)).unwrap();
-    assert_eq!(client.receive().header.response_to, 8, "what has room is answered");
+    assert_eq!(
+        client.receive().header.response_to,
+        8,
+        "what has room is answered"
+    );
     // Who wants no answer gets none.
-    client.stream.write_all(&echo(12 * MB, 9, wire::flags::MORE_TO_COME)).unwrap();
+    client
+        .stream
+        .write_all(&echo(12 * MB, 9, wire::flags::MORE_TO_COME))
+        .unwrap();
     assert!(client.run("ping", 2).is_ok());
     assert_eq!(budget.figures().refused, 2);
     nothing_charged(&budget);
@@ -59,8 +72,14 @@ fn half_messages_are_charged_and_small_requests_are_served() {
             client
         })
         .collect();
-    eventually("memory is charged or given back", || budget.figures().refused > 0 && budget.figures().used_bytes > 4 * MB);
-    assert!(budget.figures().used_bytes_max <= 9 * MB, "{:?}", budget.figures());
+    eventually("memory is charged or given back", || {
+        budget.figures().refused > 0 && budget.figures().used_bytes > 4 * MB
+    });
+    assert!(
+        budget.figures().used_bytes_max <= 9 * MB,
+        "{:?}",
+        budget.figures()
+    );
     let mut small = Client::tcp(&running);
     assert!(small.run("ping", 1).is_ok());
     drop(half);
@@ -72,7 +91,9 @@ fn replies_nobody_reads_are_charged_until_their_connection_ends() {
     let (running, budget) = running(64 * MB);
     let mut client = Client::tcp(&running);
     client.send("big", 16_000_000, 0);
-    eventually("memory is charged or given back", || budget.figures().used_bytes > 10 * MB);
+    eventually("memory is charged or given back", || {
+        budget.figures().used_bytes > 10 * MB
+    });
     drop(client);
     nothing_charged(&budget);
     let mut client = Client::tcp(&running);
@@ -88,9 +109,15 @@ fn what_expands_is_charged_by_what_it_becomes() {
     assert!(bomb.len() < 64 * 1024);
     let mut client = Client::tcp(&running);
     client.stream.write_all(&bomb).unwrap();
-    assert!(client.try_receive().is_none(), "closed, because it cannot be known whether it wants an answer");
+    assert!(
+        client.try_receive().is_none(),
+        "closed, because it cannot be known whether it wants an answer"
+    );
     let mut client = Client::tcp(&running);
-    client.stream.write_all(&compress_message(&echo(MB, 2, 0), Compressor::Zstd)).unwrap();
+    client
+        .stream
+        .write_all(&compress_message(&echo(MB, 2, 0), Compressor::Zstd))
+        .unwrap();
     assert_eq!(client.receive().header.response_to, 2);
     nothing_charged(&budget);
 }

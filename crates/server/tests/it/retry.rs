@@ -1,4 +1,5 @@
-//! A retryable write, a kill -9, a restart, the same write again: it is answered from the session's record.
+//! A retryable write, a kill -9, a restart, the same write again: it is answered from the session's
+//! record.
 
 use std::net::TcpStream;
 
@@ -10,7 +11,10 @@ use crate::driver::Process;
 /// The command as the one write of a session.
 fn numbered(number: i64, mut command: DocBuf) -> Vec<u8> {
     command.put("$db", "retry");
-    command.put("lsid", &doc! { "id": Binary { subtype: 4, bytes: &[7; 16] } });
+    command.put(
+        "lsid",
+        &doc! { "id": Binary { subtype: 4, bytes: &[7; 16] } },
+    );
     command.put("txnNumber", number);
     command.into_bytes()
 }
@@ -21,7 +25,10 @@ fn ask(server: &Process, body: &[u8]) -> DocBuf {
 }
 
 fn list(d: Doc<'_>, name: &str) -> Vec<i64> {
-    d.field(name).as_array().map(|a| a.iter().filter_map(|v| v.as_i64_exact()).collect()).unwrap_or_default()
+    d.field(name)
+        .as_array()
+        .map(|a| a.iter().filter_map(|v| v.as_i64_exact()).collect())
+        .unwrap_or_default()
 }
 
 #[test]
@@ -44,11 +51,27 @@ fn writes_are_not_repeated_after_a_kill() {
         let again = ask(&server, &numbered(number, command.clone()));
         assert_eq!(list(again.doc(), "retriedStmtIds"), statements, "{again:?}");
         assert_eq!(again.doc().contains("retriedStmtId"), number == 3);
-        assert_eq!(again.doc().field("nModified").as_i64_exact(), (number == 2).then_some(2));
+        assert_eq!(
+            again.doc().field("nModified").as_i64_exact(),
+            (number == 2).then_some(2)
+        );
     }
-    let all = ask(&server, doc! { "find": "c", "filter": {}, "sort": { "_id": 1i32 }, "$db": "retry" }.as_bytes());
-    let batch = all.doc().field("cursor").as_doc().unwrap().field("firstBatch").as_array().unwrap();
-    let values: Vec<i64> = batch.iter().filter_map(|v: Value<'_>| v.as_doc()?.field("n").as_i64_exact()).collect();
+    let all = ask(
+        &server,
+        doc! { "find": "c", "filter": {}, "sort": { "_id": 1i32 }, "$db": "retry" }.as_bytes(),
+    );
+    let batch = all
+        .doc()
+        .field("cursor")
+        .as_doc()
+        .unwrap()
+        .field("firstBatch")
+        .as_array()
+        .unwrap();
+    let values: Vec<i64> = batch
+        .iter()
+        .filter_map(|v: Value<'_>| v.as_doc()?.field("n").as_i64_exact())
+        .collect();
     assert_eq!(values, [11, 1]);
     server.stop();
 }

@@ -22,8 +22,16 @@ fn message(command: &Document) -> Vec<u8> {
 }
 
 async fn running(client: &mongodb::Client, what: &str) -> Vec<Document> {
-    let ops = client.database("admin").run_command(doc! { "currentOp": 1, format!("command.{what}"): { "$exists": true } }).await.unwrap();
-    ops.get_array("inprog").unwrap().iter().filter_map(|op| op.as_document().cloned()).collect()
+    let ops = client
+        .database("admin")
+        .run_command(doc! { "currentOp": 1, format!("command.{what}"): { "$exists": true } })
+        .await
+        .unwrap();
+    ops.get_array("inprog")
+        .unwrap()
+        .iter()
+        .filter_map(|op| op.as_document().cloned())
+        .collect()
 }
 
 async fn until_running(client: &mongodb::Client, what: &str, count: usize) -> Vec<Document> {
@@ -33,7 +41,11 @@ async fn until_running(client: &mongodb::Client, what: &str, count: usize) -> Ve
         if ops.len() == count {
             return ops;
         }
-        assert!(Instant::now() < deadline, "{what}: {} running, {count} expected", ops.len());
+        assert!(
+            Instant::now() < deadline,
+            "{what}: {} running, {count} expected",
+            ops.len()
+        );
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }
@@ -41,10 +53,19 @@ async fn until_running(client: &mongodb::Client, what: &str, count: usize) -> Ve
 async fn tail(server: &Process) {
     let client = server.client("directConnection=true").await;
     let db = client.database("tails");
-    db.create_collection("c").capped(true).size(1 << 20).await.unwrap();
+    db.create_collection("c")
+        .capped(true)
+        .size(1 << 20)
+        .await
+        .unwrap();
     let c = db.collection::<Document>("c");
     c.insert_one(doc! { "_id": 100 }).await.unwrap();
-    let mut tail = c.find(doc! {}).cursor_type(CursorType::TailableAwait).max_await_time(Duration::from_secs(20)).await.unwrap();
+    let mut tail = c
+        .find(doc! {})
+        .cursor_type(CursorType::TailableAwait)
+        .max_await_time(Duration::from_secs(20))
+        .await
+        .unwrap();
     assert!(tail.advance().await.unwrap());
     // Each insert arrives long before the await time is up, also with an id below the others.
     for id in [50, 7, 200] {
@@ -81,9 +102,13 @@ async fn interrupt(server: &Process) {
     let heavy = doc! { "$expr": { "$gt": [{ "$size": { "$filter": { "input": { "$range": [0, 200_000] }, "cond": { "$gt": ["$$this", 1] } } } }, -1] } };
     let db = client.database("tails");
     let many: Vec<Document> = (0..2000).map(|i| doc! { "_id": i }).collect();
-    db.collection::<Document>("many").insert_many(many).await.unwrap();
+    db.collection::<Document>("many")
+        .insert_many(many)
+        .await
+        .unwrap();
     let find = doc! { "find": "many", "filter": heavy, "$db": "tails" };
-    // A long command has a thread of its own; a find runs on the thread that reads sockets, which must notice all the same.
+    // A long command has a thread of its own; a find runs on the thread that reads sockets, which
+    // must notice all the same.
     for (command, name) in [(forever(), "pipeline"), (find, "find")] {
         let mut socket = TcpStream::connect(&server.address).unwrap();
         socket.write_all(&message(&command)).unwrap();
@@ -92,23 +117,39 @@ async fn interrupt(server: &Process) {
         drop(socket);
         let gone = Instant::now();
         until_running(&client, name, 0).await;
-        assert!(gone.elapsed() < Duration::from_millis(500), "{name}: {:?}", gone.elapsed());
+        assert!(
+            gone.elapsed() < Duration::from_millis(500),
+            "{name}: {:?}",
+            gone.elapsed()
+        );
 
         let mut socket = TcpStream::connect(&server.address).unwrap();
         socket.write_all(&message(&command)).unwrap();
         let op = until_running(&client, name, 1).await;
         let opid = op[0].get("opid").unwrap().clone();
-        client.database("admin").run_command(doc! { "killOp": 1, "op": opid }).await.unwrap();
+        client
+            .database("admin")
+            .run_command(doc! { "killOp": 1, "op": opid })
+            .await
+            .unwrap();
         let killed = Instant::now();
         until_running(&client, name, 0).await;
-        assert!(killed.elapsed() < Duration::from_millis(500), "{name}: {:?}", killed.elapsed());
+        assert!(
+            killed.elapsed() < Duration::from_millis(500),
+            "{name}: {:?}",
+            killed.elapsed()
+        );
     }
 }
 
 #[test]
 fn waits_and_interruptions_over_sockets() {
     let dbpath = tempfile::tempdir().unwrap();
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
     let server = Process::start(dbpath.path());
     runtime.block_on(tail(&server));
     runtime.block_on(interrupt(&server));
@@ -118,5 +159,9 @@ fn waits_and_interruptions_over_sockets() {
     std::thread::sleep(Duration::from_millis(300));
     let signal = Instant::now();
     server.stop();
-    assert!(signal.elapsed() < Duration::from_secs(5), "{:?}", signal.elapsed());
+    assert!(
+        signal.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        signal.elapsed()
+    );
 }

@@ -221,8 +221,8 @@ pub(crate) fn eventually(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// For tests that look at the memory of the whole process: true in a process of its own, which the first call starts
-/// and whose result it takes over.
+/// For tests that look at the memory of the whole process: true in a process of its own, which the
+/// first call starts and whose result it takes over.
 pub(crate) fn alone(test: &str) -> bool {
     const MARK: &str = "QUARRY_TEST_ALONE";
     if std::env::var_os(MARK).is_some() {

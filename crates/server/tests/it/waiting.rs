@@ -200,7 +200,8 @@ fn stream_may_wait_between_replies_and_ends_with_its_client() {
     });
 }
 
-/// An endless stream to a client that does not read must stop producing, and must not hold up others.
+/// An endless stream to a client that does not read must stop producing, and must not hold up
+/// others.
 #[test]
 fn stream_obeys_backpressure() {
     let running = Running::start();
@@ -282,8 +283,9 @@ fn handler_learns_that_the_client_has_gone() {
     });
 }
 
-/// One driver may fetch two requests at once and get stuck in the first while the other driver sleeps: the second must
-/// not wait for the first. The holder lets go only after the ping is answered, so a miss hangs instead of being late.
+/// One driver may fetch two requests at once and get stuck in the first while the other driver
+/// sleeps: the second must not wait for the first. The holder lets go only after the ping is
+/// answered, so a miss hangs instead of being late.
 #[test]
 fn request_fetched_with_a_blocking_one_is_not_stranded() {
     let running = Running::start();

@@ -30,7 +30,10 @@ pub(super) fn tables_are_separate(engine: &dyn Engine) {
     }
     engine.apply(&batch, Durability::Buffered).unwrap();
     for table in Table::ALL {
-        assert_eq!(get(engine, table, &k).as_deref(), Some(table.name().as_bytes()));
+        assert_eq!(
+            get(engine, table, &k).as_deref(),
+            Some(table.name().as_bytes())
+        );
     }
 }
 
@@ -39,7 +42,10 @@ pub(super) fn value_sizes(engine: &dyn Engine) {
         let value: Vec<u8> = (0..len).map(|i| (i * 31 + len) as u8).collect();
         let k = key(1, &len.to_string());
         put(engine, Table::Doc, &[(&k, &value)]);
-        assert!(get(engine, Table::Doc, &k) == Some(value), "{len} bytes come back");
+        assert!(
+            get(engine, Table::Doc, &k) == Some(value),
+            "{len} bytes come back"
+        );
     }
     engine.flush().unwrap();
     assert_eq!(
@@ -100,7 +106,11 @@ pub(super) fn multi_get(engine: &dyn Engine) {
     let rows: Vec<(Vec<u8>, Vec<u8>)> = (0..200u32)
         .map(|i| (key(1, &format!("{i:04}")), i.to_le_bytes().to_vec()))
         .collect();
-    let refs: Vec<(&[u8], &[u8])> = rows.iter().step_by(2).map(|(k, v)| (&k[..], &v[..])).collect();
+    let refs: Vec<(&[u8], &[u8])> = rows
+        .iter()
+        .step_by(2)
+        .map(|(k, v)| (&k[..], &v[..]))
+        .collect();
     put(engine, Table::Doc, &refs);
     let snapshot = engine.snapshot().unwrap();
     for count in [0usize, 1, 63, 64, 65, 200] {
@@ -226,8 +236,14 @@ pub(super) fn last_pos(engine: &dyn Engine) {
         let pos = engine.apply(&batch, Durability::Buffered).unwrap();
         assert!(engine.last_pos() > last, "a commit moves the last position");
         last = engine.last_pos();
-        assert_eq!(last, pos, "nobody else commits: the last position is this commit's");
-        assert!(engine.durable_pos() <= last, "nothing is durable that was not committed");
+        assert_eq!(
+            last, pos,
+            "nobody else commits: the last position is this commit's"
+        );
+        assert!(
+            engine.durable_pos() <= last,
+            "nothing is durable that was not committed"
+        );
         assert_eq!(engine.snapshot().unwrap().pos(), last);
     }
     assert_eq!(engine.last_pos(), last, "reading moves nothing");
@@ -249,28 +265,50 @@ pub(super) fn closed(engine: &dyn Engine) {
         engine.get(Table::Doc, &key(1, "k"), &mut Vec::new()),
         Err(StorageError::Closed)
     ));
-    assert!(matches!(engine.snapshot().err(), Some(StorageError::Closed)));
-    assert!(engine.cursor(Table::Doc, KeyRange::ALL, CursorOpts::default()).is_err());
+    assert!(matches!(
+        engine.snapshot().err(),
+        Some(StorageError::Closed)
+    ));
+    assert!(
+        engine
+            .cursor(Table::Doc, KeyRange::ALL, CursorOpts::default())
+            .is_err()
+    );
 }
 
 pub(super) fn dropped_idents(factory: &dyn Factory) {
     let engine = factory.fresh();
     for ident in 1..=5u32 {
         for i in 0..50 {
-            put(&*engine, Table::Doc, &[(&key(ident, &i.to_string()), b"value")]);
+            put(
+                &*engine,
+                Table::Doc,
+                &[(&key(ident, &i.to_string()), b"value")],
+            );
         }
     }
     engine.flush().unwrap();
-    engine.set_dropped(Table::Doc, Arc::new([2, 4].into_iter().collect::<IdentSet>()));
+    engine.set_dropped(
+        Table::Doc,
+        Arc::new([2, 4].into_iter().collect::<IdentSet>()),
+    );
     factory.rewrite(&*engine);
     for ident in 1..=5u32 {
         let gone = engine.is_gone(Table::Doc, ident).unwrap();
-        assert_eq!(gone, ident % 2 == 0, "is_gone tells whether keys of ident {ident} are left");
+        assert_eq!(
+            gone,
+            ident % 2 == 0,
+            "is_gone tells whether keys of ident {ident} are left"
+        );
     }
     let left = scan_keys(&*engine, Table::Doc, KeyRange::ALL);
     let mut idents: Vec<u8> = left.iter().map(|key| key[3]).collect();
     idents.dedup();
-    assert_eq!(idents, [1, 3, 5], "dropped idents are gone, the others are not");
+    assert_eq!(
+        idents,
+        [1, 3, 5],
+        "dropped idents are gone, the others are not"
+    );
     assert_eq!(left.len(), 150);
     engine.set_dropped(Table::Doc, Arc::default());
     put(&*engine, Table::Doc, &[(&key(2, "again"), b"x")]);
@@ -285,12 +323,18 @@ pub(super) fn dropped_idents(factory: &dyn Factory) {
 pub(super) fn drop_range(engine: &dyn Engine) {
     for ident in 1..=3u32 {
         for i in 0..500 {
-            put(engine, Table::Doc, &[(&key(ident, &format!("{i:03}")), &[7; 100])]);
+            put(
+                engine,
+                Table::Doc,
+                &[(&key(ident, &format!("{i:03}")), &[7; 100])],
+            );
         }
         engine.flush().unwrap();
     }
     let (lower, upper) = (2u32.to_be_bytes(), 3u32.to_be_bytes());
-    engine.drop_range(Table::Doc, KeyRange::new(&lower, &upper)).unwrap();
+    engine
+        .drop_range(Table::Doc, KeyRange::new(&lower, &upper))
+        .unwrap();
     for ident in [1u32, 3] {
         let (from, to) = (ident.to_be_bytes(), (ident + 1).to_be_bytes());
         assert_eq!(
@@ -313,7 +357,9 @@ pub(super) fn reopen(factory: &dyn Factory) {
     engine.apply(&batch, Durability::Buffered).unwrap();
     engine.close().unwrap();
     drop(engine);
-    let Some(engine) = factory.reopen() else { return };
+    let Some(engine) = factory.reopen() else {
+        return;
+    };
     assert_eq!(
         get(&*engine, Table::Doc, &key(1, "flushed")).as_deref(),
         Some(&b"1"[..])
@@ -322,7 +368,10 @@ pub(super) fn reopen(factory: &dyn Factory) {
         get(&*engine, Table::Doc, &key(1, "journaled")).as_deref(),
         Some(&b"2"[..])
     );
-    assert_eq!(counter_decode(&get(&*engine, Table::Meta, b"n|1").unwrap()), [2, 20]);
+    assert_eq!(
+        counter_decode(&get(&*engine, Table::Meta, b"n|1").unwrap()),
+        [2, 20]
+    );
     assert_eq!(
         get(&*engine, Table::Tmp, &key(1, "scratch")),
         None,

@@ -21,7 +21,11 @@ fn fill(engine: &dyn Engine, count: u32) {
     let mut batch = Batch::new();
     for ident in 1..=3u32 {
         for i in 0..count {
-            batch.put(Table::Idx, &key(ident, &format!("{i:03}")), &i.to_le_bytes());
+            batch.put(
+                Table::Idx,
+                &key(ident, &format!("{i:03}")),
+                &i.to_le_bytes(),
+            );
         }
     }
     engine.apply(&batch, Durability::Buffered).unwrap();
@@ -30,7 +34,10 @@ fn fill(engine: &dyn Engine, count: u32) {
 pub(super) fn order_and_bounds(engine: &dyn Engine) {
     // Bytes compare unsigned, shorter before longer.
     let bodies: [&[u8]; 6] = [b"", b"\0", b"\0\0", b"\x7f", b"\x80", b"\xff\xff\xff"];
-    let keys: Vec<Vec<u8>> = bodies.iter().map(|body| [&[0, 0, 0, 2], *body].concat()).collect();
+    let keys: Vec<Vec<u8>> = bodies
+        .iter()
+        .map(|body| [&[0, 0, 0, 2], *body].concat())
+        .collect();
     for k in keys.iter().rev() {
         put(engine, Table::Doc, &[(k, b"v")]);
     }
@@ -41,7 +48,11 @@ pub(super) fn order_and_bounds(engine: &dyn Engine) {
     );
     for flushed in [false, true] {
         let range = KeyRange::new(&[0, 0, 0, 2], &[0, 0, 0, 3]);
-        assert_eq!(scan_keys(engine, Table::Doc, range), keys, "flushed: {flushed}");
+        assert_eq!(
+            scan_keys(engine, Table::Doc, range),
+            keys,
+            "flushed: {flushed}"
+        );
         let mut backwards: Vec<Vec<u8>> = scan(engine, Table::Doc, range, REVERSE)
             .into_iter()
             .map(|row| row.0)
@@ -58,7 +69,10 @@ pub(super) fn order_and_bounds(engine: &dyn Engine) {
             .into_iter()
             .map(|row| row.0)
             .collect();
-        assert_eq!(reversed, [keys[3].clone(), keys[2].clone(), keys[1].clone()]);
+        assert_eq!(
+            reversed,
+            [keys[3].clone(), keys[2].clone(), keys[1].clone()]
+        );
         engine.flush().unwrap();
     }
     assert_eq!(scan_keys(engine, Table::Doc, KeyRange::ALL).len(), 8);
@@ -69,7 +83,9 @@ pub(super) fn batches(engine: &dyn Engine) {
     let (from, to) = (2u32.to_be_bytes(), 3u32.to_be_bytes());
     let range = KeyRange::new(&from, &to);
     let mut rows = RowBatch::new();
-    let mut cursor = engine.cursor(Table::Idx, range, CursorOpts::default()).unwrap();
+    let mut cursor = engine
+        .cursor(Table::Idx, range, CursorOpts::default())
+        .unwrap();
     assert!(cursor.next_batch(&mut rows, 4, usize::MAX).unwrap());
     assert_eq!(rows.len(), 4);
     // Eleven bytes a row: the second one reaches the limit.
@@ -95,8 +111,14 @@ pub(super) fn batches(engine: &dyn Engine) {
         assert!(k.starts_with(&from) && value.is_empty());
     }
     let mut seen = 0;
-    let mut cursor = engine.cursor(Table::Idx, range, CursorOpts::default()).unwrap();
-    assert!(cursor.visit(0, &mut |_, _| panic!("nothing was asked for")).unwrap());
+    let mut cursor = engine
+        .cursor(Table::Idx, range, CursorOpts::default())
+        .unwrap();
+    assert!(
+        cursor
+            .visit(0, &mut |_, _| panic!("nothing was asked for"))
+            .unwrap()
+    );
     cursor
         .visit(100, &mut |_, _| {
             seen += 1;
@@ -121,7 +143,9 @@ pub(super) fn seek(engine: &dyn Engine) {
         cursor.next_batch(&mut rows, 1, usize::MAX).unwrap();
         rows.last().map(|(k, _)| k.to_vec())
     };
-    let mut forward = engine.cursor(Table::Idx, range, CursorOpts::default()).unwrap();
+    let mut forward = engine
+        .cursor(Table::Idx, range, CursorOpts::default())
+        .unwrap();
     let mut reverse = engine.cursor(Table::Idx, range, REVERSE).unwrap();
     // (target, first forward: >= target, first in reverse: < target)
     let cases = [
@@ -137,17 +161,25 @@ pub(super) fn seek(engine: &dyn Engine) {
         forward.seek(&target).unwrap();
         assert_eq!(first(&mut *forward), ahead, "forward to {target:02x?}");
         reverse.seek(&target).unwrap();
-        assert_eq!(first(&mut *reverse), behind, "in reverse from {target:02x?}");
+        assert_eq!(
+            first(&mut *reverse),
+            behind,
+            "in reverse from {target:02x?}"
+        );
     }
     // Resuming as a paged reader does.
     let mut pages = Vec::new();
-    let mut cursor = engine.cursor(Table::Idx, range, CursorOpts::default()).unwrap();
+    let mut cursor = engine
+        .cursor(Table::Idx, range, CursorOpts::default())
+        .unwrap();
     let mut rows = RowBatch::new();
     while cursor.next_batch(&mut rows, 3, usize::MAX).unwrap() && !rows.is_empty() {
         let mut resume = rows.last().unwrap().0.to_vec();
         pages.extend(rows.iter().map(|(k, _)| k.to_vec()));
         resume.push(0);
-        cursor = engine.cursor(Table::Idx, range, CursorOpts::default()).unwrap();
+        cursor = engine
+            .cursor(Table::Idx, range, CursorOpts::default())
+            .unwrap();
         cursor.seek(&resume).unwrap();
     }
     pages.extend(rows.iter().map(|(k, _)| k.to_vec()));
@@ -156,7 +188,9 @@ pub(super) fn seek(engine: &dyn Engine) {
 
 pub(super) fn stable(engine: &dyn Engine) {
     fill(engine, 10);
-    let mut cursor = engine.cursor(Table::Idx, KeyRange::ALL, CursorOpts::default()).unwrap();
+    let mut cursor = engine
+        .cursor(Table::Idx, KeyRange::ALL, CursorOpts::default())
+        .unwrap();
     let mut batch = Batch::new();
     for i in 0..10 {
         batch.delete(Table::Idx, &key(2, &format!("{i:03}")));
@@ -183,7 +217,9 @@ pub(super) fn visitor_writes(engine: &dyn Engine) {
     fill(engine, 40);
     for opts in [CursorOpts::default(), REVERSE] {
         let (lower, upper) = (key(2, ""), key(3, ""));
-        let mut cursor = engine.cursor(Table::Idx, KeyRange::new(&lower, &upper), opts).unwrap();
+        let mut cursor = engine
+            .cursor(Table::Idx, KeyRange::new(&lower, &upper), opts)
+            .unwrap();
         let mut seen = 0;
         let mut each = |row: &[u8], _: &[u8]| {
             let mut batch = Batch::new();
@@ -194,7 +230,11 @@ pub(super) fn visitor_writes(engine: &dyn Engine) {
             true
         };
         while cursor.visit(15, &mut each).unwrap() {}
-        assert_eq!(seen % 40, 0, "a cursor does not see what its visitor wrote: {seen}");
+        assert_eq!(
+            seen % 40,
+            0,
+            "a cursor does not see what its visitor wrote: {seen}"
+        );
     }
 }
 
@@ -214,9 +254,19 @@ pub(super) fn snapshots(engine: &dyn Engine) {
     for _ in 0..2 {
         assert_eq!(get(&*old, Table::Doc, &k).as_deref(), Some(&b"old"[..]));
         assert_eq!(get(&*new, Table::Doc, &k).as_deref(), Some(&b"new"[..]));
-        assert_eq!(get(&*old, Table::Meta, b"n|1"), None, "one state over all tables");
-        assert_eq!(scan_keys(&*old, Table::Doc, KeyRange::ALL), [k.clone(), key(1, "x")]);
-        assert_eq!(scan_keys(&*new, Table::Doc, KeyRange::ALL), [k.clone(), key(1, "y")]);
+        assert_eq!(
+            get(&*old, Table::Meta, b"n|1"),
+            None,
+            "one state over all tables"
+        );
+        assert_eq!(
+            scan_keys(&*old, Table::Doc, KeyRange::ALL),
+            [k.clone(), key(1, "x")]
+        );
+        assert_eq!(
+            scan_keys(&*new, Table::Doc, KeyRange::ALL),
+            [k.clone(), key(1, "y")]
+        );
         put(engine, Table::Doc, &[(&key(1, "z"), b"later")]);
     }
     assert!(old.age() >= new.age());
@@ -235,7 +285,11 @@ pub(super) fn outlive(engine: Arc<dyn Engine>) {
     let mut rows = RowBatch::new();
     std::thread::spawn(move || {
         cursor.next_batch(&mut rows, 10, usize::MAX).unwrap();
-        assert_eq!(rows.len(), 1, "a cursor keeps its snapshot and may change threads");
+        assert_eq!(
+            rows.len(),
+            1,
+            "a cursor keeps its snapshot and may change threads"
+        );
     })
     .join()
     .unwrap();

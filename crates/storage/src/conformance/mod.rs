@@ -1,7 +1,8 @@
-//! One suite for every engine: what `docs/storage-contract.md` promises, as tests anybody can run on anything that
-//! implements [`Engine`]. Failures panic with the name of the broken promise.
+//! One suite for every engine: what `docs/storage-contract.md` promises, as tests anybody can run
+//! on anything that implements [`Engine`]. Failures panic with the name of the broken promise.
 //!
-//! An engine crate calls [`run`] from one test; a new promise is added here and reaches all engines at once.
+//! An engine crate calls [`run`] from one test; a new promise is added here and reaches all engines
+//! at once.
 
 mod basics;
 mod cursors;
@@ -26,7 +27,8 @@ pub trait Factory {
     /// `None` for engines that keep nothing.
     fn reopen(&self) -> Option<Arc<dyn Engine>>;
 
-    /// Makes the engine rewrite its files, so that dropped idents disappear; does nothing where there are no files.
+    /// Makes the engine rewrite its files, so that dropped idents disappear; does nothing where
+    /// there are no files.
     fn rewrite(&self, engine: &dyn Engine);
 }
 
@@ -37,7 +39,9 @@ pub trait Factory {
 pub fn run(factory: &dyn Factory, seed: u64) {
     type Case = (&'static str, fn(&dyn Factory));
     let cases: &[Case] = &[
-        ("get, put, delete", |factory| basics::get_put_delete(&*factory.fresh())),
+        ("get, put, delete", |factory| {
+            basics::get_put_delete(&*factory.fresh())
+        }),
         ("tables are separate", |factory| {
             basics::tables_are_separate(&*factory.fresh())
         }),
@@ -47,15 +51,25 @@ pub fn run(factory: &dyn Factory, seed: u64) {
         ("operations in order", |factory| {
             basics::operations_in_order(&*factory.fresh())
         }),
-        ("counters add up", |factory| basics::counters(&*factory.fresh())),
+        ("counters add up", |factory| {
+            basics::counters(&*factory.fresh())
+        }),
         ("multi_get", |factory| basics::multi_get(&*factory.fresh())),
-        ("delete_range", |factory| basics::delete_range(&*factory.fresh())),
-        ("limits are refused", |factory| basics::limits(&*factory.fresh())),
-        ("positions grow", |factory| basics::positions(&*factory.fresh())),
+        ("delete_range", |factory| {
+            basics::delete_range(&*factory.fresh())
+        }),
+        ("limits are refused", |factory| {
+            basics::limits(&*factory.fresh())
+        }),
+        ("positions grow", |factory| {
+            basics::positions(&*factory.fresh())
+        }),
         ("the last position is the newest commit's", |factory| {
             basics::last_pos(&*factory.fresh())
         }),
-        ("closed engines refuse", |factory| basics::closed(&*factory.fresh())),
+        ("closed engines refuse", |factory| {
+            basics::closed(&*factory.fresh())
+        }),
         ("dropped idents disappear", basics::dropped_idents),
         ("drop_range keeps neighbours", |factory| {
             basics::drop_range(&*factory.fresh())
@@ -67,25 +81,37 @@ pub fn run(factory: &dyn Factory, seed: u64) {
         ("cursor order and bounds", |factory| {
             cursors::order_and_bounds(&*factory.fresh())
         }),
-        ("cursor batches", |factory| cursors::batches(&*factory.fresh())),
+        ("cursor batches", |factory| {
+            cursors::batches(&*factory.fresh())
+        }),
         ("cursor seek", |factory| cursors::seek(&*factory.fresh())),
-        ("cursor is stable", |factory| cursors::stable(&*factory.fresh())),
-        ("a visitor may write", |factory| cursors::visitor_writes(&*factory.fresh())),
+        ("cursor is stable", |factory| {
+            cursors::stable(&*factory.fresh())
+        }),
+        ("a visitor may write", |factory| {
+            cursors::visitor_writes(&*factory.fresh())
+        }),
         ("snapshots are isolated", |factory| {
             cursors::snapshots(&*factory.fresh())
         }),
         ("snapshots outlive the handle", |factory| {
             cursors::outlive(factory.fresh())
         }),
-        ("concurrent writers", |factory| writers::concurrent(factory.fresh())),
+        ("concurrent writers", |factory| {
+            writers::concurrent(factory.fresh())
+        }),
         ("batches are atomic to readers", |factory| {
             writers::atomic(factory.fresh())
         }),
         ("the last position covers what was read", |factory| {
             writers::last_pos_covers_reads(factory.fresh())
         }),
-        ("turns make durable", |factory| writers::turns(factory.fresh())),
-        ("durable waiters and hooks", |factory| writers::durable(factory.fresh())),
+        ("turns make durable", |factory| {
+            writers::turns(factory.fresh())
+        }),
+        ("durable waiters and hooks", |factory| {
+            writers::durable(factory.fresh())
+        }),
     ];
     for (name, case) in cases {
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| case(factory)));
@@ -115,13 +141,18 @@ pub(crate) fn put(engine: &dyn Engine, table: Table, rows: &[(&[u8], &[u8])]) {
     for (key, value) in rows {
         batch.put(table, key, value);
     }
-    engine.apply(&batch, Durability::Buffered).expect("a put succeeds");
+    engine
+        .apply(&batch, Durability::Buffered)
+        .expect("a put succeeds");
 }
 
 pub(crate) fn get(engine: &dyn Read, table: Table, key: &[u8]) -> Option<Vec<u8>> {
     let mut out = b"left over".to_vec();
     let found = engine.get(table, key, &mut out).expect("a get succeeds");
-    assert!(found || out.is_empty(), "the buffer is empty when nothing is found");
+    assert!(
+        found || out.is_empty(),
+        "the buffer is empty when nothing is found"
+    );
     let mut shown = None;
     let also = engine
         .get_with(table, key, &mut |value| shown = Some(value.to_vec()))
@@ -134,13 +165,27 @@ pub(crate) fn get(engine: &dyn Read, table: Table, key: &[u8]) -> Option<Vec<u8>
     shown
 }
 
-pub(crate) fn scan(engine: &dyn Read, table: Table, range: KeyRange<'_>, opts: CursorOpts) -> Vec<(Vec<u8>, Vec<u8>)> {
+pub(crate) fn scan(
+    engine: &dyn Read,
+    table: Table,
+    range: KeyRange<'_>,
+    opts: CursorOpts,
+) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut cursor = engine.cursor(table, range, opts).expect("a cursor opens");
     let (mut rows, mut all) = (RowBatch::new(), Vec::new());
-    while cursor.next_batch(&mut rows, 7, usize::MAX).expect("a scan succeeds") {
-        all.extend(rows.iter().map(|(key, value)| (key.to_vec(), value.to_vec())));
+    while cursor
+        .next_batch(&mut rows, 7, usize::MAX)
+        .expect("a scan succeeds")
+    {
+        all.extend(
+            rows.iter()
+                .map(|(key, value)| (key.to_vec(), value.to_vec())),
+        );
     }
-    all.extend(rows.iter().map(|(key, value)| (key.to_vec(), value.to_vec())));
+    all.extend(
+        rows.iter()
+            .map(|(key, value)| (key.to_vec(), value.to_vec())),
+    );
     all
 }
 

@@ -57,7 +57,11 @@ pub fn random_operations(factory: &dyn Factory, seed: u64, count: usize) {
             50..65 => {
                 let (table, key) = (random.table(), random.key());
                 let expected = map.get(&(table, key.clone())).cloned();
-                assert_eq!(get(&*engine, table, &key), expected, "{place}: {table:?} {key:02x?}");
+                assert_eq!(
+                    get(&*engine, table, &key),
+                    expected,
+                    "{place}: {table:?} {key:02x?}"
+                );
             }
             65..85 => compare_scan(&*engine, &map, &mut random, &place),
             85..90 => held.push((engine.snapshot().expect("a snapshot"), map.clone())),
@@ -126,7 +130,9 @@ fn write(engine: &dyn Engine, map: &mut Map, random: &mut Random) {
     } else {
         Durability::Buffered
     };
-    engine.apply(&batch, durability).expect("a random batch applies");
+    engine
+        .apply(&batch, durability)
+        .expect("a random batch applies");
 }
 
 fn compare_scan(engine: &dyn crate::Read, map: &Map, random: &mut Random, place: &str) {

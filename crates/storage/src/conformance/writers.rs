@@ -62,7 +62,10 @@ pub(super) fn atomic(engine: Arc<dyn Engine>) {
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_millis(150) {
             let snapshot = engine.snapshot().unwrap();
-            let values: Vec<_> = places.iter().map(|(table, k)| get(&*snapshot, *table, k)).collect();
+            let values: Vec<_> = places
+                .iter()
+                .map(|(table, k)| get(&*snapshot, *table, k))
+                .collect();
             assert!(
                 values.windows(2).all(|pair| pair[0] == pair[1]),
                 "half a batch is visible: {values:?}"
@@ -115,7 +118,8 @@ pub(super) fn last_pos_covers_reads(engine: Arc<dyn Engine>) {
     }
 }
 
-// Threads that only take turns, and follow the rule about `more`, get everything durable without anybody blocking for it.
+// Threads that only take turns, and follow the rule about `more`, get everything durable without
+// anybody blocking for it.
 pub(super) fn turns(engine: Arc<dyn Engine>) {
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
@@ -128,14 +132,20 @@ pub(super) fn turns(engine: Arc<dyn Engine>) {
                     let pos = engine.apply(&batch, Durability::Buffered).unwrap();
                     let mut turn = engine.take_turn(pos);
                     if turn != Turn::Idle {
-                        assert!(engine.durable_pos() >= pos, "a flush covers what it was asked for");
+                        assert!(
+                            engine.durable_pos() >= pos,
+                            "a flush covers what it was asked for"
+                        );
                     }
                     while turn == (Turn::Flushed { more: true }) {
                         turn = engine.take_turn(CommitPos(0));
                     }
                     let begun = Instant::now();
                     while engine.durable_pos() < pos {
-                        assert!(begun.elapsed() < Duration::from_secs(20), "{pos:?} is forgotten");
+                        assert!(
+                            begun.elapsed() < Duration::from_secs(20),
+                            "{pos:?} is forgotten"
+                        );
                         std::thread::sleep(Duration::from_millis(1));
                     }
                 }

@@ -1,5 +1,6 @@
 //! The memory engine: the model of the contract, and the engine of tests that want no native code.
-//! Nothing is kept after close. Versioned keys give real snapshots; versions no snapshot can see are pruned.
+//! Nothing is kept after close. Versioned keys give real snapshots; versions no snapshot can see
+//! are pruned.
 
 mod read;
 mod table;
@@ -12,7 +13,8 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::batch::Batch;
 use crate::engine::{
-    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, Flushed, Read, Snapshot, StatSink, Verified,
+    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, Flushed, Read, Snapshot,
+    StatSink, Verified,
 };
 use crate::error::{Result, StorageError};
 use crate::keys::{IdentSet, KeyRange, Table};
@@ -40,7 +42,8 @@ impl Shared {
         }
     }
 
-    // Taken under the write lock, so the registered snapshot cannot be overtaken by a commit that prunes.
+    // Taken under the write lock, so the registered snapshot cannot be overtaken by a commit that
+    // prunes.
     fn take_snapshot(self: &Arc<Self>) -> Result<MemorySnapshot> {
         self.check_open()?;
         let mut state = self.state.write();
@@ -105,7 +108,12 @@ impl Read for MemoryEngine {
         Ok(state.get(table, key, state.pos()).map(f).is_some())
     }
 
-    fn multi_get(&self, table: Table, keys: &[&[u8]], each: &mut dyn FnMut(usize, Option<&[u8]>)) -> Result<()> {
+    fn multi_get(
+        &self,
+        table: Table,
+        keys: &[&[u8]],
+        each: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
         self.shared.check_open()?;
         let state = self.shared.state.read();
         for (index, key) in keys.iter().enumerate() {
@@ -114,7 +122,12 @@ impl Read for MemoryEngine {
         Ok(())
     }
 
-    fn cursor(&self, table: Table, range: KeyRange<'_>, opts: CursorOpts) -> Result<Box<dyn Cursor>> {
+    fn cursor(
+        &self,
+        table: Table,
+        range: KeyRange<'_>,
+        opts: CursorOpts,
+    ) -> Result<Box<dyn Cursor>> {
         range.check()?;
         let snapshot = Arc::new(self.shared.take_snapshot()?);
         Ok(Box::new(MemoryCursor::new(snapshot, table, range, opts)))
@@ -127,7 +140,9 @@ impl Engine for MemoryEngine {
     }
 
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
-        Ok(Arc::new(SharedSnapshot(Arc::new(self.shared.take_snapshot()?))))
+        Ok(Arc::new(SharedSnapshot(Arc::new(
+            self.shared.take_snapshot()?,
+        ))))
     }
 
     fn apply(&self, batch: &Batch, _durability: Durability) -> Result<CommitPos> {
@@ -176,7 +191,10 @@ impl Engine for MemoryEngine {
     fn stats(&self, sink: &mut StatSink<'_>) {
         let state = self.shared.state.read();
         for table in Table::ALL {
-            sink(&format!("{}.keys", table.name()), state.key_count(table) as i64);
+            sink(
+                &format!("{}.keys", table.name()),
+                state.key_count(table) as i64,
+            );
         }
         sink("snapshots", state.held_count() as i64);
         sink("pending_versions", state.garbage_count() as i64);

@@ -1,4 +1,5 @@
-//! Snapshots and cursors of the memory engine. A cursor remembers its place as a key and takes the lock per call.
+//! Snapshots and cursors of the memory engine. A cursor remembers its place as a key and takes the
+//! lock per call.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -40,10 +41,22 @@ pub(super) struct SharedSnapshot(pub(super) Arc<MemorySnapshot>);
 impl Read for SharedSnapshot {
     fn get_with(&self, table: Table, key: &[u8], f: &mut dyn FnMut(&[u8])) -> Result<bool> {
         self.0.shared.check_open()?;
-        Ok(self.0.shared.state.read().get(table, key, self.0.pos).map(f).is_some())
+        Ok(self
+            .0
+            .shared
+            .state
+            .read()
+            .get(table, key, self.0.pos)
+            .map(f)
+            .is_some())
     }
 
-    fn multi_get(&self, table: Table, keys: &[&[u8]], each: &mut dyn FnMut(usize, Option<&[u8]>)) -> Result<()> {
+    fn multi_get(
+        &self,
+        table: Table,
+        keys: &[&[u8]],
+        each: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
         self.0.shared.check_open()?;
         let state = self.0.shared.state.read();
         for (index, key) in keys.iter().enumerate() {
@@ -52,10 +65,20 @@ impl Read for SharedSnapshot {
         Ok(())
     }
 
-    fn cursor(&self, table: Table, range: KeyRange<'_>, opts: CursorOpts) -> Result<Box<dyn Cursor>> {
+    fn cursor(
+        &self,
+        table: Table,
+        range: KeyRange<'_>,
+        opts: CursorOpts,
+    ) -> Result<Box<dyn Cursor>> {
         self.0.shared.check_open()?;
         range.check()?;
-        Ok(Box::new(MemoryCursor::new(Arc::clone(&self.0), table, range, opts)))
+        Ok(Box::new(MemoryCursor::new(
+            Arc::clone(&self.0),
+            table,
+            range,
+            opts,
+        )))
     }
 }
 
@@ -81,7 +104,12 @@ pub(super) struct MemoryCursor {
 }
 
 impl MemoryCursor {
-    pub(super) fn new(snapshot: Arc<MemorySnapshot>, table: Table, range: KeyRange<'_>, opts: CursorOpts) -> Self {
+    pub(super) fn new(
+        snapshot: Arc<MemorySnapshot>,
+        table: Table,
+        range: KeyRange<'_>,
+        opts: CursorOpts,
+    ) -> Self {
         Self {
             snapshot,
             table,
@@ -141,18 +169,39 @@ impl MemoryCursor {
     fn copy(&self, rows_max: usize) -> Result<(Copied, bool)> {
         self.snapshot.shared.check_open()?;
         let state = self.snapshot.shared.state.read();
-        let mut range = state.range(self.table, KeyRange::new(&self.from, &self.to), self.snapshot.pos);
+        let mut range = state.range(
+            self.table,
+            KeyRange::new(&self.from, &self.to),
+            self.snapshot.pos,
+        );
         let mut rows = Vec::new();
         while rows.len() < rows_max {
-            let next = if self.opts.reverse { range.next_back() } else { range.next() };
-            let Some((key, value)) = next else { return Ok((rows, false)) };
-            rows.push((key.to_vec(), if self.opts.keys_only { Vec::new() } else { value.to_vec() }));
+            let next = if self.opts.reverse {
+                range.next_back()
+            } else {
+                range.next()
+            };
+            let Some((key, value)) = next else {
+                return Ok((rows, false));
+            };
+            rows.push((
+                key.to_vec(),
+                if self.opts.keys_only {
+                    Vec::new()
+                } else {
+                    value.to_vec()
+                },
+            ));
         }
         Ok((rows, true))
     }
 
     fn go_on_behind(&mut self, last: &[u8]) {
-        let end = if self.opts.reverse { &mut self.to } else { &mut self.from };
+        let end = if self.opts.reverse {
+            &mut self.to
+        } else {
+            &mut self.from
+        };
         end.clear();
         end.extend_from_slice(last);
         if !self.opts.reverse {

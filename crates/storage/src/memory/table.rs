@@ -1,4 +1,5 @@
-//! Versioned tables of the memory engine: per key the versions some reader may still see, newest last.
+//! Versioned tables of the memory engine: per key the versions some reader may still see, newest
+//! last.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -20,7 +21,8 @@ pub(super) struct State {
     tables: [BTreeMap<Key, Vec<Version>>; Table::ALL.len()],
     // Positions readers hold, with the number of holders.
     held: BTreeMap<u64, usize>,
-    // Keys that got a new version at a position while a reader held an older one, in order of position.
+    // Keys that got a new version at a position while a reader held an older one, in order of
+    // position.
     garbage: VecDeque<(u64, Table, Key)>,
 }
 
@@ -85,16 +87,29 @@ impl State {
             match op {
                 BatchOp::Put { table, key, value } => self.set(table, key, Some(value.into())),
                 BatchOp::Delete { table, key } => self.set(table, key, None),
-                BatchOp::DeleteRange { table, lower, upper } => {
+                BatchOp::DeleteRange {
+                    table,
+                    lower,
+                    upper,
+                } => {
                     let range = KeyRange::new(lower, upper);
-                    let keys: Vec<Key> = self.range(table, range, self.pos).map(|(key, _)| key.into()).collect();
+                    let keys: Vec<Key> = self
+                        .range(table, range, self.pos)
+                        .map(|(key, _)| key.into())
+                        .collect();
                     for key in keys {
                         self.set(table, &key, None);
                     }
                 }
                 BatchOp::Add { table, key, delta } => {
-                    let old = self.get(table, key, self.pos).map_or([0, 0], counter_decode);
-                    self.set(table, key, Some(counter_encode(counter_add(old, delta)).into()));
+                    let old = self
+                        .get(table, key, self.pos)
+                        .map_or([0, 0], counter_decode);
+                    self.set(
+                        table,
+                        key,
+                        Some(counter_encode(counter_add(old, delta)).into()),
+                    );
                 }
             }
         }
@@ -119,7 +134,8 @@ impl State {
 
     pub(super) fn erase_idents(&mut self, table: Table, idents: &IdentSet) {
         if !idents.is_empty() {
-            self.table_mut(table).retain(|key, _| !idents.contains_key(key));
+            self.table_mut(table)
+                .retain(|key, _| !idents.contains_key(key));
         }
     }
 
@@ -174,9 +190,12 @@ fn visible(versions: &[Version], at: u64) -> Option<&[u8]> {
         .as_deref()
 }
 
-// Drops versions that no reader at `oldest` or later can see, and the key when only a deletion is left.
+// Drops versions that no reader at `oldest` or later can see, and the key when only a deletion is
+// left.
 fn prune(map: &mut BTreeMap<Key, Vec<Version>>, key: &[u8], oldest: u64) {
-    let Some(versions) = map.get_mut(key) else { return };
+    let Some(versions) = map.get_mut(key) else {
+        return;
+    };
     if let Some(keep) = versions.iter().rposition(|version| version.pos <= oldest) {
         versions.drain(..keep);
     }
@@ -216,7 +235,9 @@ mod tests {
         let mut state = State::default();
         put(&mut state, b"k", b"1");
         assert_eq!(
-            state.range(Table::Doc, KeyRange::new(b"z", b"a"), state.pos()).count(),
+            state
+                .range(Table::Doc, KeyRange::new(b"z", b"a"), state.pos())
+                .count(),
             0
         );
         state.erase_range(Table::Doc, KeyRange::new(b"z", b"a"));

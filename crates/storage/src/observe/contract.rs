@@ -1,5 +1,6 @@
-//! The contract checker: refuses calls that break the rules of `docs/storage-contract.md`, and panics when an engine
-//! does. For debug builds and tests; the engines themselves check what would harm them.
+//! The contract checker: refuses calls that break the rules of `docs/storage-contract.md`, and
+//! panics when an engine does. For debug builds and tests; the engines themselves check what would
+//! harm them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,10 +20,12 @@ impl Observer for Contract {
     fn before(&self, call: &Call<'_>, caps: &Caps) -> Result<()> {
         match call {
             Call::Get { table, key } => check_key(*table, key, caps),
-            Call::MultiGet { table, keys } => keys.iter().try_for_each(|key| check_key(*table, key, caps)),
-            Call::Cursor { range, .. } | Call::DropRange { range, .. } | Call::ApproxSize { range, .. } => {
-                range.check()
+            Call::MultiGet { table, keys } => {
+                keys.iter().try_for_each(|key| check_key(*table, key, caps))
             }
+            Call::Cursor { range, .. }
+            | Call::DropRange { range, .. }
+            | Call::ApproxSize { range, .. } => range.check(),
             Call::Apply { batch, .. } => check_batch(batch, caps),
             Call::Seek { .. }
             | Call::Visit { .. }
@@ -36,7 +39,11 @@ impl Observer for Contract {
         }
     }
 
-    fn after(&self, call: &Call<'_>, outcome: std::result::Result<CommitPos, &StorageError>) -> Result<()> {
+    fn after(
+        &self,
+        call: &Call<'_>,
+        outcome: std::result::Result<CommitPos, &StorageError>,
+    ) -> Result<()> {
         let writes = matches!(
             call,
             Call::Apply { .. } | Call::WaitDurable { .. } | Call::Flush | Call::Close
@@ -46,9 +53,11 @@ impl Observer for Contract {
                 if let Call::Apply { batch, .. } = call
                     && !batch.is_empty()
                 {
-                    // Another thread's commit may have been counted in between, so only zero is certainly wrong ...
+                    // Another thread's commit may have been counted in between, so only zero is
+                    // certainly wrong ...
                     assert!(pos.0 > 0, "a commit has no position");
-                    // ... and going back by more than what runs at the same time is noticed by the suite.
+                    // ... and going back by more than what runs at the same time is noticed by the
+                    // suite.
                     self.last_pos.fetch_max(pos.0, Ordering::Relaxed);
                 }
             }

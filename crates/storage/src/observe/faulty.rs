@@ -1,4 +1,5 @@
-//! The fault injector: lets the n-th call fail, before the engine sees it or after it has done the work.
+//! The fault injector: lets the n-th call fail, before the engine sees it or after it has done the
+//! work.
 
 use parking_lot::Mutex;
 
@@ -75,7 +76,11 @@ impl Observer for Faulty {
         self.strike(call, false)
     }
 
-    fn after(&self, call: &Call<'_>, _outcome: std::result::Result<CommitPos, &StorageError>) -> Result<()> {
+    fn after(
+        &self,
+        call: &Call<'_>,
+        _outcome: std::result::Result<CommitPos, &StorageError>,
+    ) -> Result<()> {
         self.strike(call, true)
     }
 }

@@ -48,7 +48,14 @@ impl Observer for HeldJournal {
         call: &Call<'_>,
         outcome: std::result::Result<CommitPos, &StorageError>,
     ) -> Result<()> {
-        if let (Call::Apply { durability: Durability::Journaled, .. }, Ok(pos)) = (call, outcome) {
+        if let (
+            Call::Apply {
+                durability: Durability::Journaled,
+                ..
+            },
+            Ok(pos),
+        ) = (call, outcome)
+        {
             self.wait(pos);
         }
         Ok(())

@@ -1,5 +1,6 @@
-//! An engine with somebody looking over its shoulder: every call is shown to an [`Observer`] before and after, which may
-//! refuse it. The contract checker, the recorder and the fault injector are observers; none of them forwards calls itself.
+//! An engine with somebody looking over its shoulder: every call is shown to an [`Observer`] before
+//! and after, which may refuse it. The contract checker, the recorder and the fault injector are
+//! observers; none of them forwards calls itself.
 
 mod contract;
 mod faulty;
@@ -12,8 +13,8 @@ use std::time::Duration;
 
 use crate::batch::Batch;
 use crate::engine::{
-    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, Flushed, Read, Snapshot, StatSink, Turn,
-    Verified, WriteClass,
+    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, Flushed, Read, Snapshot,
+    StatSink, Turn, Verified, WriteClass,
 };
 use crate::error::{Result, StorageError};
 use crate::keys::{IdentSet, KeyRange, Table};
@@ -80,7 +81,11 @@ pub trait Observer: Send + Sync {
     fn before(&self, call: &Call<'_>, caps: &Caps) -> Result<()>;
 
     /// Sees the outcome (of `apply`: the position) and may turn success into an error.
-    fn after(&self, call: &Call<'_>, outcome: std::result::Result<CommitPos, &StorageError>) -> Result<()> {
+    fn after(
+        &self,
+        call: &Call<'_>,
+        outcome: std::result::Result<CommitPos, &StorageError>,
+    ) -> Result<()> {
         let _ = (call, outcome);
         Ok(())
     }
@@ -96,7 +101,8 @@ pub trait Observer: Send + Sync {
     }
 }
 
-/// An engine under observation. Rows that a cursor delivers out of order or out of bounds panic, whoever observes.
+/// An engine under observation. Rows that a cursor delivers out of order or out of bounds panic,
+/// whoever observes.
 pub struct Observed<O: Observer> {
     inner: Arc<dyn Engine>,
     observer: Arc<O>,
@@ -117,7 +123,13 @@ impl<O: Observer> Observed<O> {
     }
 
     fn around<T>(&self, call: Call<'_>, run: impl FnOnce() -> Result<T>) -> Result<T> {
-        around(&*self.observer, self.inner.caps(), &call, |_| CommitPos::default(), run)
+        around(
+            &*self.observer,
+            self.inner.caps(),
+            &call,
+            |_| CommitPos::default(),
+            run,
+        )
     }
 }
 
@@ -144,10 +156,21 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn around<T>(&self, call: Call<'_>, run: impl FnOnce() -> Result<T>) -> Result<T> {
-        around(&*self.observer, self.caps, &call, |_| CommitPos::default(), run)
+        around(
+            &*self.observer,
+            self.caps,
+            &call,
+            |_| CommitPos::default(),
+            run,
+        )
     }
 
-    fn cursor(&self, table: Table, range: KeyRange<'_>, opts: CursorOpts) -> Result<Box<dyn Cursor>> {
+    fn cursor(
+        &self,
+        table: Table,
+        range: KeyRange<'_>,
+        opts: CursorOpts,
+    ) -> Result<Box<dyn Cursor>> {
         let inner = self.around(Call::Cursor { table, range, opts }, || {
             self.read.cursor(table, range, opts)
         })?;
@@ -167,22 +190,36 @@ macro_rules! reads {
     () => {
         fn get(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
             let reader = self.reader();
-            reader.around(Call::Get { table, key }, || reader.read.get(table, key, out))
+            reader.around(Call::Get { table, key }, || {
+                reader.read.get(table, key, out)
+            })
         }
 
         fn get_with(&self, table: Table, key: &[u8], f: &mut dyn FnMut(&[u8])) -> Result<bool> {
             let reader = self.reader();
-            reader.around(Call::Get { table, key }, || reader.read.get_with(table, key, f))
+            reader.around(Call::Get { table, key }, || {
+                reader.read.get_with(table, key, f)
+            })
         }
 
-        fn multi_get(&self, table: Table, keys: &[&[u8]], each: &mut dyn FnMut(usize, Option<&[u8]>)) -> Result<()> {
+        fn multi_get(
+            &self,
+            table: Table,
+            keys: &[&[u8]],
+            each: &mut dyn FnMut(usize, Option<&[u8]>),
+        ) -> Result<()> {
             let reader = self.reader();
             reader.around(Call::MultiGet { table, keys }, || {
                 reader.read.multi_get(table, keys, each)
             })
         }
 
-        fn cursor(&self, table: Table, range: KeyRange<'_>, opts: CursorOpts) -> Result<Box<dyn Cursor>> {
+        fn cursor(
+            &self,
+            table: Table,
+            range: KeyRange<'_>,
+            opts: CursorOpts,
+        ) -> Result<Box<dyn Cursor>> {
             self.reader().cursor(table, range, opts)
         }
     };
@@ -255,7 +292,10 @@ impl Cursor for ObservedCursor {
         let mut taken = 0;
         let mut checked = |key: &[u8], value: &[u8]| {
             taken += 1;
-            assert!(taken <= rows_max, "the cursor delivers more rows than asked for");
+            assert!(
+                taken <= rows_max,
+                "the cursor delivers more rows than asked for"
+            );
             let inside = KeyRange::new(lower, upper).contains(key);
             assert!(
                 inside,
@@ -269,7 +309,10 @@ impl Cursor for ObservedCursor {
                 };
                 assert!(ordered, "the cursor delivers {key:02x?} after {last:02x?}");
             }
-            assert!(!opts.keys_only || value.is_empty(), "a cursor of keys delivers a value");
+            assert!(
+                !opts.keys_only || value.is_empty(),
+                "a cursor of keys delivers a value"
+            );
             let kept = last.get_or_insert_default();
             kept.clear();
             kept.extend_from_slice(key);
@@ -366,14 +409,20 @@ impl<O: Observer + 'static> Engine for Observed<O> {
     }
 
     fn drop_range(&self, table: Table, range: KeyRange<'_>) -> Result<()> {
-        self.around(Call::DropRange { table, range }, || self.inner.drop_range(table, range))
+        self.around(Call::DropRange { table, range }, || {
+            self.inner.drop_range(table, range)
+        })
     }
 
     fn set_dropped(&self, table: Table, idents: Arc<IdentSet>) {
         // It cannot fail, so neither may an observer make it; it only looks.
-        let _ = self
-            .observer
-            .before(&Call::SetDropped { table, idents: &idents }, self.inner.caps());
+        let _ = self.observer.before(
+            &Call::SetDropped {
+                table,
+                idents: &idents,
+            },
+            self.inner.caps(),
+        );
         self.inner.set_dropped(table, idents);
     }
 

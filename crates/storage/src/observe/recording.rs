@@ -1,5 +1,5 @@
-//! The recorder: keeps what was written, in order, and counts what was read. For golden tests of key layouts and for
-//! tests that say how many reads a lookup may take.
+//! The recorder: keeps what was written, in order, and counts what was read. For golden tests of
+//! key layouts and for tests that say how many reads a lookup may take.
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -41,8 +41,13 @@ impl Recorder {
 
     /// Reads so far: single gets, keys of multi_gets, cursors opened, snapshots taken.
     pub fn reads(&self) -> [u64; 4] {
-        [&self.gets, &self.keys_of_multi_gets, &self.cursors, &self.snapshots]
-            .map(|count| count.load(Ordering::Relaxed))
+        [
+            &self.gets,
+            &self.keys_of_multi_gets,
+            &self.cursors,
+            &self.snapshots,
+        ]
+        .map(|count| count.load(Ordering::Relaxed))
     }
 
     fn keep(&self, change: Recorded) {
@@ -60,11 +65,19 @@ impl Observer for Recorder {
             Call::MultiGet { keys, .. } => count(&self.keys_of_multi_gets, keys.len()),
             Call::Cursor { .. } => count(&self.cursors, 1),
             Call::Snapshot => count(&self.snapshots, 1),
-            Call::Apply { batch, durability } => self.keep(Recorded::Apply((*batch).clone(), *durability)),
-            Call::DropRange { table, range } => {
-                self.keep(Recorded::DropRange(*table, range.lower.to_vec(), range.upper.to_vec()));
+            Call::Apply { batch, durability } => {
+                self.keep(Recorded::Apply((*batch).clone(), *durability))
             }
-            Call::SetDropped { table, idents } => self.keep(Recorded::SetDropped(*table, idents.iter().collect())),
+            Call::DropRange { table, range } => {
+                self.keep(Recorded::DropRange(
+                    *table,
+                    range.lower.to_vec(),
+                    range.upper.to_vec(),
+                ));
+            }
+            Call::SetDropped { table, idents } => {
+                self.keep(Recorded::SetDropped(*table, idents.iter().collect()))
+            }
             Call::Seek { .. }
             | Call::Visit { .. }
             | Call::WaitDurable { .. }
@@ -92,22 +105,49 @@ impl Recorded {
                 for op in batch.iter() {
                     match op {
                         BatchOp::Put { table, key, value } => {
-                            line(format_args!("  put {} {} = {}", table.name(), hex(key), hex(value)));
+                            line(format_args!(
+                                "  put {} {} = {}",
+                                table.name(),
+                                hex(key),
+                                hex(value)
+                            ));
                         }
-                        BatchOp::Delete { table, key } => line(format_args!("  delete {} {}", table.name(), hex(key))),
-                        BatchOp::DeleteRange { table, lower, upper } => {
-                            line(format_args!("  delete {} {}..{}", table.name(), hex(lower), hex(upper)));
+                        BatchOp::Delete { table, key } => {
+                            line(format_args!("  delete {} {}", table.name(), hex(key)))
+                        }
+                        BatchOp::DeleteRange {
+                            table,
+                            lower,
+                            upper,
+                        } => {
+                            line(format_args!(
+                                "  delete {} {}..{}",
+                                table.name(),
+                                hex(lower),
+                                hex(upper)
+                            ));
                         }
                         BatchOp::Add { table, key, delta } => {
-                            line(format_args!("  add {} {} + {delta:?}", table.name(), hex(key)));
+                            line(format_args!(
+                                "  add {} {} + {delta:?}",
+                                table.name(),
+                                hex(key)
+                            ));
                         }
                     }
                 }
             }
             Self::DropRange(table, lower, upper) => {
-                line(format_args!("drop {} {}..{}", table.name(), hex(lower), hex(upper)));
+                line(format_args!(
+                    "drop {} {}..{}",
+                    table.name(),
+                    hex(lower),
+                    hex(upper)
+                ));
             }
-            Self::SetDropped(table, idents) => line(format_args!("dropped {} {idents:?}", table.name())),
+            Self::SetDropped(table, idents) => {
+                line(format_args!("dropped {} {idents:?}", table.name()))
+            }
         }
         text
     }

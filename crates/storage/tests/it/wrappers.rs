@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use storage::conformance::{self, Factory};
 use storage::{
-    Batch, Contract, CursorOpts, Durability, Engine, Fault, Faulty, KeyRange, MemoryEngine, Mirror, Observed, Read,
-    Recorder, StorageError, Table,
+    Batch, Contract, CursorOpts, Durability, Engine, Fault, Faulty, KeyRange, MemoryEngine, Mirror,
+    Observed, Read, Recorder, StorageError, Table,
 };
 
 struct Made(fn() -> Arc<dyn Engine>);
@@ -34,7 +34,10 @@ fn batch(key: &[u8], value: &[u8]) -> Batch {
 
 #[test]
 fn contract_checker_and_mirror_keep_the_contract() {
-    conformance::run(&Made(|| Arc::new(Observed::new(memory(), Contract::default()))), 2);
+    conformance::run(
+        &Made(|| Arc::new(Observed::new(memory(), Contract::default()))),
+        2,
+    );
     conformance::run(&Made(|| Arc::new(Mirror::new(memory(), memory()))), 3);
 }
 
@@ -44,7 +47,9 @@ fn contract_checker_refuses_bad_arguments() {
     let long = vec![b'k'; (64 << 20) + 1];
     for key in [&b""[..], b"abc", &[0xFF; 4], &long] {
         assert!(
-            engine.apply(&batch(key, b"v"), Durability::Buffered).is_err(),
+            engine
+                .apply(&batch(key, b"v"), Durability::Buffered)
+                .is_err(),
             "{} bytes",
             key.len()
         );
@@ -56,7 +61,11 @@ fn contract_checker_refuses_bad_arguments() {
         engine.apply(&counter, Durability::Buffered),
         Err(StorageError::Contract(_))
     ));
-    assert!(engine.apply(&batch(b"\0\0\0\x01k", b"v"), Durability::Buffered).is_ok());
+    assert!(
+        engine
+            .apply(&batch(b"\0\0\0\x01k", b"v"), Durability::Buffered)
+            .is_ok()
+    );
     assert!(engine.observer().last_pos().0 > 0);
 }
 
@@ -67,9 +76,15 @@ fn recorder_writes_what_was_written() {
     changes.delete(Table::Idx, b"\0\0\0\x02");
     changes.add(Table::Meta, b"n", [1, -2]);
     engine.apply(&changes, Durability::Journaled).unwrap();
-    engine.drop_range(Table::Doc, KeyRange::new(b"a", b"b")).unwrap();
-    engine.get(Table::Doc, b"\0\0\0\x01k", &mut Vec::new()).unwrap();
-    engine.multi_get(Table::Doc, &[b"a", b"b"], &mut |_, _| {}).unwrap();
+    engine
+        .drop_range(Table::Doc, KeyRange::new(b"a", b"b"))
+        .unwrap();
+    engine
+        .get(Table::Doc, b"\0\0\0\x01k", &mut Vec::new())
+        .unwrap();
+    engine
+        .multi_get(Table::Doc, &[b"a", b"b"], &mut |_, _| {})
+        .unwrap();
     let text: String = engine
         .observer()
         .take()
@@ -78,7 +93,8 @@ fn recorder_writes_what_was_written() {
         .collect();
     assert_eq!(
         text,
-        "apply Journaled\n  put doc 000000016b = 76\n  delete idx 00000002\n  add meta 6e + [1, -2]\ndrop doc 61..62\n"
+        "apply Journaled\n  put doc 000000016b = 76\n  delete idx 00000002\n  add meta 6e + [1, \
+            -2]\ndrop doc 61..62\n"
     );
     assert_eq!(engine.observer().reads(), [1, 2, 0, 0]);
     assert!(engine.observer().take().is_empty());
@@ -98,12 +114,16 @@ fn faults_strike_where_planned() {
     };
     let put = |key: &[u8]| engine.apply(&batch(key, b"v"), Durability::Buffered);
     engine.observer().plan(Some(fault(1, false, false)));
-    assert!(put(b"\0\0\0\x01a").is_ok() && put(b"\0\0\0\x01b").is_err() && put(b"\0\0\0\x01c").is_ok());
+    assert!(
+        put(b"\0\0\0\x01a").is_ok() && put(b"\0\0\0\x01b").is_err() && put(b"\0\0\0\x01c").is_ok()
+    );
     engine.observer().plan(Some(fault(0, true, true)));
     assert!(put(b"\0\0\0\x01d").is_err() && put(b"\0\0\0\x01e").is_err());
     engine.observer().plan(None);
     let mut keys = Vec::new();
-    let mut cursor = engine.cursor(Table::Doc, KeyRange::ALL, CursorOpts::default()).unwrap();
+    let mut cursor = engine
+        .cursor(Table::Doc, KeyRange::ALL, CursorOpts::default())
+        .unwrap();
     cursor
         .visit(10, &mut |key, _| {
             keys.push(key[4]);
@@ -120,7 +140,9 @@ fn faults_strike_where_planned() {
 #[should_panic(expected = "differs")]
 fn mirror_notices_a_difference() {
     let (first, second) = (memory(), memory());
-    first.apply(&batch(b"\0\0\0\x01k", b"1"), Durability::Buffered).unwrap();
+    first
+        .apply(&batch(b"\0\0\0\x01k", b"1"), Durability::Buffered)
+        .unwrap();
     second
         .apply(&batch(b"\0\0\0\x01k", b"2"), Durability::Buffered)
         .unwrap();

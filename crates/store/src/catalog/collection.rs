@@ -1,5 +1,6 @@
-//! An open collection: its options and indexes, its counters, the names of its keys. Promises: what a change of the
-//! catalog row changes is one immutable `State`, read without a lock; writers are inside the gate, changes close it.
+//! An open collection: its options and indexes, its counters, the names of its keys. Promises: what
+//! a change of the catalog row changes is one immutable `State`, read without a lock; writers are
+//! inside the gate, changes close it.
 //! Must not know: how documents are read (`view`) or written (`write`, `ddl`).
 
 use crate::catalog::live::{Live, Order};
@@ -46,7 +47,8 @@ pub(crate) struct State {
 /// What capped collections have besides.
 #[derive(Default)]
 pub(crate) struct CappedGuards {
-    /// Held from the allocation of sequence numbers until they are visible. Taken after the keys' locks.
+    /// Held from the allocation of sequence numbers until they are visible. Taken after the keys'
+    /// locks.
     pub(crate) inserting: Mutex<()>,
     /// Held while old documents are deleted for new ones; keys are locked under it.
     pub(crate) trimming: Mutex<()>,
@@ -68,7 +70,8 @@ pub struct CollStats {
 }
 
 impl Collection {
-    /// Opens from a catalog row. Unfinished indexes are left out; the caller removes them from the row.
+    /// Opens from a catalog row. Unfinished indexes are left out; the caller removes them from the
+    /// row.
     ///
     /// # Cost
     /// Two reads and one for each index; the last document when there is one.
@@ -83,22 +86,45 @@ impl Collection {
         };
         let mut buf = Vec::new();
         let mut counts = [0, 0];
-        if engine.get(Table::Meta, &meta::counter(row.ident), &mut buf).map_err(error::storage)? {
+        if engine
+            .get(Table::Meta, &meta::counter(row.ident), &mut buf)
+            .map_err(error::storage)?
+        {
             counts = counter_decode(&buf);
         }
         let mut reserved = 0;
-        let in_order = !engine.get(Table::Meta, &meta::unordered(row.ident), &mut buf).map_err(error::storage)?;
+        let in_order = !engine
+            .get(Table::Meta, &meta::unordered(row.ident), &mut buf)
+            .map_err(error::storage)?;
         if let (false, Some(b)) = (in_order, buf.first_chunk::<8>()) {
             reserved = u64::from_be_bytes(*b);
         }
-        let next_seq = shared.remembered_sequence(row.ident).unwrap_or(0).max(reserved + 1);
+        let next_seq = shared
+            .remembered_sequence(row.ident)
+            .unwrap_or(0)
+            .max(reserved + 1);
         let mut indexes = Vec::new();
         for i in row.indexes.iter().filter(|i| i.ready) {
-            let found = engine.get(Table::Meta, &meta::multikey(i.ident), &mut buf).map_err(error::storage)?;
-            let bits = buf.first_chunk::<4>().filter(|_| found).map_or(0, |b| u32::from_le_bytes(*b));
-            indexes.push(Arc::new(Index::open(i.ident, i.spec.clone(), true, bits, shared.hooks.as_ref())?));
+            let found = engine
+                .get(Table::Meta, &meta::multikey(i.ident), &mut buf)
+                .map_err(error::storage)?;
+            let bits = buf
+                .first_chunk::<4>()
+                .filter(|_| found)
+                .map_or(0, |b| u32::from_le_bytes(*b));
+            indexes.push(Arc::new(Index::open(
+                i.ident,
+                i.spec.clone(),
+                true,
+                bits,
+                shared.hooks.as_ref(),
+            )?));
         }
-        let mut order = Order { max_key: Vec::new(), next_seq, reserved };
+        let mut order = Order {
+            max_key: Vec::new(),
+            next_seq,
+            reserved,
+        };
         if counts[0] > 0 {
             load_last(shared.as_ref(), row.ident, &mut order)?;
         }
@@ -163,7 +189,8 @@ impl Collection {
     pub fn is_capped(&self) -> bool {
         self.state.load().capped
     }
-    /// The state of this moment. It may be another a moment later, unless the caller is inside the gate.
+    /// The state of this moment. It may be another a moment later, unless the caller is inside the
+    /// gate.
     pub(crate) fn state(&self) -> Guard<Arc<State>> {
         self.state.load()
     }
@@ -181,10 +208,15 @@ impl Collection {
     pub(crate) fn enter(&self) -> Result<(Entered<'_>, Guard<Arc<State>>)> {
         let inside = self.gate.enter();
         let state = self.state.load();
-        if state.dropped { Err(self.gone()) } else { Ok((inside, state)) }
+        if state.dropped {
+            Err(self.gone())
+        } else {
+            Ok((inside, state))
+        }
     }
 
-    /// For readers: an error once the collection is gone, when what is found missing may be the drop's doing.
+    /// For readers: an error once the collection is gone, when what is found missing may be the
+    /// drop's doing.
     ///
     /// # Errors
     /// 175 QueryPlanKilled.
@@ -192,12 +224,19 @@ impl Collection {
     /// # Cost
     /// One load.
     pub fn check_alive(&self) -> Result<()> {
-        if self.is_dropped() { Err(self.gone()) } else { Ok(()) }
+        if self.is_dropped() {
+            Err(self.gone())
+        } else {
+            Ok(())
+        }
     }
 
     pub(crate) fn gone(&self) -> model::MongoError {
-        model::MongoError::new(model::code::QUERY_PLAN_KILLED, format!("collection dropped or renamed: {}", self.ns))
-            .kind(model::ErrorKind::CollectionGone)
+        model::MongoError::new(
+            model::code::QUERY_PLAN_KILLED,
+            format!("collection dropped or renamed: {}", self.ns),
+        )
+        .kind(model::ErrorKind::CollectionGone)
     }
 
     /// A plan rests on what an index was when it was made, and the index has changed.
@@ -230,16 +269,30 @@ impl Collection {
         let engine = &self.shared.engine;
         let size = |table, ident: u32| {
             let (lower, upper) = (ident.to_be_bytes(), (ident + 1).to_be_bytes());
-            engine.approx_size(table, KeyRange { lower: &lower, upper: &upper }).map_err(error::storage)
+            engine
+                .approx_size(
+                    table,
+                    KeyRange {
+                        lower: &lower,
+                        upper: &upper,
+                    },
+                )
+                .map_err(error::storage)
         };
         let mut stats = CollStats {
             count: self.count() as i64,
             size_bytes: self.size_bytes() as i64,
-            storage_bytes: if self.is_view() { 0 } else { size(Table::Doc, self.ident)? },
+            storage_bytes: if self.is_view() {
+                0
+            } else {
+                size(Table::Doc, self.ident)?
+            },
             index_bytes: Vec::new(),
         };
         for i in self.indexes().iter() {
-            stats.index_bytes.push((i.name().to_owned(), size(Table::Idx, i.ident())?));
+            stats
+                .index_bytes
+                .push((i.name().to_owned(), size(Table::Idx, i.ident())?));
         }
         Ok(stats)
     }
@@ -249,12 +302,23 @@ pub(crate) fn is_capped(options: Doc<'_>) -> bool {
     options.field("capped").truthy()
 }
 
-/// Reads the last document: its key bounds all keys, and in an ordered collection it has the highest sequence.
+/// Reads the last document: its key bounds all keys, and in an ordered collection it has the
+/// highest sequence.
 fn load_last(shared: &Shared, ident: u32, order: &mut Order) -> Result<()> {
     let (lower, upper) = (ident.to_be_bytes(), (ident + 1).to_be_bytes());
-    let opts = CursorOpts { reverse: true, limit_hint: 1, ..CursorOpts::default() };
-    let range = KeyRange { lower: &lower, upper: &upper };
-    let mut cursor = shared.engine.cursor(Table::Doc, range, opts).map_err(error::storage)?;
+    let opts = CursorOpts {
+        reverse: true,
+        limit_hint: 1,
+        ..CursorOpts::default()
+    };
+    let range = KeyRange {
+        lower: &lower,
+        upper: &upper,
+    };
+    let mut cursor = shared
+        .engine
+        .cursor(Table::Doc, range, opts)
+        .map_err(error::storage)?;
     let last = &mut |key: &[u8], value: &[u8]| {
         order.max_key = key.to_vec();
         if let Some((h, _)) = record::read(value) {

@@ -1,8 +1,10 @@
-//! What a collection keeps in memory of its documents: exact counters, the highest key, sequence numbers, and for small
-//! collections whose ids came out of order the order of insertion. Must not know: the engine, who writes.
+//! What a collection keeps in memory of its documents: exact counters, the highest key, sequence
+//! numbers, and for small collections whose ids came out of order the order of insertion. Must not
+//! know: the engine, who writes.
 //!
-//! Counters and the order of insertion change when a commit was applied (`crate::commit`). Sequence numbers and the
-//! highest key are given out before; a write that fails leaves a gap, which no reader sees.
+//! Counters and the order of insertion change when a commit was applied (`crate::commit`). Sequence
+//! numbers and the highest key are given out before; a write that fails leaves a gap, which no
+//! reader sees.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
@@ -46,12 +48,20 @@ enum Insertion {
     #[default]
     Unknown,
     /// A reader is listing the keys; what commits meanwhile change is noted.
-    Reading { added: Keys, removed: Vec<u64> },
+    Reading {
+        added: Keys,
+        removed: Vec<u64>,
+    },
     Known(Keys),
 }
 
 impl Live {
-    pub(crate) fn new(counts: [i64; 2], in_order: bool, order: Order, bytes_of_all: Arc<AtomicUsize>) -> Live {
+    pub(crate) fn new(
+        counts: [i64; 2],
+        in_order: bool,
+        order: Order,
+        bytes_of_all: Arc<AtomicUsize>,
+    ) -> Live {
         Live {
             docs: AtomicI64::new(counts[0]),
             bytes: AtomicI64::new(counts[1]),
@@ -103,7 +113,8 @@ impl Live {
             Insertion::Reading { added, .. } => _ = added.insert(seq, key.into()),
             Insertion::Known(keys) => {
                 keys.insert(seq, key.into());
-                self.bytes_of_all.fetch_add(key.len() + ENTRY_BYTES, Ordering::Relaxed);
+                self.bytes_of_all
+                    .fetch_add(key.len() + ENTRY_BYTES, Ordering::Relaxed);
             }
         }
     }
@@ -118,25 +129,30 @@ impl Live {
             Insertion::Reading { removed, .. } => removed.push(seq),
             Insertion::Known(keys) => {
                 if let Some(key) = keys.remove(&seq) {
-                    self.bytes_of_all.fetch_sub(key.len() + ENTRY_BYTES, Ordering::Relaxed);
+                    self.bytes_of_all
+                        .fetch_sub(key.len() + ENTRY_BYTES, Ordering::Relaxed);
                 }
             }
         }
     }
 
-    /// Begins to note changes for a reader that lists all keys; false when the order is known or somebody else lists.
+    /// Begins to note changes for a reader that lists all keys; false when the order is known or
+    /// somebody else lists.
     pub(crate) fn begin_listing(&self) -> bool {
         let mut insertion = self.insertion.lock();
         if !matches!(*insertion, Insertion::Unknown) {
             return false;
         }
-        *insertion = Insertion::Reading { added: Keys::new(), removed: Vec::new() };
+        *insertion = Insertion::Reading {
+            added: Keys::new(),
+            removed: Vec::new(),
+        };
         self.kept.store(true, Ordering::Release);
         true
     }
 
-    /// Ends a listing with the keys that were read (`None` when that failed). They are kept unless all collections
-    /// together keep too much already.
+    /// Ends a listing with the keys that were read (`None` when that failed). They are kept unless
+    /// all collections together keep too much already.
     pub(crate) fn end_listing(&self, read: Option<Keys>) {
         let mut insertion = self.insertion.lock();
         let noted = std::mem::take(&mut *insertion);
@@ -160,14 +176,15 @@ impl Live {
         }
         let mut insertion = self.insertion.lock();
         if let Insertion::Known(keys) = &*insertion {
-            self.bytes_of_all.fetch_sub(bytes_of(keys), Ordering::Relaxed);
+            self.bytes_of_all
+                .fetch_sub(bytes_of(keys), Ordering::Relaxed);
             *insertion = Insertion::Unknown;
             self.kept.store(false, Ordering::Release);
         }
     }
 
-    /// Up to `max` keys behind `last` (from the beginning without one) in the order of insertion, and before `end`;
-    /// `None` when the order is not known.
+    /// Up to `max` keys behind `last` (from the beginning without one) in the order of insertion,
+    /// and before `end`; `None` when the order is not known.
     pub(crate) fn inserted_after(
         &self,
         last: Option<u64>,
@@ -176,10 +193,16 @@ impl Live {
         max: usize,
     ) -> Option<Vec<(u64, Box<[u8]>)>> {
         let insertion = self.insertion.lock();
-        let Insertion::Known(keys) = &*insertion else { return None };
+        let Insertion::Known(keys) = &*insertion else {
+            return None;
+        };
         let own = |(seq, key): (&u64, &Box<[u8]>)| (*seq, key.clone());
         Some(if reverse {
-            keys.range(..last.unwrap_or(end)).rev().take(max).map(own).collect()
+            keys.range(..last.unwrap_or(end))
+                .rev()
+                .take(max)
+                .map(own)
+                .collect()
         } else {
             let first = last.map_or(0, |l| l + 1);
             keys.range(first.min(end)..end).take(max).map(own).collect()
@@ -206,7 +229,12 @@ mod tests {
     }
 
     fn seqs(live: &Live, last: Option<u64>, reverse: bool) -> Option<Vec<u64>> {
-        Some(live.inserted_after(last, 100, reverse, 10)?.into_iter().map(|(s, _)| s).collect())
+        Some(
+            live.inserted_after(last, 100, reverse, 10)?
+                .into_iter()
+                .map(|(s, _)| s)
+                .collect(),
+        )
     }
 
     #[test]
@@ -240,6 +268,9 @@ mod tests {
         all.store(ORDER_BYTES_MAX, Ordering::Relaxed);
         assert!(l.begin_listing());
         l.end_listing(Some([(1, Box::from(&b"a"[..]))].into()));
-        assert_eq!((seqs(&l, None, false), all.load(Ordering::Relaxed)), (None, ORDER_BYTES_MAX));
+        assert_eq!(
+            (seqs(&l, None, false), all.load(Ordering::Relaxed)),
+            (None, ORDER_BYTES_MAX)
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! What exists: catalog rows, identifiers, open collections, and what of dropped ones is still on disk. Must not know:
-//! how documents are read or written.
+//! What exists: catalog rows, identifiers, open collections, and what of dropped ones is still on
+//! disk. Must not know: how documents are read or written.
 
 pub(crate) mod collection;
 pub(crate) mod dropped;
@@ -7,7 +7,7 @@ mod live;
 pub mod row;
 pub(crate) mod shared;
 
-pub use collection::{CollStats, Collection};
 pub(crate) use collection::State;
+pub use collection::{CollStats, Collection};
 pub use row::{CatalogRow, IndexRow, Kind};
 pub(crate) use shared::Shared;

@@ -1,4 +1,5 @@
-//! The catalog row of a collection: one BSON document under `c db \0 coll`. It is the only place that says what exists.
+//! The catalog row of a collection: one BSON document under `c db \0 coll`. It is the only place
+//! that says what exists.
 
 use crate::error;
 use model::{Binary, Doc, DocBuf, Result, Value};
@@ -42,14 +43,29 @@ impl CatalogRow {
     /// As stored.
     pub fn encode(&self) -> DocBuf {
         DocBuf::build(|w| {
-            w.put("kind", if self.kind == Kind::View { "view" } else { "collection" });
+            w.put(
+                "kind",
+                if self.kind == Kind::View {
+                    "view"
+                } else {
+                    "collection"
+                },
+            );
             w.put("ident", i64::from(self.ident));
-            w.put("uuid", Binary { subtype: 4, bytes: &self.uuid });
+            w.put(
+                "uuid",
+                Binary {
+                    subtype: 4,
+                    bytes: &self.uuid,
+                },
+            );
             w.put("options", &self.options);
             let mut list = w.array("indexes");
             for i in &self.indexes {
                 let mut d = list.doc();
-                d.put("ident", i64::from(i.ident)).put("ready", i.ready).put("spec", &i.spec);
+                d.put("ident", i64::from(i.ident))
+                    .put("ready", i.ready)
+                    .put("spec", &i.spec);
             }
         })
     }
@@ -61,8 +77,14 @@ impl CatalogRow {
     pub fn decode(bytes: &[u8]) -> Result<CatalogRow> {
         let bad = || error::corrupt("catalog row");
         let d = Doc::new(bytes).ok_or_else(bad)?;
-        let ident = |v: Value<'_>| v.as_i64_exact().and_then(|n| u32::try_from(n).ok()).ok_or_else(bad);
-        let Value::Binary(uuid) = d.field("uuid") else { return Err(bad()) };
+        let ident = |v: Value<'_>| {
+            v.as_i64_exact()
+                .and_then(|n| u32::try_from(n).ok())
+                .ok_or_else(bad)
+        };
+        let Value::Binary(uuid) = d.field("uuid") else {
+            return Err(bad());
+        };
         let mut indexes = Vec::new();
         for v in d.field("indexes").as_array().ok_or_else(bad)?.iter() {
             let i = v.as_doc().ok_or_else(bad)?;
@@ -73,7 +95,11 @@ impl CatalogRow {
             });
         }
         Ok(CatalogRow {
-            kind: if d.field("kind").as_str() == Some("view") { Kind::View } else { Kind::Collection },
+            kind: if d.field("kind").as_str() == Some("view") {
+                Kind::View
+            } else {
+                Kind::Collection
+            },
             ident: ident(d.field("ident"))?,
             uuid: uuid.bytes.try_into().map_err(|_| bad())?,
             options: d.field("options").as_doc().ok_or_else(bad)?.to_buf(),

@@ -1,7 +1,9 @@
-//! What all collections of a store share: the engine, locks, versions, and identifiers of collections and indexes.
+//! What all collections of a store share: the engine, locks, versions, and identifiers of
+//! collections and indexes.
 //!
-//! Identifiers are given once for ever: a block of them is reserved on disk before the first is used. A process that
-//! shares its engine with others (ADR 0017) reserves its own blocks; versions need the engine's order then.
+//! Identifiers are given once for ever: a block of them is reserved on disk before the first is
+//! used. A process that shares its engine with others (ADR 0017) reserves its own blocks; versions
+//! need the engine's order then.
 
 use crate::catalog::collection::Collection;
 use crate::catalog::dropped::Dropped;
@@ -23,7 +25,8 @@ use storage::{Batch, CommitPos, Engine, Table, WriteClass};
 const IDENT_BLOCK: u32 = 1024;
 
 thread_local! {
-    /// Bytes this thread has written beyond what was admitted for them; its next write is admitted with them.
+    /// Bytes this thread has written beyond what was admitted for them; its next write is admitted
+    /// with them.
     static ADMISSION_DEBT: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -37,8 +40,8 @@ pub(crate) struct Shared {
     idents: Mutex<Idents>,
     /// Identifiers from here on were given by this process.
     pub(crate) first_ident: u32,
-    /// Next sequence number of collections that were open and are not: a number is given once even when the document
-    /// that had it was the last one and is gone.
+    /// Next sequence number of collections that were open and are not: a number is given once even
+    /// when the document that had it was the last one and is gone.
     evicted: Mutex<HashMap<u32, u64>>,
     /// Bytes of the insertion orders kept by all collections.
     pub(crate) order_bytes: Arc<AtomicUsize>,
@@ -57,8 +60,13 @@ impl Shared {
     /// Engine failures.
     pub(crate) fn open(engine: Arc<dyn Engine>, hooks: Arc<dyn Hooks>) -> Result<Shared> {
         let mut buf = Vec::new();
-        let found = engine.get(Table::Meta, meta::IDENT_MARK, &mut buf).map_err(error::storage)?;
-        let mark = buf.first_chunk::<4>().filter(|_| found).map_or(1, |b| u32::from_be_bytes(*b));
+        let found = engine
+            .get(Table::Meta, meta::IDENT_MARK, &mut buf)
+            .map_err(error::storage)?;
+        let mark = buf
+            .first_chunk::<4>()
+            .filter(|_| found)
+            .map_or(1, |b| u32::from_be_bytes(*b));
         Ok(Shared {
             hooks,
             locks: LockTable::new(),
@@ -87,8 +95,12 @@ impl Shared {
     pub(crate) fn new_ident(&self) -> Result<u32> {
         let mut idents = self.idents.lock();
         if idents.next >= idents.mark {
-            let mark = idents.next.checked_add(IDENT_BLOCK).filter(|m| *m < u32::MAX - 1);
-            let mark = mark.ok_or_else(|| MongoError::internal("all collection identifiers are used up"))?;
+            let mark = idents
+                .next
+                .checked_add(IDENT_BLOCK)
+                .filter(|m| *m < u32::MAX - 1);
+            let mark =
+                mark.ok_or_else(|| MongoError::internal("all collection identifiers are used up"))?;
             let mut batch = Batch::new();
             batch.put(Table::Meta, meta::IDENT_MARK, &mark.to_be_bytes());
             // Not synced: whoever uses the identifier writes later into the same journal.
@@ -102,16 +114,22 @@ impl Shared {
 
     /// Puts a catalog row.
     pub(crate) fn put_row(batch: &mut Batch, ns: &Namespace, row: &CatalogRow) {
-        batch.put(Table::Meta, &meta::catalog(ns.db(), ns.coll()), row.encode().as_bytes());
+        batch.put(
+            Table::Meta,
+            &meta::catalog(ns.db(), ns.coll()),
+            row.encode().as_bytes(),
+        );
     }
 
-    /// Waits until the engine admits another `bytes`, and what earlier writes of this thread had too much.
+    /// Waits until the engine admits another `bytes`, and what earlier writes of this thread had
+    /// too much.
     pub(crate) fn admit(&self, bytes: usize) {
-        self.engine.admit(bytes + ADMISSION_DEBT.take(), WriteClass::Client);
+        self.engine
+            .admit(bytes + ADMISSION_DEBT.take(), WriteClass::Client);
     }
 
-    /// A write was larger by this than what was admitted for it. Nobody may wait under locks, so the thread's next
-    /// write waits for it.
+    /// A write was larger by this than what was admitted for it. Nobody may wait under locks, so
+    /// the thread's next write waits for it.
     pub(crate) fn admit_later(bytes: usize) {
         ADMISSION_DEBT.set(ADMISSION_DEBT.get().saturating_add(bytes));
     }

@@ -1,9 +1,9 @@
-//! Creating, dropping and renaming collections and views; options. Must not know: which options mean what, but for
-//! `viewOn` and `capped`.
+//! Creating, dropping and renaming collections and views; options. Must not know: which options
+//! mean what, but for `viewOn` and `capped`.
 
+use crate::catalog::collection::is_capped;
 use crate::catalog::dropped;
 use crate::catalog::{CatalogRow, Collection, Kind, Shared, State};
-use crate::catalog::collection::is_capped;
 use crate::commit::WriteUnit;
 use crate::format::meta;
 use crate::store::Store;
@@ -19,10 +19,18 @@ impl Store {
     ///
     /// # Errors
     /// 48 NamespaceExists; engine failures.
-    pub fn create_collection(&self, ns: &Namespace, options: DocBuf, uuid: [u8; 16]) -> Result<Arc<Collection>> {
+    pub fn create_collection(
+        &self,
+        ns: &Namespace,
+        options: DocBuf,
+        uuid: [u8; 16],
+    ) -> Result<Arc<Collection>> {
         let catalog = self.lock_catalog();
         if self.open_locked(&catalog, ns)?.is_some() {
-            return Err(MongoError::new(code::NAMESPACE_EXISTS, format!("Collection {ns} already exists.")));
+            return Err(MongoError::new(
+                code::NAMESPACE_EXISTS,
+                format!("Collection {ns} already exists."),
+            ));
         }
         let view = options.doc().contains("viewOn");
         let row = CatalogRow {
@@ -49,7 +57,9 @@ impl Store {
     /// Engine failures.
     pub fn drop_collection(&self, ns: &Namespace) -> Result<Option<usize>> {
         let catalog = self.lock_catalog();
-        let Some(c) = self.open_locked(&catalog, ns)? else { return Ok(None) };
+        let Some(c) = self.open_locked(&catalog, ns)? else {
+            return Ok(None);
+        };
         // Writers inside finish first, later ones are told it is gone.
         let closed = c.gate.close();
         let state = State::clone(&c.state());
@@ -67,8 +77,14 @@ impl Store {
     /// Renames; with `drop_target` an existing target goes in the same commit.
     ///
     /// # Errors
-    /// 26 NamespaceNotFound, 48 NamespaceExists, 12587 while an index is built on one of both; engine failures.
-    pub fn rename_collection(&self, from: &Namespace, to: &Namespace, drop_target: bool) -> Result<()> {
+    /// 26 NamespaceNotFound, 48 NamespaceExists, 12587 while an index is built on one of both;
+    /// engine failures.
+    pub fn rename_collection(
+        &self,
+        from: &Namespace,
+        to: &Namespace,
+        drop_target: bool,
+    ) -> Result<()> {
         let catalog = self.lock_catalog();
         let Some(c) = self.open_locked(&catalog, from)? else {
             return Err(MongoError::new(
@@ -78,22 +94,33 @@ impl Store {
         };
         let target = self.open_locked(&catalog, to)?;
         if target.is_some() && !drop_target {
-            return Err(MongoError::new(code::NAMESPACE_EXISTS, "target namespace exists"));
+            return Err(MongoError::new(
+                code::NAMESPACE_EXISTS,
+                "target namespace exists",
+            ));
         }
         let closed = (c.gate.close(), target.as_ref().map(|t| t.gate.close()));
         let state = State::clone(&c.state());
         let target = target.as_ref().map(|t| (State::clone(&t.state()), t));
-        for (s, c) in [(&state, &c)].into_iter().chain(target.as_ref().map(|(s, t)| (s, *t))) {
+        for (s, c) in [(&state, &c)]
+            .into_iter()
+            .chain(target.as_ref().map(|(s, t)| (s, *t)))
+        {
             if s.indexes.iter().any(|i| !i.is_ready()) {
                 return Err(MongoError::new(
                     BACKGROUND_OPERATION_IN_PROGRESS,
-                    format!("cannot rename: an index build is currently running for collection {}", c.ns()),
+                    format!(
+                        "cannot rename: an index build is currently running for collection {}",
+                        c.ns()
+                    ),
                 ));
             }
         }
         let mut batch = Batch::new();
         batch.delete(Table::Meta, &meta::catalog(from.db(), from.coll()));
-        let leftovers = target.as_ref().map_or_else(Vec::new, |(s, t)| t.leftovers(s, &mut batch));
+        let leftovers = target
+            .as_ref()
+            .map_or_else(Vec::new, |(s, t)| t.leftovers(s, &mut batch));
         dropped::record(&mut batch, &leftovers);
         Shared::put_row(&mut batch, to, &c.row_of(&state));
         let renamed = &mut |_: CommitPos| {

@@ -1,6 +1,7 @@
-//! Creating, dropping and changing indexes. A build runs while the collection is in use: the index is registered first,
-//! so that writers maintain it; then the documents that were there before are read in small steps under their locks; then
-//! readers may use it. Must not know: which specifications are allowed.
+//! Creating, dropping and changing indexes. A build runs while the collection is in use: the index
+//! is registered first, so that writers maintain it; then the documents that were there before are
+//! read in small steps under their locks; then readers may use it. Must not know: which
+//! specifications are allowed.
 
 use crate::catalog::Collection;
 use crate::commit::WriteUnit;
@@ -21,7 +22,8 @@ const BUILD_POLL: Duration = Duration::from_millis(10);
 /// The build ended because its index or collection was dropped.
 const INDEX_BUILD_ABORTED: i32 = 276;
 
-/// Whether an index of another specification stands in the way of a new one, because it is the same.
+/// Whether an index of another specification stands in the way of a new one, because it is the
+/// same.
 ///
 /// # Errors
 /// Those that refuse the new one.
@@ -42,20 +44,27 @@ impl Collection {
     /// # Errors
     /// As [`Collection::create_index_unless`].
     pub fn create_index(&self, spec: DocBuf) -> Result<()> {
-        let name = spec.doc().field("name").as_str().unwrap_or_default().to_owned();
+        let name = spec
+            .doc()
+            .field("name")
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
         let same = |old: Doc<'_>| Ok(old.field("name").as_str() == Some(&name));
-        self.create_index_unless(spec, &same, &|| Ok(())).map(|_| ())
+        self.create_index_unless(spec, &same, &|| Ok(()))
+            .map(|_| ())
     }
 
-    /// Builds an index, unless one that `same` recognises is there; waits for one that is being built. `go_on` is asked
-    /// every few documents.
+    /// Builds an index, unless one that `same` recognises is there; waits for one that is being
+    /// built. `go_on` is asked every few documents.
     ///
     /// # Output
     /// False when it was there already.
     ///
     /// # Errors
-    /// 11000 when documents share a unique key, 171 parallel arrays, 67 for a key that cannot be indexed, 276 when the
-    /// index or the collection is dropped meanwhile; those of `same` and `go_on`. Nothing of the index remains then.
+    /// 11000 when documents share a unique key, 171 parallel arrays, 67 for a key that cannot be
+    /// indexed, 276 when the index or the collection is dropped meanwhile; those of `same` and
+    /// `go_on`. Nothing of the index remains then.
     pub fn create_index_unless(
         &self,
         spec: DocBuf,
@@ -63,7 +72,13 @@ impl Collection {
         go_on: &dyn Fn() -> Result<()>,
     ) -> Result<bool> {
         let ident = self.shared.new_ident()?;
-        let index = Arc::new(Index::open(ident, spec, false, 0, self.shared.hooks.as_ref())?);
+        let index = Arc::new(Index::open(
+            ident,
+            spec,
+            false,
+            0,
+            self.shared.hooks.as_ref(),
+        )?);
         loop {
             let found = self.register(&index, same)?;
             match found {
@@ -80,29 +95,49 @@ impl Collection {
         self.build(&index, None, go_on).map(|()| true)
     }
 
-    /// Builds an index anew under another specification while the old one serves; they change places in one commit.
+    /// Builds an index anew under another specification while the old one serves; they change
+    /// places in one commit.
     ///
     /// # Errors
-    /// As [`Collection::create_index_unless`]; 27 when there is no ready index of that name. The old index stays then.
-    pub fn rebuild_index(&self, name: &str, spec: DocBuf, go_on: &dyn Fn() -> Result<()>) -> Result<()> {
+    /// As [`Collection::create_index_unless`]; 27 when there is no ready index of that name. The
+    /// old index stays then.
+    pub fn rebuild_index(
+        &self,
+        name: &str,
+        spec: DocBuf,
+        go_on: &dyn Fn() -> Result<()>,
+    ) -> Result<()> {
         let old = self.ready_index(name)?;
         let ident = self.shared.new_ident()?;
-        let index = Arc::new(Index::open(ident, spec, false, 0, self.shared.hooks.as_ref())?);
+        let index = Arc::new(Index::open(
+            ident,
+            spec,
+            false,
+            0,
+            self.shared.hooks.as_ref(),
+        )?);
         self.register(&index, &|_| Ok(false))?;
         self.build(&index, Some(&old), go_on)
     }
 
-    /// Drops the index called `name`; false when there is none. A build of it ends with 276 IndexBuildAborted.
+    /// Drops the index called `name`; false when there is none. A build of it ends with 276
+    /// IndexBuildAborted.
     ///
     /// # Errors
     /// Engine failures.
     pub fn drop_index(&self, name: &str) -> Result<bool> {
-        let named: Vec<_> = self.indexes().iter().filter(|i| i.name() == name).cloned().collect();
+        let named: Vec<_> = self
+            .indexes()
+            .iter()
+            .filter(|i| i.name() == name)
+            .cloned()
+            .collect();
         named.iter().try_for_each(|i| self.remove_index(i))?;
         Ok(!named.is_empty())
     }
 
-    /// Replaces the specification of an index (collMod: hidden, expireAfterSeconds, ...) by one with the same entries.
+    /// Replaces the specification of an index (collMod: hidden, expireAfterSeconds, ...) by one
+    /// with the same entries.
     ///
     /// # Errors
     /// As [`Index::open`]; 27 when there is no ready index of that name; engine failures.
@@ -118,12 +153,19 @@ impl Collection {
     }
 
     fn ready_index(&self, name: &str) -> Result<Arc<Index>> {
-        let found = self.indexes().iter().find(|i| i.name() == name && i.is_ready()).cloned();
+        let found = self
+            .indexes()
+            .iter()
+            .find(|i| i.name() == name && i.is_ready())
+            .cloned();
         found.ok_or_else(|| self.no_index(name))
     }
 
     fn no_index(&self, name: &str) -> MongoError {
-        MongoError::new(code::INDEX_NOT_FOUND, format!("cannot find index {name} for ns {}", self.ns))
+        MongoError::new(
+            code::INDEX_NOT_FOUND,
+            format!("cannot find index {name} for ns {}", self.ns),
+        )
     }
 
     /// Registers an unfinished index; writers maintain it from here on.
@@ -156,27 +198,47 @@ impl Collection {
             if state.indexes.iter().any(|i| i.ident() == index.ident()) {
                 leftovers.push(self.leftover(index));
             }
-            let left = state.indexes.iter().filter(|i| i.ident() != index.ident()).cloned().collect();
+            let left = state
+                .indexes
+                .iter()
+                .filter(|i| i.ident() != index.ident())
+                .cloned()
+                .collect();
             state.indexes = Arc::new(left);
             Ok(())
         })
     }
 
     /// Fills a registered index and makes it ready, in place of `old` when there is one.
-    fn build(&self, index: &Arc<Index>, old: Option<&Arc<Index>>, go_on: &dyn Fn() -> Result<()>) -> Result<()> {
+    fn build(
+        &self,
+        index: &Arc<Index>,
+        old: Option<&Arc<Index>>,
+        go_on: &dyn Fn() -> Result<()>,
+    ) -> Result<()> {
         let built = self.read_all(index, go_on).and_then(|()| {
             self.alter(Some(index), |state, leftovers| {
                 self.check_registered(state, index)?;
-                if let Some(old) = old.filter(|o| state.indexes.iter().any(|i| i.ident() == o.ident())) {
+                if let Some(old) =
+                    old.filter(|o| state.indexes.iter().any(|i| i.ident() == o.ident()))
+                {
                     leftovers.push(self.leftover(old));
-                    let left = state.indexes.iter().filter(|i| i.ident() != old.ident()).cloned().collect();
+                    let left = state
+                        .indexes
+                        .iter()
+                        .filter(|i| i.ident() != old.ident())
+                        .cloned()
+                        .collect();
                     state.indexes = Arc::new(left);
                 }
                 Ok(())
             })
         });
         let Err(e) = built else { return Ok(()) };
-        if e.code() != INDEX_BUILD_ABORTED && self.remove_index(index).is_err() && !self.is_dropped() {
+        if e.code() != INDEX_BUILD_ABORTED
+            && self.remove_index(index).is_err()
+            && !self.is_dropped()
+        {
             index.abandon();
         }
         let aborted = self.is_dropped() && e.code() == code::QUERY_PLAN_KILLED;
@@ -186,13 +248,21 @@ impl Collection {
     /// # Errors
     /// 276 when the index was dropped while it was built.
     fn check_registered(&self, state: &crate::catalog::State, index: &Index) -> Result<()> {
-        if state.indexes.iter().any(|i| i.ident() == index.ident()) { Ok(()) } else { Err(self.aborted(index)) }
+        if state.indexes.iter().any(|i| i.ident() == index.ident()) {
+            Ok(())
+        } else {
+            Err(self.aborted(index))
+        }
     }
 
     fn aborted(&self, index: &Index) -> MongoError {
         MongoError::new(
             INDEX_BUILD_ABORTED,
-            format!("the build of index {} on {} was aborted: the index or the collection was dropped", index.name(), self.ns),
+            format!(
+                "the build of index {} on {} was aborted: the index or the collection was dropped",
+                index.name(),
+                self.ns
+            ),
         )
     }
 
@@ -203,14 +273,26 @@ impl Collection {
         loop {
             go_on()?;
             engine.admit(STEP_DOCS * 64, WriteClass::Background);
-            // Inside the gate: once the index or the collection is dropped, nothing more is written for it.
+            // Inside the gate: once the index or the collection is dropped, nothing more is written
+            // for it.
             let (_inside, state) = self.enter()?;
             self.check_registered(&state, index)?;
             // The scan only names candidates; each is read again under its lock.
-            let opts = CursorOpts { keys_only: true, fill_cache: false, ..CursorOpts::default() };
-            let range = KeyRange { lower: &lower, upper: &upper };
-            let mut cursor = engine.cursor(Table::Doc, range, opts).map_err(error::storage)?;
-            let more = cursor.next_batch(&mut rows, STEP_DOCS, 1 << 20).map_err(error::storage)?;
+            let opts = CursorOpts {
+                keys_only: true,
+                fill_cache: false,
+                ..CursorOpts::default()
+            };
+            let range = KeyRange {
+                lower: &lower,
+                upper: &upper,
+            };
+            let mut cursor = engine
+                .cursor(Table::Doc, range, opts)
+                .map_err(error::storage)?;
+            let more = cursor
+                .next_batch(&mut rows, STEP_DOCS, 1 << 20)
+                .map_err(error::storage)?;
             drop(cursor);
             for (key, _) in rows.iter() {
                 self.index_one(index, key, &mut buffers)?;
@@ -230,10 +312,15 @@ impl Collection {
         let mut locked: KeyIds = KeyIds::from_slice(&[KeyId::of(key)]);
         loop {
             let held = self.shared.locks.lock(&mut locked);
-            if !engine.get(Table::Doc, key, &mut b.value).map_err(error::storage)? {
+            if !engine
+                .get(Table::Doc, key, &mut b.value)
+                .map_err(error::storage)?
+            {
                 return Ok(());
             }
-            let Some((_, doc)) = record::read(&b.value) else { return Err(error::corrupt("a record")) };
+            let Some((_, doc)) = record::read(&b.value) else {
+                return Err(error::corrupt("a record"));
+            };
             index.keys_of(doc, &mut b.set)?;
             check_length(index, &b.set, key.len(), engine.caps().key_bytes_max)?;
             if index.is_unique() {
@@ -253,7 +340,9 @@ impl Collection {
                     index.unique_entry(k, &mut b.entry);
                     let mut other = false;
                     let look = &mut |owner: &[u8]| other = owner != id;
-                    engine.get_with(Table::Idx, &b.entry, look).map_err(error::storage)?;
+                    engine
+                        .get_with(Table::Idx, &b.entry, look)
+                        .map_err(error::storage)?;
                     if other {
                         return Err(duplicate_key(self, index, doc));
                     }

@@ -1,6 +1,7 @@
-//! Changes of the catalog: collections, indexes, options. Promises: a change is one commit of the catalog row with the
-//! records of what it drops, made while the collection's gate is closed; what is on disk is told to memory after it, and
-//! a failed change leaves both as they were. Must not know: commands.
+//! Changes of the catalog: collections, indexes, options. Promises: a change is one commit of the
+//! catalog row with the records of what it drops, made while the collection's gate is closed; what
+//! is on disk is told to memory after it, and a failed change leaves both as they were. Must not
+//! know: commands.
 
 mod collections;
 mod indexes;
@@ -9,8 +10,8 @@ mod sweep;
 pub use indexes::SameIndex;
 
 use crate::catalog::dropped::{self, Leftover};
-use crate::catalog::{Collection, IndexRow, Shared, State};
 use crate::catalog::row::CatalogRow;
+use crate::catalog::{Collection, IndexRow, Shared, State};
 use crate::commit::WriteUnit;
 use crate::format::meta;
 use crate::index::Index;
@@ -19,11 +20,12 @@ use std::sync::Arc;
 use storage::{Batch, CommitPos, Table};
 
 impl Collection {
-    /// Changes the catalog row. `change` gets the state to alter and adds what it drops. `ready` is an index that the row
-    /// says is ready from this commit on.
+    /// Changes the catalog row. `change` gets the state to alter and adds what it drops. `ready` is
+    /// an index that the row says is ready from this commit on.
     ///
     /// # Errors
-    /// 175 when the collection is gone; those of `change`; engine failures. Nothing has changed then.
+    /// 175 when the collection is gone; those of `change`; engine failures. Nothing has changed
+    /// then.
     fn alter<T>(
         &self,
         ready: Option<&Index>,
@@ -46,7 +48,10 @@ impl Collection {
             self.set_state(new.clone());
             // Before their entries go, so that scans of them learn of it.
             let left = |i: &&Arc<Index>| new.indexes.iter().any(|n| n.ident() == i.ident());
-            old.indexes.iter().filter(|i| !left(i)).for_each(|i| i.set_dropped());
+            old.indexes
+                .iter()
+                .filter(|i| !left(i))
+                .for_each(|i| i.set_dropped());
         };
         self.shared.commit(WriteUnit::new(&batch).then(altered))?;
         drop(closed);
@@ -73,11 +78,20 @@ impl Collection {
     /// What remains of an index that is dropped.
     fn leftover(&self, index: &Index) -> Leftover {
         // A multikey index may have many more entries than documents.
-        let keys = if index.is_multikey() { u64::MAX } else { self.count() };
-        Leftover { ident: index.ident(), table: Table::Idx, keys }
+        let keys = if index.is_multikey() {
+            u64::MAX
+        } else {
+            self.count()
+        };
+        Leftover {
+            ident: index.ident(),
+            table: Table::Idx,
+            keys,
+        }
     }
 
-    /// What remains of the whole collection when it is dropped, with the removal of its rows beside the catalog row.
+    /// What remains of the whole collection when it is dropped, with the removal of its rows beside
+    /// the catalog row.
     fn leftovers(&self, state: &State, batch: &mut Batch) -> Vec<Leftover> {
         batch.delete(Table::Meta, &meta::counter(self.ident));
         batch.delete(Table::Meta, &meta::unordered(self.ident));
@@ -86,9 +100,17 @@ impl Collection {
         }
         let mut all: Vec<Leftover> = state.indexes.iter().map(|i| self.leftover(i)).collect();
         if state.capped {
-            all.push(Leftover { ident: self.ident, table: Table::Cap, keys: self.count() });
+            all.push(Leftover {
+                ident: self.ident,
+                table: Table::Cap,
+                keys: self.count(),
+            });
         }
-        all.push(Leftover { ident: self.ident, table: Table::Doc, keys: self.count() });
+        all.push(Leftover {
+            ident: self.ident,
+            table: Table::Doc,
+            keys: self.count(),
+        });
         all
     }
 }

@@ -1,4 +1,5 @@
-//! Clearing up in the background: identifiers whose keys are gone, and keys nobody owns. Must not know: who calls, when.
+//! Clearing up in the background: identifiers whose keys are gone, and keys nobody owns. Must not
+//! know: who calls, when.
 
 use crate::catalog::CatalogRow;
 use crate::error;
@@ -7,7 +8,8 @@ use model::Result;
 use storage::{CursorOpts, IdentSet, KeyRange, Table};
 
 impl Store {
-    /// Forgets dropped identifiers whose keys are gone from disk. Cheap; to be called every minute or so.
+    /// Forgets dropped identifiers whose keys are gone from disk. Cheap; to be called every minute
+    /// or so.
     ///
     /// # Output
     /// How many are left.
@@ -18,8 +20,9 @@ impl Store {
         self.shared.sweep_dropped()
     }
 
-    /// Gives back the space of documents and entries that no catalog row owns: those a crash during a drop left behind
-    /// before drops were one commit. To be called once after the start, in the background; `go_on` is asked now and then.
+    /// Gives back the space of documents and entries that no catalog row owns: those a crash during
+    /// a drop left behind before drops were one commit. To be called once after the start, in the
+    /// background; `go_on` is asked now and then.
     ///
     /// # Output
     /// Identifiers found.
@@ -32,12 +35,26 @@ impl Store {
     pub fn sweep_unowned(&self, go_on: &dyn Fn() -> Result<()>) -> Result<usize> {
         let mut owned: Vec<u32> = Vec::new();
         let mut failed = None;
-        let opts = CursorOpts { fill_cache: false, ..CursorOpts::default() };
-        let range = KeyRange { lower: b"c", upper: b"d" };
-        let mut cursor = self.shared.engine.cursor(Table::Meta, range, opts).map_err(error::storage)?;
+        let opts = CursorOpts {
+            fill_cache: false,
+            ..CursorOpts::default()
+        };
+        let range = KeyRange {
+            lower: b"c",
+            upper: b"d",
+        };
+        let mut cursor = self
+            .shared
+            .engine
+            .cursor(Table::Meta, range, opts)
+            .map_err(error::storage)?;
         let each = &mut |_: &[u8], value: &[u8]| {
             match CatalogRow::decode(value) {
-                Ok(row) => owned.extend([row.ident].into_iter().chain(row.indexes.iter().map(|i| i.ident))),
+                Ok(row) => owned.extend(
+                    [row.ident]
+                        .into_iter()
+                        .chain(row.indexes.iter().map(|i| i.ident)),
+                ),
                 Err(e) => failed = Some(e),
             }
             failed.is_none()
@@ -50,6 +67,7 @@ impl Store {
             return Err(e);
         }
         let owned: IdentSet = owned.into_iter().collect();
-        self.shared.sweep_unowned(self.shared.first_ident, &owned, go_on)
+        self.shared
+            .sweep_unowned(self.shared.first_ident, &owned, go_on)
     }
 }

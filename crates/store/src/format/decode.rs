@@ -1,5 +1,6 @@
-//! Components of keys read back: their length, and a value that encodes to the same bytes. Numbers lose their type (keys of
-//! equal numbers are equal) and symbols are strings; the rest comes back as it was.
+//! Components of keys read back: their length, and a value that encodes to the same bytes. Numbers
+//! lose their type (keys of equal numbers are equal) and symbols are strings; the rest comes back
+//! as it was.
 
 use super::keys;
 use model::{Binary, DocBuf, DocWriter, ObjectId, OwnedValue, Regex, Timestamp, Value};
@@ -50,7 +51,14 @@ fn read(b: &[u8], name: &str, w: &mut DocWriter<'_>) -> Option<usize> {
     match class {
         keys::STRING | keys::CODE => {
             let (text, len) = text(rest)?;
-            w.put(name, if class == keys::STRING { Value::String(&text) } else { Value::Code(&text) });
+            w.put(
+                name,
+                if class == keys::STRING {
+                    Value::String(&text)
+                } else {
+                    Value::Code(&text)
+                },
+            );
             Some(1 + len)
         }
         keys::OBJECT => {
@@ -78,7 +86,13 @@ fn read(b: &[u8], name: &str, w: &mut DocWriter<'_>) -> Option<usize> {
         keys::BINARY => {
             let len = u32::from_be_bytes(*rest.first_chunk()?) as usize;
             let subtype = *rest.get(4)?;
-            w.put(name, Value::Binary(Binary { subtype, bytes: rest.get(5..5 + len)? }));
+            w.put(
+                name,
+                Value::Binary(Binary {
+                    subtype,
+                    bytes: rest.get(5..5 + len)?,
+                }),
+            );
             Some(1 + 5 + len)
         }
         keys::OBJECT_ID => {
@@ -96,13 +110,22 @@ fn read(b: &[u8], name: &str, w: &mut DocWriter<'_>) -> Option<usize> {
         keys::REGEX => {
             let (pattern, a) = text(rest)?;
             let (options, b) = text(&rest[a..])?;
-            w.put(name, Value::Regex(Regex { pattern: &pattern, options: &options }));
+            w.put(
+                name,
+                Value::Regex(Regex {
+                    pattern: &pattern,
+                    options: &options,
+                }),
+            );
             Some(1 + a + b)
         }
         keys::DB_POINTER => {
             let len = u32::from_be_bytes(*rest.first_chunk()?) as usize;
             let ns = std::str::from_utf8(rest.get(4..4 + len)?).ok()?;
-            w.put(name, Value::DbPointer(ns, ObjectId(*rest.get(4 + len..)?.first_chunk()?)));
+            w.put(
+                name,
+                Value::DbPointer(ns, ObjectId(*rest.get(4 + len..)?.first_chunk()?)),
+            );
             Some(1 + 4 + len + 12)
         }
         keys::CODE_WITH_SCOPE => {
@@ -149,7 +172,14 @@ fn number(class: u8, rest: &[u8], name: &str, w: &mut DocWriter<'_>) -> Option<u
     let negative = class < keys::ZERO;
     let m = class.abs_diff(keys::ZERO);
     if m == keys::INFINITE {
-        w.put(name, if negative { f64::NEG_INFINITY } else { f64::INFINITY });
+        w.put(
+            name,
+            if negative {
+                f64::NEG_INFINITY
+            } else {
+                f64::INFINITY
+            },
+        );
         return Some(1);
     }
     // The longest number: whole part, mark, fraction, mark, residual.
@@ -159,21 +189,36 @@ fn number(class: u8, rest: &[u8], name: &str, w: &mut DocWriter<'_>) -> Option<u
         *to = if negative { !from } else { *from };
     }
     let payload = payload.get(..have)?;
-    let residual = |at: usize| Some(if *payload.get(at)? == 1 { at + 1 + 18 } else { at + 1 });
+    let residual = |at: usize| {
+        Some(if *payload.get(at)? == 1 {
+            at + 1 + 18
+        } else {
+            at + 1
+        })
+    };
     let eight = |at: usize| Some(u64::from_be_bytes(*payload.get(at..)?.first_chunk()?));
     let sign = if negative { -1.0 } else { 1.0 };
     if m == keys::SMALL || m == keys::LARGE {
         w.put(name, sign * f64::from_bits(eight(0)?));
         return Some(1 + residual(8)?);
     }
-    let len = usize::from(m).checked_sub(1).filter(|n| (1..=8).contains(n))?;
-    let whole = payload.get(..len)?.iter().fold(0u64, |n, b| n << 8 | u64::from(*b));
+    let len = usize::from(m)
+        .checked_sub(1)
+        .filter(|n| (1..=8).contains(n))?;
+    let whole = payload
+        .get(..len)?
+        .iter()
+        .fold(0u64, |n, b| n << 8 | u64::from(*b));
     if *payload.get(len)? == 1 {
         let fraction = eight(len + 1)? as f64 / 18_446_744_073_709_551_616.0;
         w.put(name, sign * (whole as f64 + fraction));
         return Some(1 + residual(len + 9)?);
     }
-    let signed = if negative { -i128::from(whole) } else { i128::from(whole) };
+    let signed = if negative {
+        -i128::from(whole)
+    } else {
+        i128::from(whole)
+    };
     match (i32::try_from(signed), i64::try_from(signed)) {
         (Ok(n), _) => w.put(name, n),
         (_, Ok(n)) => w.put(name, n),
@@ -202,22 +247,45 @@ mod tests {
                 keys::encode_directed(&v, descending, None, &mut key);
                 let len = key.len();
                 key.extend_from_slice(&[keys::END, 9, 9, 2]);
-                let (back, read) = directed(&key, descending).unwrap_or_else(|| panic!("{name}: {v:?}"));
+                let (back, read) =
+                    directed(&key, descending).unwrap_or_else(|| panic!("{name}: {v:?}"));
                 assert_eq!(read, len, "{v:?}");
-                assert!(model::compare(&back.get(), &v).is_eq(), "{v:?} came back as {:?}", back.get());
+                assert!(
+                    model::compare(&back.get(), &v).is_eq(),
+                    "{v:?} came back as {:?}",
+                    back.get()
+                );
                 assert_eq!(back.get().type_name(), v.type_name());
             }
         }
-        for cut in [&[keys::STRING, b'a'][..], &[keys::DATE, 1], &[0x42, 1], &[0x00], &[]] {
+        for cut in [
+            &[keys::STRING, b'a'][..],
+            &[keys::DATE, 1],
+            &[0x42, 1],
+            &[0x00],
+            &[],
+        ] {
             assert!(component(cut).is_none(), "{cut:?}");
         }
     }
 
     #[test]
     fn decimals_beyond_doubles_have_a_length() {
-        for t in ["0.1", "1.5", "9007199254740993.5", "1E+400", "-1E-400", "18446744073709551615.5", "NaN"] {
+        for t in [
+            "0.1",
+            "1.5",
+            "9007199254740993.5",
+            "1E+400",
+            "-1E-400",
+            "18446744073709551615.5",
+            "NaN",
+        ] {
             let mut key = Vec::new();
-            keys::encode(&Value::Decimal128(model::Decimal128::parse(t).unwrap()), None, &mut key);
+            keys::encode(
+                &Value::Decimal128(model::Decimal128::parse(t).unwrap()),
+                None,
+                &mut key,
+            );
             let len = key.len();
             key.push(keys::END);
             assert_eq!(component_len(&key, false), Some(len), "{t}");

@@ -1,9 +1,10 @@
-//! Order-preserving keys: the bytes of two encoded values compare as the values do in BSON order, and are equal exactly
-//! when the values compare equal. `docs/on-disk.md` has the table and the argument.
+//! Order-preserving keys: the bytes of two encoded values compare as the values do in BSON order,
+//! and are equal exactly when the values compare equal. `docs/on-disk.md` has the table and the
+//! argument.
 //!
-//! A component is a class byte (0x0A..=0xF0) and a payload. Descending components are complemented. After the
-//! components of an index entry stands [`END`]; [`BEFORE`] and [`AFTER`] make bounds that sort before and after every
-//! entry with the same components.
+//! A component is a class byte (0x0A..=0xF0) and a payload. Descending components are complemented.
+//! After the components of an index entry stands [`END`]; [`BEFORE`] and [`AFTER`] make bounds that
+//! sort before and after every entry with the same components.
 
 use model::decimal::Parts;
 use model::{Array, Collate, Decimal128, Doc, Number, Value};
@@ -38,7 +39,8 @@ pub(super) const REGEX: u8 = 0x90;
 pub(super) const DB_POINTER: u8 = 0x98;
 pub(super) const CODE: u8 = 0xA0;
 pub(super) const CODE_WITH_SCOPE: u8 = 0xA8;
-/// A hashed component: it needs a class like any other, else its bytes would reach beyond [`BEFORE`] and [`AFTER`].
+/// A hashed component: it needs a class like any other, else its bytes would reach beyond
+/// [`BEFORE`] and [`AFTER`].
 pub const HASH: u8 = 0xB0;
 pub(super) const MAX_KEY: u8 = 0xF0;
 
@@ -115,7 +117,12 @@ pub fn encode(v: &Value<'_>, collate: Option<&dyn Collate>, out: &mut Vec<u8>) {
 }
 
 /// Appends one component in the given direction.
-pub fn encode_directed(v: &Value<'_>, descending: bool, collate: Option<&dyn Collate>, out: &mut Vec<u8>) {
+pub fn encode_directed(
+    v: &Value<'_>,
+    descending: bool,
+    collate: Option<&dyn Collate>,
+    out: &mut Vec<u8>,
+) {
     let start = out.len();
     encode(v, collate, out);
     if descending {
@@ -158,7 +165,11 @@ fn array(a: Array<'_>, collate: Option<&dyn Collate>, out: &mut Vec<u8>) {
 
 /// Class byte for a magnitude class, mirrored for negatives.
 fn number_class(negative: bool, magnitude: u8) -> u8 {
-    if negative { ZERO - magnitude } else { ZERO + magnitude }
+    if negative {
+        ZERO - magnitude
+    } else {
+        ZERO + magnitude
+    }
 }
 
 /// Writes class and payload; a negative number's payload is complemented.
@@ -171,8 +182,8 @@ fn number(negative: bool, magnitude: u8, out: &mut Vec<u8>, payload: impl FnOnce
     }
 }
 
-/// First class byte of the type bracket of a value and the first one beyond it: what a range over values of this type
-/// may meet. NaN lies outside the bracket of numbers.
+/// First class byte of the type bracket of a value and the first one beyond it: what a range over
+/// values of this type may meet. NaN lies outside the bracket of numbers.
 pub fn bracket(v: &Value<'_>) -> (u8, u8) {
     match v {
         Value::MinKey => (MIN_KEY, MIN_KEY + 1),
@@ -229,7 +240,8 @@ fn residual(r: Residual, out: &mut Vec<u8>) {
     }
 }
 
-/// Encodes a non-negative magnitude given as a double truncated toward zero, plus what the truncation lost.
+/// Encodes a non-negative magnitude given as a double truncated toward zero, plus what the
+/// truncation lost.
 fn magnitude(negative: bool, m: f64, rest: Residual, out: &mut Vec<u8>) {
     if m >= TWO_64 {
         number(negative, LARGE, out, |out| {
@@ -249,7 +261,13 @@ fn magnitude(negative: bool, m: f64, rest: Residual, out: &mut Vec<u8>) {
     }
 }
 
-fn whole_and_fraction(negative: bool, whole: u64, fraction: u64, rest: Residual, out: &mut Vec<u8>) {
+fn whole_and_fraction(
+    negative: bool,
+    whole: u64,
+    fraction: u64,
+    rest: Residual,
+    out: &mut Vec<u8>,
+) {
     if fraction == 0 && rest.is_none() {
         return integer(negative, whole, out);
     }
@@ -279,14 +297,19 @@ fn decimal(d: &Decimal128, out: &mut Vec<u8>) {
         Parts::Nan => return out.push(NAN),
         Parts::Infinite { negative } => return out.push(number_class(negative, INFINITE)),
         Parts::Finite { coefficient: 0, .. } => return out.push(ZERO),
-        Parts::Finite { negative, coefficient, exponent } => (negative, coefficient, exponent),
+        Parts::Finite {
+            negative,
+            coefficient,
+            exponent,
+        } => (negative, coefficient, exponent),
     };
     if let Some(n) = d.to_i64_exact() {
         return integer(negative, n.unsigned_abs(), out);
     }
     let abs = Decimal128::from_parts(false, coefficient, exponent).unwrap_or(*d);
     let exact = digits_residual(coefficient, exponent);
-    // From 2^53 on doubles have no fraction, but int64 lies between them: the whole part has to be exact there.
+    // From 2^53 on doubles have no fraction, but int64 lies between them: the whole part has to be
+    // exact there.
     if let Some((whole, has_fraction)) = whole_part(coefficient, exponent)
         && whole >= 1 << 53
     {
@@ -314,11 +337,15 @@ fn whole_part(coefficient: u128, exponent: i32) -> Option<(u64, bool)> {
     }
     match 10u128.checked_pow(exponent.unsigned_abs()) {
         None => Some((0, true)),
-        Some(scale) => Some((u64::try_from(coefficient / scale).ok()?, coefficient % scale != 0)),
+        Some(scale) => Some((
+            u64::try_from(coefficient / scale).ok()?,
+            coefficient % scale != 0,
+        )),
     }
 }
 
-/// Biased adjusted exponent and the coefficient stretched to 34 digits: compares as the decimals do.
+/// Biased adjusted exponent and the coefficient stretched to 34 digits: compares as the decimals
+/// do.
 fn digits_residual(coefficient: u128, exponent: i32) -> [u8; 18] {
     let digits = coefficient.checked_ilog10().map_or(0, |d| d as i32 + 1);
     let stretched = coefficient * 10u128.pow((34 - digits).max(0) as u32);
@@ -328,7 +355,8 @@ fn digits_residual(coefficient: u128, exponent: i32) -> [u8; 18] {
     out
 }
 
-/// Appends the tail of a non-unique entry: [`END`], the id and its length, so the id can be cut off from the end.
+/// Appends the tail of a non-unique entry: [`END`], the id and its length, so the id can be cut off
+/// from the end.
 pub fn append_id_tail(out: &mut Vec<u8>, id_key: &[u8]) {
     out.push(END);
     out.extend_from_slice(id_key);
@@ -366,8 +394,18 @@ mod tests {
     fn agree(a: &Value<'_>, b: &Value<'_>) {
         // Missing and null share a key on purpose.
         let nullish = |v: &Value<'_>| matches!(v, Value::Missing | Value::Null);
-        let expected = if nullish(a) && nullish(b) { Ordering::Equal } else { compare(a, b) };
-        assert_eq!(key(a).cmp(&key(b)), expected, "{a:?} {b:?} {:02x?} {:02x?}", key(a), key(b));
+        let expected = if nullish(a) && nullish(b) {
+            Ordering::Equal
+        } else {
+            compare(a, b)
+        };
+        assert_eq!(
+            key(a).cmp(&key(b)),
+            expected,
+            "{a:?} {b:?} {:02x?} {:02x?}",
+            key(a),
+            key(b)
+        );
         let (mut x, mut y) = (vec![], vec![]);
         encode_directed(a, true, None, &mut x);
         encode_directed(b, true, None, &mut y);
@@ -383,41 +421,167 @@ mod tests {
     /// A corpus with the awkward ones of every type; all pairs are compared.
     #[test]
     fn all_pairs_of_types_order_as_bson() {
-        let docs = [doc! {}, doc! { "a": 1i32 }, doc! { "a": 1.5 }, doc! { "a": "x" }, doc! { "b": 1i32 },
-            doc! { "a": 1i32, "b": 2i32 }, doc! { "a": { } }, doc! { "": 1i32 }, doc! { "a": [1i32] }];
-        let arrays = [doc! {}, doc! { "0": 1i32 }, doc! { "0": 1i32, "1": "a" }, doc! { "0": "a" }, doc! { "0": { } }];
+        let docs = [
+            doc! {},
+            doc! { "a": 1i32 },
+            doc! { "a": 1.5 },
+            doc! { "a": "x" },
+            doc! { "b": 1i32 },
+            doc! { "a": 1i32, "b": 2i32 },
+            doc! { "a": { } },
+            doc! { "": 1i32 },
+            doc! { "a": [1i32] },
+        ];
+        let arrays = [
+            doc! {},
+            doc! { "0": 1i32 },
+            doc! { "0": 1i32, "1": "a" },
+            doc! { "0": "a" },
+            doc! { "0": { } },
+        ];
         let mut all: Vec<Value<'_>> = vec![
-            Value::MinKey, Value::MaxKey, Value::Undefined, Value::Null, Value::Bool(false), Value::Bool(true),
-            Value::String(""), Value::String("a"), Value::String("a\0"), Value::String("a\0b"), Value::String("ab"),
-            Value::String("é"), Value::String("\u{7f}"), Value::Symbol("aa"),
-            Value::ObjectId(ObjectId([0; 12])), Value::ObjectId(ObjectId([255; 12])),
-            Value::Date(i64::MIN), Value::Date(-1), Value::Date(0), Value::Date(i64::MAX),
-            Value::Timestamp(Timestamp::from_u64(0)), Value::Timestamp(Timestamp::from_u64(u64::MAX)),
-            Value::Binary(Binary { subtype: 0, bytes: b"" }), Value::Binary(Binary { subtype: 4, bytes: b"a" }),
-            Value::Binary(Binary { subtype: 0, bytes: b"ab" }), Value::Binary(Binary { subtype: 0, bytes: b"b" }),
-            Value::Regex(Regex { pattern: "a", options: "" }), Value::Regex(Regex { pattern: "a", options: "i" }),
-            Value::Regex(Regex { pattern: "ab", options: "" }), Value::Code("f"), Value::Code("ff"),
-            Value::DbPointer("a.b", ObjectId([1; 12])), Value::CodeWithScope("f", &[5, 0, 0, 0, 0]),
+            Value::MinKey,
+            Value::MaxKey,
+            Value::Undefined,
+            Value::Null,
+            Value::Bool(false),
+            Value::Bool(true),
+            Value::String(""),
+            Value::String("a"),
+            Value::String("a\0"),
+            Value::String("a\0b"),
+            Value::String("ab"),
+            Value::String("é"),
+            Value::String("\u{7f}"),
+            Value::Symbol("aa"),
+            Value::ObjectId(ObjectId([0; 12])),
+            Value::ObjectId(ObjectId([255; 12])),
+            Value::Date(i64::MIN),
+            Value::Date(-1),
+            Value::Date(0),
+            Value::Date(i64::MAX),
+            Value::Timestamp(Timestamp::from_u64(0)),
+            Value::Timestamp(Timestamp::from_u64(u64::MAX)),
+            Value::Binary(Binary {
+                subtype: 0,
+                bytes: b"",
+            }),
+            Value::Binary(Binary {
+                subtype: 4,
+                bytes: b"a",
+            }),
+            Value::Binary(Binary {
+                subtype: 0,
+                bytes: b"ab",
+            }),
+            Value::Binary(Binary {
+                subtype: 0,
+                bytes: b"b",
+            }),
+            Value::Regex(Regex {
+                pattern: "a",
+                options: "",
+            }),
+            Value::Regex(Regex {
+                pattern: "a",
+                options: "i",
+            }),
+            Value::Regex(Regex {
+                pattern: "ab",
+                options: "",
+            }),
+            Value::Code("f"),
+            Value::Code("ff"),
+            Value::DbPointer("a.b", ObjectId([1; 12])),
+            Value::CodeWithScope("f", &[5, 0, 0, 0, 0]),
         ];
         all.extend(docs.iter().map(|d| Value::Document(d.doc())));
         all.extend(arrays.iter().map(|d| Value::Array(d.doc().as_array())));
-        for n in [0i64, 1, -1, 2, 255, 256, 65_535, 65_536, i64::MAX, i64::MIN, (1 << 53) - 1, 1 << 53, (1 << 53) + 1,
-            -(1 << 53) - 1, i64::from(i32::MAX), i64::MAX - 1] {
+        for n in [
+            0i64,
+            1,
+            -1,
+            2,
+            255,
+            256,
+            65_535,
+            65_536,
+            i64::MAX,
+            i64::MIN,
+            (1 << 53) - 1,
+            1 << 53,
+            (1 << 53) + 1,
+            -(1 << 53) - 1,
+            i64::from(i32::MAX),
+            i64::MAX - 1,
+        ] {
             all.push(Value::Int64(n));
             all.push(Value::Double(n as f64));
             if let Ok(m) = i32::try_from(n) {
                 all.push(Value::Int32(m));
             }
         }
-        for f in [0.0, -0.0, 0.1, 0.5, 1.5, 2.5, -0.1, -1.5, 1e300, -1e300, 1e20, 1e19, 5e-324, f64::MIN_POSITIVE, f64::MAX,
-            f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 255.5, 256.5, 0.3, 1.1, 9_007_199_254_740_991.0] {
+        for f in [
+            0.0,
+            -0.0,
+            0.1,
+            0.5,
+            1.5,
+            2.5,
+            -0.1,
+            -1.5,
+            1e300,
+            -1e300,
+            1e20,
+            1e19,
+            5e-324,
+            f64::MIN_POSITIVE,
+            f64::MAX,
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+            f64::NAN,
+            255.5,
+            256.5,
+            0.3,
+            1.1,
+            9_007_199_254_740_991.0,
+        ] {
             all.push(Value::Double(f));
         }
-        for t in ["0", "-0", "0.1", "0.10", "0.3", "1.1", "1.5", "-1.5", "1E+30", "1E-30", "9999999999999999999999999999999999",
-            "9007199254740993.5", "9007199254740993", "9007199254740992.5", "9223372036854775807", "9223372036854775808",
-            "18446744073709551616", "18446744073709551615.5", "1E+400", "1E-400", "-1E+400", "NaN", "Infinity", "-Infinity",
-            "0.1000000000000000055511151231257827", "0.1000000000000000055511151231257828", "0.09999999999999999999",
-            "1.000000000000000000000000000000001", "0.9999999999999999999999999999999999", "255.5", "1E+6144", "1E-6176"] {
+        for t in [
+            "0",
+            "-0",
+            "0.1",
+            "0.10",
+            "0.3",
+            "1.1",
+            "1.5",
+            "-1.5",
+            "1E+30",
+            "1E-30",
+            "9999999999999999999999999999999999",
+            "9007199254740993.5",
+            "9007199254740993",
+            "9007199254740992.5",
+            "9223372036854775807",
+            "9223372036854775808",
+            "18446744073709551616",
+            "18446744073709551615.5",
+            "1E+400",
+            "1E-400",
+            "-1E+400",
+            "NaN",
+            "Infinity",
+            "-Infinity",
+            "0.1000000000000000055511151231257827",
+            "0.1000000000000000055511151231257828",
+            "0.09999999999999999999",
+            "1.000000000000000000000000000000001",
+            "0.9999999999999999999999999999999999",
+            "255.5",
+            "1E+6144",
+            "1E-6176",
+        ] {
             all.push(dec(t));
         }
         for a in &all {
@@ -443,11 +607,18 @@ mod tests {
             any::<i64>().prop_map(Value::Int64),
             any::<f64>().prop_map(Value::Double),
             (-1e6f64..1e6).prop_map(Value::Double),
-            (any::<bool>(), 0u128..=model::decimal::MAX_COEFFICIENT, -60i32..30).prop_map(|(n, c, e)| {
-                Value::Decimal128(Decimal128::from_parts(n, c, e).unwrap())
-            }),
+            (
+                any::<bool>(),
+                0u128..=model::decimal::MAX_COEFFICIENT,
+                -60i32..30
+            )
+                .prop_map(|(n, c, e)| {
+                    Value::Decimal128(Decimal128::from_parts(n, c, e).unwrap())
+                }),
             (any::<i16>(), -3i32..3).prop_map(|(c, e)| {
-                Value::Decimal128(Decimal128::from_parts(c < 0, u128::from(c.unsigned_abs()), e).unwrap())
+                Value::Decimal128(
+                    Decimal128::from_parts(c < 0, u128::from(c.unsigned_abs()), e).unwrap(),
+                )
             }),
             (any::<i16>(), 1i32..64).prop_map(|(n, d)| Value::Double(f64::from(n) / f64::from(d))),
         ]

@@ -25,7 +25,10 @@ pub fn catalog_prefix(db: &str) -> Vec<u8> {
 pub fn split_catalog(key: &[u8]) -> Option<(&str, &str)> {
     let rest = key.strip_prefix(b"c")?;
     let split = rest.iter().position(|&b| b == 0)?;
-    Some((std::str::from_utf8(&rest[..split]).ok()?, std::str::from_utf8(&rest[split + 1..]).ok()?))
+    Some((
+        std::str::from_utf8(&rest[..split]).ok()?,
+        std::str::from_utf8(&rest[split + 1..]).ok()?,
+    ))
 }
 
 /// `n ident` -> counter pair: documents and bytes.

@@ -1,7 +1,7 @@
 //! A stored document: `format(1) flags(1) insert_seq(varint) version(varint) BSON`.
 //!
-//! insert_seq gives natural order and the reported record id; version is drawn under the document's lock at each write
-//! and lets a transaction see whether the document changed since its snapshot.
+//! insert_seq gives natural order and the reported record id; version is drawn under the document's
+//! lock at each write and lets a transaction see whether the document changed since its snapshot.
 
 use model::Doc;
 
@@ -26,10 +26,18 @@ pub fn write(out: &mut Vec<u8>, header: Header, doc: &[u8]) {
 
 /// Splits a record. `None` when it is not one (corruption).
 pub fn read(bytes: &[u8]) -> Option<(Header, Doc<'_>)> {
-    let [FORMAT, 0, rest @ ..] = bytes else { return None };
+    let [FORMAT, 0, rest @ ..] = bytes else {
+        return None;
+    };
     let (insert_seq, rest) = read_varint(rest)?;
     let (version, rest) = read_varint(rest)?;
-    Some((Header { insert_seq, version }, Doc::new(rest)?))
+    Some((
+        Header {
+            insert_seq,
+            version,
+        },
+        Doc::new(rest)?,
+    ))
 }
 
 pub(crate) fn varint(out: &mut Vec<u8>, mut n: u64) {
@@ -61,7 +69,10 @@ mod tests {
         let d = doc! { "_id": 1i32 };
         for n in [0, 1, 127, 128, 300, u64::from(u32::MAX), u64::MAX] {
             let mut out = vec![];
-            let h = Header { insert_seq: n, version: u64::MAX - n };
+            let h = Header {
+                insert_seq: n,
+                version: u64::MAX - n,
+            };
             write(&mut out, h, d.as_bytes());
             assert_eq!(read(&out), Some((h, d.doc())));
             for cut in 0..out.len() {

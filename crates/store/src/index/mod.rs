@@ -1,17 +1,17 @@
-//! One secondary index: its specification, and the keys a document has in it. Must not know: collections, the engine.
+//! One secondary index: its specification, and the keys a document has in it. Must not know:
+//! collections, the engine.
 
 pub(crate) mod text;
 
-
 use crate::format::keys;
 use crate::hooks::{Hooks, Predicate};
-use text::TextPart;
 use model::path::PathPart;
 use model::{Array, Collate, Doc, DocBuf, FieldPath, MongoError, Result, Value, code};
-use std::sync::Arc;
 use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use storage::CommitPos;
+use text::TextPart;
 
 /// Bytes of all keys one document may have in an index.
 const KEYS_BYTES_MAX: usize = 64 << 20;
@@ -68,8 +68,9 @@ pub struct Index {
 /// What is found out about an index while it is in use; kept when its specification is replaced.
 #[derive(Default)]
 struct Marks {
-    /// Bit per field that has seen an array on its way; never unset. On disk before it is here, and here before an entry
-    /// that needs it is visible: a reader that asks after it has taken its view never misses one.
+    /// Bit per field that has seen an array on its way; never unset. On disk before it is here, and
+    /// here before an entry that needs it is visible: a reader that asks after it has taken its
+    /// view never misses one.
     multikey: AtomicU32,
     /// Held while a bit is added on disk.
     marking: Mutex<()>,
@@ -89,18 +90,31 @@ impl Index {
     /// Understands a specification document (`key`, `name`, `unique`, ...).
     ///
     /// # Errors
-    /// 67 CannotCreateIndex for a key this store cannot build; those of the hooks for filter and collation.
-    pub fn open(ident: u32, spec: DocBuf, ready: bool, multikey: u32, hooks: &dyn Hooks) -> Result<Index> {
+    /// 67 CannotCreateIndex for a key this store cannot build; those of the hooks for filter and
+    /// collation.
+    pub fn open(
+        ident: u32,
+        spec: DocBuf,
+        ready: bool,
+        multikey: u32,
+        hooks: &dyn Hooks,
+    ) -> Result<Index> {
         let d = spec.doc();
         let cannot = |why: String| MongoError::new(code::CANNOT_CREATE_INDEX, why);
         let name = d.field("name").as_str().unwrap_or_default().to_owned();
-        let key = d.field("key").as_doc().ok_or_else(|| cannot("index specification has no key".to_owned()))?;
+        let key = d
+            .field("key")
+            .as_doc()
+            .ok_or_else(|| cannot("index specification has no key".to_owned()))?;
         let mut fields = Vec::new();
         let (mut unkeyed, mut text) = (false, None);
         for (path, v) in key.iter() {
             let kind = match v {
                 Value::String("text") if path == "_fts" => {
-                    text = Some(TextPart { at: fields.len(), terms: hooks.terms(d)? });
+                    text = Some(TextPart {
+                        at: fields.len(),
+                        terms: hooks.terms(d)?,
+                    });
                     continue;
                 }
                 _ if path == "_ftsx" && text.is_some() => continue,
@@ -110,16 +124,23 @@ impl Index {
                     FieldKind::Ascending
                 }
                 Value::String(other) => {
-                    return Err(cannot(format!("index type '{other}' is not known; 2d, 2dsphere, hashed and text are")));
+                    return Err(cannot(format!(
+                        "index type '{other}' is not known; 2d, 2dsphere, hashed and text are"
+                    )));
                 }
                 v => match v.as_f64() {
                     Some(n) if n < 0.0 => FieldKind::Descending,
                     _ => FieldKind::Ascending,
                 },
             };
-            fields.push(IndexField { path: FieldPath::new(path), kind });
+            fields.push(IndexField {
+                path: FieldPath::new(path),
+                kind,
+            });
         }
-        unkeyed |= fields.iter().any(|f| f.path.parts().iter().any(|p| p.name == "$**"));
+        unkeyed |= fields
+            .iter()
+            .any(|f| f.path.parts().iter().any(|p| p.name == "$**"));
         let collation = d.field("collation").as_doc();
         let partial = d.field("partialFilterExpression").as_doc();
         let partial = partial.map(|f| hooks.predicate(f, collation)).transpose()?;
@@ -152,7 +173,10 @@ impl Index {
     /// As [`Index::open`].
     pub(crate) fn respecified(&self, spec: DocBuf, hooks: &dyn Hooks) -> Result<Index> {
         let new = Index::open(self.ident, spec, false, 0, hooks)?;
-        Ok(Index { marks: self.marks.clone(), ..new })
+        Ok(Index {
+            marks: self.marks.clone(),
+            ..new
+        })
     }
 
     /// Prefix of its keys.
@@ -175,8 +199,9 @@ impl Index {
     pub fn fields(&self) -> &[IndexField] {
         &self.fields
     }
-    /// Its entries are one component a field. Those of text indexes are not; geospatial and wildcard indexes are catalogued but
-    /// have none yet: queries that need their existence find it, and read the collection.
+    /// Its entries are one component a field. Those of text indexes are not; geospatial and
+    /// wildcard indexes are catalogued but have none yet: queries that need their existence find
+    /// it, and read the collection.
     pub fn is_keyed(&self) -> bool {
         !self.unkeyed && self.text.is_none()
     }
@@ -265,8 +290,8 @@ impl Index {
         }
     }
 
-    /// The key of the entry of one document for `components`: `ident components END` in a unique index, whose value is
-    /// the id; `ident components END id tail` in others.
+    /// The key of the entry of one document for `components`: `ident components END` in a unique
+    /// index, whose value is the id; `ident components END id tail` in others.
     pub(crate) fn entry_key(&self, components: &[u8], id: &[u8], out: &mut Vec<u8>) {
         if self.unique {
             return self.unique_entry(components, out);
@@ -288,8 +313,9 @@ impl Index {
     /// Fills `set` with the encoded keys of `doc`, sorted and distinct.
     ///
     /// # Errors
-    /// 171 when two fields are arrays at once, 201 when the keys together are too large, 16746 when a numeric component is a
-    /// position and a field name at once. For text indexes 201 when a field beside the text is an array, and those of the terms.
+    /// 171 when two fields are arrays at once, 201 when the keys together are too large, 16746 when
+    /// a numeric component is a position and a field name at once. For text indexes 201 when a
+    /// field beside the text is an array, and those of the terms.
     pub fn keys_of(&self, doc: Doc<'_>, set: &mut KeySet) -> Result<()> {
         set.clear();
         if self.unkeyed {
@@ -301,9 +327,16 @@ impl Index {
         if let Some(text) = &self.text {
             return self.text_keys(text, doc, set);
         }
-        let mut states: smallvec::SmallVec<[Reach<'_>; 4]> =
-            self.fields.iter().map(|f| reach(Value::Document(doc), f.path.parts())).collect::<Result<_>>()?;
-        if self.sparse && states.iter().all(|s| matches!(s, Reach::At(Value::Missing))) {
+        let mut states: smallvec::SmallVec<[Reach<'_>; 4]> = self
+            .fields
+            .iter()
+            .map(|f| reach(Value::Document(doc), f.path.parts()))
+            .collect::<Result<_>>()?;
+        if self.sparse
+            && states
+                .iter()
+                .all(|s| matches!(s, Reach::At(Value::Missing)))
+        {
             return Ok(());
         }
         self.expand(&mut states, set)?;
@@ -311,15 +344,28 @@ impl Index {
         Ok(())
     }
 
-    /// One key for each term: the fields before the text, the term, what it is worth, the fields behind.
+    /// One key for each term: the fields before the text, the term, what it is worth, the fields
+    /// behind.
     fn text_keys(&self, text: &TextPart, doc: Doc<'_>, set: &mut KeySet) -> Result<()> {
         let (mut before, mut behind) = (Vec::new(), Vec::new());
         for (n, f) in self.fields.iter().enumerate() {
             let Reach::At(v) = reach(Value::Document(doc), f.path.parts())? else {
                 let path = f.path.as_str();
-                return Err(MongoError::new(CANNOT_BUILD_INDEX_KEYS, format!("Field '{path}' of text index contains an array in document")));
+                return Err(MongoError::new(
+                    CANNOT_BUILD_INDEX_KEYS,
+                    format!("Field '{path}' of text index contains an array in document"),
+                ));
             };
-            encode_component(f.kind, &v, None, if n < text.at { &mut before } else { &mut behind });
+            encode_component(
+                f.kind,
+                &v,
+                None,
+                if n < text.at {
+                    &mut before
+                } else {
+                    &mut behind
+                },
+            );
         }
         let mut put = |term: &[u8], score: f64| {
             if set.bytes.len() > KEYS_BYTES_MAX {
@@ -332,8 +378,12 @@ impl Index {
             set.bytes.extend_from_slice(&behind);
             set.end(start);
         };
-        // A document has one entry for a component, so that a walk over it never meets the document twice.
-        let (mut cut, mut encoded) = (std::collections::BTreeMap::<Vec<u8>, f64>::new(), Vec::new());
+        // A document has one entry for a component, so that a walk over it never meets the document
+        // twice.
+        let (mut cut, mut encoded) = (
+            std::collections::BTreeMap::<Vec<u8>, f64>::new(),
+            Vec::new(),
+        );
         text.terms.each(doc, &mut |term, score| {
             encoded.clear();
             text::encode_term(term, &mut encoded);
@@ -354,10 +404,14 @@ impl Index {
     }
 
     fn keys_too_large(&self) -> MongoError {
-        MongoError::new(CANNOT_BUILD_INDEX_KEYS, format!(
-            "index key generation exceeded the memory limit: the keys of one document in index {} have more than {KEYS_BYTES_MAX} bytes",
-            self.name
-        ))
+        MongoError::new(
+            CANNOT_BUILD_INDEX_KEYS,
+            format!(
+                "index key generation exceeded the memory limit: the keys of one document in index \
+                    {} have more than {KEYS_BYTES_MAX} bytes",
+                self.name
+            ),
+        )
     }
 
     /// Whether two versions of a document certainly have the same keys.
@@ -383,10 +437,14 @@ impl Index {
                 // The same array is the same bytes at the same address.
                 Some(b) if std::ptr::eq(b.as_bytes(), a.as_bytes()) => {}
                 Some(_) => {
-                    return Err(MongoError::new(171, format!(
-                        "cannot index parallel arrays: more than one field of {:?} is an array in the same document",
-                        self.key_pattern()
-                    )));
+                    return Err(MongoError::new(
+                        171,
+                        format!(
+                            "cannot index parallel arrays: more than one field of {:?} is an array \
+                                in the same document",
+                            self.key_pattern()
+                        ),
+                    ));
                 }
             }
         }
@@ -395,7 +453,10 @@ impl Index {
             for (s, f) in states.iter().zip(&self.fields) {
                 if let Reach::At(v) = s {
                     if f.kind == FieldKind::Hashed && matches!(v, Value::Array(_)) {
-                        return Err(MongoError::new(16766, "hashed indexes do not currently support array values"));
+                        return Err(MongoError::new(
+                            16766,
+                            "hashed indexes do not currently support array values",
+                        ));
                     }
                     encode_component(f.kind, v, self.collate(), &mut set.bytes);
                 }
@@ -407,7 +468,10 @@ impl Index {
             return Ok(());
         };
         if self.fields.iter().any(|f| f.kind == FieldKind::Hashed) {
-            return Err(MongoError::new(16766, "hashed indexes do not currently support array values"));
+            return Err(MongoError::new(
+                16766,
+                "hashed indexes do not currently support array values",
+            ));
         }
         let mut step = |element: Option<Value<'_>>| -> Result<()> {
             let mut next: smallvec::SmallVec<[Reach<'_>; 4]> = states
@@ -430,7 +494,12 @@ impl Index {
     }
 }
 
-fn encode_component(kind: FieldKind, v: &Value<'_>, collate: Option<&dyn Collate>, out: &mut Vec<u8>) {
+fn encode_component(
+    kind: FieldKind,
+    v: &Value<'_>,
+    collate: Option<&dyn Collate>,
+    out: &mut Vec<u8>,
+) {
     match kind {
         FieldKind::Ascending => keys::encode(v, collate, out),
         FieldKind::Descending => keys::encode_directed(v, true, collate, out),
@@ -462,17 +531,25 @@ fn reach<'a>(mut v: Value<'a>, path: &'a [PathPart]) -> Result<Reach<'a>> {
     loop {
         match (v, rest.split_first()) {
             (Value::Array(a), Some((head, tail))) => {
-                let Some(position) = head.index else { return Ok(Reach::Blocked(a, rest)) };
-                let named = a.iter().any(|e| matches!(e, Value::Document(d) if d.contains(&head.name)));
+                let Some(position) = head.index else {
+                    return Ok(Reach::Blocked(a, rest));
+                };
+                let named = a
+                    .iter()
+                    .any(|e| matches!(e, Value::Document(d) if d.contains(&head.name)));
                 match (a.get(position), named) {
                     (_, false) => {}
                     (None, true) => return Ok(Reach::Blocked(a, rest)),
                     (Some(_), true) => {
-                        return Err(MongoError::new(16746, format!(
-                            "Ambiguous field name found in array (do not use numeric field names in embedded elements in an \
+                        return Err(MongoError::new(
+                            16746,
+                            format!(
+                                "Ambiguous field name found in array (do not use numeric field \
+                                    names in embedded elements in an \
                              array), field: '{}' for array: {a:?}",
-                            head.name
-                        )));
+                                head.name
+                            ),
+                        ));
                     }
                 }
                 v = a.get(position).unwrap_or(Value::Missing);
@@ -528,7 +605,9 @@ impl KeySet {
     }
     /// The keys, ascending.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &[u8]> + ExactSizeIterator {
-        self.ranges.iter().map(|r| &self.bytes[r.0 as usize..r.1 as usize])
+        self.ranges
+            .iter()
+            .map(|r| &self.bytes[r.0 as usize..r.1 as usize])
     }
     /// Bytes of all keys.
     pub fn byte_len(&self) -> usize {
@@ -544,7 +623,9 @@ impl KeySet {
     }
     /// True when `key` is among them.
     pub fn contains(&self, key: &[u8]) -> bool {
-        self.ranges.binary_search_by(|r| self.bytes[r.0 as usize..r.1 as usize].cmp(key)).is_ok()
+        self.ranges
+            .binary_search_by(|r| self.bytes[r.0 as usize..r.1 as usize].cmp(key))
+            .is_ok()
     }
 }
 
@@ -564,13 +645,29 @@ mod tests {
     #[test]
     fn arrays_give_an_entry_per_distinct_element() {
         let a = || doc! { "key": { "a": 1i32 }, "name": "a" };
-        assert_eq!(keys(a(), &doc! { "a": [1i32, 2i32, 2i32] }).unwrap(), (2, 1));
+        assert_eq!(
+            keys(a(), &doc! { "a": [1i32, 2i32, 2i32] }).unwrap(),
+            (2, 1)
+        );
         assert_eq!(keys(a(), &doc! { "a": [] }).unwrap(), (1, 1));
-        assert_eq!(keys(a(), &doc! { "a": [[1i32, 2i32], [3i32]] }).unwrap(), (2, 1));
+        assert_eq!(
+            keys(a(), &doc! { "a": [[1i32, 2i32], [3i32]] }).unwrap(),
+            (2, 1)
+        );
         assert_eq!(keys(a(), &doc! { "b": 1i32 }).unwrap(), (1, 0));
         let ab = || doc! { "key": { "a.b": 1i32, "a.c": -1i32 }, "name": "ab" };
-        assert_eq!(keys(ab(), &doc! { "a": [{ "b": 1i32, "c": 2i32 }, { "b": 1i32 }, 7i32] }).unwrap(), (3, 3));
-        let e = keys(doc! { "key": { "a": 1i32, "b": 1i32 }, "name": "x" }, &doc! { "a": [1i32], "b": [2i32] });
+        assert_eq!(
+            keys(
+                ab(),
+                &doc! { "a": [{ "b": 1i32, "c": 2i32 }, { "b": 1i32 }, 7i32] }
+            )
+            .unwrap(),
+            (3, 3)
+        );
+        let e = keys(
+            doc! { "key": { "a": 1i32, "b": 1i32 }, "name": "x" },
+            &doc! { "a": [1i32], "b": [2i32] },
+        );
         assert_eq!(e.unwrap_err().code(), 171);
     }
 
@@ -584,7 +681,12 @@ mod tests {
     #[test]
     fn a_name_that_is_a_position_and_a_field_is_refused() {
         let s = || doc! { "key": { "a.0": 1i32 }, "name": "a" };
-        assert_eq!(keys(s(), &doc! { "a": [5i32, { "0": 1i32 }] }).unwrap_err().code(), 16746);
+        assert_eq!(
+            keys(s(), &doc! { "a": [5i32, { "0": 1i32 }] })
+                .unwrap_err()
+                .code(),
+            16746
+        );
         assert_eq!(keys(s(), &doc! { "a": [{ "1": 1i32 }] }).unwrap(), (1, 0));
         let s = || doc! { "key": { "a.1": 1i32 }, "name": "a" };
         assert_eq!(keys(s(), &doc! { "a": [{ "1": 1i32 }] }).unwrap(), (1, 1));

@@ -1,5 +1,6 @@
-//! What is special in the entries of a text index (`docs/on-disk.md`): the term, what it is worth, and how both are found again.
-//! Which terms a document has comes in through [`crate::hooks::Terms`].
+//! What is special in the entries of a text index (`docs/on-disk.md`): the term, what it is worth,
+//! and how both are found again. Which terms a document has comes in through
+//! [`crate::hooks::Terms`].
 
 use crate::format::keys;
 use crate::hooks::Terms;
@@ -29,13 +30,16 @@ pub(crate) fn encode_term(term: &str, out: &mut Vec<u8>) {
         return keys::encode(&Value::String(term), None, out);
     }
     // FNV-1a: on disk, so it must never depend on a library's whims.
-    let hash = term.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
+    let hash = term.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| {
+        (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)
+    });
     // Longer than any term kept whole, so never equal to one.
     let cut = format!("{}{hash:016x}", &term[..term.floor_char_boundary(TERM_MAX)]);
     keys::encode(&Value::String(&cut), None, out);
 }
 
-/// Appends a score: the bits of a positive binary64 are in its order, and none begins with the byte of an end or bound.
+/// Appends a score: the bits of a positive binary64 are in its order, and none begins with the byte
+/// of an end or bound.
 pub(crate) fn encode_score(score: f64, out: &mut Vec<u8>) {
     out.extend_from_slice(&score.to_be_bytes());
 }
@@ -55,16 +59,18 @@ impl Index {
 /// The score in the components of an entry found in an interval of a term.
 pub(crate) fn score_of(interval: &KeyInterval, components: &[u8]) -> f64 {
     let at = interval.lower.len().saturating_sub(1);
-    let bytes = components.get(at..at + SCORE_LEN).and_then(|b| b.try_into().ok());
+    let bytes = components
+        .get(at..at + SCORE_LEN)
+        .and_then(|b| b.try_into().ok());
     bytes.map_or(0.0, f64::from_be_bytes)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::Result;
     use crate::hooks::{Hooks, Predicate};
     use crate::index::KeySet;
+    use model::Result;
     use model::{Collate, Doc, MongoError, doc};
 
     /// Words at spaces, each worth its length.
@@ -72,7 +78,12 @@ mod tests {
 
     impl Terms for Words {
         fn each(&self, doc: Doc<'_>, show: &mut dyn FnMut(&str, f64)) -> Result<()> {
-            doc.field("a").as_str().unwrap_or_default().split(' ').filter(|w| !w.is_empty()).for_each(|w| show(w, w.len() as f64));
+            doc.field("a")
+                .as_str()
+                .unwrap_or_default()
+                .split(' ')
+                .filter(|w| !w.is_empty())
+                .for_each(|w| show(w, w.len() as f64));
             Ok(())
         }
         fn same(&self, _: Doc<'_>, _: Doc<'_>) -> bool {
@@ -95,19 +106,37 @@ mod tests {
     }
 
     fn index() -> Index {
-        let spec = doc! { "key": { "p": -1i32, "_fts": "text", "_ftsx": 1i32, "s": 1i32 }, "name": "t" };
+        let spec =
+            doc! { "key": { "p": -1i32, "_fts": "text", "_ftsx": 1i32, "s": 1i32 }, "name": "t" };
         Index::open(1, spec, true, 0, &WordHooks).unwrap()
     }
 
     #[test]
     fn an_entry_is_the_fields_before_the_term_its_score_and_the_fields_behind() {
         let (index, mut set) = (index(), KeySet::default());
-        index.keys_of(doc! { "p": false, "a": "ab tea", "s": true }.doc(), &mut set).unwrap();
+        index
+            .keys_of(
+                doc! { "p": false, "a": "ab tea", "s": true }.doc(),
+                &mut set,
+            )
+            .unwrap();
         // The example of docs/on-disk.md.
-        let ab = [&[!0x78][..], b"\x50ab\0", &[0x40, 0, 0, 0, 0, 0, 0, 0], &[0x79]].concat();
-        assert_eq!((set.iter().next(), set.len(), set.multikey), (Some(ab.as_slice()), 2, 2));
+        let ab = [
+            &[!0x78][..],
+            b"\x50ab\0",
+            &[0x40, 0, 0, 0, 0, 0, 0, 0],
+            &[0x79],
+        ]
+        .concat();
+        assert_eq!(
+            (set.iter().next(), set.len(), set.multikey),
+            (Some(ab.as_slice()), 2, 2)
+        );
         let interval = index.term_interval(&[!0x78], "tea");
-        let found: Vec<_> = set.iter().filter(|k| *k >= interval.lower.as_slice() && *k < interval.upper.as_slice()).collect();
+        let found: Vec<_> = set
+            .iter()
+            .filter(|k| *k >= interval.lower.as_slice() && *k < interval.upper.as_slice())
+            .collect();
         assert_eq!((found.len(), score_of(&interval, found[0])), (1, 3.0));
     }
 
@@ -116,7 +145,9 @@ mod tests {
         let (index, mut set) = (index(), KeySet::default());
         index.keys_of(doc! { "p": 1i32 }.doc(), &mut set).unwrap();
         assert!(set.is_empty());
-        let e = index.keys_of(doc! { "a": "x", "s": [1i32] }.doc(), &mut set).unwrap_err();
+        let e = index
+            .keys_of(doc! { "a": "x", "s": [1i32] }.doc(), &mut set)
+            .unwrap_err();
         assert_eq!(e.code(), 201);
     }
 

@@ -1,7 +1,9 @@
-//! Reading capped collections in the order the documents came in. Promises: a reader whose place was deleted is told.
+//! Reading capped collections in the order the documents came in. Promises: a reader whose place
+//! was deleted is told.
 //! Must not know: who waits for new documents, how room is made.
 //!
-//! The order is kept beside the documents, which lie by `_id`: table `Cap`, key `ident insert_seq`, value the encoded id.
+//! The order is kept beside the documents, which lie by `_id`: table `Cap`, key `ident insert_seq`,
+//! value the encoded id.
 
 use crate::catalog::Collection;
 use crate::error;
@@ -20,7 +22,10 @@ pub(crate) fn order_key(ident: u32, seq: u64) -> [u8; 12] {
 }
 
 pub(crate) fn seq_of(key: &[u8]) -> Result<u64> {
-    let seq = key.get(4..).and_then(|s| s.try_into().ok()).map(u64::from_be_bytes);
+    let seq = key
+        .get(4..)
+        .and_then(|s| s.try_into().ok())
+        .map(u64::from_be_bytes);
     seq.ok_or_else(|| error::corrupt("an entry of the order of a capped collection"))
 }
 
@@ -29,7 +34,10 @@ impl Collection {
     pub(crate) fn has_place(&self, record_key: &[u8], seq: u64) -> Result<bool> {
         let mut right = false;
         let see = &mut |id: &[u8]| right = record_key.get(4..) == Some(id);
-        self.shared.engine.get_with(Table::Cap, &order_key(self.ident, seq), see).map_err(error::storage)?;
+        self.shared
+            .engine
+            .get_with(Table::Cap, &order_key(self.ident, seq), see)
+            .map_err(error::storage)?;
         Ok(right)
     }
 
@@ -43,8 +51,14 @@ impl Collection {
     ) -> Result<Box<dyn Cursor>> {
         let (lower, all) = (order_key(self.ident, first), self.key_bounds().1);
         let end = end.map(|e| order_key(self.ident, e));
-        let range = KeyRange { lower: &lower, upper: end.as_ref().map_or(&all[..], |e| &e[..]) };
-        let opts = CursorOpts { reverse, ..CursorOpts::default() };
+        let range = KeyRange {
+            lower: &lower,
+            upper: end.as_ref().map_or(&all[..], |e| &e[..]),
+        };
+        let opts = CursorOpts {
+            reverse,
+            ..CursorOpts::default()
+        };
         view.cursor(self.shared.engine.as_ref(), Table::Cap, range, opts)
     }
 }
@@ -62,27 +76,44 @@ pub(crate) struct CappedScan {
 
 impl CappedScan {
     pub(crate) fn new(view: ReadView, reverse: bool) -> CappedScan {
-        CappedScan { view, reverse, last: None, cursor: None, rows: RowBatch::new(), fetch: 4 }
+        CappedScan {
+            view,
+            reverse,
+            last: None,
+            cursor: None,
+            rows: RowBatch::new(),
+            fetch: 4,
+        }
     }
 
     pub(crate) fn pause(&mut self) {
         self.cursor = None;
     }
 
-    /// Shows up to `max` documents; false at the end, where a later call goes on with what has come since.
+    /// Shows up to `max` documents; false at the end, where a later call goes on with what has come
+    /// since.
     ///
     /// # Errors
     /// 136 CappedPositionLost when the last document shown is gone; engine failures.
-    pub(crate) fn visit(&mut self, coll: &Collection, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
+    pub(crate) fn visit(
+        &mut self,
+        coll: &Collection,
+        max: usize,
+        f: &mut EachRow<'_>,
+    ) -> Result<bool> {
         let mut shown = 0;
         while shown < max {
             if self.cursor.is_none() {
                 self.cursor = Some(self.open(coll)?);
             }
-            let Some(cursor) = self.cursor.as_mut() else { return Ok(false) };
+            let Some(cursor) = self.cursor.as_mut() else {
+                return Ok(false);
+            };
             let want = self.fetch.min(max - shown);
             self.fetch = (self.fetch * 4).min(FETCH_MAX);
-            let more = cursor.next_batch(&mut self.rows, want, 1 << 20).map_err(error::storage)?;
+            let more = cursor
+                .next_batch(&mut self.rows, want, 1 << 20)
+                .map_err(error::storage)?;
             let keys: Vec<Vec<u8>> = self.rows.iter().map(|(_, id)| coll.key_of(id)).collect();
             let wanted: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
             let mut docs = Rows::default();
@@ -90,10 +121,22 @@ impl CappedScan {
             for ((key, value), (entry, _)) in wanted.iter().zip(docs.iter()).zip(self.rows.iter()) {
                 let seq = seq_of(entry)?;
                 // Deleted since the entry was read, and perhaps inserted again.
-                let Some((header, doc)) = value.and_then(record::read).filter(|(h, _)| h.insert_seq == seq) else { continue };
+                let Some((header, doc)) = value
+                    .and_then(record::read)
+                    .filter(|(h, _)| h.insert_seq == seq)
+                else {
+                    continue;
+                };
                 self.last = Some(seq);
                 shown += 1;
-                if coll.is_dropped() || !f(Row { key, header, doc, score: 0.0 }) {
+                if coll.is_dropped()
+                    || !f(Row {
+                        key,
+                        header,
+                        doc,
+                        score: 0.0,
+                    })
+                {
                     // The rows read ahead are read again.
                     self.cursor = None;
                     return Ok(true);
@@ -109,15 +152,26 @@ impl CappedScan {
 
     fn open(&self, coll: &Collection) -> Result<Box<dyn Cursor>> {
         let Some(last) = self.last else {
-            // What the collection knows as its oldest may be younger than the oldest of a fixed view.
-            let oldest = if self.view.is_fixed() { 0 } else { coll.capped.oldest.load(Ordering::Acquire) };
+            // What the collection knows as its oldest may be younger than the oldest of a fixed
+            // view.
+            let oldest = if self.view.is_fixed() {
+                0
+            } else {
+                coll.capped.oldest.load(Ordering::Acquire)
+            };
             return coll.order_cursor(&self.view, oldest, None, self.reverse);
         };
         let place = order_key(coll.ident, last);
-        if !self.view.get_with(coll.shared.engine.as_ref(), Table::Cap, &place, &mut |_| {})? {
+        if !self
+            .view
+            .get_with(coll.shared.engine.as_ref(), Table::Cap, &place, &mut |_| {})?
+        {
             return Err(MongoError::new(
                 code::CAPPED_POSITION_LOST,
-                format!("CollectionScan died due to position in capped collection being deleted. Last seen record id: RecordId({last})"),
+                format!(
+                    "CollectionScan died due to position in capped collection being deleted. Last \
+                        seen record id: RecordId({last})"
+                ),
             ));
         }
         match self.reverse {

@@ -1,5 +1,5 @@
-//! Scans of intervals of an index, with or without the documents behind the entries. Entry and document are of one
-//! moment, also when the view is the latest.
+//! Scans of intervals of an index, with or without the documents behind the entries. Entry and
+//! document are of one moment, also when the view is the latest.
 
 use crate::catalog::Collection;
 use crate::error;
@@ -19,13 +19,14 @@ enum Dedupe {
     None,
     /// Encoded ids shown so far.
     Seen(FxHashSet<Vec<u8>>),
-    /// The document is shown for the first of its entries that the scan meets. Needs no memory, and a view that does not
-    /// move.
+    /// The document is shown for the first of its entries that the scan meets. Needs no memory, and
+    /// a view that does not move.
     FirstEntry { keys: KeySet, entry: Vec<u8> },
 }
 
 impl Collection {
-    /// A scan of intervals of an index. `planned_multikey` are the index's multikey bits the intervals were made for.
+    /// A scan of intervals of an index. `planned_multikey` are the index's multikey bits the
+    /// intervals were made for.
     pub fn scan_index(
         self: &Arc<Self>,
         view: &ReadView,
@@ -98,22 +99,36 @@ impl IndexScan {
             if self.open.is_none() {
                 self.open()?;
             }
-            let Some((view, cursor)) = self.open.as_mut() else { return Ok(false) };
+            let Some((view, cursor)) = self.open.as_mut() else {
+                return Ok(false);
+            };
             let want = self.fetch.min(max - shown).max(1);
             self.fetch = (self.fetch * 4).min(FETCH_MAX);
-            let more = cursor.next_batch(&mut self.rows, want, 1 << 20).map_err(error::storage)?;
+            let more = cursor
+                .next_batch(&mut self.rows, want, 1 << 20)
+                .map_err(error::storage)?;
             let unique = self.index.is_unique();
             let mut record_keys: Vec<Vec<u8>> = Vec::with_capacity(self.rows.len());
             for (entry, value) in self.rows.iter() {
-                let id = if unique { Some(value) } else { keys::id_of_tail(entry) };
-                let id = id.ok_or_else(|| error::corrupt(&format!("an entry of index {}", self.index.name())))?;
+                let id = if unique {
+                    Some(value)
+                } else {
+                    keys::id_of_tail(entry)
+                };
+                let id = id.ok_or_else(|| {
+                    error::corrupt(&format!("an entry of index {}", self.index.name()))
+                })?;
                 record_keys.push(self.coll.key_of(id));
             }
             let wanted: Vec<&[u8]> = record_keys.iter().map(Vec::as_slice).collect();
             let mut docs = Rows::default();
             fetch(view, self.coll.shared.engine.as_ref(), &wanted, &mut docs)?;
-            let interval = self.intervals.get(self.at).filter(|_| self.index.text().is_some());
-            let score_in = |entry: &[u8]| interval.map_or(0.0, |i| score_of(i, entry.get(4..).unwrap_or(&[])));
+            let interval = self
+                .intervals
+                .get(self.at)
+                .filter(|_| self.index.text().is_some());
+            let score_in =
+                |entry: &[u8]| interval.map_or(0.0, |i| score_of(i, entry.get(4..).unwrap_or(&[])));
             for ((key, value), (entry, _)) in wanted.iter().zip(docs.iter()).zip(self.rows.iter()) {
                 self.examined += 1;
                 let last = self.last.get_or_insert_default();
@@ -125,17 +140,35 @@ impl IndexScan {
                     continue;
                 }
                 let Some((header, doc)) = value.and_then(record::read) else {
-                    let what = format!("index {} points at a document that is not there", self.index.name());
+                    let what = format!(
+                        "index {} points at a document that is not there",
+                        self.index.name()
+                    );
                     return Err(error::corrupt(&what));
                 };
                 if let Dedupe::FirstEntry { keys, entry: first } = &mut self.dedupe {
-                    let found = first_entry(&self.index, doc, &key[4..], &self.intervals, self.reverse, keys, first)?;
+                    let found = first_entry(
+                        &self.index,
+                        doc,
+                        &key[4..],
+                        &self.intervals,
+                        self.reverse,
+                        keys,
+                        first,
+                    )?;
                     if found && first != entry {
                         continue;
                     }
                 }
                 shown += 1;
-                if self.is_gone() || !f(Row { key, header, doc, score: score_in(entry) }) {
+                if self.is_gone()
+                    || !f(Row {
+                        key,
+                        header,
+                        doc,
+                        score: score_in(entry),
+                    })
+                {
                     self.open = None;
                     return Ok(true);
                 }
@@ -146,14 +179,22 @@ impl IndexScan {
                 self.at += 1;
             }
         }
-        if self.at < self.intervals.len() { Ok(true) } else { self.ended() }
+        if self.at < self.intervals.len() {
+            Ok(true)
+        } else {
+            self.ended()
+        }
     }
 
-    /// A drop of the collection or of the index does not wait for readers, nor for their snapshots: what is found
-    /// missing, and an end that was come to, may be due to it.
+    /// A drop of the collection or of the index does not wait for readers, nor for their snapshots:
+    /// what is found missing, and an end that was come to, may be due to it.
     fn check_alive(&self) -> Result<()> {
         self.coll.check_alive()?;
-        if self.index.is_dropped() { Err(self.coll.plan_is_stale()) } else { Ok(()) }
+        if self.index.is_dropped() {
+            Err(self.coll.plan_is_stale())
+        } else {
+            Ok(())
+        }
     }
 
     fn is_gone(&self) -> bool {
@@ -190,7 +231,9 @@ impl IndexScan {
                 // That way of showing a document once needs the document.
                 self.dedupe = Dedupe::Seen(FxHashSet::default());
             }
-            let Some((_, cursor)) = self.open.as_mut() else { return Ok(false) };
+            let Some((_, cursor)) = self.open.as_mut() else {
+                return Ok(false);
+            };
             let unique = self.index.is_unique();
             let (mut stopped, mut damaged) = (false, false);
             let (last, dedupe, examined) = (&mut self.last, &mut self.dedupe, &mut self.examined);
@@ -201,7 +244,11 @@ impl IndexScan {
                     let last = last.get_or_insert_default();
                     last.clear();
                     last.extend_from_slice(entry);
-                    let Some(id) = (if unique { Some(value) } else { keys::id_of_tail(entry) }) else {
+                    let Some(id) = (if unique {
+                        Some(value)
+                    } else {
+                        keys::id_of_tail(entry)
+                    }) else {
                         damaged = true;
                         return false;
                     };
@@ -211,12 +258,17 @@ impl IndexScan {
                         return true;
                     }
                     shown += 1;
-                    stopped = coll.is_dropped() || index.is_dropped() || !f(entry.get(4..).unwrap_or(&[]), id);
+                    stopped = coll.is_dropped()
+                        || index.is_dropped()
+                        || !f(entry.get(4..).unwrap_or(&[]), id);
                     !stopped
                 })
                 .map_err(error::storage)?;
             if damaged {
-                return Err(error::corrupt(&format!("an entry of index {}", self.index.name())));
+                return Err(error::corrupt(&format!(
+                    "an entry of index {}",
+                    self.index.name()
+                )));
             }
             if stopped {
                 return Ok(true);
@@ -235,7 +287,9 @@ impl IndexScan {
     /// # Errors
     /// Engine failures.
     pub fn skip_beyond(&mut self, components: &[u8]) -> Result<()> {
-        let Some(interval) = self.intervals.get_mut(self.at) else { return Ok(()) };
+        let Some(interval) = self.intervals.get_mut(self.at) else {
+            return Ok(());
+        };
         self.last = None;
         self.open = None;
         if self.reverse {
@@ -265,7 +319,9 @@ impl IndexScan {
     }
 
     fn open(&mut self) -> Result<()> {
-        let Some(interval) = self.intervals.get(self.at) else { return Ok(()) };
+        let Some(interval) = self.intervals.get(self.at) else {
+            return Ok(());
+        };
         let prefix = self.index.ident().to_be_bytes();
         let mut lower = [&prefix[..], &interval.lower].concat();
         let mut upper = [&prefix[..], &interval.upper].concat();
@@ -277,22 +333,30 @@ impl IndexScan {
             }
             None => {}
         }
-        let opts = CursorOpts { reverse: self.reverse, ..CursorOpts::default() };
+        let opts = CursorOpts {
+            reverse: self.reverse,
+            ..CursorOpts::default()
+        };
         let coll = self.coll.clone();
         let engine = coll.shared.engine.as_ref();
         let view = self.view.fixed(engine)?;
         // After the view was taken: a bit that an entry of it needs is set by now.
         self.check_multikey()?;
-        let range = KeyRange { lower: &lower, upper: &upper };
+        let range = KeyRange {
+            lower: &lower,
+            upper: &upper,
+        };
         let cursor = view.cursor(engine, Table::Idx, range, opts)?;
         self.open = Some((view, cursor));
         Ok(())
     }
 
-    /// Makes sure that a document with several entries is shown once, and that the intervals are right for such ones.
+    /// Makes sure that a document with several entries is shown once, and that the intervals are
+    /// right for such ones.
     ///
     /// # Errors
-    /// 175 when an array came in since the intervals were made, before anything was shown: plan again.
+    /// 175 when an array came in since the intervals were made, before anything was shown: plan
+    /// again.
     fn check_multikey(&mut self) -> Result<()> {
         let bits = self.index.multikey_bits();
         // A document has one entry for a term, and text indexes are scanned term by term.
@@ -304,7 +368,10 @@ impl IndexScan {
         }
         if bits != 0 && matches!(self.dedupe, Dedupe::None) {
             self.dedupe = if self.view.is_fixed() {
-                Dedupe::FirstEntry { keys: KeySet::default(), entry: Vec::new() }
+                Dedupe::FirstEntry {
+                    keys: KeySet::default(),
+                    entry: Vec::new(),
+                }
             } else {
                 Dedupe::Seen(FxHashSet::default())
             };
@@ -313,7 +380,8 @@ impl IndexScan {
     }
 }
 
-/// Puts into `entry` the first of a document's entries that a scan of `intervals` meets; false when it meets none.
+/// Puts into `entry` the first of a document's entries that a scan of `intervals` meets; false when
+/// it meets none.
 fn first_entry(
     index: &Index,
     doc: Doc<'_>,
@@ -327,7 +395,13 @@ fn first_entry(
     let mut inside = |components: &[u8]| {
         index.entry_key(components, id, entry);
         let e = entry.get(4..).unwrap_or(&[]);
-        intervals.iter().any(|i| i.lower.as_slice() <= e && e < i.upper.as_slice())
+        intervals
+            .iter()
+            .any(|i| i.lower.as_slice() <= e && e < i.upper.as_slice())
     };
-    Ok(if reverse { keys.iter().rev().any(&mut inside) } else { keys.iter().any(&mut inside) })
+    Ok(if reverse {
+        keys.iter().rev().any(&mut inside)
+    } else {
+        keys.iter().any(&mut inside)
+    })
 }

@@ -1,5 +1,5 @@
-//! Reading. Promises: every read goes through a `ReadView`; a scan keeps a position between calls and, of the engine,
-//! nothing but the view it was given. Must not know: how documents are written.
+//! Reading. Promises: every read goes through a `ReadView`; a scan keeps a position between calls
+//! and, of the engine, nothing but the view it was given. Must not know: how documents are written.
 
 pub(crate) mod capped;
 pub(crate) mod index_scan;
@@ -17,9 +17,9 @@ use storage::{CommitPos, Cursor, CursorOpts, Engine, KeyRange, Snapshot, Table};
 
 /// Which state of the data a read sees: the latest at each call, or a fixed one. Cheap to clone.
 ///
-/// A scan over [`ReadView::latest`] sees what commits between its calls; of one moment are only an index entry and the
-/// document behind it. A scan over a snapshot sees one moment throughout, also after it was parked, and keeps old
-/// versions on disk until the last clone of the view is dropped.
+/// A scan over [`ReadView::latest`] sees what commits between its calls; of one moment are only an
+/// index entry and the document behind it. A scan over a snapshot sees one moment throughout, also
+/// after it was parked, and keeps old versions on disk until the last clone of the view is dropped.
 #[derive(Clone, Default)]
 pub struct ReadView {
     snapshot: Option<Arc<dyn Snapshot>>,
@@ -34,7 +34,9 @@ impl ReadView {
     /// # Errors
     /// Engine failures.
     pub(crate) fn now(engine: &dyn Engine) -> Result<ReadView> {
-        Ok(ReadView { snapshot: Some(engine.snapshot().map_err(error::storage)?) })
+        Ok(ReadView {
+            snapshot: Some(engine.snapshot().map_err(error::storage)?),
+        })
     }
 
     /// True when it sees one fixed state.
@@ -54,7 +56,11 @@ impl ReadView {
 
     /// This view, or the state of now when it is the latest.
     pub(crate) fn fixed(&self, engine: &dyn Engine) -> Result<ReadView> {
-        if self.is_fixed() { Ok(self.clone()) } else { ReadView::now(engine) }
+        if self.is_fixed() {
+            Ok(self.clone())
+        } else {
+            ReadView::now(engine)
+        }
     }
 
     pub(crate) fn get_with(

@@ -40,25 +40,37 @@ impl Collection {
     ///
     /// # Errors
     /// 175 when the collection is gone; 1 when the record is damaged; engine failures.
-    pub fn get_with(&self, view: &ReadView, id: &Value<'_>, f: &mut dyn FnMut(Doc<'_>)) -> Result<bool> {
+    pub fn get_with(
+        &self,
+        view: &ReadView,
+        id: &Value<'_>,
+        f: &mut dyn FnMut(Doc<'_>),
+    ) -> Result<bool> {
         let mut key = Vec::with_capacity(24);
         self.record_key(id, &mut key);
         let mut sound = true;
-        let found = view.get_with(self.shared.engine.as_ref(), Table::Doc, &key, &mut |bytes| {
-            match record::read(bytes) {
+        let found = view.get_with(
+            self.shared.engine.as_ref(),
+            Table::Doc,
+            &key,
+            &mut |bytes| match record::read(bytes) {
                 Some((_, doc)) => f(doc),
                 None => sound = false,
-            }
-        })?;
+            },
+        )?;
         if !sound {
             return Err(error::corrupt(&format!("a record of {}", self.ns)));
         }
         // That there is none counts only while the collection is there.
-        if !found && self.is_dropped() { Err(self.gone()) } else { Ok(found) }
+        if !found && self.is_dropped() {
+            Err(self.gone())
+        } else {
+            Ok(found)
+        }
     }
 
-    /// Shows the documents under encoded `_id`s (see [`crate::format::keys::encode`]) in the order of `ids`; those that
-    /// are not there are left out. `f` returns false to stop after a document.
+    /// Shows the documents under encoded `_id`s (see [`crate::format::keys::encode`]) in the order
+    /// of `ids`; those that are not there are left out. `f` returns false to stop after a document.
     ///
     /// # Output
     /// How many of `ids` were looked at; all of them unless `f` stopped.
@@ -68,7 +80,12 @@ impl Collection {
     ///
     /// # Errors
     /// As [`Collection::get_with`].
-    pub fn get_encoded(&self, view: &ReadView, ids: &[&[u8]], f: &mut EachRow<'_>) -> Result<usize> {
+    pub fn get_encoded(
+        &self,
+        view: &ReadView,
+        ids: &[&[u8]],
+        f: &mut EachRow<'_>,
+    ) -> Result<usize> {
         let mut rows = Rows::default();
         // Few at first, for readers who stop soon.
         let (mut looked, mut size) = (0, 4);
@@ -81,10 +98,15 @@ impl Collection {
             for (key, value) in wanted.iter().zip(rows.iter()) {
                 looked += 1;
                 let Some(value) = value else { continue };
-                let (header, doc) =
-                    record::read(value).ok_or_else(|| error::corrupt(&format!("a record of {}", self.ns)))?;
+                let (header, doc) = record::read(value)
+                    .ok_or_else(|| error::corrupt(&format!("a record of {}", self.ns)))?;
                 self.check_alive()?;
-                if !f(Row { key, header, doc, score: 0.0 }) {
+                if !f(Row {
+                    key,
+                    header,
+                    doc,
+                    score: 0.0,
+                }) {
                     return Ok(looked);
                 }
             }

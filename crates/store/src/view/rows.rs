@@ -1,4 +1,5 @@
-//! Documents as scans show them, and the fetching of many at once. Must not know: where the keys come from.
+//! Documents as scans show them, and the fetching of many at once. Must not know: where the keys
+//! come from.
 
 use crate::format::record::Header;
 use crate::view::ReadView;
@@ -24,7 +25,8 @@ pub struct Row<'a> {
 /// Called for each row; false stops after it.
 pub type EachRow<'f> = dyn FnMut(Row<'_>) -> bool + 'f;
 
-/// Called for each entry with its components (and what follows them), and the encoded id; false stops after it.
+/// Called for each entry with its components (and what follows them), and the encoded id; false
+/// stops after it.
 pub type EachEntry<'f> = dyn FnMut(&[u8], &[u8]) -> bool + 'f;
 
 /// Values fetched for a list of keys, in one buffer.
@@ -36,12 +38,19 @@ pub(crate) struct Rows {
 
 impl Rows {
     pub(crate) fn iter(&self) -> impl Iterator<Item = Option<&[u8]>> {
-        self.ends.iter().map(|e| e.and_then(|(a, b)| self.bytes.get(a..b)))
+        self.ends
+            .iter()
+            .map(|e| e.and_then(|(a, b)| self.bytes.get(a..b)))
     }
 }
 
 /// Fetches records; `rows` has one value for each key then, in their order.
-pub(crate) fn fetch(view: &ReadView, engine: &dyn Engine, keys: &[&[u8]], rows: &mut Rows) -> Result<()> {
+pub(crate) fn fetch(
+    view: &ReadView,
+    engine: &dyn Engine,
+    keys: &[&[u8]],
+    rows: &mut Rows,
+) -> Result<()> {
     rows.bytes.clear();
     rows.ends.clear();
     view.multi_get(engine, Table::Doc, keys, &mut |_, value| {

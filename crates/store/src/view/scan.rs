@@ -1,5 +1,5 @@
-//! Scans of the documents of a collection, in natural or key order. A scan keeps a position between calls (`pause`), so
-//! a parked cursor holds nothing of the engine but the view it was given.
+//! Scans of the documents of a collection, in natural or key order. A scan keeps a position between
+//! calls (`pause`), so a parked cursor holds nothing of the engine but the view it was given.
 
 use crate::catalog::Collection;
 use crate::error;
@@ -13,7 +13,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use storage::{Cursor, CursorOpts, KeyRange, Table};
 
-/// Above this many documents a collection out of order is scanned in key order instead of insertion order (ADR 0007).
+/// Above this many documents a collection out of order is scanned in key order instead of insertion
+/// order (ADR 0007).
 pub(crate) const NATURAL_ORDER_DOCS: u64 = 1 << 16;
 
 /// A scan of all documents.
@@ -46,7 +47,8 @@ enum Order {
 }
 
 impl Collection {
-    /// A scan in natural order (insertion order while the collection is small or its ids ascend, else key order).
+    /// A scan in natural order (insertion order while the collection is small or its ids ascend,
+    /// else key order).
     pub fn scan(self: &Arc<Self>, view: &ReadView, reverse: bool) -> Scan {
         let mut scan = self.scan_keys(view, None, None, reverse);
         if self.is_capped() {
@@ -56,18 +58,26 @@ impl Collection {
         let options = self.options();
         let by_arrival = !self.live.is_in_order() || options.doc().contains("timeseries");
         // A clustered collection is in the order of its ids by definition.
-        if by_arrival && self.count() <= NATURAL_ORDER_DOCS && !options.doc().contains("clusteredIndex") {
+        if by_arrival
+            && self.count() <= NATURAL_ORDER_DOCS
+            && !options.doc().contains("clusteredIndex")
+        {
             scan.order = Order::Insertion;
         }
         scan
     }
 
-    /// A scan of a capped collection in insertion order that goes on, after its end, with what has come since.
+    /// A scan of a capped collection in insertion order that goes on, after its end, with what has
+    /// come since.
     pub fn tail(self: &Arc<Self>, reverse: bool) -> Scan {
-        Scan { tail: true, ..self.scan(&ReadView::LATEST, reverse) }
+        Scan {
+            tail: true,
+            ..self.scan(&ReadView::LATEST, reverse)
+        }
     }
 
-    /// A scan in key (`_id`) order between two encoded `_id` bounds (lower included, upper excluded).
+    /// A scan in key (`_id`) order between two encoded `_id` bounds (lower included, upper
+    /// excluded).
     pub fn scan_keys(
         self: &Arc<Self>,
         view: &ReadView,
@@ -102,16 +112,17 @@ impl Scan {
     /// False when there are no more.
     ///
     /// # Errors
-    /// 175 when the collection is gone; 136 when it is capped and the scan's place was deleted; 1 for a damaged record;
-    /// engine failures.
+    /// 175 when the collection is gone; 136 when it is capped and the scan's place was deleted; 1
+    /// for a damaged record; engine failures.
     pub fn visit(&mut self, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
         if self.done {
             return Ok(false);
         }
         self.coll.check_alive()?;
         let visited = self.advance(max, f);
-        // A drop does not wait for readers: what they found missing or damaged, and an end they came to, may be due to
-        // it. Each document is preceded by the same question, so that a slow reader ends at the next one.
+        // A drop does not wait for readers: what they found missing or damaged, and an end they
+        // came to, may be due to it. Each document is preceded by the same question, so that a slow
+        // reader ends at the next one.
         self.coll.check_alive().and(visited)
     }
 
@@ -137,14 +148,22 @@ impl Scan {
         if self.cursor.is_none() {
             self.cursor = Some(self.open_cursor()?);
         }
-        let Some(cursor) = self.cursor.as_mut() else { return Ok(false) };
+        let Some(cursor) = self.cursor.as_mut() else {
+            return Ok(false);
+        };
         let (mut damaged, mut last) = (false, self.last.take().unwrap_or_default());
         let coll = &self.coll;
         let each = &mut |key: &[u8], value: &[u8]| match record::read(value) {
             Some((header, doc)) => {
                 last.clear();
                 last.extend_from_slice(key);
-                !coll.is_dropped() && f(Row { key, header, doc, score: 0.0 })
+                !coll.is_dropped()
+                    && f(Row {
+                        key,
+                        header,
+                        doc,
+                        score: 0.0,
+                    })
             }
             None => {
                 damaged = true;
@@ -176,13 +195,20 @@ impl Scan {
                 self.lower.push(0);
             }
         }
-        let opts = CursorOpts { reverse: self.reverse, ..CursorOpts::default() };
-        let range = KeyRange { lower: &self.lower, upper: &self.upper };
-        self.view.cursor(self.coll.shared.engine.as_ref(), Table::Doc, range, opts)
+        let opts = CursorOpts {
+            reverse: self.reverse,
+            ..CursorOpts::default()
+        };
+        let range = KeyRange {
+            lower: &self.lower,
+            upper: &self.upper,
+        };
+        self.view
+            .cursor(self.coll.shared.engine.as_ref(), Table::Doc, range, opts)
     }
 
-    /// Finds out the order of insertion of the documents behind `after`: the collection knows it already, or learns it
-    /// from this scan, or it is listed for this scan alone.
+    /// Finds out the order of insertion of the documents behind `after`: the collection knows it
+    /// already, or learns it from this scan, or it is listed for this scan alone.
     fn prepare_insertion_order(&mut self, after: Option<u64>) -> Result<()> {
         let coll = self.coll.clone();
         let live = &coll.live;
@@ -222,7 +248,8 @@ impl Scan {
 
     /// Lists the keys behind `after` for this scan alone.
     fn list(&mut self, mut series: Option<Series>, after: Option<u64>) -> Result<()> {
-        let mut all: Vec<(u64, Box<[u8]>)> = self.read_sequences(&mut series)?.into_iter().collect();
+        let mut all: Vec<(u64, Box<[u8]>)> =
+            self.read_sequences(&mut series)?.into_iter().collect();
         if let Some(s) = series {
             let place = s.places();
             all.sort_by_key(|(seq, _)| place.get(seq).copied());
@@ -231,7 +258,11 @@ impl Scan {
             all.reverse();
         }
         let wanted = |seq: u64| after.is_none_or(|a| if self.reverse { seq < a } else { seq > a });
-        let keys = all.into_iter().filter(|(s, _)| wanted(*s)).map(|(_, k)| k.into_vec()).collect();
+        let keys = all
+            .into_iter()
+            .filter(|(s, _)| wanted(*s))
+            .map(|(_, k)| k.into_vec())
+            .collect();
         self.order = Order::Listed { keys, at: 0 };
         Ok(())
     }
@@ -240,9 +271,15 @@ impl Scan {
         let mut shown = 0;
         let mut rows = Rows::default();
         while shown < max {
-            let Order::Known { last, end } = &mut self.order else { return Ok(true) };
+            let Order::Known { last, end } = &mut self.order else {
+                return Ok(true);
+            };
             let want = FETCH_MAX.min(max - shown);
-            let Some(next) = self.coll.live.inserted_after(*last, *end, self.reverse, want) else {
+            let Some(next) = self
+                .coll
+                .live
+                .inserted_after(*last, *end, self.reverse, want)
+            else {
                 // The collection has grown beyond what it keeps the order of.
                 let after = *last;
                 self.list(None, after)?;
@@ -252,14 +289,28 @@ impl Scan {
                 return Ok(false);
             }
             let keys: Vec<&[u8]> = next.iter().map(|(_, k)| &k[..]).collect();
-            fetch(&self.view, self.coll.shared.engine.as_ref(), &keys, &mut rows)?;
+            fetch(
+                &self.view,
+                self.coll.shared.engine.as_ref(),
+                &keys,
+                &mut rows,
+            )?;
             for ((seq, key), value) in next.iter().zip(rows.iter()) {
                 *last = Some(*seq);
                 // Deleted meanwhile, and perhaps inserted again.
-                let row = value.and_then(record::read).filter(|(h, _)| h.insert_seq == *seq);
+                let row = value
+                    .and_then(record::read)
+                    .filter(|(h, _)| h.insert_seq == *seq);
                 let Some((header, doc)) = row else { continue };
                 shown += 1;
-                if self.coll.is_dropped() || !f(Row { key, header, doc, score: 0.0 }) {
+                if self.coll.is_dropped()
+                    || !f(Row {
+                        key,
+                        header,
+                        doc,
+                        score: 0.0,
+                    })
+                {
                     return Ok(true);
                 }
             }
@@ -268,19 +319,35 @@ impl Scan {
     }
 
     fn visit_listed(&mut self, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
-        let Order::Listed { keys, at } = &mut self.order else { return Ok(true) };
+        let Order::Listed { keys, at } = &mut self.order else {
+            return Ok(true);
+        };
         let mut shown = 0;
         let mut rows = Rows::default();
         while shown < max && *at < keys.len() {
             let end = keys.len().min(*at + FETCH_MAX.min(max - shown));
             let chunk: Vec<&[u8]> = keys[*at..end].iter().map(Vec::as_slice).collect();
-            fetch(&self.view, self.coll.shared.engine.as_ref(), &chunk, &mut rows)?;
+            fetch(
+                &self.view,
+                self.coll.shared.engine.as_ref(),
+                &chunk,
+                &mut rows,
+            )?;
             for (key, value) in chunk.iter().zip(rows.iter()) {
                 *at += 1;
                 // A document deleted meanwhile is simply gone.
-                let Some((header, doc)) = value.and_then(record::read) else { continue };
+                let Some((header, doc)) = value.and_then(record::read) else {
+                    continue;
+                };
                 shown += 1;
-                if self.coll.is_dropped() || !f(Row { key, header, doc, score: 0.0 }) {
+                if self.coll.is_dropped()
+                    || !f(Row {
+                        key,
+                        header,
+                        doc,
+                        score: 0.0,
+                    })
+                {
                     return Ok(true);
                 }
             }

@@ -1,5 +1,6 @@
-//! The natural order of a time-series collection: that of the buckets its measurements would lie in, and of time inside
-//! each. No buckets are kept; where they would begin is worked out from the measurements in order of arrival.
+//! The natural order of a time-series collection: that of the buckets its measurements would lie
+//! in, and of time inside each. No buckets are kept; where they would begin is worked out from the
+//! measurements in order of arrival.
 
 use model::{Doc, Value, compare};
 use rustc_hash::FxHashMap;
@@ -18,12 +19,20 @@ impl Series {
     /// From the options of a collection; `None` when it is no time series.
     pub(crate) fn of(options: Doc<'_>) -> Option<Series> {
         let d = options.field("timeseries").as_doc()?;
-        let span = d.field("bucketMaxSpanSeconds").as_i64_exact().unwrap_or(3600).max(1);
+        let span = d
+            .field("bucketMaxSpanSeconds")
+            .as_i64_exact()
+            .unwrap_or(3600)
+            .max(1);
         let rounding = match d.field("granularity").as_str() {
             Some("minutes") => 3600,
             Some("hours") => 86_400,
             Some(_) => 60,
-            None => d.field("bucketRoundingSeconds").as_i64_exact().unwrap_or(60).max(1),
+            None => d
+                .field("bucketRoundingSeconds")
+                .as_i64_exact()
+                .unwrap_or(60)
+                .max(1),
         };
         Some(Series {
             time: d.field("timeField").as_str()?.to_owned(),
@@ -56,10 +65,14 @@ impl Series {
         let mut places = FxHashMap::default();
         for (arrival, time, meta) in self.seen {
             let bucket = match open.get(&meta) {
-                Some(&(n, start)) if time >= start && time.saturating_sub(start) < self.span_ms => (n, start),
+                Some(&(n, start)) if time >= start && time.saturating_sub(start) < self.span_ms => {
+                    (n, start)
+                }
                 _ => {
                     buckets += 1;
-                    let start = time.div_euclid(self.rounding_ms).saturating_mul(self.rounding_ms);
+                    let start = time
+                        .div_euclid(self.rounding_ms)
+                        .saturating_mul(self.rounding_ms);
                     open.insert(meta, (buckets, start));
                     (buckets, start)
                 }
@@ -81,7 +94,13 @@ mod tests {
         let mut s = Series::of(options.doc()).unwrap();
         let minute = 60_000i64;
         // Two sensors side by side, one measurement late inside its bucket, one an hour on.
-        let measured = [(1u64, "a", 5), (2, "b", 4), (3, "a", 3), (4, "a", 70), (5, "a", 7)];
+        let measured = [
+            (1u64, "a", 5),
+            (2, "b", 4),
+            (3, "a", 3),
+            (4, "a", 70),
+            (5, "a", 7),
+        ];
         for (arrival, m, t) in measured {
             s.add(arrival, doc! { "t": Value::Date(t * minute), "m": m }.doc());
         }

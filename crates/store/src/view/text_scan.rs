@@ -1,12 +1,13 @@
-//! Reading a text index: the documents that have any of several terms. Must not know: what a term is.
+//! Reading a text index: the documents that have any of several terms. Must not know: what a term
+//! is.
 
 use crate::catalog::Collection;
 use crate::error;
 use crate::format::record;
 use crate::index::text::score_of;
 use crate::index::{Index, KeyInterval};
-use crate::view::rows::{EachRow, FETCH_MAX, Row, Rows, fetch};
 use crate::view::ReadView;
+use crate::view::rows::{EachRow, FETCH_MAX, Row, Rows, fetch};
 use model::Result;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -31,23 +32,37 @@ impl Collection {
         intervals: Vec<KeyInterval>,
     ) -> TermsScan {
         index.count_access();
-        TermsScan { coll: self.clone(), view: view.clone(), index: index.clone(), intervals, left: None, examined: 0 }
+        TermsScan {
+            coll: self.clone(),
+            view: view.clone(),
+            index: index.clone(),
+            intervals,
+            left: None,
+            examined: 0,
+        }
     }
 }
 
 impl TermsScan {
-    /// Shows up to `max` documents as they are now: one that was changed since the entries were read may have none of the terms any
-    /// more, so the caller matches again.
+    /// Shows up to `max` documents as they are now: one that was changed since the entries were
+    /// read may have none of the terms any more, so the caller matches again.
     ///
     /// # Output
     /// False when there are no more.
     ///
     /// # Errors
-    /// 175 when the collection is gone; 1 for damage; engine failures; those of `go_on`, which is asked while entries are read.
+    /// 175 when the collection is gone; 1 for damage; engine failures; those of `go_on`, which is
+    /// asked while entries are read.
     ///
     /// # Cost
-    /// All entries of the terms are read at first; each document's id is in memory until it is shown.
-    pub fn visit(&mut self, max: usize, go_on: &dyn Fn() -> Result<()>, f: &mut EachRow<'_>) -> Result<bool> {
+    /// All entries of the terms are read at first; each document's id is in memory until it is
+    /// shown.
+    pub fn visit(
+        &mut self,
+        max: usize,
+        go_on: &dyn Fn() -> Result<()>,
+        f: &mut EachRow<'_>,
+    ) -> Result<bool> {
         self.coll.check_alive()?;
         let mut left = match self.left.take() {
             Some(left) => left,
@@ -83,23 +98,49 @@ impl TermsScan {
         Ok(all)
     }
 
-    fn show(&mut self, left: &mut Vec<(Vec<u8>, f64)>, max: usize, f: &mut EachRow<'_>) -> Result<()> {
+    fn show(
+        &mut self,
+        left: &mut Vec<(Vec<u8>, f64)>,
+        max: usize,
+        f: &mut EachRow<'_>,
+    ) -> Result<()> {
         let mut shown = 0;
         let mut docs = Rows::default();
         while shown < max && !left.is_empty() {
             let chunk = left.split_off(left.len().saturating_sub(FETCH_MAX.min(max - shown)));
-            let keys: Vec<Vec<u8>> = chunk.iter().rev().map(|(id, _)| self.coll.key_of(id)).collect();
+            let keys: Vec<Vec<u8>> = chunk
+                .iter()
+                .rev()
+                .map(|(id, _)| self.coll.key_of(id))
+                .collect();
             let wanted: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-            fetch(&self.view, self.coll.shared.engine.as_ref(), &wanted, &mut docs)?;
+            fetch(
+                &self.view,
+                self.coll.shared.engine.as_ref(),
+                &wanted,
+                &mut docs,
+            )?;
             let mut stopped_at = None;
-            for (n, ((key, value), (_, score))) in keys.iter().zip(docs.iter()).zip(chunk.iter().rev()).enumerate() {
+            for (n, ((key, value), (_, score))) in keys
+                .iter()
+                .zip(docs.iter())
+                .zip(chunk.iter().rev())
+                .enumerate()
+            {
                 // A document deleted meanwhile is simply gone.
                 let Some(value) = value else { continue };
                 let Some((header, doc)) = record::read(value) else {
                     return Err(error::corrupt(&format!("a record of {}", self.coll.ns())));
                 };
                 shown += 1;
-                if self.coll.is_dropped() || !f(Row { key, header, doc, score: *score }) {
+                if self.coll.is_dropped()
+                    || !f(Row {
+                        key,
+                        header,
+                        doc,
+                        score: *score,
+                    })
+                {
                     stopped_at = Some(n + 1);
                     break;
                 }
@@ -117,4 +158,3 @@ impl TermsScan {
         self.examined
     }
 }
-

@@ -1,6 +1,6 @@
-//! What a capped collection writes besides: the order of its documents, and room for new ones. Promises: a document never
-//! becomes visible after one that was inserted later, so a reader at the end misses none. Must not know: who waits for
-//! new documents.
+//! What a capped collection writes besides: the order of its documents, and room for new ones.
+//! Promises: a document never becomes visible after one that was inserted later, so a reader at the
+//! end misses none. Must not know: who waits for new documents.
 
 use crate::catalog::Collection;
 use crate::commit::WriteUnit;
@@ -18,12 +18,25 @@ impl Collection {
     /// Writes the order of all documents. The caller keeps writers out.
     ///
     /// # Errors
-    /// Engine failures; a part may be written then, which nobody reads while the collection is not capped.
+    /// Engine failures; a part may be written then, which nobody reads while the collection is not
+    /// capped.
     pub(crate) fn write_order(&self) -> Result<()> {
         let engine = &self.shared.engine;
         let (lower, upper) = self.key_bounds();
-        let opts = CursorOpts { fill_cache: false, ..CursorOpts::default() };
-        let mut cursor = engine.cursor(Table::Doc, KeyRange { lower: &lower, upper: &upper }, opts).map_err(error::storage)?;
+        let opts = CursorOpts {
+            fill_cache: false,
+            ..CursorOpts::default()
+        };
+        let mut cursor = engine
+            .cursor(
+                Table::Doc,
+                KeyRange {
+                    lower: &lower,
+                    upper: &upper,
+                },
+                opts,
+            )
+            .map_err(error::storage)?;
         let mut more = true;
         while more {
             let mut batch = Batch::new();
@@ -42,12 +55,18 @@ impl Collection {
     /// Writes the order of a capped collection that has documents and no order yet.
     pub(crate) fn complete_order(&self) -> Result<()> {
         let mut rows = RowBatch::new();
-        self.order_cursor(&ReadView::LATEST, 0, None, false)?.next_batch(&mut rows, 1, 1 << 20).map_err(error::storage)?;
-        if rows.is_empty() { self.write_order() } else { Ok(()) }
+        self.order_cursor(&ReadView::LATEST, 0, None, false)?
+            .next_batch(&mut rows, 1, 1 << 20)
+            .map_err(error::storage)?;
+        if rows.is_empty() {
+            self.write_order()
+        } else {
+            Ok(())
+        }
     }
 
-    /// Deletes the oldest documents of a capped collection until no more than `bytes` and `docs` are left. The newest one
-    /// stays, however large.
+    /// Deletes the oldest documents of a capped collection until no more than `bytes` and `docs`
+    /// are left. The newest one stays, however large.
     ///
     /// # Cost
     /// Two comparisons when there is room.
@@ -55,7 +74,10 @@ impl Collection {
     /// # Errors
     /// 175 when the collection is gone; engine failures.
     pub fn trim(&self, bytes: u64, docs: Option<u64>) -> Result<()> {
-        let over = || self.count() > 1 && (self.size_bytes() > bytes || docs.is_some_and(|d| self.count() > d));
+        let over = || {
+            self.count() > 1
+                && (self.size_bytes() > bytes || docs.is_some_and(|d| self.count() > d))
+        };
         if !over() {
             return Ok(());
         }
@@ -64,7 +86,9 @@ impl Collection {
         while over() {
             let oldest = self.capped.oldest.load(Ordering::Acquire);
             let mut cursor = self.order_cursor(&ReadView::LATEST, oldest, None, false)?;
-            cursor.next_batch(&mut rows, FETCH_MAX, 1 << 20).map_err(error::storage)?;
+            cursor
+                .next_batch(&mut rows, FETCH_MAX, 1 << 20)
+                .map_err(error::storage)?;
             drop(cursor);
             let mut progress = false;
             for (key, id) in rows.iter() {
@@ -75,7 +99,9 @@ impl Collection {
                 let record = self.key_of(id);
                 let gone = self.modify(&record, &mut |_| Ok(Change::Delete))?;
                 progress |= matches!(gone, Modified::Deleted(_));
-                self.capped.oldest.fetch_max(seq.saturating_add(1), Ordering::AcqRel);
+                self.capped
+                    .oldest
+                    .fetch_max(seq.saturating_add(1), Ordering::AcqRel);
             }
             if !progress {
                 return Ok(());
@@ -84,4 +110,3 @@ impl Collection {
         Ok(())
     }
 }
-

@@ -8,10 +8,16 @@ use model::{Doc, DocBuf, MongoError, Value, code};
 pub(crate) fn duplicate_id(c: &Collection, options: Doc<'_>, doc: Doc<'_>) -> MongoError {
     let id = doc.field("_id");
     if options.contains("clusteredIndex") {
-        // The key of a clustered collection is shown from its record id, and MongoDB cannot read these values back from
-        // one.
+        // The key of a clustered collection is shown from its record id, and MongoDB cannot read
+        // these values back from one.
         let odd = |code, what| {
-            MongoError::new(code, format!("E11000 duplicate key error collection: {}: its key is {what}", c.ns()))
+            MongoError::new(
+                code,
+                format!(
+                    "E11000 duplicate key error collection: {}: its key is {what}",
+                    c.ns()
+                ),
+            )
         };
         match id.as_f64() {
             Some(n) if n.is_nan() => return odd(50819, "NaN"),
@@ -40,7 +46,10 @@ pub(crate) fn duplicate_key(c: &Collection, index: &Index, doc: Doc<'_>) -> Mong
             if let Value::Array(a) = v {
                 v = a.get(0).unwrap_or(Value::Undefined);
             }
-            w.put(f.path.as_str(), if v.is_missing() { Value::Null } else { v });
+            w.put(
+                f.path.as_str(),
+                if v.is_missing() { Value::Null } else { v },
+            );
         }
     });
     duplicate(c, index.name(), &index.key_pattern().to_buf(), &value)
@@ -49,7 +58,10 @@ pub(crate) fn duplicate_key(c: &Collection, index: &Index, doc: Doc<'_>) -> Mong
 fn duplicate(c: &Collection, index: &str, pattern: &DocBuf, value: &DocBuf) -> MongoError {
     MongoError::new(
         code::DUPLICATE_KEY,
-        format!("E11000 duplicate key error collection: {} index: {index} dup key: {value:?}", c.ns()),
+        format!(
+            "E11000 duplicate key error collection: {} index: {index} dup key: {value:?}",
+            c.ns()
+        ),
     )
     .extra(model::doc! { "keyPattern": pattern, "keyValue": value })
 }

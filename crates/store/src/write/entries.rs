@@ -47,8 +47,9 @@ pub(crate) fn put_entries<'k>(
 }
 
 impl Shared {
-    /// Marks fields of an index as having seen an array, before the entries that need it are committed: a commit of its
-    /// own, so that a later refusal of the document leaves at most a mark too many, in memory and on disk alike.
+    /// Marks fields of an index as having seen an array, before the entries that need it are
+    /// committed: a commit of its own, so that a later refusal of the document leaves at most a
+    /// mark too many, in memory and on disk alike.
     ///
     /// # Cost
     /// None once the bits are set.
@@ -63,7 +64,11 @@ impl Shared {
         let _marking = index.marking();
         let all = bits | index.multikey_bits();
         let mut batch = Batch::new();
-        batch.put(Table::Meta, &meta::multikey(index.ident()), &all.to_le_bytes());
+        batch.put(
+            Table::Meta,
+            &meta::multikey(index.ident()),
+            &all.to_le_bytes(),
+        );
         let mark = &mut |_: CommitPos| index.add_multikey(all);
         self.commit(WriteUnit::new(&batch).then(mark)).map(|_| ())
     }

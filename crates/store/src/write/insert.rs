@@ -1,7 +1,9 @@
-//! Inserting documents: in chunks, one commit each. Must not know: who asks, where the documents come from.
+//! Inserting documents: in chunks, one commit each. Must not know: who asks, where the documents
+//! come from.
 //!
-//! An id above every id of the collection is certainly new, so loads in id order never read. Other ids cost one visit of
-//! the engine for a chunk. Entries of non-unique indexes are put without a read.
+//! An id above every id of the collection is certainly new, so loads in id order never read. Other
+//! ids cost one visit of the engine for a chunk. Entries of non-unique indexes are put without a
+//! read.
 
 use crate::catalog::{Collection, Shared, State};
 use crate::commit::{OnCommit, WriteUnit};
@@ -87,16 +89,18 @@ impl Collection {
         docs.len() <= CHUNK_DOCS && docs.iter().map(|d| d.len_bytes()).sum::<usize>() < CHUNK_BYTES
     }
 
-    /// Inserts documents that have their `_id` and are valid BSON. With `ordered` the first refusal ends it.
+    /// Inserts documents that have their `_id` and are valid BSON. With `ordered` the first refusal
+    /// ends it.
     ///
     /// # Errors
-    /// As a whole: 175 when the collection is gone, engine failures. Per document, in [`Inserted::errors`]: 11000
-    /// DuplicateKey, 171 parallel arrays.
+    /// As a whole: 175 when the collection is gone, engine failures. Per document, in
+    /// [`Inserted::errors`]: 11000 DuplicateKey, 171 parallel arrays.
     pub fn insert(&self, docs: &[Doc<'_>], ordered: bool) -> Result<Inserted> {
         self.insert_noted(docs, ordered, None)
     }
 
-    /// As [`Collection::insert`]; each document written is remembered in the session's record, in the same commit.
+    /// As [`Collection::insert`]; each document written is remembered in the session's record, in
+    /// the same commit.
     ///
     /// # Errors
     /// As [`Collection::insert`].
@@ -120,7 +124,14 @@ impl Collection {
             while at < end {
                 let mut run = |s: &mut Scratch| {
                     let chunk = &docs[at..end];
-                    let taken = self.insert_chunk(&state, s, chunk, (at, ordered), &mut done, noted.as_deref_mut());
+                    let taken = self.insert_chunk(
+                        &state,
+                        s,
+                        chunk,
+                        (at, ordered),
+                        &mut done,
+                        noted.as_deref_mut(),
+                    );
                     Shared::admit_later(s.batch.byte_len().saturating_sub(bytes));
                     s.shrink();
                     taken
@@ -138,7 +149,8 @@ impl Collection {
         Ok(done)
     }
 
-    /// Inserts the first documents of a chunk, all unless their keys are very large, and tells how many it looked at.
+    /// Inserts the first documents of a chunk, all unless their keys are very large, and tells how
+    /// many it looked at.
     fn insert_chunk(
         &self,
         state: &State,
@@ -148,19 +160,23 @@ impl Collection {
         done: &mut Inserted,
         noted: Option<&mut Noted<'_>>,
     ) -> Result<usize> {
-        let chunk = self.make_keys(s, Chunk {
-            state,
-            docs,
-            ordered,
-            base,
-            refused: Vec::new(),
-            keys: KeyIds::new(),
-            usable: docs.len(),
-        });
+        let chunk = self.make_keys(
+            s,
+            Chunk {
+                state,
+                docs,
+                ordered,
+                base,
+                refused: Vec::new(),
+                keys: KeyIds::new(),
+                usable: docs.len(),
+            },
+        );
         let usable = chunk.usable;
         let mut wanted = chunk.keys.clone();
         let _held = self.shared.locks.lock(&mut wanted);
-        // One insert at a time, so that documents of a capped collection are seen in the order of their numbers.
+        // One insert at a time, so that documents of a capped collection are seen in the order of
+        // their numbers.
         let _in_order = state.capped.then(|| self.capped.inserting.lock());
         let (first_seq, fresh) = self.allocate(s, usable)?;
         let stored = self.stored_ids(s, &fresh)?;
@@ -171,7 +187,11 @@ impl Collection {
         for (index, bits) in state.indexes.iter().zip(&written.multikey) {
             self.shared.mark_multikey(index, *bits)?;
         }
-        s.batch.add(Table::Meta, &meta::counter(self.ident), [written.docs, written.bytes]);
+        s.batch.add(
+            Table::Meta,
+            &meta::counter(self.ident),
+            [written.docs, written.bytes],
+        );
         done.pos = self.commit_insert(s, docs, base, first_seq, &written, noted)?;
         done.count += written.docs as usize;
         Ok(usable)
@@ -197,16 +217,26 @@ impl Collection {
             }
             for n in &written.positions {
                 let start = n.checked_sub(1).map_or(0, |before| key_ends[before]);
-                self.live.inserted(first_seq + *n as u64, &record_keys[start..key_ends[*n]]);
+                self.live
+                    .inserted(first_seq + *n as u64, &record_keys[start..key_ends[*n]]);
             }
         };
         let Some(to) = noted else {
-            return self.shared.commit(WriteUnit::new(&s.batch).then(&mut counted));
+            return self
+                .shared
+                .commit(WriteUnit::new(&s.batch).then(&mut counted));
         };
-        let statement = |n: &usize| to.ids.get(base + n).map(|id| (*id, inserted(to.keep, docs[*n])));
-        let mut staged = to.record.stage(&mut s.batch, written.positions.iter().filter_map(statement));
+        let statement = |n: &usize| {
+            to.ids
+                .get(base + n)
+                .map(|id| (*id, inserted(to.keep, docs[*n])))
+        };
+        let mut staged = to
+            .record
+            .stage(&mut s.batch, written.positions.iter().filter_map(statement));
         let staged: &mut dyn OnCommit = &mut staged;
-        self.shared.commit(WriteUnit::new(&s.batch).then(&mut counted).then(staged))
+        self.shared
+            .commit(WriteUnit::new(&s.batch).then(&mut counted).then(staged))
     }
 
     /// Makes the record keys and index keys of a chunk's documents, and says what to lock.
@@ -215,7 +245,8 @@ impl Collection {
         s.batch.clear();
         s.record_keys.clear();
         s.key_ends.clear();
-        s.sets.resize_with(chunk.docs.len() * indexes.len(), KeySet::default);
+        s.sets
+            .resize_with(chunk.docs.len() * indexes.len(), KeySet::default);
         let key_max = self.shared.engine.caps().key_bytes_max;
         let mut key_bytes = 0;
         for (n, doc) in chunk.docs.iter().enumerate() {
@@ -225,12 +256,16 @@ impl Collection {
             s.key_ends.push(s.record_keys.len());
             let id_bytes = s.record_keys.len() - start;
             if id_bytes > key_max {
-                chunk.refused.push((n, error::key_too_long("_id_", id_bytes, key_max)));
+                chunk
+                    .refused
+                    .push((n, error::key_too_long("_id_", id_bytes, key_max)));
             }
             chunk.keys.push(KeyId::of(&s.record_keys[start..]));
             for (i, index) in indexes.iter().enumerate() {
                 let set = &mut s.sets[n * indexes.len() + i];
-                let made = index.keys_of(*doc, set).and_then(|()| check_length(index, set, id_bytes, key_max));
+                let made = index
+                    .keys_of(*doc, set)
+                    .and_then(|()| check_length(index, set, id_bytes, key_max));
                 if let Err(e) = made {
                     if chunk.refused.last().is_none_or(|(at, _)| *at != n) {
                         chunk.refused.push((n, e));
@@ -253,11 +288,11 @@ impl Collection {
         chunk
     }
 
-    /// Gives sequence numbers to a chunk and says which of its keys are above every key so far. The caller holds the
-    /// keys' locks, so nobody else can be inserting the same key.
+    /// Gives sequence numbers to a chunk and says which of its keys are above every key so far. The
+    /// caller holds the keys' locks, so nobody else can be inserting the same key.
     ///
-    /// The mark of disorder is committed here, before anything in memory says so: it is in the journal before every
-    /// document that needs it, and a failure leaves both as they were.
+    /// The mark of disorder is committed here, before anything in memory says so: it is in the
+    /// journal before every document that needs it, and a failure leaves both as they were.
     fn allocate(&self, s: &Scratch, count: usize) -> Result<(u64, SmallVec<[bool; CHUNK_DOCS]>)> {
         let mut order = self.live.order();
         let mut fresh = SmallVec::new();
@@ -280,7 +315,11 @@ impl Collection {
         if (disorder && in_order) || (!in_order && next > order.reserved) {
             let reserved = next + SEQ_BLOCK;
             let mut mark = Batch::new();
-            mark.put(Table::Meta, &meta::unordered(self.ident), &reserved.to_be_bytes());
+            mark.put(
+                Table::Meta,
+                &meta::unordered(self.ident),
+                &reserved.to_be_bytes(),
+            );
             let marked = &mut |_: CommitPos| {
                 order.reserved = reserved;
                 self.live.set_out_of_order();
@@ -295,7 +334,8 @@ impl Collection {
         Ok((first, fresh))
     }
 
-    /// Which documents' ids are stored already; those that are certainly new are not asked for. Empty when all are.
+    /// Which documents' ids are stored already; those that are certainly new are not asked for.
+    /// Empty when all are.
     fn stored_ids(&self, s: &Scratch, fresh: &[bool]) -> Result<SmallVec<[bool; CHUNK_DOCS]>> {
         let mut stored: SmallVec<[bool; CHUNK_DOCS]> = SmallVec::new();
         if fresh.iter().all(|f| *f) {
@@ -317,7 +357,10 @@ impl Collection {
             [one] => stored[asked[0]] = self.exists(Table::Doc, one)?,
             several => {
                 let each = &mut |i: usize, value: Option<&[u8]>| stored[asked[i]] = value.is_some();
-                self.shared.engine.multi_get(Table::Doc, several, each).map_err(error::storage)?;
+                self.shared
+                    .engine
+                    .multi_get(Table::Doc, several, each)
+                    .map_err(error::storage)?;
             }
         }
         Ok(stored)
@@ -337,7 +380,10 @@ impl Collection {
         // Only what is accepted counts: a refused document leaves its keys to later ones.
         let mut accepted_ids: FxHashSet<&[u8]> = FxHashSet::default();
         let mut accepted_unique: FxHashSet<Vec<u8>> = FxHashSet::default();
-        let mut written = Written { multikey: SmallVec::from_elem(0, indexes.len()), ..Written::default() };
+        let mut written = Written {
+            multikey: SmallVec::from_elem(0, indexes.len()),
+            ..Written::default()
+        };
         let mut refused = chunk.refused.into_iter().peekable();
         let mut start = 0;
         for n in 0..chunk.usable {
@@ -366,10 +412,18 @@ impl Collection {
             }
             let seq = first_seq + n as u64;
             s.value.clear();
-            record::write(&mut s.value, record::Header { insert_seq: seq, version: 0 }, doc.as_bytes());
+            record::write(
+                &mut s.value,
+                record::Header {
+                    insert_seq: seq,
+                    version: 0,
+                },
+                doc.as_bytes(),
+            );
             s.batch.put(Table::Doc, key, &s.value);
             if chunk.state.capped {
-                s.batch.put(Table::Cap, &order_key(self.ident, seq), &key[4..]);
+                s.batch
+                    .put(Table::Cap, &order_key(self.ident, seq), &key[4..]);
             }
             for ((index, set), bits) in indexes.iter().zip(sets).zip(&mut written.multikey) {
                 put_entries(&mut s.batch, index, set.iter(), &key[4..], &mut s.entry);
@@ -389,7 +443,10 @@ impl Collection {
     }
 
     pub(crate) fn exists(&self, table: Table, key: &[u8]) -> Result<bool> {
-        self.shared.engine.get_with(table, key, &mut |_| {}).map_err(error::storage)
+        self.shared
+            .engine
+            .get_with(table, key, &mut |_| {})
+            .map_err(error::storage)
     }
 
     fn unique_violation(
@@ -419,7 +476,9 @@ impl Scratch {
         self.record_keys.shrink_to(SCRATCH_BYTES_MAX / 4);
         self.value.shrink_to(SCRATCH_BYTES_MAX / 4);
         self.entry.shrink_to(SCRATCH_BYTES_MAX / 4);
-        self.sets.iter_mut().for_each(|s| s.shrink(SCRATCH_BYTES_MAX / 4));
+        self.sets
+            .iter_mut()
+            .for_each(|s| s.shrink(SCRATCH_BYTES_MAX / 4));
     }
 }
 

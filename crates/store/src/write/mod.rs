@@ -1,5 +1,6 @@
-//! Writing documents. Promises: a document, its index entries, the counters and the session's row change in one commit
-//! (`crate::commit`); a refused document changes nothing; a multikey mark is on disk before an entry that needs it.
+//! Writing documents. Promises: a document, its index entries, the counters and the session's row
+//! change in one commit (`crate::commit`); a refused document changes nothing; a multikey mark is
+//! on disk before an entry that needs it.
 //! Must not know: the catalog's changes (`ddl`).
 
 pub(crate) mod capped;

@@ -1,6 +1,7 @@
-//! Changing or deleting stored documents: lock, read the latest, decide, commit, unlock, all in one place, so that a hot
-//! document costs one lock hold of a few microseconds per writer. One document or many take the same way; many share
-//! locks, the visit to the engine, and the commit. Must not know: filters, update operators.
+//! Changing or deleting stored documents: lock, read the latest, decide, commit, unlock, all in one
+//! place, so that a hot document costs one lock hold of a few microseconds per writer. One document
+//! or many take the same way; many share locks, the visit to the engine, and the commit. Must not
+//! know: filters, update operators.
 
 use crate::catalog::{Collection, Shared, State};
 use crate::commit::{OnCommit, WriteUnit};
@@ -18,7 +19,8 @@ use smallvec::SmallVec;
 use std::cell::RefCell;
 use storage::{Batch, CommitPos, Table};
 
-/// What a change is taken to write before it is known; the rest is admitted with the thread's next write.
+/// What a change is taken to write before it is known; the rest is admitted with the thread's next
+/// write.
 const WRITE_BYTES: usize = 256;
 /// Most documents of one commit, and about how many bytes of them are read at once.
 const CHUNK_DOCS: u64 = 128;
@@ -49,7 +51,8 @@ pub enum Modified {
     Deleted(CommitPos),
 }
 
-/// Decides on the document of a key, by its number; called again when another writer came in between.
+/// Decides on the document of a key, by its number; called again when another writer came in
+/// between.
 pub type Decide<'d> = dyn FnMut(usize, Doc<'_>) -> Result<Change> + 'd;
 
 #[derive(Default)]
@@ -93,16 +96,22 @@ struct Filled {
 }
 
 impl Collection {
-    /// Applies `decide` to the latest state of the document under `record_key`. `decide` may be called again when
-    /// another writer came in between.
+    /// Applies `decide` to the latest state of the document under `record_key`. `decide` may be
+    /// called again when another writer came in between.
     ///
     /// # Errors
-    /// What `decide` returns; 11000 DuplicateKey; 171 parallel arrays; 175 when the collection is gone; engine failures.
-    pub fn modify(&self, record_key: &[u8], decide: &mut dyn FnMut(Doc<'_>) -> Result<Change>) -> Result<Modified> {
+    /// What `decide` returns; 11000 DuplicateKey; 171 parallel arrays; 175 when the collection is
+    /// gone; engine failures.
+    pub fn modify(
+        &self,
+        record_key: &[u8],
+        decide: &mut dyn FnMut(Doc<'_>) -> Result<Change>,
+    ) -> Result<Modified> {
         self.modify_noted(record_key, decide, None)
     }
 
-    /// As [`Collection::modify`]; a change is remembered in the session's record, in the same commit.
+    /// As [`Collection::modify`]; a change is remembered in the session's record, in the same
+    /// commit.
     ///
     /// # Errors
     /// As [`Collection::modify`].
@@ -113,15 +122,22 @@ impl Collection {
         noted: Option<&mut Noted<'_>>,
     ) -> Result<Modified> {
         let mut outcome = Modified::Absent;
-        self.modify_chunk(&[record_key], &mut |_, doc| decide(doc), noted, &mut |_, m| outcome = m)?;
+        self.modify_chunk(
+            &[record_key],
+            &mut |_, doc| decide(doc),
+            noted,
+            &mut |_, m| outcome = m,
+        )?;
         Ok(outcome)
     }
 
-    /// Applies `decide` to the documents under `record_keys`, each key once, in their order; `each` is told what became
-    /// of a document once that is committed. An error leaves the documents before it changed and those behind it alone.
+    /// Applies `decide` to the documents under `record_keys`, each key once, in their order; `each`
+    /// is told what became of a document once that is committed. An error leaves the documents
+    /// before it changed and those behind it alone.
     ///
     /// # Cost
-    /// A visit to the engine to read and a commit for every 128 documents, or for about a megabyte of them.
+    /// A visit to the engine to read and a commit for every 128 documents, or for about a megabyte
+    /// of them.
     ///
     /// # Errors
     /// As [`Collection::modify`].
@@ -135,7 +151,12 @@ impl Collection {
         let step = (CHUNK_BYTES / document_bytes).clamp(1, CHUNK_DOCS) as usize;
         for (n, chunk) in record_keys.chunks(step).enumerate() {
             let base = n * step;
-            self.modify_chunk(chunk, &mut |i, doc| decide(base + i, doc), None, &mut |i, m| each(base + i, m))?;
+            self.modify_chunk(
+                chunk,
+                &mut |i, doc| decide(base + i, doc),
+                None,
+                &mut |i, m| each(base + i, m),
+            )?;
         }
         Ok(())
     }
@@ -156,7 +177,8 @@ impl Collection {
             s.shrink();
             result
         };
-        // A nested call on this thread (there is none today) would find the buffers taken; it gets its own.
+        // A nested call on this thread (there is none today) would find the buffers taken; it gets
+        // its own.
         SCRATCH.with(|cell| match cell.try_borrow_mut() {
             Ok(mut s) => run(&mut s),
             Err(_) => run(&mut Scratch::default()),
@@ -172,8 +194,8 @@ impl Collection {
         noted: Option<&mut Noted<'_>>,
         each: &mut dyn FnMut(usize, Modified),
     ) -> Result<()> {
-        // While a unique index is built, two documents not yet compared may share a key, and its entry may be the
-        // other's.
+        // While a unique index is built, two documents not yet compared may share a key, and its
+        // entry may be the other's.
         let building = state.indexes.iter().any(|i| i.is_unique() && !i.is_ready());
         let mut locked: KeyIds = keys.iter().map(|k| KeyId::of(k)).collect();
         let (held, decided) = loop {
@@ -201,43 +223,69 @@ impl Collection {
                 s.batch.set_shrinks();
             }
             if filled.docs != 0 || filled.bytes != 0 {
-                s.batch.add(Table::Meta, &meta::counter(self.ident), [filled.docs, filled.bytes]);
+                s.batch.add(
+                    Table::Meta,
+                    &meta::counter(self.ident),
+                    [filled.docs, filled.bytes],
+                );
             }
         }
         let pos = self.commit_modify(s, &filled, noted)?;
         drop(held);
         for (n, m) in filled.outcomes.iter().enumerate() {
-            each(n, match m {
-                Modified::Replaced(_) => Modified::Replaced(pos),
-                Modified::Deleted(_) => Modified::Deleted(pos),
-                other => *other,
-            });
+            each(
+                n,
+                match m {
+                    Modified::Replaced(_) => Modified::Replaced(pos),
+                    Modified::Deleted(_) => Modified::Deleted(pos),
+                    other => *other,
+                },
+            );
         }
         filled.failure.map_or(Ok(()), Err)
     }
 
-    fn commit_modify(&self, s: &mut Scratch, filled: &Filled, noted: Option<&mut Noted<'_>>) -> Result<CommitPos> {
+    fn commit_modify(
+        &self,
+        s: &mut Scratch,
+        filled: &Filled,
+        noted: Option<&mut Noted<'_>>,
+    ) -> Result<CommitPos> {
         let mut counted = |_: CommitPos| {
             self.live.add_counts(filled.docs, filled.bytes);
-            filled.deleted.iter().for_each(|seq| self.live.deleted(*seq));
+            filled
+                .deleted
+                .iter()
+                .for_each(|seq| self.live.deleted(*seq));
         };
         if s.batch.is_empty() {
             return Ok(CommitPos::default());
         }
         let Some(to) = noted else {
-            return self.shared.commit(WriteUnit::new(&s.batch).then(&mut counted));
+            return self
+                .shared
+                .commit(WriteUnit::new(&s.batch).then(&mut counted));
         };
-        let statement = to.ids.first().zip(filled.effect.clone()).map(|(id, effect)| (*id, effect));
+        let statement = to
+            .ids
+            .first()
+            .zip(filled.effect.clone())
+            .map(|(id, effect)| (*id, effect));
         let mut staged = to.record.stage(&mut s.batch, statement.into_iter());
         let staged: &mut dyn OnCommit = &mut staged;
-        self.shared.commit(WriteUnit::new(&s.batch).then(&mut counted).then(staged))
+        self.shared
+            .commit(WriteUnit::new(&s.batch).then(&mut counted).then(staged))
     }
 
     fn read_old(&self, s: &mut Scratch, keys: &[&[u8]]) -> Result<()> {
         s.old.clear();
         s.old_ends.clear();
         if let [key] = keys {
-            let found = self.shared.engine.get(Table::Doc, key, &mut s.old).map_err(error::storage)?;
+            let found = self
+                .shared
+                .engine
+                .get(Table::Doc, key, &mut s.old)
+                .map_err(error::storage)?;
             s.old_ends.push(found.then_some(s.old.len()));
             return Ok(());
         }
@@ -248,11 +296,14 @@ impl Collection {
                 old.len()
             }));
         };
-        self.shared.engine.multi_get(Table::Doc, keys, each).map_err(error::storage)
+        self.shared
+            .engine
+            .multi_get(Table::Doc, keys, each)
+            .map_err(error::storage)
     }
 
-    /// Asks what shall become of each document, makes the keys of the new ones, and adds to `wanted` what else has to be
-    /// locked. Stops at the first failure.
+    /// Asks what shall become of each document, makes the keys of the new ones, and adds to
+    /// `wanted` what else has to be locked. Stops at the first failure.
     fn decide_all(
         &self,
         state: &State,
@@ -262,8 +313,12 @@ impl Collection {
         building: bool,
         wanted: &mut KeyIds,
     ) -> Result<Decided> {
-        let mut decided = Decided { changes: SmallVec::new(), failure: None };
-        s.new_keys.resize_with(keys.len() * state.indexes.len(), KeySet::default);
+        let mut decided = Decided {
+            changes: SmallVec::new(),
+            failure: None,
+        };
+        s.new_keys
+            .resize_with(keys.len() * state.indexes.len(), KeySet::default);
         let mut start = 0;
         for (n, (key, end)) in keys.iter().zip(&s.old_ends).enumerate() {
             let Some(end) = *end else {
@@ -309,7 +364,9 @@ impl Collection {
     }
 
     fn parse<'b>(&self, record: Option<&'b [u8]>) -> Result<(record::Header, Doc<'b>)> {
-        record.and_then(record::read).ok_or_else(|| error::corrupt(&format!("a record of {}", self.ns)))
+        record
+            .and_then(record::read)
+            .ok_or_else(|| error::corrupt(&format!("a record of {}", self.ns)))
     }
 
     /// Puts the changes into the batch, up to the first that is refused.
@@ -323,8 +380,11 @@ impl Collection {
         keep: Option<Keep>,
     ) -> Result<Filled> {
         s.batch.clear();
-        let mut filled =
-            Filled { multikey: SmallVec::from_elem(0, state.indexes.len()), failure: decided.failure, ..Filled::default() };
+        let mut filled = Filled {
+            multikey: SmallVec::from_elem(0, state.indexes.len()),
+            failure: decided.failure,
+            ..Filled::default()
+        };
         let mut start = 0;
         for (n, change) in decided.changes.iter().enumerate() {
             let Some(end) = s.old_ends.get(n).copied().flatten() else {
@@ -341,10 +401,20 @@ impl Collection {
                     continue;
                 }
                 Some(Change::Delete) => None,
-                Some(Change::Replace(b)) => Some(Doc::new(b).ok_or_else(|| error::corrupt("a document to be stored"))?),
+                Some(Change::Replace(b)) => {
+                    Some(Doc::new(b).ok_or_else(|| error::corrupt("a document to be stored"))?)
+                }
             };
             let mark = s.batch.mark();
-            let put = self.put_change(state, s, keys[n], n, (header, old, new), building, &mut filled);
+            let put = self.put_change(
+                state,
+                s,
+                keys[n],
+                n,
+                (header, old, new),
+                building,
+                &mut filled,
+            );
             match put {
                 Ok(()) => {}
                 Err(e) => {
@@ -380,7 +450,11 @@ impl Collection {
             }
             let new_keys = &s.new_keys[n * state.indexes.len() + i];
             index.keys_of(old, &mut s.old_keys)?;
-            for k in s.old_keys.iter().filter(|k| new.is_none() || !new_keys.contains(k)) {
+            for k in s
+                .old_keys
+                .iter()
+                .filter(|k| new.is_none() || !new_keys.contains(k))
+            {
                 index.entry_key(k, id, &mut s.entry);
                 if index.is_unique() {
                     if building && !self.owns_entry(&s.entry, id)? {
@@ -413,21 +487,29 @@ impl Collection {
         match new {
             Some(d) => {
                 s.value.clear();
-                let header = record::Header { version: self.shared.next_version(), ..header };
+                let header = record::Header {
+                    version: self.shared.next_version(),
+                    ..header
+                };
                 record::write(&mut s.value, header, d.as_bytes());
                 s.batch.put(Table::Doc, key, &s.value);
                 filled.bytes += d.len_bytes() as i64 - old_bytes;
-                filled.outcomes.push(Modified::Replaced(CommitPos::default()));
+                filled
+                    .outcomes
+                    .push(Modified::Replaced(CommitPos::default()));
             }
             None => {
                 s.batch.delete(Table::Doc, key);
                 if state.capped {
-                    s.batch.delete(Table::Cap, &order_key(self.ident, header.insert_seq));
+                    s.batch
+                        .delete(Table::Cap, &order_key(self.ident, header.insert_seq));
                 }
                 filled.docs -= 1;
                 filled.bytes -= old_bytes;
                 filled.deleted.push(header.insert_seq);
-                filled.outcomes.push(Modified::Deleted(CommitPos::default()));
+                filled
+                    .outcomes
+                    .push(Modified::Deleted(CommitPos::default()));
             }
         }
         Ok(())
@@ -437,12 +519,20 @@ impl Collection {
     fn owns_entry(&self, entry: &[u8], id: &[u8]) -> Result<bool> {
         let mut ours = false;
         let look = &mut |owner: &[u8]| ours = owner == id;
-        self.shared.engine.get_with(Table::Idx, entry, look).map_err(error::storage)?;
+        self.shared
+            .engine
+            .get_with(Table::Idx, entry, look)
+            .map_err(error::storage)?;
         Ok(ours)
     }
 }
 
-fn want_entries(index: &crate::index::Index, set: &KeySet, entry: &mut Vec<u8>, wanted: &mut KeyIds) {
+fn want_entries(
+    index: &crate::index::Index,
+    set: &KeySet,
+    entry: &mut Vec<u8>,
+    wanted: &mut KeyIds,
+) {
     for k in set.iter() {
         index.unique_entry(k, entry);
         wanted.push(KeyId::of(entry));
@@ -457,7 +547,9 @@ impl Scratch {
         self.value.shrink_to(SCRATCH_BYTES_MAX);
         self.entry.shrink_to(SCRATCH_BYTES_MAX);
         self.old_keys.shrink(SCRATCH_BYTES_MAX);
-        self.new_keys.iter_mut().for_each(|s| s.shrink(SCRATCH_BYTES_MAX / 8));
+        self.new_keys
+            .iter_mut()
+            .for_each(|s| s.shrink(SCRATCH_BYTES_MAX / 8));
     }
 }
 

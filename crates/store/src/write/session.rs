@@ -1,8 +1,9 @@
-//! What the retryable writes of one session have done: remembered in the same batch as the write itself, so that a retry
-//! after a crash is answered from here and not run twice.
+//! What the retryable writes of one session have done: remembered in the same batch as the write
+//! itself, so that a retry after a crash is answered from here and not run twice.
 //!
-//! One row per session, overwritten in place; a long list of results goes on in further parts, so that no write ever
-//! stores more than a part anew. Layout in `docs/on-disk.md`. Must not know: commands, replies.
+//! One row per session, overwritten in place; a long list of results goes on in further parts, so
+//! that no write ever stores more than a part anew. Layout in `docs/on-disk.md`. Must not know:
+//! commands, replies.
 
 use crate::catalog::Shared;
 use crate::commit::{OnCommit, WriteUnit};
@@ -22,7 +23,8 @@ const SWEEP_ROWS: usize = 1024;
 /// Identity of a session.
 pub type SessionId = [u8; 16];
 
-/// What a statement did. Statements that changed nothing are not remembered: running them again is right.
+/// What a statement did. Statements that changed nothing are not remembered: running them again is
+/// right.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     /// Inserted a document.
@@ -187,12 +189,19 @@ impl SessionRecord {
 
     /// What the statement did, if it was done.
     pub fn find(&self, statement: i32) -> Option<&Effect> {
-        let holds = |r: &&Run| statement.checked_sub(r.first).is_some_and(|d| d >= 0 && (d as u32) < r.count);
+        let holds = |r: &&Run| {
+            statement
+                .checked_sub(r.first)
+                .is_some_and(|d| d >= 0 && (d as u32) < r.count)
+        };
         if !self.ascending {
             return self.runs.iter().find(holds).map(|r| &r.effect);
         }
         let after = self.runs.partition_point(|r| r.first <= statement);
-        self.runs.get(after.checked_sub(1)?).filter(holds).map(|r| &r.effect)
+        self.runs
+            .get(after.checked_sub(1)?)
+            .filter(holds)
+            .map(|r| &r.effect)
     }
 
     /// Covers everything the session has written since the server started.
@@ -200,7 +209,8 @@ impl SessionRecord {
         self.pos
     }
 
-    /// Adds the statements and what they did to a batch; the record changes when the batch is committed.
+    /// Adds the statements and what they did to a batch; the record changes when the batch is
+    /// committed.
     pub(crate) fn stage<'r>(
         &'r mut self,
         batch: &mut Batch,
@@ -218,7 +228,9 @@ impl SessionRecord {
             part_start = self.runs.len();
         }
         let mut tail = self.runs.get(part_start..).unwrap_or_default().to_vec();
-        let before = part_start.checked_sub(1).and_then(|last| self.runs.get(last));
+        let before = part_start
+            .checked_sub(1)
+            .and_then(|last| self.runs.get(last));
         let mut end = tail.last().or(before).map_or(i64::MIN, Run::end);
         let mut ascending = self.ascending;
         for (id, effect) in statements {
@@ -231,23 +243,40 @@ impl SessionRecord {
         let part_bytes = self.value.len();
         // An image of many megabytes is not kept twice in memory.
         self.value.shrink_to(4 * PART_BYTES);
-        Staged { tail, ascending, part, part_start, part_bytes, record: self }
+        Staged {
+            tail,
+            ascending,
+            part,
+            part_start,
+            part_bytes,
+            record: self,
+        }
     }
 
     fn load(&mut self, engine: &dyn Engine) -> Result<()> {
         let mut fresh = SessionRecord::new(self.id);
         let mut bytes = Vec::new();
-        let mut found = engine.get(Table::Meta, &meta::session(&self.id), &mut bytes).map_err(error::storage)?;
+        let mut found = engine
+            .get(Table::Meta, &meta::session(&self.id), &mut bytes)
+            .map_err(error::storage)?;
         while found {
             fresh.part_start = fresh.runs.len();
             fresh.part_bytes = bytes.len();
             fresh.on_disk = true;
-            let more = fresh.read_part(&bytes).ok_or_else(|| error::corrupt("the record of a session"))?;
+            let more = fresh
+                .read_part(&bytes)
+                .ok_or_else(|| error::corrupt("the record of a session"))?;
             if !more {
                 break;
             }
             fresh.part = fresh.part.saturating_add(1);
-            found = engine.get(Table::Meta, &meta::session_part(&self.id, fresh.part), &mut bytes).map_err(error::storage)?;
+            found = engine
+                .get(
+                    Table::Meta,
+                    &meta::session_part(&self.id, fresh.part),
+                    &mut bytes,
+                )
+                .map_err(error::storage)?;
         }
         fresh.loaded = true;
         *self = fresh;
@@ -256,7 +285,9 @@ impl SessionRecord {
 
     /// Takes the runs of a part; true when another follows.
     fn read_part(&mut self, bytes: &[u8]) -> Option<bool> {
-        let [FORMAT, flags, rest @ ..] = bytes else { return None };
+        let [FORMAT, flags, rest @ ..] = bytes else {
+            return None;
+        };
         let (number, mut rest) = record::read_varint(rest)?;
         self.txn_number = Some(i64::try_from(number).ok()?);
         while !rest.is_empty() {
@@ -268,7 +299,11 @@ impl SessionRecord {
             if let Some(last) = self.runs.last() {
                 self.ascending &= i64::from(last.first) + i64::from(last.count) <= i64::from(first);
             }
-            self.runs.push(Run { first, count: u32::try_from(count).ok()?, effect });
+            self.runs.push(Run {
+                first,
+                count: u32::try_from(count).ok()?,
+                effect,
+            });
             rest = r;
         }
         Some(flags & MORE != 0)
@@ -293,7 +328,11 @@ fn add(runs: &mut Vec<Run>, id: i32, effect: Effect) {
         last.count += 1;
         return;
     }
-    runs.push(Run { first: id, count: 1, effect });
+    runs.push(Run {
+        first: id,
+        count: 1,
+        effect,
+    });
 }
 
 fn encode(value: &mut Vec<u8>, flags: u8, txn_number: Option<i64>, runs: &[Run]) {
@@ -361,11 +400,12 @@ impl Shared {
             batch.delete(Table::Meta, &meta::session_part(&record.id, part));
         }
         let forgotten = &mut |_: CommitPos| *record = SessionRecord::new(record.id);
-        self.commit(WriteUnit::new(&batch).then(forgotten)).map(|_| ())
+        self.commit(WriteUnit::new(&batch).then(forgotten))
+            .map(|_| ())
     }
 
-    /// Removes the records of sessions that are not alive: left by sessions of an earlier run of the server that
-    /// nobody used since.
+    /// Removes the records of sessions that are not alive: left by sessions of an earlier run of
+    /// the server that nobody used since.
     ///
     /// # Output
     /// The number of rows removed.
@@ -376,9 +416,19 @@ impl Shared {
     /// # Errors
     /// Engine failures.
     pub(crate) fn sweep_sessions(&self, alive: &dyn Fn(&SessionId) -> bool) -> Result<usize> {
-        let range = KeyRange { lower: meta::SESSIONS.0, upper: meta::SESSIONS.1 };
-        let opts = CursorOpts { keys_only: true, fill_cache: false, ..CursorOpts::default() };
-        let mut cursor = self.engine.cursor(Table::Meta, range, opts).map_err(error::storage)?;
+        let range = KeyRange {
+            lower: meta::SESSIONS.0,
+            upper: meta::SESSIONS.1,
+        };
+        let opts = CursorOpts {
+            keys_only: true,
+            fill_cache: false,
+            ..CursorOpts::default()
+        };
+        let mut cursor = self
+            .engine
+            .cursor(Table::Meta, range, opts)
+            .map_err(error::storage)?;
         let (mut batch, mut more) = (Batch::new(), true);
         let mut removed = 0;
         while more {
@@ -389,7 +439,9 @@ impl Shared {
                 }
                 true
             };
-            more = cursor.visit(SWEEP_ROWS, &mut look).map_err(error::storage)?;
+            more = cursor
+                .visit(SWEEP_ROWS, &mut look)
+                .map_err(error::storage)?;
             removed += batch.len();
             self.commit(WriteUnit::new(&batch))?;
         }

@@ -20,7 +20,10 @@ impl Guarded {
         let _inside = self.gate.enter();
         self.inside.fetch_add(1, Relaxed);
         for _ in 0..2 {
-            assert!(!self.changing.load(Relaxed), "a writer inside sees a change");
+            assert!(
+                !self.changing.load(Relaxed),
+                "a writer inside sees a change"
+            );
             others_run();
         }
         self.inside.fetch_sub(1, Relaxed);
@@ -28,11 +31,17 @@ impl Guarded {
 
     /// False when it gave up.
     fn change(&self, until: Option<Instant>) -> bool {
-        let Some(_alone) = self.gate.close_until(until) else { return false };
+        let Some(_alone) = self.gate.close_until(until) else {
+            return false;
+        };
         assert!(!self.changing.swap(true, Relaxed), "two changes at once");
         assert_eq!(self.inside.load(Relaxed), 0, "a change is not alone");
         others_run();
-        assert_eq!(self.inside.load(Relaxed), 0, "a writer came in during a change");
+        assert_eq!(
+            self.inside.load(Relaxed),
+            0,
+            "a writer came in during a change"
+        );
         self.changing.store(false, Relaxed);
         self.changes.fetch_add(1, Relaxed);
         true
@@ -79,7 +88,9 @@ fn a_change_that_gives_up_leaves_the_gate_open_for_all() {
         tasks.extend(spawn(&g, 2, |g| {
             g.change(Some(Instant::now()));
         }));
-        tasks.extend(spawn(&g, 1, |g| assert!(g.change(Some(Instant::now() + Duration::from_secs(3600))))));
+        tasks.extend(spawn(&g, 1, |g| {
+            assert!(g.change(Some(Instant::now() + Duration::from_secs(3600))))
+        }));
         tasks.into_iter().for_each(|t| t.join().unwrap());
         // Open again, and closable again.
         g.write();
@@ -92,7 +103,12 @@ fn a_change_gives_up_while_somebody_stays_inside() {
     interleave(200, || {
         let g = Arc::new(Guarded::default());
         let inside = g.gate.enter();
-        let tasks = spawn(&g, 2, |g| assert!(!g.change(Some(Instant::now())), "closed with somebody inside"));
+        let tasks = spawn(&g, 2, |g| {
+            assert!(
+                !g.change(Some(Instant::now())),
+                "closed with somebody inside"
+            )
+        });
         tasks.into_iter().for_each(|t| t.join().unwrap());
         g.write();
         drop(inside);

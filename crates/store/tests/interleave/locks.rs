@@ -21,13 +21,20 @@ struct Guarded {
 
 impl Guarded {
     fn new() -> Arc<Guarded> {
-        Arc::new(Guarded { table: LockTable::with_stripe_bits(2), inside: Default::default() })
+        Arc::new(Guarded {
+            table: LockTable::with_stripe_bits(2),
+            inside: Default::default(),
+        })
     }
 
     /// Alone with the keys' documents, which the caller has locked.
     fn write(&self, of: &[usize]) {
         for n in of {
-            assert_eq!(self.inside[*n].swap(1, Relaxed), 0, "two writers have key {n}");
+            assert_eq!(
+                self.inside[*n].swap(1, Relaxed),
+                0,
+                "two writers have key {n}"
+            );
         }
         others_run();
         of.iter().for_each(|n| self.inside[*n].store(0, Relaxed));
@@ -78,9 +85,14 @@ fn a_claim_stops_others_and_they_go_on_when_it_is_given_up() {
             })
             .collect();
         let g = g.clone();
-        // The owner's next command runs on another thread, and takes short locks that the waiting writers want, too.
+        // The owner's next command runs on another thread, and takes short locks that the waiting
+        // writers want, too.
         tasks.push(thread::spawn(move || {
-            assert!(g.table.lock_for(&mut keys(&[0, 1, 2, 3, 4]), Some(owner), None).is_ok());
+            assert!(
+                g.table
+                    .lock_for(&mut keys(&[0, 1, 2, 3, 4]), Some(owner), None)
+                    .is_ok()
+            );
             others_run();
             g.inside[0].store(0, Relaxed);
             g.table.release(&keys(&[0, 1]), owner);
@@ -93,21 +105,24 @@ fn a_claim_stops_others_and_they_go_on_when_it_is_given_up() {
 fn claims_are_made_and_given_up_by_many_and_nobody_waits_for_ever() {
     interleave(400, || {
         let g = Guarded::new();
-        let claimers = [(1u64, &[0usize, 1, 2][..]), (2, &[2, 3]), (3, &[3, 0])].into_iter().map(|(n, set)| {
-            let g = g.clone();
-            thread::spawn(move || {
-                let owner = Owner(n);
-                for _ in 0..2 {
-                    if g.table.claim(&mut keys(set), owner).is_ok() {
-                        // Nobody else is inside as long as the claim stands, also between two commands.
-                        g.write(set);
-                        others_run();
-                        g.locked(set, Some(owner));
-                        g.table.release(&keys(set), owner);
+        let claimers = [(1u64, &[0usize, 1, 2][..]), (2, &[2, 3]), (3, &[3, 0])]
+            .into_iter()
+            .map(|(n, set)| {
+                let g = g.clone();
+                thread::spawn(move || {
+                    let owner = Owner(n);
+                    for _ in 0..2 {
+                        if g.table.claim(&mut keys(set), owner).is_ok() {
+                            // Nobody else is inside as long as the claim stands, also between two
+                            // commands.
+                            g.write(set);
+                            others_run();
+                            g.locked(set, Some(owner));
+                            g.table.release(&keys(set), owner);
+                        }
                     }
-                }
-            })
-        });
+                })
+            });
         let writers = [&[0usize, 2][..], &[1, 3]].into_iter().map(|set| {
             let g = g.clone();
             thread::spawn(move || g.locked(set, None))
@@ -125,10 +140,12 @@ fn claims_are_made_all_or_none() {
         all((0..3usize)
             .map(|n| {
                 let (g, won) = (g.clone(), won.clone());
-                thread::spawn(move || match g.table.claim(&mut keys(sets[n]), Owner(n as u64)) {
-                    Ok(()) => assert_eq!(won.fetch_or(1 << n, Relaxed) & (1 << n), 0),
-                    Err(Claimed) => {}
-                })
+                thread::spawn(
+                    move || match g.table.claim(&mut keys(sets[n]), Owner(n as u64)) {
+                        Ok(()) => assert_eq!(won.fetch_or(1 << n, Relaxed) & (1 << n), 0),
+                        Err(Claimed) => {}
+                    },
+                )
             })
             .collect());
         // Any two of the sets overlap: exactly one owner has all of its keys, and the others none.
@@ -136,8 +153,16 @@ fn claims_are_made_all_or_none() {
         assert_eq!(won.count_ones(), 1, "owners {won:b}");
         let winner = won.trailing_zeros() as usize;
         for key in 0..KEYS {
-            let expected = if sets[winner].contains(&key) { Err(Claimed) } else { Ok(()) };
-            assert_eq!(g.table.claim(&mut keys(&[key]), Owner(9)), expected, "key {key}, winner {winner}");
+            let expected = if sets[winner].contains(&key) {
+                Err(Claimed)
+            } else {
+                Ok(())
+            };
+            assert_eq!(
+                g.table.claim(&mut keys(&[key]), Owner(9)),
+                expected,
+                "key {key}, winner {winner}"
+            );
         }
     });
 }

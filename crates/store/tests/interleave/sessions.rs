@@ -1,5 +1,6 @@
-//! Retryable writes of one session that race, through the whole store over the memory engine. The engine's own locks
-//! are not the scheduler's: nothing that waits for another task runs while one of them is held.
+//! Retryable writes of one session that race, through the whole store over the memory engine. The
+//! engine's own locks are not the scheduler's: nothing that waits for another task runs while one
+//! of them is held.
 
 use crate::interleave;
 use model::{Doc, DocBuf, MongoError, Namespace, Value, doc};
@@ -26,9 +27,17 @@ type Engine = Observed<Faulty>;
 fn server(engine: Arc<Engine>) -> Arc<Server> {
     let store = Store::open(engine, Arc::new(NoHooks)).unwrap();
     let ns = Namespace::new("db", "c").unwrap();
-    let c = store.create_collection(&ns, DocBuf::new(), [7; 16]).unwrap();
-    c.insert(&[doc! { "_id": 1i32, "n": 0i32 }.doc()], true).unwrap();
-    Arc::new(Server { store, c, record: Mutex::new(SessionRecord::new(SESSION)), applied: AtomicU32::new(0) })
+    let c = store
+        .create_collection(&ns, DocBuf::new(), [7; 16])
+        .unwrap();
+    c.insert(&[doc! { "_id": 1i32, "n": 0i32 }.doc()], true)
+        .unwrap();
+    Arc::new(Server {
+        store,
+        c,
+        record: Mutex::new(SessionRecord::new(SESSION)),
+        applied: AtomicU32::new(0),
+    })
 }
 
 fn number(d: Doc<'_>) -> i32 {
@@ -39,7 +48,10 @@ fn number(d: Doc<'_>) -> i32 {
 }
 
 fn engine() -> Arc<Engine> {
-    Arc::new(Observed::new(Arc::new(MemoryEngine::new()), Faulty::default()))
+    Arc::new(Observed::new(
+        Arc::new(MemoryEngine::new()),
+        Faulty::default(),
+    ))
 }
 
 impl Server {
@@ -48,7 +60,9 @@ impl Server {
         self.c.record_key(&Value::Int32(1), &mut key);
         let decide = &mut |d: Doc<'_>| {
             let n = number(d);
-            Ok(Change::Replace(doc! { "_id": 1i32, "n": n + 1 }.as_bytes().to_vec()))
+            Ok(Change::Replace(
+                doc! { "_id": 1i32, "n": n + 1 }.as_bytes().to_vec(),
+            ))
         };
         self.c.modify_noted(&key, decide, noted).map(|_| ())
     }
@@ -61,7 +75,11 @@ impl Server {
             assert_eq!(begun, Begun::Again);
             return Ok(());
         }
-        self.increment(Some(&mut Noted { record: &mut record, ids: &[0], keep: Keep::Fact }))?;
+        self.increment(Some(&mut Noted {
+            record: &mut record,
+            ids: &[0],
+            keep: Keep::Fact,
+        }))?;
         self.applied.fetch_add(1, Relaxed);
         Ok(())
     }
@@ -78,7 +96,10 @@ impl Server {
     }
 }
 
-fn attempts(server: &Arc<Server>, number: usize) -> Vec<thread::JoinHandle<Result<(), MongoError>>> {
+fn attempts(
+    server: &Arc<Server>,
+    number: usize,
+) -> Vec<thread::JoinHandle<Result<(), MongoError>>> {
     (0..number)
         .map(|_| {
             let server = server.clone();
@@ -108,14 +129,27 @@ fn an_attempt_whose_answer_was_lost_is_not_applied_again() {
         for work_is_done in [true, false] {
             let engine = engine();
             let s = server(engine.clone());
-            let error = StorageError::Full { context: "test".to_owned() };
-            engine.observer().plan(Some(Fault { after_calls: 0, error, lasting: false, work_is_done, writes_only: true }));
+            let error = StorageError::Full {
+                context: "test".to_owned(),
+            };
+            engine.observer().plan(Some(Fault {
+                after_calls: 0,
+                error,
+                lasting: false,
+                work_is_done,
+                writes_only: true,
+            }));
             let mut failed = 0;
             for task in attempts(&s, 3) {
                 failed += usize::from(task.join().unwrap().is_err());
             }
-            // The first attempt failed; whether it was applied is on disk, and the others found it there.
-            assert_eq!((failed, s.n()), (1, 1), "applied before the error: {work_is_done}");
+            // The first attempt failed; whether it was applied is on disk, and the others found it
+            // there.
+            assert_eq!(
+                (failed, s.n()),
+                (1, 1),
+                "applied before the error: {work_is_done}"
+            );
             assert_eq!(s.applied.load(Relaxed), u32::from(!work_is_done));
         }
     });
@@ -134,7 +168,9 @@ fn a_restart_between_two_attempts_changes_nothing() {
         first.into_iter().for_each(|t| t.join().unwrap().unwrap());
         // What a new process knows of the session.
         *s.record.lock().unwrap() = SessionRecord::new(SESSION);
-        attempts(&s, 2).into_iter().for_each(|t| t.join().unwrap().unwrap());
+        attempts(&s, 2)
+            .into_iter()
+            .for_each(|t| t.join().unwrap().unwrap());
         other.join().unwrap().unwrap();
         assert_eq!((s.applied.load(Relaxed), s.n()), (1, 2));
     });

@@ -1,31 +1,42 @@
-//! Capped collections: order of arrival, room for new documents, readers that are overtaken; drops under readers.
+//! Capped collections: order of arrival, room for new documents, readers that are overtaken; drops
+//! under readers.
 
 use crate::{dump, index, open};
 use model::{DocBuf, Namespace, doc};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use store::ReadView;
 use storage::{CursorOpts, KeyRange, MemoryEngine, Read, Table};
+use store::ReadView;
 use store::{Change, Collection, Store};
 
 fn capped(store: &Store) -> Arc<Collection> {
     let ns = Namespace::new("db", "c").unwrap();
-    store.create_collection(&ns, doc! { "capped": true, "size": 100_000i64 }, [7; 16]).unwrap()
+    store
+        .create_collection(&ns, doc! { "capped": true, "size": 100_000i64 }, [7; 16])
+        .unwrap()
 }
 
 fn insert(c: &Collection, ids: &[i64]) {
     let docs: Vec<_> = ids.iter().map(|i| doc! { "_id": *i }).collect();
-    c.insert(&docs.iter().map(|d| d.doc()).collect::<Vec<_>>(), true).unwrap();
+    c.insert(&docs.iter().map(|d| d.doc()).collect::<Vec<_>>(), true)
+        .unwrap();
 }
 
 fn ids(docs: &[DocBuf]) -> Vec<i64> {
-    docs.iter().map(|d| d.doc().field("_id").as_i64_exact().unwrap()).collect()
+    docs.iter()
+        .map(|d| d.doc().field("_id").as_i64_exact().unwrap())
+        .collect()
 }
 
 fn entries(engine: &MemoryEngine) -> usize {
-    let range = KeyRange { lower: &[0], upper: &[0xff] };
-    let mut cursor = engine.cursor(Table::Cap, range, CursorOpts::default()).unwrap();
+    let range = KeyRange {
+        lower: &[0],
+        upper: &[0xff],
+    };
+    let mut cursor = engine
+        .cursor(Table::Cap, range, CursorOpts::default())
+        .unwrap();
     let mut n = 0;
     while cursor
         .visit(100, &mut |_, _| {
@@ -45,30 +56,53 @@ fn order_survives_restarts_and_trimming() {
     insert(&c, &[3]);
     drop(c);
     let store = open(&engine);
-    let c = store.collection(&Namespace::new("db", "c").unwrap()).unwrap().unwrap();
+    let c = store
+        .collection(&Namespace::new("db", "c").unwrap())
+        .unwrap()
+        .unwrap();
     insert(&c, &[0, 7]);
     assert_eq!(ids(&dump(&c, false)), [5, 1, 9, 3, 0, 7]);
     assert_eq!(ids(&dump(&c, true)), [7, 0, 3, 9, 1, 5]);
     c.trim(u64::MAX, Some(4)).unwrap();
-    assert_eq!((ids(&dump(&c, false)), c.count(), entries(&engine)), (vec![9, 3, 0, 7], 4, 4));
+    assert_eq!(
+        (ids(&dump(&c, false)), c.count(), entries(&engine)),
+        (vec![9, 3, 0, 7], 4, 4)
+    );
     // A changed document keeps its place, a deleted one leaves no trace.
     let mut key = Vec::new();
     c.record_key(&model::Value::Int64(3), &mut key);
-    c.modify(&key, &mut |_| Ok(Change::Replace(doc! { "_id": 3i64, "x": "long" }.into_bytes()))).unwrap();
+    c.modify(&key, &mut |_| {
+        Ok(Change::Replace(
+            doc! { "_id": 3i64, "x": "long" }.into_bytes(),
+        ))
+    })
+    .unwrap();
     c.record_key(&model::Value::Int64(0), &mut key);
     c.modify(&key, &mut |_| Ok(Change::Delete)).unwrap();
-    assert_eq!((ids(&dump(&c, false)), entries(&engine)), (vec![9, 3, 7], 3));
+    assert_eq!(
+        (ids(&dump(&c, false)), entries(&engine)),
+        (vec![9, 3, 7], 3)
+    );
     assert!(c.validate().unwrap().errors.is_empty());
     c.trim(1, None).unwrap();
-    assert_eq!(ids(&dump(&c, false)), [7], "the newest stays however small the room");
+    assert_eq!(
+        ids(&dump(&c, false)),
+        [7],
+        "the newest stays however small the room"
+    );
     // Above and below the size at which keys are deleted one by one.
     for more in [0, 3000] {
-        let c = match store.collection(&Namespace::new("db", "c").unwrap()).unwrap() {
+        let c = match store
+            .collection(&Namespace::new("db", "c").unwrap())
+            .unwrap()
+        {
             Some(c) => c,
             None => capped(&store),
         };
         insert(&c, &(100..100 + more).collect::<Vec<_>>());
-        store.drop_collection(&Namespace::new("db", "c").unwrap()).unwrap();
+        store
+            .drop_collection(&Namespace::new("db", "c").unwrap())
+            .unwrap();
         assert_eq!(entries(&engine), 0);
         drop(open(&engine));
     }
@@ -80,9 +114,13 @@ fn a_collection_made_capped_gets_its_order() {
     let store = open(&engine);
     let c = crate::collection(&store, "c");
     insert(&c, &[5, 1, 9]);
-    c.set_options(doc! { "capped": true, "size": 1000i64 }).unwrap();
+    c.set_options(doc! { "capped": true, "size": 1000i64 })
+        .unwrap();
     insert(&c, &[2]);
-    assert_eq!((ids(&dump(&c, false)), entries(&engine)), (vec![5, 1, 9, 2], 4));
+    assert_eq!(
+        (ids(&dump(&c, false)), entries(&engine)),
+        (vec![5, 1, 9, 2], 4)
+    );
 }
 
 #[test]
@@ -104,14 +142,19 @@ fn overtaken_walks_are_told() {
     c.trim(u64::MAX, Some(2)).unwrap();
     let mut late = c.scan(&ReadView::LATEST, false);
     assert_eq!(see(&mut late, 1), (Ok(true), vec![4]));
-    assert_eq!(see(&mut tail, 9), (Ok(false), vec![0]), "its place, 4, is still there");
+    assert_eq!(
+        see(&mut tail, 9),
+        (Ok(false), vec![0]),
+        "its place, 4, is still there"
+    );
     insert(&c, &[8]);
     c.trim(u64::MAX, Some(2)).unwrap();
     assert_eq!(see(&mut late, 9).0, Err(136));
     assert_eq!(see(&mut tail, 9), (Ok(false), vec![8]));
 }
 
-/// Whoever reads while the collection is dropped gets all documents, or is told; nothing in between.
+/// Whoever reads while the collection is dropped gets all documents, or is told; nothing in
+/// between.
 #[test]
 fn drops_under_readers_are_told_as_drops() {
     let ns = Namespace::new("db", "c").unwrap();
@@ -123,13 +166,17 @@ fn drops_under_readers_are_told_as_drops() {
         c.create_index(index("a_1", "a", false)).unwrap();
         let count = if round % 2 == 0 { 900 } else { 2000 };
         let docs: Vec<_> = (0..count).map(|i| doc! { "_id": i, "a": i % 10 }).collect();
-        c.insert(&docs.iter().map(|d| d.doc()).collect::<Vec<_>>(), true).unwrap();
+        c.insert(&docs.iter().map(|d| d.doc()).collect::<Vec<_>>(), true)
+            .unwrap();
         let go = Arc::new(AtomicBool::new(false));
         let readers: Vec<_> = (0..3)
             .map(|kind| {
                 let (c, go) = (c.clone(), go.clone());
                 std::thread::spawn(move || {
-                    let all = vec![store::KeyInterval { lower: vec![0], upper: vec![0xff] }];
+                    let all = vec![store::KeyInterval {
+                        lower: vec![0],
+                        upper: vec![0xff],
+                    }];
                     let by_index = c.indexes()[0].clone();
                     for _ in 0..50 {
                         let mut n = 0;
@@ -139,10 +186,18 @@ fn drops_under_readers_are_told_as_drops() {
                         };
                         let walked = if kind == 0 {
                             let mut scan = c.scan(&ReadView::LATEST, false);
-                            std::iter::repeat_with(|| scan.visit(100, &mut each)).find(|m| !matches!(m, Ok(true)))
+                            std::iter::repeat_with(|| scan.visit(100, &mut each))
+                                .find(|m| !matches!(m, Ok(true)))
                         } else {
-                            let mut scan = c.scan_index(&ReadView::LATEST, &by_index, by_index.multikey_bits(), all.clone(), kind == 2);
-                            std::iter::repeat_with(|| scan.visit(100, &mut each)).find(|m| !matches!(m, Ok(true)))
+                            let mut scan = c.scan_index(
+                                &ReadView::LATEST,
+                                &by_index,
+                                by_index.multikey_bits(),
+                                all.clone(),
+                                kind == 2,
+                            );
+                            std::iter::repeat_with(|| scan.visit(100, &mut each))
+                                .find(|m| !matches!(m, Ok(true)))
                         };
                         go.store(true, Ordering::Release);
                         match walked {

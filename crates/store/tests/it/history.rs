@@ -1,12 +1,13 @@
-//! A random history of inserts, changes and deletes gives what a map gives, and `validate` finds nothing.
+//! A random history of inserts, changes and deletes gives what a map gives, and `validate` finds
+//! nothing.
 
 use crate::{collection, dump, index, open};
 use model::{DocBuf, Namespace, Value, doc};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use store::ReadView;
 use storage::MemoryEngine;
+use store::ReadView;
 use store::{Change, Modified};
 
 #[derive(Clone, Debug)]
@@ -103,25 +104,34 @@ proptest! {
     }
 }
 
-/// Readers of an index see each document once, in order, also when stopped and resumed at every entry.
+/// Readers of an index see each document once, in order, also when stopped and resumed at every
+/// entry.
 #[test]
 fn index_walks_resume() {
     let engine = Arc::new(MemoryEngine::new());
     let store = open(&engine);
     let c = collection(&store, "c");
     c.create_index(index("tags_1", "tags", false)).unwrap();
-    let docs: Vec<DocBuf> = (0..300).map(|i| document(i, i, &[i % 7, (i + 1) % 7])).collect();
+    let docs: Vec<DocBuf> = (0..300)
+        .map(|i| document(i, i, &[i % 7, (i + 1) % 7]))
+        .collect();
     let views: Vec<_> = docs.iter().map(|d| d.doc()).collect();
     assert_eq!(c.insert(&views, true).unwrap().count, 300);
     let i = c.indexes()[0].clone();
     for reverse in [false, true] {
-        let all = store::KeyInterval { lower: vec![], upper: vec![0xFF] };
+        let all = store::KeyInterval {
+            lower: vec![],
+            upper: vec![0xFF],
+        };
         let mut scan = c.scan_index(&ReadView::LATEST, &i, i.multikey_bits(), vec![all], reverse);
         let mut seen = std::collections::BTreeSet::new();
         loop {
             let more = scan
                 .visit(10, &mut |row| {
-                    assert!(seen.insert(row.doc.field("_id").as_i64_exact()), "shown twice");
+                    assert!(
+                        seen.insert(row.doc.field("_id").as_i64_exact()),
+                        "shown twice"
+                    );
                     row.doc.field("_id").as_i64_exact().unwrap() % 3 != 0
                 })
                 .unwrap();
@@ -141,7 +151,8 @@ fn build_during_writes() {
     let store = open(&engine);
     let c = collection(&store, "c");
     let docs: Vec<DocBuf> = (0..2000).map(|i| document(i, i, &[i % 5])).collect();
-    c.insert(&docs.iter().map(|d| d.doc()).collect::<Vec<_>>(), true).unwrap();
+    c.insert(&docs.iter().map(|d| d.doc()).collect::<Vec<_>>(), true)
+        .unwrap();
     std::thread::scope(|s| {
         let c2 = c.clone();
         s.spawn(move || {
@@ -149,8 +160,14 @@ fn build_during_writes() {
                 let mut key = vec![];
                 c2.record_key(&Value::Int32(i), &mut key);
                 let new = document(i, -i - 1, &[i % 3, 9]);
-                c2.modify(&key, &mut |_| Ok(if i % 4 == 0 { Change::Delete } else { Change::Replace(new.as_bytes().to_vec()) }))
-                    .unwrap();
+                c2.modify(&key, &mut |_| {
+                    Ok(if i % 4 == 0 {
+                        Change::Delete
+                    } else {
+                        Change::Replace(new.as_bytes().to_vec())
+                    })
+                })
+                .unwrap();
                 let d = document(10_000 + i, 10_000 + i, &[1]);
                 c2.insert(&[d.doc()], true).unwrap();
             }
@@ -159,7 +176,11 @@ fn build_during_writes() {
         c.create_index(index("tags_1", "tags", false)).unwrap();
     });
     let v = c.validate().unwrap();
-    assert!(v.errors.is_empty(), "{:?}", &v.errors[..v.errors.len().min(5)]);
+    assert!(
+        v.errors.is_empty(),
+        "{:?}",
+        &v.errors[..v.errors.len().min(5)]
+    );
     assert_eq!(c.count(), 3500);
 }
 
@@ -175,7 +196,13 @@ fn unique_under_races() {
             .map(|t| {
                 let c = c.clone();
                 s.spawn(move || {
-                    (0..500).map(|a| c.insert(&[document(t * 1000 + a, a, &[]).doc()], true).unwrap().count).sum::<usize>()
+                    (0..500)
+                        .map(|a| {
+                            c.insert(&[document(t * 1000 + a, a, &[]).doc()], true)
+                                .unwrap()
+                                .count
+                        })
+                        .sum::<usize>()
                 })
             })
             .collect();
@@ -197,10 +224,19 @@ fn duplicate_errors_name_index_and_key() {
     let f = doc! { "_id": 1.0, "a": "y" };
     let r = c.insert(&[e.doc(), f.doc()], false).unwrap();
     assert_eq!(r.count, 0);
-    assert_eq!(r.errors[0].1.message(), r#"E11000 duplicate key error collection: db.c index: a_1 dup key: { a: "x" }"#);
-    assert_eq!(r.errors[1].1.message(), "E11000 duplicate key error collection: db.c index: _id_ dup key: { _id: 1.0 }");
+    assert_eq!(
+        r.errors[0].1.message(),
+        r#"E11000 duplicate key error collection: db.c index: a_1 dup key: { a: "x" }"#
+    );
+    assert_eq!(
+        r.errors[1].1.message(),
+        "E11000 duplicate key error collection: db.c index: _id_ dup key: { _id: 1.0 }"
+    );
     // Within one batch, too.
-    let (g, h) = (doc! { "_id": 5i32, "a": 5i32 }, doc! { "_id": 6i32, "a": 5i32 });
+    let (g, h) = (
+        doc! { "_id": 5i32, "a": 5i32 },
+        doc! { "_id": 6i32, "a": 5i32 },
+    );
     let r = c.insert(&[g.doc(), h.doc(), g.doc()], false).unwrap();
     assert_eq!((r.count, r.errors.len()), (1, 2));
     assert!(c.validate().unwrap().errors.is_empty());

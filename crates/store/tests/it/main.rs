@@ -1,5 +1,5 @@
-//! The store over the memory engine: a random history against a model, uniqueness under races, builds during writes,
-//! drops, renames, reopening.
+//! The store over the memory engine: a random history against a model, uniqueness under races,
+//! builds during writes, drops, renames, reopening.
 
 mod builds;
 mod capped;
@@ -11,8 +11,8 @@ mod schema;
 
 use model::{DocBuf, Namespace, doc};
 use std::sync::Arc;
-use store::ReadView;
 use storage::MemoryEngine;
+use store::ReadView;
 use store::{Collection, NoHooks, Store};
 
 fn open(engine: &Arc<MemoryEngine>) -> Store {
@@ -21,7 +21,9 @@ fn open(engine: &Arc<MemoryEngine>) -> Store {
 
 fn collection(store: &Store, name: &str) -> Arc<Collection> {
     let ns = Namespace::new("db", name).unwrap();
-    store.create_collection(&ns, DocBuf::new(), [7; 16]).unwrap()
+    store
+        .create_collection(&ns, DocBuf::new(), [7; 16])
+        .unwrap()
 }
 
 fn index(name: &str, path: &str, unique: bool) -> DocBuf {

@@ -5,7 +5,11 @@ use store::format::keys::encode;
 
 #[test]
 fn documented_components_are_the_encoders() {
-    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/on-disk.md")).unwrap();
+    let text = std::fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/on-disk.md"
+    ))
+    .unwrap();
     let (_, examples) = text.split_once("## Examples").unwrap();
     let a = doc! { "a": 1i32 };
     let values: &[(&str, Value<'_>)] = &[
@@ -18,7 +22,10 @@ fn documented_components_are_the_encoders() {
         ("date 0", Value::Date(0)),
     ];
     for (name, v) in values {
-        let row = examples.lines().find(|l| l.starts_with(&format!("| {name} |"))).unwrap_or_else(|| panic!("no row {name}"));
+        let row = examples
+            .lines()
+            .find(|l| l.starts_with(&format!("| {name} |")))
+            .unwrap_or_else(|| panic!("no row {name}"));
         let documented = row.rsplit('|').nth(1).unwrap().trim().to_owned();
         let mut out = Vec::new();
         encode(v, None, &mut out);
@@ -30,28 +37,54 @@ fn documented_components_are_the_encoders() {
 #[test]
 fn documented_session_rows_are_the_stores() {
     use storage::{MemoryEngine, Read, Table};
-    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/on-disk.md")).unwrap();
+    let text = std::fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/on-disk.md"
+    ))
+    .unwrap();
     let documented = |name: &str| {
-        let row = text.lines().find(|l| l.starts_with(&format!("| {name} |"))).unwrap_or_else(|| panic!("no row {name}"));
+        let row = text
+            .lines()
+            .find(|l| l.starts_with(&format!("| {name} |")))
+            .unwrap_or_else(|| panic!("no row {name}"));
         let hex = row.rsplit('|').nth(1).unwrap().trim();
-        hex.split(' ').map(|b| u8::from_str_radix(b, 16).unwrap()).collect::<Vec<u8>>()
+        hex.split(' ')
+            .map(|b| u8::from_str_radix(b, 16).unwrap())
+            .collect::<Vec<u8>>()
     };
     let engine = std::sync::Arc::new(MemoryEngine::new());
     let store = crate::open(&engine);
     let c = crate::collection(&store, "c");
     let mut record = store::SessionRecord::new([7; 16]);
-    assert_eq!(store.begin_retryable(&mut record, 300).unwrap(), store::Begun::New);
+    assert_eq!(
+        store.begin_retryable(&mut record, 300).unwrap(),
+        store::Begun::New
+    );
     let key = documented("key of session 07 07 ...");
     let (one, two) = (doc! { "_id": 1i32 }, doc! { "_id": 2i32 });
-    let mut noted = store::Noted { record: &mut record, ids: &[0, 1], keep: store::Keep::Fact };
-    assert_eq!(c.insert_noted(&[one.doc(), two.doc()], true, Some(&mut noted)).unwrap().count, 2);
+    let mut noted = store::Noted {
+        record: &mut record,
+        ids: &[0, 1],
+        keep: store::Keep::Fact,
+    };
+    assert_eq!(
+        c.insert_noted(&[one.doc(), two.doc()], true, Some(&mut noted))
+            .unwrap()
+            .count,
+        2
+    );
     let mut value = vec![];
     assert!(engine.get(Table::Meta, &key, &mut value).unwrap());
     assert_eq!(value, documented("txnNumber 300, two documents inserted"));
-    let mut noted = store::Noted { record: &mut record, ids: &[5], keep: store::Keep::Fact };
+    let mut noted = store::Noted {
+        record: &mut record,
+        ids: &[5],
+        keep: store::Keep::Fact,
+    };
     let mut row = vec![];
     c.record_key(&Value::Int32(1), &mut row);
-    c.modify_noted(&row, &mut |_| Ok(store::Change::Delete), Some(&mut noted)).unwrap();
+    c.modify_noted(&row, &mut |_| Ok(store::Change::Delete), Some(&mut noted))
+        .unwrap();
     engine.get(Table::Meta, &key, &mut value).unwrap();
     assert_eq!(value, documented("the same, then statement 5 deleted"));
     assert_eq!(record.find(5), Some(&store::Effect::Deleted));

@@ -23,8 +23,16 @@ fn key(c: &Collection, id: i32) -> Vec<u8> {
 }
 
 fn full(after_calls: u64, lasting: bool) -> Option<Fault> {
-    let error = StorageError::Full { context: "test".to_owned() };
-    Some(Fault { after_calls, error, lasting, work_is_done: false, writes_only: true })
+    let error = StorageError::Full {
+        context: "test".to_owned(),
+    };
+    Some(Fault {
+        after_calls,
+        error,
+        lasting,
+        work_is_done: false,
+        writes_only: true,
+    })
 }
 
 fn fill(c: &Collection, ids: std::ops::Range<i32>) {
@@ -36,13 +44,21 @@ fn fill(c: &Collection, ids: std::ops::Range<i32>) {
 /// Keys of an identifier in a table.
 fn keys_of(engine: &dyn Engine, table: Table, ident: u32) -> usize {
     let (lower, upper) = (ident.to_be_bytes(), (ident + 1).to_be_bytes());
-    let range = KeyRange { lower: &lower, upper: &upper };
+    let range = KeyRange {
+        lower: &lower,
+        upper: &upper,
+    };
     let mut found = 0;
     let each = &mut |_: &[u8], _: &[u8]| {
         found += 1;
         true
     };
-    while engine.cursor(table, range, CursorOpts::default()).unwrap().visit(1 << 20, each).unwrap() {}
+    while engine
+        .cursor(table, range, CursorOpts::default())
+        .unwrap()
+        .visit(1 << 20, each)
+        .unwrap()
+    {}
     found
 }
 
@@ -55,8 +71,8 @@ fn has_drop_record(engine: &dyn Engine, ident: u32) -> bool {
     engine.get(Table::Meta, &record, &mut Vec::new()).unwrap()
 }
 
-/// An error about a duplicate `_id` asked for the options while the thread was inside for its write; a change of the
-/// options that waited in between let neither go on.
+/// An error about a duplicate `_id` asked for the options while the thread was inside for its
+/// write; a change of the options that waited in between let neither go on.
 #[test]
 fn duplicate_ids_beside_a_change_of_options_never_hang() {
     let store = open(&Arc::new(MemoryEngine::new()));
@@ -76,17 +92,21 @@ fn duplicate_ids_beside_a_change_of_options_never_hang() {
     let changer = c.clone();
     std::thread::spawn(move || {
         for i in 0..2_000 {
-            changer.set_options(doc! { "validationLevel": if i % 2 == 0 { "off" } else { "strict" } }).unwrap();
+            changer
+                .set_options(doc! { "validationLevel": if i % 2 == 0 { "off" } else { "strict" } })
+                .unwrap();
         }
         done.send(()).unwrap();
     });
     for _ in 0..5 {
-        finished.recv_timeout(Duration::from_secs(60)).expect("the writers wait for each other");
+        finished
+            .recv_timeout(Duration::from_secs(60))
+            .expect("the writers wait for each other");
     }
 }
 
-/// The mark was set in memory by a change that a later unique index refused; the next array found it set and did not
-/// write it.
+/// The mark was set in memory by a change that a later unique index refused; the next array found
+/// it set and did not write it.
 #[test]
 fn a_refused_change_leaves_no_multikey_mark_that_is_only_in_memory() {
     let engine = Arc::new(MemoryEngine::new());
@@ -94,10 +114,22 @@ fn a_refused_change_leaves_no_multikey_mark_that_is_only_in_memory() {
     let c = collection(&store, "c");
     c.create_index(index("a_1", "a", false)).unwrap();
     c.create_index(index("b_1", "b", true)).unwrap();
-    let docs = [doc! { "_id": 1i32, "a": 1i32, "b": 1i32 }, doc! { "_id": 2i32, "a": 2i32, "b": 2i32 }];
+    let docs = [
+        doc! { "_id": 1i32, "a": 1i32, "b": 1i32 },
+        doc! { "_id": 2i32, "a": 2i32, "b": 2i32 },
+    ];
     c.insert(&[docs[0].doc(), docs[1].doc()], true).unwrap();
-    let change = |new: DocBuf| c.modify(&key(&c, 2), &mut |_| Ok(Change::Replace(new.as_bytes().to_vec())));
-    assert_eq!(change(doc! { "_id": 2i32, "a": [1i32, 2i32], "b": 1i32 }).unwrap_err().code(), 11000);
+    let change = |new: DocBuf| {
+        c.modify(&key(&c, 2), &mut |_| {
+            Ok(Change::Replace(new.as_bytes().to_vec()))
+        })
+    };
+    assert_eq!(
+        change(doc! { "_id": 2i32, "a": [1i32, 2i32], "b": 1i32 })
+            .unwrap_err()
+            .code(),
+        11000
+    );
     change(doc! { "_id": 2i32, "a": [1i32, 2i32], "b": 3i32 }).unwrap();
     let again = open(&engine).collection(&ns("c")).unwrap().unwrap();
     assert!(again.indexes()[0].is_multikey(), "the mark is not on disk");
@@ -111,7 +143,8 @@ fn validate_finds_a_lost_multikey_mark() {
     let store = open(&engine);
     let c = collection(&store, "c");
     c.create_index(index("a_1", "a", false)).unwrap();
-    c.insert(&[doc! { "_id": 1i32, "a": [1i32, 2i32] }.doc()], true).unwrap();
+    c.insert(&[doc! { "_id": 1i32, "a": [1i32, 2i32] }.doc()], true)
+        .unwrap();
     let mark = [&b"m"[..], &c.indexes()[0].ident().to_be_bytes()].concat();
     let mut batch = storage::Batch::new();
     batch.delete(Table::Meta, &mark);
@@ -131,12 +164,17 @@ struct DuringBuild {
 
 impl Observer for DuringBuild {
     fn before(&self, call: &Call<'_>, _: &Caps) -> storage::Result<()> {
-        if let Call::Cursor { table: Table::Doc, opts, .. } = call
+        if let Call::Cursor {
+            table: Table::Doc,
+            opts,
+            ..
+        } = call
             && opts.keys_only
             && self.steps.fetch_add(1, Ordering::SeqCst) == 1
             && let Some(job) = self.job.lock().unwrap().take()
         {
-            // Beside the build, as another connection would: it may have to wait for the build's step.
+            // Beside the build, as another connection would: it may have to wait for the build's
+            // step.
             let running = std::thread::spawn(job);
             std::thread::sleep(Duration::from_millis(50));
             drop(running);
@@ -146,8 +184,13 @@ impl Observer for DuringBuild {
 }
 
 /// A collection of 200 documents and its engine; the job runs in the middle of the next build.
-fn building(job: impl FnOnce(Arc<Collection>, Arc<Store>) + Send + 'static) -> (Arc<Store>, Arc<Collection>) {
-    let engine = Arc::new(Observed::new(Arc::new(MemoryEngine::new()), DuringBuild::default()));
+fn building(
+    job: impl FnOnce(Arc<Collection>, Arc<Store>) + Send + 'static,
+) -> (Arc<Store>, Arc<Collection>) {
+    let engine = Arc::new(Observed::new(
+        Arc::new(MemoryEngine::new()),
+        DuringBuild::default(),
+    ));
     let store = Arc::new(Store::open(engine.clone(), Arc::new(NoHooks)).unwrap());
     let c = collection(&store, "c");
     fill(&c, 0..200);
@@ -156,7 +199,8 @@ fn building(job: impl FnOnce(Arc<Collection>, Arc<Store>) + Send + 'static) -> (
     (store, c)
 }
 
-/// collMod put another object in the place of the one that was being built, which never became ready.
+/// collMod put another object in the place of the one that was being built, which never became
+/// ready.
 #[test]
 fn changing_an_index_that_is_being_built_is_refused_and_the_build_succeeds() {
     let (said, heard) = mpsc::channel();
@@ -168,7 +212,10 @@ fn changing_an_index_that_is_being_built_is_refused_and_the_build_succeeds() {
     let refused = heard.recv_timeout(Duration::from_secs(10)).unwrap();
     assert!(c.indexes()[0].is_ready(), "the index is never ready");
     // Either it came during the build, or after it.
-    assert!(refused.as_ref().map_or_else(|e| e.code() == INDEX_NOT_FOUND, |()| c.indexes()[0].is_hidden()));
+    assert!(refused.as_ref().map_or_else(
+        |e| e.code() == INDEX_NOT_FOUND,
+        |()| c.indexes()[0].is_hidden()
+    ));
     assert_eq!(c.validate().unwrap().errors, Vec::<String>::new());
 }
 
@@ -176,7 +223,10 @@ fn changing_an_index_that_is_being_built_is_refused_and_the_build_succeeds() {
 #[test]
 fn dropping_an_index_that_is_being_built_ends_the_build() {
     let (_store, c) = building(|c, _| assert!(c.drop_index("k_1").unwrap()));
-    assert_eq!(c.create_index(index("k_1", "k", false)).unwrap_err().code(), INDEX_BUILD_ABORTED);
+    assert_eq!(
+        c.create_index(index("k_1", "k", false)).unwrap_err().code(),
+        INDEX_BUILD_ABORTED
+    );
     assert!(c.indexes().is_empty());
     c.create_index(index("k_1", "k", false)).unwrap();
     assert_eq!(c.validate().unwrap().errors, Vec::<String>::new());
@@ -185,7 +235,10 @@ fn dropping_an_index_that_is_being_built_ends_the_build() {
 /// A build that outlived its collection went on writing entries.
 #[test]
 fn dropping_the_collection_ends_the_build_and_leaves_no_entries() {
-    let engine = Arc::new(Observed::new(Arc::new(MemoryEngine::new()), DuringBuild::default()));
+    let engine = Arc::new(Observed::new(
+        Arc::new(MemoryEngine::new()),
+        DuringBuild::default(),
+    ));
     let store = Arc::new(Store::open(engine.clone(), Arc::new(NoHooks)).unwrap());
     let c = collection(&store, "c");
     fill(&c, 0..200);
@@ -196,7 +249,10 @@ fn dropping_the_collection_ends_the_build_and_leaves_no_entries() {
         said.send(()).unwrap();
     }));
     let ident = ident_of(&c);
-    assert_eq!(c.create_index(index("k_1", "k", false)).unwrap_err().code(), INDEX_BUILD_ABORTED);
+    assert_eq!(
+        c.create_index(index("k_1", "k", false)).unwrap_err().code(),
+        INDEX_BUILD_ABORTED
+    );
     heard.recv_timeout(Duration::from_secs(10)).unwrap();
     assert_eq!(keys_of(engine.as_ref(), Table::Idx, ident + 1), 0);
     assert_eq!(keys_of(engine.as_ref(), Table::Doc, ident), 0);
@@ -213,9 +269,16 @@ fn a_crash_at_any_point_of_a_drop_leaks_nothing() {
             let c = collection(&store, "c");
             c.create_index(index("k_1", "k", false)).unwrap();
             fill(&c, 0..50);
-            let idents = [(Table::Doc, ident_of(&c)), (Table::Idx, c.indexes()[0].ident())];
+            let idents = [
+                (Table::Doc, ident_of(&c)),
+                (Table::Idx, c.indexes()[0].ident()),
+            ];
             engine.observer().plan(full(after_calls, true));
-            let _ = if drop_index_only { c.drop_index("k_1").map(|_| ()) } else { store.drop_collection(&ns("c")).map(|_| ()) };
+            let _ = if drop_index_only {
+                c.drop_index("k_1").map(|_| ())
+            } else {
+                store.drop_collection(&ns("c")).map(|_| ())
+            };
             drop((c, store));
             let store = open(&memory);
             let there = store.collection(&ns("c")).unwrap();
@@ -231,7 +294,8 @@ fn a_crash_at_any_point_of_a_drop_leaks_nothing() {
                 let keys = keys_of(memory.as_ref(), table, ident);
                 assert!(
                     owned || keys == 0 && !has_drop_record(memory.as_ref(), ident),
-                    "{keys} keys of {ident} in {table:?} without an owner after {after_calls} writes"
+                    "{keys} keys of {ident} in {table:?} without an owner after {after_calls} \
+                        writes"
                 );
             }
         }
@@ -241,13 +305,22 @@ fn a_crash_at_any_point_of_a_drop_leaks_nothing() {
 /// When the rename could not be written, its target was good for nothing until a restart.
 #[test]
 fn a_rename_that_fails_leaves_both_collections_usable() {
-    let engine = Arc::new(Observed::new(Arc::new(MemoryEngine::new()), Faulty::default()));
+    let engine = Arc::new(Observed::new(
+        Arc::new(MemoryEngine::new()),
+        Faulty::default(),
+    ));
     let store = Store::open(engine.clone(), Arc::new(NoHooks)).unwrap();
     let (from, to) = (collection(&store, "from"), collection(&store, "to"));
     fill(&from, 0..3);
     fill(&to, 10..12);
     engine.observer().plan(full(0, false));
-    assert_eq!(store.rename_collection(&ns("from"), &ns("to"), true).unwrap_err().code(), 14031);
+    assert_eq!(
+        store
+            .rename_collection(&ns("from"), &ns("to"), true)
+            .unwrap_err()
+            .code(),
+        14031
+    );
     for (name, id, count) in [("from", 5, 4), ("to", 15, 3)] {
         let c = store.collection(&ns(name)).unwrap().unwrap();
         fill(&c, id..id + 1);
@@ -258,18 +331,27 @@ fn a_rename_that_fails_leaves_both_collections_usable() {
     fill(&to, 17..18);
 }
 
-/// An id that an earlier document of the same insert had asked for was refused although that document was.
+/// An id that an earlier document of the same insert had asked for was refused although that
+/// document was.
 #[test]
 fn a_refused_document_leaves_its_id_to_a_later_one() {
     let store = open(&Arc::new(MemoryEngine::new()));
     let c = collection(&store, "c");
     c.create_index(index("b_1", "b", true)).unwrap();
-    c.insert(&[doc! { "_id": 1i32, "b": 1i32 }.doc()], true).unwrap();
-    let docs = [doc! { "_id": 5i32, "b": 1i32 }, doc! { "_id": 5i32, "b": 2i32 }, doc! { "_id": 5i32, "b": 3i32 }];
+    c.insert(&[doc! { "_id": 1i32, "b": 1i32 }.doc()], true)
+        .unwrap();
+    let docs = [
+        doc! { "_id": 5i32, "b": 1i32 },
+        doc! { "_id": 5i32, "b": 2i32 },
+        doc! { "_id": 5i32, "b": 3i32 },
+    ];
     let views: Vec<_> = docs.iter().map(|d| d.doc()).collect();
     let done = c.insert(&views, false).unwrap();
     assert_eq!(done.count, 1);
-    assert_eq!(done.errors.iter().map(|(n, _)| *n).collect::<Vec<_>>(), [0, 2]);
+    assert_eq!(
+        done.errors.iter().map(|(n, _)| *n).collect::<Vec<_>>(),
+        [0, 2]
+    );
     assert_eq!(dump(&c, false).last(), Some(&docs[1]));
 }
 
@@ -279,26 +361,37 @@ struct Scans(AtomicU64);
 
 impl Observer for Scans {
     fn before(&self, call: &Call<'_>, _: &Caps) -> storage::Result<()> {
-        if let Call::Cursor { table: Table::Doc, .. } = call {
+        if let Call::Cursor {
+            table: Table::Doc, ..
+        } = call
+        {
             self.0.fetch_add(1, Ordering::SeqCst);
         }
         Ok(())
     }
 }
 
-/// Every read of the first document of a collection whose ids came out of order read the whole collection.
+/// Every read of the first document of a collection whose ids came out of order read the whole
+/// collection.
 #[test]
 fn the_order_of_insertion_is_found_out_once() {
-    let engine = Arc::new(Observed::new(Arc::new(MemoryEngine::new()), Scans::default()));
+    let engine = Arc::new(Observed::new(
+        Arc::new(MemoryEngine::new()),
+        Scans::default(),
+    ));
     let store = Store::open(engine.clone(), Arc::new(NoHooks)).unwrap();
     let c = collection(&store, "c");
     (0..1000).rev().for_each(|i| fill(&c, i..i + 1));
     let mut expected: Vec<DocBuf> = dump(&c, false);
-    assert_eq!(expected.first(), Some(&doc! { "_id": 999i32, "k": 999i32 % 99 }));
+    assert_eq!(
+        expected.first(),
+        Some(&doc! { "_id": 999i32, "k": 999i32 % 99 })
+    );
     let scans = engine.observer().0.load(Ordering::SeqCst);
     fill(&c, 5000..5001);
     fill(&c, -5..-4);
-    c.modify(&key(&c, 500), &mut |_| Ok(Change::Delete)).unwrap();
+    c.modify(&key(&c, 500), &mut |_| Ok(Change::Delete))
+        .unwrap();
     fill(&c, 500..501);
     expected.retain(|d| d.doc().field("_id").as_i64_exact() != Some(500));
     for i in [5000, -5, 500] {
@@ -307,7 +400,11 @@ fn the_order_of_insertion_is_found_out_once() {
     assert_eq!(dump(&c, false), expected);
     expected.reverse();
     assert_eq!(dump(&c, true), expected);
-    assert_eq!(engine.observer().0.load(Ordering::SeqCst), scans, "the documents were scanned again");
+    assert_eq!(
+        engine.observer().0.load(Ordering::SeqCst),
+        scans,
+        "the documents were scanned again"
+    );
 }
 
 /// `validate` in the middle of a build called the unfinished index damaged.
@@ -316,11 +413,14 @@ fn validate_during_a_build_is_clean() {
     let (said, heard) = mpsc::channel();
     let (_store, c) = building(move |c, _| said.send(c.validate().unwrap().errors).unwrap());
     c.create_index(index("k_1", "k", false)).unwrap();
-    assert_eq!(heard.recv_timeout(Duration::from_secs(10)).unwrap(), Vec::<String>::new());
+    assert_eq!(
+        heard.recv_timeout(Duration::from_secs(10)).unwrap(),
+        Vec::<String>::new()
+    );
 }
 
-/// A scan of an index that was dropped under it came to an end as if there were no more documents, also on a snapshot:
-/// a drop clears away entries whoever reads them.
+/// A scan of an index that was dropped under it came to an end as if there were no more documents,
+/// also on a snapshot: a drop clears away entries whoever reads them.
 #[test]
 fn a_scan_of_a_dropped_index_says_so() {
     for fixed in [false, true] {
@@ -329,11 +429,22 @@ fn a_scan_of_a_dropped_index_says_so() {
             let c = collection(&store, "c");
             c.create_index(index("k_1", "k", false)).unwrap();
             fill(&c, 0..3000);
-            let view = if fixed { c.snapshot().unwrap() } else { ReadView::LATEST };
-            let all = store::KeyInterval { lower: vec![], upper: vec![0xFF] };
+            let view = if fixed {
+                c.snapshot().unwrap()
+            } else {
+                ReadView::LATEST
+            };
+            let all = store::KeyInterval {
+                lower: vec![],
+                upper: vec![0xFF],
+            };
             let mut scan = c.scan_index(&view, &c.indexes()[0], 0, vec![all], false);
             let mut step = |max| {
-                if entries_only { scan.visit_entries(max, &mut |_, _| true) } else { scan.visit(max, &mut |_| true) }
+                if entries_only {
+                    scan.visit_entries(max, &mut |_, _| true)
+                } else {
+                    scan.visit(max, &mut |_| true)
+                }
             };
             assert!(step(10).unwrap());
             c.drop_index("k_1").unwrap();
@@ -342,19 +453,36 @@ fn a_scan_of_a_dropped_index_says_so() {
     }
 }
 
-/// A reader that works long on each document learned of a drop only after all documents of its batch.
+/// A reader that works long on each document learned of a drop only after all documents of its
+/// batch.
 #[test]
 fn a_drop_ends_every_scan_at_the_next_document() {
     type Visit = fn(&Arc<Collection>, &mut dyn FnMut() -> bool) -> model::Result<()>;
     let scans: [(&str, Visit); 4] = [
-        ("table", |c, f| c.scan(&ReadView::LATEST, false).visit(1000, &mut |_| f()).map(|_| ())),
-        ("keys", |c, f| c.scan_keys(&ReadView::LATEST, None, None, false).visit(1000, &mut |_| f()).map(|_| ())),
+        ("table", |c, f| {
+            c.scan(&ReadView::LATEST, false)
+                .visit(1000, &mut |_| f())
+                .map(|_| ())
+        }),
+        ("keys", |c, f| {
+            c.scan_keys(&ReadView::LATEST, None, None, false)
+                .visit(1000, &mut |_| f())
+                .map(|_| ())
+        }),
         ("documents behind an index", |c, f| {
-            let all = store::KeyInterval { lower: vec![], upper: vec![0xFF] };
-            c.scan_index(&ReadView::LATEST, &c.indexes()[0], 0, vec![all], false).visit(1000, &mut |_| f()).map(|_| ())
+            let all = store::KeyInterval {
+                lower: vec![],
+                upper: vec![0xFF],
+            };
+            c.scan_index(&ReadView::LATEST, &c.indexes()[0], 0, vec![all], false)
+                .visit(1000, &mut |_| f())
+                .map(|_| ())
         }),
         ("entries of an index", |c, f| {
-            let all = store::KeyInterval { lower: vec![], upper: vec![0xFF] };
+            let all = store::KeyInterval {
+                lower: vec![],
+                upper: vec![0xFF],
+            };
             let mut scan = c.scan_index(&ReadView::LATEST, &c.indexes()[0], 0, vec![all], false);
             scan.visit_entries(1000, &mut |_, _| f()).map(|_| ())
         }),
@@ -376,7 +504,8 @@ fn a_drop_ends_every_scan_at_the_next_document() {
     }
 }
 
-/// The set of dropped identifiers in memory shrank at a restart only; keys nobody owned stayed for ever.
+/// The set of dropped identifiers in memory shrank at a restart only; keys nobody owned stayed for
+/// ever.
 #[test]
 fn sweeps_forget_what_is_gone_and_find_what_nobody_owns() {
     let engine = Arc::new(MemoryEngine::new());
@@ -393,7 +522,10 @@ fn sweeps_forget_what_is_gone_and_find_what_nobody_owns() {
     leaked.create_index(index("k_1", "k", false)).unwrap();
     fill(&kept, 0..10);
     fill(&leaked, 0..10);
-    let idents = [(Table::Doc, ident_of(&leaked)), (Table::Idx, leaked.indexes()[0].ident())];
+    let idents = [
+        (Table::Doc, ident_of(&leaked)),
+        (Table::Idx, leaked.indexes()[0].ident()),
+    ];
     // As a crash of an older version left it.
     let mut batch = storage::Batch::new();
     batch.delete(Table::Meta, b"cdb\0leaked");
@@ -405,6 +537,9 @@ fn sweeps_forget_what_is_gone_and_find_what_nobody_owns() {
         assert_eq!(keys_of(engine.as_ref(), table, ident), 0);
     }
     let kept = store.collection(&ns("kept")).unwrap().unwrap();
-    assert_eq!((kept.count(), kept.validate().unwrap().errors), (10, Vec::new()));
+    assert_eq!(
+        (kept.count(), kept.validate().unwrap().errors),
+        (10, Vec::new())
+    );
     assert_eq!(store.sweep_unowned(&|| Ok(())).unwrap(), 0);
 }

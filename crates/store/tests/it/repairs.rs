@@ -1,12 +1,13 @@
-//! Books that must stay right when a write fails, a handle goes, or a document is larger than usual.
+//! Books that must stay right when a write fails, a handle goes, or a document is larger than
+//! usual.
 
 use crate::{collection, dump, index, open};
 use model::{DocBuf, Namespace, Value, doc};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
-use store::ReadView;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use storage::observe::{Call, Fault, Faulty, Observed, Observer};
 use storage::{Caps, Engine, MemoryEngine, Read, Result, StorageError, Table, WriteClass};
+use store::ReadView;
 use store::{Begun, Change, Collection, Effect, Keep, NoHooks, Noted, SessionRecord, Store};
 
 fn insert(c: &Collection, id: i32) -> usize {
@@ -26,32 +27,72 @@ fn disorder_is_marked_again_after_a_failed_write() {
     let store = Store::open(engine.clone(), Arc::new(NoHooks)).unwrap();
     let c = collection(&store, "c");
     insert(&c, 5);
-    let full = StorageError::Full { context: "test".to_owned() };
-    engine.observer().plan(Some(Fault { after_calls: 0, error: full, lasting: false, work_is_done: false, writes_only: true }));
-    assert_eq!(c.insert(&[doc! { "_id": 3i32 }.doc()], true).unwrap_err().code(), 14031);
+    let full = StorageError::Full {
+        context: "test".to_owned(),
+    };
+    engine.observer().plan(Some(Fault {
+        after_calls: 0,
+        error: full,
+        lasting: false,
+        work_is_done: false,
+        writes_only: true,
+    }));
+    assert_eq!(
+        c.insert(&[doc! { "_id": 3i32 }.doc()], true)
+            .unwrap_err()
+            .code(),
+        14031
+    );
     insert(&c, 2);
     drop((c, store));
     // Natural order is the order of insertion, also for a handle that reads the mark from disk.
     let store = open(&memory);
-    let c = store.collection(&Namespace::new("db", "c").unwrap()).unwrap().unwrap();
-    assert_eq!(dump(&c, false), [doc! { "_id": 5i32 }, doc! { "_id": 2i32 }]);
+    let c = store
+        .collection(&Namespace::new("db", "c").unwrap())
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        dump(&c, false),
+        [doc! { "_id": 5i32 }, doc! { "_id": 2i32 }]
+    );
 }
 
 #[test]
 fn a_write_that_failed_is_not_remembered_unless_it_was_done() {
-    let engine = Arc::new(Observed::new(Arc::new(MemoryEngine::new()), Faulty::default()));
+    let engine = Arc::new(Observed::new(
+        Arc::new(MemoryEngine::new()),
+        Faulty::default(),
+    ));
     let store = Store::open(engine.clone(), Arc::new(NoHooks)).unwrap();
     let c = collection(&store, "c");
     let mut record = SessionRecord::new([1; 16]);
     for (number, work_is_done) in [(1, false), (2, true)] {
-        assert_eq!(store.begin_retryable(&mut record, number).unwrap(), Begun::New);
-        let full = StorageError::Full { context: "test".to_owned() };
-        engine.observer().plan(Some(Fault { after_calls: 0, error: full, lasting: false, work_is_done, writes_only: true }));
+        assert_eq!(
+            store.begin_retryable(&mut record, number).unwrap(),
+            Begun::New
+        );
+        let full = StorageError::Full {
+            context: "test".to_owned(),
+        };
+        engine.observer().plan(Some(Fault {
+            after_calls: 0,
+            error: full,
+            lasting: false,
+            work_is_done,
+            writes_only: true,
+        }));
         let d = doc! { "_id": number };
-        let mut noted = Noted { record: &mut record, ids: &[0], keep: Keep::Fact };
+        let mut noted = Noted {
+            record: &mut record,
+            ids: &[0],
+            keep: Keep::Fact,
+        };
         assert!(c.insert_noted(&[d.doc()], true, Some(&mut noted)).is_err());
         let begun = store.begin_retryable(&mut record, number).unwrap();
-        assert_eq!((begun, record.find(0)), (Begun::Again, work_is_done.then_some(&Effect::Inserted)));
+        assert_eq!(
+            (begun, record.find(0)),
+            (Begun::Again, work_is_done.then_some(&Effect::Inserted))
+        );
     }
 }
 
@@ -85,7 +126,10 @@ fn an_evicted_collection_never_gives_a_sequence_twice() {
         assert!(made < 30_000, "no handle is ever evicted");
     }
     for n in 0..50 {
-        let c = store.collection(&Namespace::new("db", &format!("first{n}")).unwrap()).unwrap().unwrap();
+        let c = store
+            .collection(&Namespace::new("db", &format!("first{n}")).unwrap())
+            .unwrap()
+            .unwrap();
         insert(&c, 4);
         assert!(last(&c) > before, "{} after {before}", last(&c));
     }
@@ -108,7 +152,10 @@ fn a_multikey_index_is_dropped_as_a_whole() {
     let ident = c.indexes()[0].ident();
     assert!(c.drop_index("a").unwrap());
     let record = [&b"d"[..], &ident.to_be_bytes()].concat();
-    assert!(engine.get(Table::Meta, &record, &mut Vec::new()).unwrap(), "two thousand entries of one document are a range");
+    assert!(
+        engine.get(Table::Meta, &record, &mut Vec::new()).unwrap(),
+        "two thousand entries of one document are a range"
+    );
 }
 
 /// Counts what writers announce.
@@ -126,18 +173,27 @@ impl Observer for Gate {
 
 #[test]
 fn large_changes_are_admitted_with_the_next_write() {
-    let engine = Arc::new(Observed::new(Arc::new(MemoryEngine::new()), Gate::default()));
+    let engine = Arc::new(Observed::new(
+        Arc::new(MemoryEngine::new()),
+        Gate::default(),
+    ));
     let store = Store::open(engine.clone(), Arc::new(NoHooks)).unwrap();
     let c = collection(&store, "c");
     insert(&c, 1);
     let big = doc! { "_id": 1i32, "x": "x".repeat(1 << 20).as_str() };
-    c.modify(&key(&c, 1), &mut |_| Ok(Change::Replace(big.as_bytes().to_vec()))).unwrap();
+    c.modify(&key(&c, 1), &mut |_| {
+        Ok(Change::Replace(big.as_bytes().to_vec()))
+    })
+    .unwrap();
     let before = engine.observer().0.load(Ordering::Relaxed);
     insert(&c, 2);
     assert!(engine.observer().0.load(Ordering::Relaxed) - before > 1_000_000);
     let before = engine.observer().0.load(Ordering::Relaxed);
     insert(&c, 3);
-    assert!(engine.observer().0.load(Ordering::Relaxed) - before < 1024, "owed once");
+    assert!(
+        engine.observer().0.load(Ordering::Relaxed) - before < 1024,
+        "owed once"
+    );
 }
 
 #[test]
@@ -149,7 +205,8 @@ fn long_keys_are_indexed_and_longer_ones_refused_one_by_one() {
     c.create_index(index("b", "b", true)).unwrap();
     let max = engine.caps().key_bytes_max;
     let long = "x".repeat(9 << 20);
-    // The component alone is below the limit of a document's keys; with what stands around it the entry is too long.
+    // The component alone is below the limit of a document's keys; with what stands around it the
+    // entry is too long.
     let longer = "x".repeat(max - 10);
     let of = |id: i32, a: &str| doc! { "_id": id, "a": a, "b": id };
     let named = doc! { "_id": "x".repeat(max).as_str() };
@@ -157,12 +214,21 @@ fn long_keys_are_indexed_and_longer_ones_refused_one_by_one() {
     let views: Vec<_> = docs.iter().map(|d| d.doc()).collect();
     let done = c.insert(&views, false).unwrap();
     assert_eq!(done.count, 2);
-    assert_eq!(done.errors.iter().map(|(i, e)| (*i, e.code())).collect::<Vec<_>>(), [(1, 17280), (2, 17280)]);
+    assert_eq!(
+        done.errors
+            .iter()
+            .map(|(i, e)| (*i, e.code()))
+            .collect::<Vec<_>>(),
+        [(1, 17280), (2, 17280)]
+    );
     let change = of(4, &longer);
-    let refused = c.modify(&key(&c, 4), &mut |_| Ok(Change::Replace(change.as_bytes().to_vec())));
+    let refused = c.modify(&key(&c, 4), &mut |_| {
+        Ok(Change::Replace(change.as_bytes().to_vec()))
+    });
     assert_eq!(refused.unwrap_err().code(), 17280);
     assert_eq!(c.validate().unwrap().errors, Vec::<String>::new());
-    // Many keys that are long: the batch is cut, and one document may not have more of them than fits into memory.
+    // Many keys that are long: the batch is cut, and one document may not have more of them than
+    // fits into memory.
     let wide = |id: i32, keys: i32| {
         DocBuf::build(|w| {
             w.put("_id", id).put("s", "x".repeat(1 << 16).as_str());
@@ -173,9 +239,22 @@ fn long_keys_are_indexed_and_longer_ones_refused_one_by_one() {
         })
     };
     c.drop_index("b").unwrap();
-    c.create_index(doc! { "v": 2i32, "key": { "s": 1i32, "t": 1i32 }, "name": "wide" }).unwrap();
-    let docs: Vec<DocBuf> = (10..20).map(|i| wide(i, if i == 12 { 2000 } else { 300 })).collect();
-    let done = c.insert(&docs.iter().map(|d| d.doc()).collect::<Vec<_>>(), false).unwrap();
-    assert_eq!((done.count, done.errors.len(), done.errors[0].0, done.errors[0].1.code()), (9, 1, 2, 201));
+    c.create_index(doc! { "v": 2i32, "key": { "s": 1i32, "t": 1i32 }, "name": "wide" })
+        .unwrap();
+    let docs: Vec<DocBuf> = (10..20)
+        .map(|i| wide(i, if i == 12 { 2000 } else { 300 }))
+        .collect();
+    let done = c
+        .insert(&docs.iter().map(|d| d.doc()).collect::<Vec<_>>(), false)
+        .unwrap();
+    assert_eq!(
+        (
+            done.count,
+            done.errors.len(),
+            done.errors[0].0,
+            done.errors[0].1.code()
+        ),
+        (9, 1, 2, 201)
+    );
     assert_eq!(c.validate().unwrap().errors, Vec::<String>::new());
 }

@@ -3,8 +3,8 @@
 use crate::{collection, dump, index, open};
 use model::{DocBuf, Namespace, doc};
 use std::sync::Arc;
-use store::ReadView;
 use storage::{Batch, CursorOpts, Durability, Engine, KeyRange, MemoryEngine, Read, Table};
+use store::ReadView;
 use store::{NoHooks, Store};
 
 fn ns(coll: &str) -> Namespace {
@@ -18,12 +18,28 @@ fn create_list_drop() {
     for name in ["b", "a", "c.d"] {
         collection(&store, name);
     }
-    store.create_collection(&Namespace::new("db2", "x").unwrap(), DocBuf::new(), [1; 16]).unwrap();
-    store.create_collection(&Namespace::new("d", "x").unwrap(), DocBuf::new(), [1; 16]).unwrap();
+    store
+        .create_collection(&Namespace::new("db2", "x").unwrap(), DocBuf::new(), [1; 16])
+        .unwrap();
+    store
+        .create_collection(&Namespace::new("d", "x").unwrap(), DocBuf::new(), [1; 16])
+        .unwrap();
     assert_eq!(store.list_databases().unwrap(), ["d", "db", "db2"]);
-    let names: Vec<_> = store.list_collections("db").unwrap().into_iter().map(|e| e.name).collect();
+    let names: Vec<_> = store
+        .list_collections("db")
+        .unwrap()
+        .into_iter()
+        .map(|e| e.name)
+        .collect();
     assert_eq!(names, ["a", "b", "c.d"]);
-    assert_eq!(store.create_collection(&ns("a"), DocBuf::new(), [0; 16]).err().unwrap().code(), 48);
+    assert_eq!(
+        store
+            .create_collection(&ns("a"), DocBuf::new(), [0; 16])
+            .err()
+            .unwrap()
+            .code(),
+        48
+    );
     assert_eq!(store.drop_collection(&ns("a")).unwrap(), Some(1));
     assert_eq!(store.drop_collection(&ns("a")).unwrap(), None);
     assert_eq!(store.drop_database("db").unwrap(), 2);
@@ -39,7 +55,8 @@ fn dropped_collections_come_back_empty_and_their_readers_stop() {
         let c = collection(&store, "c");
         c.create_index(index("a_1", "a", false)).unwrap();
         let docs: Vec<_> = (0..count).map(|i| doc! { "_id": i, "a": i }).collect();
-        c.insert(&docs.iter().map(|d| d.doc()).collect::<Vec<_>>(), true).unwrap();
+        c.insert(&docs.iter().map(|d| d.doc()).collect::<Vec<_>>(), true)
+            .unwrap();
         let mut scan = c.scan(&ReadView::LATEST, false);
         scan.visit(1, &mut |_| true).unwrap();
         store.drop_collection(&ns("c")).unwrap();
@@ -58,15 +75,30 @@ fn rename_keeps_everything() {
     let store = open(&engine);
     let c = collection(&store, "old");
     c.create_index(index("a_1", "a", true)).unwrap();
-    c.insert(&[doc! { "_id": 1i32, "a": 1i32 }.doc()], true).unwrap();
+    c.insert(&[doc! { "_id": 1i32, "a": 1i32 }.doc()], true)
+        .unwrap();
     collection(&store, "new");
-    assert_eq!(store.rename_collection(&ns("old"), &ns("new"), false).unwrap_err().code(), 48);
-    store.rename_collection(&ns("old"), &ns("new"), true).unwrap();
+    assert_eq!(
+        store
+            .rename_collection(&ns("old"), &ns("new"), false)
+            .unwrap_err()
+            .code(),
+        48
+    );
+    store
+        .rename_collection(&ns("old"), &ns("new"), true)
+        .unwrap();
     assert!(store.collection(&ns("old")).unwrap().is_none());
     let c = store.collection(&ns("new")).unwrap().unwrap();
     assert_eq!((c.count(), c.indexes().len()), (1, 1));
     assert!(c.validate().unwrap().errors.is_empty());
-    assert_eq!(store.rename_collection(&ns("nope"), &ns("x"), false).unwrap_err().code(), 26);
+    assert_eq!(
+        store
+            .rename_collection(&ns("nope"), &ns("x"), false)
+            .unwrap_err()
+            .code(),
+        26
+    );
 }
 
 #[test]
@@ -74,9 +106,15 @@ fn a_failed_build_leaves_nothing() {
     let engine = Arc::new(MemoryEngine::new());
     let store = open(&engine);
     let c = collection(&store, "c");
-    let (d, e) = (doc! { "_id": 1i32, "a": 1i32 }, doc! { "_id": 2i32, "a": 1i32 });
+    let (d, e) = (
+        doc! { "_id": 1i32, "a": 1i32 },
+        doc! { "_id": 2i32, "a": 1i32 },
+    );
     c.insert(&[d.doc(), e.doc()], true).unwrap();
-    assert_eq!(c.create_index(index("a_1", "a", true)).unwrap_err().code(), 11000);
+    assert_eq!(
+        c.create_index(index("a_1", "a", true)).unwrap_err().code(),
+        11000
+    );
     assert!(c.indexes().is_empty());
     c.create_index(index("a_1", "a", false)).unwrap();
     assert!(c.validate().unwrap().errors.is_empty());
@@ -92,8 +130,17 @@ fn idents_are_never_reused() {
         for i in 0..5 {
             let name = format!("c{i}");
             collection(&store, &name);
-            let entry = store.list_collections("db").unwrap().into_iter().find(|e| e.name == name).unwrap();
-            assert!(seen.insert(entry.row.ident), "{} used twice", entry.row.ident);
+            let entry = store
+                .list_collections("db")
+                .unwrap()
+                .into_iter()
+                .find(|e| e.name == name)
+                .unwrap();
+            assert!(
+                seen.insert(entry.row.ident),
+                "{} used twice",
+                entry.row.ident
+            );
             store.drop_collection(&ns(&name)).unwrap();
         }
     }
@@ -103,13 +150,17 @@ fn idents_are_never_reused() {
 fn newer_layout_is_refused_and_left_as_it_is() {
     let engine = Arc::new(MemoryEngine::new());
     let store = open(&engine);
-    collection(&store, "c").insert(&[doc! { "_id": 1i32 }.doc()], true).unwrap();
+    collection(&store, "c")
+        .insert(&[doc! { "_id": 1i32 }.doc()], true)
+        .unwrap();
     drop(store);
     let mut batch = Batch::new();
     batch.put(Table::Meta, b"v", &99u32.to_be_bytes());
     engine.apply(&batch, Durability::Journaled).unwrap();
     let before = everything(&engine);
-    let error = Store::open(engine.clone(), Arc::new(NoHooks)).err().unwrap();
+    let error = Store::open(engine.clone(), Arc::new(NoHooks))
+        .err()
+        .unwrap();
     assert_eq!(error.code(), 12);
     assert!(error.to_string().contains("99"), "{error}");
     assert_eq!(everything(&engine), before);
@@ -119,7 +170,9 @@ fn newer_layout_is_refused_and_left_as_it_is() {
 fn everything(engine: &MemoryEngine) -> Vec<(Table, Vec<u8>, Vec<u8>)> {
     let mut out = Vec::new();
     for table in Table::ALL {
-        let mut cursor = engine.cursor(table, KeyRange::ALL, CursorOpts::default()).unwrap();
+        let mut cursor = engine
+            .cursor(table, KeyRange::ALL, CursorOpts::default())
+            .unwrap();
         let mut row = |key: &[u8], value: &[u8]| {
             out.push((table, key.to_vec(), value.to_vec()));
             true

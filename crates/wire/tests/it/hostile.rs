@@ -1,4 +1,5 @@
-//! Many thousand random and mutated frames: a clean result each time, and memory bounded by what really arrives.
+//! Many thousand random and mutated frames: a clean result each time, and memory bounded by what
+//! really arrives.
 
 use rand::rngs::StdRng;
 use rand::{Rng, RngCore, SeedableRng};
@@ -55,7 +56,8 @@ fn mutate(frame: &mut Vec<u8>, rng: &mut StdRng) {
             }
         }
     }
-    // Most of the time the outer length is right, or the mutation would never reach the inner parser.
+    // Most of the time the outer length is right, or the mutation would never reach the inner
+    // parser.
     if frame.len() >= 4 && rng.random_bool(0.9) {
         let len = frame.len() as i32;
         frame[..4].copy_from_slice(&len.to_le_bytes());

@@ -1,4 +1,5 @@
-//! One case per rule of `OP_MSG` and `OP_COMPRESSED`: the code, and whether the connection survives.
+//! One case per rule of `OP_MSG` and `OP_COMPRESSED`: the code, and whether the connection
+//! survives.
 
 use wire::{Compressor, MAX_DOCUMENT_LEN, MessageBuilder, flags, frame_len};
 

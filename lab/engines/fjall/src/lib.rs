@@ -143,7 +143,8 @@ impl EngineSession for Session {
             _ if sync => Some(PersistMode::SyncData),
             Durability::Sync => Some(PersistMode::SyncData),
             Durability::Lazy => Some(PersistMode::Buffer),
-            // fjall has no writing without its journal; what is left out is handing it to the system.
+            // fjall has no writing without its journal; what is left out is handing it to the
+            // system.
             Durability::None => None,
         };
         let mut batch = self.database.batch().durability(mode);

@@ -1,8 +1,11 @@
-//! `ForestDB`, from the user's own shared library, as a target of the lab. Nothing of it is linked: the library is opened when asked for.
+//! `ForestDB`, from the user's own shared library, as a target of the lab. Nothing of it is linked:
+//! the library is opened when asked for.
 //!
-//! Promises: a clear message when the library is absent or lacks a function; handles of its own for each session, as `ForestDB` wants it.
-//! Needs version 1 or later (the key-value store interface). The engine keeps its default settings unless a threshold is asked for: its
-//! settings structure differs by version, so that a small adapter is compiled against the user's header then. Must not know: rows, workloads.
+//! Promises: a clear message when the library is absent or lacks a function; handles of its own for
+//! each session, as `ForestDB` wants it. Needs version 1 or later (the key-value store interface).
+//! The engine keeps its default settings unless a threshold is asked for: its settings structure
+//! differs by version, so that a small adapter is compiled against the user's header then. Must not
+//! know: rows, workloads.
 
 mod library;
 mod part;
@@ -24,8 +27,9 @@ use settings::Settings;
 /// Uncommitted changes of a session reach storage after this long.
 const COMMIT_EVERY: Duration = Duration::from_secs(1);
 
-/// Opens a database below a directory. `library` names the shared library, `libforestdb.so` without it; `threshold` is the share of garbage
-/// in percent at which a file is compacted; `files` spreads keys over so many files.
+/// Opens a database below a directory. `library` names the shared library, `libforestdb.so` without
+/// it; `threshold` is the share of garbage in percent at which a file is compacted; `files` spreads
+/// keys over so many files.
 ///
 /// # Errors
 /// The library is absent or too old, a file cannot be used, or a parameter is unknown.
@@ -51,7 +55,12 @@ struct Forest {
 impl Forest {
     fn connect(&self) -> Result<Session, EngineError> {
         let open = |path| Part::open(self.library.clone(), path, self.settings.config());
-        let parts = self.settings.paths.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+        let parts = self
+            .settings
+            .paths
+            .iter()
+            .map(open)
+            .collect::<Result<Vec<_>, _>>()?;
         Ok(Session {
             parts,
             _settings: self.settings.clone(),
@@ -64,7 +73,10 @@ impl Forest {
 
 impl Engine for Forest {
     fn name(&self) -> String {
-        format!("ForestDB ({}), {}", self.settings.library, self.settings.about)
+        format!(
+            "ForestDB ({}), {}",
+            self.settings.library, self.settings.about
+        )
     }
 
     fn lacks(&self) -> &'static [Need] {
@@ -120,7 +132,9 @@ impl Session {
         let mix = |sum: u64, byte: &u8| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
         let sum = key.iter().fold(0xcbf2_9ce4_8422_2325, mix);
         let at = usize::try_from(sum >> 32).unwrap_or(0) % self.parts.len().max(1);
-        self.parts.get(at).ok_or_else(|| EngineError("no file".to_owned()))
+        self.parts
+            .get(at)
+            .ok_or_else(|| EngineError("no file".to_owned()))
     }
 }
 
@@ -216,7 +230,11 @@ mod tests {
             .arg(format!("{FAKE}/forest.c"))
             .output();
         match ran {
-            Ok(ran) => assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr)),
+            Ok(ran) => assert!(
+                ran.status.success(),
+                "{}",
+                String::from_utf8_lossy(&ran.stderr)
+            ),
             Err(error) => return eprintln!("skipped: no C compiler {compiler}: {error}"),
         }
         for form in ["", "files=3", "threshold=50&files=2"] {
@@ -225,10 +243,23 @@ mod tests {
             lab_kit::engine::contract::check_with(directory.path(), &form, &open);
         }
         let directory = tempfile::tempdir().unwrap();
-        let address = format!("{}?library={}&include={FAKE}&threshold=25&files=8", directory.path().display(), library.display());
-        let name = open(EngineOptions::parse(&address).unwrap()).unwrap().name();
-        assert!(name.contains("above 25 % of garbage, cache 64 MiB, 8 files"), "{name}");
-        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "nothing was committed");
+        let address = format!(
+            "{}?library={}&include={FAKE}&threshold=25&files=8",
+            directory.path().display(),
+            library.display()
+        );
+        let name = open(EngineOptions::parse(&address).unwrap())
+            .unwrap()
+            .name();
+        assert!(
+            name.contains("above 25 % of garbage, cache 64 MiB, 8 files"),
+            "{name}"
+        );
+        assert_eq!(
+            std::fs::read_dir(directory.path()).unwrap().count(),
+            0,
+            "nothing was committed"
+        );
     }
 
     #[test]
@@ -237,9 +268,15 @@ mod tests {
             ("threshold=0", ["'0'", "1 to 99"]),
             ("files=many", ["'many'", "1 to 256"]),
             ("rate=1", ["'rate'", "threshold"]),
-            ("threshold=50&library=nowhere/libforestdb.so", ["ForestDB's library", "nowhere"]),
+            (
+                "threshold=50&library=nowhere/libforestdb.so",
+                ["ForestDB's library", "nowhere"],
+            ),
         ] {
-            let text = open(EngineOptions::parse(&format!("x?{query}")).unwrap()).err().unwrap().to_string();
+            let text = open(EngineOptions::parse(&format!("x?{query}")).unwrap())
+                .err()
+                .unwrap()
+                .to_string();
             assert!(words.iter().all(|word| text.contains(word)), "{text}");
         }
     }

@@ -41,15 +41,18 @@ macro_rules! functions {
         impl Library {
             /// Opens the library `name` and finds every function.
             pub(crate) fn load(name: &str) -> Result<Self, EngineError> {
-                // SAFETY: opening runs the library's start-up code; it is the one that the user named.
+                // SAFETY: opening runs the library's start-up code; it is the one that the user
+                // named.
                 let shared = unsafe { Shared::new(name) }.map_err(|error| {
                     let reason = error.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
-                    EngineError(format!("ForestDB's library cannot be opened ({reason}); install it or name it with ?library=PATH"))
+                    EngineError(format!("ForestDB's library cannot be opened ({reason}); install \
+                        it or name it with ?library=PATH"))
                 })?;
                 Ok(Self {
                     // SAFETY: the types are those of the C interface, version 1 and later.
                     $($name: *unsafe { shared.get::<unsafe extern "C" fn($($argument),*) -> c_int>(concat!($symbol, "\0").as_bytes()) }
-                        .map_err(|_| EngineError(format!("the library {name} has no function {}: it is not ForestDB 1 or later", $symbol)))?,)*
+                        .map_err(|_| EngineError(format!("the library {name} has no function {}: \
+                            it is not ForestDB 1 or later", $symbol)))?,)*
                     _shared: shared,
                 })
             }
@@ -76,7 +79,8 @@ functions! {
     iterator_close: "fdb_iterator_close" => fn(*mut Opaque),
 }
 
-// SAFETY: functions of a loaded library may be called from every thread; ForestDB asks only that handles are not shared.
+// SAFETY: functions of a loaded library may be called from every thread; ForestDB asks only that
+// handles are not shared.
 unsafe impl Sync for Library {}
 
 impl Library {

@@ -19,7 +19,8 @@ pub(crate) struct Part {
     store: *mut Opaque,
 }
 
-// SAFETY: a handle may move between threads as long as one uses it at a time; a session is owned by one client.
+// SAFETY: a handle may move between threads as long as one uses it at a time; a session is owned by
+// one client.
 unsafe impl Send for Part {}
 
 impl Drop for Part {
@@ -35,25 +36,47 @@ impl Drop for Part {
 
 impl Part {
     /// `config` is null or a settings structure of the library's version that outlives the handle.
-    pub(crate) fn open(library: Arc<Library>, path: &CString, config: *mut Opaque) -> Result<Self, EngineError> {
+    pub(crate) fn open(
+        library: Arc<Library>,
+        path: &CString,
+        config: *mut Opaque,
+    ) -> Result<Self, EngineError> {
         let (mut file, mut store) = (ptr::null_mut(), ptr::null_mut());
-        // SAFETY: the path ends with a zero byte and lives through the call; a null configuration means defaults; both out-pointers are
-        // valid, and are used only if the calls succeed.
-        library.check("fdb_open", unsafe { (library.open)(&mut file, path.as_ptr(), config) })?;
+        // SAFETY: the path ends with a zero byte and lives through the call; a null configuration
+        // means defaults; both out-pointers are valid, and are used only if the calls succeed.
+        library.check("fdb_open", unsafe {
+            (library.open)(&mut file, path.as_ptr(), config)
+        })?;
         // SAFETY: as above; the file handle was just opened.
-        let opened = library.check("fdb_kvs_open_default", unsafe { (library.kvs_open_default)(file, &mut store, ptr::null_mut()) });
-        let part = Self { library, file, store };
+        let opened = library.check("fdb_kvs_open_default", unsafe {
+            (library.kvs_open_default)(file, &mut store, ptr::null_mut())
+        });
+        let part = Self {
+            library,
+            file,
+            store,
+        };
         opened.map(|()| part)
     }
 
     pub(crate) fn commit(&self) -> Result<(), EngineError> {
         // SAFETY: the handle is open.
-        self.library.check("fdb_commit", unsafe { (self.library.commit)(self.file, COMMIT_NORMAL) })
+        self.library.check("fdb_commit", unsafe {
+            (self.library.commit)(self.file, COMMIT_NORMAL)
+        })
     }
 
     pub(crate) fn put(&self, key: &[u8], value: &[u8]) -> Result<(), EngineError> {
         // SAFETY: key and value live through the call, which copies them; the handle is open.
-        let status = unsafe { (self.library.set)(self.store, key.as_ptr().cast(), key.len(), value.as_ptr().cast(), value.len()) };
+        let status = unsafe {
+            (self.library.set)(
+                self.store,
+                key.as_ptr().cast(),
+                key.len(),
+                value.as_ptr().cast(),
+                value.len(),
+            )
+        };
         self.library.check("fdb_set_kv", status)
     }
 
@@ -67,15 +90,26 @@ impl Part {
         let library = &self.library;
         let (mut value, mut length) = (ptr::null_mut(), 0);
         // SAFETY: the key lives through the call; both out-pointers are valid.
-        let status = unsafe { (library.get)(self.store, key.as_ptr().cast(), key.len(), &mut value, &mut length) };
+        let status = unsafe {
+            (library.get)(
+                self.store,
+                key.as_ptr().cast(),
+                key.len(),
+                &mut value,
+                &mut length,
+            )
+        };
         if status == library::KEY_NOT_FOUND {
             return Ok(false);
         }
         library.check("fdb_get_kv", status)?;
         out.clear();
         if !value.is_null() {
-            // SAFETY: the library returned a block of that length, which is ours until it is given back below.
-            out.extend_from_slice(unsafe { std::slice::from_raw_parts(value.cast::<u8>(), length) });
+            // SAFETY: the library returned a block of that length, which is ours until it is given
+            // back below.
+            out.extend_from_slice(unsafe {
+                std::slice::from_raw_parts(value.cast::<u8>(), length)
+            });
             // SAFETY: the block came from the library and is given back once.
             unsafe { (library.free_block)(value) };
         }
@@ -101,15 +135,40 @@ impl Drop for Walk<'_> {
 
 impl<'a> Walk<'a> {
     /// At the first key of `from..end`, or the last.
-    pub(crate) fn begin(part: &'a Part, from: &[u8], end: &[u8], reverse: bool) -> Result<Self, EngineError> {
+    pub(crate) fn begin(
+        part: &'a Part,
+        from: &[u8],
+        end: &[u8],
+        reverse: bool,
+    ) -> Result<Self, EngineError> {
         let library = &part.library;
         let mut iterator = ptr::null_mut();
         let how = ITERATE_NO_DELETES | ITERATE_WITHOUT_MAX;
-        let first: *const Opaque = if from.is_empty() { ptr::null() } else { from.as_ptr().cast() };
-        // SAFETY: both keys live through the call, which copies them; a null one means from the beginning; the out-pointer is valid.
-        let status = unsafe { (library.iterator_init)(part.store, &mut iterator, first, from.len(), end.as_ptr().cast(), end.len(), how) };
+        let first: *const Opaque = if from.is_empty() {
+            ptr::null()
+        } else {
+            from.as_ptr().cast()
+        };
+        // SAFETY: both keys live through the call, which copies them; a null one means from the
+        // beginning; the out-pointer is valid.
+        let status = unsafe {
+            (library.iterator_init)(
+                part.store,
+                &mut iterator,
+                first,
+                from.len(),
+                end.as_ptr().cast(),
+                end.len(),
+                how,
+            )
+        };
         library.check("fdb_iterator_init", status)?;
-        let mut out = Self { part, iterator, doc: ptr::null_mut(), reverse };
+        let mut out = Self {
+            part,
+            iterator,
+            doc: ptr::null_mut(),
+            reverse,
+        };
         // SAFETY: the iterator is open.
         if !reverse || unsafe { (library.iterator_seek_to_max)(iterator) } == library::SUCCESS {
             out.read();
@@ -138,7 +197,11 @@ impl<'a> Walk<'a> {
     pub(crate) fn step(&mut self) {
         self.leave();
         let library = &self.part.library;
-        let step = if self.reverse { library.iterator_prev } else { library.iterator_next };
+        let step = if self.reverse {
+            library.iterator_prev
+        } else {
+            library.iterator_next
+        };
         // SAFETY: the iterator is open.
         if unsafe { step(self.iterator) } == library::SUCCESS {
             self.read();
@@ -152,7 +215,8 @@ impl<'a> Walk<'a> {
 
     /// The key and value that the walk is at; none at its end.
     pub(crate) fn row(&self) -> Option<(&[u8], &[u8])> {
-        // SAFETY: the document is the library's and is given back only by `leave`, which needs this borrow to be over.
+        // SAFETY: the document is the library's and is given back only by `leave`, which needs this
+        // borrow to be over.
         let doc = unsafe { self.doc.as_ref() }?;
         // SAFETY: key and body have the lengths that the library says.
         Some(unsafe { (block(doc.key, doc.keylen), block(doc.body, doc.bodylen)) })

@@ -11,10 +11,12 @@ use lab_shim::Recipe;
 use crate::library::Opaque;
 
 const ADAPTER: &str = include_str!("adapter.c");
-const ADVICE: &str = "a threshold needs a C compiler and libforestdb/forestdb.h below ?include=DIR, beside library=PATH";
+const ADVICE: &str = "a threshold needs a C compiler and libforestdb/forestdb.h below \
+    ?include=DIR, beside library=PATH";
 const PARAMETERS: &str = "library, include, threshold (1 to 99), files (1 to 256)";
 const FILES_MAX: usize = 256;
-/// The compactor looks at the files this often, as in the study of 2015; its default is eight hours.
+/// The compactor looks at the files this often, as in the study of 2015; its default is eight
+/// hours.
 const SLEEP_SECONDS: c_uint = 15;
 
 /// An address in `ForestDB`'s terms.
@@ -48,7 +50,10 @@ unsafe impl Sync for Config {}
 impl Drop for Config {
     fn drop(&mut self) {
         // SAFETY: the type is the adapter's.
-        if let Ok(free) = unsafe { self.adapter.get::<unsafe extern "C" fn(*mut Opaque)>(b"lab_config_free\0") } {
+        if let Ok(free) = unsafe {
+            self.adapter
+                .get::<unsafe extern "C" fn(*mut Opaque)>(b"lab_config_free\0")
+        } {
             // SAFETY: the structure came from the adapter and is given back once.
             unsafe { free(self.pointer) };
         }
@@ -62,13 +67,18 @@ impl Settings {
             None => Ok(None),
             Some(text) => match text.parse::<usize>() {
                 Ok(number) if (1..=most).contains(&number) => Ok(Some(number)),
-                _ => Err(EngineError(format!("{name} is '{text}'; allowed is {PARAMETERS}"))),
+                _ => Err(EngineError(format!(
+                    "{name} is '{text}'; allowed is {PARAMETERS}"
+                ))),
             },
         };
         let out = Self {
-            library: given.take("library").unwrap_or_else(|| "libforestdb.so".to_owned()),
+            library: given
+                .take("library")
+                .unwrap_or_else(|| "libforestdb.so".to_owned()),
             include: given.take("include"),
-            threshold: number(&mut given, "threshold", 99)?.and_then(|percent| u8::try_from(percent).ok()),
+            threshold: number(&mut given, "threshold", 99)?
+                .and_then(|percent| u8::try_from(percent).ok()),
             files: number(&mut given, "files", FILES_MAX)?.unwrap_or(1),
             cache_bytes: given.cache_bytes,
             path: given.path.clone(),
@@ -79,17 +89,31 @@ impl Settings {
 
     /// Makes the structure, if there must be one.
     pub(crate) fn make(self) -> Result<Made, EngineError> {
-        let config = self.threshold.map(|threshold| self.config(threshold)).transpose()?;
+        let config = self
+            .threshold
+            .map(|threshold| self.config(threshold))
+            .transpose()?;
         let path = |number: usize| {
-            let name = if self.files == 1 { "data.fdb".to_owned() } else { format!("data-{number}.fdb") };
+            let name = if self.files == 1 {
+                "data.fdb".to_owned()
+            } else {
+                format!("data-{number}.fdb")
+            };
             CString::new(self.path.join(name).as_os_str().as_bytes()).map_err(EngineError::of)
         };
         let compaction = match self.threshold {
-            Some(percent) => format!("files compacted above {percent} % of garbage, cache {} MiB", self.cache_bytes >> 20),
+            Some(percent) => format!(
+                "files compacted above {percent} % of garbage, cache {} MiB",
+                self.cache_bytes >> 20
+            ),
             None => "default settings".to_owned(),
         };
         Ok(Made {
-            about: if self.files == 1 { compaction } else { format!("{compaction}, {} files", self.files) },
+            about: if self.files == 1 {
+                compaction
+            } else {
+                format!("{compaction}, {} files", self.files)
+            },
             paths: (0..self.files).map(path).collect::<Result<_, _>>()?,
             library: self.library,
             config,
@@ -106,7 +130,11 @@ impl Settings {
         };
         let adapter = lab_shim::load(&recipe)?;
         // SAFETY: the type is that of the adapter's source.
-        let make = unsafe { adapter.get::<unsafe extern "C" fn(c_ulonglong, c_uint, c_uint) -> *mut Opaque>(b"lab_config\0") };
+        let make = unsafe {
+            adapter.get::<unsafe extern "C" fn(c_ulonglong, c_uint, c_uint) -> *mut Opaque>(
+                b"lab_config\0",
+            )
+        };
         let make = *make.map_err(EngineError::of)?;
         // SAFETY: the function takes any numbers.
         let pointer = unsafe { make(self.cache_bytes, c_uint::from(threshold), SLEEP_SECONDS) };
@@ -120,6 +148,8 @@ impl Settings {
 impl Made {
     /// What `fdb_open` takes; null for defaults.
     pub(crate) fn config(&self) -> *mut Opaque {
-        self.config.as_ref().map_or(ptr::null_mut(), |config| config.pointer)
+        self.config
+            .as_ref()
+            .map_or(ptr::null_mut(), |config| config.pointer)
     }
 }

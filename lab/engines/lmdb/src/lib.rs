@@ -1,7 +1,7 @@
 //! LMDB, a copy-on-write B-tree in a memory map, as a target of the lab.
 //!
-//! Promises: one database of bytes; a batch is one transaction, and there is one writer at a time; unsynced commits reach storage once a
-//! second. Must not know: rows, workloads.
+//! Promises: one database of bytes; a batch is one transaction, and there is one writer at a time;
+//! unsynced commits reach storage once a second. Must not know: rows, workloads.
 
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,8 @@ const MAP_BYTES: u64 = 1 << 40;
 const READERS_MAX: u32 = 8_192;
 const SYNC_EVERY: Duration = Duration::from_secs(1);
 
-/// Opens an environment in a directory. LMDB has no cache of its own: it uses the system's page cache, and `cache` is ignored.
+/// Opens an environment in a directory. LMDB has no cache of its own: it uses the system's page
+/// cache, and `cache` is ignored.
 ///
 /// # Errors
 /// The directory cannot be used, or a parameter is unknown.
@@ -49,10 +50,12 @@ pub fn open(mut options: EngineOptions) -> Result<Box<dyn Engine>, EngineError> 
     } else {
         EnvFlags::NO_READ_AHEAD
     };
-    // SAFETY: NO_SYNC leaves the order of writes to the system, so that a crash of the machine may damage the file. The lab's data can be
-    // made again, and the result names the durability. NO_READ_AHEAD only advises the system.
+    // SAFETY: NO_SYNC leaves the order of writes to the system, so that a crash of the machine may
+    // damage the file. The lab's data can be made again, and the result names the durability.
+    // NO_READ_AHEAD only advises the system.
     unsafe { builder.flags(EnvFlags::NO_SYNC | read_ahead) };
-    // SAFETY: the directory is the lab's own (its mark was checked or made), so that nobody else changes the mapped file.
+    // SAFETY: the directory is the lab's own (its mark was checked or made), so that nobody else
+    // changes the mapped file.
     let env = unsafe { builder.open(&options.path) }.map_err(EngineError::of)?;
     let mut write = env.write_txn().map_err(EngineError::of)?;
     let rows = env

@@ -1,16 +1,19 @@
-//! `PerconaFT`, the fractal tree of TokuMX and TokuDB, from the user's own shared library and header, as a target of the lab. Nothing of it
-//! is linked or shipped: the adapter is compiled when the engine is opened.
+//! `PerconaFT`, the fractal tree of TokuMX and TokuDB, from the user's own shared library and
+//! header, as a target of the lab. Nothing of it is linked or shipped: the adapter is compiled when
+//! the engine is opened.
 //!
-//! Promises: one dictionary of bytes; a batch is a transaction; reads use snapshots without locks; deletes are sent down the tree without a
-//! look. Must not know: rows, workloads.
+//! Promises: one dictionary of bytes; a batch is a transaction; reads use snapshots without locks;
+//! deletes are sent down the tree without a look. Must not know: rows, workloads.
 
 use lab_kit::engine::{Counters, Engine, EngineError, EngineOptions, parse_bytes};
 use lab_shim::{Manner, Recipe, Statistics, count};
 
 const ADAPTER: &str = include_str!("adapter.c");
 const LIBRARY: &str = "libtokufractaltree.so";
-const ADVICE: &str = "build PerconaFT and name what it installed, with a C compiler at hand: ?include=DIR (of its db.h) &library=PATH (of libtokufractaltree.so)";
-const PARAMETERS: &str = "compression (none, quicklz, zlib, lzma), page, basement, include, library";
+const ADVICE: &str = "build PerconaFT and name what it installed, with a C compiler at hand: \
+    ?include=DIR (of its db.h) &library=PATH (of libtokufractaltree.so)";
+const PARAMETERS: &str =
+    "compression (none, quicklz, zlib, lzma), page, basement, include, library";
 /// Numbers of compression methods in the engine's interface.
 const METHODS: [(&str, u32); 4] = [("none", 0), ("quicklz", 9), ("zlib", 11), ("lzma", 10)];
 const PAGE_BYTES: u64 = 4 << 20;
@@ -22,19 +25,34 @@ const BASEMENT_BYTES: u64 = 64 << 10;
 /// Compiler, header or library are absent, the directory cannot be used, or a parameter is unknown.
 pub fn open(mut options: EngineOptions) -> Result<Box<dyn Engine>, EngineError> {
     let recipe = Recipe::of(&mut options, "PerconaFT", ADAPTER, LIBRARY, ADVICE);
-    let compression = options.take("compression").unwrap_or_else(|| "quicklz".to_owned());
-    let mut bytes = |name: &str, or: u64| options.take(name).map_or(Ok(or), |text| parse_bytes(&text).map_err(EngineError));
-    let (page, basement) = (bytes("page", PAGE_BYTES)?, bytes("basement", BASEMENT_BYTES)?);
+    let compression = options
+        .take("compression")
+        .unwrap_or_else(|| "quicklz".to_owned());
+    let mut bytes = |name: &str, or: u64| {
+        options
+            .take(name)
+            .map_or(Ok(or), |text| parse_bytes(&text).map_err(EngineError))
+    };
+    let (page, basement) = (
+        bytes("page", PAGE_BYTES)?,
+        bytes("basement", BASEMENT_BYTES)?,
+    );
     options.nothing_left(PARAMETERS)?;
     let Some((_, method)) = METHODS.iter().find(|(name, _)| *name == compression) else {
-        return Err(EngineError(format!("compression is '{compression}'; allowed is {PARAMETERS}")));
+        return Err(EngineError(format!(
+            "compression is '{compression}'; allowed is {PARAMETERS}"
+        )));
     };
     if page > u64::from(u32::MAX) || basement > page || basement == 0 {
-        return Err(EngineError(format!("basement is {basement} and page {page} bytes; a basement is part of a page, and a page is below 4 GiB")));
+        return Err(EngineError(format!(
+            "basement is {basement} and page {page} bytes; a basement is part of a page, and a \
+                page is below 4 GiB"
+        )));
     }
     let manner = Manner {
         about: format!(
-            "fractal tree, {compression}, pages of {} KiB with basements of {} KiB, cache {} MiB and the system's",
+            "fractal tree, {compression}, pages of {} KiB with basements of {} KiB, cache {} MiB \
+                and the system's",
             page >> 10,
             basement >> 10,
             options.cache_bytes >> 20
@@ -61,9 +79,12 @@ const WRITTEN: &[&str] = &[
     "ft: nonleaf nodes flushed to disk (for checkpoint) (bytes)",
 ];
 
-/// The tree flushes messages downwards in the background; it is at rest when no more nodes are written.
+/// The tree flushes messages downwards in the background; it is at rest when no more nodes are
+/// written.
 fn is_busy(before: &Statistics, now: &Statistics) -> bool {
-    WRITTEN.iter().any(|name| before.get(*name) != now.get(*name))
+    WRITTEN
+        .iter()
+        .any(|name| before.get(*name) != now.get(*name))
 }
 
 /// By the names of PerconaFT; another version's names leave a figure unknown.
@@ -89,9 +110,17 @@ mod tests {
     fn fake(directory: &Path) -> Option<String> {
         let library = directory.join("libfake.so");
         let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
-        let ran = Command::new(&compiler).args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(format!("{FAKE}/tree.c")).output();
+        let ran = Command::new(&compiler)
+            .args(["-shared", "-fPIC", "-O1", "-o"])
+            .arg(&library)
+            .arg(format!("{FAKE}/tree.c"))
+            .output();
         match ran {
-            Ok(ran) => assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr)),
+            Ok(ran) => assert!(
+                ran.status.success(),
+                "{}",
+                String::from_utf8_lossy(&ran.stderr)
+            ),
             Err(error) => {
                 eprintln!("skipped: no C compiler {compiler}: {error}");
                 return None;
@@ -103,8 +132,14 @@ mod tests {
     #[test]
     fn keeps_the_promises_of_the_seam_on_a_stand_in() {
         let built = tempfile::tempdir().unwrap();
-        let Some(address) = fake(built.path()) else { return };
-        for form in ["", "&compression=none&page=1M&basement=16K", "&durability=sync"] {
+        let Some(address) = fake(built.path()) else {
+            return;
+        };
+        for form in [
+            "",
+            "&compression=none&page=1M&basement=16K",
+            "&durability=sync",
+        ] {
             let directory = tempfile::tempdir().unwrap();
             contract::check_with(directory.path(), &format!("{address}{form}"), &open);
         }
@@ -113,38 +148,65 @@ mod tests {
     #[test]
     fn transactions_that_lose_are_tried_again() {
         let built = tempfile::tempdir().unwrap();
-        let Some(address) = fake(built.path()) else { return };
+        let Some(address) = fake(built.path()) else {
+            return;
+        };
         let directory = tempfile::tempdir().unwrap();
-        let engine = open(EngineOptions::parse(&format!("{}?{address}", directory.path().display())).unwrap()).unwrap();
+        let engine = open(
+            EngineOptions::parse(&format!("{}?{address}", directory.path().display())).unwrap(),
+        )
+        .unwrap();
         let mut session = engine.session().unwrap();
         // The stand-in refuses each seventh transaction.
         for batch in 0..60_u32 {
-            let rows: Vec<_> = (0..50).map(|n| KeyChange::Put((batch * 50 + n).to_be_bytes().to_vec(), vec![1; 10])).collect();
+            let rows: Vec<_> = (0..50)
+                .map(|n| KeyChange::Put((batch * 50 + n).to_be_bytes().to_vec(), vec![1; 10]))
+                .collect();
             session.write(&rows, false).unwrap();
         }
         let mut seen = 0;
-        session.scan(&[0], &[255], false, &mut |_, _| {
-            seen += 1;
-            true
-        })
-        .unwrap();
+        session
+            .scan(&[0], &[255], false, &mut |_, _| {
+                seen += 1;
+                true
+            })
+            .unwrap();
         assert_eq!(seen, 3_000);
         let counters = engine.counters();
-        assert_eq!((counters.user_bytes, counters.log_bytes, counters.written_bytes), (Some(42_000), Some(12), None), "nodes for checkpoints are not told");
+        assert_eq!(
+            (
+                counters.user_bytes,
+                counters.log_bytes,
+                counters.written_bytes
+            ),
+            (Some(42_000), Some(12), None),
+            "nodes for checkpoints are not told"
+        );
         let statistics = engine.statistics();
         assert_eq!(statistics["rows: keys, estimated"], 3_000);
-        assert!(statistics.get("checkpoint: last began: Sat Nov 21 16:00").is_none(), "{statistics}");
+        assert!(
+            statistics
+                .get("checkpoint: last began: Sat Nov 21 16:00")
+                .is_none(),
+            "{statistics}"
+        );
     }
 
     #[test]
     fn what_is_absent_is_one_clear_line() {
         for (address, reason) in [
-            ("x?include=nowhere&library=nowhere/libtokufractaltree.so", ADVICE.to_owned()),
+            (
+                "x?include=nowhere&library=nowhere/libtokufractaltree.so",
+                ADVICE.to_owned(),
+            ),
             ("x?compression=best", "'best'".to_owned()),
             ("x?page=4K&basement=64K", "basement is 65536".to_owned()),
             ("x?basement=0", "basement is 0".to_owned()),
         ] {
-            let text = open(EngineOptions::parse(address).unwrap()).err().unwrap().to_string();
+            let text = open(EngineOptions::parse(address).unwrap())
+                .err()
+                .unwrap()
+                .to_string();
             assert!(text.contains(&reason) && !text.contains('\n'), "{text}");
         }
     }

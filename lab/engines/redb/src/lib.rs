@@ -1,6 +1,7 @@
 //! redb, a copy-on-write B-tree in one file, as a target of the lab.
 //!
-//! Promises: one table of bytes; a batch is one transaction; unsynced commits reach storage once a second. Must not know: rows, workloads.
+//! Promises: one table of bytes; a batch is one transaction; unsynced commits reach storage once a
+//! second. Must not know: rows, workloads.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,7 +1,9 @@
-//! `RocksDB`, without a server, as a target of the lab: leveled or universal compaction, with or without blob files.
+//! `RocksDB`, without a server, as a target of the lab: leveled or universal compaction, with or
+//! without blob files.
 //!
-//! Promises: one column family of bytes, its settings in the name that the report shows; counters grow by a merge
-//! operator. Must not know: rows, workloads, and how Quarry's server uses the same library.
+//! Promises: one column family of bytes, its settings in the name that the report shows; counters
+//! grow by a merge operator. Must not know: rows, workloads, and how Quarry's server uses the same
+//! library.
 
 mod settings;
 
@@ -282,7 +284,10 @@ mod tests {
         let mut last = 0;
         for round in 0..400_u32 {
             let row = |n: u32| {
-                KeyChange::Put((n * 7_919 % 1_000).to_be_bytes().to_vec(), vec![round as u8; 500])
+                KeyChange::Put(
+                    (n * 7_919 % 1_000).to_be_bytes().to_vec(),
+                    vec![round as u8; 500],
+                )
             };
             let rows: Vec<_> = (round * 10..round * 10 + 10).map(row).collect();
             session.write(&rows, false).unwrap();
@@ -293,8 +298,15 @@ mod tests {
         let user = counters.user_bytes.unwrap();
         assert!(user >= last as u64 * 504, "{counters:?}");
         assert!(counters.log_bytes >= Some(user), "{counters:?}");
-        assert!(counters.write_amplification().unwrap() > 1.5, "{counters:?}");
+        assert!(
+            counters.write_amplification().unwrap() > 1.5,
+            "{counters:?}"
+        );
         assert!(counters.stall_us.unwrap() > 0, "{counters:?}");
-        assert!(engine.name().contains("soft limit 1 B"), "{}", engine.name());
+        assert!(
+            engine.name().contains("soft limit 1 B"),
+            "{}",
+            engine.name()
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! What an address asks of `RocksDB`, made into its options and into words.
 //!
-//! Promises: what was asked for is in the words, so that every result records it; the engine's own defaults apply where nothing was asked.
+//! Promises: what was asked for is in the words, so that every result records it; the engine's own
+//! defaults apply where nothing was asked.
 
 use lab_kit::engine::{EngineError, EngineOptions, parse_bytes};
 use rust_rocksdb::{BlockBasedOptions, Cache, DBCompactionStyle, DBCompressionType, Options};
@@ -14,7 +15,8 @@ const BLOCK_BYTES: u64 = 4 << 10;
 const BLOCK_BYTES_MAX: u64 = 16 << 20;
 const BLOOM_BITS: u32 = 10;
 const BLOOM_BITS_MAX: u32 = 64;
-const PARAMETERS: &str = "style (leveled, universal), blobs (true, false), compression (none, lz4, zstd), block, align (true, false), \
+const PARAMETERS: &str = "style (leveled, universal), blobs (true, false), compression (none, lz4, \
+    zstd), block, align (true, false), \
     direct (true, false), wbuf, bloom, delayed_write_rate, soft_limit, hard_limit";
 
 /// An address in `RocksDB`'s terms.
@@ -46,14 +48,19 @@ fn yes_or_no(given: &mut EngineOptions, name: &str) -> Result<bool, EngineError>
 }
 
 fn bytes(given: &mut EngineOptions, name: &str) -> Result<Option<u64>, EngineError> {
-    given.take(name).map(|text| parse_bytes(&text).map_err(|reason| EngineError(format!("{name}: {reason}")))).transpose()
+    given
+        .take(name)
+        .map(|text| parse_bytes(&text).map_err(|reason| EngineError(format!("{name}: {reason}"))))
+        .transpose()
 }
 
 fn within(name: &str, value: u64, low: u64, high: u64) -> Result<u64, EngineError> {
     if (low..=high).contains(&value) {
         return Ok(value);
     }
-    Err(EngineError(format!("{name} is {value}; allowed is {low} to {high}")))
+    Err(EngineError(format!(
+        "{name} is {value}; allowed is {low} to {high}"
+    )))
 }
 
 impl Settings {
@@ -61,17 +68,33 @@ impl Settings {
     pub(crate) fn take(mut given: EngineOptions) -> Result<Self, EngineError> {
         let given = &mut given;
         let one_of = |name: &str, value: Option<String>, allowed: &[&str]| {
-            let value = value.unwrap_or_else(|| allowed.first().copied().unwrap_or_default().to_owned());
-            if allowed.contains(&value.as_str()) { Ok(value) } else { Err(refuse(name, &value)) }
+            let value =
+                value.unwrap_or_else(|| allowed.first().copied().unwrap_or_default().to_owned());
+            if allowed.contains(&value.as_str()) {
+                Ok(value)
+            } else {
+                Err(refuse(name, &value))
+            }
         };
         let style = one_of("style", given.take("style"), &["leveled", "universal"])?;
-        let compression = one_of("compression", given.take("compression"), &["lz4", "none", "zstd"])?;
-        let memtable_bytes = bytes(given, "wbuf")?.unwrap_or_else(|| (given.cache_bytes / 4).clamp(1 << 20, MEMTABLE_BYTES_MAX));
+        let compression = one_of(
+            "compression",
+            given.take("compression"),
+            &["lz4", "none", "zstd"],
+        )?;
+        let memtable_bytes = bytes(given, "wbuf")?
+            .unwrap_or_else(|| (given.cache_bytes / 4).clamp(1 << 20, MEMTABLE_BYTES_MAX));
         let bloom_bits = match given.take("bloom") {
             None => BLOOM_BITS,
-            Some(text) => text.parse().ok().filter(|bits| *bits <= BLOOM_BITS_MAX).ok_or_else(|| {
-                EngineError(format!("bloom is '{text}'; allowed is 0 (none) to {BLOOM_BITS_MAX} bits"))
-            })?,
+            Some(text) => text
+                .parse()
+                .ok()
+                .filter(|bits| *bits <= BLOOM_BITS_MAX)
+                .ok_or_else(|| {
+                    EngineError(format!(
+                        "bloom is '{text}'; allowed is 0 (none) to {BLOOM_BITS_MAX} bits"
+                    ))
+                })?,
         };
         let out = Self {
             style,
@@ -79,7 +102,12 @@ impl Settings {
             has_blobs: yes_or_no(given, "blobs")?,
             is_direct: yes_or_no(given, "direct")?,
             is_aligned: yes_or_no(given, "align")?,
-            block_bytes: within("block", bytes(given, "block")?.unwrap_or(BLOCK_BYTES), 256, BLOCK_BYTES_MAX)?,
+            block_bytes: within(
+                "block",
+                bytes(given, "block")?.unwrap_or(BLOCK_BYTES),
+                256,
+                BLOCK_BYTES_MAX,
+            )?,
             memtable_bytes: within("wbuf", memtable_bytes, MEMTABLE_BYTES_MIN, u64::MAX)?,
             bloom_bits,
             delayed_write_rate: bytes(given, "delayed_write_rate")?,
@@ -89,13 +117,18 @@ impl Settings {
         };
         given.nothing_left(PARAMETERS)?;
         if out.is_aligned && out.compression != "none" {
-            return Err(EngineError(format!("align is true with compression {}; aligned blocks need compression none", out.compression)));
+            return Err(EngineError(format!(
+                "align is true with compression {}; aligned blocks need compression none",
+                out.compression
+            )));
         }
         if let (Some(soft), Some(hard)) = (out.soft_limit_bytes, out.hard_limit_bytes)
             && soft > hard
             && hard > 0
         {
-            return Err(EngineError(format!("soft_limit is {soft} and hard_limit {hard}; the soft one comes first")));
+            return Err(EngineError(format!(
+                "soft_limit is {soft} and hard_limit {hard}; the soft one comes first"
+            )));
         }
         Ok(out)
     }
@@ -106,7 +139,11 @@ impl Settings {
         let mut options = Options::default();
         options.create_if_missing(true);
         let is_leveled = self.style == "leveled";
-        options.set_compaction_style(if is_leveled { DBCompactionStyle::Level } else { DBCompactionStyle::Universal });
+        options.set_compaction_style(if is_leveled {
+            DBCompactionStyle::Level
+        } else {
+            DBCompactionStyle::Universal
+        });
         let algorithm = match self.compression.as_str() {
             "none" => DBCompressionType::None,
             "zstd" => DBCompressionType::Zstd,
@@ -155,13 +192,20 @@ impl Settings {
             words(self.block_bytes),
             words(self.cache_bytes),
             words(self.memtable_bytes),
-            if self.bloom_bits > 0 { format!("bloom filter of {} bits", self.bloom_bits) } else { "no bloom filter".to_owned() }
+            if self.bloom_bits > 0 {
+                format!("bloom filter of {} bits", self.bloom_bits)
+            } else {
+                "no bloom filter".to_owned()
+            }
         );
         if self.is_direct {
             out += ", direct I/O";
         }
-        for (name, bytes) in [("delayed write rate", self.delayed_write_rate), ("soft limit", self.soft_limit_bytes), ("hard limit", self.hard_limit_bytes)]
-        {
+        for (name, bytes) in [
+            ("delayed write rate", self.delayed_write_rate),
+            ("soft limit", self.soft_limit_bytes),
+            ("hard limit", self.hard_limit_bytes),
+        ] {
             if let Some(bytes) = bytes {
                 out += &format!(", {name} {}", words(bytes));
             }
@@ -175,7 +219,10 @@ fn words(bytes: u64) -> String {
     [(30, "GiB"), (20, "MiB"), (10, "KiB")]
         .into_iter()
         .find(|(shift, _)| bytes > 0 && bytes.trailing_zeros() >= *shift)
-        .map_or_else(|| format!("{bytes} B"), |(shift, unit)| format!("{} {unit}", bytes >> shift))
+        .map_or_else(
+            || format!("{bytes} B"),
+            |(shift, unit)| format!("{} {unit}", bytes >> shift),
+        )
 }
 
 #[cfg(test)]
@@ -184,16 +231,22 @@ mod tests {
 
     fn about(query: &str) -> Result<String, String> {
         let options = EngineOptions::parse(&format!("x?{query}")).unwrap();
-        Settings::take(options).map(|settings| settings.about()).map_err(|error| error.to_string())
+        Settings::take(options)
+            .map(|settings| settings.about())
+            .map_err(|error| error.to_string())
     }
 
     #[test]
     fn everything_asked_for_is_in_the_name() {
-        assert_eq!(about("").unwrap(), "leveled, lz4, blocks of 4 KiB, cache 64 MiB, memtable 16 MiB, bloom filter of 10 bits");
+        assert_eq!(
+            about("").unwrap(),
+            "leveled, lz4, blocks of 4 KiB, cache 64 MiB, memtable 16 MiB, bloom filter of 10 bits"
+        );
         assert_eq!(
             about("style=universal&compression=none&blobs=true&block=64K&cache=1G&wbuf=2M&bloom=0&align=true&direct=true&delayed_write_rate=12582912&soft_limit=1G&hard_limit=2G")
                 .unwrap(),
-            "universal, none, blobs, aligned blocks of 64 KiB, cache 1 GiB, memtable 2 MiB, no bloom filter, direct I/O, delayed write rate 12 MiB, \
+            "universal, none, blobs, aligned blocks of 64 KiB, cache 1 GiB, memtable 2 MiB, no \
+                bloom filter, direct I/O, delayed write rate 12 MiB, \
              soft limit 1 GiB, hard limit 2 GiB"
         );
     }
@@ -208,7 +261,10 @@ mod tests {
             ("bloom=lots", ["'lots'", "0 (none) to 64"]),
             ("bloom=65", ["'65'", "0 (none) to 64"]),
             ("wbuf=1K", ["wbuf is 1024;", "65536"]),
-            ("soft_limit=2G&hard_limit=1G", ["2147483648", "soft one comes first"]),
+            (
+                "soft_limit=2G&hard_limit=1G",
+                ["2147483648", "soft one comes first"],
+            ),
             ("align=true", ["compression lz4", "need compression none"]),
             ("shape=round", ["'shape'", "delayed_write_rate"]),
         ] {

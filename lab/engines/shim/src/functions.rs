@@ -12,7 +12,8 @@ pub(crate) const AGAIN: c_int = 1_000_001;
 const NO_MEMORY: c_int = 1_000_002;
 
 /// Sees a key and its value; 0 ends the walk.
-pub(crate) type Visitor = unsafe extern "C" fn(*mut c_void, *const c_void, usize, *const c_void, usize) -> c_int;
+pub(crate) type Visitor =
+    unsafe extern "C" fn(*mut c_void, *const c_void, usize, *const c_void, usize) -> c_int;
 /// Takes a statistic.
 pub(crate) type Emitter = unsafe extern "C" fn(*mut c_void, *const c_char, f64);
 
@@ -81,5 +82,7 @@ fn words(text: *const c_char) -> String {
         return String::new();
     }
     // SAFETY: the adapter returns text that ends with a zero and stays, and it is copied at once.
-    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+    unsafe { CStr::from_ptr(text) }
+        .to_string_lossy()
+        .into_owned()
 }

@@ -1,8 +1,10 @@
-//! Engines whose C interface is a structure of functions that differs by version: an adapter in C is compiled against the header of the
-//! user's own library when the engine is opened, and talks to the lab in functions that never change (`adapter.h`).
+//! Engines whose C interface is a structure of functions that differs by version: an adapter in C
+//! is compiled against the header of the user's own library when the engine is opened, and talks to
+//! the lab in functions that never change (`adapter.h`).
 //!
-//! Promises: one clear line when compiler, header or library is absent; a session per thread; a batch is a transaction, tried again when
-//! the engine says so; unsynced commits reach storage once a second where a log is kept. Must not know: which engine it is, rows, workloads.
+//! Promises: one clear line when compiler, header or library is absent; a session per thread; a
+//! batch is a transaction, tried again when the engine says so; unsynced commits reach storage once
+//! a second where a log is kept. Must not know: which engine it is, rows, workloads.
 
 mod compile;
 mod functions;
@@ -51,10 +53,24 @@ pub struct Recipe {
 
 impl Recipe {
     /// With the header and library that an address names by `include` and `library`.
-    pub fn of(options: &mut EngineOptions, engine: &'static str, source: &'static str, library: &str, advice: &'static str) -> Self {
+    pub fn of(
+        options: &mut EngineOptions,
+        engine: &'static str,
+        source: &'static str,
+        library: &str,
+        advice: &'static str,
+    ) -> Self {
         let include = options.take("include");
-        let library = options.take("library").unwrap_or_else(|| library.to_owned());
-        Self { engine, source, include, library, advice }
+        let library = options
+            .take("library")
+            .unwrap_or_else(|| library.to_owned());
+        Self {
+            engine,
+            source,
+            include,
+            library,
+            advice,
+        }
     }
 }
 
@@ -73,11 +89,17 @@ pub struct Manner {
     pub counters: fn(&Statistics) -> Counters,
 }
 
-/// Compiles the adapter, loads it and opens the engine with `settings`, pairs that the adapter understands.
+/// Compiles the adapter, loads it and opens the engine with `settings`, pairs that the adapter
+/// understands.
 ///
 /// # Errors
 /// There is no compiler, header or library, or the engine refuses.
-pub fn open(recipe: &Recipe, directory: &Path, settings: &[(&str, String)], manner: Manner) -> Result<Box<dyn Engine>, EngineError> {
+pub fn open(
+    recipe: &Recipe,
+    directory: &Path,
+    settings: &[(&str, String)],
+    manner: Manner,
+) -> Result<Box<dyn Engine>, EngineError> {
     let functions = Functions::of(load(recipe)?).map_err(|reason| recipe.failed(&reason))?;
     let path = CString::new(directory.as_os_str().as_bytes()).map_err(EngineError::of)?;
     let mut words = Vec::new();
@@ -88,17 +110,45 @@ pub fn open(recipe: &Recipe, directory: &Path, settings: &[(&str, String)], mann
     let mut pointers: Vec<_> = words.iter().map(|word| word.as_ptr()).collect();
     pointers.push(ptr::null());
     let (mut handle, mut said) = (ptr::null_mut(), [0_u8; 512]);
-    // SAFETY: path and options end as the adapter expects and live through the call; the out-pointers are valid, and the buffer has the
-    // length given, less the zero that stays at its end.
-    let status = unsafe { (functions.open)(path.as_ptr(), pointers.as_ptr(), &mut handle, said.as_mut_ptr().cast(), said.len() - 1) };
+    // SAFETY: path and options end as the adapter expects and live through the call; the
+    // out-pointers are valid, and the buffer has the length given, less the zero that stays at its
+    // end.
+    let status = unsafe {
+        (functions.open)(
+            path.as_ptr(),
+            pointers.as_ptr(),
+            &mut handle,
+            said.as_mut_ptr().cast(),
+            said.len() - 1,
+        )
+    };
     if status != 0 {
-        let length = said.iter().position(|byte| *byte == 0).unwrap_or(said.len());
+        let length = said
+            .iter()
+            .position(|byte| *byte == 0)
+            .unwrap_or(said.len());
         let said = String::from_utf8_lossy(said.get(..length).unwrap_or_default()).into_owned();
         let text = functions.text(status);
-        return Err(EngineError(format!("{} cannot be opened: {text}{}{said}", recipe.engine, if said.is_empty() { "" } else { "; " })));
+        return Err(EngineError(format!(
+            "{} cannot be opened: {text}{}{said}",
+            recipe.engine,
+            if said.is_empty() { "" } else { "; " }
+        )));
     }
-    let name = format!("{} {}, {}", recipe.engine, functions.version(), manner.about);
-    let shared = Arc::new(Shared { functions, handle, manner, name, stop: Mutex::new(false), stopped: Condvar::new() });
+    let name = format!(
+        "{} {}, {}",
+        recipe.engine,
+        functions.version(),
+        manner.about
+    );
+    let shared = Arc::new(Shared {
+        functions,
+        handle,
+        manner,
+        name,
+        stop: Mutex::new(false),
+        stopped: Condvar::new(),
+    });
     let flusher = if shared.manner.has_log && shared.manner.durability == Durability::Lazy {
         let session = Session::open(shared.clone())?;
         Some(std::thread::spawn(move || session.flush_now_and_then()))
@@ -125,7 +175,8 @@ unsafe impl Sync for Shared {}
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // SAFETY: the handle is open, every session is closed (each holds an `Arc` of this), and it is not used again.
+        // SAFETY: the handle is open, every session is closed (each holds an `Arc` of this), and it
+        // is not used again.
         unsafe { (self.functions.close)(self.handle) };
     }
 }
@@ -137,7 +188,11 @@ struct Shim {
 
 impl Drop for Shim {
     fn drop(&mut self) {
-        *self.shared.stop.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *self
+            .shared
+            .stop
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = true;
         self.shared.stopped.notify_all();
         if let Some(flusher) = self.flusher.take() {
             let _ = flusher.join();
@@ -167,21 +222,40 @@ impl Engine for Shim {
     fn settle(&self, patience: Duration) -> Rest {
         let begun = Instant::now();
         match self.rest(begun, patience) {
-            Ok(true) => Rest { quiet: true, remark: format!("checkpoint made, at rest after {:.1} s", begun.elapsed().as_secs_f64()) },
-            Ok(false) => Rest { quiet: false, remark: "still at work in the background".to_owned() },
-            Err(error) => Rest { quiet: false, remark: error.to_string() },
+            Ok(true) => Rest {
+                quiet: true,
+                remark: format!(
+                    "checkpoint made, at rest after {:.1} s",
+                    begun.elapsed().as_secs_f64()
+                ),
+            },
+            Ok(false) => Rest {
+                quiet: false,
+                remark: "still at work in the background".to_owned(),
+            },
+            Err(error) => Rest {
+                quiet: false,
+                remark: error.to_string(),
+            },
         }
     }
 
     fn statistics(&self) -> serde_json::Value {
         match self.look() {
-            Ok(found) => found.into_iter().map(|(name, value)| (name, number(value))).collect::<serde_json::Map<_, _>>().into(),
+            Ok(found) => found
+                .into_iter()
+                .map(|(name, value)| (name, number(value)))
+                .collect::<serde_json::Map<_, _>>()
+                .into(),
             Err(error) => serde_json::json!({ "unknown": error.to_string() }),
         }
     }
 
     fn counters(&self) -> Counters {
-        self.look().map_or_else(|_| Counters::default(), |found| (self.shared.manner.counters)(&found))
+        self.look().map_or_else(
+            |_| Counters::default(),
+            |found| (self.shared.manner.counters)(&found),
+        )
     }
 
     fn debt_bytes(&self) -> Option<u64> {
@@ -201,7 +275,11 @@ impl Shim {
             }
             std::thread::sleep(LOOK_EVERY);
             let now = session.statistics()?;
-            quiet_looks = if (self.shared.manner.is_busy)(&before, &now) { 0 } else { quiet_looks + 1 };
+            quiet_looks = if (self.shared.manner.is_busy)(&before, &now) {
+                0
+            } else {
+                quiet_looks + 1
+            };
             before = now;
         }
         Ok(true)
@@ -210,10 +288,17 @@ impl Shim {
 
 /// Whole numbers without a decimal point.
 fn number(value: f64) -> serde_json::Value {
-    if value.fract() == 0.0 && value.abs() < 9e15 { (value as i64).into() } else { value.into() }
+    if value.fract() == 0.0 && value.abs() < 9e15 {
+        (value as i64).into()
+    } else {
+        value.into()
+    }
 }
 
 /// A statistic as a count, if it is there and not negative.
 pub fn count(statistics: &Statistics, name: &str) -> Option<u64> {
-    statistics.get(name).filter(|value| **value >= 0.0).map(|value| *value as u64)
+    statistics
+        .get(name)
+        .filter(|value| **value >= 0.0)
+        .map(|value| *value as u64)
 }

@@ -21,7 +21,8 @@ pub(crate) struct Session {
     handle: *mut Opaque,
 }
 
-// SAFETY: a session may move between threads as long as one uses it at a time; it is owned by one client.
+// SAFETY: a session may move between threads as long as one uses it at a time; it is owned by one
+// client.
 unsafe impl Send for Session {}
 
 impl Drop for Session {
@@ -37,8 +38,15 @@ struct Walk<'a, 'b> {
     panic: &'b mut Option<Box<dyn Any + Send>>,
 }
 
-unsafe extern "C" fn visit(with: *mut c_void, key: *const c_void, key_length: usize, value: *const c_void, value_length: usize) -> c_int {
-    // SAFETY: `with` is the walk that `walked` handed over, and nobody else uses it during the call.
+unsafe extern "C" fn visit(
+    with: *mut c_void,
+    key: *const c_void,
+    key_length: usize,
+    value: *const c_void,
+    value_length: usize,
+) -> c_int {
+    // SAFETY: `with` is the walk that `walked` handed over, and nobody else uses it during the
+    // call.
     let walk = unsafe { &mut *with.cast::<Walk<'_, '_>>() };
     // SAFETY: the adapter promises two blocks of these lengths that live through the call.
     let (key, value) = unsafe { (block(key, key_length), block(value, value_length)) };
@@ -52,7 +60,8 @@ unsafe extern "C" fn visit(with: *mut c_void, key: *const c_void, key_length: us
 }
 
 unsafe extern "C" fn emit(with: *mut c_void, name: *const c_char, value: f64) {
-    // SAFETY: `with` is the map that `statistics` handed over; the name ends with a zero and lives through the call.
+    // SAFETY: `with` is the map that `statistics` handed over; the name ends with a zero and lives
+    // through the call.
     let (out, name) = unsafe { (&mut *with.cast::<Statistics>(), CStr::from_ptr(name)) };
     out.insert(name.to_string_lossy().into_owned(), value);
 }
@@ -70,10 +79,14 @@ unsafe fn block<'a>(pointer: *const c_void, length: usize) -> &'a [u8] {
 impl Session {
     pub(crate) fn open(shared: Arc<Shared>) -> Result<Self, EngineError> {
         let mut handle = ptr::null_mut();
-        // SAFETY: the engine is open as long as `shared` lives; the out-pointer is valid and used only if the call succeeds.
+        // SAFETY: the engine is open as long as `shared` lives; the out-pointer is valid and used
+        // only if the call succeeds.
         let status = unsafe { (shared.functions.session_open)(shared.handle, &mut handle) };
         if status != 0 {
-            return Err(EngineError(format!("a session: {}", shared.functions.text(status))));
+            return Err(EngineError(format!(
+                "a session: {}",
+                shared.functions.text(status)
+            )));
         }
         Ok(Self { shared, handle })
     }
@@ -81,34 +94,53 @@ impl Session {
     fn checked(&self, what: &str, status: c_int) -> Result<(), EngineError> {
         match status {
             0 => Ok(()),
-            _ => Err(EngineError(format!("{what}: {}", self.shared.functions.text(status)))),
+            _ => Err(EngineError(format!(
+                "{what}: {}",
+                self.shared.functions.text(status)
+            ))),
         }
     }
 
     pub(crate) fn checkpoint(&self) -> Result<(), EngineError> {
         // SAFETY: the handle is open.
-        self.checked("a checkpoint", unsafe { (self.shared.functions.checkpoint)(self.handle) })
+        self.checked("a checkpoint", unsafe {
+            (self.shared.functions.checkpoint)(self.handle)
+        })
     }
 
     pub(crate) fn statistics(&self) -> Result<Statistics, EngineError> {
         let mut out = Statistics::new();
         // SAFETY: the handle is open; the map lives through the call and is used by `emit` alone.
-        let status = unsafe { (self.shared.functions.statistics)(self.handle, emit, (&raw mut out).cast()) };
+        let status =
+            unsafe { (self.shared.functions.statistics)(self.handle, emit, (&raw mut out).cast()) };
         self.checked("statistics", status).map(|()| out)
     }
 
-    /// Until the engine is closed; a flush that fails is tried again, and shows in the next synced commit.
+    /// Until the engine is closed; a flush that fails is tried again, and shows in the next synced
+    /// commit.
     pub(crate) fn flush_now_and_then(self) {
-        let mut stop = self.shared.stop.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stop = self
+            .shared
+            .stop
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         while !*stop {
-            (stop, _) = self.shared.stopped.wait_timeout(stop, FLUSH_EVERY).unwrap_or_else(PoisonError::into_inner);
+            (stop, _) = self
+                .shared
+                .stopped
+                .wait_timeout(stop, FLUSH_EVERY)
+                .unwrap_or_else(PoisonError::into_inner);
             // SAFETY: the handle is open.
             unsafe { (self.shared.functions.flush)(self.handle) };
         }
     }
 
     /// One try; the status, and in which call.
-    fn transact(&self, batch: &[KeyChange], sync: bool) -> Result<(&'static str, c_int), EngineError> {
+    fn transact(
+        &self,
+        batch: &[KeyChange],
+        sync: bool,
+    ) -> Result<(&'static str, c_int), EngineError> {
         let functions = &self.shared.functions;
         // SAFETY: the handle is open.
         let begun = unsafe { (functions.begin)(self.handle) };
@@ -117,12 +149,21 @@ impl Session {
         }
         for change in batch {
             let status = match change {
-                // SAFETY: the handle is open; key and value live through the call, which copies them.
+                // SAFETY: the handle is open; key and value live through the call, which copies
+                // them.
                 KeyChange::Put(key, value) => unsafe {
-                    (functions.put)(self.handle, key.as_ptr().cast(), key.len(), value.as_ptr().cast(), value.len())
+                    (functions.put)(
+                        self.handle,
+                        key.as_ptr().cast(),
+                        key.len(),
+                        value.as_ptr().cast(),
+                        value.len(),
+                    )
                 },
                 // SAFETY: the handle is open; the key lives through the call.
-                KeyChange::Delete(key) => unsafe { (functions.delete)(self.handle, key.as_ptr().cast(), key.len()) },
+                KeyChange::Delete(key) => unsafe {
+                    (functions.delete)(self.handle, key.as_ptr().cast(), key.len())
+                },
                 KeyChange::Merge(..) => {
                     // SAFETY: the handle is open and in a transaction.
                     unsafe { (functions.rollback)(self.handle) };
@@ -136,12 +177,22 @@ impl Session {
             }
         }
         // SAFETY: the handle is open and in a transaction, which ends here.
-        Ok(("a commit", unsafe { (functions.commit)(self.handle, c_int::from(sync)) }))
+        Ok(("a commit", unsafe {
+            (functions.commit)(self.handle, c_int::from(sync))
+        }))
     }
 
-    fn walked(&self, what: &str, visitor: Visit<'_>, call: impl FnOnce(*mut c_void) -> c_int) -> Result<(), EngineError> {
+    fn walked(
+        &self,
+        what: &str,
+        visitor: Visit<'_>,
+        call: impl FnOnce(*mut c_void) -> c_int,
+    ) -> Result<(), EngineError> {
         let mut panic = None;
-        let mut walk = Walk { visit: visitor, panic: &mut panic };
+        let mut walk = Walk {
+            visit: visitor,
+            panic: &mut panic,
+        };
         let status = call((&raw mut walk).cast());
         if let Some(panic) = panic {
             resume_unwind(panic);
@@ -158,7 +209,11 @@ impl EngineSession for Session {
             let (what, status) = self.transact(batch, is_durable && manner.has_log)?;
             if status != AGAIN {
                 self.checked(what, status)?;
-                return if is_durable && !manner.has_log { self.checkpoint() } else { Ok(()) };
+                return if is_durable && !manner.has_log {
+                    self.checkpoint()
+                } else {
+                    Ok(())
+                };
             }
             std::thread::sleep(Duration::from_micros(50 << attempt.min(10)).min(PAUSE_MAX));
         }
@@ -174,16 +229,36 @@ impl EngineSession for Session {
             false
         };
         // SAFETY: the handle is open; the key and the walk live through the call.
-        self.walked("a read", &mut copy, |walk| unsafe { (self.shared.functions.get)(self.handle, key.as_ptr().cast(), key.len(), visit, walk) })?;
+        self.walked("a read", &mut copy, |walk| unsafe {
+            (self.shared.functions.get)(self.handle, key.as_ptr().cast(), key.len(), visit, walk)
+        })?;
         Ok(is_there)
     }
 
-    fn scan(&mut self, from: &[u8], end: &[u8], reverse: bool, visitor: Visit<'_>) -> Result<(), EngineError> {
+    fn scan(
+        &mut self,
+        from: &[u8],
+        end: &[u8],
+        reverse: bool,
+        visitor: Visit<'_>,
+    ) -> Result<(), EngineError> {
         let functions = &self.shared.functions;
-        let (first, last) = ((from.as_ptr().cast(), from.len()), (end.as_ptr().cast(), end.len()));
+        let (first, last) = (
+            (from.as_ptr().cast(), from.len()),
+            (end.as_ptr().cast(), end.len()),
+        );
         // SAFETY: the handle is open; both keys and the walk live through the call.
         self.walked("a scan", visitor, |walk| unsafe {
-            (functions.scan)(self.handle, first.0, first.1, last.0, last.1, c_int::from(reverse), visit, walk)
+            (functions.scan)(
+                self.handle,
+                first.0,
+                first.1,
+                last.0,
+                last.1,
+                c_int::from(reverse),
+                visit,
+                walk,
+            )
         })
     }
 }

@@ -1,15 +1,19 @@
-//! `WiredTiger`, from the user's own shared library and header, as a target of the lab: a B-tree or, as far as the version offers it, its
-//! log-structured merge tree. Nothing of it is linked (its licence is the GPL): the adapter is compiled when the engine is opened.
+//! `WiredTiger`, from the user's own shared library and header, as a target of the lab: a B-tree
+//! or, as far as the version offers it, its log-structured merge tree. Nothing of it is linked (its
+//! licence is the GPL): the adapter is compiled when the engine is opened.
 //!
-//! Promises: one table of bytes; a batch is a transaction; every setting that matters is in the name. Must not know: rows, workloads.
+//! Promises: one table of bytes; a batch is a transaction; every setting that matters is in the
+//! name. Must not know: rows, workloads.
 
 use lab_kit::engine::{Counters, Durability, Engine, EngineError, EngineOptions, parse_bytes};
 use lab_shim::{Manner, Recipe, Statistics, count};
 
 const ADAPTER: &str = include_str!("adapter.c");
 const LIBRARY: &str = "libwiredtiger.so";
-const ADVICE: &str = "install libwiredtiger-dev and a C compiler, or name them with ?include=DIR&library=PATH";
-const PARAMETERS: &str = "style (btree, lsm), compression (none, snappy, lz4, zstd, zlib), extension (PATH, builtin), page, chunk, include, library";
+const ADVICE: &str =
+    "install libwiredtiger-dev and a C compiler, or name them with ?include=DIR&library=PATH";
+const PARAMETERS: &str = "style (btree, lsm), compression (none, snappy, lz4, zstd, zlib), \
+    extension (PATH, builtin), page, chunk, include, library";
 /// Each client has one; the engine reserves room for all.
 const SESSIONS_MAX: u32 = 4_096;
 const PAGE_BYTES: u64 = 32 << 10;
@@ -32,10 +36,17 @@ pub fn open(mut options: EngineOptions) -> Result<Box<dyn Engine>, EngineError> 
         about: settings.about(&options),
         durability: options.durability,
         has_log,
-        is_busy: if settings.is_lsm { is_merging } else { |_, _| false },
+        is_busy: if settings.is_lsm {
+            is_merging
+        } else {
+            |_, _| false
+        },
         counters,
     };
-    let pairs = [("connection", settings.connection(&options, has_log)), ("table", settings.table())];
+    let pairs = [
+        ("connection", settings.connection(&options, has_log)),
+        ("table", settings.table()),
+    ];
     lab_shim::open(&recipe, &options.path, &pairs, manner)
 }
 
@@ -51,7 +62,9 @@ struct Settings {
 
 impl Settings {
     fn take(options: &mut EngineOptions) -> Result<Self, EngineError> {
-        let refuse = |name: &str, value: &str| EngineError(format!("{name} is '{value}'; allowed is {PARAMETERS}"));
+        let refuse = |name: &str, value: &str| {
+            EngineError(format!("{name} is '{value}'; allowed is {PARAMETERS}"))
+        };
         let is_lsm = match options.take("style").as_deref() {
             None | Some("btree") => false,
             Some("lsm") => true,
@@ -65,21 +78,46 @@ impl Settings {
         let extension = match options.take("extension") {
             Some(given) if given == "builtin" => None,
             Some(given) => Some(given),
-            None => compression.as_ref().map(|name| format!("libwiredtiger_{name}.so")),
+            None => compression
+                .as_ref()
+                .map(|name| format!("libwiredtiger_{name}.so")),
         };
-        if extension.as_deref().is_some_and(|path| path.contains(['"', '(', ')', '[', ']', ',', '='])) {
-            return Err(EngineError("extension must be a path without brackets, commas and quotes".to_owned()));
+        if extension
+            .as_deref()
+            .is_some_and(|path| path.contains(['"', '(', ')', '[', ']', ',', '=']))
+        {
+            return Err(EngineError(
+                "extension must be a path without brackets, commas and quotes".to_owned(),
+            ));
         }
-        let mut bytes = |name: &str, or: u64| options.take(name).map_or(Ok(or), |text| parse_bytes(&text).map_err(EngineError));
+        let mut bytes = |name: &str, or: u64| {
+            options
+                .take(name)
+                .map_or(Ok(or), |text| parse_bytes(&text).map_err(EngineError))
+        };
         let page_bytes = bytes("page", PAGE_BYTES)?;
         let chunk_bytes = bytes("chunk", 0)?;
         let fitting = (options.cache_bytes / 16).clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
-        Ok(Self { is_lsm, compression, extension, page_bytes, chunk_bytes: if chunk_bytes == 0 { fitting } else { chunk_bytes } })
+        Ok(Self {
+            is_lsm,
+            compression,
+            extension,
+            page_bytes,
+            chunk_bytes: if chunk_bytes == 0 {
+                fitting
+            } else {
+                chunk_bytes
+            },
+        })
     }
 
     fn connection(&self, options: &EngineOptions, has_log: bool) -> String {
         // Log files made ahead of need, 100 MB each, would count as the size of the data.
-        let extensions = self.extension.as_ref().map(|path| format!(",extensions=[\"{path}\"]")).unwrap_or_default();
+        let extensions = self
+            .extension
+            .as_ref()
+            .map(|path| format!(",extensions=[\"{path}\"]"))
+            .unwrap_or_default();
         format!(
             "create,cache_size={},session_max={SESSIONS_MAX},statistics=(fast),checkpoint=(wait=60,log_size=2GB),log=(enabled={has_log},prealloc=false),\
              transaction_sync=(enabled=false,method=fsync){extensions}",
@@ -88,7 +126,11 @@ impl Settings {
     }
 
     fn table(&self) -> String {
-        let kind = if self.is_lsm { format!("type=lsm,lsm=(chunk_size={})", self.chunk_bytes) } else { "type=file".to_owned() };
+        let kind = if self.is_lsm {
+            format!("type=lsm,lsm=(chunk_size={})", self.chunk_bytes)
+        } else {
+            "type=file".to_owned()
+        };
         let allocation = self.page_bytes.min(ALLOCATION_BYTES);
         let compressor = self.compression.as_deref().unwrap_or("none");
         format!(
@@ -99,7 +141,11 @@ impl Settings {
 
     /// `LSM` in the name is what tells claims which kind of system it is.
     fn about(&self, options: &EngineOptions) -> String {
-        let kind = if self.is_lsm { format!("LSM with chunks of {} KiB", self.chunk_bytes >> 10) } else { "B-tree".to_owned() };
+        let kind = if self.is_lsm {
+            format!("LSM with chunks of {} KiB", self.chunk_bytes >> 10)
+        } else {
+            "B-tree".to_owned()
+        };
         let compression = self.compression.as_deref().unwrap_or("no compression");
         format!(
             "{kind}, {compression}, pages of {} KiB, cache {} MiB and the system's",
@@ -111,21 +157,39 @@ impl Settings {
 
 /// Merges are queued, or something was written meanwhile.
 fn is_merging(before: &Statistics, now: &Statistics) -> bool {
-    let queued = ["LSM: merge work units currently queued", "LSM: switch work units currently queued", "LSM: application work units currently queued"];
-    let is_queued = queued.iter().any(|name| now.get(*name).is_some_and(|units| *units > 0.0));
+    let queued = [
+        "LSM: merge work units currently queued",
+        "LSM: switch work units currently queued",
+        "LSM: application work units currently queued",
+    ];
+    let is_queued = queued
+        .iter()
+        .any(|name| now.get(*name).is_some_and(|units| *units > 0.0));
     is_queued || before.get(WRITTEN) != now.get(WRITTEN)
 }
 
 const WRITTEN: &str = "block-manager: bytes written";
 
 fn counters(found: &Statistics) -> Counters {
-    let sum = |names: &[&str]| names.iter().map(|name| count(found, name)).sum::<Option<u64>>();
+    let sum = |names: &[&str]| {
+        names
+            .iter()
+            .map(|name| count(found, name))
+            .sum::<Option<u64>>()
+    };
     Counters {
-        user_bytes: sum(&["cursor: cursor insert key and value bytes", "cursor: cursor update key and value bytes", "cursor: cursor remove key bytes removed"])
-            .or_else(|| count(found, "cursor: cursor insert key and value bytes")),
+        user_bytes: sum(&[
+            "cursor: cursor insert key and value bytes",
+            "cursor: cursor update key and value bytes",
+            "cursor: cursor remove key bytes removed",
+        ])
+        .or_else(|| count(found, "cursor: cursor insert key and value bytes")),
         log_bytes: count(found, "log: log bytes written"),
         written_bytes: count(found, WRITTEN),
-        stall_us: count(found, "cache: application threads page write from cache to disk time (usecs)"),
+        stall_us: count(
+            found,
+            "cache: application threads page write from cache to disk time (usecs)",
+        ),
         debt_bytes: count(found, "cache: tracked dirty bytes in the cache"),
         ..Counters::default()
     }
@@ -155,7 +219,15 @@ mod tests {
         if !is_there() {
             return;
         }
-        for form in ["", "style=lsm", "page=4K", "compression=snappy", "compression=zlib&style=lsm", "durability=sync", "durability=none"] {
+        for form in [
+            "",
+            "style=lsm",
+            "page=4K",
+            "compression=snappy",
+            "compression=zlib&style=lsm",
+            "durability=sync",
+            "durability=none",
+        ] {
             let directory = tempfile::tempdir().unwrap();
             contract::check_with(directory.path(), form, &open);
         }
@@ -167,15 +239,33 @@ mod tests {
             return;
         }
         let directory = tempfile::tempdir().unwrap();
-        let engine = open(EngineOptions::parse(&format!("{}?style=lsm&cache=8M", directory.path().display())).unwrap()).unwrap();
-        let batch: Vec<_> = (0..2_000_u32).map(|n| lab_kit::engine::KeyChange::Put(n.to_be_bytes().to_vec(), vec![7; 1_000])).collect();
+        let engine = open(
+            EngineOptions::parse(&format!(
+                "{}?style=lsm&cache=8M",
+                directory.path().display()
+            ))
+            .unwrap(),
+        )
+        .unwrap();
+        let batch: Vec<_> = (0..2_000_u32)
+            .map(|n| lab_kit::engine::KeyChange::Put(n.to_be_bytes().to_vec(), vec![7; 1_000]))
+            .collect();
         engine.session().unwrap().write(&batch, true).unwrap();
         assert!(engine.settle(std::time::Duration::from_secs(30)).quiet);
         let counters = engine.counters();
-        assert!(counters.user_bytes.unwrap() >= 2_000_000 && counters.log_bytes.unwrap() > 1_000_000, "{counters:?}");
-        assert!(counters.write_amplification().unwrap() > 1.0, "{counters:?}");
+        assert!(
+            counters.user_bytes.unwrap() >= 2_000_000 && counters.log_bytes.unwrap() > 1_000_000,
+            "{counters:?}"
+        );
+        assert!(
+            counters.write_amplification().unwrap() > 1.0,
+            "{counters:?}"
+        );
         let name = engine.name();
-        assert!(name.contains("LSM") && name.contains("cache 8 MiB") && name.starts_with("WiredTiger "), "{name}");
+        assert!(
+            name.contains("LSM") && name.contains("cache 8 MiB") && name.starts_with("WiredTiger "),
+            "{name}"
+        );
     }
 
     #[test]
@@ -188,7 +278,10 @@ mod tests {
             ("x?page=1X", "'1X'"),
             ("x?extension=a,b", "without brackets"),
         ] {
-            let text = open(EngineOptions::parse(address).unwrap()).err().unwrap().to_string();
+            let text = open(EngineOptions::parse(address).unwrap())
+                .err()
+                .unwrap()
+                .to_string();
             assert!(text.contains(reason) && !text.contains('\n'), "{text}");
         }
     }

@@ -1,6 +1,8 @@
-//! Things in which two targets may differ while everything else is the same, for claims about just that.
+//! Things in which two targets may differ while everything else is the same, for claims about just
+//! that.
 //!
-//! A run says on which side it is by a label (`quarry-lab run --label change-log=off`), and to which pair it belongs by another (`pair`).
+//! A run says on which side it is by a label (`quarry-lab run --label change-log=off`), and to
+//! which pair it belongs by another (`pair`).
 
 use crate::result::RunResult;
 
@@ -20,26 +22,78 @@ pub struct Difference {
 
 /// All of them.
 pub const DIFFERENCES: &[Difference] = &[
-    Difference { name: "change-log", sides: ["on", "off"], about: "whether a change log is written (oplog, binary log)" },
-    Difference { name: "journal", sides: ["off", "on"], about: "whether a journal is written, or at least ever waited for" },
-    Difference { name: "durability", sides: ["sync", "lazy"], about: "whether a commit waits for storage" },
-    Difference { name: "allocator", sides: ["a", "b"], about: "the memory allocator" },
-    Difference { name: "build", sides: ["new", "old"], about: "the version of the target" },
-    Difference { name: "page-size", sides: ["small", "large"], about: "the page size, one half of the other" },
-    Difference { name: "flush-neighbors", sides: ["on", "off"], about: "whether dirty neighbours of a page are flushed with it" },
-    Difference { name: "interface", sides: ["low", "query"], about: "whether reads go past the query layer" },
-    Difference { name: "read-lock", sides: ["without", "with"], about: "whether reads take one global lock" },
-    Difference { name: "alignment", sides: ["unaligned", "aligned"], about: "whether blocks begin where pages do" },
-    Difference { name: "read-size", sides: ["large", "small"], about: "how much a miss reads: read-ahead or the size of blocks" },
-    Difference { name: "throttling", sides: ["limited", "free"], about: "whether writes are slowed down before compaction is far behind" },
+    Difference {
+        name: "change-log",
+        sides: ["on", "off"],
+        about: "whether a change log is written (oplog, binary log)",
+    },
+    Difference {
+        name: "journal",
+        sides: ["off", "on"],
+        about: "whether a journal is written, or at least ever waited for",
+    },
+    Difference {
+        name: "durability",
+        sides: ["sync", "lazy"],
+        about: "whether a commit waits for storage",
+    },
+    Difference {
+        name: "allocator",
+        sides: ["a", "b"],
+        about: "the memory allocator",
+    },
+    Difference {
+        name: "build",
+        sides: ["new", "old"],
+        about: "the version of the target",
+    },
+    Difference {
+        name: "page-size",
+        sides: ["small", "large"],
+        about: "the page size, one half of the other",
+    },
+    Difference {
+        name: "flush-neighbors",
+        sides: ["on", "off"],
+        about: "whether dirty neighbours of a page are flushed with it",
+    },
+    Difference {
+        name: "interface",
+        sides: ["low", "query"],
+        about: "whether reads go past the query layer",
+    },
+    Difference {
+        name: "read-lock",
+        sides: ["without", "with"],
+        about: "whether reads take one global lock",
+    },
+    Difference {
+        name: "alignment",
+        sides: ["unaligned", "aligned"],
+        about: "whether blocks begin where pages do",
+    },
+    Difference {
+        name: "read-size",
+        sides: ["large", "small"],
+        about: "how much a miss reads: read-ahead or the size of blocks",
+    },
+    Difference {
+        name: "throttling",
+        sides: ["limited", "free"],
+        about: "whether writes are slowed down before compaction is far behind",
+    },
 ];
 
 /// The difference called `name`.
 pub fn difference(name: &str) -> Option<&'static Difference> {
-    DIFFERENCES.iter().find(|difference| difference.name == name)
+    DIFFERENCES
+        .iter()
+        .find(|difference| difference.name == name)
 }
 
 /// Whether a run belongs to a pair; it says nothing about its target otherwise.
 pub(super) fn is_of_a_pair(run: &RunResult) -> bool {
-    DIFFERENCES.iter().any(|difference| run.run.labels.contains_key(difference.name))
+    DIFFERENCES
+        .iter()
+        .any(|difference| run.run.labels.contains_key(difference.name))
 }

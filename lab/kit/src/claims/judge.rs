@@ -1,7 +1,8 @@
 //! From results to verdicts: confirmed, refuted or inconclusive, with the figures that decided.
 //!
-//! The rule: with three repeats or more, a condition holds if the 95 % interval of its figure lies within the bounds, fails if it lies
-//! outside, and is inconclusive in between. A claim is confirmed if all its conditions hold and refuted if one fails.
+//! The rule: with three repeats or more, a condition holds if the 95 % interval of its figure lies
+//! within the bounds, fails if it lies outside, and is inconclusive in between. A claim is
+//! confirmed if all its conditions hold and refuted if one fails.
 
 use serde::{Deserialize, Serialize};
 
@@ -85,7 +86,8 @@ pub struct Judgement {
     pub remark: String,
 }
 
-/// Judges a claim from all runs there are: once for each target, or once where the claim itself tells kinds of system apart.
+/// Judges a claim from all runs there are: once for each target, or once where the claim itself
+/// tells kinds of system apart.
 pub fn judge(claim: &Claim, runs: &[RunResult], cpus: usize) -> Vec<Judgement> {
     let of = |target: String, outcome, findings, remark: String| Judgement {
         id: claim.id.clone(),
@@ -100,13 +102,28 @@ pub fn judge(claim: &Claim, runs: &[RunResult], cpus: usize) -> Vec<Judgement> {
     };
     if !claim.is_runnable() {
         let needs = claim.needs.clone().unwrap_or_default();
-        return vec![of(String::new(), Outcome::NotRunnable, Vec::new(), format!("needs {needs}"))];
+        return vec![of(
+            String::new(),
+            Outcome::NotRunnable,
+            Vec::new(),
+            format!("needs {needs}"),
+        )];
     }
-    let is_right = |run: &&RunResult| run.run.complete && !run.checks.iter().any(|check| check.passed == Some(false));
-    let usable: Vec<&RunResult> = runs.iter().filter(is_right).filter(|run| is_candidate(claim, run)).collect();
+    let is_right = |run: &&RunResult| {
+        run.run.complete && !run.checks.iter().any(|check| check.passed == Some(false))
+    };
+    let usable: Vec<&RunResult> = runs
+        .iter()
+        .filter(is_right)
+        .filter(|run| is_candidate(claim, run))
+        .collect();
     let mut out = Vec::new();
     for (target, own) in subjects(claim, &usable) {
-        let findings: Vec<Finding> = claim.tests.iter().map(|test| examine(claim, test, &own, cpus)).collect();
+        let findings: Vec<Finding> = claim
+            .tests
+            .iter()
+            .map(|test| examine(claim, test, &own, cpus))
+            .collect();
         let outcome = overall(&findings);
         if outcome != Outcome::NotRun {
             out.push(of(target, outcome, findings, claim.remark.clone()));
@@ -118,7 +135,12 @@ pub fn judge(claim: &Claim, runs: &[RunResult], cpus: usize) -> Vec<Judgement> {
             (None, []) => String::new(),
             (None, systems) => format!(" of the kinds {}", systems.join(", ")),
         };
-        out.push(of(String::new(), Outcome::NotRun, Vec::new(), format!("no run{of_what} with the workload and settings it asks for")));
+        out.push(of(
+            String::new(),
+            Outcome::NotRun,
+            Vec::new(),
+            format!("no run{of_what} with the workload and settings it asks for"),
+        ));
     }
     out
 }
@@ -131,7 +153,8 @@ fn is_candidate(claim: &Claim, run: &RunResult) -> bool {
     }
 }
 
-/// What is judged by itself, with its runs: each target, each pair of targets, or all there is where the claim tells kinds of system apart.
+/// What is judged by itself, with its runs: each target, each pair of targets, or all there is
+/// where the claim tells kinds of system apart.
 fn subjects<'a>(claim: &Claim, usable: &[&'a RunResult]) -> Vec<(String, Vec<&'a RunResult>)> {
     let systems = claim.systems();
     let key = |run: &RunResult| match &claim.differ {
@@ -143,9 +166,24 @@ fn subjects<'a>(claim: &Claim, usable: &[&'a RunResult]) -> Vec<(String, Vec<&'a
     keys.sort();
     keys.dedup();
     let of = |wanted: String| {
-        let own: Vec<&RunResult> = usable.iter().copied().filter(|run| key(run) == wanted).collect();
-        let Some(differ) = &claim.differ else { return (wanted, own) };
-        let mut names: Vec<String> = own.iter().map(|run| format!("{} ({differ} {})", name(run), run.run.labels.get(differ).map_or("", String::as_str))).collect();
+        let own: Vec<&RunResult> = usable
+            .iter()
+            .copied()
+            .filter(|run| key(run) == wanted)
+            .collect();
+        let Some(differ) = &claim.differ else {
+            return (wanted, own);
+        };
+        let mut names: Vec<String> = own
+            .iter()
+            .map(|run| {
+                format!(
+                    "{} ({differ} {})",
+                    name(run),
+                    run.run.labels.get(differ).map_or("", String::as_str)
+                )
+            })
+            .collect();
         names.sort();
         names.dedup();
         (names.join("; "), own)
@@ -162,7 +200,10 @@ fn name(run: &RunResult) -> String {
 
 fn overall(findings: &[Finding]) -> Outcome {
     let has = |wanted| findings.iter().any(|finding| finding.outcome == wanted);
-    if findings.iter().all(|finding| finding.outcome == Outcome::NotRun) {
+    if findings
+        .iter()
+        .all(|finding| finding.outcome == Outcome::NotRun)
+    {
         Outcome::NotRun
     } else if has(Outcome::Refuted) {
         Outcome::Refuted
@@ -174,10 +215,17 @@ fn overall(findings: &[Finding]) -> Outcome {
 }
 
 fn examine(claim: &Claim, test: &Test, runs: &[&RunResult], cpus: usize) -> Finding {
-    let groups: Vec<Group> = test.selections().map(|selection| values(claim, selection, runs, cpus)).collect();
+    let groups: Vec<Group> = test
+        .selections()
+        .map(|selection| values(claim, selection, runs, cpus))
+        .collect();
     let lists: Vec<&[f64]> = groups.iter().map(|group| group.values.as_slice()).collect();
     let repeats = lists.iter().map(|values| values.len()).min().unwrap_or(0);
-    let words: Vec<String> = test.selections().zip(&groups).map(|(selection, group)| describe(selection, group)).collect();
+    let words: Vec<String> = test
+        .selections()
+        .zip(&groups)
+        .map(|(selection, group)| describe(selection, group))
+        .collect();
     let joint = if test.difference { "less" } else { "by" };
     let what = match words.as_slice() {
         [over, under, top, bottom] => format!("({over} by {under}) by ({top} by {bottom})"),
@@ -185,8 +233,16 @@ fn examine(claim: &Claim, test: &Test, runs: &[&RunResult], cpus: usize) -> Find
     };
     let found = match lists.as_slice() {
         [over, under] if test.difference => difference_of_groups(over, under),
-        [over, under] if over.iter().all(|value| *value == 0.0) && under.iter().all(|value| *value > 0.0) && repeats > 1 => {
-            Some(Estimate { mean: 0.0, low: 0.0, high: 0.0 })
+        [over, under]
+            if over.iter().all(|value| *value == 0.0)
+                && under.iter().all(|value| *value > 0.0)
+                && repeats > 1 =>
+        {
+            Some(Estimate {
+                mean: 0.0,
+                low: 0.0,
+                high: 0.0,
+            })
         }
         [over, under] => product_of_groups(&[over], &[under]),
         [over, under, top, bottom] => product_of_groups(&[over, bottom], &[under, top]),
@@ -196,18 +252,35 @@ fn examine(claim: &Claim, test: &Test, runs: &[&RunResult], cpus: usize) -> Find
     let is_cached = test.uncached && !groups.iter().all(|group| group.is_uncached);
     let (outcome, because) = if repeats == 0 {
         let left_out = groups.iter().find_map(|group| group.left_out.clone());
-        (Outcome::NotRun, left_out.unwrap_or_else(|| "no run showed this figure".to_owned()))
+        (
+            Outcome::NotRun,
+            left_out.unwrap_or_else(|| "no run showed this figure".to_owned()),
+        )
     } else if is_cached {
-        (Outcome::Inconclusive, "the data fit in memory: this claim is about data that do not (--memory-mb, --times-memory)".to_owned())
+        (
+            Outcome::Inconclusive,
+            "the data fit in memory: this claim is about data that do not \
+            (--memory-mb, --times-memory)"
+                .to_owned(),
+        )
     } else if repeats < REPEATS_MIN {
-        (Outcome::Inconclusive, format!("{repeats} of {REPEATS_MIN} repeats"))
+        (
+            Outcome::Inconclusive,
+            format!("{repeats} of {REPEATS_MIN} repeats"),
+        )
     } else {
-        found.map_or_else(|| (Outcome::Inconclusive, "a value is zero".to_owned()), |found| bounds.judge(&found))
+        found.map_or_else(
+            || (Outcome::Inconclusive, "a value is zero".to_owned()),
+            |found| bounds.judge(&found),
+        )
     };
     Finding {
         what,
         rule: bounds.words(),
-        found: found.or_else(|| guess(test, &lists)).filter(|_| repeats > 0).map(finite),
+        found: found
+            .or_else(|| guess(test, &lists))
+            .filter(|_| repeats > 0)
+            .map(finite),
         values: groups.into_iter().map(|group| group.values).collect(),
         outcome,
         because,
@@ -224,7 +297,11 @@ fn guess(test: &Test, lists: &[&[f64]]) -> Option<Estimate> {
         [over, under, top, bottom] => over / under / (top / bottom),
         _ => return None,
     };
-    value.is_finite().then_some(Estimate { mean: value, low: f64::NAN, high: f64::NAN })
+    value.is_finite().then_some(Estimate {
+        mean: value,
+        low: f64::NAN,
+        high: f64::NAN,
+    })
 }
 
 /// What a figure must be.
@@ -236,8 +313,14 @@ struct Bounds {
 
 impl Bounds {
     fn of(test: &Test, cpus: usize) -> Self {
-        let low = test.at_least.or(test.at_least_by_cpus.map(|factor| factor * cpus as f64));
-        Self { low, high: test.at_most, excludes: test.excludes }
+        let low = test
+            .at_least
+            .or(test.at_least_by_cpus.map(|factor| factor * cpus as f64));
+        Self {
+            low,
+            high: test.at_most,
+            excludes: test.excludes,
+        }
     }
 
     fn words(&self) -> String {
@@ -255,7 +338,12 @@ impl Bounds {
         let rule = self.words();
         let confirmed = || (Outcome::Confirmed, format!("all of the interval is {rule}"));
         let refuted = |why: String| (Outcome::Refuted, why);
-        let spans = || (Outcome::Inconclusive, format!("the interval spans the rule, {rule}"));
+        let spans = || {
+            (
+                Outcome::Inconclusive,
+                format!("the interval spans the rule, {rule}"),
+            )
+        };
         if let Some(value) = self.excludes {
             let near = value * 0.01;
             return if found.high < value || found.low > value {
@@ -266,7 +354,10 @@ impl Bounds {
                 spans()
             };
         }
-        let (low, high) = (self.low.unwrap_or(f64::NEG_INFINITY), self.high.unwrap_or(f64::INFINITY));
+        let (low, high) = (
+            self.low.unwrap_or(f64::NEG_INFINITY),
+            self.high.unwrap_or(f64::INFINITY),
+        );
         if found.low >= low && found.high <= high {
             confirmed()
         } else if found.high < low || found.low > high {
@@ -280,7 +371,11 @@ impl Bounds {
 /// JSON has no NaN: an unknown interval is as wide as its middle.
 fn finite(found: Estimate) -> Estimate {
     let or = |value: f64| if value.is_finite() { value } else { found.mean };
-    Estimate { mean: found.mean, low: or(found.low), high: or(found.high) }
+    Estimate {
+        mean: found.mean,
+        low: or(found.low),
+        high: or(found.high),
+    }
 }
 
 /// The values of a selection.
@@ -295,12 +390,24 @@ struct Group {
 }
 
 fn describe(selection: &Selection, group: &Group) -> String {
-    let figure = figure::named(&selection.figure).map_or(selection.figure.as_str(), |figure| figure.name);
-    let mut settings: Vec<String> = group.settings.iter().map(|(name, value)| format!("{} {value}", name.replace('_', " "))).collect();
+    let figure =
+        figure::named(&selection.figure).map_or(selection.figure.as_str(), |figure| figure.name);
+    let mut settings: Vec<String> = group
+        .settings
+        .iter()
+        .map(|(name, value)| format!("{} {value}", name.replace('_', " ")))
+        .collect();
     settings.extend(selection.system.clone());
     settings.extend(group.side.clone());
-    let settings = if settings.is_empty() { String::new() } else { format!(" ({})", settings.join(", ")) };
-    format!("{figure} of {}/{}{settings}", selection.workload, selection.step)
+    let settings = if settings.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", settings.join(", "))
+    };
+    format!(
+        "{figure} of {}/{}{settings}",
+        selection.workload, selection.step
+    )
 }
 
 /// The values of the best group where a peak is asked for, else of the only one.
@@ -311,18 +418,40 @@ fn values(claim: &Claim, selection: &Selection, runs: &[&RunResult], cpus: usize
         let mine: Vec<&&RunResult> = runs
             .iter()
             .filter(|run| run.run.workload == selection.workload)
-            .filter(|run| selection.system.as_deref().is_none_or(|system| systems(run).contains(&system)))
+            .filter(|run| {
+                selection
+                    .system
+                    .as_deref()
+                    .is_none_or(|system| systems(run).contains(&system))
+            })
             .filter(|run| is_on_side(claim, selection, run))
             .filter(|run| fits(run, &settings))
             .collect();
-        let values: Vec<f64> = mine.iter().filter_map(|run| value(selection, run)).collect();
+        let values: Vec<f64> = mine
+            .iter()
+            .filter_map(|run| value(selection, run))
+            .collect();
         let found = mean(&values).unwrap_or(f64::MIN);
         if found > best_mean {
             best_mean = found;
-            let side = claim.differ.as_ref().zip(selection.side.as_ref()).map(|(differ, side)| format!("{differ} {side}"));
-            let skipped = mine.iter().flat_map(|run| &run.skipped).find(|skipped| skipped.step == selection.step);
-            let left_out = skipped.map(|skipped| format!("step {} was left out: {}", skipped.step, skipped.because));
-            best = Group { side, left_out, settings: settings.into_iter().collect(), is_uncached: mine.iter().all(|run| is_uncached(run)), values };
+            let side = claim
+                .differ
+                .as_ref()
+                .zip(selection.side.as_ref())
+                .map(|(differ, side)| format!("{differ} {side}"));
+            let skipped = mine
+                .iter()
+                .flat_map(|run| &run.skipped)
+                .find(|skipped| skipped.step == selection.step);
+            let left_out = skipped
+                .map(|skipped| format!("step {} was left out: {}", skipped.step, skipped.because));
+            best = Group {
+                side,
+                left_out,
+                settings: settings.into_iter().collect(),
+                is_uncached: mine.iter().all(|run| is_uncached(run)),
+                values,
+            };
         }
     }
     best
@@ -337,14 +466,34 @@ fn is_on_side(claim: &Claim, selection: &Selection, run: &RunResult) -> bool {
 
 /// Settings by which runs of a workload are told apart.
 const TOLD_APART: &[&str] = &[
-    "clients", "hot_rows", "payload", "indexes", "placement", "assign", "rate", "extra_tables", "unique_indexes", "ids", "read_batch",
-    "seed_mode", "sync_every", "settle_after", "prefetch", "capped",
+    "clients",
+    "hot_rows",
+    "payload",
+    "indexes",
+    "placement",
+    "assign",
+    "rate",
+    "extra_tables",
+    "unique_indexes",
+    "ids",
+    "read_batch",
+    "seed_mode",
+    "sync_every",
+    "settle_after",
+    "prefetch",
+    "capped",
 ];
 
 /// A run has the settings asked for; those not named are as in its preset.
 fn fits(run: &RunResult, wanted: &std::collections::BTreeMap<String, String>) -> bool {
-    let plain = |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let Ok(here) = serde_json::to_value(&run.settings) else { return false };
+    let plain = |value: &serde_json::Value| {
+        value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned)
+    };
+    let Ok(here) = serde_json::to_value(&run.settings) else {
+        return false;
+    };
     let preset = Workload::named(&run.run.workload)
         .and_then(|workload| workload.settings(&run.settings.preset, Overrides::default()))
         .ok()
@@ -354,14 +503,23 @@ fn fits(run: &RunResult, wanted: &std::collections::BTreeMap<String, String>) ->
         match wanted.get(*name) {
             Some(value) => found.as_deref() == Some(value),
             // Without a preset to look at, only what is named counts.
-            None => preset.as_ref().is_none_or(|preset| preset.get(*name).map(plain) == found),
+            None => preset
+                .as_ref()
+                .is_none_or(|preset| preset.get(*name).map(plain) == found),
         }
     })
 }
 
 fn is_uncached(run: &RunResult) -> bool {
-    let largest = run.steps.iter().filter_map(|step| step.sizes.directory_bytes.or(step.sizes.storage_bytes)).max();
-    run.memory_limit.as_ref().zip(largest).is_some_and(|(limit, size)| size > limit.bytes)
+    let largest = run
+        .steps
+        .iter()
+        .filter_map(|step| step.sizes.directory_bytes.or(step.sizes.storage_bytes))
+        .max();
+    run.memory_limit
+        .as_ref()
+        .zip(largest)
+        .is_some_and(|(limit, size)| size > limit.bytes)
 }
 
 fn value(selection: &Selection, run: &RunResult) -> Option<f64> {
@@ -375,7 +533,10 @@ fn value(selection: &Selection, run: &RunResult) -> Option<f64> {
 fn step<'a>(run: &'a RunResult, name: &str) -> Option<&'a StepResult> {
     let round = |stem: &str| {
         let stem = format!("{stem}.");
-        run.steps.iter().filter(move |step| step.name.starts_with(&stem)).collect::<Vec<_>>()
+        run.steps
+            .iter()
+            .filter(move |step| step.name.starts_with(&stem))
+            .collect::<Vec<_>>()
     };
     if let Some(stem) = name.strip_suffix(".first") {
         return round(stem).first().copied();
@@ -390,8 +551,14 @@ fn step<'a>(run: &'a RunResult, name: &str) -> Option<&'a StepResult> {
 fn scan_r_squared(run: &RunResult) -> Option<f64> {
     let workload = Workload::named(&run.run.workload).ok()?;
     let point = |step: &StepResult| {
-        let planned = workload.steps.iter().find(|planned| planned.name == step.name && planned.work.part == Part::Scan)?;
-        Some((f64::from(planned.work.limit?), figure::named("latency_us_p50")?.value(step)?))
+        let planned = workload
+            .steps
+            .iter()
+            .find(|planned| planned.name == step.name && planned.work.part == Part::Scan)?;
+        Some((
+            f64::from(planned.work.limit?),
+            figure::named("latency_us_p50")?.value(step)?,
+        ))
     };
     line(&run.steps.iter().filter_map(point).collect::<Vec<_>>()).map(|fit| fit.r_squared)
 }

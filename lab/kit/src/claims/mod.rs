@@ -1,7 +1,8 @@
 //! The claims of the studies as data, and what runs are needed to judge each.
 //!
-//! Promises: a claim that today's workloads cannot answer says what it needs. `judge` decides from results alone, so that it also
-//! works on folders of earlier runs. Must not know: how a run is started.
+//! Promises: a claim that today's workloads cannot answer says what it needs. `judge` decides from
+//! results alone, so that it also works on folders of earlier runs. Must not know: how a run is
+//! started.
 
 mod differ;
 mod judge;
@@ -46,7 +47,8 @@ pub struct Claim {
     pub tests: Vec<Test>,
 }
 
-/// One condition: a figure, the ratio or difference of two, or the ratio of two ratios, within bounds.
+/// One condition: a figure, the ratio or difference of two, or the ratio of two ratios, within
+/// bounds.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Test {
@@ -91,7 +93,10 @@ pub struct Ratio {
 impl Test {
     /// All that it looks at.
     pub fn selections(&self) -> impl Iterator<Item = &Selection> {
-        let second = self.relative_to.iter().flat_map(|ratio| [&ratio.over, &ratio.under]);
+        let second = self
+            .relative_to
+            .iter()
+            .flat_map(|ratio| [&ratio.over, &ratio.under]);
         std::iter::once(&self.over).chain(&self.under).chain(second)
     }
 }
@@ -106,7 +111,8 @@ pub struct Selection {
     pub step: String,
     /// A figure of `figure::ALL`, or `scan_r_squared` of the whole run.
     pub figure: String,
-    /// Settings of the run; others are those of the preset. `cpus` means as many as the machine has.
+    /// Settings of the run; others are those of the preset. `cpus` means as many as the machine
+    /// has.
     #[serde(default)]
     pub set: BTreeMap<String, serde_json::Value>,
     /// Numbers of clients of which the one with the highest mean counts.
@@ -143,7 +149,9 @@ struct File {
 /// # Errors
 /// The file cannot be parsed; a test keeps that from happening.
 pub fn all() -> Result<Vec<Claim>, WorkloadError> {
-    toml::from_str::<File>(FILE).map(|file| file.claim).map_err(|error| WorkloadError::File(format!("claims: {error}")))
+    toml::from_str::<File>(FILE)
+        .map(|file| file.claim)
+        .map_err(|error| WorkloadError::File(format!("claims: {error}")))
 }
 
 /// The claims with these ids, or all.
@@ -152,10 +160,22 @@ pub fn all() -> Result<Vec<Claim>, WorkloadError> {
 /// An id that no claim has.
 pub fn only(ids: &[String]) -> Result<Vec<Claim>, WorkloadError> {
     let all = all()?;
-    let Some(unknown) = ids.iter().find(|id| !all.iter().any(|claim| claim.id.eq_ignore_ascii_case(id))) else {
-        return Ok(all.into_iter().filter(|claim| ids.is_empty() || ids.iter().any(|id| claim.id.eq_ignore_ascii_case(id))).collect());
+    let Some(unknown) = ids
+        .iter()
+        .find(|id| !all.iter().any(|claim| claim.id.eq_ignore_ascii_case(id)))
+    else {
+        return Ok(all
+            .into_iter()
+            .filter(|claim| {
+                ids.is_empty() || ids.iter().any(|id| claim.id.eq_ignore_ascii_case(id))
+            })
+            .collect());
     };
-    Err(WorkloadError::Setting { name: "--only", given: unknown.clone(), allowed: "C01 to C60".to_owned() })
+    Err(WorkloadError::Setting {
+        name: "--only",
+        given: unknown.clone(),
+        allowed: "C01 to C60".to_owned(),
+    })
 }
 
 impl Claim {
@@ -180,7 +200,9 @@ impl Claim {
     /// Kinds of system that its tests tell apart.
     pub fn systems(&self) -> Vec<&str> {
         let both = self.tests.iter().flat_map(Test::selections);
-        let mut out: Vec<&str> = both.filter_map(|selection| selection.system.as_deref()).collect();
+        let mut out: Vec<&str> = both
+            .filter_map(|selection| selection.system.as_deref())
+            .collect();
         out.sort_unstable();
         out.dedup();
         out
@@ -195,16 +217,27 @@ impl Selection {
             serde_json::Value::String(text) => text.clone(),
             other => other.to_string(),
         };
-        let base: BTreeMap<String, String> = self.set.iter().map(|(name, value)| (name.clone(), plain(value))).collect();
+        let base: BTreeMap<String, String> = self
+            .set
+            .iter()
+            .map(|(name, value)| (name.clone(), plain(value)))
+            .collect();
         if self.peak_of_clients.is_empty() {
             return vec![base];
         }
-        let with = |clients: &u32| base.iter().map(|(name, value)| (name.clone(), value.clone())).chain([("clients".to_owned(), clients.to_string())]).collect();
+        let with = |clients: &u32| {
+            base.iter()
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .chain([("clients".to_owned(), clients.to_string())])
+                .collect()
+        };
         self.peak_of_clients.iter().map(with).collect()
     }
 
     fn needed(&self, differ: Option<&str>, cpus: usize) -> Vec<Needed> {
-        let side = differ.zip(self.side.as_deref()).map(|(differ, side)| (differ.to_owned(), side.to_owned()));
+        let side = differ
+            .zip(self.side.as_deref())
+            .map(|(differ, side)| (differ.to_owned(), side.to_owned()));
         let of = |group: BTreeMap<String, String>| Needed {
             workload: self.workload.clone(),
             settings: group.into_iter().collect(),
@@ -218,20 +251,28 @@ impl Selection {
 /// The kinds of system that a run's target belongs to.
 pub fn systems(run: &RunResult) -> Vec<&'static str> {
     let target = &run.target;
-    let text = format!("{} {}", target.product, target.storage_engine.as_deref().unwrap_or_default());
+    let text = format!(
+        "{} {}",
+        target.product,
+        target.storage_engine.as_deref().unwrap_or_default()
+    );
     kinds(&text, &target.uri)
 }
 
 /// The kinds of system behind an address, where the address alone tells.
 pub fn systems_at(address: &str) -> Option<Vec<&'static str>> {
     let (scheme, rest) = address.split_once(':')?;
-    let engine = rest.split_once("engine=").map(|(_, engine)| engine.split('&').next().unwrap_or_default());
+    let engine = rest
+        .split_once("engine=")
+        .map(|(_, engine)| engine.split('&').next().unwrap_or_default());
     match (scheme, engine) {
         ("mysql" | "mariadb", Some(engine)) => Some(kinds(engine, address)),
         ("mysql" | "mariadb" | "mongodb" | "mongodb+srv", _) => None,
         // The style of an engine in the lab's process may say what kind of tree it is.
         (engine, _) => {
-            let style = rest.split_once("style=").map_or("", |(_, style)| style.split('&').next().unwrap_or_default());
+            let style = rest
+                .split_once("style=")
+                .map_or("", |(_, style)| style.split('&').next().unwrap_or_default());
             Some(kinds(&format!("{engine} {style}"), address))
         }
     }
@@ -247,7 +288,11 @@ fn kinds(text: &str, uri: &str) -> Vec<&'static str> {
         out.push("btree");
     }
     if has(&["wiredtiger"]) {
-        out.push(if has(&["lsm"]) { "wiredtiger-lsm" } else { "wiredtiger-btree" });
+        out.push(if has(&["lsm"]) {
+            "wiredtiger-lsm"
+        } else {
+            "wiredtiger-btree"
+        });
     }
     if has(&["lmdb"]) {
         out.push("mmap");
@@ -258,7 +303,9 @@ fn kinds(text: &str, uri: &str) -> Vec<&'static str> {
     if has(&["fractal", "perconaft"]) {
         out.push("write-optimised");
     }
-    let is_server = ["mongodb", "mysql", "mariadb"].iter().any(|scheme| uri.starts_with(scheme));
+    let is_server = ["mongodb", "mysql", "mariadb"]
+        .iter()
+        .any(|scheme| uri.starts_with(scheme));
     if has(&["innodb", "myrocks"]) {
         out.push("clustered");
     }

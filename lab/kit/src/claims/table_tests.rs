@@ -1,5 +1,6 @@
-//! Every claim judged from made-up figures that must confirm it and from figures that must refute it, so that a wrong sign in
-//! `claims.toml` is found. The figures are in `tests/data/claims.txt`, one line each.
+//! Every claim judged from made-up figures that must confirm it and from figures that must refute
+//! it, so that a wrong sign in `claims.toml` is found. The figures are in `tests/data/claims.txt`,
+//! one line each.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,7 +48,11 @@ fn target(system: &str) -> (&'static str, &'static str) {
 
 /// Twenty points whose first tenth and whose later part have these rates.
 fn series(begin: u64, rest: u64) -> Vec<Point> {
-    let point = |number: u64| Point { seconds: 1.0, ops: if number < 2 { begin } else { rest }, ..Point::default() };
+    let point = |number: u64| Point {
+        seconds: 1.0,
+        ops: if number < 2 { begin } else { rest },
+        ..Point::default()
+    };
     (0..20).map(point).collect()
 }
 
@@ -55,14 +60,18 @@ fn put(step: &mut StepResult, figure: &str, value: f64) {
     let device = step.device.get_or_insert_default();
     let server = step.server.get_or_insert_default();
     let mut percentile = |wanted: f64, us: f64| {
-        step.latency.percentiles_us.retain(|(percentile, _)| *percentile != wanted);
+        step.latency
+            .percentiles_us
+            .retain(|(percentile, _)| *percentile != wanted);
         step.latency.percentiles_us.push((wanted, us));
     };
     match figure {
         "rate" => step.rate.average = value,
         "us_per_op" => step.rate.average = 1e6 / value,
         "slope_size" => step.rate.slope_percent_per_doubling = Some(-value),
-        "coefficient_of_variation" => (step.rate.coefficient_of_variation, step.rate.intervals) = (Some(value), 100),
+        "coefficient_of_variation" => {
+            (step.rate.coefficient_of_variation, step.rate.intervals) = (Some(value), 100)
+        }
         "server_cpu_us_per_op" => server.cpu_us_per_op = Some(value),
         "server_switches_per_op" => server.switches_per_op = Some(value),
         "stalled_s" => step.stalls.seconds_below_10_percent = value,
@@ -80,7 +89,10 @@ fn put(step: &mut StepResult, figure: &str, value: f64) {
             step.sizes.documents = Some((value * 1e6) as u64);
         }
         "writer_share_of_target" => {
-            let mut role = crate::result::RoleResult { target_rate: Some(1_000.0), ..Default::default() };
+            let mut role = crate::result::RoleResult {
+                target_rate: Some(1_000.0),
+                ..Default::default()
+            };
             role.rate.average = value * 1_000.0;
             step.more.beside = vec![role];
         }
@@ -88,7 +100,8 @@ fn put(step: &mut StepResult, figure: &str, value: f64) {
         "skew_factor" => step.finish.skew_factor = Some(value),
         "bytes_per_document" => step.sizes.bytes_per_document = Some(value),
         "directory_bytes" => step.sizes.directory_bytes = Some((value * 1e6) as u64),
-        // The first fifth of the operations falls into the quick points, the last fifth into the slow ones.
+        // The first fifth of the operations falls into the quick points, the last fifth into the
+        // slow ones.
         "rate_end_by_begin" => step.series = series(1_000_000_000, (value * 1e9) as u64),
         "first_part_rate" => step.series = series((value * 1e6) as u64, 1),
         "server_open_files" => server.open_files_max = Some((value * 1e6) as u64),
@@ -96,7 +109,13 @@ fn put(step: &mut StepResult, figure: &str, value: f64) {
         "foreground_reads_per_op" => step.more.foreground_reads_per_op = Some(value),
         "latency_us_mean_whole_ms" => step.latency.mean_cut_to_ms_us = Some(value),
         "write_kind_us_p99_max" | "write_kind_us_max" => {
-            let kind = step.more.replay.get_or_insert_default().kinds.entry("update".to_owned()).or_default();
+            let kind = step
+                .more
+                .replay
+                .get_or_insert_default()
+                .kinds
+                .entry("update".to_owned())
+                .or_default();
             kind.service.calls = 1_000;
             if figure == "write_kind_us_max" {
                 kind.service.max_us = value;
@@ -111,9 +130,18 @@ fn put(step: &mut StepResult, figure: &str, value: f64) {
 
 fn settings(workload: &str, given: &BTreeMap<String, String>) -> crate::workload::Settings {
     let is_plain = |value: &str| value.parse::<f64>().is_ok() || matches!(value, "true" | "false");
-    let line = |(name, value): (&String, &String)| if is_plain(value) { format!("{name} = {value}\n") } else { format!("{name} = \"{value}\"\n") };
+    let line = |(name, value): (&String, &String)| {
+        if is_plain(value) {
+            format!("{name} = {value}\n")
+        } else {
+            format!("{name} = \"{value}\"\n")
+        }
+    };
     let overrides: Overrides = toml::from_str(&given.iter().map(line).collect::<String>()).unwrap();
-    Workload::named(workload).unwrap().settings("smoke", overrides).unwrap()
+    Workload::named(workload)
+        .unwrap()
+        .settings("smoke", overrides)
+        .unwrap()
 }
 
 fn parse(line: &str) -> Line {
@@ -121,10 +149,13 @@ fn parse(line: &str) -> Line {
     let (id, outcome) = clauses.next().unwrap().split_once(' ').unwrap();
     let mut runs: BTreeMap<String, RunResult> = BTreeMap::new();
     for clause in clauses {
-        let (mut of, mut place, mut given, mut figures) = ("lsm", ("", ""), BTreeMap::new(), Vec::new());
+        let (mut of, mut place, mut given, mut figures) =
+            ("lsm", ("", ""), BTreeMap::new(), Vec::new());
         for word in clause.split_whitespace() {
             match (word.split_once('='), word.split_once('/')) {
-                (Some((name, value)), _) if crate::figure::named(name).is_some() => figures.push((name, value.parse::<f64>().unwrap())),
+                (Some((name, value)), _) if crate::figure::named(name).is_some() => {
+                    figures.push((name, value.parse::<f64>().unwrap()))
+                }
                 (Some((name, _)), _) if difference(name).is_some() => of = word,
                 (Some((name, value)), _) => drop(given.insert(name.to_owned(), value.to_owned())),
                 (None, Some(found)) => place = found,
@@ -132,17 +163,25 @@ fn parse(line: &str) -> Line {
             }
         }
         for repeat in 0..REPEATS {
-            let run = runs.entry(format!("{of} {} {given:?} {repeat}", place.0)).or_insert_with(|| made(of, place.0, &given));
+            let run = runs
+                .entry(format!("{of} {} {given:?} {repeat}", place.0))
+                .or_insert_with(|| made(of, place.0, &given));
             if run.steps.last().is_none_or(|step| step.name != place.1) {
                 run.steps.push(blank(place.1));
             }
             // Repeats are never quite alike; far less apart than any rule is wide.
             let noise = 1.0 + (repeat as f64 - 1.0) * 1e-4;
-            figures.iter().for_each(|(figure, value)| put(run.steps.last_mut().unwrap(), figure, value * noise));
+            figures.iter().for_each(|(figure, value)| {
+                put(run.steps.last_mut().unwrap(), figure, value * noise)
+            });
         }
     }
     let outcome = serde_json::from_value(serde_json::Value::String(outcome.to_owned())).unwrap();
-    Line { id: id.to_owned(), outcome, runs: runs.into_values().collect() }
+    Line {
+        id: id.to_owned(),
+        outcome,
+        runs: runs.into_values().collect(),
+    }
 }
 
 fn made(of: &str, workload: &str, given: &BTreeMap<String, String>) -> RunResult {
@@ -152,7 +191,10 @@ fn made(of: &str, workload: &str, given: &BTreeMap<String, String>) -> RunResult
     if workload != crate::replay::WORKLOAD {
         run.settings = settings(workload, given);
     }
-    run.memory_limit = Some(crate::result::MemoryLimit { bytes: 1, ..Default::default() });
+    run.memory_limit = Some(crate::result::MemoryLimit {
+        bytes: 1,
+        ..Default::default()
+    });
     let system = match of.split_once('=') {
         Some((name, side)) => {
             run.run.labels.insert(name.to_owned(), side.to_owned());
@@ -161,7 +203,11 @@ fn made(of: &str, workload: &str, given: &BTreeMap<String, String>) -> RunResult
         None => of,
     };
     let (product, uri) = target(system);
-    (run.target.product, run.target.uri, run.target.storage_engine) = (product.to_owned(), uri.to_owned(), None);
+    (
+        run.target.product,
+        run.target.uri,
+        run.target.storage_engine,
+    ) = (product.to_owned(), uri.to_owned(), None);
     run
 }
 
@@ -174,50 +220,102 @@ fn outgrow(runs: &mut [RunResult]) {
 
 #[test]
 fn every_claim_is_confirmed_by_what_it_says_and_refuted_by_the_opposite() {
-    let (mut confirmed, mut refuted) = (BTreeSet::new(), BTreeMap::<String, BTreeSet<usize>>::new());
+    let (mut confirmed, mut refuted) =
+        (BTreeSet::new(), BTreeMap::<String, BTreeSet<usize>>::new());
     for line in TABLE.lines().filter(|line| !line.starts_with('#')) {
-        let Line { id, outcome, mut runs } = parse(line);
+        let Line {
+            id,
+            outcome,
+            mut runs,
+        } = parse(line);
         outgrow(&mut runs);
         let claim = only(std::slice::from_ref(&id)).unwrap().remove(0);
         let judged = judge(&claim, &runs, 2);
         assert_eq!(judged.len(), 1, "{line}: {judged:?}");
         let found = judged.first().unwrap();
         assert_eq!(found.outcome, outcome, "{line}\n{:#?}", found.findings);
-        assert!(found.findings.iter().all(|finding| !finding.because.is_empty()), "{id}");
+        assert!(
+            found
+                .findings
+                .iter()
+                .all(|finding| !finding.because.is_empty()),
+            "{id}"
+        );
         match outcome {
             Outcome::Confirmed => drop(confirmed.insert(id)),
             _ => {
-                let wrong = found.findings.iter().enumerate().filter(|(_, finding)| finding.outcome == Outcome::Refuted).map(|(number, _)| number);
+                let wrong = found
+                    .findings
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, finding)| finding.outcome == Outcome::Refuted)
+                    .map(|(number, _)| number);
                 refuted.entry(id).or_default().extend(wrong);
             }
         }
     }
     // What is not judged from a workload file has its tests where its figures are made.
-    let is_of_a_file = |claim: &&Claim| claim.tests.iter().all(|test| test.selections().all(|selection| Workload::named(&selection.workload).is_ok()));
-    for claim in all().unwrap().iter().filter(|claim| claim.is_runnable()).filter(is_of_a_file) {
-        assert!(confirmed.contains(&claim.id), "{} has no line that confirms it", claim.id);
+    let is_of_a_file = |claim: &&Claim| {
+        claim.tests.iter().all(|test| {
+            test.selections()
+                .all(|selection| Workload::named(&selection.workload).is_ok())
+        })
+    };
+    for claim in all()
+        .unwrap()
+        .iter()
+        .filter(|claim| claim.is_runnable())
+        .filter(is_of_a_file)
+    {
+        assert!(
+            confirmed.contains(&claim.id),
+            "{} has no line that confirms it",
+            claim.id
+        );
         let every: BTreeSet<usize> = (0..claim.tests.len()).collect();
-        assert_eq!(refuted.get(&claim.id), Some(&every), "{}: not each of its conditions is refuted by some line", claim.id);
+        assert_eq!(
+            refuted.get(&claim.id),
+            Some(&every),
+            "{}: not each of its conditions is refuted by some line",
+            claim.id
+        );
     }
 }
 
 #[test]
 fn runs_of_pairs_are_kept_apart_from_others_and_from_each_other() {
-    let line = "C08 confirmed | change-log=on change-log/insert clients=16 rate=40 | change-log=off change-log/insert clients=16 rate=100";
-    let (mut runs, other) = (parse(line).runs, parse(&line.replace("rate=40", "rate=90")).runs);
+    let line = "C08 confirmed | change-log=on change-log/insert clients=16 rate=40 | \
+        change-log=off change-log/insert clients=16 rate=100";
+    let (mut runs, other) = (
+        parse(line).runs,
+        parse(&line.replace("rate=40", "rate=90")).runs,
+    );
     let claim = only(&["C08".to_owned()]).unwrap().remove(0);
-    runs.iter_mut().for_each(|run| drop(run.run.labels.insert("pair".to_owned(), "one".to_owned())));
+    runs.iter_mut()
+        .for_each(|run| drop(run.run.labels.insert("pair".to_owned(), "one".to_owned())));
     runs.extend(other.into_iter().map(|mut run| {
         run.run.labels.insert("pair".to_owned(), "two".to_owned());
         run
     }));
-    let outcomes: Vec<Outcome> = judge(&claim, &runs, 2).iter().map(|judgement| judgement.outcome).collect();
+    let outcomes: Vec<Outcome> = judge(&claim, &runs, 2)
+        .iter()
+        .map(|judgement| judgement.outcome)
+        .collect();
     assert_eq!(outcomes, [Outcome::Confirmed, Outcome::Refuted]);
     // C12 asks for runs of the same workload; those of pairs say nothing about it.
-    assert_eq!(judge(&only(&["C12".to_owned()]).unwrap()[0], &runs, 2)[0].outcome, Outcome::NotRun);
+    assert_eq!(
+        judge(&only(&["C12".to_owned()]).unwrap()[0], &runs, 2)[0].outcome,
+        Outcome::NotRun
+    );
     // And a run without a side says nothing about a pair.
     runs.iter_mut().for_each(|run| run.run.labels.clear());
     let none = judge(&claim, &runs, 2);
     assert_eq!(none[0].outcome, Outcome::NotRun);
-    assert!(none[0].remark.contains("two targets that differ in change-log"), "{}", none[0].remark);
+    assert!(
+        none[0]
+            .remark
+            .contains("two targets that differ in change-log"),
+        "{}",
+        none[0].remark
+    );
 }

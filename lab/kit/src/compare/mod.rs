@@ -1,8 +1,10 @@
-//! Two groups of runs beside each other: repeats in pairs, an interval for each change, a verdict for each figure.
+//! Two groups of runs beside each other: repeats in pairs, an interval for each change, a verdict
+//! for each figure.
 //!
-//! Promises: refuses what cannot be compared, with one line that says why; never a verdict from a single pair.
-//! The method: pairs in order of time; the change is the geometric mean of the pairs' ratios, its interval Student's t on their
-//! logarithms at 95 %; where a value is zero, plain differences.
+//! Promises: refuses what cannot be compared, with one line that says why; never a verdict from a
+//! single pair. The method: pairs in order of time; the change is the geometric mean of the pairs'
+//! ratios, its interval Student's t on their logarithms at 95 %; where a value is zero, plain
+//! differences.
 
 mod text;
 
@@ -104,7 +106,8 @@ pub struct FigureComparison {
     pub a: f64,
     /// Mean of B's runs.
     pub b: f64,
-    /// Change from A to B in percent of A, with its interval; none from one pair or where a value is zero.
+    /// Change from A to B in percent of A, with its interval; none from one pair or where a value
+    /// is zero.
     pub change_percent: Option<Estimate>,
     /// Instead, where a value is zero: B less A in the figure's unit.
     pub difference: Option<Estimate>,
@@ -112,7 +115,8 @@ pub struct FigureComparison {
     pub verdict: Verdict,
 }
 
-/// Reads the runs of one side: a run's folder, its result.json, or a folder of such folders; in order of time.
+/// Reads the runs of one side: a run's folder, its result.json, or a folder of such folders; in
+/// order of time.
 ///
 /// # Errors
 /// Nothing there, or something unreadable.
@@ -120,7 +124,10 @@ pub fn read_side(path: &Path) -> Result<Vec<RunResult>, CompareError> {
     if path.is_file() || path.join("result.json").is_file() {
         return Ok(vec![read_result(path)?]);
     }
-    let entries = std::fs::read_dir(path).map_err(|source| FolderError::Read { path: path.to_owned(), source })?;
+    let entries = std::fs::read_dir(path).map_err(|source| FolderError::Read {
+        path: path.to_owned(),
+        source,
+    })?;
     let mut out = Vec::new();
     for entry in entries.flatten() {
         if entry.path().join("result.json").is_file() {
@@ -130,7 +137,9 @@ pub fn read_side(path: &Path) -> Result<Vec<RunResult>, CompareError> {
     if out.is_empty() {
         return Err(CompareError::Empty(path.to_owned()));
     }
-    out.sort_by(|left, right| (&left.run.started_at, &left.run.id).cmp(&(&right.run.started_at, &right.run.id)));
+    out.sort_by(|left, right| {
+        (&left.run.started_at, &left.run.id).cmp(&(&right.run.started_at, &right.run.id))
+    });
     Ok(out)
 }
 
@@ -138,7 +147,12 @@ pub fn read_side(path: &Path) -> Result<Vec<RunResult>, CompareError> {
 ///
 /// # Errors
 /// The runs are not repeats of one experiment.
-pub fn compare(names: [String; 2], a: &[RunResult], b: &[RunResult], allowed: &[String]) -> Result<Comparison, CompareError> {
+pub fn compare(
+    names: [String; 2],
+    a: &[RunResult],
+    b: &[RunResult],
+    allowed: &[String],
+) -> Result<Comparison, CompareError> {
     let (Some(first_a), Some(first_b)) = (a.first(), b.first()) else {
         return Err(CompareError::Differ("a side without runs".to_owned()));
     };
@@ -153,8 +167,16 @@ pub fn compare(names: [String; 2], a: &[RunResult], b: &[RunResult], allowed: &[
         for run in side {
             is_usable(run)?;
             same_experiment(first, run, &[])?;
-            if run.target.name() != first.target.name() || run.target.storage_engine != first.target.storage_engine {
-                return Err(differ("the target", &first.target.name(), &run.target.name(), first, run));
+            if run.target.name() != first.target.name()
+                || run.target.storage_engine != first.target.storage_engine
+            {
+                return Err(differ(
+                    "the target",
+                    &first.target.name(),
+                    &run.target.name(),
+                    first,
+                    run,
+                ));
             }
         }
     }
@@ -169,17 +191,34 @@ pub fn compare(names: [String; 2], a: &[RunResult], b: &[RunResult], allowed: &[
         workload: first_a.run.workload.clone(),
         remarks: remarks(a, b, steps.iter().map(|step| step.figures.len()).sum()),
         names,
-        pairs: a.iter().zip(b).map(|(a, b)| [a.run.id.clone(), b.run.id.clone()]).collect(),
+        pairs: a
+            .iter()
+            .zip(b)
+            .map(|(a, b)| [a.run.id.clone(), b.run.id.clone()])
+            .collect(),
         steps,
     })
 }
 
 fn runs(count: usize) -> String {
-    if count == 1 { "1 run".to_owned() } else { format!("{count} runs") }
+    if count == 1 {
+        "1 run".to_owned()
+    } else {
+        format!("{count} runs")
+    }
 }
 
-fn differ(what: &str, here: &str, there: &str, first: &RunResult, other: &RunResult) -> CompareError {
-    CompareError::Differ(format!("{what} is {here} in {} and {there} in {}", first.run.id, other.run.id))
+fn differ(
+    what: &str,
+    here: &str,
+    there: &str,
+    first: &RunResult,
+    other: &RunResult,
+) -> CompareError {
+    CompareError::Differ(format!(
+        "{what} is {here} in {} and {there} in {}",
+        first.run.id, other.run.id
+    ))
 }
 
 /// A run that ended early or did its work wrong has no figures worth comparing.
@@ -189,20 +228,31 @@ fn is_usable(run: &RunResult) -> Result<(), CompareError> {
         return Err(CompareError::Differ(format!("{id} ended early")));
     }
     match run.checks.iter().find(|check| check.passed == Some(false)) {
-        Some(check) => Err(CompareError::Differ(format!("{id} did its work wrong: {}", check.name))),
+        Some(check) => Err(CompareError::Differ(format!(
+            "{id} did its work wrong: {}",
+            check.name
+        ))),
         None => Ok(()),
     }
 }
 
 /// Same work, same settings, same machine, same build of the lab.
-fn same_experiment(first: &RunResult, other: &RunResult, allowed: &[String]) -> Result<(), CompareError> {
+fn same_experiment(
+    first: &RunResult,
+    other: &RunResult,
+    allowed: &[String],
+) -> Result<(), CompareError> {
     let check = |what: &str, here: String, there: String| {
         if here == there || allowed.iter().any(|name| name == what) {
             return Ok(());
         }
         Err(differ(what, &here, &there, first, other))
     };
-    check("workload", first.run.workload.clone(), other.run.workload.clone())?;
+    check(
+        "workload",
+        first.run.workload.clone(),
+        other.run.workload.clone(),
+    )?;
     let settings = |run: &RunResult| match serde_json::to_value(&run.settings) {
         Ok(serde_json::Value::Object(map)) => map,
         _ => serde_json::Map::new(),
@@ -216,20 +266,53 @@ fn same_experiment(first: &RunResult, other: &RunResult, allowed: &[String]) -> 
     }
     let recording = |run: &RunResult| {
         let replay = run.main_step().and_then(|step| step.more.replay.as_ref());
-        replay.map_or_else(|| "none".to_owned(), |replay| format!("{} at {}×, order {}", replay.recording.fingerprint, replay.speed, replay.order))
+        replay.map_or_else(
+            || "none".to_owned(),
+            |replay| {
+                format!(
+                    "{} at {}×, order {}",
+                    replay.recording.fingerprint, replay.speed, replay.order
+                )
+            },
+        )
     };
     check("recording", recording(first), recording(other))?;
-    let names = |run: &RunResult| run.steps.iter().map(|step| step.name.as_str()).collect::<Vec<_>>().join(", ");
+    let names = |run: &RunResult| {
+        run.steps
+            .iter()
+            .map(|step| step.name.as_str())
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
     check("steps", names(first), names(other))?;
     let (here, there) = (&first.environment, &other.environment);
-    check("cpu", format!("{} × {}", here.cpus, here.cpu_model), format!("{} × {}", there.cpus, there.cpu_model))?;
+    check(
+        "cpu",
+        format!("{} × {}", here.cpus, here.cpu_model),
+        format!("{} × {}", there.cpus, there.cpu_model),
+    )?;
     let limit = |run: &RunResult| {
-        let limit = run.memory_limit.as_ref().map(|limit| limit.bytes).or(run.environment.memory_limit_bytes);
-        limit.map_or_else(|| "none".to_owned(), |bytes| crate::format::bytes(bytes as f64))
+        let limit = run
+            .memory_limit
+            .as_ref()
+            .map(|limit| limit.bytes)
+            .or(run.environment.memory_limit_bytes);
+        limit.map_or_else(
+            || "none".to_owned(),
+            |bytes| crate::format::bytes(bytes as f64),
+        )
     };
     check("memory_limit", limit(first), limit(other))?;
-    check("lab_build", here.lab_profile.clone(), there.lab_profile.clone())?;
-    check("write_concern", first.target.write_concern.clone(), other.target.write_concern.clone())
+    check(
+        "lab_build",
+        here.lab_profile.clone(),
+        there.lab_profile.clone(),
+    )?;
+    check(
+        "write_concern",
+        first.target.write_concern.clone(),
+        other.target.write_concern.clone(),
+    )
 }
 
 fn plain(value: &serde_json::Value) -> String {
@@ -243,48 +326,77 @@ fn plain(value: &serde_json::Value) -> String {
 fn remarks(a: &[RunResult], b: &[RunResult], figures: usize) -> Vec<String> {
     let mut out = Vec::new();
     if a.len() == 1 {
-        out.push("One pair only: differences may be chance. Three pairs or more, run in turn (A, B, A, B, …), allow a verdict.".to_owned());
+        out.push(
+            "One pair only: differences may be chance. Three pairs or more, run in turn (A, \
+            B, A, B, …), allow a verdict."
+                .to_owned(),
+        );
         return out;
     }
-    let times = |side: &[RunResult]| side.iter().map(|run| run.run.started_at.clone()).collect::<Vec<_>>();
+    let times = |side: &[RunResult]| {
+        side.iter()
+            .map(|run| run.run.started_at.clone())
+            .collect::<Vec<_>>()
+    };
     let (a_times, b_times) = (times(a), times(b));
     if a_times.iter().max() < b_times.iter().min() || b_times.iter().max() < a_times.iter().min() {
         out.push(
-            "All runs of one side came before all of the other: a drift of the machine would look like a difference. \
+            "All runs of one side came before all of the other: a drift of the machine would look \
+                like a difference. \
              Run them in turn (A, B, A, B, …)."
                 .to_owned(),
         );
     }
     out.push(format!(
-        "Intervals hold with 95 % for each figure by itself: of {figures} figures about {:.0} may show a difference by chance.",
+        "Intervals hold with 95 % for each figure by itself: of {figures} figures about {:.0} may \
+            show a difference by chance.",
         (figures as f64 / 20.0).ceil()
     ));
-    let debug = a.iter().chain(b).any(|run| run.environment.lab_profile == "debug");
+    let debug = a
+        .iter()
+        .chain(b)
+        .any(|run| run.environment.lab_profile == "debug");
     if debug {
-        out.push("The lab was a debug build: its own cost is too high for figures to be quoted.".to_owned());
+        out.push(
+            "The lab was a debug build: its own cost is too high for figures to be quoted."
+                .to_owned(),
+        );
     }
     out
 }
 
 fn compare_step(step: &StepResult, a: &[RunResult], b: &[RunResult]) -> StepComparison {
     let of = |run: &RunResult, figure: &Figure| {
-        run.steps.iter().find(|other| other.name == step.name).and_then(|step| figure.value(step))
+        run.steps
+            .iter()
+            .find(|other| other.name == step.name)
+            .and_then(|step| figure.value(step))
     };
     let mut figures = Vec::new();
     for figure in ALL.iter().filter(|figure| figure.is_judged) {
-        let pairs: Option<Vec<(f64, f64)>> = a.iter().zip(b).map(|(a, b)| of(a, figure).zip(of(b, figure))).collect();
+        let pairs: Option<Vec<(f64, f64)>> = a
+            .iter()
+            .zip(b)
+            .map(|(a, b)| of(a, figure).zip(of(b, figure)))
+            .collect();
         let Some(pairs) = pairs else { continue };
         if pairs.iter().all(|(a, b)| *a == 0.0 && *b == 0.0) {
             continue;
         }
         figures.push(compare_figure(figure, &pairs, &step.unit));
     }
-    StepComparison { step: step.name.clone(), unit: step.unit.clone(), figures }
+    StepComparison {
+        step: step.name.clone(),
+        unit: step.unit.clone(),
+        figures,
+    }
 }
 
 /// One figure from its pairs.
 pub fn compare_figure(figure: &Figure, pairs: &[(f64, f64)], ops: &str) -> FigureComparison {
-    let mean = |pick: fn(&(f64, f64)) -> f64| statistics::mean(&pairs.iter().map(pick).collect::<Vec<_>>()).unwrap_or(0.0);
+    let mean = |pick: fn(&(f64, f64)) -> f64| {
+        statistics::mean(&pairs.iter().map(pick).collect::<Vec<_>>()).unwrap_or(0.0)
+    };
     let ratio = statistics::ratio(pairs);
     let change = ratio.map(|ratio| Estimate {
         mean: (ratio.mean - 1.0) * 100.0,
@@ -292,13 +404,18 @@ pub fn compare_figure(figure: &Figure, pairs: &[(f64, f64)], ops: &str) -> Figur
         high: (ratio.high - 1.0) * 100.0,
     });
     let has_zero = pairs.iter().any(|(a, b)| *a <= 0.0 || *b <= 0.0);
-    let difference = has_zero.then(|| statistics::estimate(&pairs.iter().map(|(a, b)| b - a).collect::<Vec<_>>())).flatten();
+    let difference = has_zero
+        .then(|| statistics::estimate(&pairs.iter().map(|(a, b)| b - a).collect::<Vec<_>>()))
+        .flatten();
     let verdict = match change.or(difference) {
         None => Verdict::TooFewRepeats,
         Some(found) => {
             let is_large = change.is_none_or(|change| change.mean.abs() >= SMALLEST_PERCENT);
             let is_certain = found.low > 0.0 || found.high < 0.0;
-            match (is_large && is_certain, (found.mean > 0.0) == (figure.better == Better::Higher)) {
+            match (
+                is_large && is_certain,
+                (found.mean > 0.0) == (figure.better == Better::Higher),
+            ) {
                 (false, _) => Verdict::NoDifferenceSeen,
                 (true, true) => Verdict::Better,
                 (true, false) => Verdict::Worse,

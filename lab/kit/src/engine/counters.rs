@@ -1,4 +1,5 @@
-//! What an engine counts itself, in one form for all: what it wrote for what it was given, and how long it held writers up.
+//! What an engine counts itself, in one form for all: what it wrote for what it was given, and how
+//! long it held writers up.
 //!
 //! Must not know: any engine's names for it.
 
@@ -38,7 +39,10 @@ impl Counters {
     /// What was counted since `before`; debt stays what it is now.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
-        let less = |now: Option<u64>, then: Option<u64>| now.zip(then.or(Some(0))).map(|(now, then)| now.saturating_sub(then));
+        let less = |now: Option<u64>, then: Option<u64>| {
+            now.zip(then.or(Some(0)))
+                .map(|(now, then)| now.saturating_sub(then))
+        };
         Self {
             user_bytes: less(self.user_bytes, before.user_bytes),
             log_bytes: less(self.log_bytes, before.log_bytes),
@@ -54,7 +58,10 @@ impl Counters {
     pub fn json(&self) -> serde_json::Value {
         let mut out = serde_json::to_value(self).unwrap_or_default();
         if let Some(map) = out.as_object_mut() {
-            map.insert("write_amplification".to_owned(), self.write_amplification().into());
+            map.insert(
+                "write_amplification".to_owned(),
+                self.write_amplification().into(),
+            );
         }
         out
     }
@@ -66,21 +73,58 @@ mod tests {
 
     #[test]
     fn amplification_needs_both_sides() {
-        let mut counters = Counters { user_bytes: Some(100), flush_bytes: Some(120), log_bytes: Some(80), ..Counters::default() };
-        assert_eq!(counters.write_amplification(), None, "compactions are not known");
+        let mut counters = Counters {
+            user_bytes: Some(100),
+            flush_bytes: Some(120),
+            log_bytes: Some(80),
+            ..Counters::default()
+        };
+        assert_eq!(
+            counters.write_amplification(),
+            None,
+            "compactions are not known"
+        );
         counters.compaction_bytes = Some(200);
         assert_eq!(counters.write_amplification(), Some(4.0));
         counters.written_bytes = Some(20);
         assert_eq!(counters.write_amplification(), Some(1.0));
-        assert_eq!(Counters { user_bytes: Some(0), written_bytes: Some(1), ..Counters::default() }.write_amplification(), None);
+        assert_eq!(
+            Counters {
+                user_bytes: Some(0),
+                written_bytes: Some(1),
+                ..Counters::default()
+            }
+            .write_amplification(),
+            None
+        );
     }
 
     #[test]
     fn what_a_step_did_is_the_difference() {
-        let before = Counters { user_bytes: Some(40), stall_us: Some(7), debt_bytes: Some(9), ..Counters::default() };
-        let now = Counters { user_bytes: Some(100), stall_us: Some(7), debt_bytes: Some(3), log_bytes: Some(5), ..Counters::default() };
+        let before = Counters {
+            user_bytes: Some(40),
+            stall_us: Some(7),
+            debt_bytes: Some(9),
+            ..Counters::default()
+        };
+        let now = Counters {
+            user_bytes: Some(100),
+            stall_us: Some(7),
+            debt_bytes: Some(3),
+            log_bytes: Some(5),
+            ..Counters::default()
+        };
         let step = now.since(&before);
-        assert_eq!((step.user_bytes, step.stall_us, step.debt_bytes, step.log_bytes, step.flush_bytes), (Some(60), Some(0), Some(3), Some(5), None));
+        assert_eq!(
+            (
+                step.user_bytes,
+                step.stall_us,
+                step.debt_bytes,
+                step.log_bytes,
+                step.flush_bytes
+            ),
+            (Some(60), Some(0), Some(3), Some(5), None)
+        );
         assert_eq!(step.json()["user_bytes"], 60);
         assert!(step.json()["write_amplification"].is_null());
     }

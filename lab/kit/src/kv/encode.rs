@@ -1,6 +1,7 @@
 //! Rows, keys and index entries as bytes whose order is the order of their values.
 //!
-//! A row is its counter `k` in eight bytes (zero without one) and then its other fields, so that adding to the counter needs no decoding.
+//! A row is its counter `k` in eight bytes (zero without one) and then its other fields, so that
+//! adding to the counter needs no decoding.
 
 use crate::row::{Key, Value};
 
@@ -140,7 +141,8 @@ pub(super) fn counter(row: &[u8]) -> Option<i64> {
     Some(i64::from_le_bytes(head))
 }
 
-/// A stored row whose counter is `delta` higher: what an engine's merge operator does with the operands of a row.
+/// A stored row whose counter is `delta` higher: what an engine's merge operator does with the
+/// operands of a row.
 pub fn add_to_row(row: &[u8], delta: i64) -> Option<Vec<u8>> {
     let sum = counter(row)?.wrapping_add(delta);
     let mut out = row.to_vec();

@@ -1,7 +1,8 @@
 //! Rows, tables and secondary indexes over an ordered engine: the target that has no server.
 //!
-//! Promises: the same calls as a server gets; a change of one row and its index entries is one batch; two changes of one row never lose
-//! each other (locks by row, taken here, because most engines offer none without transactions). Must not know: which engine it is.
+//! Promises: the same calls as a server gets; a change of one row and its index entries is one
+//! batch; two changes of one row never lose each other (locks by row, taken here, because most
+//! engines offer none without transactions). Must not know: which engine it is.
 
 mod encode;
 mod session;
@@ -152,7 +153,10 @@ impl Inner {
         let indexes = self.indexes.read();
         let indexes = indexes.unwrap_or_else(PoisonError::into_inner);
         indexes.iter().any(|index| index.unique)
-            || self.tables.get(table).is_some_and(|table| table.ids_in_no_order)
+            || self
+                .tables
+                .get(table)
+                .is_some_and(|table| table.ids_in_no_order)
     }
 
     fn has_indexes(&self) -> bool {
@@ -165,7 +169,8 @@ fn space_of(index: usize) -> u8 {
     u8::try_from(index).unwrap_or(250).saturating_add(1)
 }
 
-/// Empties `path` for an engine, if it may: an absent or empty directory, one of the lab's, or any with `may_drop`.
+/// Empties `path` for an engine, if it may: an absent or empty directory, one of the lab's, or any
+/// with `may_drop`.
 ///
 /// # Errors
 /// Files of others are in the way, or the directory cannot be made.
@@ -317,7 +322,8 @@ impl Target for KvTarget {
     async fn delete_above(&self, table: usize, number: i64) -> Result<(), TargetError> {
         let from = encode::row_key(table, &Key::Number(number.saturating_add(1)));
         self.clear(&from, &encode::prefix_end(table, 0))?;
-        // Entries of the deleted rows would be found by nobody's id: the indexes of the table are made anew.
+        // Entries of the deleted rows would be found by nobody's id: the indexes of the table are
+        // made anew.
         let indexes = self.0.indexes.read().map_or(0, |indexes| indexes.len());
         if indexes == 0 {
             return Ok(());
@@ -373,7 +379,11 @@ impl Target for KvTarget {
         if now == Counters::default() {
             return out;
         }
-        let mut counted = self.0.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counted = self
+            .0
+            .counted
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let since = now.since(&std::mem::replace(&mut counted, now));
         map.insert("counters".to_owned(), now.json());
         map.insert("counters_since_last".to_owned(), since.json());

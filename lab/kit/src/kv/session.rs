@@ -128,19 +128,33 @@ impl KvSession {
             batch.push(KeyChange::Put(key, encode::encode(&row.fields)));
         }
         if guards {
-            return KvReady::Insert { batch, ops, ids, values: unique };
+            return KvReady::Insert {
+                batch,
+                ops,
+                ids,
+                values: unique,
+            };
         }
         KvReady::Write { batch, ops }
     }
 
-    /// Looks for each id and each unique value, then stores: what a database does that cannot know otherwise.
-    fn insert_new(&mut self, (batch, ops): (&[KeyChange], u64), ids: &[Vec<u8>], values: &[Vec<u8>]) -> Result<Outcome, EngineError> {
+    /// Looks for each id and each unique value, then stores: what a database does that cannot know
+    /// otherwise.
+    fn insert_new(
+        &mut self,
+        (batch, ops): (&[KeyChange], u64),
+        ids: &[Vec<u8>],
+        values: &[Vec<u8>],
+    ) -> Result<Outcome, EngineError> {
         let shared = self.shared.clone();
         let _locked = lock_all(&shared, ids.iter().chain(values));
         let mut seen = HashSet::new();
         for id in ids {
             if !seen.insert(id) || self.engine.get(id, &mut self.buffer)? {
-                return Ok(Outcome::failed("duplicate id", "a row with this id is there".to_owned()));
+                return Ok(Outcome::failed(
+                    "duplicate id",
+                    "a row with this id is there".to_owned(),
+                ));
             }
         }
         for prefix in values {
@@ -152,7 +166,10 @@ impl KvSession {
                 false
             })?;
             if found {
-                return Ok(Outcome::failed("duplicate value", "a row with these values is in a unique index".to_owned()));
+                return Ok(Outcome::failed(
+                    "duplicate value",
+                    "a row with these values is in a unique index".to_owned(),
+                ));
             }
         }
         self.engine.write(batch, self.sync)?;
@@ -262,7 +279,12 @@ impl KvSession {
                 self.engine.write(&batch, self.sync)?;
                 Ok(Outcome::done(ops, ops))
             }
-            KvReady::Insert { batch, ops, ids, values } => self.insert_new((&batch, ops), &ids, &values),
+            KvReady::Insert {
+                batch,
+                ops,
+                ids,
+                values,
+            } => self.insert_new((&batch, ops), &ids, &values),
             KvReady::Get(keys) => self.read(&keys),
             KvReady::Scan {
                 from,
@@ -332,10 +354,15 @@ fn lock_row<'a>(shared: &'a Inner, key: &[u8]) -> Option<MutexGuard<'a, ()>> {
 }
 
 /// All of them, always in the same order, so that no two clients wait for each other.
-fn lock_all<'a>(shared: &'a Inner, keys: impl Iterator<Item = &'a Vec<u8>>) -> Vec<MutexGuard<'a, ()>> {
+fn lock_all<'a>(
+    shared: &'a Inner,
+    keys: impl Iterator<Item = &'a Vec<u8>>,
+) -> Vec<MutexGuard<'a, ()>> {
     let stripes: BTreeSet<usize> = keys.map(|key| stripe_of(key)).collect();
     let stripes = stripes.into_iter().filter_map(|at| shared.stripes.get(at));
-    stripes.map(|stripe| stripe.lock().unwrap_or_else(PoisonError::into_inner)).collect()
+    stripes
+        .map(|stripe| stripe.lock().unwrap_or_else(PoisonError::into_inner))
+        .collect()
 }
 
 impl Session for KvSession {

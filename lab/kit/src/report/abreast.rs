@@ -1,4 +1,5 @@
-//! Several runs of a workload of several measured steps at a glance: steps by configurations, as charts and as the studies' tables.
+//! Several runs of a workload of several measured steps at a glance: steps by configurations, as
+//! charts and as the studies' tables.
 
 use std::fmt::Write;
 
@@ -26,18 +27,32 @@ pub(super) fn section(steps: &[&StepResult], configurations: &[Configuration<'_>
     }
     let mut out = "<h2>All measured steps</h2>\n<div class=\"charts\">\n".to_owned();
     for (id, quantity) in CHARTS {
-        let Some(figure) = figure::named(id) else { continue };
-        let series = configurations.iter().enumerate().map(|(at, one)| BarSeries {
-            name: one.name.clone(),
-            colour: colour(at),
-            values: steps.iter().map(|step| value(one, &step.name, figure)).collect(),
-        });
+        let Some(figure) = figure::named(id) else {
+            continue;
+        };
+        let series = configurations
+            .iter()
+            .enumerate()
+            .map(|(at, one)| BarSeries {
+                name: one.name.clone(),
+                colour: colour(at),
+                values: steps
+                    .iter()
+                    .map(|step| value(one, &step.name, figure))
+                    .collect(),
+            });
         let bars = Bars {
             title: format!("{} of each step", capital(figure.name)),
-            caption: "The mean of repeats, where there are several. The logarithmic scale shows the slow steps.".to_owned(),
+            caption: "The mean of repeats, where there are several. The logarithmic scale shows \
+                the slow steps."
+                .to_owned(),
             x_title: "step".to_owned(),
             groups: steps.iter().map(|step| step.name.clone()).collect(),
-            y_title: if id == "rate" { "operations per second".to_owned() } else { figure.unit.to_owned() },
+            y_title: if id == "rate" {
+                "operations per second".to_owned()
+            } else {
+                figure.unit.to_owned()
+            },
             quantity,
             series: series.collect(),
             half: false,
@@ -49,7 +64,10 @@ pub(super) fn section(steps: &[&StepResult], configurations: &[Configuration<'_>
         ("rate", "Operations per second by step"),
         ("latency_us_p99", "Latency by step, p99, µs"),
         ("server_cpu_us_per_op", "CPU per operation by step, µs"),
-        ("device_write_kb_per_op", "Device writes per operation by step, KB"),
+        (
+            "device_write_kb_per_op",
+            "Device writes per operation by step, KB",
+        ),
         ("device_reads_per_op", "Device reads per operation by step"),
         ("directory_gb", "Data directory after each step, GB"),
     ] {
@@ -65,22 +83,59 @@ fn value(configuration: &Configuration<'_>, step: &str, figure: &Figure) -> Opti
 }
 
 /// Steps by configurations; beside each other configuration its ratio to the first.
-fn table(out: &mut String, title: &str, figure: &Figure, steps: &[&StepResult], configurations: &[Configuration<'_>]) {
-    let rows: Vec<(&str, Vec<Option<f64>>)> =
-        steps.iter().map(|step| (step.name.as_str(), configurations.iter().map(|one| value(one, &step.name, figure)).collect())).collect();
-    if rows.iter().all(|(_, values)| values.iter().all(Option::is_none)) {
+fn table(
+    out: &mut String,
+    title: &str,
+    figure: &Figure,
+    steps: &[&StepResult],
+    configurations: &[Configuration<'_>],
+) {
+    let rows: Vec<(&str, Vec<Option<f64>>)> = steps
+        .iter()
+        .map(|step| {
+            (
+                step.name.as_str(),
+                configurations
+                    .iter()
+                    .map(|one| value(one, &step.name, figure))
+                    .collect(),
+            )
+        })
+        .collect();
+    if rows
+        .iter()
+        .all(|(_, values)| values.iter().all(Option::is_none))
+    {
         return;
     }
-    let _ = write!(out, "<div class=\"card scroll\"><h3>{}</h3><table class=\"right\"><thead><tr><th scope=\"col\">step</th>", escape(title));
+    let _ = write!(
+        out,
+        "<div class=\"card scroll\"><h3>{}</h3><table class=\"right\"><thead><tr><th \
+            scope=\"col\">step</th>",
+        escape(title)
+    );
     for (at, one) in configurations.iter().enumerate() {
-        let _ = write!(out, "<th scope=\"col\">{}</th>{}", escape(&one.name), if at > 0 { "<th scope=\"col\">by the first</th>" } else { "" });
+        let _ = write!(
+            out,
+            "<th scope=\"col\">{}</th>{}",
+            escape(&one.name),
+            if at > 0 {
+                "<th scope=\"col\">by the first</th>"
+            } else {
+                ""
+            }
+        );
     }
     out.push_str("</tr></thead><tbody>\n");
     for (name, values) in &rows {
         let _ = write!(out, "<tr><th scope=\"row\">{}</th>", escape(name));
         let base = values.first().copied().flatten();
         for (at, value) in values.iter().enumerate() {
-            let _ = write!(out, "<td>{}</td>", value.map_or_else(|| "–".to_owned(), format::number));
+            let _ = write!(
+                out,
+                "<td>{}</td>",
+                value.map_or_else(|| "–".to_owned(), format::number)
+            );
             if at == 0 {
                 continue;
             }
@@ -91,13 +146,29 @@ fn table(out: &mut String, title: &str, figure: &Figure, steps: &[&StepResult], 
     out.push_str("</tbody></table></div>\n");
 }
 
-/// Names cut after the fewest parts that still tell them apart; a comma within parentheses parts nothing.
+/// Names cut after the fewest parts that still tell them apart; a comma within parentheses parts
+/// nothing.
 pub(super) fn shorten(names: &[String]) -> Vec<String> {
     let parts: Vec<Vec<&str>> = names.iter().map(|name| split(name)).collect();
     let longest = parts.iter().map(Vec::len).max().unwrap_or(1);
     for count in 1..longest {
-        let short: Vec<String> = parts.iter().map(|parts| parts.iter().take(count).copied().collect::<Vec<_>>().join(", ")).collect();
-        if short.iter().collect::<std::collections::BTreeSet<_>>().len() == names.len() {
+        let short: Vec<String> = parts
+            .iter()
+            .map(|parts| {
+                parts
+                    .iter()
+                    .take(count)
+                    .copied()
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            })
+            .collect();
+        if short
+            .iter()
+            .collect::<std::collections::BTreeSet<_>>()
+            .len()
+            == names.len()
+        {
             return short;
         }
     }
@@ -128,17 +199,37 @@ mod tests {
 
     #[test]
     fn names_are_cut_where_they_still_differ() {
-        let names = |all: &[&str]| all.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-        assert_eq!(shorten(&names(&["RocksDB, leveled, lz4", "LMDB 0.9, page cache"])), ["RocksDB", "LMDB 0.9"]);
-        assert_eq!(shorten(&names(&["RocksDB, leveled, lz4", "RocksDB, universal, lz4"])), ["RocksDB, leveled", "RocksDB, universal"]);
-        assert_eq!(shorten(&names(&["MariaDB (innodb, select)", "MariaDB (rocksdb, select)"])), ["MariaDB (innodb, select)", "MariaDB (rocksdb, select)"]);
+        let names = |all: &[&str]| {
+            all.iter()
+                .map(|name| (*name).to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            shorten(&names(&["RocksDB, leveled, lz4", "LMDB 0.9, page cache"])),
+            ["RocksDB", "LMDB 0.9"]
+        );
+        assert_eq!(
+            shorten(&names(&[
+                "RocksDB, leveled, lz4",
+                "RocksDB, universal, lz4"
+            ])),
+            ["RocksDB, leveled", "RocksDB, universal"]
+        );
+        assert_eq!(
+            shorten(&names(&[
+                "MariaDB (innodb, select)",
+                "MariaDB (rocksdb, select)"
+            ])),
+            ["MariaDB (innodb, select)", "MariaDB (rocksdb, select)"]
+        );
         assert_eq!(shorten(&names(&["a, b", "a, b"])), ["a, b", "a, b"]);
     }
 
     #[test]
     fn steps_stand_in_rows_with_their_ratio_to_the_first() {
         let run = |load: f64, read: f64| {
-            let mut run: RunResult = serde_json::from_str(include_str!("../../tests/data/point.json")).unwrap();
+            let mut run: RunResult =
+                serde_json::from_str(include_str!("../../tests/data/point.json")).unwrap();
             let mut like = run.steps.remove(0);
             run.steps = Vec::new();
             for (name, rate) in [("load", load), ("pq.1", read)] {
@@ -149,10 +240,21 @@ mod tests {
         };
         let (one, other) = (run(100.0, 20.0), run(50.0, 21.0));
         let steps: Vec<&StepResult> = one.steps.iter().collect();
-        let configurations = [("a", &one), ("b", &other)].map(|(name, run)| Configuration { name: name.to_owned(), runs: vec![run] });
+        let configurations = [("a", &one), ("b", &other)].map(|(name, run)| Configuration {
+            name: name.to_owned(),
+            runs: vec![run],
+        });
         let html = section(&steps, &configurations);
-        assert!(html.contains("<th scope=\"row\">load</th><td>100</td><td>50.0</td><td class=\"down\">0.50</td>"), "{html}");
-        assert!(html.contains("<th scope=\"row\">pq.1</th><td>20.0</td><td>21.0</td><td>1.05</td>"), "{html}");
+        assert!(
+            html.contains(
+                "<th scope=\"row\">load</th><td>100</td><td>50.0</td><td class=\"down\">0.50</td>"
+            ),
+            "{html}"
+        );
+        assert!(
+            html.contains("<th scope=\"row\">pq.1</th><td>20.0</td><td>21.0</td><td>1.05</td>"),
+            "{html}"
+        );
         assert_eq!(section(&steps[..1], &configurations), "");
     }
 }

@@ -41,42 +41,68 @@ const EDGES: (f64, f64, f64) = (78.0, 20.0, 48.0);
 impl Bars {
     /// The figure; nothing where there is no bar.
     pub(super) fn render(&self) -> String {
-        let values = || self.series.iter().flat_map(|series| series.values.iter().flatten().copied());
+        let values = || {
+            self.series
+                .iter()
+                .flat_map(|series| series.values.iter().flatten().copied())
+        };
         let highest = values().fold(0.0, f64::max);
         if highest <= 0.0 {
             return String::new();
         }
-        let lowest = values().filter(|value| *value > 0.0).fold(highest, f64::min);
+        let lowest = values()
+            .filter(|value| *value > 0.0)
+            .fold(highest, f64::min);
         let class = if self.half { " class=\"half\"" } else { "" };
         // Bars a hundred times lower than others cannot be seen beside them.
         let is_wide = highest / lowest > 100.0;
         let mut out = format!(
-            "<figure{class}>\n<div class=\"head\"><h3>{}</h3><span class=\"switch\" role=\"group\" aria-label=\"Vertical scale\">\
+            "<figure{class}>\n<div class=\"head\"><h3>{}</h3><span class=\"switch\" role=\"group\" \
+                aria-label=\"Vertical scale\">\
              <button type=\"button\" data-scale=\"linear\" aria-pressed=\"{}\">linear</button>\
-             <button type=\"button\" data-scale=\"log\" aria-pressed=\"{is_wide}\">log</button></span></div>\n",
+             <button type=\"button\" data-scale=\"log\" \
+             aria-pressed=\"{is_wide}\">log</button></span></div>\n",
             escape(&self.title),
             !is_wide
         );
         if self.series.len() > 1 {
             out.push_str("<div class=\"legend\">");
             for series in &self.series {
-                let _ = write!(out, "<span><i class=\"box b{}\"></i>{}</span>", series.colour, escape(&series.name));
+                let _ = write!(
+                    out,
+                    "<span><i class=\"box b{}\"></i>{}</span>",
+                    series.colour,
+                    escape(&series.name)
+                );
             }
             out.push_str("</div>\n");
         }
         out.push_str("<div class=\"plot\" tabindex=\"0\">\n");
         self.write_svg(&mut out, "linear", is_wide, (0.0, highest * 1.08));
         // The lowest bar must be seen, so the scale begins below it.
-        let decades = (10_f64.powf((lowest * 0.8).log10().floor()).max(highest / 1e8), 10_f64.powf((highest * 1.02).log10().ceil()));
+        let decades = (
+            10_f64
+                .powf((lowest * 0.8).log10().floor())
+                .max(highest / 1e8),
+            10_f64.powf((highest * 1.02).log10().ceil()),
+        );
         self.write_svg(&mut out, "log", !is_wide, decades);
-        let _ = writeln!(out, "</div>\n<figcaption>{}</figcaption>", escape(&self.caption));
+        let _ = writeln!(
+            out,
+            "</div>\n<figcaption>{}</figcaption>",
+            escape(&self.caption)
+        );
         self.write_numbers(&mut out);
         out.push_str("</figure>\n");
         out
     }
 
     fn write_svg(&self, out: &mut String, scale: &str, is_hidden: bool, (low, high): (f64, f64)) {
-        let (width, height) = if self.half { (520.0, 280.0) } else { (1060.0, 320.0) };
+        let (width, height) = if self.half {
+            (520.0, 280.0)
+        } else {
+            (1060.0, 320.0)
+        };
         let (left, top, below) = EDGES;
         let (right, bottom) = (width - 12.0, height - below);
         let is_log = scale == "log";
@@ -91,7 +117,8 @@ impl Bars {
         let hidden = if is_hidden { " hidden" } else { "" };
         let _ = writeln!(
             out,
-            "<svg viewBox=\"0 0 {width} {height}\" data-scale=\"{scale}\" role=\"img\"{hidden}>\n<title>{}, {scale} scale</title>\n\
+            "<svg viewBox=\"0 0 {width} {height}\" data-scale=\"{scale}\" \
+                role=\"img\"{hidden}>\n<title>{}, {scale} scale</title>\n\
              <desc>Bars of {} by {}; the numbers follow as a table.</desc>",
             escape(&self.title),
             escape(&self.y_title),
@@ -107,7 +134,8 @@ impl Bars {
             let at = y(value);
             let _ = writeln!(
                 out,
-                "<line class=\"grid\" x1=\"{left}\" x2=\"{right}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>\n\
+                "<line class=\"grid\" x1=\"{left}\" x2=\"{right}\" y1=\"{at:.1}\" \
+                    y2=\"{at:.1}\"/>\n\
                  <text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
                 left - 8.0,
                 at + 4.5,
@@ -120,11 +148,14 @@ impl Bars {
             let middle = left + slot * (at as f64 + 0.5);
             let start = middle - bar * self.series.len() as f64 / 2.0;
             for (number, series) in self.series.iter().enumerate() {
-                let Some(value) = series.values.get(at).copied().flatten() else { continue };
+                let Some(value) = series.values.get(at).copied().flatten() else {
+                    continue;
+                };
                 let (x, edge) = (start + bar * number as f64, y(value));
                 let _ = writeln!(
                     out,
-                    "<rect class=\"f{}\" x=\"{x:.1}\" y=\"{edge:.1}\" width=\"{:.1}\" height=\"{:.1}\"/>",
+                    "<rect class=\"f{}\" x=\"{x:.1}\" y=\"{edge:.1}\" width=\"{:.1}\" \
+                        height=\"{:.1}\"/>",
                     series.colour,
                     (bar - 1.0).max(1.0),
                     (bottom - edge).max(1.0)
@@ -154,7 +185,8 @@ impl Bars {
             out,
             "<line class=\"frame\" x1=\"{left}\" x2=\"{right}\" y1=\"{bottom}\" y2=\"{bottom}\"/>\n\
              <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\n\
-             <text transform=\"translate(13 {:.1}) rotate(-90)\" text-anchor=\"middle\">{}</text>\n</svg>",
+             <text transform=\"translate(13 {:.1}) rotate(-90)\" \
+             text-anchor=\"middle\">{}</text>\n</svg>",
             (left + right) / 2.0,
             height - 3.0,
             escape(&self.x_title),
@@ -166,7 +198,8 @@ impl Bars {
     fn write_numbers(&self, out: &mut String) {
         let _ = write!(
             out,
-            "<details class=\"numbers\"><summary>Numbers of this chart</summary><div class=\"scroll\"><table class=\"right\"><thead><tr><th scope=\"col\">{}</th>",
+            "<details class=\"numbers\"><summary>Numbers of this chart</summary><div \
+                class=\"scroll\"><table class=\"right\"><thead><tr><th scope=\"col\">{}</th>",
             escape(&self.x_title)
         );
         for series in &self.series {
@@ -177,7 +210,8 @@ impl Bars {
             let _ = write!(out, "<tr><th scope=\"row\">{}</th>", escape(group));
             for series in &self.series {
                 let value = series.values.get(at).copied().flatten();
-                let text = value.map_or_else(|| "–".to_owned(), |value| self.quantity.readout(value));
+                let text =
+                    value.map_or_else(|| "–".to_owned(), |value| self.quantity.readout(value));
                 let _ = write!(out, "<td>{}</td>", escape(&text));
             }
             out.push_str("</tr>\n");
@@ -199,7 +233,11 @@ mod tests {
             groups: vec!["1".to_owned(), "2".to_owned()],
             y_title: "queries/s".to_owned(),
             quantity: Quantity::Number,
-            series: vec![BarSeries { name: "new".to_owned(), colour: 1, values: vec![Some(10.0), Some(1_000.0)] }],
+            series: vec![BarSeries {
+                name: "new".to_owned(),
+                colour: 1,
+                values: vec![Some(10.0), Some(1_000.0)],
+            }],
             half: true,
         };
         let html = bars.render();
@@ -209,9 +247,24 @@ mod tests {
             .filter_map(|rest| rest.split('"').next()?.parse().ok())
             .collect();
         assert_eq!(heights.len(), 4, "{html}");
-        assert!(heights[0] < heights[1] && heights[2] < heights[3] && heights[2] > heights[0], "{heights:?}");
-        assert!(html.contains("<td>1,000</td>") && html.contains("T &lt;x&gt;") && !html.contains("NaN"), "{html}");
-        let empty = Bars { series: vec![BarSeries { name: String::new(), colour: 1, values: vec![None, Some(0.0)] }], ..bars };
+        assert!(
+            heights[0] < heights[1] && heights[2] < heights[3] && heights[2] > heights[0],
+            "{heights:?}"
+        );
+        assert!(
+            html.contains("<td>1,000</td>")
+                && html.contains("T &lt;x&gt;")
+                && !html.contains("NaN"),
+            "{html}"
+        );
+        let empty = Bars {
+            series: vec![BarSeries {
+                name: String::new(),
+                colour: 1,
+                values: vec![None, Some(0.0)],
+            }],
+            ..bars
+        };
         assert_eq!(empty.render(), "");
     }
 }

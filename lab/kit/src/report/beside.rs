@@ -23,12 +23,17 @@ pub(super) fn section(result: &RunResult) -> String {
     }
     let mut out = "<h2>Beside the published figures</h2>\n".to_owned();
     out.push_str(
-        "<p class=\"muted\">Other machines, other years, other settings: these figures show the shape of the result, not a race. ",
+        "<p class=\"muted\">Other machines, other years, other settings: these figures show the \
+            shape of the result, not a race. ",
     );
     if result.changed_from_paper.is_empty() {
         out.push_str("The settings are those of the paper preset.");
     } else {
-        let _ = write!(out, "Settings that differ from the published runs: {}.", escape(&result.changed_from_paper.join("; ")));
+        let _ = write!(
+            out,
+            "Settings that differ from the published runs: {}.",
+            escape(&result.changed_from_paper.join("; "))
+        );
     }
     out.push_str("</p>\n<div class=\"charts\">\n");
     for table in &tables {
@@ -47,21 +52,47 @@ pub(super) fn section(result: &RunResult) -> String {
 type Line = (String, Vec<Option<f64>>, bool);
 
 fn published(row: &Row) -> Line {
-    (row.name.clone(), (0..row.values.len()).map(|at| row.value(at)).collect(), false)
+    (
+        row.name.clone(),
+        (0..row.values.len()).map(|at| row.value(at)).collect(),
+        false,
+    )
 }
 
-fn write_table(out: &mut String, table: &Table, corner: &str, columns: &[String], lines: &[Line], new_column: Option<usize>) {
-    let remark = if table.remark.is_empty() { String::new() } else { format!(" Note: {}.", table.remark) };
+fn write_table(
+    out: &mut String,
+    table: &Table,
+    corner: &str,
+    columns: &[String],
+    lines: &[Line],
+    new_column: Option<usize>,
+) {
+    let remark = if table.remark.is_empty() {
+        String::new()
+    } else {
+        format!(" Note: {}.", table.remark)
+    };
     let _ = write!(
         out,
-        "<details class=\"card wide\"{}><summary>{} ({})</summary><p class=\"muted\">{}.{}</p><div class=\"scroll\"><table class=\"right\"><thead><tr><th scope=\"col\">{corner}</th>",
-        if table.layout == Layout::Clients { "" } else { " open" },
+        "<details class=\"card wide\"{}><summary>{} ({})</summary><p class=\"muted\">{}.{}</p><div \
+            class=\"scroll\"><table class=\"right\"><thead><tr><th scope=\"col\">{corner}</th>",
+        if table.layout == Layout::Clients {
+            ""
+        } else {
+            " open"
+        },
         escape(&table.title),
         escape(&table.unit),
         escape(&table.source),
         escape(&remark)
     );
-    let mark = |at: usize| if new_column == Some(at) { " class=\"new\"" } else { "" };
+    let mark = |at: usize| {
+        if new_column == Some(at) {
+            " class=\"new\""
+        } else {
+            ""
+        }
+    };
     for (at, column) in columns.iter().enumerate() {
         let _ = write!(out, "<th scope=\"col\"{}>{}</th>", mark(at), escape(column));
     }
@@ -70,7 +101,12 @@ fn write_table(out: &mut String, table: &Table, corner: &str, columns: &[String]
         let class = if *is_new { " class=\"new\"" } else { "" };
         let _ = write!(out, "<tr{class}><th scope=\"row\">{}</th>", escape(name));
         for (at, cell) in cells.iter().enumerate() {
-            let _ = write!(out, "<td{}>{}</td>", mark(at), cell.map_or_else(|| "–".to_owned(), format::number));
+            let _ = write!(
+                out,
+                "<td{}>{}</td>",
+                mark(at),
+                cell.map_or_else(|| "–".to_owned(), format::number)
+            );
         }
         out.push_str("</tr>\n");
     }
@@ -87,25 +123,58 @@ fn this_run(result: &RunResult) -> String {
 
 /// Configurations by clients; the new figure in the column of its clients.
 fn clients(out: &mut String, table: &Table, result: &RunResult) {
-    let Some(step) = table.step.as_deref().and_then(|name| find(result, name)) else { return };
-    let Some(value) = figure::named(&table.figure).and_then(|figure| figure.value(step)) else { return };
-    let mut columns: Vec<u32> = table.columns.iter().filter_map(|column| column.parse().ok()).collect();
+    let Some(step) = table.step.as_deref().and_then(|name| find(result, name)) else {
+        return;
+    };
+    let Some(value) = figure::named(&table.figure).and_then(|figure| figure.value(step)) else {
+        return;
+    };
+    let mut columns: Vec<u32> = table
+        .columns
+        .iter()
+        .filter_map(|column| column.parse().ok())
+        .collect();
     if !columns.contains(&step.clients) {
         columns.push(step.clients);
         columns.sort_unstable();
     }
     let place = |row: &Row| {
-        let cell = |clients: &u32| row.value(table.columns.iter().position(|column| *column == clients.to_string())?);
+        let cell = |clients: &u32| {
+            row.value(
+                table
+                    .columns
+                    .iter()
+                    .position(|column| *column == clients.to_string())?,
+            )
+        };
         columns.iter().map(cell).collect::<Vec<_>>()
     };
-    let new: Vec<Option<f64>> = columns.iter().map(|clients| (*clients == step.clients).then_some(value)).collect();
-    let mut lines: Vec<Line> = table.rows.iter().map(|row| (row.name.clone(), place(row), false)).collect();
+    let new: Vec<Option<f64>> = columns
+        .iter()
+        .map(|clients| (*clients == step.clients).then_some(value))
+        .collect();
+    let mut lines: Vec<Line> = table
+        .rows
+        .iter()
+        .map(|row| (row.name.clone(), place(row), false))
+        .collect();
     lines.push((this_run(result), new.clone(), true));
-    let names: Vec<String> = columns.iter().map(|clients| format!("{clients} cl.")).collect();
+    let names: Vec<String> = columns
+        .iter()
+        .map(|clients| format!("{clients} cl."))
+        .collect();
     let alike = rows_alike(table, result);
     if alike.len() <= ROWS_MAX {
-        let mut series = vec![BarSeries { name: this_run(result), colour: 1, values: new }];
-        series.extend(alike.iter().enumerate().map(|(at, row)| BarSeries { name: row.name.clone(), colour: colour(at + 1), values: place(row) }));
+        let mut series = vec![BarSeries {
+            name: this_run(result),
+            colour: 1,
+            values: new,
+        }];
+        series.extend(alike.iter().enumerate().map(|(at, row)| BarSeries {
+            name: row.name.clone(),
+            colour: colour(at + 1),
+            values: place(row),
+        }));
         let bars = Bars {
             title: table.title.clone(),
             caption: format!("Published: {}.", table.source),
@@ -128,13 +197,23 @@ fn rows_alike<'a>(table: &'a Table, result: &RunResult) -> Vec<&'a Row> {
     }
     let hot = format!(", {} table", result.settings.hot_rows);
     let pad = format!("{} B pad", result.settings.payload);
-    let found: Vec<&Row> = table.rows.iter().filter(|row| row.name.contains(&hot) || row.name.starts_with(&pad)).collect();
-    if found.is_empty() { table.rows.iter().take(ROWS_MAX).collect() } else { found }
+    let found: Vec<&Row> = table
+        .rows
+        .iter()
+        .filter(|row| row.name.contains(&hot) || row.name.starts_with(&pad))
+        .collect();
+    if found.is_empty() {
+        table.rows.iter().take(ROWS_MAX).collect()
+    } else {
+        found
+    }
 }
 
 /// Steps by engines; the new figures are a column.
 fn steps(out: &mut String, table: &Table, result: &RunResult) {
-    let Some(figure) = figure::named(&table.figure) else { return };
+    let Some(figure) = figure::named(&table.figure) else {
+        return;
+    };
     let new = |row: &Row| find(result, &row.name).and_then(|step| step_value(figure, step));
     if table.rows.iter().all(|row| new(row).is_none()) {
         return;
@@ -154,7 +233,10 @@ fn steps(out: &mut String, table: &Table, result: &RunResult) {
     let series = columns.iter().enumerate().map(|(column, name)| BarSeries {
         name: name.clone(),
         colour: if column == at { 1 } else { colour(column + 1) },
-        values: lines.iter().map(|(_, cells, _)| cells.get(column).copied().flatten()).collect(),
+        values: lines
+            .iter()
+            .map(|(_, cells, _)| cells.get(column).copied().flatten())
+            .collect(),
     });
     let bars = Bars {
         title: table.title.clone(),
@@ -180,27 +262,46 @@ fn step_value(figure: &Figure, step: &StepResult) -> Option<f64> {
 
 /// Rounds: size, bytes per document, write rate, written, seconds, rate.
 fn rounds(out: &mut String, table: &Table, result: &RunResult) {
-    let new = result.steps.iter().filter(|step| step.measured && step.part == Part::Insert).map(|step| {
-        let written = step.device.as_ref().and_then(|device| device.write_kb_per_op).map(|kb| kb * 1024.0 * step.ops as f64);
-        let documents = step.sizes.documents.map_or_else(String::new, |count| format!(" at {}", format::axis(count as f64)));
-        let size = step.sizes.directory_bytes.map(|bytes| bytes as f64 / 1_073_741_824.0);
-        let cells = vec![
-            size,
-            step.sizes.bytes_per_document,
-            written.map(|bytes| bytes / 1_048_576.0 / step.seconds.max(1e-9)),
-            written.map(|bytes| bytes / 1_073_741_824.0),
-            Some(step.seconds),
-            Some(step.rate.sum_of_clients),
-        ];
-        (format!("{}, {}{documents}", this_run(result), step.name), cells, true)
-    });
+    let new = result
+        .steps
+        .iter()
+        .filter(|step| step.measured && step.part == Part::Insert)
+        .map(|step| {
+            let written = step
+                .device
+                .as_ref()
+                .and_then(|device| device.write_kb_per_op)
+                .map(|kb| kb * 1024.0 * step.ops as f64);
+            let documents = step.sizes.documents.map_or_else(String::new, |count| {
+                format!(" at {}", format::axis(count as f64))
+            });
+            let size = step
+                .sizes
+                .directory_bytes
+                .map(|bytes| bytes as f64 / 1_073_741_824.0);
+            let cells = vec![
+                size,
+                step.sizes.bytes_per_document,
+                written.map(|bytes| bytes / 1_048_576.0 / step.seconds.max(1e-9)),
+                written.map(|bytes| bytes / 1_073_741_824.0),
+                Some(step.seconds),
+                Some(step.rate.sum_of_clients),
+            ];
+            (
+                format!("{}, {}{documents}", this_run(result), step.name),
+                cells,
+                true,
+            )
+        });
     let lines: Vec<Line> = new.chain(table.rows.iter().map(published)).collect();
     write_table(out, table, "server", &table.columns, &lines, None);
 }
 
 /// Figures of one step by engines; the new ones are a column.
 fn measurements(out: &mut String, table: &Table, result: &RunResult) {
-    let Some(step) = table.step.as_deref().and_then(|name| find(result, name)) else { return };
+    let Some(step) = table.step.as_deref().and_then(|name| find(result, name)) else {
+        return;
+    };
     let new = |name: &str| {
         let id = match name {
             "Ops/sec" => "rate",
@@ -209,7 +310,10 @@ fn measurements(out: &mut String, table: &Table, result: &RunResult) {
             "99.99% Latency" => "latency_us_p9999",
             "Max Latency" => "latency_us_max",
             "DB size (GB)" => "directory_gb",
-            "Throughput (MB/s)" => return (step.more.user_bytes > 0).then(|| step.more.user_bytes as f64 / 1_048_576.0 / step.seconds.max(1e-9)),
+            "Throughput (MB/s)" => {
+                return (step.more.user_bytes > 0)
+                    .then(|| step.more.user_bytes as f64 / 1_048_576.0 / step.seconds.max(1e-9));
+            }
             _ => return None,
         };
         figure::named(id).and_then(|figure| figure.value(step))
@@ -222,7 +326,11 @@ fn measurements(out: &mut String, table: &Table, result: &RunResult) {
         .map(|row| {
             let (name, mut cells, _) = published(row);
             cells.push(new(&name));
-            let unit = if name.contains("Latency") { ", µs" } else { "" };
+            let unit = if name.contains("Latency") {
+                ", µs"
+            } else {
+                ""
+            };
             (format!("{name}{unit}"), cells, false)
         })
         .collect();

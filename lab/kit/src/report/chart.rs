@@ -1,6 +1,8 @@
-//! One chart as an HTML figure: an SVG drawn twice (linear and logarithmic), legend, caption and the numbers behind the readout.
+//! One chart as an HTML figure: an SVG drawn twice (linear and logarithmic), legend, caption and
+//! the numbers behind the readout.
 //!
-//! Our own writer rather than a chart library: the page needs its own colours for light and dark, and both scales in one file.
+//! Our own writer rather than a chart library: the page needs its own colours for light and dark,
+//! and both scales in one file.
 
 use std::fmt::Write;
 
@@ -160,7 +162,8 @@ impl Chart {
             let pressed = (scale == Scale::Logarithmic) == self.opens_logarithmic;
             let _ = write!(
                 out,
-                "<button type=\"button\" data-scale=\"{name}\" aria-pressed=\"{pressed}\">{name}</button>"
+                "<button type=\"button\" data-scale=\"{name}\" \
+                    aria-pressed=\"{pressed}\">{name}</button>"
             );
         }
         out.push_str("</span></div>\n");
@@ -190,9 +193,18 @@ impl Chart {
         let mut out = format!("{} by {}.", self.y_title, self.x_title);
         for line in &self.lines {
             let seen = || line.values.iter().flatten().copied();
-            let (low, high) = (seen().fold(f64::INFINITY, f64::min), seen().fold(0.0, f64::max));
+            let (low, high) = (
+                seen().fold(f64::INFINITY, f64::min),
+                seen().fold(0.0, f64::max),
+            );
             if low.is_finite() {
-                let _ = write!(out, " {}: {} to {}.", line.name, self.quantity.readout(low), self.quantity.readout(high));
+                let _ = write!(
+                    out,
+                    " {}: {} to {}.",
+                    line.name,
+                    self.quantity.readout(low),
+                    self.quantity.readout(high)
+                );
             }
         }
         out
@@ -201,8 +213,17 @@ impl Chart {
     /// The same numbers as a table, thinned evenly when there are many.
     fn write_numbers(&self, out: &mut String) {
         let every = self.x.len().div_ceil(NUMBERS_MAX).max(1);
-        let note = if every > 1 { format!("; one row in {every}") } else { String::new() };
-        let _ = write!(out, "<details class=\"numbers\"><summary>Numbers of this chart{note}</summary><div class=\"scroll\"><table class=\"right\"><thead><tr><th scope=\"col\">{}</th>", escape(&self.x_title));
+        let note = if every > 1 {
+            format!("; one row in {every}")
+        } else {
+            String::new()
+        };
+        let _ = write!(
+            out,
+            "<details class=\"numbers\"><summary>Numbers of this chart{note}</summary><div \
+                class=\"scroll\"><table class=\"right\"><thead><tr><th scope=\"col\">{}</th>",
+            escape(&self.x_title)
+        );
         for line in &self.lines {
             let _ = write!(out, "<th scope=\"col\">{}</th>", escape(&line.name));
         }
@@ -211,7 +232,13 @@ impl Chart {
             let _ = write!(out, "<tr><th scope=\"row\">{}</th>", escape(name));
             for line in &self.lines {
                 let value = line.values.get(at).copied().flatten();
-                let _ = write!(out, "<td>{}</td>", escape(&value.map_or_else(|| "–".to_owned(), |value| self.quantity.readout(value))));
+                let _ = write!(
+                    out,
+                    "<td>{}</td>",
+                    escape(
+                        &value.map_or_else(|| "–".to_owned(), |value| self.quantity.readout(value))
+                    )
+                );
             }
             out.push_str("</tr>\n");
         }
@@ -229,7 +256,10 @@ impl Chart {
             );
         }
         if self.warmup_end > self.x_range.0 {
-            out.push_str("<span><i class=\"box\" style=\"background:var(--shade)\"></i>warm-up, not measured</span>");
+            out.push_str(
+                "<span><i class=\"box\" style=\"background:var(--shade)\"></i>warm-up, \
+                not measured</span>",
+            );
         }
         if !self.stalls.is_empty() {
             out.push_str(
@@ -237,7 +267,10 @@ impl Chart {
             );
         }
         if self.band.is_some() {
-            out.push_str("<span><i class=\"box\" style=\"background:var(--band)\"></i>slowest to fastest second within a point</span>");
+            out.push_str(
+                "<span><i class=\"box\" style=\"background:var(--band)\"></i>slowest to \
+                fastest second within a point</span>",
+            );
         }
         out.push_str("</div>\n");
     }
@@ -311,7 +344,8 @@ impl Chart {
         };
         let _ = writeln!(
             out,
-            "<svg viewBox=\"0 0 {} {}\" data-scale=\"{name}\" role=\"img\"{hidden}>\n<title>{}, {name} scale</title>\n<desc>{}</desc>",
+            "<svg viewBox=\"0 0 {} {}\" data-scale=\"{name}\" role=\"img\"{hidden}>\n<title>{}, \
+                {name} scale</title>\n<desc>{}</desc>",
             frame.width,
             frame.height,
             escape(&self.title),
@@ -333,7 +367,8 @@ impl Chart {
             let width = (frame.x(to.min(self.x_range.1)) - x).max(width_min);
             let _ = writeln!(
                 out,
-                "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{}\" width=\"{width:.1}\" height=\"{height}\"/>",
+                "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{}\" width=\"{width:.1}\" \
+                    height=\"{height}\"/>",
                 frame.top
             );
             x + width / 2.0
@@ -386,7 +421,11 @@ impl Chart {
                 "<text x=\"{x:.1}\" y=\"{}\" text-anchor=\"{}\">{}</text>",
                 frame.bottom + 19.0,
                 // Long names at the right edge would leave the picture.
-                if x + text.chars().count() as f64 * 3.8 > frame.width { "end" } else { "middle" },
+                if x + text.chars().count() as f64 * 3.8 > frame.width {
+                    "end"
+                } else {
+                    "middle"
+                },
                 escape(&text)
             );
         }
@@ -407,7 +446,8 @@ impl Chart {
         );
         let _ = writeln!(
             out,
-            "<text transform=\"translate(13 {y_middle:.1}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
+            "<text transform=\"translate(13 {y_middle:.1}) rotate(-90)\" \
+                text-anchor=\"middle\">{}</text>",
             escape(&self.y_title)
         );
     }
@@ -442,7 +482,11 @@ impl Chart {
                 for (x, value) in self.x.iter().zip(&line.values) {
                     let Some(value) = value else { continue };
                     let (x, y) = (frame.x(*x), frame.y(*value));
-                    let _ = writeln!(out, "<circle class=\"f{}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\"/>", line.colour);
+                    let _ = writeln!(
+                        out,
+                        "<circle class=\"f{}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\"/>",
+                        line.colour
+                    );
                 }
                 continue;
             }

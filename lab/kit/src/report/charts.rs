@@ -41,7 +41,12 @@ fn time_unit(step: &StepResult) -> (f64, &'static str) {
 }
 
 /// A chart over time without its lines.
-pub(super) fn over_time(step: &StepResult, title: &str, y_title: &str, quantity: Quantity) -> Chart {
+pub(super) fn over_time(
+    step: &StepResult,
+    title: &str,
+    y_title: &str,
+    quantity: Quantity,
+) -> Chart {
     let (divisor, unit) = time_unit(step);
     let end = step.series.last().map_or(1.0, Point::end_s);
     let warmup_end = step
@@ -158,7 +163,8 @@ fn throughput(step: &StepResult) -> Chart {
     }
 }
 
-/// The average so far; for inserts over the documents stored, because that is what slows a tree down.
+/// The average so far; for inserts over the documents stored, because that is what slows a tree
+/// down.
 fn cumulative(step: &StepResult) -> Chart {
     let base = over_time(
         step,
@@ -355,7 +361,9 @@ fn storage(step: &StepResult) -> Option<Chart> {
     }
     (!lines.is_empty()).then(|| Chart {
         half: true,
-        caption: "Server: pages it made dirty or had fetched. Device: what the block device was asked to do.".to_owned(),
+        caption: "Server: pages it made dirty or had fetched. Device: what the block device was \
+            asked to do."
+            .to_owned(),
         lines,
         stalls: Vec::new(),
         ..over_time(step, "Storage traffic", "bytes per second", Quantity::Bytes)

@@ -1,6 +1,8 @@
-//! The report: one self-contained HTML page per run, readable without a network and without scripts.
+//! The report: one self-contained HTML page per run, readable without a network and without
+//! scripts.
 //!
-//! Promises: no number without its unit, no average without its interval series, conditions and warnings on the same page.
+//! Promises: no number without its unit, no average without its interval series, conditions and
+//! warnings on the same page.
 
 mod abreast;
 mod bars;
@@ -30,7 +32,8 @@ pub use verdicts::claims_page;
 fn head(title: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{}</title>\n<style>\n{}</style>\n</head>\n\
+         <meta name=\"viewport\" content=\"width=device-width, \
+         initial-scale=1\">\n<title>{}</title>\n<style>\n{}</style>\n</head>\n\
          <body>\n<main>\n",
         escape(title),
         include_str!("page.css"),
@@ -40,7 +43,8 @@ fn head(title: &str) -> String {
 /// Everything after it.
 fn foot(remark: &str) -> String {
     format!(
-        "<footer>Written by quarry-lab {}. {}</footer>\n</main>\n<script>\n{}</script>\n</body>\n</html>\n",
+        "<footer>Written by quarry-lab {}. \
+            {}</footer>\n</main>\n<script>\n{}</script>\n</body>\n</html>\n",
         env!("CARGO_PKG_VERSION"),
         escape(remark),
         include_str!("page.js"),
@@ -50,7 +54,10 @@ fn foot(remark: &str) -> String {
 /// The page of a run.
 pub fn page(result: &RunResult) -> String {
     let run = &result.run;
-    let mut out = head(&format!("{} – {} {}", run.title, result.target.product, run.started_at));
+    let mut out = head(&format!(
+        "{} – {} {}",
+        run.title, result.target.product, run.started_at
+    ));
     write_header(&mut out, result);
     match result.main_step() {
         Some(step) => {
@@ -63,7 +70,10 @@ pub fn page(result: &RunResult) -> String {
             write_charts(&mut out, result, step);
             tables::write_step(&mut out, step);
             out.push_str(&beside::section(result));
-            let others = result.steps.iter().filter(|other| !std::ptr::eq(*other, step) && !other.series.is_empty());
+            let others = result
+                .steps
+                .iter()
+                .filter(|other| !std::ptr::eq(*other, step) && !other.series.is_empty());
             let others: Vec<&StepResult> = others.collect();
             if !others.is_empty() {
                 out.push_str("<h2>The other steps in full</h2>\n");
@@ -72,7 +82,8 @@ pub fn page(result: &RunResult) -> String {
                 let measured = if other.measured { "" } else { " (prepares)" };
                 let _ = writeln!(
                     out,
-                    "<details class=\"step\"><summary>Step {}{measured}: {} {} per second</summary>",
+                    "<details class=\"step\"><summary>Step {}{measured}: {} {} per \
+                        second</summary>",
                     escape(&other.name),
                     format::number(other.rate.average),
                     other.unit
@@ -85,12 +96,18 @@ pub fn page(result: &RunResult) -> String {
         None => tables::write_warnings(&mut out, result),
     }
     tables::write_run(&mut out, result);
-    out.push_str(&foot("All numbers are in result.json and intervals.csv beside this page."));
+    out.push_str(&foot(
+        "All numbers are in result.json and intervals.csv beside this page.",
+    ));
     out
 }
 
 fn write_charts(out: &mut String, result: &RunResult, step: &StepResult) {
-    let _ = writeln!(out, "<h2>Step {} over time</h2>\n<div class=\"charts\">", escape(&step.name));
+    let _ = writeln!(
+        out,
+        "<h2>Step {} over time</h2>\n<div class=\"charts\">",
+        escape(&step.name)
+    );
     for chart in charts::of_step(result, step) {
         out.push_str(&chart.render());
     }
@@ -115,7 +132,8 @@ fn write_header(out: &mut String, result: &RunResult) {
     };
     let _ = writeln!(
         out,
-        "<div class=\"eyebrow\">{pill}{wrong}<span>quarry-lab</span><span>workload {}, preset {}</span><span>{}</span></div>\n<h1>{}</h1>",
+        "<div class=\"eyebrow\">{pill}{wrong}<span>quarry-lab</span><span>workload {}, preset \
+            {}</span><span>{}</span></div>\n<h1>{}</h1>",
         escape(&run.workload),
         escape(&result.settings.preset),
         escape(&run.started_at.replace('T', " ").replace('Z', " UTC")),
@@ -145,7 +163,12 @@ fn verdict(result: &RunResult, step: &StepResult) -> String {
         count => format!("{count} secondary indexes"),
     };
     let how = if let Some(replay) = &step.more.replay {
-        format!("{} style, {} differences in {} answers", replay.style, format::count(replay.differences()), format::count(replay.compared))
+        format!(
+            "{} style, {} differences in {} answers",
+            replay.style,
+            format::count(replay.differences()),
+            format::count(replay.compared)
+        )
     } else if step.batch > 1 {
         format!("in batches of {}, {indexes}", step.batch)
     } else {
@@ -173,7 +196,9 @@ fn verdict(result: &RunResult, step: &StepResult) -> String {
 /// With a capital letter.
 fn capital(text: &str) -> String {
     let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+    letters.next().map_or_else(String::new, |first| {
+        first.to_uppercase().chain(letters).collect()
+    })
 }
 
 /// Text for HTML, inside elements and attributes alike.

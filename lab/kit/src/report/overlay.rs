@@ -1,4 +1,5 @@
-//! Several steps or runs in one chart: throughput on a shared scale and each on its own, cumulative average, percentiles, bars.
+//! Several steps or runs in one chart: throughput on a shared scale and each on its own, cumulative
+//! average, percentiles, bars.
 
 use metrics::LatencyHistogram;
 
@@ -28,7 +29,8 @@ pub(super) fn colour(at: usize) -> u8 {
     u8::try_from(at % COLOURS + 1).unwrap_or(1)
 }
 
-/// Rates over common stretches of time: each the average over the part of the measured time that it covers.
+/// Rates over common stretches of time: each the average over the part of the measured time that it
+/// covers.
 struct Grid {
     width: f64,
     rates: Vec<Vec<Option<f64>>>,
@@ -36,12 +38,26 @@ struct Grid {
 
 impl Grid {
     fn of(all: &[Named<'_>]) -> Self {
-        let measured = |step: &StepResult| step.series.iter().find(|point| !point.warmup).map_or(0.0, |point| point.start_s);
+        let measured = |step: &StepResult| {
+            step.series
+                .iter()
+                .find(|point| !point.warmup)
+                .map_or(0.0, |point| point.start_s)
+        };
         let end = all
             .iter()
-            .filter_map(|one| one.step.series.last().map(|point| point.end_s() - measured(one.step)))
+            .filter_map(|one| {
+                one.step
+                    .series
+                    .last()
+                    .map(|point| point.end_s() - measured(one.step))
+            })
             .fold(0.0, f64::max);
-        let longest = all.iter().flat_map(|one| &one.step.series).map(|point| point.seconds).fold(0.0, f64::max);
+        let longest = all
+            .iter()
+            .flat_map(|one| &one.step.series)
+            .map(|point| point.seconds)
+            .fold(0.0, f64::max);
         let width = longest.round().max(1.0).max((end / POINTS_MAX).ceil());
         let slots = (end / width).ceil().max(0.0) as usize;
         let rates = all.iter().map(|one| {
@@ -62,9 +78,15 @@ impl Grid {
                 }
             }
             // A stretch that is mostly empty says nothing about a rate.
-            ops.into_iter().zip(seconds).map(|(ops, seconds)| (seconds >= width * 0.5).then(|| ops / seconds)).collect()
+            ops.into_iter()
+                .zip(seconds)
+                .map(|(ops, seconds)| (seconds >= width * 0.5).then(|| ops / seconds))
+                .collect()
         });
-        Self { width, rates: rates.collect() }
+        Self {
+            width,
+            rates: rates.collect(),
+        }
     }
 
     fn chart(&self, title: &str, y_title: &str) -> Chart {
@@ -74,8 +96,18 @@ impl Grid {
             caption: String::new(),
             half: false,
             x_title: "Time since measuring began (s)".to_owned(),
-            x: (0..slots).map(|slot| (slot as f64 + 0.5) * self.width).collect(),
-            x_readout: (0..slots).map(|slot| format!("{} to {} s", slot as f64 * self.width, (slot + 1) as f64 * self.width)).collect(),
+            x: (0..slots)
+                .map(|slot| (slot as f64 + 0.5) * self.width)
+                .collect(),
+            x_readout: (0..slots)
+                .map(|slot| {
+                    format!(
+                        "{} to {} s",
+                        slot as f64 * self.width,
+                        (slot + 1) as f64 * self.width
+                    )
+                })
+                .collect(),
             x_range: (0.0, (slots as f64 * self.width).max(1.0)),
             x_ticks: None,
             y_title: y_title.to_owned(),
@@ -100,9 +132,16 @@ pub(super) fn throughput(all: &[Named<'_>], unit: &str) -> String {
         values: values.to_vec(),
         is_dots: false,
     };
-    let lines: Vec<Line> = all.iter().zip(&grid.rates).map(|(one, values)| line(one, values)).collect();
+    let lines: Vec<Line> = all
+        .iter()
+        .zip(&grid.rates)
+        .map(|(one, values)| line(one, values))
+        .collect();
     let mut out = Chart {
-        caption: format!("Each point {} s; warm-up left out; one scale for all.", grid.width),
+        caption: format!(
+            "Each point {} s; warm-up left out; one scale for all.",
+            grid.width
+        ),
         lines: lines.clone(),
         ..grid.chart("Throughput on a shared scale", &y_title)
     }
@@ -115,7 +154,10 @@ pub(super) fn throughput(all: &[Named<'_>], unit: &str) -> String {
                 sum / count
             })
         });
-        Line { values: values.collect(), ..line.clone() }
+        Line {
+            values: values.collect(),
+            ..line.clone()
+        }
     });
     out.push_str(
         &Chart {
@@ -126,7 +168,10 @@ pub(super) fn throughput(all: &[Named<'_>], unit: &str) -> String {
         .render(),
     );
     if lines.len() > 1 {
-        out.push_str("<details class=\"apart\"><summary>Throughput of each on a scale of its own</summary>\n<div class=\"charts\">\n");
+        out.push_str(
+            "<details class=\"apart\"><summary>Throughput of each on a scale of its \
+            own</summary>\n<div class=\"charts\">\n",
+        );
         for line in lines {
             out.push_str(
                 &Chart {
@@ -157,28 +202,61 @@ pub(super) fn percentiles(groups: &[(String, u8, Vec<&StepResult>)]) -> Chart {
             (all, calls, longest)
         })
         .collect();
-    let most = merged.iter().map(|(_, calls, _)| *calls).max().unwrap_or(0).max(10);
+    let most = merged
+        .iter()
+        .map(|(_, calls, _)| *calls)
+        .max()
+        .unwrap_or(0)
+        .max(10);
     let nines_max = (most as f64).log10();
-    let nines: Vec<f64> = (0..=120).map(|number| nines_max * f64::from(number) / 120.0).collect();
+    let nines: Vec<f64> = (0..=120)
+        .map(|number| nines_max * f64::from(number) / 120.0)
+        .collect();
     let percent = |nines: f64| 100.0 * (1.0 - 10_f64.powf(-nines));
-    let lines = groups.iter().zip(&merged).map(|((name, colour, _), (histogram, calls, longest))| Line {
-        name: name.clone(),
-        colour: *colour,
-        values: nines
+    let lines =
+        groups
             .iter()
-            .map(|nines| (*calls > 0 && *nines <= (*calls as f64).log10()).then(|| histogram.percentile_us(percent(*nines)).min(*longest)))
-            .collect(),
-        is_dots: false,
-    });
-    let names = ["0 %", "90 %", "99 %", "99.9 %", "99.99 %", "99.999 %", "99.9999 %", "99.99999 %"];
+            .zip(&merged)
+            .map(|((name, colour, _), (histogram, calls, longest))| Line {
+                name: name.clone(),
+                colour: *colour,
+                values: nines
+                    .iter()
+                    .map(|nines| {
+                        (*calls > 0 && *nines <= (*calls as f64).log10())
+                            .then(|| histogram.percentile_us(percent(*nines)).min(*longest))
+                    })
+                    .collect(),
+                is_dots: false,
+            });
+    let names = [
+        "0 %",
+        "90 %",
+        "99 %",
+        "99.9 %",
+        "99.99 %",
+        "99.999 %",
+        "99.9999 %",
+        "99.99999 %",
+    ];
     Chart {
         title: "Latency by percentile".to_owned(),
         caption: "At 99 %, one call in a hundred took longer.".to_owned(),
         half: false,
         x_title: "Share of calls that were faster".to_owned(),
         x_range: (0.0, nines_max),
-        x_ticks: Some(names.iter().enumerate().map(|(at, text)| (at as f64, (*text).to_owned())).take_while(|(at, _)| *at <= nines_max).collect()),
-        x_readout: nines.iter().map(|nines| format!("{:.4} %", percent(*nines))).collect(),
+        x_ticks: Some(
+            names
+                .iter()
+                .enumerate()
+                .map(|(at, text)| (at as f64, (*text).to_owned()))
+                .take_while(|(at, _)| *at <= nines_max)
+                .collect(),
+        ),
+        x_readout: nines
+            .iter()
+            .map(|nines| format!("{:.4} %", percent(*nines)))
+            .collect(),
         lines: lines.collect(),
         x: nines,
         y_title: "latency".to_owned(),
@@ -192,7 +270,12 @@ pub(super) fn percentiles(groups: &[(String, u8, Vec<&StepResult>)]) -> Chart {
 }
 
 /// Averages side by side.
-pub(super) fn bars(title: &str, unit: &str, quantity: Quantity, all: &[(String, Option<f64>)]) -> Bars {
+pub(super) fn bars(
+    title: &str,
+    unit: &str,
+    quantity: Quantity,
+    all: &[(String, Option<f64>)],
+) -> Bars {
     Bars {
         title: title.to_owned(),
         caption: String::new(),
@@ -200,21 +283,34 @@ pub(super) fn bars(title: &str, unit: &str, quantity: Quantity, all: &[(String, 
         groups: all.iter().map(|(name, _)| name.clone()).collect(),
         y_title: unit.to_owned(),
         quantity,
-        series: vec![BarSeries { name: unit.to_owned(), colour: 1, values: all.iter().map(|(_, value)| *value).collect() }],
+        series: vec![BarSeries {
+            name: unit.to_owned(),
+            colour: 1,
+            values: all.iter().map(|(_, value)| *value).collect(),
+        }],
         half: all.len() <= 6,
     }
 }
 
-/// Latency over documents scanned: a dot for each interval, and the line that fits the medians best.
+/// Latency over documents scanned: a dot for each interval, and the line that fits the medians
+/// best.
 pub(super) fn scatter(scanned: &[(u32, &StepResult)]) -> Option<Chart> {
     if scanned.len() < 2 {
         return None;
     }
-    let (mut x, mut readout, mut p50, mut p99, mut points) = (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut x, mut readout, mut p50, mut p99, mut points) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for (documents, step) in scanned {
-        for point in step.series.iter().filter(|point| !point.warmup && point.calls > 0) {
+        for point in step
+            .series
+            .iter()
+            .filter(|point| !point.warmup && point.calls > 0)
+        {
             x.push(f64::from(*documents).max(1.0).log10());
-            readout.push(format!("{documents} documents, second {}", format::number(point.start_s)));
+            readout.push(format!(
+                "{documents} documents, second {}",
+                format::number(point.start_s)
+            ));
             p50.push(Some(point.latency_us_p50));
             p99.push(Some(point.latency_us_p99));
             points.push((f64::from(*documents), point.latency_us_p50));
@@ -224,13 +320,19 @@ pub(super) fn scatter(scanned: &[(u32, &StepResult)]) -> Option<Chart> {
     let decades = f64::from(highest).log10().ceil().max(1.0);
     let caption = statistics::line(&points).map_or_else(String::new, |fit| {
         format!(
-            "Medians follow {} + {} for each document scanned; the line explains {:.1} % of their variance.",
+            "Medians follow {} + {} for each document scanned; the line explains {:.1} % of their \
+                variance.",
             format::latency_us(fit.at_zero.max(0.0)),
             format::latency_us(fit.slope.max(0.0)),
             fit.r_squared * 100.0
         )
     });
-    let dots = |name: &str, colour, values| Line { name: name.to_owned(), colour, values, is_dots: true };
+    let dots = |name: &str, colour, values| Line {
+        name: name.to_owned(),
+        colour,
+        values,
+        is_dots: true,
+    };
     Some(Chart {
         title: "Latency by documents scanned".to_owned(),
         caption: format!("A dot for each interval. {caption}"),
@@ -239,7 +341,11 @@ pub(super) fn scatter(scanned: &[(u32, &StepResult)]) -> Option<Chart> {
         x,
         x_readout: readout,
         x_range: (-0.15, decades + 0.15),
-        x_ticks: Some((0..=decades as i32).map(|power| (f64::from(power), format::axis(10_f64.powi(power)))).collect()),
+        x_ticks: Some(
+            (0..=decades as i32)
+                .map(|power| (f64::from(power), format::axis(10_f64.powi(power))))
+                .collect(),
+        ),
         y_title: "latency".to_owned(),
         quantity: Quantity::LatencyUs,
         lines: vec![dots("median", 1, p50), dots("p99", 2, p99)],

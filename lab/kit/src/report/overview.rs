@@ -1,10 +1,11 @@
-//! What a run of several measured steps shows at a glance: averages, latency, sizes after each step, all over time, scatter.
+//! What a run of several measured steps shows at a glance: averages, latency, sizes after each
+//! step, all over time, scatter.
 
 use std::fmt::Write;
 
 use super::chart::Quantity;
-use super::overlay::{self, COLOURS, Named, colour};
 use super::escape;
+use super::overlay::{self, COLOURS, Named, colour};
 use crate::figure;
 use crate::result::{RunResult, StepResult};
 use crate::workload::Workload;
@@ -15,7 +16,12 @@ pub(super) fn write(out: &mut String, result: &RunResult) {
     if !result.skipped.is_empty() {
         out.push_str("<ul class=\"notes\" aria-label=\"Steps left out\">\n");
         for skipped in &result.skipped {
-            let _ = writeln!(out, "<li>Step {} was left out: {}.</li>", escape(&skipped.step), escape(&skipped.because));
+            let _ = writeln!(
+                out,
+                "<li>Step {} was left out: {}.</li>",
+                escape(&skipped.step),
+                escape(&skipped.because)
+            );
         }
         out.push_str("</ul>\n");
     }
@@ -27,26 +33,58 @@ pub(super) fn write(out: &mut String, result: &RunResult) {
     let bars = |title: &str, unit: &str, quantity, id: &str| {
         let values: Vec<(String, Option<f64>)> = measured
             .iter()
-            .map(|step| (step.name.clone(), figure::named(id).and_then(|figure| figure.value(step))))
+            .map(|step| {
+                (
+                    step.name.clone(),
+                    figure::named(id).and_then(|figure| figure.value(step)),
+                )
+            })
             .collect();
         let mut bars = overlay::bars(title, unit, quantity, &values);
         bars.half = false;
         bars.render()
     };
-    out.push_str(&bars("Average throughput of each step", "operations per second", Quantity::Number, "rate"));
-    out.push_str(&bars("Latency of each step, p99", "p99", Quantity::LatencyUs, "latency_us_p99"));
-    out.push_str(&bars("Data directory after each step", "bytes", Quantity::Bytes, "directory_bytes"));
+    out.push_str(&bars(
+        "Average throughput of each step",
+        "operations per second",
+        Quantity::Number,
+        "rate",
+    ));
+    out.push_str(&bars(
+        "Latency of each step, p99",
+        "p99",
+        Quantity::LatencyUs,
+        "latency_us_p99",
+    ));
+    out.push_str(&bars(
+        "Data directory after each step",
+        "bytes",
+        Quantity::Bytes,
+        "directory_bytes",
+    ));
     if let Some(chart) = overlay::scatter(&scanned(result)) {
         out.push_str(&chart.render());
     }
     for (number, group) in measured.chunks(COLOURS).enumerate() {
-        let named: Vec<Named<'_>> =
-            group.iter().enumerate().map(|(at, step)| Named { name: step.name.clone(), colour: colour(at), step }).collect();
+        let named: Vec<Named<'_>> = group
+            .iter()
+            .enumerate()
+            .map(|(at, step)| Named {
+                name: step.name.clone(),
+                colour: colour(at),
+                step,
+            })
+            .collect();
         if named.iter().all(|one| one.step.series.is_empty()) {
             continue;
         }
         if measured.len() > COLOURS {
-            let _ = writeln!(out, "<h3 class=\"part\">Steps {} to {}</h3>", number * COLOURS + 1, number * COLOURS + group.len());
+            let _ = writeln!(
+                out,
+                "<h3 class=\"part\">Steps {} to {}</h3>",
+                number * COLOURS + 1,
+                number * COLOURS + group.len()
+            );
         }
         out.push_str(&overlay::throughput(&named, "operations"));
     }
@@ -55,10 +93,16 @@ pub(super) fn write(out: &mut String, result: &RunResult) {
 
 /// Steps that look at a number of documents, with that number as the workload file says.
 fn scanned(result: &RunResult) -> Vec<(u32, &StepResult)> {
-    let Ok(workload) = Workload::named(&result.run.workload) else { return Vec::new() };
+    let Ok(workload) = Workload::named(&result.run.workload) else {
+        return Vec::new();
+    };
     let limit = |name: &str| {
         let step = workload.steps.iter().find(|step| step.name == name)?;
         (step.work.part == crate::workload::Part::Scan).then_some(step.work.limit?)
     };
-    result.steps.iter().filter_map(|step| Some((limit(&step.name)?, step))).collect()
+    result
+        .steps
+        .iter()
+        .filter_map(|step| Some((limit(&step.name)?, step)))
+        .collect()
 }

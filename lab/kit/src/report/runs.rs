@@ -1,13 +1,14 @@
-//! The page of several runs of one workload: bars by clients, figures absolute and relative to the first, all over time.
+//! The page of several runs of one workload: bars by clients, figures absolute and relative to the
+//! first, all over time.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use super::abreast;
 use super::bars::{BarSeries, Bars};
 use super::chart::Quantity;
-use super::overlay::{COLOURS, Named, colour, percentiles, throughput};
-use super::abreast;
 use super::layouts::{self, Configuration};
+use super::overlay::{COLOURS, Named, colour, percentiles, throughput};
 use super::{capital, escape, foot, head};
 use crate::figure::{self, Figure};
 use crate::format;
@@ -20,7 +21,10 @@ pub enum RunsError {
     #[error("no runs to report on")]
     None,
     /// Different work.
-    #[error("one page holds runs of one workload; {first} is of {first_workload}, {other} of {other_workload}")]
+    #[error(
+        "one page holds runs of one workload; {first} is of {first_workload}, {other} of \
+            {other_workload}"
+    )]
     Workloads {
         /// A run.
         first: String,
@@ -61,7 +65,10 @@ struct Group<'a> {
 /// No runs, or runs of different workloads.
 pub fn runs_page(runs: &[RunResult]) -> Result<String, RunsError> {
     let first = runs.first().ok_or(RunsError::None)?;
-    if let Some(other) = runs.iter().find(|run| run.run.workload != first.run.workload) {
+    if let Some(other) = runs
+        .iter()
+        .find(|run| run.run.workload != first.run.workload)
+    {
         return Err(RunsError::Workloads {
             first: first.run.id.clone(),
             first_workload: first.run.workload.clone(),
@@ -73,7 +80,8 @@ pub fn runs_page(runs: &[RunResult]) -> Result<String, RunsError> {
     let mut out = head(&format!("{}: {} runs", first.run.title, runs.len()));
     let _ = writeln!(
         out,
-        "<div class=\"eyebrow\"><span>quarry-lab</span><span>workload {}</span><span>{} runs</span></div>\n<h1>{}</h1>\n<p class=\"muted\">{} {}</p>",
+        "<div class=\"eyebrow\"><span>quarry-lab</span><span>workload {}</span><span>{} \
+            runs</span></div>\n<h1>{}</h1>\n<p class=\"muted\">{} {}</p>",
         escape(&first.run.workload),
         runs.len(),
         escape(&first.run.title),
@@ -83,8 +91,13 @@ pub fn runs_page(runs: &[RunResult]) -> Result<String, RunsError> {
     write_notes(&mut out, runs);
     out.push_str(&super::replay::beside(runs));
     let steps: Vec<&StepResult> = first.steps.iter().filter(|step| step.measured).collect();
-    let configurations: Vec<Configuration<'_>> =
-        groups.iter().map(|group| Configuration { name: group.name.clone(), runs: group.runs.clone() }).collect();
+    let configurations: Vec<Configuration<'_>> = groups
+        .iter()
+        .map(|group| Configuration {
+            name: group.name.clone(),
+            runs: group.runs.clone(),
+        })
+        .collect();
     out.push_str(&abreast::section(&steps, &configurations));
     for step in steps {
         write_step(&mut out, step, &groups);
@@ -92,16 +105,28 @@ pub fn runs_page(runs: &[RunResult]) -> Result<String, RunsError> {
     if groups.iter().any(|group| group.name != group.full_name) {
         out.push_str("<h2>Configurations</h2>\n<div class=\"card\"><table><tbody>\n");
         for group in &groups {
-            let _ = writeln!(out, "<tr><th scope=\"row\">{}</th><td>{}</td></tr>", escape(&group.name), escape(&group.full_name));
+            let _ = writeln!(
+                out,
+                "<tr><th scope=\"row\">{}</th><td>{}</td></tr>",
+                escape(&group.name),
+                escape(&group.full_name)
+            );
         }
         out.push_str("</tbody></table></div>\n");
     }
     out.push_str("<h2>Runs</h2>\n<div class=\"card\"><table><tbody>\n");
     for run in runs {
-        let _ = writeln!(out, "<tr><th scope=\"row\">{}</th><td><code>{}</code></td></tr>", escape(&run.run.id), escape(&run.run.command_line));
+        let _ = writeln!(
+            out,
+            "<tr><th scope=\"row\">{}</th><td><code>{}</code></td></tr>",
+            escape(&run.run.id),
+            escape(&run.run.command_line)
+        );
     }
     out.push_str("</tbody></table></div>\n");
-    out.push_str(&foot("Each run's folder holds its own page and all numbers."));
+    out.push_str(&foot(
+        "Each run's folder holds its own page and all numbers.",
+    ));
     Ok(out)
 }
 
@@ -111,9 +136,17 @@ fn write_notes(out: &mut String, runs: &[RunResult]) {
         if let Some(reason) = &run.run.stopped_because {
             notes.push(format!("{} ended early: {reason}.", run.run.id));
         }
-        notes.extend(run.checks.iter().filter(|check| check.passed == Some(false)).map(|check| format!("{}: check failed: {}.", run.run.id, check.name)));
+        notes.extend(
+            run.checks
+                .iter()
+                .filter(|check| check.passed == Some(false))
+                .map(|check| format!("{}: check failed: {}.", run.run.id, check.name)),
+        );
     }
-    let machines: std::collections::BTreeSet<&str> = runs.iter().map(|run| run.environment.cpu_model.as_str()).collect();
+    let machines: std::collections::BTreeSet<&str> = runs
+        .iter()
+        .map(|run| run.environment.cpu_model.as_str())
+        .collect();
     if machines.len() > 1 {
         notes.push("The runs come from machines of different kinds.".to_owned());
     }
@@ -131,11 +164,26 @@ fn write_notes(out: &mut String, runs: &[RunResult]) {
 fn group(runs: &[RunResult]) -> Vec<Group<'_>> {
     let settings: Vec<serde_json::Map<String, serde_json::Value>> = runs
         .iter()
-        .map(|run| serde_json::to_value(&run.settings).ok().and_then(|value| value.as_object().cloned()).unwrap_or_default())
+        .map(|run| {
+            serde_json::to_value(&run.settings)
+                .ok()
+                .and_then(|value| value.as_object().cloned())
+                .unwrap_or_default()
+        })
         .collect();
-    let differs = |name: &str| settings.iter().any(|map| map.get(name) != settings.first().and_then(|first| first.get(name)));
+    let differs = |name: &str| {
+        settings
+            .iter()
+            .any(|map| map.get(name) != settings.first().and_then(|first| first.get(name)))
+    };
     // Where tables follow the clients they say nothing of their own.
-    let varied: Vec<String> = settings.first().into_iter().flat_map(|map| map.keys()).filter(|name| !["clients", "preset"].contains(&name.as_str()) && differs(name)).cloned().collect();
+    let varied: Vec<String> = settings
+        .first()
+        .into_iter()
+        .flat_map(|map| map.keys())
+        .filter(|name| !["clients", "preset"].contains(&name.as_str()) && differs(name))
+        .cloned()
+        .collect();
     let mut out: Vec<Group<'_>> = Vec::new();
     for (run, map) in runs.iter().zip(&settings) {
         let mut name = run.target.name();
@@ -144,11 +192,21 @@ fn group(runs: &[RunResult]) -> Vec<Group<'_>> {
         }
         for key in &varied {
             let value = map.get(key).map_or_else(String::new, ToString::to_string);
-            let _ = write!(name, ", {} {}", key.replace('_', " "), value.trim_matches('"'));
+            let _ = write!(
+                name,
+                ", {} {}",
+                key.replace('_', " "),
+                value.trim_matches('"')
+            );
         }
         match out.iter_mut().find(|group| group.full_name == name) {
             Some(group) => group.runs.push(run),
-            None => out.push(Group { name: name.clone(), full_name: name, colour: colour(out.len()), runs: vec![run] }),
+            None => out.push(Group {
+                name: name.clone(),
+                full_name: name,
+                colour: colour(out.len()),
+                runs: vec![run],
+            }),
         }
     }
     let full: Vec<String> = out.iter().map(|group| group.full_name.clone()).collect();
@@ -167,20 +225,39 @@ fn write_step(out: &mut String, step: &StepResult, groups: &[Group<'_>]) {
     for (at, group) in groups.iter().enumerate() {
         for run in &group.runs {
             // Some steps have clients of their own.
-            let clients = run.steps.iter().find(|other| other.name == step.name).map_or(run.settings.clients, |step| step.clients);
-            let columns = by_clients.entry(clients).or_insert_with(|| vec![Vec::new(); groups.len()]);
+            let clients = run
+                .steps
+                .iter()
+                .find(|other| other.name == step.name)
+                .map_or(run.settings.clients, |step| step.clients);
+            let columns = by_clients
+                .entry(clients)
+                .or_insert_with(|| vec![Vec::new(); groups.len()]);
             if let Some(cell) = columns.get_mut(at) {
                 cell.push(run);
             }
         }
     }
-    let _ = writeln!(out, "<h2>Step {}</h2>\n<div class=\"charts\">", escape(&step.name));
-    for (id, quantity) in [("rate", Quantity::Number), ("latency_us_p99", Quantity::LatencyUs), ("server_cpu_us_per_op", Quantity::LatencyUs)] {
-        let Some(figure) = figure::named(id) else { continue };
+    let _ = writeln!(
+        out,
+        "<h2>Step {}</h2>\n<div class=\"charts\">",
+        escape(&step.name)
+    );
+    for (id, quantity) in [
+        ("rate", Quantity::Number),
+        ("latency_us_p99", Quantity::LatencyUs),
+        ("server_cpu_us_per_op", Quantity::LatencyUs),
+    ] {
+        let Some(figure) = figure::named(id) else {
+            continue;
+        };
         let series = groups.iter().enumerate().map(|(at, group)| BarSeries {
             name: group.name.clone(),
             colour: group.colour,
-            values: by_clients.values().map(|cells| value(cells.get(at)?, &step.name, figure)).collect(),
+            values: by_clients
+                .values()
+                .map(|cells| value(cells.get(at)?, &step.name, figure))
+                .collect(),
         });
         let bars = Bars {
             title: format!("{} by clients", capital(figure.name)),
@@ -194,23 +271,47 @@ fn write_step(out: &mut String, step: &StepResult, groups: &[Group<'_>]) {
         };
         out.push_str(&bars.render());
     }
-    // What would not fit into the colours: the runs with most clients stand for their configurations.
+    // What would not fit into the colours: the runs with most clients stand for their
+    // configurations.
     let all: usize = by_clients.values().flatten().map(Vec::len).sum();
-    let drawn: Vec<u32> = if all > COLOURS { by_clients.keys().next_back().copied().into_iter().collect() } else { by_clients.keys().copied().collect() };
+    let drawn: Vec<u32> = if all > COLOURS {
+        by_clients.keys().next_back().copied().into_iter().collect()
+    } else {
+        by_clients.keys().copied().collect()
+    };
     let mut named = Vec::new();
     let mut merged: Vec<(String, u8, Vec<&StepResult>)> = Vec::new();
     for group in groups {
-        for (clients, cells) in by_clients.iter().filter(|(clients, _)| drawn.contains(clients)) {
+        for (clients, cells) in by_clients
+            .iter()
+            .filter(|(clients, _)| drawn.contains(clients))
+        {
             let runs: Vec<&StepResult> = cells
                 .iter()
                 .flatten()
                 .filter(|run| group.runs.iter().any(|other| std::ptr::eq(*other, **run)))
                 .filter_map(|run| run.steps.iter().find(|other| other.name == step.name))
                 .collect();
-            let name = if by_clients.len() > 1 { format!("{}, {clients} {}", group.name, if *clients == 1 { "client" } else { "clients" }) } else { group.name.clone() };
+            let name = if by_clients.len() > 1 {
+                format!(
+                    "{}, {clients} {}",
+                    group.name,
+                    if *clients == 1 { "client" } else { "clients" }
+                )
+            } else {
+                group.name.clone()
+            };
             for (number, run) in runs.iter().enumerate() {
-                let repeat = if runs.len() > 1 { format!(", run {}", number + 1) } else { String::new() };
-                named.push(Named { name: format!("{name}{repeat}"), colour: colour(named.len()), step: run });
+                let repeat = if runs.len() > 1 {
+                    format!(", run {}", number + 1)
+                } else {
+                    String::new()
+                };
+                named.push(Named {
+                    name: format!("{name}{repeat}"),
+                    colour: colour(named.len()),
+                    step: run,
+                });
             }
             if !runs.is_empty() {
                 merged.push((name, colour(merged.len()), runs));
@@ -220,16 +321,31 @@ fn write_step(out: &mut String, step: &StepResult, groups: &[Group<'_>]) {
     named.truncate(COLOURS);
     merged.truncate(COLOURS);
     if named.len() < all {
-        let of = drawn.first().filter(|_| drawn.len() < by_clients.len()).map_or_else(String::new, |clients| format!(", those with {clients} clients"));
-        let _ = writeln!(out, "<p class=\"muted part\">Over time: {} of {all} runs{of}. The others have pages of their own.</p>", named.len());
+        let of = drawn
+            .first()
+            .filter(|_| drawn.len() < by_clients.len())
+            .map_or_else(String::new, |clients| {
+                format!(", those with {clients} clients")
+            });
+        let _ = writeln!(
+            out,
+            "<p class=\"muted part\">Over time: {} of {all} runs{of}. The others have pages of \
+                their own.</p>",
+            named.len()
+        );
     }
     if named.iter().any(|one| !one.step.series.is_empty()) {
         out.push_str(&throughput(&named, &step.unit));
         out.push_str(&percentiles(&merged).render());
     }
     out.push_str("</div>\n");
-    let configurations: Vec<Configuration<'_>> =
-        groups.iter().map(|group| Configuration { name: group.name.clone(), runs: group.runs.clone() }).collect();
+    let configurations: Vec<Configuration<'_>> = groups
+        .iter()
+        .map(|group| Configuration {
+            name: group.name.clone(),
+            runs: group.runs.clone(),
+        })
+        .collect();
     layouts::write(out, step, &configurations);
     for (clients, cells) in &by_clients {
         write_tables(out, step, *clients, cells, groups);
@@ -237,34 +353,70 @@ fn write_step(out: &mut String, step: &StepResult, groups: &[Group<'_>]) {
 }
 
 /// Configurations by figures: absolute, then relative to the first.
-fn write_tables(out: &mut String, step: &StepResult, clients: u32, cells: &[Vec<&RunResult>], groups: &[Group<'_>]) {
+fn write_tables(
+    out: &mut String,
+    step: &StepResult,
+    clients: u32,
+    cells: &[Vec<&RunResult>],
+    groups: &[Group<'_>],
+) {
     let figures: Vec<&Figure> = FIGURES.iter().filter_map(|id| figure::named(id)).collect();
     let rows: Vec<(&str, Vec<Option<f64>>)> = groups
         .iter()
         .zip(cells)
         .filter(|(_, runs)| !runs.is_empty())
-        .map(|(group, runs)| (group.name.as_str(), figures.iter().map(|figure| value(runs, &step.name, figure)).collect()))
+        .map(|(group, runs)| {
+            (
+                group.name.as_str(),
+                figures
+                    .iter()
+                    .map(|figure| value(runs, &step.name, figure))
+                    .collect(),
+            )
+        })
         .collect();
     let head = |out: &mut String, title: &str| {
-        let _ = write!(out, "<div class=\"card scroll\"><h3>{title}</h3><table class=\"right\"><thead><tr><th scope=\"col\">configuration</th>");
+        let _ = write!(
+            out,
+            "<div class=\"card scroll\"><h3>{title}</h3><table class=\"right\"><thead><tr><th \
+                scope=\"col\">configuration</th>"
+        );
         for figure in &figures {
             let unit = figure.unit_for(&step.unit);
-            let unit = if unit.is_empty() { unit } else { format!(", {unit}") };
-            let _ = write!(out, "<th scope=\"col\">{}{}</th>", escape(figure.name), escape(&unit));
+            let unit = if unit.is_empty() {
+                unit
+            } else {
+                format!(", {unit}")
+            };
+            let _ = write!(
+                out,
+                "<th scope=\"col\">{}{}</th>",
+                escape(figure.name),
+                escape(&unit)
+            );
         }
         out.push_str("</tr></thead><tbody>\n");
     };
     let plural = if clients == 1 { "client" } else { "clients" };
-    head(out, &format!("Step {}, {clients} {plural}", escape(&step.name)));
+    head(
+        out,
+        &format!("Step {}, {clients} {plural}", escape(&step.name)),
+    );
     for (name, values) in &rows {
         let _ = write!(out, "<tr><th scope=\"row\">{}</th>", escape(name));
         for value in values {
-            let _ = write!(out, "<td>{}</td>", value.map_or_else(|| "–".to_owned(), format::number));
+            let _ = write!(
+                out,
+                "<td>{}</td>",
+                value.map_or_else(|| "–".to_owned(), format::number)
+            );
         }
         out.push_str("</tr>\n");
     }
     out.push_str("</tbody></table></div>\n");
-    let Some((_, base)) = rows.first() else { return };
+    let Some((_, base)) = rows.first() else {
+        return;
+    };
     if rows.len() < 2 {
         return;
     }

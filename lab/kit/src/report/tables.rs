@@ -19,7 +19,8 @@ pub(super) fn write_tiles(out: &mut String, result: &RunResult, step: &StepResul
     for tile in tiles(result, step) {
         let _ = writeln!(
             out,
-            "<div class=\"tile {}\"><div class=\"label\">{}</div><div class=\"value\">{} <small>{}</small></div><div class=\"sub\">{}</div></div>",
+            "<div class=\"tile {}\"><div class=\"label\">{}</div><div class=\"value\">{} \
+                <small>{}</small></div><div class=\"sub\">{}</div></div>",
             tile.class,
             escape(&tile.label),
             escape(&tile.value),
@@ -265,34 +266,80 @@ pub(super) fn write_step(out: &mut String, step: &StepResult) {
 /// Work beside the measured one, latency from sending, and the parts of a mix.
 fn write_more(out: &mut String, step: &StepResult) {
     let latency = |latency: &LatencySummary| {
-        let percentiles = latency.percentiles_us.iter().filter(|(percentile, _)| [50.0, 95.0, 99.0].contains(percentile));
-        let mut rows: Vec<(String, String)> = percentiles.map(|(percentile, us)| row(format!("{percentile} %"), format::latency_us(*us))).collect();
+        let percentiles = latency
+            .percentiles_us
+            .iter()
+            .filter(|(percentile, _)| [50.0, 95.0, 99.0].contains(percentile));
+        let mut rows: Vec<(String, String)> = percentiles
+            .map(|(percentile, us)| row(format!("{percentile} %"), format::latency_us(*us)))
+            .collect();
         rows.push(row("longest", format::latency_us(latency.max_us)));
         rows
     };
     if let Some(service) = &step.more.service {
-        write_card(out, "Latency from sending, not from the intended start", "right", &latency(service));
+        write_card(
+            out,
+            "Latency from sending, not from the intended start",
+            "right",
+            &latency(service),
+        );
     }
     // A replay has a table of its own for them.
-    for (part, of_part) in step.more.by_part.iter().filter(|_| step.more.replay.is_none()) {
-        write_card(out, &format!("Latency of {part}"), "right", &latency(of_part));
+    for (part, of_part) in step
+        .more
+        .by_part
+        .iter()
+        .filter(|_| step.more.replay.is_none())
+    {
+        write_card(
+            out,
+            &format!("Latency of {part}"),
+            "right",
+            &latency(of_part),
+        );
     }
     for role in &step.more.beside {
-        let mut rows = vec![row("rate", format!("{} {}/s", format::number(role.rate.average), role.unit))];
-        rows.extend(role.target_rate.map(|rate| row("asked for", format!("{}/s", format::number(rate)))));
-        rows.extend(role.seconds_at_target_percent.map(|percent| row("seconds at 95 % of that", format!("{} %", format::number(percent)))));
-        rows.extend(role.sla_met.map(|met| row("95 % reached on average", if met { "yes" } else { "no" })));
+        let mut rows = vec![row(
+            "rate",
+            format!("{} {}/s", format::number(role.rate.average), role.unit),
+        )];
+        rows.extend(
+            role.target_rate
+                .map(|rate| row("asked for", format!("{}/s", format::number(rate)))),
+        );
+        rows.extend(role.seconds_at_target_percent.map(|percent| {
+            row(
+                "seconds at 95 % of that",
+                format!("{} %", format::number(percent)),
+            )
+        }));
+        rows.extend(
+            role.sla_met
+                .map(|met| row("95 % reached on average", if met { "yes" } else { "no" })),
+        );
         rows.extend(latency(&role.latency));
-        write_card(out, &format!("Beside it: {} by {} clients", role.part, role.clients), "right", &rows);
+        write_card(
+            out,
+            &format!("Beside it: {} by {} clients", role.part, role.clients),
+            "right",
+            &rows,
+        );
     }
     if step.more.rows_returned > 0 {
-        let returned = format!("{} in all, {} per second", format::count(step.more.rows_returned), format::number(step.more.rows_per_second));
+        let returned = format!(
+            "{} in all, {} per second",
+            format::count(step.more.rows_returned),
+            format::number(step.more.rows_per_second)
+        );
         write_card(out, "Documents returned", "", &[row("by reads", returned)]);
     }
 }
 
 fn write_buckets(out: &mut String, step: &StepResult) {
-    out.push_str("<div class=\"card\"><h3>Response times</h3><table><thead><tr><th>up to</th><th colspan=\"2\">share of calls</th></tr></thead><tbody>\n");
+    out.push_str(
+        "<div class=\"card\"><h3>Response times</h3><table><thead><tr><th>up to</th><th \
+        colspan=\"2\">share of calls</th></tr></thead><tbody>\n",
+    );
     let names = BUCKET_BOUNDS_US.iter().map(|us| {
         format::latency_us(*us as f64)
             .replace(".00 ", " ")
@@ -350,7 +397,10 @@ fn evenness(step: &StepResult) -> Vec<(String, String)> {
         ));
     }
     if let Some(share) = rate.quartiles_by_median {
-        rows.push(row("quartiles apart, by median", format!("{} %", format::number(share * 100.0))));
+        rows.push(row(
+            "quartiles apart, by median",
+            format!("{} %", format::number(share * 100.0)),
+        ));
     }
     if let Some(slope) = rate.slope_percent_per_doubling {
         rows.push(row(
@@ -362,7 +412,10 @@ fn evenness(step: &StepResult) -> Vec<(String, String)> {
         "seconds without any",
         format::seconds(stalls.seconds_without_ops),
     ));
-    rows.push(row("seconds below half the median", format::seconds(stalls.seconds_below_50_percent)));
+    rows.push(row(
+        "seconds below half the median",
+        format::seconds(stalls.seconds_below_50_percent),
+    ));
     rows.push(row(
         "stalls, longest",
         format!(
@@ -400,7 +453,11 @@ fn costs(step: &StepResult) -> Vec<(String, String)> {
         push("server write calls", server.write_calls_per_op, "");
     }
     push("lab CPU", step.client.cpu_us_per_op, "µs");
-    push("of that without driver and target", step.more.lab_cpu_us_per_op, "µs");
+    push(
+        "of that without driver and target",
+        step.more.lab_cpu_us_per_op,
+        "µs",
+    );
     if let Some(device) = &step.device {
         push("device reads", device.reads_per_op, "");
         push("device read", device.read_kb_per_op, "KB");
@@ -455,12 +512,21 @@ pub(super) fn write_run(out: &mut String, result: &RunResult) {
         rows = own;
     }
     if let Some(limit) = &result.memory_limit {
-        let mut text = format!("{} by {}: {}", format::bytes(limit.bytes as f64), limit.how, limit.remark);
+        let mut text = format!(
+            "{} by {}: {}",
+            format::bytes(limit.bytes as f64),
+            limit.how,
+            limit.remark
+        );
         if let Some(most) = limit.bytes_max {
             let _ = write!(text, "; most held {}", format::bytes(most as f64));
         }
         if let Some(cache) = limit.cache_bytes {
-            let _ = write!(text, ", page cache of that at the end {}", format::bytes(cache as f64));
+            let _ = write!(
+                text,
+                ", page cache of that at the end {}",
+                format::bytes(cache as f64)
+            );
         }
         rows.push(row("memory for the target", text));
     }
@@ -504,8 +570,10 @@ fn check_row(check: &crate::result::Check) -> (String, String) {
 
 fn write_steps(out: &mut String, result: &RunResult) {
     out.push_str(
-        "<h2>All steps</h2>\n<div class=\"card\"><table class=\"right\"><thead><tr><th>step</th><th>operations</th><th>seconds</th>\
-         <th>per second</th><th>p50</th><th>p99</th><th>longest</th><th>server CPU</th><th>lab CPU</th><th>data</th><th>errors</th></tr></thead><tbody>\n",
+        "<h2>All steps</h2>\n<div class=\"card\"><table \
+            class=\"right\"><thead><tr><th>step</th><th>operations</th><th>seconds</th>\
+         <th>per second</th><th>p50</th><th>p99</th><th>longest</th><th>server CPU</th><th>lab \
+         CPU</th><th>data</th><th>errors</th></tr></thead><tbody>\n",
     );
     for step in &result.steps {
         let at = |wanted: f64| {

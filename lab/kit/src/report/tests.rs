@@ -1,11 +1,13 @@
-//! The structure of the pages: what must be there, and what must never be (requests, broken numbers, unbalanced elements).
-//! With `QUARRY_LAB_PAGES=DIR` the pages are written for looking at them.
+//! The structure of the pages: what must be there, and what must never be (requests, broken
+//! numbers, unbalanced elements). With `QUARRY_LAB_PAGES=DIR` the pages are written for looking at
+//! them.
 
 use super::*;
 use crate::compare::compare;
 
 fn run(id: &str, factor: f64) -> RunResult {
-    let mut out: RunResult = serde_json::from_str(include_str!("../../tests/data/point.json")).unwrap();
+    let mut out: RunResult =
+        serde_json::from_str(include_str!("../../tests/data/point.json")).unwrap();
     out.run.id = id.to_owned();
     out.run.started_at = format!("2026-01-01T00:00:{id}Z");
     for step in out.steps.iter_mut().filter(|step| step.measured) {
@@ -28,15 +30,38 @@ fn sound(name: &str, page: &str) {
     for request in ["http://", "https://", "src=", "@import", "url(", "<link"] {
         assert!(!page.contains(request), "{name}: {request}");
     }
-    assert!(!page.contains("NaN") && !page.contains("inf\"") && !page.contains(">null<"), "{name}: a number is broken");
-    for element in ["figure", "svg", "table", "details", "div", "ul", "script", "tr", "main", "thead", "tbody"] {
-        let opened = page.matches(&format!("<{element}>")).count() + page.matches(&format!("<{element} ")).count();
-        assert_eq!(opened, page.matches(&format!("</{element}>")).count(), "{name}: {element} is not balanced");
+    assert!(
+        !page.contains("NaN") && !page.contains("inf\"") && !page.contains(">null<"),
+        "{name}: a number is broken"
+    );
+    for element in [
+        "figure", "svg", "table", "details", "div", "ul", "script", "tr", "main", "thead", "tbody",
+    ] {
+        let opened = page.matches(&format!("<{element}>")).count()
+            + page.matches(&format!("<{element} ")).count();
+        assert_eq!(
+            opened,
+            page.matches(&format!("</{element}>")).count(),
+            "{name}: {element} is not balanced"
+        );
     }
     let pictures = page.matches("<svg ").count();
-    assert_eq!(page.matches("<desc>").count(), pictures, "{name}: a picture without description");
-    assert_eq!(page.matches("scale</title>").count() + page.matches("intervals</title>").count(), pictures, "{name}: a picture without title");
-    assert!(page.starts_with("<!doctype html>") && page.contains("<html lang=\"en\">") && page.ends_with("</html>\n"), "{name}");
+    assert_eq!(
+        page.matches("<desc>").count(),
+        pictures,
+        "{name}: a picture without description"
+    );
+    assert_eq!(
+        page.matches("scale</title>").count() + page.matches("intervals</title>").count(),
+        pictures,
+        "{name}: a picture without title"
+    );
+    assert!(
+        page.starts_with("<!doctype html>")
+            && page.contains("<html lang=\"en\">")
+            && page.ends_with("</html>\n"),
+        "{name}"
+    );
 }
 
 #[test]
@@ -63,7 +88,12 @@ fn a_run_has_its_charts_their_numbers_and_the_published_figures() {
 #[test]
 fn a_run_of_many_steps_shows_them_side_by_side() {
     let mut many = run("01", 1.0);
-    let measured = many.steps.iter().find(|step| step.measured).unwrap().clone();
+    let measured = many
+        .steps
+        .iter()
+        .find(|step| step.measured)
+        .unwrap()
+        .clone();
     many.run.workload = "scanned".to_owned();
     many.steps.clear();
     for (number, limit) in [1_u32, 10, 100, 1_000, 10_000].iter().enumerate() {
@@ -77,18 +107,28 @@ fn a_run_of_many_steps_shows_them_side_by_side() {
     }
     let text = page(&many);
     sound("steps.html", &text);
-    for wanted in ["All measured steps", "Data directory after each step", "Throughput on a shared scale", "<h3>Throughput: scan-100</h3>", "<h3>Latency by documents scanned</h3>", "<circle"] {
+    for wanted in [
+        "All measured steps",
+        "Data directory after each step",
+        "Throughput on a shared scale",
+        "<h3>Throughput: scan-100</h3>",
+        "<h3>Latency by documents scanned</h3>",
+        "<circle",
+    ] {
         assert!(text.contains(wanted), "{wanted}");
     }
     let forest = {
         many.run.workload = "forestdb".to_owned();
-        many.steps = ["load", "ows.1", "ows.n", "pqw.1", "pqw.n", "rqw.1", "rqw.n", "pq.1", "pq.n", "rq.1", "rq.n", "owa.1", "owa.n"]
-            .map(|name| {
-                let mut step = measured.clone();
-                step.name = name.to_owned();
-                step
-            })
-            .to_vec();
+        many.steps = [
+            "load", "ows.1", "ows.n", "pqw.1", "pqw.n", "rqw.1", "rqw.n", "pq.1", "pq.n", "rq.1",
+            "rq.n", "owa.1", "owa.n",
+        ]
+        .map(|name| {
+            let mut step = measured.clone();
+            step.name = name.to_owned();
+            step
+        })
+        .to_vec();
         page(&many)
     };
     sound("forestdb.html", &forest);
@@ -99,9 +139,15 @@ fn a_run_of_many_steps_shows_them_side_by_side() {
 fn several_runs_stand_by_clients_and_relative_to_the_first() {
     let mut runs = Vec::new();
     for (number, clients) in [1, 2, 4, 1, 2, 4].into_iter().enumerate() {
-        let mut one = run(&format!("{number:02}"), f64::from(clients) * if number < 3 { 1.0 } else { 1.3 });
+        let mut one = run(
+            &format!("{number:02}"),
+            f64::from(clients) * if number < 3 { 1.0 } else { 1.3 },
+        );
         one.settings.clients = clients;
-        one.steps.iter_mut().filter(|step| step.measured).for_each(|step| step.clients = clients);
+        one.steps
+            .iter_mut()
+            .filter(|step| step.measured)
+            .for_each(|step| step.clients = clients);
         if number >= 3 {
             one.target.product = "Other".to_owned();
         }
@@ -109,15 +155,27 @@ fn several_runs_stand_by_clients_and_relative_to_the_first() {
     }
     let text = runs_page(&runs).unwrap();
     sound("runs.html", &text);
-    for wanted in ["Throughput by clients", "Relative to the first", "class=\"up\"", "Step point, 4 clients"] {
+    for wanted in [
+        "Throughput by clients",
+        "Relative to the first",
+        "class=\"up\"",
+        "Step point, 4 clients",
+    ] {
         assert!(text.contains(wanted), "{wanted}");
     }
     assert!(!text.contains("Over time: "));
     let many: Vec<RunResult> = runs.iter().chain(&runs).cloned().collect();
-    assert!(runs_page(&many).unwrap().contains("Over time: 4 of 12 runs, those with 4 clients"));
+    assert!(
+        runs_page(&many)
+            .unwrap()
+            .contains("Over time: 4 of 12 runs, those with 4 clients")
+    );
     runs[1].run.workload = "hot".to_owned();
     let message = runs_page(&runs).unwrap_err().to_string();
-    assert!(message.contains("01") && message.contains("hot") && !message.contains('\n'), "{message}");
+    assert!(
+        message.contains("01") && message.contains("hot") && !message.contains('\n'),
+        "{message}"
+    );
     assert!(runs_page(&[]).is_err());
 }
 
@@ -128,20 +186,36 @@ fn a_comparison_shows_verdicts_intervals_and_both_sides() {
     let found = compare(["old".to_owned(), "new".to_owned()], &a, &b, &[]).unwrap();
     let text = comparison_page(&found, &a, &b);
     sound("comparison.html", &text);
-    for wanted in ["<span class=\"pill good\">better</span>", "Changes with their intervals", "A, all runs", "<td>03</td><td>04</td>"] {
+    for wanted in [
+        "<span class=\"pill good\">better</span>",
+        "Changes with their intervals",
+        "A, all runs",
+        "<td>03</td><td>04</td>",
+    ] {
         assert!(text.contains(wanted), "{wanted}");
     }
 }
 
 #[test]
 fn claims_stand_with_their_figures() {
-    let mut runs: Vec<RunResult> = (0..6).map(|number| run(&format!("{number:02}"), 1.0 + f64::from(number) * 0.01)).collect();
-    runs.iter_mut().take(3).for_each(|run| run.settings.clients = 40);
+    let mut runs: Vec<RunResult> = (0..6)
+        .map(|number| run(&format!("{number:02}"), 1.0 + f64::from(number) * 0.01))
+        .collect();
+    runs.iter_mut()
+        .take(3)
+        .for_each(|run| run.settings.clients = 40);
     let claims = crate::claims::all().unwrap();
-    let judgements: Vec<_> = claims.iter().flat_map(|claim| crate::claims::judge(claim, &runs, 2)).collect();
+    let judgements: Vec<_> = claims
+        .iter()
+        .flat_map(|claim| crate::claims::judge(claim, &runs, 2))
+        .collect();
     let text = claims_page(&judgements, &runs);
     sound("claims.html", &text);
     assert_eq!(text.matches("<strong>C").count(), 60);
     assert!(text.contains("without a verdict</summary>") && text.contains("smoke size"));
-    assert!(text.contains("<th scope=\"col\">because</th>") && text.contains("None of the interval is at most 0.6"), "why each verdict is what it is");
+    assert!(
+        text.contains("<th scope=\"col\">because</th>")
+            && text.contains("None of the interval is at most 0.6"),
+        "why each verdict is what it is"
+    );
 }

@@ -1,6 +1,7 @@
 //! What one client does: draws its next call, and judges what came of it.
 //!
-//! Promises: the same stream draws the same calls; what is acknowledged is accounted for, so that the end state can be checked.
+//! Promises: the same stream draws the same calls; what is acknowledged is accounted for, so that
+//! the end state can be checked.
 //! Must not know: how a call is made, or how fast.
 
 mod draw;
@@ -126,7 +127,8 @@ pub struct Work {
 }
 
 impl Work {
-    /// Client `client` of `clients` in its role. `misses_allowed`: rows may be deleted meanwhile, so a read may find nothing.
+    /// Client `client` of `clients` in its role. `misses_allowed`: rows may be deleted meanwhile,
+    /// so a read may find nothing.
     pub fn new(
         (role, quota): (Role, Quota),
         shape: Arc<Shape>,
@@ -252,10 +254,7 @@ impl Work {
                         self.shape.key(number)
                     })
                     .collect();
-                Call::GetMany {
-                    table,
-                    ids,
-                }
+                Call::GetMany { table, ids }
             }
             Part::Range => {
                 self.pending.expected = 0;
@@ -444,7 +443,8 @@ impl Work {
         Next::Call(Part::Insert, Call::Insert { table, rows })
     }
 
-    /// The next batch of this client's share: table, first number, count. A batch never spans two tables.
+    /// The next batch of this client's share: table, first number, count. A batch never spans two
+    /// tables.
     fn take_share(&mut self) -> Option<(usize, u64, u64)> {
         if self.next >= self.end {
             return None;
@@ -547,7 +547,8 @@ impl Work {
             return Next::End;
         }
         let index = self.random.random_range(0..indexes.len());
-        // The modern form starts at a drawn value of the first field, the classic one at a drawn tuple.
+        // The modern form starts at a drawn value of the first field, the classic one at a drawn
+        // tuple.
         let all = self.shape.kind == DocumentKind::PurchaseClassic;
         let keys = indexes
             .get(index)
@@ -605,7 +606,8 @@ impl Work {
         part == Part::DeleteOldest || (part == Part::DeleteInsert && !pending.puts_back)
     }
 
-    /// Judges an outcome: a read that found too little is a failure, unless rows may be missing. Accounts for what was done.
+    /// Judges an outcome: a read that found too little is a failure, unless rows may be missing.
+    /// Accounts for what was done.
     pub fn settle(&mut self, outcome: Outcome) -> (Outcome, Effect) {
         let pending = std::mem::take(&mut self.pending);
         let Some(part) = pending.part else {

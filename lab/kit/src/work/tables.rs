@@ -1,4 +1,5 @@
-//! What is known of the tables while clients change them: which row numbers exist, and what the sums must be.
+//! What is known of the tables while clients change them: which row numbers exist, and what the
+//! sums must be.
 //!
 //! Promises: constant memory, except one bit per row while a step stores rows at random.
 
@@ -77,7 +78,8 @@ impl TableState {
         }
     }
 
-    /// Marks a row stored at random; whether it is the first time. None if there are too many to tell.
+    /// Marks a row stored at random; whether it is the first time. None if there are too many to
+    /// tell.
     pub(super) fn mark(&self, number: u64, rows: u64) -> Option<bool> {
         if rows > BITS_MAX {
             return None;
@@ -129,7 +131,8 @@ impl Shape {
         }
     }
 
-    /// The id of row `number`. Without order they are the numbers themselves, mixed: still no two alike.
+    /// The id of row `number`. Without order they are the numbers themselves, mixed: still no two
+    /// alike.
     pub fn key(&self, number: u64) -> Key {
         match self.ids {
             Ids::Random => Key::Number(mix(number).cast_signed()),

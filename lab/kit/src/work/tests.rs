@@ -243,25 +243,66 @@ fn mixes_keep_their_weights_and_latest_prefers_the_newest() {
 
 #[test]
 fn batches_of_neighbours_go_on_where_the_read_before_was() {
-    let (_, shape) = shape("forestdb", Overrides { rows: Some(1_000), ..Overrides::default() });
+    let (_, shape) = shape(
+        "forestdb",
+        Overrides {
+            rows: Some(1_000),
+            ..Overrides::default()
+        },
+    );
     shape.stored(1_000);
-    let mut reader = work(&shape, Role { read_batch: Some(4), ..role(Part::Point) }, Quota::Endless, (0, 1));
+    let mut reader = work(
+        &shape,
+        Role {
+            read_batch: Some(4),
+            ..role(Part::Point)
+        },
+        Quota::Endless,
+        (0, 1),
+    );
     let numbers: Vec<u64> = (0..400)
         .map(|_| match reader.draw() {
-            Next::Call(Part::Point, Call::Get { id, .. }) => (1..=1_000).find(|number| shape.key(*number) == id).unwrap(),
+            Next::Call(Part::Point, Call::Get { id, .. }) => {
+                (1..=1_000).find(|number| shape.key(*number) == id).unwrap()
+            }
             other => panic!("{other:?}"),
         })
         .collect();
-    let steps = numbers.windows(2).filter(|pair| pair[1] == pair[0] + 1).count();
-    assert!((290..=310).contains(&steps), "three of four follow the one before: {steps}");
+    let steps = numbers
+        .windows(2)
+        .filter(|pair| pair[1] == pair[0] + 1)
+        .count();
+    assert!(
+        (290..=310).contains(&steps),
+        "three of four follow the one before: {steps}"
+    );
 }
 
 #[test]
 fn an_update_may_be_preceded_by_a_read_of_its_row() {
-    let (_, shape) = shape("update", Overrides { rows: Some(1_000), tables: Some(1), ..Overrides::default() });
+    let (_, shape) = shape(
+        "update",
+        Overrides {
+            rows: Some(1_000),
+            tables: Some(1),
+            ..Overrides::default()
+        },
+    );
     shape.stored(1_000);
-    let mut updater = work(&shape, Role { prefetch: true, ..role(Part::UpdateInc) }, Quota::Endless, (0, 1));
-    let Next::Pair(Part::UpdateInc, Call::Get { id: read, .. }, Call::Update { id: updated, .. }) = updater.draw() else { panic!("no pair") };
+    let mut updater = work(
+        &shape,
+        Role {
+            prefetch: true,
+            ..role(Part::UpdateInc)
+        },
+        Quota::Endless,
+        (0, 1),
+    );
+    let Next::Pair(Part::UpdateInc, Call::Get { id: read, .. }, Call::Update { id: updated, .. }) =
+        updater.draw()
+    else {
+        panic!("no pair")
+    };
     assert_eq!(read, updated);
     let (_, effect) = updater.settle(Outcome::done(1, 1));
     assert_eq!(effect.added, 1);

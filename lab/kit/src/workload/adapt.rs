@@ -1,7 +1,8 @@
-//! Settings that change what a workload does, and not only how much of it: indexes made unique, ids without order, a wait between steps.
+//! Settings that change what a workload does, and not only how much of it: indexes made unique, ids
+//! without order, a wait between steps.
 //!
-//! Promises: the adapted workload says everything; whoever runs it need not look at these settings again. A setting that a workload
-//! has no use for is refused instead of ignored.
+//! Promises: the adapted workload says everything; whoever runs it need not look at these settings
+//! again. A setting that a workload has no use for is refused instead of ignored.
 
 use super::{Draw, Ids, Part, Role, Settings, Step, Stop, Workload, WorkloadError};
 
@@ -27,7 +28,11 @@ impl Role {
 }
 
 fn wrong(name: &'static str, given: &dyn std::fmt::Display, allowed: &str) -> WorkloadError {
-    WorkloadError::Setting { name, given: given.to_string(), allowed: allowed.to_owned() }
+    WorkloadError::Setting {
+        name,
+        given: given.to_string(),
+        allowed: allowed.to_owned(),
+    }
 }
 
 fn is_update(part: Part) -> bool {
@@ -39,7 +44,11 @@ impl Workload {
     #[must_use]
     pub fn adapted(mut self, settings: &Settings) -> Self {
         let data = &mut self.data;
-        for index in data.indexes.iter_mut().take(settings.unique_indexes as usize) {
+        for index in data
+            .indexes
+            .iter_mut()
+            .take(settings.unique_indexes as usize)
+        {
             index.unique = true;
         }
         data.ids = settings.ids.unwrap_or(data.ids);
@@ -48,7 +57,9 @@ impl Workload {
         }
         for role in self.steps.iter_mut().map(|step| &mut step.work) {
             match role.part {
-                Part::Point if settings.read_batch > 1 => role.read_batch = Some(settings.read_batch),
+                Part::Point if settings.read_batch > 1 => {
+                    role.read_batch = Some(settings.read_batch)
+                }
                 Part::Insert => role.sync_every = settings.sync_every.or(role.sync_every),
                 part => role.prefetch |= settings.prefetch && is_update(part),
             }
@@ -73,34 +84,79 @@ impl Workload {
 
     /// Parts of all roles.
     fn parts(&self) -> impl Iterator<Item = Part> {
-        let roles = self.steps.iter().flat_map(|step| step.beside.iter().chain([&step.work]));
+        let roles = self
+            .steps
+            .iter()
+            .flat_map(|step| step.beside.iter().chain([&step.work]));
         roles.flat_map(|role| role.mix.iter().map(|(part, _)| *part).chain([role.part]))
     }
 
     /// Whether this workload can be adapted so.
     pub(super) fn check_adaptation(&self, settings: &Settings) -> Result<(), WorkloadError> {
         let works = || self.steps.iter().map(|step| step.work.part);
-        let distinct = self.data.indexes.iter().take(settings.indexes as usize).take_while(|index| index.distinct).count();
+        let distinct = self
+            .data
+            .indexes
+            .iter()
+            .take(settings.indexes as usize)
+            .take_while(|index| index.distinct)
+            .count();
         if settings.unique_indexes as usize > distinct {
-            return Err(wrong("--unique-indexes", &settings.unique_indexes, &format!("0 to {distinct} for this workload and its indexes")));
+            return Err(wrong(
+                "--unique-indexes",
+                &settings.unique_indexes,
+                &format!("0 to {distinct} for this workload and its indexes"),
+            ));
         }
         match settings.ids {
-            Some(Ids::Random) if self.data.documents.has_text_keys() || self.parts().any(|part| part == Part::Scan) => {
-                return Err(wrong("--ids", &"random", "lab or target for this workload: its ids are text, or it scans them in order"));
+            Some(Ids::Random)
+                if self.data.documents.has_text_keys()
+                    || self.parts().any(|part| part == Part::Scan) =>
+            {
+                return Err(wrong(
+                    "--ids",
+                    &"random",
+                    "lab or target for this workload: its ids are text, or it scans them in order",
+                ));
             }
-            Some(Ids::Target) if self.data.ids != Ids::Target && self.parts().any(|part| !part.is_action() && !matches!(part, Part::Insert | Part::IndexRange)) => {
-                return Err(wrong("--ids", &"target", "lab or random for this workload: it finds rows by id"));
+            Some(Ids::Target)
+                if self.data.ids != Ids::Target
+                    && self.parts().any(|part| {
+                        !part.is_action() && !matches!(part, Part::Insert | Part::IndexRange)
+                    }) =>
+            {
+                return Err(wrong(
+                    "--ids",
+                    &"target",
+                    "lab or random for this workload: it finds rows by id",
+                ));
             }
             _ => {}
         }
-        if settings.read_batch == 0 || settings.read_batch > 1 && !works().any(|part| part == Part::Point) {
-            return Err(wrong("--read-batch", &settings.read_batch, "1, or more for workloads with point reads"));
+        if settings.read_batch == 0
+            || settings.read_batch > 1 && !works().any(|part| part == Part::Point)
+        {
+            return Err(wrong(
+                "--read-batch",
+                &settings.read_batch,
+                "1, or more for workloads with point reads",
+            ));
         }
-        if settings.sync_every == Some(0) || settings.sync_every.is_some() && !works().any(|part| part == Part::Insert) {
-            return Err(wrong("--sync-every", &settings.sync_every.unwrap_or(0), "1 or more, for workloads that insert"));
+        if settings.sync_every == Some(0)
+            || settings.sync_every.is_some() && !works().any(|part| part == Part::Insert)
+        {
+            return Err(wrong(
+                "--sync-every",
+                &settings.sync_every.unwrap_or(0),
+                "1 or more, for workloads that insert",
+            ));
         }
         if settings.prefetch && !works().any(is_update) {
-            return Err(wrong("--prefetch", &true, "false for this workload: it has no updates of single documents"));
+            return Err(wrong(
+                "--prefetch",
+                &true,
+                "false for this workload: it has no updates of single documents",
+            ));
         }
         if settings.capped == Some(true) && self.data.capped_bytes.is_none() {
             return Err(wrong("--capped", &true, "false for this workload"));
@@ -108,24 +164,54 @@ impl Workload {
         match &settings.settle_after {
             Some(after) if !self.steps.iter().any(|step| step.name == *after) => {
                 let names: Vec<&str> = self.steps.iter().map(|step| step.name.as_str()).collect();
-                Err(wrong("--settle-after", after, &format!("a step: {}", names.join(", "))))
+                Err(wrong(
+                    "--settle-after",
+                    after,
+                    &format!("a step: {}", names.join(", ")),
+                ))
             }
             _ => Ok(()),
         }
     }
 
     /// Where these settings differ from the paper's.
-    pub(super) fn note_adaptation(&self, here: &Settings, paper: &Settings, note: &mut impl FnMut(&str, String, String)) {
-        let ids = |settings: &Settings| format!("{:?}", settings.ids.unwrap_or(self.data.ids)).to_lowercase();
+    pub(super) fn note_adaptation(
+        &self,
+        here: &Settings,
+        paper: &Settings,
+        note: &mut impl FnMut(&str, String, String),
+    ) {
+        let ids = |settings: &Settings| {
+            format!("{:?}", settings.ids.unwrap_or(self.data.ids)).to_lowercase()
+        };
         note("ids made by", ids(here), ids(paper));
         let seeds = |settings: &Settings| format!("{:?}", settings.seed_mode);
         note("seeds", seeds(here), seeds(paper));
-        let every = |settings: &Settings| settings.sync_every.map_or_else(|| "never".to_owned(), |calls| format!("every {calls} calls"));
+        let every = |settings: &Settings| {
+            settings.sync_every.map_or_else(
+                || "never".to_owned(),
+                |calls| format!("every {calls} calls"),
+            )
+        };
         note("commit on storage", every(here), every(paper));
-        let after = |settings: &Settings| settings.settle_after.clone().unwrap_or_else(|| "no step".to_owned());
+        let after = |settings: &Settings| {
+            settings
+                .settle_after
+                .clone()
+                .unwrap_or_else(|| "no step".to_owned())
+        };
         note("at rest after", after(here), after(paper));
-        note("read before update", here.prefetch.to_string(), paper.prefetch.to_string());
-        let capped = |settings: &Settings| settings.capped.unwrap_or(self.data.capped_bytes.is_some()).to_string();
+        note(
+            "read before update",
+            here.prefetch.to_string(),
+            paper.prefetch.to_string(),
+        );
+        let capped = |settings: &Settings| {
+            settings
+                .capped
+                .unwrap_or(self.data.capped_bytes.is_some())
+                .to_string()
+        };
         note("capped", capped(here), capped(paper));
     }
 }
@@ -136,48 +222,197 @@ mod tests {
     use super::*;
 
     fn refused(workload: &str, given: Overrides) -> String {
-        Workload::named(workload).unwrap().settings("smoke", given).unwrap_err().to_string()
+        Workload::named(workload)
+            .unwrap()
+            .settings("smoke", given)
+            .unwrap_err()
+            .to_string()
     }
 
     #[test]
     fn settings_change_the_steps_and_the_data() {
         let workload = Workload::named("insert-grow").unwrap();
-        let given = Overrides { unique_indexes: Some(1), ids: Some(Ids::Random), sync_every: Some(5), ..Overrides::default() };
+        let given = Overrides {
+            unique_indexes: Some(1),
+            ids: Some(Ids::Random),
+            sync_every: Some(5),
+            ..Overrides::default()
+        };
         let settings = workload.settings("smoke", given).unwrap();
         let changed = workload.changed_from_paper(&settings);
-        for wanted in ["unique indexes 1 (paper: 0)", "ids made by random (paper: target)", "commit on storage every 5 calls (paper: never)"] {
+        for wanted in [
+            "unique indexes 1 (paper: 0)",
+            "ids made by random (paper: target)",
+            "commit on storage every 5 calls (paper: never)",
+        ] {
             assert!(changed.iter().any(|line| line == wanted), "{changed:?}");
         }
         let adapted = workload.adapted(&settings);
-        assert_eq!(adapted.data.indexes.iter().map(|index| index.unique).collect::<Vec<_>>(), [true, false, false]);
-        assert_eq!((adapted.data.ids, adapted.steps[1].work.sync_every), (Ids::Random, Some(5)));
+        assert_eq!(
+            adapted
+                .data
+                .indexes
+                .iter()
+                .map(|index| index.unique)
+                .collect::<Vec<_>>(),
+            [true, false, false]
+        );
+        assert_eq!(
+            (adapted.data.ids, adapted.steps[1].work.sync_every),
+            (Ids::Random, Some(5))
+        );
 
         let workload = Workload::named("forestdb").unwrap();
-        let given = Overrides { settle_after: Some("load".to_owned()), read_batch: Some(3), ..Overrides::default() };
+        let given = Overrides {
+            settle_after: Some("load".to_owned()),
+            read_batch: Some(3),
+            ..Overrides::default()
+        };
         let settings = workload.settings("smoke", given).unwrap();
-        let names: Vec<String> = workload.adapted(&settings).steps.iter().take(3).map(|step| step.name.clone()).collect();
+        let names: Vec<String> = workload
+            .adapted(&settings)
+            .steps
+            .iter()
+            .take(3)
+            .map(|step| step.name.clone())
+            .collect();
         assert_eq!(names, ["load", "rest-after-load", "ows.1"]);
 
         let workload = Workload::named("capped").unwrap();
-        let settings = workload.settings("smoke", Overrides { capped: Some(false), ..Overrides::default() }).unwrap();
+        let settings = workload
+            .settings(
+                "smoke",
+                Overrides {
+                    capped: Some(false),
+                    ..Overrides::default()
+                },
+            )
+            .unwrap();
         assert_eq!(workload.adapted(&settings).data.capped_bytes, None);
         let workload = Workload::named("update").unwrap();
-        let settings = workload.settings("smoke", Overrides { prefetch: Some(true), ..Overrides::default() }).unwrap();
-        assert_eq!(workload.adapted(&settings).steps.iter().map(|step| step.work.prefetch).collect::<Vec<_>>(), [false, true]);
+        let settings = workload
+            .settings(
+                "smoke",
+                Overrides {
+                    prefetch: Some(true),
+                    ..Overrides::default()
+                },
+            )
+            .unwrap();
+        assert_eq!(
+            workload
+                .adapted(&settings)
+                .steps
+                .iter()
+                .map(|step| step.work.prefetch)
+                .collect::<Vec<_>>(),
+            [false, true]
+        );
     }
 
     #[test]
     fn settings_without_a_use_are_refused() {
         let default = Overrides::default;
-        assert!(refused("insert", Overrides { unique_indexes: Some(1), indexes: Some(3), ..default() }).contains("--unique-indexes"));
-        assert!(refused("insert-grow", Overrides { unique_indexes: Some(2), ..default() }).contains("0 to 1"));
-        assert!(refused("scanned", Overrides { ids: Some(Ids::Random), ..default() }).contains("--ids"));
-        assert!(refused("forestdb", Overrides { ids: Some(Ids::Random), ..default() }).contains("--ids"));
-        assert!(refused("point", Overrides { ids: Some(Ids::Target), ..default() }).contains("finds rows by id"));
-        assert!(refused("hot", Overrides { read_batch: Some(5), ..default() }).contains("--read-batch"));
-        assert!(refused("point", Overrides { sync_every: Some(0), ..default() }).contains("--sync-every"));
-        assert!(refused("point", Overrides { prefetch: Some(true), ..default() }).contains("--prefetch"));
-        assert!(refused("point", Overrides { capped: Some(true), ..default() }).contains("--capped"));
-        assert!(refused("point", Overrides { settle_after: Some("lunch".to_owned()), ..default() }).contains("load, point"));
+        assert!(
+            refused(
+                "insert",
+                Overrides {
+                    unique_indexes: Some(1),
+                    indexes: Some(3),
+                    ..default()
+                }
+            )
+            .contains("--unique-indexes")
+        );
+        assert!(
+            refused(
+                "insert-grow",
+                Overrides {
+                    unique_indexes: Some(2),
+                    ..default()
+                }
+            )
+            .contains("0 to 1")
+        );
+        assert!(
+            refused(
+                "scanned",
+                Overrides {
+                    ids: Some(Ids::Random),
+                    ..default()
+                }
+            )
+            .contains("--ids")
+        );
+        assert!(
+            refused(
+                "forestdb",
+                Overrides {
+                    ids: Some(Ids::Random),
+                    ..default()
+                }
+            )
+            .contains("--ids")
+        );
+        assert!(
+            refused(
+                "point",
+                Overrides {
+                    ids: Some(Ids::Target),
+                    ..default()
+                }
+            )
+            .contains("finds rows by id")
+        );
+        assert!(
+            refused(
+                "hot",
+                Overrides {
+                    read_batch: Some(5),
+                    ..default()
+                }
+            )
+            .contains("--read-batch")
+        );
+        assert!(
+            refused(
+                "point",
+                Overrides {
+                    sync_every: Some(0),
+                    ..default()
+                }
+            )
+            .contains("--sync-every")
+        );
+        assert!(
+            refused(
+                "point",
+                Overrides {
+                    prefetch: Some(true),
+                    ..default()
+                }
+            )
+            .contains("--prefetch")
+        );
+        assert!(
+            refused(
+                "point",
+                Overrides {
+                    capped: Some(true),
+                    ..default()
+                }
+            )
+            .contains("--capped")
+        );
+        assert!(
+            refused(
+                "point",
+                Overrides {
+                    settle_after: Some("lunch".to_owned()),
+                    ..default()
+                }
+            )
+            .contains("load, point")
+        );
     }
 }

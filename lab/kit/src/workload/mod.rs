@@ -1,6 +1,8 @@
-//! Workloads as data: a TOML file names its data, indexes and steps; a step names the part that does the work.
+//! Workloads as data: a TOML file names its data, indexes and steps; a step names the part that
+//! does the work.
 //!
-//! A new workload is a new file in `lab/workloads/` and one line in [`FILES`], unless it needs a part that nobody has written yet.
+//! A new workload is a new file in `lab/workloads/` and one line in [`FILES`], unless it needs a
+//! part that nobody has written yet.
 
 mod adapt;
 mod settings;
@@ -189,7 +191,8 @@ pub struct Role {
     pub clients: Option<u32>,
     /// Rows per call, where it differs from the setting.
     pub batch: Option<u32>,
-    /// Operations per second of each client, on a schedule. For work beside the measured one this is also its target.
+    /// Operations per second of each client, on a schedule. For work beside the measured one this
+    /// is also its target.
     pub rate: Option<f64>,
     /// Whether each write waits until it is on storage.
     #[serde(default)]
@@ -249,7 +252,8 @@ pub enum Part {
     UpdateSet,
     /// `$inc` always the same few documents.
     Hot,
-    /// Read a document, then store it again with `k` one higher. Each client keeps to documents of its own.
+    /// Read a document, then store it again with `k` one higher. Each client keeps to documents of
+    /// its own.
     ReadModifyWrite,
     /// Add 1 to `k` without reading: an upsert with `$inc`, a merge operand.
     Commutative,
@@ -325,7 +329,9 @@ impl Part {
             | Self::Commutative => "updates",
             Self::Blind | Self::FillRandom => "writes",
             Self::DeleteOldest => "deletes",
-            Self::DeleteInsert | Self::Mix | Self::Settle | Self::Empty | Self::Restart => "operations",
+            Self::DeleteInsert | Self::Mix | Self::Settle | Self::Empty | Self::Restart => {
+                "operations"
+            }
             Self::CreateIndexes => "indexed rows",
             Self::CreateTables => "tables",
         }

@@ -1,4 +1,5 @@
-//! How large and how many: what a file, a preset or the command line may set, and what follows from them together.
+//! How large and how many: what a file, a preset or the command line may set, and what follows from
+//! them together.
 
 use serde::{Deserialize, Serialize};
 
@@ -211,7 +212,8 @@ impl Workload {
                 given: preset.to_owned(),
                 known: self.preset.keys().cloned().collect::<Vec<_>>().join(", "),
             })?;
-        // Rows and times of memory name the same thing: the nearer of the two wins, not the first in the list.
+        // Rows and times of memory name the same thing: the nearer of the two wins, not the first
+        // in the list.
         let times_memory = match (given.rows, given.times_memory, base.rows) {
             (None, Some(times), _) => Some(times),
             (None, None, None) => base.times_memory.or(self.defaults.times_memory),
@@ -353,7 +355,8 @@ impl Workload {
         }
     }
 
-    /// In words, where the settings differ from the preset called `paper`: what keeps a result from standing beside the published one.
+    /// In words, where the settings differ from the preset called `paper`: what keeps a result from
+    /// standing beside the published one.
     pub fn changed_from_paper(&self, settings: &Settings) -> Vec<String> {
         let Ok(paper) = self.settings("paper", Overrides::default()) else {
             return Vec::new();

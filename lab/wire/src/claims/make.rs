@@ -1,4 +1,5 @@
-//! Makes the runs: one after the other, with the time that is left, and an end in good order when the user or the system asks for one.
+//! Makes the runs: one after the other, with the time that is left, and an end in good order when
+//! the user or the system asks for one.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,16 +20,36 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const SERVERS: &str = "servers";
 
 /// Makes what `done` lacks; whether it was interrupted.
-pub(super) fn runs(arguments: &ClaimsArguments, plan: Plan, done: &[RunResult], out: &Path) -> Result<bool, LabError> {
+pub(super) fn runs(
+    arguments: &ClaimsArguments,
+    plan: Plan,
+    done: &[RunResult],
+    out: &Path,
+) -> Result<bool, LabError> {
     let (open, used) = plan.open(done);
-    let again = if used > 0 { format!("; {used} are there already") } else { String::new() };
-    eprintln!("runs to make: {}, preset {}{again}", open.len(), arguments.preset);
+    let again = if used > 0 {
+        format!("; {used} are there already")
+    } else {
+        String::new()
+    };
+    eprintln!(
+        "runs to make: {}, preset {}{again}",
+        open.len(),
+        arguments.preset
+    );
     let stop = watch_for_interrupts()?;
     let mut clock = Clock::default();
     for (number, unit) in open.iter().enumerate() {
         let left = clock.left(open.get(number..).unwrap_or_default());
-        let left = left.map_or_else(String::new, |left| format!(", about {} left", format::seconds(left.as_secs_f64())));
-        eprintln!("run {} of {}: {}{left}", number + 1, open.len(), unit.words());
+        let left = left.map_or_else(String::new, |left| {
+            format!(", about {} left", format::seconds(left.as_secs_f64()))
+        });
+        eprintln!(
+            "run {} of {}: {}{left}",
+            number + 1,
+            open.len(),
+            unit.words()
+        );
         let begun = Instant::now();
         match make(arguments, unit, out, &stop) {
             Ok(None) => {}
@@ -36,7 +57,10 @@ pub(super) fn runs(arguments: &ClaimsArguments, plan: Plan, done: &[RunResult], 
             Err(error) => eprintln!("that run could not be made: {error}"),
         }
         if stop.load(Ordering::Acquire) {
-            eprintln!("interrupted; quarry-lab claims --resume {} goes on", out.display());
+            eprintln!(
+                "interrupted; quarry-lab claims --resume {} goes on",
+                out.display()
+            );
             return Ok(true);
         }
         clock.took(unit, begun.elapsed());
@@ -45,7 +69,12 @@ pub(super) fn runs(arguments: &ClaimsArguments, plan: Plan, done: &[RunResult], 
 }
 
 /// One run; what was wrong with it, if something was.
-fn make(arguments: &ClaimsArguments, unit: &Unit, out: &Path, stop: &AtomicBool) -> Result<Option<String>, LabError> {
+fn make(
+    arguments: &ClaimsArguments,
+    unit: &Unit,
+    out: &Path,
+    stop: &AtomicBool,
+) -> Result<Option<String>, LabError> {
     let server = match &unit.against {
         Against::Own(variant) => Some(variant.start(arguments, &out.join(SERVERS))?),
         Against::Address(_) => None,
@@ -53,17 +82,26 @@ fn make(arguments: &ClaimsArguments, unit: &Unit, out: &Path, stop: &AtomicBool)
     let address = match (&unit.against, &server) {
         (_, Some(server)) => &server.address,
         (Against::Address(address), None) => address,
-        (Against::Own(variant), None) => return Ok(Some(format!("has no server {}", variant.name()))),
+        (Against::Own(variant), None) => {
+            return Ok(Some(format!("has no server {}", variant.name())));
+        }
     };
     let mut words = unit.command(arguments, address, &out.join(RUNS).display().to_string());
     if let Some(server) = &server {
-        words.extend(["--restart-command".to_owned(), server.restart_command.clone()]);
+        words.extend([
+            "--restart-command".to_owned(),
+            server.restart_command.clone(),
+        ]);
     }
-    let mut child = Command::new(std::env::current_exe()?).args(words).stdin(Stdio::null()).spawn()?;
+    let mut child = Command::new(std::env::current_exe()?)
+        .args(words)
+        .stdin(Stdio::null())
+        .spawn()?;
     let mut told = false;
     loop {
         if let Some(status) = child.try_wait()? {
-            return Ok((!status.success()).then(|| format!("ended with status {}", status.code().unwrap_or(-1))));
+            return Ok((!status.success())
+                .then(|| format!("ended with status {}", status.code().unwrap_or(-1))));
         }
         if stop.load(Ordering::Acquire) && !told {
             end(&child);
@@ -76,13 +114,18 @@ fn make(arguments: &ClaimsArguments, unit: &Unit, out: &Path, stop: &AtomicBool)
 /// Asks a run to end: it leaves a partial report and what it needs to go on.
 fn end(child: &Child) {
     // From a terminal it has been told already; once more does no harm.
-    let _ = Command::new("kill").args(["-TERM", &child.id().to_string()]).stderr(Stdio::null()).status();
+    let _ = Command::new("kill")
+        .args(["-TERM", &child.id().to_string()])
+        .stderr(Stdio::null())
+        .status();
 }
 
 /// Set once the user or the system asks for an end.
 fn watch_for_interrupts() -> Result<Arc<AtomicBool>, LabError> {
     let stop = Arc::new(AtomicBool::new(false));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     let flag = stop.clone();
     std::thread::spawn(move || {
         runtime.block_on(crate::interrupt::interrupted());
@@ -109,6 +152,10 @@ impl Clock {
     /// Runs of a kind that was seen take as long as it took; others as long as the average.
     fn left(&self, open: &[&Unit]) -> Option<Duration> {
         let average = self.total.checked_div(self.runs)?;
-        Some(open.iter().map(|unit| self.seen.get(&unit.words()).copied().unwrap_or(average)).sum())
+        Some(
+            open.iter()
+                .map(|unit| self.seen.get(&unit.words()).copied().unwrap_or(average))
+                .sum(),
+        )
     }
 }

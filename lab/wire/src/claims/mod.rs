@@ -1,7 +1,8 @@
 //! The command `claims`: makes the runs that claims need, in turn, then judges from their folders.
 //!
-//! Promises: each run is one of `quarry-lab run` in a process of its own, so that no run can disturb the next; what failed is named
-//! and the rest judged. Whenever it ends, its folder can be judged and taken up again.
+//! Promises: each run is one of `quarry-lab run` in a process of its own, so that no run can
+//! disturb the next; what failed is named and the rest judged. Whenever it ends, its folder can be
+//! judged and taken up again.
 
 mod make;
 mod own;
@@ -31,12 +32,17 @@ const RUNS: &str = "runs";
 #[derive(Clone, Debug, Args, Serialize, Deserialize)]
 #[command(after_help = "\
 Examples:
-  quarry-lab claims                                                     (lists the claims and what they need)
+  quarry-lab claims                                                     (lists the claims and what \
+  they need)
   quarry-lab claims --only C33,C34 --target mongodb://127.0.0.1:27017 --out claims
-  quarry-lab claims --only C08 --target mongodb://127.0.0.1:27017 --versus mongodb://127.0.0.1:27018 --differ change-log --out claims
-  quarry-lab claims --only C08,C45 --own innodb --out claims            (starts MariaDB itself, twice with different settings)
-  quarry-lab claims --resume claims                                     (goes on where it was interrupted)
-  quarry-lab claims --judge results --judge more-results --out claims   (judges from runs that were made before)")]
+  quarry-lab claims --only C08 --target mongodb://127.0.0.1:27017 --versus \
+  mongodb://127.0.0.1:27018 --differ change-log --out claims
+  quarry-lab claims --only C08,C45 --own innodb --out claims            (starts MariaDB itself, \
+  twice with different settings)
+  quarry-lab claims --resume claims                                     (goes on where it was \
+  interrupted)
+  quarry-lab claims --judge results --judge more-results --out claims   (judges from runs that \
+  were made before)")]
 pub(crate) struct ClaimsArguments {
     /// Claims to look at, such as C33,C34; without it all
     #[arg(long, value_name = "ID", value_delimiter = ',')]
@@ -51,20 +57,24 @@ pub(crate) struct ClaimsArguments {
     /// A target that differs from --target in one thing, which --differ names
     #[arg(long, value_name = "ADDRESS", requires = "differ")]
     pub(crate) versus: Option<String>,
-    /// What --target and --versus differ in: change-log, journal, durability, allocator, build, page-size, flush-neighbors, interface,
-    /// read-lock, alignment, read-size or throttling. --target is the side named first by --list
+    /// What --target and --versus differ in: change-log, journal, durability, allocator, build,
+    /// page-size, flush-neighbors, interface, read-lock, alignment, read-size or throttling.
+    /// --target is the side named first by --list
     #[arg(long, value_name = "THING", requires = "versus", value_parser = thing)]
     pub(crate) differ: Option<String>,
-    /// Start a server of this kind for each run, in --out, with the settings that the claim asks for
+    /// Start a server of this kind for each run, in --out, with the settings that the claim asks
+    /// for
     #[arg(long, value_enum)]
     pub(crate) own: Option<own::Kind>,
     /// Cache of servers of its own, in MiB
     #[arg(long, value_name = "N", default_value_t = 128)]
     pub(crate) own_cache_mb: u64,
-    /// Library of a memory allocator to compare with the system's; otherwise jemalloc or tcmalloc if installed
+    /// Library of a memory allocator to compare with the system's; otherwise jemalloc or tcmalloc
+    /// if installed
     #[arg(long, value_name = "PATH")]
     pub(crate) own_allocator: Option<PathBuf>,
-    /// Sizes of the runs; smoke sizes show that a claim can be judged, not that the verdict holds for large data
+    /// Sizes of the runs; smoke sizes show that a claim can be judged, not that the verdict holds
+    /// for large data
     #[arg(long, default_value = "smoke")]
     pub(crate) preset: String,
     /// Repeats of each run; below three nothing is decided
@@ -76,8 +86,8 @@ pub(crate) struct ClaimsArguments {
     /// Folder for runs, claims.html and claims.json
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// Go on in this folder with what it was asked for; complete runs are not repeated. Targets whose address had a password must be
-    /// given again
+    /// Go on in this folder with what it was asked for; complete runs are not repeated. Targets
+    /// whose address had a password must be given again
     #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "only", "preset", "repeats", "own", "differ", "more", "judge"])]
     #[serde(skip)]
     pub(crate) resume: Option<PathBuf>,
@@ -87,8 +97,15 @@ pub(crate) struct ClaimsArguments {
 }
 
 fn thing(text: &str) -> Result<String, String> {
-    let names: Vec<&str> = DIFFERENCES.iter().map(|difference| difference.name).collect();
-    if names.contains(&text) { Ok(text.to_owned()) } else { Err(format!("allowed is {}", names.join(", "))) }
+    let names: Vec<&str> = DIFFERENCES
+        .iter()
+        .map(|difference| difference.name)
+        .collect();
+    if names.contains(&text) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("allowed is {}", names.join(", ")))
+    }
 }
 
 /// Lists, runs or judges.
@@ -107,12 +124,18 @@ pub(crate) fn run(given: &ClaimsArguments) -> Result<(), LabError> {
     let mut folders = arguments.judge.clone();
     let mut interrupted = false;
     if runs_something {
-        let Some(out) = &arguments.out else { return Err(LabError::NeedsOut) };
+        let Some(out) = &arguments.out else {
+            return Err(LabError::NeedsOut);
+        };
         let plan = Plan::new(&arguments, &claims, cpus)?;
         let runs = out.join(RUNS);
         make_folder(&runs)?;
         write_orders(&arguments, out)?;
-        let done = if resumed { read_runs(&runs)? } else { Vec::new() };
+        let done = if resumed {
+            read_runs(&runs)?
+        } else {
+            Vec::new()
+        };
         interrupted = make::runs(&arguments, plan, &done, out)?;
         folders.push(runs);
     }
@@ -124,14 +147,23 @@ pub(crate) fn run(given: &ClaimsArguments) -> Result<(), LabError> {
         }
         results.extend(runs);
     }
-    let judgements: Vec<Judgement> = claims.iter().flat_map(|claim| judge(claim, &results, cpus)).collect();
+    let judgements: Vec<Judgement> = claims
+        .iter()
+        .flat_map(|claim| judge(claim, &results, cpus))
+        .collect();
     print(&judgements);
     if let Some(out) = &arguments.out {
         make_folder(out)?;
         write_json(&out.join("claims.json"), &judgements)?;
-        write_page(&out.join("claims.html"), &claims_page(&judgements, &results))?;
+        write_page(
+            &out.join("claims.html"),
+            &claims_page(&judgements, &results),
+        )?;
         if interrupted {
-            return Err(LabError::Partial { reason: "interrupted; quarry-lab claims --resume goes on".to_owned(), folder: out.clone() });
+            return Err(LabError::Partial {
+                reason: "interrupted; quarry-lab claims --resume goes on".to_owned(),
+                folder: out.clone(),
+            });
         }
     }
     Ok(())
@@ -155,8 +187,15 @@ fn write_orders(arguments: &ClaimsArguments, out: &Path) -> Result<(), LabError>
 /// What a folder was asked for, with addresses given anew where these are.
 fn orders(folder: &Path, given: &ClaimsArguments) -> Result<ClaimsArguments, LabError> {
     let path = folder.join(ORDERS);
-    let text = std::fs::read_to_string(&path).map_err(|source| FolderError::Read { path: path.clone(), source })?;
-    let mut kept: ClaimsArguments = serde_json::from_str(&text).map_err(|error| FolderError::Format { path, reason: error.to_string() })?;
+    let text = std::fs::read_to_string(&path).map_err(|source| FolderError::Read {
+        path: path.clone(),
+        source,
+    })?;
+    let mut kept: ClaimsArguments =
+        serde_json::from_str(&text).map_err(|error| FolderError::Format {
+            path,
+            reason: error.to_string(),
+        })?;
     kept.out = Some(folder.to_owned());
     kept.list = given.list;
     if !given.target.is_empty() {
@@ -178,45 +217,96 @@ fn list(arguments: &ClaimsArguments, claims: &[Claim], cpus: usize) {
         let mut runs: Vec<String> = needed.iter().map(words).collect();
         runs.dedup();
         let systems = claim.systems();
-        let of = if systems.is_empty() { String::new() } else { format!("; targets of the kinds {}", systems.join(", ")) };
+        let of = if systems.is_empty() {
+            String::new()
+        } else {
+            format!("; targets of the kinds {}", systems.join(", "))
+        };
         println!("    runs: {}{of}", runs.join("; "));
         if let Some(difference) = claim.differ.as_deref().and_then(claims::difference) {
             let [first, second] = difference.sides;
-            println!("    two targets that differ in {} ({}): --target is {first}, --versus is {second}", difference.name, difference.about);
+            println!(
+                "    two targets that differ in {} ({}): --target is {first}, --versus is {second}",
+                difference.name, difference.about
+            );
         }
         if has_targets && let Some(missing) = plan::missing(arguments, claim) {
             println!("    missing: {missing}");
         }
     }
     let open = claims.iter().filter(|claim| !claim.is_runnable()).count();
-    println!("{} claims, {} runnable, {open} not yet", claims.len(), claims.len() - open);
+    println!(
+        "{} claims, {} runnable, {open} not yet",
+        claims.len(),
+        claims.len() - open
+    );
 }
 
 fn words(needed: &Needed) -> String {
-    let settings: Vec<String> = needed.settings.iter().map(|(name, value)| format!("--{} {value}", name.replace('_', "-"))).collect();
-    format!("{} {}", needed.workload, settings.join(" ")).trim().to_owned()
+    let settings: Vec<String> = needed
+        .settings
+        .iter()
+        .map(|(name, value)| format!("--{} {value}", name.replace('_', "-")))
+        .collect();
+    format!("{} {}", needed.workload, settings.join(" "))
+        .trim()
+        .to_owned()
 }
 
 fn print(judgements: &[Judgement]) {
     for judgement in judgements {
-        let target = if judgement.target.is_empty() { String::new() } else { format!(" [{}]", judgement.target) };
-        println!("{} {}{target}: {}", judgement.id, judgement.outcome.name(), judgement.statement);
+        let target = if judgement.target.is_empty() {
+            String::new()
+        } else {
+            format!(" [{}]", judgement.target)
+        };
+        println!(
+            "{} {}{target}: {}",
+            judgement.id,
+            judgement.outcome.name(),
+            judgement.statement
+        );
         for finding in &judgement.findings {
             let found = finding.found.map_or_else(
                 || "nothing".to_owned(),
                 |found| {
                     let number = lab_kit::format::number;
-                    format!("{} ({} to {})", number(found.mean), number(found.low), number(found.high))
+                    format!(
+                        "{} ({} to {})",
+                        number(found.mean),
+                        number(found.low),
+                        number(found.high)
+                    )
                 },
             );
-            println!("    {}: {found}, rule {}: {}; {}", finding.what, finding.rule, finding.outcome.name(), finding.because);
+            println!(
+                "    {}: {found}, rule {}: {}; {}",
+                finding.what,
+                finding.rule,
+                finding.outcome.name(),
+                finding.because
+            );
         }
         if !judgement.remark.is_empty() {
             println!("    {}", judgement.remark);
         }
     }
-    let count = |wanted: Outcome| judgements.iter().filter(|judgement| judgement.outcome == wanted).count();
-    let all = [Outcome::Confirmed, Outcome::Refuted, Outcome::Inconclusive, Outcome::NotRun, Outcome::NotRunnable];
-    let counts: Vec<String> = all.iter().map(|outcome| format!("{} {}", count(*outcome), outcome.name())).collect();
+    let count = |wanted: Outcome| {
+        judgements
+            .iter()
+            .filter(|judgement| judgement.outcome == wanted)
+            .count()
+    };
+    let all = [
+        Outcome::Confirmed,
+        Outcome::Refuted,
+        Outcome::Inconclusive,
+        Outcome::NotRun,
+        Outcome::NotRunnable,
+    ];
+    let counts: Vec<String> = all
+        .iter()
+        .map(|outcome| format!("{} {}", count(*outcome), outcome.name()))
+        .collect();
     println!("{}", counts.join(", "));
 }

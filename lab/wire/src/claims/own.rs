@@ -27,8 +27,13 @@ impl Kind {
 
     /// The kinds of system that it is.
     pub(super) fn systems(self) -> Vec<&'static str> {
-        let engine = if self == Self::Innodb { "innodb" } else { "rocksdb" };
-        lab_kit::claims::systems_at(&format!("mysql://root@127.0.0.1/?engine={engine}")).unwrap_or_default()
+        let engine = if self == Self::Innodb {
+            "innodb"
+        } else {
+            "rocksdb"
+        };
+        lab_kit::claims::systems_at(&format!("mysql://root@127.0.0.1/?engine={engine}"))
+            .unwrap_or_default()
     }
 }
 
@@ -43,33 +48,60 @@ pub(super) struct Variant {
 impl Variant {
     /// With the lab's usual settings.
     pub(super) fn plain(kind: Kind) -> Self {
-        Self { kind, differ: None, first: false }
+        Self {
+            kind,
+            differ: None,
+            first: false,
+        }
     }
 
     /// One side of a difference, where this kind of server can show it.
     pub(super) fn of(kind: Kind, differ: &str, first: bool) -> Option<Self> {
-        let both = ["change-log", "journal", "durability", "allocator", "interface"];
+        let both = [
+            "change-log",
+            "journal",
+            "durability",
+            "allocator",
+            "interface",
+        ];
         let innodb = ["page-size", "flush-neighbors"];
         let can = both.contains(&differ) || kind == Kind::Innodb && innodb.contains(&differ);
-        can.then(|| Self { kind, differ: Some(differ.to_owned()), first })
+        can.then(|| Self {
+            kind,
+            differ: Some(differ.to_owned()),
+            first,
+        })
     }
 
     /// Its name, also that of its folder.
     pub(super) fn name(&self) -> String {
         match &self.differ {
             None => self.kind.name().to_owned(),
-            Some(differ) => format!("{}-{differ}-{}", self.kind.name(), if self.first { 1 } else { 2 }),
+            Some(differ) => format!(
+                "{}-{differ}-{}",
+                self.kind.name(),
+                if self.first { 1 } else { 2 }
+            ),
         }
     }
 
     /// Starts it under `folder`; on what it left there, if it was started before.
     #[cfg(feature = "mysql")]
-    pub(super) fn start(&self, arguments: &ClaimsArguments, folder: &Path) -> Result<Running, LabError> {
+    pub(super) fn start(
+        &self,
+        arguments: &ClaimsArguments,
+        folder: &Path,
+    ) -> Result<Running, LabError> {
         let directory = folder.join(self.name());
         let mut settings = lab_sql::server::Settings {
             keep: directory.join("data").exists(),
             directory,
-            engine: if self.kind == Kind::Innodb { "innodb" } else { "rocksdb" }.to_owned(),
+            engine: if self.kind == Kind::Innodb {
+                "innodb"
+            } else {
+                "rocksdb"
+            }
+            .to_owned(),
             cache_mb: arguments.own_cache_mb,
             durability: "lazy".to_owned(),
             page_kb: 16,
@@ -77,7 +109,13 @@ impl Variant {
             flush_neighbors: 0,
             allocator: None,
         };
-        let choose = |first: &str, second: &str| if self.first { first.to_owned() } else { second.to_owned() };
+        let choose = |first: &str, second: &str| {
+            if self.first {
+                first.to_owned()
+            } else {
+                second.to_owned()
+            }
+        };
         match self.differ.as_deref() {
             Some("change-log") => settings.change_log = self.first,
             Some("journal") => settings.durability = choose("none", "lazy"),
@@ -88,14 +126,24 @@ impl Variant {
             _ => {}
         }
         let server = lab_sql::server::MariaDb::start(&settings)?;
-        let interface = if self.differ.as_deref() == Some("interface") { choose("&interface=handler", "&interface=select") } else { String::new() };
-        Ok(Running { address: server.address() + &interface, restart_command: server.restart_command()?, _server: server })
+        let interface = if self.differ.as_deref() == Some("interface") {
+            choose("&interface=handler", "&interface=select")
+        } else {
+            String::new()
+        };
+        Ok(Running {
+            address: server.address() + &interface,
+            restart_command: server.restart_command()?,
+            _server: server,
+        })
     }
 
     /// This build cannot.
     #[cfg(not(feature = "mysql"))]
     pub(super) fn start(&self, _: &ClaimsArguments, _: &Path) -> Result<Running, LabError> {
-        Err(LabError::Nothing { lacks: "the feature mysql, with which this program must be built,".to_owned() })
+        Err(LabError::Nothing {
+            lacks: "the feature mysql, with which this program must be built,".to_owned(),
+        })
     }
 }
 
@@ -111,9 +159,23 @@ pub(super) struct Running {
 /// The allocator to compare with the system's, if there is one.
 pub(super) fn allocator(arguments: &ClaimsArguments) -> Option<PathBuf> {
     let found = || {
-        let folders = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib"];
-        let names = ["libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libtcmalloc.so.4"];
-        let paths = names.iter().flat_map(|name| folders.iter().map(move |folder| Path::new(folder).join(name)));
+        let folders = [
+            "/usr/lib/x86_64-linux-gnu",
+            "/usr/lib/aarch64-linux-gnu",
+            "/usr/lib64",
+            "/usr/lib",
+            "/usr/local/lib",
+        ];
+        let names = [
+            "libjemalloc.so.2",
+            "libtcmalloc_minimal.so.4",
+            "libtcmalloc.so.4",
+        ];
+        let paths = names.iter().flat_map(|name| {
+            folders
+                .iter()
+                .map(move |folder| Path::new(folder).join(name))
+        });
         paths.into_iter().find(|path| path.is_file())
     };
     arguments.own_allocator.clone().or_else(found)

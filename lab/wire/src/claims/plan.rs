@@ -1,7 +1,7 @@
 //! Which runs claims need of the targets there are, and which of them a folder already holds.
 //!
-//! Promises: a run is made once, however many claims need it; repeats are outermost and both sides of a pair stand side by side, so that
-//! a drift of the machine hits all alike.
+//! Promises: a run is made once, however many claims need it; repeats are outermost and both sides
+//! of a pair stand side by side, so that a drift of the machine hits all alike.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,8 @@ use crate::address::without_password;
 use crate::cli::{Arguments, Command};
 use crate::errors::LabError;
 
-/// The label that says which server of its own a run was made against: its address has another port each time.
+/// The label that says which server of its own a run was made against: its address has another port
+/// each time.
 const OWN: &str = "own";
 
 /// What a run is made against.
@@ -40,8 +41,16 @@ pub(super) struct Unit {
 impl Unit {
     /// In words, for people.
     pub(super) fn words(&self) -> String {
-        let needed = Needed { workload: self.workload.clone(), settings: self.settings.clone(), side: None, system: None };
-        let side = self.labels.iter().find(|(name, _)| difference(name).is_some());
+        let needed = Needed {
+            workload: self.workload.clone(),
+            settings: self.settings.clone(),
+            side: None,
+            system: None,
+        };
+        let side = self
+            .labels
+            .iter()
+            .find(|(name, _)| difference(name).is_some());
         let of = match (&self.against, side) {
             (_, Some((name, side))) => format!("{name} {side}"),
             (Against::Address(address), None) => without_password(address),
@@ -51,9 +60,24 @@ impl Unit {
     }
 
     /// The words of its command line, from `run` on.
-    pub(super) fn command(&self, arguments: &ClaimsArguments, address: &str, out: &str) -> Vec<String> {
-        let mut out: Vec<String> =
-            ["run", &self.workload, "--target", address, "--preset", &arguments.preset, "--out", out].map(str::to_owned).to_vec();
+    pub(super) fn command(
+        &self,
+        arguments: &ClaimsArguments,
+        address: &str,
+        out: &str,
+    ) -> Vec<String> {
+        let mut out: Vec<String> = [
+            "run",
+            &self.workload,
+            "--target",
+            address,
+            "--preset",
+            &arguments.preset,
+            "--out",
+            out,
+        ]
+        .map(str::to_owned)
+        .to_vec();
         for (name, value) in &self.settings {
             out.extend([format!("--{}", name.replace('_', "-")), value.clone()]);
         }
@@ -67,19 +91,41 @@ impl Unit {
         // How a server of the user's is restarted says nothing about one of its own.
         let restart = "--restart-command";
         let is_own = matches!(self.against, Against::Own(_));
-        let at = arguments.more.iter().position(|word| word == restart).filter(|_| is_own);
+        let at = arguments
+            .more
+            .iter()
+            .position(|word| word == restart)
+            .filter(|_| is_own);
         let drops = |number: usize| at.is_some_and(|at| (at..at + 2).contains(&number));
-        out.extend(arguments.more.iter().enumerate().filter(|(number, _)| !drops(*number)).map(|(_, word)| word.clone()));
+        out.extend(
+            arguments
+                .more
+                .iter()
+                .enumerate()
+                .filter(|(number, _)| !drops(*number))
+                .map(|(_, word)| word.clone()),
+        );
         out
     }
 
     /// The settings that such a run has.
     fn complete(&self, arguments: &ClaimsArguments) -> Result<Settings, String> {
         let words = self.command(arguments, "mongodb://unused", "unused");
-        let parsed = Arguments::try_parse_from(std::iter::once("quarry-lab".to_owned()).chain(words));
-        let one_line = |error: clap::Error| error.to_string().lines().next().unwrap_or_default().to_owned();
-        let Command::Run(run) = parsed.map_err(one_line)?.command else { return Err("no run".to_owned()) };
-        let settings = Workload::named(&run.workload).and_then(|workload| workload.settings(&run.preset, run.overrides()));
+        let parsed =
+            Arguments::try_parse_from(std::iter::once("quarry-lab".to_owned()).chain(words));
+        let one_line = |error: clap::Error| {
+            error
+                .to_string()
+                .lines()
+                .next()
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let Command::Run(run) = parsed.map_err(one_line)?.command else {
+            return Err("no run".to_owned());
+        };
+        let settings = Workload::named(&run.workload)
+            .and_then(|workload| workload.settings(&run.preset, run.overrides()));
         settings.map_err(|error| error.to_string())
     }
 
@@ -110,8 +156,13 @@ impl Plan {
     /// For these claims and targets.
     ///
     /// # Errors
-    /// An option of `quarry-lab run` that it does not have, or no claim that these targets can answer.
-    pub(super) fn new(arguments: &ClaimsArguments, claims: &[Claim], cpus: usize) -> Result<Self, LabError> {
+    /// An option of `quarry-lab run` that it does not have, or no claim that these targets can
+    /// answer.
+    pub(super) fn new(
+        arguments: &ClaimsArguments,
+        claims: &[Claim],
+        cpus: usize,
+    ) -> Result<Self, LabError> {
         let mut wanted = BTreeSet::new();
         for claim in claims.iter().filter(|claim| claim.is_runnable()) {
             if let Some(missing) = missing(arguments, claim) {
@@ -120,7 +171,11 @@ impl Plan {
             }
             for needed in claim.needed(cpus) {
                 if needed.workload == lab_kit::replay::WORKLOAD {
-                    eprintln!("{}: left out, it needs a recording: make the runs with quarry-lab replay, and judge their folders with --judge", claim.id);
+                    eprintln!(
+                        "{}: left out, it needs a recording: make the runs with quarry-lab replay, \
+                            and judge their folders with --judge",
+                        claim.id
+                    );
                     continue;
                 }
                 wanted.extend(units(arguments, &needed));
@@ -134,20 +189,34 @@ impl Plan {
             }
         }
         if out.is_empty() {
-            return Err(LabError::Nothing { lacks: "a claim that these targets and options can answer".to_owned() });
+            return Err(LabError::Nothing {
+                lacks: "a claim that these targets and options can answer".to_owned(),
+            });
         }
-        Ok(Self { units: out, repeats: arguments.repeats })
+        Ok(Self {
+            units: out,
+            repeats: arguments.repeats,
+        })
     }
 
     /// What is still to be made, in order, given what is done; and how many of these count.
     pub(super) fn open(&self, done: &[RunResult]) -> (Vec<&Unit>, usize) {
         let mut missing: Vec<(&Unit, usize)> = Vec::new();
         for (unit, settings) in &self.units {
-            let there = done.iter().filter(|run| unit.is(settings, run)).count().min(self.repeats as usize);
+            let there = done
+                .iter()
+                .filter(|run| unit.is(settings, run))
+                .count()
+                .min(self.repeats as usize);
             missing.push((unit, there));
         }
         let used = missing.iter().map(|(_, there)| there).sum();
-        let round = |repeat: usize| missing.iter().filter(move |(_, there)| *there <= repeat).map(|(unit, _)| *unit);
+        let round = |repeat: usize| {
+            missing
+                .iter()
+                .filter(move |(_, there)| *there <= repeat)
+                .map(|(unit, _)| *unit)
+        };
         ((0..self.repeats as usize).flat_map(round).collect(), used)
     }
 }
@@ -158,12 +227,25 @@ fn units(arguments: &ClaimsArguments, needed: &Needed) -> Vec<Unit> {
         workload: needed.workload.clone(),
         settings: needed.settings.clone(),
         against,
-        labels: labels.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        labels: labels
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect(),
     };
     let mut out = Vec::new();
     let Some((name, side)) = &needed.side else {
-        let fits = |kinds: Option<Vec<&str>>| needed.system.as_deref().zip(kinds).is_none_or(|(system, kinds)| kinds.contains(&system));
-        for address in arguments.target.iter().filter(|address| fits(systems_at(address))) {
+        let fits = |kinds: Option<Vec<&str>>| {
+            needed
+                .system
+                .as_deref()
+                .zip(kinds)
+                .is_none_or(|(system, kinds)| kinds.contains(&system))
+        };
+        for address in arguments
+            .target
+            .iter()
+            .filter(|address| fits(systems_at(address)))
+        {
             out.push(unit(Against::Address(address.clone()), Vec::new()));
         }
         if let Some(kind) = arguments.own.filter(|kind| fits(Some(kind.systems()))) {
@@ -173,14 +255,33 @@ fn units(arguments: &ClaimsArguments, needed: &Needed) -> Vec<Unit> {
         }
         return out;
     };
-    let first = difference(name).is_some_and(|difference| difference.sides.first() == Some(&side.as_str()));
-    if let (Some(versus), Some(target), true) = (&arguments.versus, arguments.target.first(), arguments.differ.as_ref() == Some(name)) {
-        let pair = format!("{} and {}", without_password(target), without_password(versus));
+    let first =
+        difference(name).is_some_and(|difference| difference.sides.first() == Some(&side.as_str()));
+    if let (Some(versus), Some(target), true) = (
+        &arguments.versus,
+        arguments.target.first(),
+        arguments.differ.as_ref() == Some(name),
+    ) {
+        let pair = format!(
+            "{} and {}",
+            without_password(target),
+            without_password(versus)
+        );
         let address = if first { target } else { versus };
-        out.push(unit(Against::Address(address.clone()), vec![(name, side.clone()), ("pair", pair)]));
+        out.push(unit(
+            Against::Address(address.clone()),
+            vec![(name, side.clone()), ("pair", pair)],
+        ));
     }
-    if let Some(variant) = arguments.own.and_then(|kind| Variant::of(kind, name, first)) {
-        let labels = vec![(name.as_str(), side.clone()), ("pair", format!("own {}", variant.kind.name())), (OWN, variant.name())];
+    if let Some(variant) = arguments
+        .own
+        .and_then(|kind| Variant::of(kind, name, first))
+    {
+        let labels = vec![
+            (name.as_str(), side.clone()),
+            ("pair", format!("own {}", variant.kind.name())),
+            (OWN, variant.name()),
+        ];
         out.push(unit(Against::Own(variant), labels));
     }
     out
@@ -190,12 +291,23 @@ fn units(arguments: &ClaimsArguments, needed: &Needed) -> Vec<Unit> {
 pub(super) fn missing(arguments: &ClaimsArguments, claim: &Claim) -> Option<String> {
     if let Some(differ) = &claim.differ {
         let is_pair = arguments.differ.as_ref() == Some(differ);
-        let is_own = arguments.own.is_some_and(|kind| Variant::of(kind, differ, true).is_some());
+        let is_own = arguments
+            .own
+            .is_some_and(|kind| Variant::of(kind, differ, true).is_some());
         if is_own && differ == "allocator" && own::allocator(arguments).is_none() && !is_pair {
-            return Some("neither jemalloc nor tcmalloc is installed (--own-allocator PATH)".to_owned());
+            return Some(
+                "neither jemalloc nor tcmalloc is installed (--own-allocator PATH)".to_owned(),
+            );
         }
-        let about = DIFFERENCES.iter().find(|difference| difference.name == differ).map_or("", |difference| difference.about);
-        return (!is_pair && !is_own).then(|| format!("it needs two targets that differ in {about}: --versus ADDRESS --differ {differ}"));
+        let about = DIFFERENCES
+            .iter()
+            .find(|difference| difference.name == differ)
+            .map_or("", |difference| difference.about);
+        return (!is_pair && !is_own).then(|| {
+            format!(
+                "it needs two targets that differ in {about}: --versus ADDRESS --differ {differ}"
+            )
+        });
     }
     let mut known = Vec::new();
     for address in &arguments.target {
@@ -203,6 +315,10 @@ pub(super) fn missing(arguments: &ClaimsArguments, claim: &Claim) -> Option<Stri
         known.extend(systems_at(address)?);
     }
     known.extend(arguments.own.map(own::Kind::systems).unwrap_or_default());
-    let lacks: Vec<&str> = claim.systems().into_iter().filter(|system| !known.contains(system)).collect();
+    let lacks: Vec<&str> = claim
+        .systems()
+        .into_iter()
+        .filter(|system| !known.contains(system))
+        .collect();
     (!lacks.is_empty()).then(|| format!("it needs a target of the kind {}, too", lacks.join(", ")))
 }

@@ -1,4 +1,5 @@
-//! What is known of the server before the run: its build, its process on this machine, its data directory.
+//! What is known of the server before the run: its build, its process on this machine, its data
+//! directory.
 
 use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
 use std::path::{Path, PathBuf};
@@ -111,7 +112,8 @@ fn server_process(address: &ServerAddress, status: &Document) -> Result<u32, Str
     if !is_local {
         return Err("not local".to_owned());
     }
-    // Who listens on the port is better evidence than what the server believes: it may live in another process namespace.
+    // Who listens on the port is better evidence than what the server believes: it may live in
+    // another process namespace.
     let pid = listening
         .or(reported)
         .ok_or("local, but its process number is not known")?;

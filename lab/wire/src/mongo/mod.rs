@@ -1,4 +1,5 @@
-//! A MongoDB server as target, through the official driver: connecting, preparing collections, counting.
+//! A MongoDB server as target, through the official driver: connecting, preparing collections,
+//! counting.
 
 mod facts;
 mod session;
@@ -183,14 +184,19 @@ impl Target for MongoTarget {
         let Ok(client) = Client::with_options(self.fresh.clone()) else {
             return false;
         };
-        let asked = client.database("admin").run_command(doc! { "ping": 1 }).await;
+        let asked = client
+            .database("admin")
+            .run_command(doc! { "ping": 1 })
+            .await;
         client.shutdown().immediate(true).await;
         asked.is_ok()
     }
 
     async fn reconnect(&self) -> Result<(), TargetError> {
         let asked = self.database.run_command(doc! { "ping": 1 }).await;
-        asked.map(|_| ()).map_err(|error| self.refused("ping".to_owned(), &error))
+        asked
+            .map(|_| ())
+            .map_err(|error| self.refused("ping".to_owned(), &error))
     }
 
     fn attach(&self, indexes: &[Index]) {
@@ -199,7 +205,11 @@ impl Target for MongoTarget {
 
     async fn prepare(&self) -> Result<(), TargetError> {
         // A server that does not list them has none that could disturb.
-        let there = self.database.list_collection_names().await.unwrap_or_default();
+        let there = self
+            .database
+            .list_collection_names()
+            .await
+            .unwrap_or_default();
         for name in there.iter().filter(|name| name.starts_with(EXTRA_TABLE)) {
             let dropped = self.database.collection::<Document>(name).drop().await;
             dropped.map_err(|error| self.refused(format!("to drop {name}"), &error))?;

@@ -351,7 +351,8 @@ fn judge(error: &Error, size: u64) -> Outcome {
                 .write_errors
                 .as_ref()
                 .and_then(|errors| errors.first());
-            // The batch is ordered: what stands before the first error is stored, what follows is not.
+            // The batch is ordered: what stands before the first error is stored, what follows is
+            // not.
             let done = first.map_or(size, |error| error.index as u64);
             let kind = first.map_or_else(
                 || "write concern error".to_owned(),

@@ -1,8 +1,9 @@
 //! Replaces the texts and binary values of a command by keyed hashes of equal length, in place.
 //!
-//! Promises: equal values stay equal within a recording, lengths stay, numbers, dates, ids and field names are kept; the key is never
-//! written. What steers a command (its collection, operators' options, field paths in pipelines) is kept, or it would not run again.
-//! A command nested deeper than a server would take is refused, never followed.
+//! Promises: equal values stay equal within a recording, lengths stay, numbers, dates, ids and
+//! field names are kept; the key is never written. What steers a command (its collection,
+//! operators' options, field paths in pipelines) is kept, or it would not run again. A command
+//! nested deeper than a server would take is refused, never followed.
 
 use sha2::{Digest, Sha256};
 
@@ -13,22 +14,73 @@ const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
 /// Top-level parts of commands that hold data of users.
 const DATA: [&str; 14] = [
-    "documents", "filter", "query", "q", "u", "c", "updates", "deletes", "update", "arrayFilters", "let", "comment", "ops", "min",
+    "documents",
+    "filter",
+    "query",
+    "q",
+    "u",
+    "c",
+    "updates",
+    "deletes",
+    "update",
+    "arrayFilters",
+    "let",
+    "comment",
+    "ops",
+    "min",
 ];
 /// The same, as expressions.
 const EXPRESSIONS: [&str; 1] = ["pipeline"];
 /// Whose texts are options and not data, anywhere.
-const OPTIONS: [&str; 8] = ["$type", "$options", "$bsonType", "$language", "collation", "hint", "$geometry", "$meta"];
+const OPTIONS: [&str; 8] = [
+    "$type",
+    "$options",
+    "$bsonType",
+    "$language",
+    "collation",
+    "hint",
+    "$geometry",
+    "$meta",
+];
 /// Whose texts are names and options inside pipelines.
 const NAMES: [&str; 24] = [
-    "from", "localField", "foreignField", "as", "into", "db", "coll", "connectFromField", "connectToField", "depthField", "path",
-    "includeArrayIndex", "format", "timezone", "unit", "startOfWeek", "distanceField", "includeLocs", "key", "whenMatched",
-    "whenNotMatched", "granularity", "on", "to",
+    "from",
+    "localField",
+    "foreignField",
+    "as",
+    "into",
+    "db",
+    "coll",
+    "connectFromField",
+    "connectToField",
+    "depthField",
+    "path",
+    "includeArrayIndex",
+    "format",
+    "timezone",
+    "unit",
+    "startOfWeek",
+    "distanceField",
+    "includeLocs",
+    "key",
+    "whenMatched",
+    "whenNotMatched",
+    "granularity",
+    "on",
+    "to",
 ];
 /// Stages and operators whose texts are names.
 const NAMING: [&str; 4] = ["$count", "$unset", "$out", "$merge"];
 /// Shapes; an index refuses others.
-const SHAPES: [&str; 7] = ["Point", "LineString", "Polygon", "MultiPoint", "MultiLineString", "MultiPolygon", "GeometryCollection"];
+const SHAPES: [&str; 7] = [
+    "Point",
+    "LineString",
+    "Polygon",
+    "MultiPoint",
+    "MultiLineString",
+    "MultiPolygon",
+    "GeometryCollection",
+];
 
 /// What texts mean at a place.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -49,10 +101,13 @@ pub(crate) struct Anonymiser {
 impl Anonymiser {
     /// With a key that nobody knows.
     pub(crate) fn new() -> Self {
-        Self { key: rand::random() }
+        Self {
+            key: rand::random(),
+        }
     }
 
-    /// Changes a command in place; none if it cannot be followed to its end: then it must not be kept.
+    /// Changes a command in place; none if it cannot be followed to its end: then it must not be
+    /// kept.
     pub(crate) fn apply(&self, command: &mut [u8]) -> Option<()> {
         let end = self.document(command, 0, Meaning::Kept, 0)?;
         (end == command.len()).then_some(())
@@ -65,7 +120,8 @@ impl Anonymiser {
         }
         let end = at.checked_add(length(bytes, at)?)?;
         let mut place = at + 4;
-        // The first field of a command names it and its collection, even where data have that name (update).
+        // The first field of a command names it and its collection, even where data have that name
+        // (update).
         let mut is_first = depth == 0;
         loop {
             let kind = *bytes.get(place)?;
@@ -75,7 +131,11 @@ impl Anonymiser {
             }
             let name_end = place + bytes.get(place..end)?.iter().position(|byte| *byte == 0)?;
             let name = std::str::from_utf8(bytes.get(place..name_end)?).ok()?;
-            let inside = if is_first { Meaning::Kept } else { within(meaning, name, depth) };
+            let inside = if is_first {
+                Meaning::Kept
+            } else {
+                within(meaning, name, depth)
+            };
             let is_shape = name == "type";
             is_first = false;
             place = self.value(bytes, kind, name_end + 1, (inside, is_shape), depth)?;
@@ -86,13 +146,24 @@ impl Anonymiser {
     }
 
     /// Changes the value at `at`; the place after it.
-    fn value(&self, bytes: &mut [u8], kind: u8, at: usize, (meaning, is_shape): (Meaning, bool), depth: u32) -> Option<usize> {
+    fn value(
+        &self,
+        bytes: &mut [u8],
+        kind: u8,
+        at: usize,
+        (meaning, is_shape): (Meaning, bool),
+        depth: u32,
+    ) -> Option<usize> {
         let text = |bytes: &[u8]| at.checked_add(4)?.checked_add(length(bytes, at)?);
         Some(match kind {
             0x01 | 0x09 | 0x11 | 0x12 => at + 8,
             0x02 | 0x0d | 0x0e => {
                 let end = text(bytes)?;
-                self.text(bytes.get_mut(at + 4..end.checked_sub(1)?)?, meaning, is_shape);
+                self.text(
+                    bytes.get_mut(at + 4..end.checked_sub(1)?)?,
+                    meaning,
+                    is_shape,
+                );
                 end
             }
             0x03 | 0x04 => self.document(bytes, at, meaning, depth + 1)?,
@@ -144,7 +215,14 @@ impl Anonymiser {
         let mut hash = seed.finalize();
         for piece in value.chunks_mut(32) {
             for (to, from) in piece.iter_mut().zip(&hash) {
-                *to = if as_letters { LETTERS.get(usize::from(*from) % LETTERS.len()).copied().unwrap_or(b'a') } else { *from };
+                *to = if as_letters {
+                    LETTERS
+                        .get(usize::from(*from) % LETTERS.len())
+                        .copied()
+                        .unwrap_or(b'a')
+                } else {
+                    *from
+                };
             }
             hash = Sha256::digest(hash);
         }
@@ -196,17 +274,45 @@ mod tests {
         let out = applied(&anonymiser, &command);
         let text = format!("{out:?}");
         assert!(!text.contains("Jean") && !text.contains("card"), "{text}");
-        assert_eq!((out.get_str("insert").unwrap(), out.get_str("$db").unwrap()), ("people", "crew"));
+        assert_eq!(
+            (out.get_str("insert").unwrap(), out.get_str("$db").unwrap()),
+            ("people", "crew")
+        );
         let documents = out.get_array("documents").unwrap();
-        let (first, second) = (documents[0].as_document().unwrap(), documents[1].as_document().unwrap());
-        assert_eq!((first.get_object_id("_id").unwrap(), first.get_i32("age").unwrap()), (id, 59));
+        let (first, second) = (
+            documents[0].as_document().unwrap(),
+            documents[1].as_document().unwrap(),
+        );
+        assert_eq!(
+            (
+                first.get_object_id("_id").unwrap(),
+                first.get_i32("age").unwrap()
+            ),
+            (id, 59)
+        );
         let name = first.get_str("name").unwrap();
         assert_eq!(name.len(), secret.len());
-        assert_eq!((first.get_str("from").unwrap(), second.get_str("again").unwrap()), (name, name), "equal values stay equal");
-        assert!(matches!(first.get("photo"), Some(Bson::Binary(photo)) if photo.bytes.len() == 3 && photo.bytes != [1, 2, 3]));
-        assert_eq!(second.get_document("at").unwrap().get_str("type").unwrap(), "Point");
+        assert_eq!(
+            (
+                first.get_str("from").unwrap(),
+                second.get_str("again").unwrap()
+            ),
+            (name, name),
+            "equal values stay equal"
+        );
+        assert!(
+            matches!(first.get("photo"), Some(Bson::Binary(photo)) if photo.bytes.len() == 3 && photo.bytes != [1, 2, 3])
+        );
+        assert_eq!(
+            second.get_document("at").unwrap().get_str("type").unwrap(),
+            "Point"
+        );
         assert_eq!(applied(&anonymiser, &command), out);
-        assert_ne!(applied(&Anonymiser::new(), &command), out, "another key, other values");
+        assert_ne!(
+            applied(&Anonymiser::new(), &command),
+            out,
+            "another key, other values"
+        );
     }
 
     #[test]
@@ -225,7 +331,13 @@ mod tests {
         }
         let update = doc! { "update": "c", "$db": "d", "updates": [{ "q": { "a": { "$type": "string" } }, "u": { "$set": { "b": "secret" } } }] };
         let text = format!("{:?}", applied(&Anonymiser::new(), &update));
-        assert!(text.contains("\"string\"") && text.contains("$set") && !text.contains("secret") && text.contains("\"c\""), "{text}");
+        assert!(
+            text.contains("\"string\"")
+                && text.contains("$set")
+                && !text.contains("secret")
+                && text.contains("\"c\""),
+            "{text}"
+        );
     }
 
     #[test]

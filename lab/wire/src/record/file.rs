@@ -1,7 +1,8 @@
-//! The file of a recording: a header, then blocks of BSON records, each block compressed and with a checksum. docs/lab.md describes it.
+//! The file of a recording: a header, then blocks of BSON records, each block compressed and with a
+//! checksum. docs/lab.md describes it.
 //!
-//! Promises: constant memory in both directions; a file whose writer was killed is read up to its last whole block; bytes that are no
-//! recording are an error or an early end, never a panic.
+//! Promises: constant memory in both directions; a file whose writer was killed is read up to its
+//! last whole block; bytes that are no recording are an error or an early end, never a panic.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -164,7 +165,12 @@ impl<W: Write> Writer<W> {
     /// It cannot be written.
     pub(crate) fn begin(mut to: W, header: &Header) -> io::Result<Self> {
         to.write_all(&MAGIC)?;
-        let mut out = Self { to, block: Vec::new(), encoder: snap::raw::Encoder::new(), written: MAGIC.len() as u64 };
+        let mut out = Self {
+            to,
+            block: Vec::new(),
+            encoder: snap::raw::Encoder::new(),
+            written: MAGIC.len() as u64,
+        };
         out.push(header)?;
         out.flush()?;
         Ok(out)
@@ -199,10 +205,17 @@ impl<W: Write> Writer<W> {
         if self.block.is_empty() {
             return Ok(());
         }
-        let packed = self.encoder.compress_vec(&self.block).map_err(io::Error::other)?;
+        let packed = self
+            .encoder
+            .compress_vec(&self.block)
+            .map_err(io::Error::other)?;
         let mut head = [0; 12];
         let size = |length: usize| u32::try_from(length).map_err(io::Error::other);
-        for (place, number) in head.chunks_mut(4).zip([size(packed.len())?, size(self.block.len())?, crc32c::crc32c(&packed)]) {
+        for (place, number) in head.chunks_mut(4).zip([
+            size(packed.len())?,
+            size(self.block.len())?,
+            crc32c::crc32c(&packed),
+        ]) {
             place.copy_from_slice(&number.to_le_bytes());
         }
         self.to.write_all(&head)?;
@@ -245,8 +258,14 @@ impl Reader {
     /// # Errors
     /// It cannot be read, or is no recording of a known version.
     pub(crate) fn open(path: &Path) -> Result<Self, RecordingError> {
-        let foreign = |reason: String| RecordingError::Foreign { path: path.to_owned(), reason };
-        let failed = |source| RecordingError::Io { path: path.to_owned(), source };
+        let foreign = |reason: String| RecordingError::Foreign {
+            path: path.to_owned(),
+            reason,
+        };
+        let failed = |source| RecordingError::Io {
+            path: path.to_owned(),
+            source,
+        };
         let mut from = BufReader::with_capacity(256 * 1_024, File::open(path).map_err(failed)?);
         let mut magic = [0; MAGIC.len()];
         let found = from.read_exact(&mut magic);
@@ -263,12 +282,17 @@ impl Reader {
             fingerprint: 0,
             is_over: false,
         };
-        let header = out.document()?.and_then(|bytes| bson::deserialize_from_slice::<Header>(&bytes).ok());
+        let header = out
+            .document()?
+            .and_then(|bytes| bson::deserialize_from_slice::<Header>(&bytes).ok());
         let Some(header) = header else {
             return Err(foreign("its header cannot be read".to_owned()));
         };
         if header.version != VERSION {
-            return Err(foreign(format!("it has version {}, this program reads version {VERSION}", header.version)));
+            return Err(foreign(format!(
+                "it has version {}, this program reads version {VERSION}",
+                header.version
+            )));
         }
         out.header = header;
         Ok(out)
@@ -283,7 +307,8 @@ impl Reader {
             return Ok(None);
         }
         let Some(bytes) = self.document()? else {
-            self.cut.get_or_insert_with(|| "its last record is missing".to_owned());
+            self.cut
+                .get_or_insert_with(|| "its last record is missing".to_owned());
             self.is_over = true;
             return Ok(None);
         };
@@ -303,7 +328,9 @@ impl Reader {
             return Ok(None);
         }
         let rest = self.block.get(self.at..).unwrap_or_default();
-        let length = super::frames::number(rest, 0).and_then(|length| usize::try_from(length).ok()).filter(|length| *length >= 5);
+        let length = super::frames::number(rest, 0)
+            .and_then(|length| usize::try_from(length).ok())
+            .filter(|length| *length >= 5);
         let Some(found) = length.and_then(|length| rest.get(..length)) else {
             self.cut = Some("a block holds no records".to_owned());
             return Ok(None);
@@ -321,7 +348,9 @@ impl Reader {
             for (number, bytes) in number.iter_mut().zip(head.chunks(4)) {
                 *number = u32::from_le_bytes(bytes.try_into().unwrap_or_default());
             }
-            if number[0] as usize > snap::raw::max_compress_len(BLOCK_MAX) || number[1] as usize > BLOCK_MAX {
+            if number[0] as usize > snap::raw::max_compress_len(BLOCK_MAX)
+                || number[1] as usize > BLOCK_MAX
+            {
                 return Ok(Some("a block is larger than any can be"));
             }
             packed.resize(number[0] as usize, 0);
@@ -330,10 +359,19 @@ impl Reader {
         };
         let wrong = match read() {
             Ok(wrong) => wrong,
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Some("it ends within a block or without its last record"),
-            Err(source) => return Err(RecordingError::Io { path: self.path.clone(), source }),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                Some("it ends within a block or without its last record")
+            }
+            Err(source) => {
+                return Err(RecordingError::Io {
+                    path: self.path.clone(),
+                    source,
+                });
+            }
         };
-        let wrong = wrong.or_else(|| (crc32c::crc32c(&packed) != number[2]).then_some("the checksum of a block is wrong"));
+        let wrong = wrong.or_else(|| {
+            (crc32c::crc32c(&packed) != number[2]).then_some("the checksum of a block is wrong")
+        });
         if let Some(wrong) = wrong {
             self.cut = Some(wrong.to_owned());
             return Ok(false);
@@ -358,7 +396,9 @@ fn parse(bytes: &[u8]) -> Option<Record> {
         "op" => Record::Asked(Box::new(bson::deserialize_from_slice(bytes).ok()?)),
         "reply_to" => Record::Replied(bson::deserialize_from_slice(bytes).ok()?),
         "closed" => Record::Closed(bson::deserialize_from_slice::<Closed>(bytes).ok()?.closed),
-        "end" => Record::End(bson::deserialize_from_slice(document.get_document("end").ok()?.as_bytes()).ok()?),
+        "end" => Record::End(
+            bson::deserialize_from_slice(document.get_document("end").ok()?.as_bytes()).ok()?,
+        ),
         _ => return None,
     })
 }
@@ -382,15 +422,35 @@ pub(crate) mod tests {
     }
 
     fn recording() -> Vec<u8> {
-        let header = Header { version: VERSION, ..Header::default() };
+        let header = Header {
+            version: VERSION,
+            ..Header::default()
+        };
         let mut writer = Writer::begin(Vec::new(), &header).unwrap();
         for op in 0..2_000 {
             writer.push(&asked(op, op % 3)).unwrap();
-            let facts = ReplyFacts { returned: Some(1), cursor: Some(0), ..ReplyFacts::default() };
-            writer.push(&Replied { reply_to: op, took_ns: 5, bytes: 100, facts }).unwrap();
+            let facts = ReplyFacts {
+                returned: Some(1),
+                cursor: Some(0),
+                ..ReplyFacts::default()
+            };
+            writer
+                .push(&Replied {
+                    reply_to: op,
+                    took_ns: 5,
+                    bytes: 100,
+                    facts,
+                })
+                .unwrap();
         }
         writer.closed(1).unwrap();
-        writer.finish(&End { ops: 2_000, replies: 2_000, ..End::default() }).unwrap()
+        writer
+            .finish(&End {
+                ops: 2_000,
+                replies: 2_000,
+                ..End::default()
+            })
+            .unwrap()
     }
 
     fn read(bytes: &[u8]) -> Result<(Vec<Record>, Option<String>), RecordingError> {
@@ -409,7 +469,9 @@ pub(crate) mod tests {
         let (records, cut) = read(&recording()).unwrap();
         assert_eq!((records.len(), cut), (4_002, None));
         assert_eq!(records[0], Record::Asked(Box::new(asked(0, 0))));
-        assert!(matches!(&records[1], Record::Replied(reply) if reply.facts.returned == Some(1) && reply.facts.n.is_none()));
+        assert!(
+            matches!(&records[1], Record::Replied(reply) if reply.facts.returned == Some(1) && reply.facts.n.is_none())
+        );
         assert_eq!(records[4_000], Record::Closed(1));
         assert!(matches!(&records[4_001], Record::End(end) if end.ops == 2_000));
     }
@@ -420,7 +482,11 @@ pub(crate) mod tests {
         for end in [whole.len() - 1, whole.len() / 2, 600] {
             let (records, cut) = read(&whole[..end]).unwrap();
             assert!(cut.is_some() && records.len() < 4_002, "{end}");
-            assert!(records.iter().all(|record| !matches!(record, Record::End(_))));
+            assert!(
+                records
+                    .iter()
+                    .all(|record| !matches!(record, Record::End(_)))
+            );
         }
         let half = read(&whole[..whole.len() / 2]).unwrap().0.len();
         assert!(half > 500, "{half}");
@@ -428,7 +494,12 @@ pub(crate) mod tests {
 
     #[test]
     fn what_is_no_recording_is_refused_or_ends_early() {
-        for bytes in [&b""[..], b"QLABREC", b"{\"a\": 1}", b"QLABREC\0\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"] {
+        for bytes in [
+            &b""[..],
+            b"QLABREC",
+            b"{\"a\": 1}",
+            b"QLABREC\0\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff",
+        ] {
             assert!(matches!(read(bytes), Err(RecordingError::Foreign { .. })));
         }
         let whole = recording();
@@ -436,11 +507,23 @@ pub(crate) mod tests {
             let mut changed = whole.clone();
             changed[at] ^= 0x55;
             if let Ok((records, cut)) = read(&changed) {
-                assert!(cut.is_some() && records.len() < 4_002, "a changed byte at {at} was not seen");
+                assert!(
+                    cut.is_some() && records.len() < 4_002,
+                    "a changed byte at {at} was not seen"
+                );
             }
         }
-        let newer = Writer::begin(Vec::new(), &Header { version: 2, ..Header::default() }).unwrap();
-        let error = read(&newer.finish(&End::default()).unwrap()).unwrap_err().to_string();
+        let newer = Writer::begin(
+            Vec::new(),
+            &Header {
+                version: 2,
+                ..Header::default()
+            },
+        )
+        .unwrap();
+        let error = read(&newer.finish(&End::default()).unwrap())
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("version 2"), "{error}");
     }
 }

@@ -1,7 +1,9 @@
-//! Cuts a stream of bytes into wire messages while it passes, without holding back more than a small message.
+//! Cuts a stream of bytes into wire messages while it passes, without holding back more than a
+//! small message.
 //!
-//! Promises: every byte given comes out again, in order and unchanged, except that a handshake loses its list of compressors; whatever
-//! the bytes are, nothing here panics, and a stream that is no stream of messages passes on unseen. Must not know: sockets, files.
+//! Promises: every byte given comes out again, in order and unchanged, except that a handshake
+//! loses its list of compressors; whatever the bytes are, nothing here panics, and a stream that is
+//! no stream of messages passes on unseen. Must not know: sockets, files.
 
 use std::borrow::Cow;
 use std::time::Instant;
@@ -60,7 +62,14 @@ enum Front {
 impl Tap {
     /// At the begin of a connection.
     pub(crate) fn new(side: Side) -> Self {
-        Self { side, held: Vec::new(), sent: 0, begun: None, is_blind: false, stripped: 0 }
+        Self {
+            side,
+            held: Vec::new(),
+            sent: 0,
+            begun: None,
+            is_blind: false,
+            stripped: 0,
+        }
     }
 
     /// Stops looking; what was held back must go on.
@@ -82,8 +91,14 @@ impl Tap {
         self.held.len()
     }
 
-    /// Takes the next bytes; gives those to send on now, and tells `see` of each message that they complete.
-    pub(crate) fn pass<'a>(&mut self, chunk: &'a [u8], now: Instant, see: &mut dyn FnMut(Seen)) -> Cow<'a, [u8]> {
+    /// Takes the next bytes; gives those to send on now, and tells `see` of each message that they
+    /// complete.
+    pub(crate) fn pass<'a>(
+        &mut self,
+        chunk: &'a [u8],
+        now: Instant,
+        see: &mut dyn FnMut(Seen),
+    ) -> Cow<'a, [u8]> {
         if self.is_blind {
             return Cow::Borrowed(chunk);
         }
@@ -133,7 +148,9 @@ impl Tap {
 }
 
 fn front(bytes: &[u8]) -> Front {
-    let Some(length) = number(bytes, 0) else { return Front::Part(None) };
+    let Some(length) = number(bytes, 0) else {
+        return Front::Part(None);
+    };
     match usize::try_from(length) {
         Ok(length) if (HEADER..=MESSAGE_MAX).contains(&length) => {
             if bytes.len() >= length {
@@ -158,7 +175,8 @@ pub(crate) fn document(bytes: &[u8], at: usize) -> Option<&RawDocument> {
     RawDocument::from_bytes(bytes.get(at..at.checked_add(length)?)?).ok()
 }
 
-/// Where a text without zero bytes ends that begins at `at`: the text, and the place after its zero.
+/// Where a text without zero bytes ends that begins at `at`: the text, and the place after its
+/// zero.
 pub(crate) fn text(bytes: &[u8], at: usize) -> Option<(&str, usize)> {
     let rest = bytes.get(at..)?;
     let end = rest.iter().position(|byte| *byte == 0)?;
@@ -175,7 +193,8 @@ pub(crate) fn is_handshake(name: &str) -> bool {
     name.eq_ignore_ascii_case("hello") || name.eq_ignore_ascii_case("ismaster")
 }
 
-/// A handshake without its list of compressors; none if the message is no handshake or has no such list.
+/// A handshake without its list of compressors; none if the message is no handshake or has no such
+/// list.
 fn without_compressors(message: &[u8]) -> Option<Vec<u8>> {
     let code = number(message, 12)?;
     let at = match code {
@@ -200,8 +219,13 @@ fn without_compressors(message: &[u8]) -> Option<Vec<u8>> {
     if code == OP_MSG {
         // The checksum would be wrong now, and is optional.
         let flags = u32::from_le_bytes(message.get(16..20)?.try_into().ok()?);
-        let end = if flags & CHECKSUM != 0 { message.len().checked_sub(4)? } else { message.len() };
-        out.get_mut(16..20)?.copy_from_slice(&(flags & !CHECKSUM).to_le_bytes());
+        let end = if flags & CHECKSUM != 0 {
+            message.len().checked_sub(4)?
+        } else {
+            message.len()
+        };
+        out.get_mut(16..20)?
+            .copy_from_slice(&(flags & !CHECKSUM).to_le_bytes());
         out.extend_from_slice(message.get(at + greeting.as_bytes().len()..end)?);
     } else {
         out.extend_from_slice(message.get(at + greeting.as_bytes().len()..)?);
@@ -241,7 +265,8 @@ pub(crate) mod tests {
 
     #[test]
     fn messages_come_out_as_they_went_in_however_they_are_cut() {
-        let large = doc! { "insert": "c", "documents": [{ "pad": "x".repeat(40_000) }], "$db": "d" };
+        let large =
+            doc! { "insert": "c", "documents": [{ "pad": "x".repeat(40_000) }], "$db": "d" };
         let mut bytes = message(1, 0, &doc! { "ping": 1, "$db": "d" });
         bytes.extend(message(2, 0, &large));
         bytes.extend(message(3, 0, &doc! { "find": "c", "$db": "d" }));
@@ -249,7 +274,16 @@ pub(crate) mod tests {
             for piece in [1, 7, 16, 1_000, 1_000_000] {
                 let (out, seen) = pass(side, &bytes, piece);
                 assert_eq!(out, bytes, "{side:?} {piece}");
-                let ids: Vec<Option<i32>> = seen.iter().map(|one| if let Seen::Message(_, bytes) = one { number(bytes, 4) } else { None }).collect();
+                let ids: Vec<Option<i32>> = seen
+                    .iter()
+                    .map(|one| {
+                        if let Seen::Message(_, bytes) = one {
+                            number(bytes, 4)
+                        } else {
+                            None
+                        }
+                    })
+                    .collect();
                 assert_eq!(ids, [Some(1), Some(2), Some(3)]);
             }
         }
@@ -280,10 +314,18 @@ pub(crate) mod tests {
             out.extend(body);
             out
         };
-        let (out, _) = pass(Side::Client, &old(&doc! { "isMaster": 1, "compression": ["zlib"], "helloOk": true }), 11);
+        let (out, _) = pass(
+            Side::Client,
+            &old(&doc! { "isMaster": 1, "compression": ["zlib"], "helloOk": true }),
+            11,
+        );
         assert_eq!(out, old(&doc! { "isMaster": 1, "helloOk": true }));
         // A document that merely has such a field is left alone.
-        let insert = message(1, 0, &doc! { "insert": "hello", "compression": ["x"], "$db": "d" });
+        let insert = message(
+            1,
+            0,
+            &doc! { "insert": "hello", "compression": ["x"], "$db": "d" },
+        );
         assert_eq!(pass(Side::Client, &insert, 3).0, insert);
     }
 
@@ -293,7 +335,9 @@ pub(crate) mod tests {
         for round in 0..3_000_u64 {
             let mut bytes: Vec<u8> = (0..round % 90)
                 .map(|_| {
-                    random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    random = random
+                        .wrapping_mul(6_364_136_223_846_793_005)
+                        .wrapping_add(1_442_695_040_888_963_407);
                     (random >> 33) as u8
                 })
                 .collect();
@@ -301,7 +345,8 @@ pub(crate) mod tests {
             if round % 2 == 0 && bytes.len() >= 21 {
                 let length = (bytes.len() as i32).to_le_bytes();
                 bytes[..4].copy_from_slice(&length);
-                bytes[12..16].copy_from_slice(&if round % 4 == 0 { OP_MSG } else { OP_QUERY }.to_le_bytes());
+                bytes[12..16]
+                    .copy_from_slice(&if round % 4 == 0 { OP_MSG } else { OP_QUERY }.to_le_bytes());
                 bytes[20] = 0;
             }
             for side in [Side::Client, Side::Server] {

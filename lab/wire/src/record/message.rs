@@ -1,6 +1,7 @@
 //! What a message says: the command with its document sequences, or the facts of a reply.
 //!
-//! Promises: none instead of a panic for anything that is no proper message. Must not know: connections, files.
+//! Promises: none instead of a panic for anything that is no proper message. Must not know:
+//! connections, files.
 
 use mongodb::bson::raw::RawBsonRef;
 use mongodb::bson::{RawDocument, RawDocumentBuf};
@@ -30,7 +31,8 @@ pub(crate) struct Asked {
     pub(crate) command: RawDocumentBuf,
 }
 
-/// Reads a command. None for messages that are no command in today's form or that of an old handshake.
+/// Reads a command. None for messages that are no command in today's form or that of an old
+/// handshake.
 pub(crate) fn command(message: &[u8]) -> Option<Asked> {
     let id = number(message, 4)?;
     match number(message, 12)? {
@@ -40,14 +42,28 @@ pub(crate) fn command(message: &[u8]) -> Option<Asked> {
             let database = body.get("$db").ok()??.as_str()?.to_owned();
             let name = command_name(body)?.to_owned();
             let collection = collection(body, &name);
-            Some(Asked { id, name, database, collection, is_unacknowledged: flags & MORE_TO_COME != 0, command })
+            Some(Asked {
+                id,
+                name,
+                database,
+                collection,
+                is_unacknowledged: flags & MORE_TO_COME != 0,
+                command,
+            })
         }
         OP_QUERY => {
             let (namespace, end) = text(message, 20)?;
             let database = namespace.strip_suffix(".$cmd")?.to_owned();
             let body = document(message, end.checked_add(8)?)?;
             let name = command_name(body)?.to_owned();
-            Some(Asked { id, name, database, collection: None, is_unacknowledged: false, command: body.to_owned() })
+            Some(Asked {
+                id,
+                name,
+                database,
+                collection: None,
+                is_unacknowledged: false,
+                command: body.to_owned(),
+            })
         }
         _ => None,
     }
@@ -55,7 +71,11 @@ pub(crate) fn command(message: &[u8]) -> Option<Asked> {
 
 fn collection(body: &RawDocument, name: &str) -> Option<String> {
     let of = |key: &str| Some(body.get(key).ok()??.as_str()?.to_owned());
-    if name == "getMore" { of("collection") } else { of(name) }
+    if name == "getMore" {
+        of("collection")
+    } else {
+        of(name)
+    }
 }
 
 type Sequence<'a> = (&'a str, Vec<&'a RawDocument>);
@@ -63,7 +83,11 @@ type Sequence<'a> = (&'a str, Vec<&'a RawDocument>);
 /// Flags, body and document sequences.
 fn sections(message: &[u8]) -> Option<(u32, &RawDocument, Vec<Sequence<'_>>)> {
     let flags = u32::from_le_bytes(message.get(16..20)?.try_into().ok()?);
-    let end = if flags & CHECKSUM != 0 { message.len().checked_sub(4)? } else { message.len() };
+    let end = if flags & CHECKSUM != 0 {
+        message.len().checked_sub(4)?
+    } else {
+        message.len()
+    };
     let message = message.get(..end)?;
     let (mut at, mut body, mut sequences) = (20, None, Vec::new());
     while at < end {
@@ -118,7 +142,8 @@ fn with_sequences(body: &RawDocument, sequences: &[Sequence<'_>]) -> Option<RawD
         }
         out.push(0);
         let length = i32::try_from(out.len() - begin).ok()?;
-        out.get_mut(begin..begin + 4)?.copy_from_slice(&length.to_le_bytes());
+        out.get_mut(begin..begin + 4)?
+            .copy_from_slice(&length.to_le_bytes());
     }
     out.push(0);
     let length = i32::try_from(out.len()).ok()?;
@@ -155,16 +180,24 @@ pub(crate) fn facts(body: &RawDocument) -> ReplyFacts {
             "values" => out.returned = value.as_array().map(count),
             "value" => out.returned = Some(i64::from(!matches!(value, RawBsonRef::Null))),
             "writeErrors" => {
-                let Some(errors) = value.as_array() else { continue };
+                let Some(errors) = value.as_array() else {
+                    continue;
+                };
                 out.write_errors = Some(count(errors));
                 let first = errors.get_document(0).ok();
-                out.code = out.code.or(first.and_then(|first| integer(first.get("code").ok()??)));
+                out.code = out
+                    .code
+                    .or(first.and_then(|first| integer(first.get("code").ok()??)));
             }
             "cursor" => {
-                let Some(cursor) = value.as_document() else { continue };
+                let Some(cursor) = value.as_document() else {
+                    continue;
+                };
                 out.cursor = cursor.get("id").ok().flatten().and_then(integer);
                 let batch = |name: &str| cursor.get(name).ok()??.as_array();
-                out.returned = batch("firstBatch").or_else(|| batch("nextBatch")).map(count);
+                out.returned = batch("firstBatch")
+                    .or_else(|| batch("nextBatch"))
+                    .map(count);
             }
             _ => {}
         }
@@ -198,8 +231,18 @@ mod tests {
 
     /// An insert whose documents are a sequence, before or after the body.
     pub(super) fn sequence(body_first: bool) -> Vec<u8> {
-        let body = [vec![0], doc! { "insert": "c", "ordered": true, "$db": "d" }.to_vec().unwrap()].concat();
-        let documents = [doc! { "_id": 1 }.to_vec().unwrap(), doc! { "_id": 2 }.to_vec().unwrap()].concat();
+        let body = [
+            vec![0],
+            doc! { "insert": "c", "ordered": true, "$db": "d" }
+                .to_vec()
+                .unwrap(),
+        ]
+        .concat();
+        let documents = [
+            doc! { "_id": 1 }.to_vec().unwrap(),
+            doc! { "_id": 2 }.to_vec().unwrap(),
+        ]
+        .concat();
         let mut inside = b"documents\0".to_vec();
         inside.extend(documents);
         let mut sequence = vec![1];
@@ -210,7 +253,14 @@ mod tests {
         for number in [length as i32, 9, 0, OP_MSG, MORE_TO_COME as i32] {
             out.extend(number.to_le_bytes());
         }
-        out.extend(if body_first { [body, sequence] } else { [sequence, body] }.concat());
+        out.extend(
+            if body_first {
+                [body, sequence]
+            } else {
+                [sequence, body]
+            }
+            .concat(),
+        );
         out
     }
 
@@ -218,10 +268,21 @@ mod tests {
     fn sequences_become_arrays() {
         for body_first in [true, false] {
             let asked = command(&sequence(body_first)).unwrap();
-            assert_eq!((asked.id, asked.name.as_str(), asked.database.as_str(), asked.collection.as_deref()), (9, "insert", "d", Some("c")));
+            assert_eq!(
+                (
+                    asked.id,
+                    asked.name.as_str(),
+                    asked.database.as_str(),
+                    asked.collection.as_deref()
+                ),
+                (9, "insert", "d", Some("c"))
+            );
             assert!(asked.is_unacknowledged);
             let command = Document::try_from(asked.command).unwrap();
-            assert_eq!(command, doc! { "insert": "c", "ordered": true, "$db": "d", "documents": [{ "_id": 1 }, { "_id": 2 }] });
+            assert_eq!(
+                command,
+                doc! { "insert": "c", "ordered": true, "$db": "d", "documents": [{ "_id": 1 }, { "_id": 2 }] }
+            );
         }
     }
 
@@ -231,7 +292,11 @@ mod tests {
         for end in 0..whole.len() {
             let _ = command(&whole[..end]);
         }
-        let reply_of = message(1, 9, &doc! { "cursor": { "id": 5_i64, "firstBatch": [{ "a": 1 }] }, "writeErrors": [{ "code": 11000 }], "ok": 1 });
+        let reply_of = message(
+            1,
+            9,
+            &doc! { "cursor": { "id": 5_i64, "firstBatch": [{ "a": 1 }] }, "writeErrors": [{ "code": 11000 }], "ok": 1 },
+        );
         for bytes in [&whole, &reply_of] {
             for at in 0..bytes.len() {
                 for value in [0, 1, 0x7f, 0x80, 0xff] {
@@ -249,10 +314,18 @@ mod tests {
     #[test]
     fn replies_say_what_was_done() {
         let of = |body: Document| reply(&message(1, 9, &body)).unwrap();
-        let read = of(doc! { "cursor": { "id": 77_i64, "ns": "d.c", "firstBatch": [{ "a": 1 }, {}] }, "ok": 1.0 });
-        assert_eq!((read.cursor, read.returned, read.code), (Some(77), Some(2), None));
+        let read = of(
+            doc! { "cursor": { "id": 77_i64, "ns": "d.c", "firstBatch": [{ "a": 1 }, {}] }, "ok": 1.0 },
+        );
+        assert_eq!(
+            (read.cursor, read.returned, read.code),
+            (Some(77), Some(2), None)
+        );
         let written = of(doc! { "n": 3, "nModified": 2_i64, "ok": 1.0 });
-        assert_eq!((written.n, written.modified, written.code), (Some(3), Some(2), None));
+        assert_eq!(
+            (written.n, written.modified, written.code),
+            (Some(3), Some(2), None)
+        );
         let failed = of(doc! { "ok": 0.0, "code": 59, "errmsg": "no" });
         assert_eq!(failed.code, Some(59));
         let part = of(doc! { "n": 1, "ok": 1.0, "writeErrors": [{ "index": 1, "code": 11000 }] });

@@ -1,7 +1,8 @@
 //! The command `record`: a proxy between any driver and any server that keeps what passes.
 //!
-//! Promises: bytes go on before anything else is done with them; whatever happens to the recording, the traffic goes on.
-//! Neighbours: `frames` cuts streams into messages, `tape` pairs and writes them, `file` is the format.
+//! Promises: bytes go on before anything else is done with them; whatever happens to the recording,
+//! the traffic goes on. Neighbours: `frames` cuts streams into messages, `tape` pairs and writes
+//! them, `file` is the format.
 
 pub(crate) mod anonymise;
 pub(crate) mod file;
@@ -41,12 +42,15 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Example:
-  quarry-lab record --listen 127.0.0.1:27018 --upstream mongodb://127.0.0.1:27017 --out load.qrec --seconds 600
+  quarry-lab record --listen 127.0.0.1:27018 --upstream mongodb://127.0.0.1:27017 --out load.qrec \
+  --seconds 600
   then let the application connect to mongodb://127.0.0.1:27018/?directConnection=true
   quarry-lab replay load.qrec --target mongodb://other:27017 --out results
 
-The proxy removes the list of compressors from drivers' handshakes, so that nothing it passes is compressed, and changes nothing else.
-Logins pass through unrecorded. Encrypted connections cannot be recorded. After --seconds the recording ends and the traffic goes on
+The proxy removes the list of compressors from drivers' handshakes, so that nothing it passes is \
+compressed, and changes nothing else.
+Logins pass through unrecorded. Encrypted connections cannot be recorded. After --seconds the \
+recording ends and the traffic goes on
 until the last client has left or the program is told to end.")]
 pub(crate) struct RecordArguments {
     /// Where clients connect; port 0 takes a free one, and the address is printed
@@ -61,7 +65,8 @@ pub(crate) struct RecordArguments {
     /// Seconds to record; without it, until the program is told to end
     #[arg(long, value_name = "N")]
     pub(crate) seconds: Option<u64>,
-    /// Replace texts and binary values by keyed hashes of equal length; numbers, dates, ids and field names are kept
+    /// Replace texts and binary values by keyed hashes of equal length; numbers, dates, ids and
+    /// field names are kept
     #[arg(long)]
     pub(crate) anonymise: bool,
 }
@@ -69,10 +74,18 @@ pub(crate) struct RecordArguments {
 /// Records.
 pub(crate) fn run(arguments: &RecordArguments) -> Result<(), LabError> {
     let upstream = host_and_port(&arguments.upstream)?;
-    let failed = |source| RecordingError::Io { path: arguments.out.clone(), source };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let failed = |source| RecordingError::Io {
+        path: arguments.out.clone(),
+        source,
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
     let done = runtime.block_on(async {
-        let unreachable = |error: std::io::Error| TargetError::Unreachable { address: arguments.upstream.clone(), reason: error.to_string() };
+        let unreachable = |error: std::io::Error| TargetError::Unreachable {
+            address: arguments.upstream.clone(),
+            reason: error.to_string(),
+        };
         drop(TcpStream::connect(&upstream).await.map_err(unreachable)?);
         let listener = TcpListener::bind(&arguments.listen).await?;
         let to = File::create_new(&arguments.out).map_err(failed)?;
@@ -85,17 +98,30 @@ pub(crate) fn run(arguments: &RecordArguments) -> Result<(), LabError> {
         };
         let writer = Writer::begin(to, &header).map_err(failed)?;
         let (tape, summary) = Tape::start(writer, arguments.anonymise.then(Anonymiser::new));
-        println!("mongodb://{}/?directConnection=true", listener.local_addr()?);
+        println!(
+            "mongodb://{}/?directConnection=true",
+            listener.local_addr()?
+        );
         let mut cpu = ProcessSampler::of_self()?;
         let before = cpu.sample()?;
-        let proxy = Arc::new(Proxy { upstream, tape: tape.clone(), connections: AtomicU64::new(0), stripped: AtomicU64::new(0) });
-        proxy.serve(listener, arguments.seconds.map(Duration::from_secs)).await;
+        let proxy = Arc::new(Proxy {
+            upstream,
+            tape: tape.clone(),
+            connections: AtomicU64::new(0),
+            stripped: AtomicU64::new(0),
+        });
+        proxy
+            .serve(listener, arguments.seconds.map(Duration::from_secs))
+            .await;
         tape.stop("");
         let used = cpu.sample()?.since(&before).cpu();
         let summary = match summary.recv_timeout(PATIENCE) {
             Ok(summary) => summary,
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-                return Err(LabError::Recording(format!("the disk of {} does not answer; the file ends with its last whole block", arguments.out.display())));
+                return Err(LabError::Recording(format!(
+                    "the disk of {} does not answer; the file ends with its last whole block",
+                    arguments.out.display()
+                )));
             }
         };
         conclude(&proxy, &summary, used, arguments)
@@ -104,7 +130,12 @@ pub(crate) fn run(arguments: &RecordArguments) -> Result<(), LabError> {
     done
 }
 
-fn conclude(proxy: &Proxy, summary: &Summary, cpu: Duration, arguments: &RecordArguments) -> Result<(), LabError> {
+fn conclude(
+    proxy: &Proxy,
+    summary: &Summary,
+    cpu: Duration,
+    arguments: &RecordArguments,
+) -> Result<(), LabError> {
     let end = &summary.end;
     let count = |number: i64| format::count(u64::try_from(number).unwrap_or(0));
     println!(
@@ -113,14 +144,27 @@ fn conclude(proxy: &Proxy, summary: &Summary, cpu: Duration, arguments: &RecordA
         count(end.replies),
         proxy.connections.load(Ordering::Relaxed),
         format::bytes(summary.bytes as f64),
-        if end.ops > 0 { format!("{} µs CPU per operation", format::number(cpu.as_secs_f64() * 1e6 / end.ops as f64)) } else { "nothing passed".to_owned() },
+        if end.ops > 0 {
+            format!(
+                "{} µs CPU per operation",
+                format::number(cpu.as_secs_f64() * 1e6 / end.ops as f64)
+            )
+        } else {
+            "nothing passed".to_owned()
+        },
     );
     let stripped = proxy.stripped.load(Ordering::Relaxed);
     if stripped > 0 {
-        println!("compressors were removed from {stripped} handshakes: nothing that passed was compressed");
+        println!(
+            "compressors were removed from {stripped} handshakes: nothing that passed was \
+                compressed"
+        );
     }
     if end.ops == 0 && end.left_out.contains_key("hello") {
-        println!("only handshakes passed: a driver that looks up the members of a replica set goes past the proxy; give it directConnection=true");
+        println!(
+            "only handshakes passed: a driver that looks up the members of a replica set goes past \
+                the proxy; give it directConnection=true"
+        );
     }
     for (what, times) in &end.left_out {
         println!("not recorded: {what} ({})", count(*times));
@@ -129,20 +173,41 @@ fn conclude(proxy: &Proxy, summary: &Summary, cpu: Duration, arguments: &RecordA
         println!("{}", arguments.out.display());
         return Ok(());
     }
-    let reason = if end.reason.is_empty() { "the end could not be written" } else { &end.reason };
-    Err(LabError::Recording(format!("{reason}; {} is readable up to its last whole block", arguments.out.display())))
+    let reason = if end.reason.is_empty() {
+        "the end could not be written"
+    } else {
+        &end.reason
+    };
+    Err(LabError::Recording(format!(
+        "{reason}; {} is readable up to its last whole block",
+        arguments.out.display()
+    )))
 }
 
 /// The first server of an address. What else the address says is the client's business.
 fn host_and_port(address: &str) -> Result<String, TargetError> {
-    let wrong = |reason: &str| TargetError::Address { given: crate::address::without_password(address), reason: reason.to_owned() };
-    let rest = address.strip_prefix("mongodb://").ok_or_else(|| wrong("--upstream is mongodb://HOST:PORT"))?;
+    let wrong = |reason: &str| TargetError::Address {
+        given: crate::address::without_password(address),
+        reason: reason.to_owned(),
+    };
+    let rest = address
+        .strip_prefix("mongodb://")
+        .ok_or_else(|| wrong("--upstream is mongodb://HOST:PORT"))?;
     let host = rest.split(['/', '?']).next().unwrap_or_default();
     if host.is_empty() || host.contains(['@', ',']) {
-        return Err(wrong("--upstream is one server without a login; clients log in through the proxy"));
+        return Err(wrong(
+            "--upstream is one server without a login; clients log in through the proxy",
+        ));
     }
-    let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok()) && !host.ends_with(']');
-    Ok(if has_port { host.to_owned() } else { format!("{host}:27017") })
+    let has_port = host
+        .rsplit_once(':')
+        .is_some_and(|(_, port)| port.parse::<u16>().is_ok())
+        && !host.ends_with(']');
+    Ok(if has_port {
+        host.to_owned()
+    } else {
+        format!("{host}:27017")
+    })
 }
 
 struct Proxy {
@@ -153,7 +218,8 @@ struct Proxy {
 }
 
 impl Proxy {
-    /// Takes connections until it is told to end, or until the time is over and all clients have left.
+    /// Takes connections until it is told to end, or until the time is over and all clients have
+    /// left.
     async fn serve(self: &Arc<Self>, listener: TcpListener, time: Option<Duration>) {
         let mut clients = tokio::task::JoinSet::new();
         let end = interrupted();
@@ -168,7 +234,8 @@ impl Proxy {
                     is_over = true;
                     self.tape.stop("");
                     if !clients.is_empty() {
-                        eprintln!("recording ended after its time; passing traffic until the last of {} connections is closed", clients.len());
+                        eprintln!("recording ended after its time; passing traffic until the last \
+                            of {} connections is closed", clients.len());
                     }
                 }
                 Some(_) = clients.join_next() => {}
@@ -185,9 +252,12 @@ impl Proxy {
     }
 
     async fn connection(self: Arc<Self>, number: u64, client: TcpStream) {
-        let Ok(server) = TcpStream::connect(&self.upstream).await else { return };
+        let Ok(server) = TcpStream::connect(&self.upstream).await else {
+            return;
+        };
         let _ = (client.set_nodelay(true), server.set_nodelay(true));
-        let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
+        let ((from_client, to_client), (from_server, to_server)) =
+            (client.into_split(), server.into_split());
         tokio::join!(
             self.pump(number, Side::Client, from_client, to_server),
             self.pump(number, Side::Server, from_server, to_client),
@@ -201,14 +271,20 @@ impl Proxy {
         let mut chunk = vec![0; CHUNK];
         let mut counted = 0;
         while let Ok(length @ 1..) = from.read(&mut chunk).await {
-            let Some(bytes) = chunk.get(..length) else { break };
-            if !self.tape.is_on() && tap.is_looking() && to.write_all(&tap.give_up()).await.is_err() {
+            let Some(bytes) = chunk.get(..length) else {
+                break;
+            };
+            if !self.tape.is_on() && tap.is_looking() && to.write_all(&tap.give_up()).await.is_err()
+            {
                 break;
             }
             let now = Instant::now();
-            // The recorder hears of a message before its receiver does: so a reply never comes to it before its command.
+            // The recorder hears of a message before its receiver does: so a reply never comes to
+            // it before its command.
             let out = tap.pass(bytes, now, &mut |seen| match seen {
-                Seen::Message(begun, message) => self.tape.message(number, side, begun, now, message),
+                Seen::Message(begun, message) => {
+                    self.tape.message(number, side, begun, now, message)
+                }
                 Seen::Lost => self.tape.lost(number),
             });
             self.tape.holds(counted, tap.held());
@@ -238,7 +314,12 @@ mod tests {
         ] {
             assert_eq!(host_and_port(given).unwrap(), meant);
         }
-        for wrong in ["127.0.0.1:1", "mongodb://", "mongodb://a,b", "mongodb://me:secret@a:1"] {
+        for wrong in [
+            "127.0.0.1:1",
+            "mongodb://",
+            "mongodb://a,b",
+            "mongodb://me:secret@a:1",
+        ] {
             let message = host_and_port(wrong).unwrap_err().to_string();
             assert!(!message.contains("secret"), "{message}");
         }

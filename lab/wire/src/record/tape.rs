@@ -1,7 +1,8 @@
 //! The recorder: a thread that pairs commands with replies and writes them, away from the traffic.
 //!
-//! Promises: whoever passes traffic never waits for it. What it cannot take in time or cannot write ends the recording, with a reason
-//! that is said once; never a recording with gaps that nobody knows of. Must not know: sockets.
+//! Promises: whoever passes traffic never waits for it. What it cannot take in time or cannot write
+//! ends the recording, with a reason that is said once; never a recording with gaps that nobody
+//! knows of. Must not know: sockets.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -19,15 +20,25 @@ use super::message;
 const WAITING_MAX: usize = 256 * 1_024 * 1_024;
 /// The file is brought up to date at least this often.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
-/// With nothing to do, the recorder looks again after this: waking it for each message would cost the traffic more than the message.
+/// With nothing to do, the recorder looks again after this: waking it for each message would cost
+/// the traffic more than the message.
 const NAP: Duration = Duration::from_millis(10);
 /// Commands of one connection that may wait for their replies; drivers have one.
 const OPEN_MAX: usize = 10_000;
 /// Names of commands that are counted apart when they are left out.
 const NAMES_MAX: usize = 50;
 /// These carry secrets, or say nothing of the load.
-const SECRET: [&str; 9] =
-    ["saslStart", "saslContinue", "authenticate", "getnonce", "logout", "createUser", "updateUser", "copydbgetnonce", "copydbsaslstart"];
+const SECRET: [&str; 9] = [
+    "saslStart",
+    "saslContinue",
+    "authenticate",
+    "getnonce",
+    "logout",
+    "createUser",
+    "updateUser",
+    "copydbgetnonce",
+    "copydbsaslstart",
+];
 
 /// What connections tell the recorder.
 #[derive(Debug)]
@@ -65,7 +76,10 @@ struct Shared {
 
 impl Tape {
     /// Starts the thread; its summary comes through the receiver.
-    pub(crate) fn start(writer: Writer<File>, anonymiser: Option<Anonymiser>) -> (Self, Receiver<Summary>) {
+    pub(crate) fn start(
+        writer: Writer<File>,
+        anonymiser: Option<Anonymiser>,
+    ) -> (Self, Receiver<Summary>) {
         Self::start_with(writer, anonymiser, WAITING_MAX)
     }
 
@@ -74,7 +88,11 @@ impl Tape {
         anonymiser: Option<Anonymiser>,
         waiting_max: usize,
     ) -> (Self, Receiver<Summary>) {
-        let shared = Arc::new(Shared { is_on: AtomicBool::new(true), waiting: AtomicUsize::new(0), waiting_max });
+        let shared = Arc::new(Shared {
+            is_on: AtomicBool::new(true),
+            waiting: AtomicUsize::new(0),
+            waiting_max,
+        });
         let (events, incoming) = channel();
         let (done, summary) = channel();
         let recorder = Recorder {
@@ -97,28 +115,50 @@ impl Tape {
         self.shared.is_on.load(Ordering::Relaxed)
     }
 
-    /// A whole message of a connection; `begun` is when its first bytes came, `whole` when its last did.
-    pub(crate) fn message(&self, connection: u64, side: Side, begun: Instant, whole: Instant, bytes: Vec<u8>) {
+    /// A whole message of a connection; `begun` is when its first bytes came, `whole` when its last
+    /// did.
+    pub(crate) fn message(
+        &self,
+        connection: u64,
+        side: Side,
+        begun: Instant,
+        whole: Instant,
+        bytes: Vec<u8>,
+    ) {
         if !self.is_on() {
             return;
         }
-        let waiting = self.shared.waiting.fetch_add(bytes.len(), Ordering::Relaxed) + bytes.len();
+        let waiting = self
+            .shared
+            .waiting
+            .fetch_add(bytes.len(), Ordering::Relaxed)
+            + bytes.len();
         if waiting > self.shared.waiting_max {
             self.stop("more came than could be written");
             return;
         }
-        let _ = self.events.send(Event::Message(connection, side, begun, whole, bytes));
+        let _ = self
+            .events
+            .send(Event::Message(connection, side, begun, whole, bytes));
     }
 
-    /// A connection holds the begin of a message: `now` bytes, `before` of which are counted already.
+    /// A connection holds the begin of a message: `now` bytes, `before` of which are counted
+    /// already.
     pub(crate) fn holds(&self, before: usize, now: usize) {
         if now > before {
-            let waiting = self.shared.waiting.fetch_add(now - before, Ordering::Relaxed) + now - before;
+            let waiting = self
+                .shared
+                .waiting
+                .fetch_add(now - before, Ordering::Relaxed)
+                + now
+                - before;
             if waiting > self.shared.waiting_max {
                 self.stop("more came than could be held");
             }
         } else if now < before {
-            self.shared.waiting.fetch_sub(before - now, Ordering::Relaxed);
+            self.shared
+                .waiting
+                .fetch_sub(before - now, Ordering::Relaxed);
         }
     }
 
@@ -162,7 +202,9 @@ impl<W: std::io::Write> Recorder<W> {
             let result = match events.try_recv() {
                 Ok(Event::Stop(reason)) => return self.finish(reason),
                 Ok(Event::Message(connection, side, begun, whole, bytes)) => {
-                    self.shared.waiting.fetch_sub(bytes.len(), Ordering::Relaxed);
+                    self.shared
+                        .waiting
+                        .fetch_sub(bytes.len(), Ordering::Relaxed);
                     match side {
                         Side::Client => self.command(connection, begun, &bytes),
                         Side::Server => self.reply(connection, whole, &bytes),
@@ -197,7 +239,11 @@ impl<W: std::io::Write> Recorder<W> {
 
     fn leave_out(&mut self, what: &str) {
         let known = self.end.left_out.len() < NAMES_MAX || self.end.left_out.contains_key(what);
-        *self.end.left_out.entry(if known { what } else { "others" }.to_owned()).or_default() += 1;
+        *self
+            .end
+            .left_out
+            .entry(if known { what } else { "others" }.to_owned())
+            .or_default() += 1;
     }
 
     fn command(&mut self, connection: u64, at: Instant, bytes: &[u8]) -> std::io::Result<()> {
@@ -205,8 +251,16 @@ impl<W: std::io::Write> Recorder<W> {
             self.leave_out("messages that are no command");
             return Ok(());
         };
-        if is_handshake(&asked.name) || SECRET.iter().any(|name| name.eq_ignore_ascii_case(&asked.name)) {
-            self.leave_out(if is_handshake(&asked.name) { "hello" } else { "logins and users" });
+        if is_handshake(&asked.name)
+            || SECRET
+                .iter()
+                .any(|name| name.eq_ignore_ascii_case(&asked.name))
+        {
+            self.leave_out(if is_handshake(&asked.name) {
+                "hello"
+            } else {
+                "logins and users"
+            });
             return Ok(());
         }
         if let Some(anonymiser) = &self.anonymiser {
@@ -239,13 +293,17 @@ impl<W: std::io::Write> Recorder<W> {
             unacknowledged: asked.is_unacknowledged,
             command: asked.command,
         };
-        self.writer.as_mut().map_or(Ok(()), |writer| writer.push(&record))
+        self.writer
+            .as_mut()
+            .map_or(Ok(()), |writer| writer.push(&record))
     }
 
     fn reply(&mut self, connection: u64, whole: Instant, bytes: &[u8]) -> std::io::Result<()> {
         // Replies to what was left out are nobody's.
         let waiting = self.open.get_mut(&connection);
-        let Some(open) = waiting.and_then(|open| open.remove(&message::answers(bytes)?)) else { return Ok(()) };
+        let Some(open) = waiting.and_then(|open| open.remove(&message::answers(bytes)?)) else {
+            return Ok(());
+        };
         let Some(facts) = message::reply(bytes) else {
             self.leave_out("replies that cannot be read");
             return Ok(());
@@ -257,13 +315,17 @@ impl<W: std::io::Write> Recorder<W> {
             bytes: i64::try_from(bytes.len()).unwrap_or(i64::MAX),
             facts,
         };
-        self.writer.as_mut().map_or(Ok(()), |writer| writer.push(&record))
+        self.writer
+            .as_mut()
+            .map_or(Ok(()), |writer| writer.push(&record))
     }
 
     fn forget(&mut self, connection: u64) -> std::io::Result<()> {
         self.open.remove(&connection);
         let connection = i64::try_from(connection).unwrap_or(i64::MAX);
-        self.writer.as_mut().map_or(Ok(()), |writer| writer.closed(connection))
+        self.writer
+            .as_mut()
+            .map_or(Ok(()), |writer| writer.closed(connection))
     }
 
     fn finish(mut self, reason: String) -> Summary {
@@ -272,12 +334,23 @@ impl<W: std::io::Write> Recorder<W> {
         }
         self.end.reason = reason;
         let Some(mut writer) = self.writer.take() else {
-            return Summary { end: self.end, ..Summary::default() };
+            return Summary {
+                end: self.end,
+                ..Summary::default()
+            };
         };
         let flushed = writer.flush();
         let bytes = writer.written;
-        let is_whole = flushed.is_ok() && writer.finish(&self.end).and_then(|mut to| to.flush()).is_ok();
-        Summary { end: self.end, bytes, is_whole }
+        let is_whole = flushed.is_ok()
+            && writer
+                .finish(&self.end)
+                .and_then(|mut to| to.flush())
+                .is_ok();
+        Summary {
+            end: self.end,
+            bytes,
+            is_whole,
+        }
     }
 }
 
@@ -293,7 +366,14 @@ mod tests {
     use mongodb::bson::doc;
 
     fn writer<W: std::io::Write>(to: W) -> Writer<W> {
-        Writer::begin(to, &Header { version: VERSION, ..Header::default() }).unwrap()
+        Writer::begin(
+            to,
+            &Header {
+                version: VERSION,
+                ..Header::default()
+            },
+        )
+        .unwrap()
     }
 
     #[test]
@@ -301,21 +381,60 @@ mod tests {
         let (tape, summary) = Tape::start_with(writer(Vec::new()), None, WAITING_MAX);
         let now = Instant::now();
         let say = |connection, side, bytes| tape.message(connection, side, now, now, bytes);
-        say(1, Side::Client, message(1, 0, &doc! { "hello": 1, "$db": "admin" }));
+        say(
+            1,
+            Side::Client,
+            message(1, 0, &doc! { "hello": 1, "$db": "admin" }),
+        );
         say(1, Side::Server, message(50, 1, &doc! { "ok": 1 }));
-        say(1, Side::Client, message(2, 0, &doc! { "find": "c", "$db": "d" }));
-        say(2, Side::Client, message(2, 0, &doc! { "count": "c", "$db": "d" }));
-        say(1, Side::Client, message(9, 0, &doc! { "saslStart": 1, "payload": "secret", "$db": "admin" }));
+        say(
+            1,
+            Side::Client,
+            message(2, 0, &doc! { "find": "c", "$db": "d" }),
+        );
+        say(
+            2,
+            Side::Client,
+            message(2, 0, &doc! { "count": "c", "$db": "d" }),
+        );
+        say(
+            1,
+            Side::Client,
+            message(
+                9,
+                0,
+                &doc! { "saslStart": 1, "payload": "secret", "$db": "admin" },
+            ),
+        );
         say(2, Side::Server, message(51, 2, &doc! { "n": 1, "ok": 1 }));
-        say(1, Side::Server, message(52, 2, &doc! { "ok": 0, "code": 13 }));
+        say(
+            1,
+            Side::Server,
+            message(52, 2, &doc! { "ok": 0, "code": 13 }),
+        );
         say(1, Side::Server, message(53, 2, &doc! { "ok": 1 }));
         say(3, Side::Client, vec![1, 2, 3]);
         tape.closed(1);
         tape.stop("");
         let summary = summary.recv().unwrap();
-        assert_eq!((summary.end.ops, summary.end.replies, summary.is_whole), (2, 2, true));
-        let left_out: Vec<(&str, i64)> = summary.end.left_out.iter().map(|(what, count)| (what.as_str(), *count)).collect();
-        assert_eq!(left_out, [("hello", 1), ("logins and users", 1), ("messages that are no command", 1)]);
+        assert_eq!(
+            (summary.end.ops, summary.end.replies, summary.is_whole),
+            (2, 2, true)
+        );
+        let left_out: Vec<(&str, i64)> = summary
+            .end
+            .left_out
+            .iter()
+            .map(|(what, count)| (what.as_str(), *count))
+            .collect();
+        assert_eq!(
+            left_out,
+            [
+                ("hello", 1),
+                ("logins and users", 1),
+                ("messages that are no command", 1)
+            ]
+        );
         assert!(!tape.is_on());
     }
 
@@ -341,13 +460,20 @@ mod tests {
         }
         let (tape, summary) = Tape::start_with(writer(Slow(gate)), None, 1_000_000);
         let begun = Instant::now();
-        let insert = message(1, 0, &doc! { "insert": "c", "documents": [{ "pad": "x".repeat(100_000) }], "$db": "d" });
+        let insert = message(
+            1,
+            0,
+            &doc! { "insert": "c", "documents": [{ "pad": "x".repeat(100_000) }], "$db": "d" },
+        );
         for _ in 0..100 {
             tape.message(1, Side::Client, begun, begun, insert.clone());
         }
         assert!(begun.elapsed() < Duration::from_secs(5) && !tape.is_on());
         drop(go_on);
-        assert_eq!(summary.recv().unwrap().end.reason, "more came than could be written");
+        assert_eq!(
+            summary.recv().unwrap().end.reason,
+            "more came than could be written"
+        );
 
         let full = File::options().write(true).open("/dev/full").unwrap();
         assert!(Writer::begin(full, &Header::default()).is_err());
@@ -355,7 +481,11 @@ mod tests {
         impl std::io::Write for Full {
             fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
                 self.0 += 1;
-                if self.0 > 3 { Err(std::io::Error::from_raw_os_error(28)) } else { Ok(bytes.len()) }
+                if self.0 > 3 {
+                    Err(std::io::Error::from_raw_os_error(28))
+                } else {
+                    Ok(bytes.len())
+                }
             }
 
             fn flush(&mut self) -> std::io::Result<()> {
@@ -367,7 +497,10 @@ mod tests {
             tape.message(1, Side::Client, begun, begun, insert.clone());
         }
         let summary = summary.recv().unwrap();
-        assert!(summary.end.reason.contains("No space left") && !summary.is_whole, "{summary:?}");
+        assert!(
+            summary.end.reason.contains("No space left") && !summary.is_whole,
+            "{summary:?}"
+        );
         assert!(!tape.is_on());
     }
 }

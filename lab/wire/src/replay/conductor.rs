@@ -1,7 +1,7 @@
 //! Reads the recording and hands each operation to the queue of its connection, in time.
 //!
-//! Promises: the queues together hold a bounded number of bytes; an operation that waits for another is always behind it in the file,
-//! so nothing can wait for itself.
+//! Promises: the queues together hold a bounded number of bytes; an operation that waits for
+//! another is always behind it in the file, so nothing can wait for itself.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -96,7 +96,9 @@ impl<'a> Conductor<'a> {
 
     fn is_over(&self) -> bool {
         let seconds = self.arguments.seconds.map(Duration::from_secs);
-        self.player.control.is_stopping() || self.selection.is_over() || seconds.is_some_and(|seconds| self.player.begun.elapsed() >= seconds)
+        self.player.control.is_stopping()
+            || self.selection.is_over()
+            || seconds.is_some_and(|seconds| self.player.begun.elapsed() >= seconds)
     }
 
     async fn take(&mut self, item: Item) {
@@ -104,7 +106,10 @@ impl<'a> Conductor<'a> {
             Item::Op(asked, reply) => self.op(*asked, reply).await,
             Item::Replied(op) => {
                 if let Some(mut done) = self.waiting.remove(&op) {
-                    while !self.player.control.is_stopping() && tokio::time::timeout(GLANCE, &mut done).await.is_err() {}
+                    while !self.player.control.is_stopping()
+                        && tokio::time::timeout(GLANCE, &mut done).await.is_err()
+                    {
+                    }
                 }
             }
             Item::Closed(connection) => {
@@ -138,7 +143,9 @@ impl<'a> Conductor<'a> {
                 return;
             }
         };
-        let Some(share) = self.share(asked.command.as_bytes().len()).await else { return };
+        let Some(share) = self.share(asked.command.as_bytes().len()).await else {
+            return;
+        };
         let mut done = None;
         if self.arguments.order() == Order::Recorded && reply.is_some() {
             let (tell, told) = oneshot::channel();
@@ -146,7 +153,16 @@ impl<'a> Conductor<'a> {
             done = Some(tell);
         }
         let connection = asked.connection;
-        let op = Op { asked, reply, kind, due, turn, is_first_pass: self.is_first_pass, share, done };
+        let op = Op {
+            asked,
+            reply,
+            kind,
+            due,
+            turn,
+            is_first_pass: self.is_first_pass,
+            share,
+            done,
+        };
         if let Some(op) = self.hand_over(connection, op) {
             // A queue whose task ended: it cannot, but nothing is lost if it did.
             self.queues.remove(&connection);
@@ -159,18 +175,29 @@ impl<'a> Conductor<'a> {
             return None;
         }
         let first = *self.first_ns.get_or_insert(asked.at_ns);
-        let since = Duration::from_nanos(u64::try_from(asked.at_ns.saturating_sub(first)).unwrap_or(0));
+        let since =
+            Duration::from_nanos(u64::try_from(asked.at_ns.saturating_sub(first)).unwrap_or(0));
         Some(self.offset + since.div_f64(self.arguments.speed))
     }
 
-    /// The place of an operation among those on its cursor; an error where that cursor is not known.
-    fn turn(&mut self, asked: &Asked, reply: Option<&Replied>, kind: &str) -> Result<Option<Turn>, ()> {
+    /// The place of an operation among those on its cursor; an error where that cursor is not
+    /// known.
+    fn turn(
+        &mut self,
+        asked: &Asked,
+        reply: Option<&Replied>,
+        kind: &str,
+    ) -> Result<Option<Turn>, ()> {
         let left = reply.and_then(|reply| reply.facts.cursor);
         let is_broken = reply.is_some_and(|reply| reply.facts.code.is_some());
         if matches!(kind, "getMore" | "killCursors") {
             let ids = command::cursors(&asked.command);
-            let Some(id) = ids.into_iter().find(|id| self.cursors.contains_key(id)) else { return Err(()) };
-            let Some((cursor, turns)) = self.cursors.get_mut(&id) else { return Err(()) };
+            let Some(id) = ids.into_iter().find(|id| self.cursors.contains_key(id)) else {
+                return Err(());
+            };
+            let Some((cursor, turns)) = self.cursors.get_mut(&id) else {
+                return Err(());
+            };
             let turn = Turn::new(cursor, *turns, left == Some(0));
             *turns += 1;
             if left == Some(0) || is_broken || kind == "killCursors" {
@@ -192,7 +219,10 @@ impl<'a> Conductor<'a> {
 
     /// Waits for room in the queues; none if the replay is to end.
     async fn share(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        let kb = u32::try_from(bytes / 1_024).unwrap_or(QUEUES_KB).saturating_add(1).min(QUEUES_KB);
+        let kb = u32::try_from(bytes / 1_024)
+            .unwrap_or(QUEUES_KB)
+            .saturating_add(1)
+            .min(QUEUES_KB);
         loop {
             let asked = self.shares.clone().acquire_many_owned(kb);
             match tokio::time::timeout(GLANCE, asked).await {
@@ -218,4 +248,3 @@ impl<'a> Conductor<'a> {
         queue.send(op).err().map(|refused| refused.0)
     }
 }
-

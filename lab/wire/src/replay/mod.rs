@@ -1,7 +1,9 @@
-//! The command `replay`: sends the operations of a recording to a target again and says how long they took and what was answered otherwise.
+//! The command `replay`: sends the operations of a recording to a target again and says how long
+//! they took and what was answered otherwise.
 //!
-//! Promises: constant memory however long the recording; a folder like that of any run; what ended early is still reported.
-//! Neighbours: `source` reads ahead, `conductor` keeps the time, `player` sends, `tally` counts.
+//! Promises: constant memory however long the recording; a folder like that of any run; what ended
+//! early is still reported. Neighbours: `source` reads ahead, `conductor` keeps the time, `player`
+//! sends, `tally` counts.
 
 mod command;
 mod conductor;
@@ -48,11 +50,14 @@ use tally::Tally;
 #[command(after_help = "\
 Examples:
   quarry-lab replay load.qrec --target mongodb://127.0.0.1:27017 --out results
-  quarry-lab replay load.qrec --target mongodb://a:27017 --target mongodb://b:27017 --style stress --out results
+  quarry-lab replay load.qrec --target mongodb://a:27017 --target mongodb://b:27017 --style stress \
+  --out results
   quarry-lab replay load.qrec --target mongodb://a:27017 --ops query,getMore --speed 4 --out results
 
-The target must hold what the recorded server held when the recording began. Collections are written to, dropped and created as
-recorded: use a server of its own. Exit status: 0 all answers as recorded; 3 ended early; 4 answers differ.")]
+The target must hold what the recorded server held when the recording began. Collections are \
+written to, dropped and created as
+recorded: use a server of its own. Exit status: 0 all answers as recorded; 3 ended early; 4 \
+answers differ.")]
 pub(crate) struct ReplayArguments {
     /// A recording
     pub(crate) file: PathBuf,
@@ -71,11 +76,12 @@ pub(crate) struct ReplayArguments {
     /// Operations under way at once, at most
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) workers: u32,
-    /// What an operation waits for: those before it on its connection (with stress), or also all that had been answered when it was
-    /// sent (with real)
+    /// What an operation waits for: those before it on its connection (with stress), or also all
+    /// that had been answered when it was sent (with real)
     #[arg(long, value_enum)]
     order: Option<Order>,
-    /// Kinds of operation to replay, such as insert,update,remove,query,getMore,count; without it all
+    /// Kinds of operation to replay, such as insert,update,remove,query,getMore,count; without it
+    /// all
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
     pub(crate) ops: Vec<String>,
     /// Operations to leave out at the begin
@@ -87,7 +93,8 @@ pub(crate) struct ReplayArguments {
     /// Seconds of the recording to leave out at the begin
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
     pub(crate) start: f64,
-    /// Begin again at the end; with --seconds or --max-ops, or until the program is told to end. Only the first pass is compared
+    /// Begin again at the end; with --seconds or --max-ops, or until the program is told to end.
+    /// Only the first pass is compared
     #[arg(long)]
     pub(crate) cyclic: bool,
     /// End after so many seconds
@@ -136,7 +143,8 @@ impl Style {
 
 impl ReplayArguments {
     fn order(&self) -> Order {
-        // A driver's pool lets one client wander over connections: only the recorded order keeps its operations apart.
+        // A driver's pool lets one client wander over connections: only the recorded order keeps
+        // its operations apart.
         self.order.unwrap_or(match self.style {
             Style::Real => Order::Recorded,
             Style::Stress => Order::Connection,
@@ -146,14 +154,27 @@ impl ReplayArguments {
     fn check(&self) -> Result<(), LabError> {
         let wrong = |text: String| Err(LabError::Replay(text));
         if !(self.speed.is_finite() && (0.001..=1e6).contains(&self.speed)) {
-            return wrong(format!("--speed is {}; allowed is 0.001 to 1000000", self.speed));
+            return wrong(format!(
+                "--speed is {}; allowed is 0.001 to 1000000",
+                self.speed
+            ));
         }
         if !(self.start.is_finite() && (0.0..=1e9).contains(&self.start)) {
-            return wrong(format!("--start is {}; allowed is 0 or more seconds", self.start));
+            return wrong(format!(
+                "--start is {}; allowed is 0 or more seconds",
+                self.start
+            ));
         }
-        let is_known = |given: &String| command::KINDS.split(", ").any(|kind| command::is_kind(kind, given.trim_start_matches("command.")));
+        let is_known = |given: &String| {
+            command::KINDS
+                .split(", ")
+                .any(|kind| command::is_kind(kind, given.trim_start_matches("command.")))
+        };
         if let Some(unknown) = self.ops.iter().find(|given| !is_known(given)) {
-            return wrong(format!("--ops has '{unknown}'; there are: {}", command::KINDS));
+            return wrong(format!(
+                "--ops has '{unknown}'; there are: {}",
+                command::KINDS
+            ));
         }
         Ok(())
     }
@@ -163,11 +184,17 @@ impl ReplayArguments {
 pub(crate) fn run(arguments: &ReplayArguments) -> Result<(), LabError> {
     arguments.check()?;
     let survey = survey(arguments)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
     let mut results = Vec::new();
     let mut first_error = None;
     for (number, target) in arguments.target.iter().enumerate() {
-        let id = if arguments.target.len() > 1 { format!("{}-{}", arguments.style.name(), number + 1) } else { arguments.style.name().to_owned() };
+        let id = if arguments.target.len() > 1 {
+            format!("{}-{}", arguments.style.name(), number + 1)
+        } else {
+            arguments.style.name().to_owned()
+        };
         let (result, folder) = runtime.block_on(replay(arguments, target, &id, &survey))?;
         let ended = conclude(&result, &folder);
         let was_interrupted = !result.run.complete;
@@ -209,10 +236,17 @@ fn survey(arguments: &ReplayArguments) -> Result<Survey, LabError> {
         }
     }
     if selection.taken == 0 {
-        return Err(LabError::Replay(format!("{} holds {ops} operations, and none of them is wanted", arguments.file.display())));
+        return Err(LabError::Replay(format!(
+            "{} holds {ops} operations, and none of them is wanted",
+            arguments.file.display()
+        )));
     }
     let facts = RecordingFacts {
-        file: arguments.file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
+        file: arguments
+            .file
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default(),
         fingerprint: format!("{:08x}", reader.fingerprint),
         started_at: reader.header.started_at.clone(),
         upstream: crate::address::without_password(&reader.header.upstream),
@@ -221,28 +255,53 @@ fn survey(arguments: &ReplayArguments) -> Result<Survey, LabError> {
         seconds: (last_ns - first_ns.unwrap_or(last_ns)) as f64 / 1e9,
         cut: reader.cut,
     };
-    Ok(Survey { facts, wanted: selection.taken })
+    Ok(Survey {
+        facts,
+        wanted: selection.taken,
+    })
 }
 
-async fn replay(arguments: &ReplayArguments, target: &str, name: &str, survey: &Survey) -> Result<(RunResult, PathBuf), LabError> {
+async fn replay(
+    arguments: &ReplayArguments,
+    target: &str,
+    name: &str,
+    survey: &Survey,
+) -> Result<(RunResult, PathBuf), LabError> {
     let target = MongoTarget::connect(target, "admin", arguments.workers).await?;
     let started = environment::now();
     let id = environment::run_id(&started, WORKLOAD, name);
     let mut folder = RunFolder::create(&arguments.out, &id)?;
     let path = folder.path().to_owned();
     let watch = target.watch().await;
-    let environment = Environment::capture(watch.data.as_deref().unwrap_or(&arguments.out), crate::address::DRIVER_MONGO);
+    let environment = Environment::capture(
+        watch.data.as_deref().unwrap_or(&arguments.out),
+        crate::address::DRIVER_MONGO,
+    );
     let mut warnings = environment.warnings();
     warnings.extend(of_recording(&survey.facts));
     let instruments = Instruments::open(watch.pid, watch.data.clone())?;
     let mut stored = watch.stored;
     stored.device = instruments.device().map(str::to_owned);
     stored.write_concern = "as recorded".to_owned();
-    eprintln!("replay ({}): {} of {} operations, against {}", arguments.style.name(), survey.wanted, survey.facts.ops, stored.name());
+    eprintln!(
+        "replay ({}): {} of {} operations, against {}",
+        arguments.style.name(),
+        survey.wanted,
+        survey.facts.ops,
+        stored.name()
+    );
 
     let control = Control::new(0);
-    let group = Group::new(arguments.workers, false, arguments.style == Style::Real, Part::Mix);
-    let slow = arguments.slow_ms.map(|ms| open_slow(&path, ms)).transpose()?;
+    let group = Group::new(
+        arguments.workers,
+        false,
+        arguments.style == Style::Real,
+        Part::Mix,
+    );
+    let slow = arguments
+        .slow_ms
+        .map(|ms| open_slow(&path, ms))
+        .transpose()?;
     let player = Arc::new(Player {
         client: target.client().clone(),
         control: control.clone(),
@@ -263,9 +322,17 @@ async fn replay(arguments: &ReplayArguments, target: &str, name: &str, survey: &
         open_loop: arguments.style == Style::Real,
         device: stored.device.clone(),
     };
-    let goal = if arguments.cyclic { Goal::Seconds(arguments.seconds.unwrap_or(0)) } else { Goal::Ops(survey.wanted) };
+    let goal = if arguments.cyclic {
+        Goal::Seconds(arguments.seconds.unwrap_or(0))
+    } else {
+        Goal::Ops(survey.wanted)
+    };
     let sampling = Sampling {
-        lanes: vec![Lane { recorder: StepRecorder::new(facts, INTERVAL), group, rows: 0 }],
+        lanes: vec![Lane {
+            recorder: StepRecorder::new(facts, INTERVAL),
+            group,
+            rows: 0,
+        }],
         progress: Progress::new(arguments.style.name(), "operations", goal),
         folder,
         instruments,
@@ -280,24 +347,48 @@ async fn replay(arguments: &ReplayArguments, target: &str, name: &str, survey: &
     let active = player.begun.elapsed();
     let _ = done.send(());
     // The thread ends within moments of the signal; a panic in it is a bug that must show.
-    let mut sampling = sampler.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    let mut sampling = sampler
+        .join()
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     played?;
     if let Some(error) = sampling.failed.take() {
         return Err(error.into());
     }
     folder = sampling.folder;
-    let Some(lane) = sampling.lanes.pop() else { return Err(LabError::Replay("a replay without work".to_owned())) };
-    let sizes = Sizes { directory_bytes: watch.data.as_deref().and_then(|path| metrics::directory_size(path).ok()).map(|size| size.allocated_bytes), ..Sizes::default() };
+    let Some(lane) = sampling.lanes.pop() else {
+        return Err(LabError::Replay("a replay without work".to_owned()));
+    };
+    let sizes = Sizes {
+        directory_bytes: watch
+            .data
+            .as_deref()
+            .and_then(|path| metrics::directory_size(path).ok())
+            .map(|size| size.allocated_bytes),
+        ..Sizes::default()
+    };
     let stopped_because = control.reason();
     let step = {
         let tally = lock(&player.tally);
-        step(arguments, lane, &folder, sizes, active, (&tally, &survey.facts))?
+        step(
+            arguments,
+            lane,
+            &folder,
+            sizes,
+            active,
+            (&tally, &survey.facts),
+        )?
     };
     if player.slow_failed.load(Ordering::Relaxed) {
-        warnings.push(warning("slow-list", "The list of slow operations could not be written in full."));
+        warnings.push(warning(
+            "slow-list",
+            "The list of slow operations could not be written in full.",
+        ));
     }
     if let Some(lost) = &sampling.instruments.server_lost {
-        warnings.push(warning("server-not-watched", &format!("The server was not watched to the end: {lost}.")));
+        warnings.push(warning(
+            "server-not-watched",
+            &format!("The server was not watched to the end: {lost}."),
+        ));
     }
     warnings.extend(of_step(&step, environment.cpus, false));
     let run = RunFacts {
@@ -305,7 +396,9 @@ async fn replay(arguments: &ReplayArguments, target: &str, name: &str, survey: &
         workload: WORKLOAD.to_owned(),
         title: "Replay of recorded traffic".to_owned(),
         about: about(arguments, &survey.facts),
-        source: "The study (Flashback, 2015) replayed production traffic that is not public: its figures do not stand beside these.".to_owned(),
+        source: "The study (Flashback, 2015) replayed production traffic that is not public: its \
+            figures do not stand beside these."
+            .to_owned(),
         command_line: command_line(),
         lab_version: env!("CARGO_PKG_VERSION").to_owned(),
         started_at: started,
@@ -350,7 +443,8 @@ async fn play(arguments: &ReplayArguments, player: &Arc<Player>) -> Result<(), L
         tokio::select! {
             ended = tasks.join_next() => match ended {
                 None => return Ok(()),
-                Some(Err(error)) if error.is_panic() => player.control.stop(&format!("a worker of the lab failed: {error}")),
+                Some(Err(error)) if error.is_panic() => player.control.stop(&format!("a worker of \
+                    the lab failed: {error}")),
                 Some(_) => {}
             },
             () = &mut interrupt, if !player.control.is_stopping() => player.control.stop("interrupted"),
@@ -372,10 +466,20 @@ fn step(
     (tally, recording): (&Tally, &RecordingFacts),
 ) -> Result<StepResult, LabError> {
     let (by_part, replay) = tally.result();
-    let fate = ClientFate { ops: replay.kinds.values().map(|kind| kind.ops).sum(), active, behind: tally.behind };
-    let mut step = lane.recorder.finish(folder, &[fate], tally.errors.clone(), sizes)?;
+    let fate = ClientFate {
+        ops: replay.kinds.values().map(|kind| kind.ops).sum(),
+        active,
+        behind: tally.behind,
+    };
+    let mut step = lane
+        .recorder
+        .finish(folder, &[fate], tally.errors.clone(), sizes)?;
     step.more.rows_returned = tally.returned;
-    step.more.rows_per_second = if step.seconds > 0.0 { tally.returned as f64 / step.seconds } else { 0.0 };
+    step.more.rows_per_second = if step.seconds > 0.0 {
+        tally.returned as f64 / step.seconds
+    } else {
+        0.0
+    };
     step.more.service = (arguments.style == Style::Real).then(|| latency_summary(&tally.service));
     step.more.by_part = by_part;
     step.more.replay = Some(ReplayResult {
@@ -392,7 +496,8 @@ fn step(
     Ok(step)
 }
 
-/// The size of a replay, in the terms of every run; what a replay has no say in is as where nothing is set.
+/// The size of a replay, in the terms of every run; what a replay has no say in is as where nothing
+/// is set.
 fn settings(arguments: &ReplayArguments, survey: &Survey) -> Result<Settings, LabError> {
     let given = serde_json::json!({
         "preset": arguments.style.name(),
@@ -415,7 +520,8 @@ fn about(arguments: &ReplayArguments, facts: &RecordingFacts) -> String {
         Style::Stress => "as fast as the workers can".to_owned(),
     };
     format!(
-        "{} operations recorded in {} at {}, sent again {pace} by {} workers, in order within each recorded connection.",
+        "{} operations recorded in {} at {}, sent again {pace} by {} workers, in order within each \
+            recorded connection.",
         format::count(facts.ops),
         format::seconds(facts.seconds),
         facts.upstream,
@@ -424,32 +530,60 @@ fn about(arguments: &ReplayArguments, facts: &RecordingFacts) -> String {
 }
 
 fn warning(code: &str, text: &str) -> Warning {
-    Warning { code: code.to_owned(), text: text.to_owned() }
+    Warning {
+        code: code.to_owned(),
+        text: text.to_owned(),
+    }
 }
 
 fn of_recording(facts: &RecordingFacts) -> Vec<Warning> {
     let mut out = Vec::new();
     if let Some(cut) = &facts.cut {
-        out.push(warning("recording-cut", &format!("The recording ends early ({cut}): what followed was not replayed.")));
+        out.push(warning(
+            "recording-cut",
+            &format!("The recording ends early ({cut}): what followed was not replayed."),
+        ));
     }
     if facts.anonymised {
-        out.push(warning("anonymised", "Texts of the recording are hashes: their order, and what regular expressions find, differ from the original."));
+        out.push(warning(
+            "anonymised",
+            "Texts of the recording are hashes: their order, and what \
+            regular expressions find, differ from the original.",
+        ));
     }
     out
 }
 
 fn checks(arguments: &ReplayArguments, step: &StepResult) -> Vec<Check> {
-    let Some(replay) = &step.more.replay else { return Vec::new() };
+    let Some(replay) = &step.more.replay else {
+        return Vec::new();
+    };
     let found = replay.differences();
     let allowed = (arguments.allow_differences / 100.0 * replay.compared as f64) as u64;
-    let mut kinds: Vec<String> = replay.differences.iter().map(|(what, count)| format!("{what} {}", format::count(*count))).collect();
+    let mut kinds: Vec<String> = replay
+        .differences
+        .iter()
+        .map(|(what, count)| format!("{what} {}", format::count(*count)))
+        .collect();
     if found > 0 && arguments.order() == Order::Connection {
-        kinds.push("operations of different connections may have overtaken each other: --order recorded keeps them apart".to_owned());
+        kinds.push(
+            "operations of different connections may have overtaken each other: --order \
+            recorded keeps them apart"
+                .to_owned(),
+        );
     }
     vec![Check {
         name: "answers as recorded".to_owned(),
-        expected: if allowed > 0 { format!("at most {} differences", format::count(allowed)) } else { "0 differences".to_owned() },
-        found: format!("{} differences in {} answers", format::count(found), format::count(replay.compared)),
+        expected: if allowed > 0 {
+            format!("at most {} differences", format::count(allowed))
+        } else {
+            "0 differences".to_owned()
+        },
+        found: format!(
+            "{} differences in {} answers",
+            format::count(found),
+            format::count(replay.compared)
+        ),
         passed: (replay.compared > 0).then_some(found <= allowed),
         remark: kinds.join(", "),
     }]
@@ -458,7 +592,10 @@ fn checks(arguments: &ReplayArguments, step: &StepResult) -> Vec<Check> {
 /// Opens the list of slow operations.
 fn open_slow(folder: &Path, ms: u64) -> Result<(Mutex<std::fs::File>, Duration), LabError> {
     let mut file = std::fs::File::create_new(folder.join("slow.csv"))?;
-    std::io::Write::write_all(&mut file, b"op,kind,namespace,since_begin_s,latency_ms,service_ms,recorded_ms\n")?;
+    std::io::Write::write_all(
+        &mut file,
+        b"op,kind,namespace,since_begin_s,latency_ms,service_ms,recorded_ms\n",
+    )?;
     Ok((Mutex::new(file), Duration::from_millis(ms)))
 }
 
@@ -471,25 +608,57 @@ fn conclude(result: &RunResult, folder: &Path) -> Result<(), LabError> {
         println!("{}", crate::run::summary_line(step));
         let replay = step.more.replay.iter();
         for (kind, of) in replay.clone().flat_map(|replay| &replay.kinds) {
-            let mean = |latency: &lab_kit::result::LatencySummary| format::latency_us(latency.mean_us);
-            println!("  {kind}: {}, mean {}, max {}; recorded mean {}", format::count(of.ops), mean(&of.service), format::latency_us(of.service.max_us), mean(&of.recorded));
+            let mean =
+                |latency: &lab_kit::result::LatencySummary| format::latency_us(latency.mean_us);
+            println!(
+                "  {kind}: {}, mean {}, max {}; recorded mean {}",
+                format::count(of.ops),
+                mean(&of.service),
+                format::latency_us(of.service.max_us),
+                mean(&of.recorded)
+            );
         }
         for (because, count) in replay.clone().flat_map(|replay| &replay.not_replayed) {
             println!("not replayed: {} ({because})", format::count(*count));
         }
         for one in replay.flat_map(|replay| &replay.first_differences) {
-            println!("operation {} ({} {}): {} was {}, is {}", one.op, one.kind, one.namespace, one.what, one.recorded, one.replayed);
+            println!(
+                "operation {} ({} {}): {} was {}, is {}",
+                one.op, one.kind, one.namespace, one.what, one.recorded, one.replayed
+            );
         }
     }
     if let Some(reason) = &result.run.stopped_because {
-        return Err(LabError::Partial { reason: reason.clone(), folder: folder.to_owned() });
+        return Err(LabError::Partial {
+            reason: reason.clone(),
+            folder: folder.to_owned(),
+        });
     }
-    if let Some(check) = result.checks.iter().find(|check| check.passed == Some(false)) {
-        let what = format!("{}: expected {}, found {} ({})", check.name, check.expected, check.found, check.remark);
-        return Err(LabError::Wrong { what, folder: folder.to_owned() });
+    if let Some(check) = result
+        .checks
+        .iter()
+        .find(|check| check.passed == Some(false))
+    {
+        let what = format!(
+            "{}: expected {}, found {} ({})",
+            check.name, check.expected, check.found, check.remark
+        );
+        return Err(LabError::Wrong {
+            what,
+            folder: folder.to_owned(),
+        });
     }
     for check in &result.checks {
-        println!("{}: {} ({})", if check.passed.is_some() { "right" } else { "not checked" }, check.name, check.found);
+        println!(
+            "{}: {} ({})",
+            if check.passed.is_some() {
+                "right"
+            } else {
+                "not checked"
+            },
+            check.name,
+            check.found
+        );
     }
     println!("{}", folder.join("report.html").display());
     Ok(())

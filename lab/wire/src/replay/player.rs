@@ -1,7 +1,9 @@
-//! Sends operations again: in order within each recorded connection, each fetch after the operation that gave it its cursor.
+//! Sends operations again: in order within each recorded connection, each fetch after the operation
+//! that gave it its cursor.
 //!
-//! Promises: latency from the intended start where the recording gives one, and from sending; what is answered is compared. Bounded
-//! memory: an operation holds its share of the queue until it is done.
+//! Promises: latency from the intended start where the recording gives one, and from sending; what
+//! is answered is compared. Bounded memory: an operation holds its share of the queue until it is
+//! done.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,7 +43,8 @@ struct CursorState {
     is_broken: bool,
 }
 
-/// The place of an operation among those on its cursor. The next one's turn comes when this is dropped, whatever became of it.
+/// The place of an operation among those on its cursor. The next one's turn comes when this is
+/// dropped, whatever became of it.
 #[derive(Debug)]
 pub(crate) struct Turn {
     cursor: Arc<Cursor>,
@@ -53,20 +56,29 @@ pub(crate) struct Turn {
 impl Cursor {
     /// A cursor that the next operation opens.
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self { turn: watch::Sender::new(0), state: Mutex::default() })
+        Arc::new(Self {
+            turn: watch::Sender::new(0),
+            state: Mutex::default(),
+        })
     }
 }
 
 impl Turn {
     /// Place number `ticket`, from 0.
     pub(crate) fn new(cursor: &Arc<Cursor>, ticket: u64, is_last: bool) -> Self {
-        Self { cursor: cursor.clone(), ticket, is_last }
+        Self {
+            cursor: cursor.clone(),
+            ticket,
+            is_last,
+        }
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        self.cursor.turn.send_modify(|turn| *turn = (*turn).max(self.ticket + 1));
+        self.cursor
+            .turn
+            .send_modify(|turn| *turn = (*turn).max(self.ticket + 1));
     }
 }
 
@@ -132,18 +144,24 @@ impl Player {
         {
             return;
         }
-        let Ok(worker) = self.workers.acquire().await else { return };
+        let Ok(worker) = self.workers.acquire().await else {
+            return;
+        };
         self.send(&mut op, intended).await;
         drop(worker);
-        // The next on this cursor and whoever waits for the answer go on now; the share of the queue is free.
-        let Op { turn, share, done, .. } = op;
+        // The next on this cursor and whoever waits for the answer go on now; the share of the
+        // queue is free.
+        let Op {
+            turn, share, done, ..
+        } = op;
         drop((turn, share));
         if let Some(done) = done {
             let _ = done.send(());
         }
     }
 
-    /// When its latency begins: at its time if that had come before; if the lab's timer woke it late, when it woke.
+    /// When its latency begins: at its time if that had come before; if the lab's timer woke it
+    /// late, when it woke.
     async fn wait_until_due(&self, due: Option<Duration>) -> Option<Instant> {
         let due = self.begun + due?;
         loop {
@@ -174,12 +192,25 @@ impl Player {
 
     async fn send(&self, op: &mut Op, intended: Option<Instant>) {
         let (asked, kind) = (&op.asked, op.kind);
-        let place = Place { op: u64::try_from(asked.op).unwrap_or(0), kind, namespace: namespace(asked) };
-        let recorded = op.reply.as_ref().map(|reply| &reply.facts).filter(|_| op.is_first_pass);
+        let place = Place {
+            op: u64::try_from(asked.op).unwrap_or(0),
+            kind,
+            namespace: namespace(asked),
+        };
+        let recorded = op
+            .reply
+            .as_ref()
+            .map(|reply| &reply.facts)
+            .filter(|_| op.is_first_pass);
         let is_fetch = matches!(kind, "getMore" | "killCursors");
-        let live = op.turn.as_ref().and_then(|turn| lock(&turn.cursor.state).live);
+        let live = op
+            .turn
+            .as_ref()
+            .and_then(|turn| lock(&turn.cursor.state).live);
         if is_fetch && live.is_none() {
-            lock(&self.tally).not_replayed(&format!("{kind} without need: its cursor had no more, or its operation failed"));
+            lock(&self.tally).not_replayed(&format!(
+                "{kind} without need: its cursor had no more, or its operation failed"
+            ));
             self.read_to_end(op, &place, recorded, None).await;
             return;
         }
@@ -195,17 +226,28 @@ impl Player {
         let (latency, service) = (intended.unwrap_or(sent).elapsed(), sent.elapsed());
         let facts = match answer {
             Answer::Facts(facts, error) => {
-                self.count(op, &place, (latency, service), intended.map_or(Duration::ZERO, |due| sent - due), &facts);
+                self.count(
+                    op,
+                    &place,
+                    (latency, service),
+                    intended.map_or(Duration::ZERO, |due| sent - due),
+                    &facts,
+                );
                 let mut tally = lock(&self.tally);
                 let is_new = match recorded {
                     Some(recorded) => tally.compare(&place, recorded, &facts),
                     None => {
-                        tally.not_compared(if op.is_first_pass { "no reply was recorded" } else { "a repetition of the recording" });
+                        tally.not_compared(if op.is_first_pass {
+                            "no reply was recorded"
+                        } else {
+                            "a repetition of the recording"
+                        });
                         false
                     }
                 };
                 if is_new {
-                    let error = error.unwrap_or_else(|| format!("write error {}", facts.code.unwrap_or(0)));
+                    let error =
+                        error.unwrap_or_else(|| format!("write error {}", facts.code.unwrap_or(0)));
                     tally.failed(kind, &error);
                     drop(tally);
                     self.window(asked.connection, |window| window.errors += 1);
@@ -215,15 +257,31 @@ impl Player {
             Answer::Lost(message) => {
                 self.lost(kind, &message);
                 self.window(asked.connection, |window| window.errors += 1);
-                ReplyFacts { code: Some(0), ..ReplyFacts::default() }
+                ReplyFacts {
+                    code: Some(0),
+                    ..ReplyFacts::default()
+                }
             }
         };
         self.read_to_end(op, &place, recorded, Some(facts)).await;
     }
 
-    fn count(&self, op: &Op, place: &Place, (latency, service): (Duration, Duration), behind: Duration, facts: &ReplyFacts) {
-        let returned = facts.returned.and_then(|returned| u64::try_from(returned).ok()).unwrap_or(0);
-        let took = op.reply.as_ref().map(|reply| Duration::from_nanos(u64::try_from(reply.took_ns).unwrap_or(0)));
+    fn count(
+        &self,
+        op: &Op,
+        place: &Place,
+        (latency, service): (Duration, Duration),
+        behind: Duration,
+        facts: &ReplyFacts,
+    ) {
+        let returned = facts
+            .returned
+            .and_then(|returned| u64::try_from(returned).ok())
+            .unwrap_or(0);
+        let took = op
+            .reply
+            .as_ref()
+            .map(|reply| Duration::from_nanos(u64::try_from(reply.took_ns).unwrap_or(0)));
         {
             let mut tally = lock(&self.tally);
             tally.answered(op.kind, latency, service, returned, took);
@@ -239,7 +297,15 @@ impl Player {
         {
             let ms = |time: Duration| time.as_secs_f64() * 1e3;
             let took = took.map_or_else(String::new, |took| format!("{:.3}", ms(took)));
-            let line = format!("{},{},{},{:.3},{:.3},{:.3},{took}\n", place.op, place.kind, place.namespace, self.begun.elapsed().as_secs_f64(), ms(latency), ms(service));
+            let line = format!(
+                "{},{},{},{:.3},{:.3},{:.3},{took}\n",
+                place.op,
+                place.kind,
+                place.namespace,
+                self.begun.elapsed().as_secs_f64(),
+                ms(latency),
+                ms(service)
+            );
             if lock(file).write_all(line.as_bytes()).is_err() {
                 self.slow_failed.store(true, Ordering::Relaxed);
             }
@@ -258,7 +324,9 @@ impl Player {
         tally.failed(kind, "no answer");
         tally.lost_in_a_row += 1;
         if tally.lost_in_a_row >= LOST_IN_A_ROW_MAX {
-            self.control.stop(&format!("{LOST_IN_A_ROW_MAX} calls in a row without an answer: {message}"));
+            self.control.stop(&format!(
+                "{LOST_IN_A_ROW_MAX} calls in a row without an answer: {message}"
+            ));
         }
     }
 
@@ -290,11 +358,17 @@ impl Player {
         let database = self.client.database(database);
         let call = database.run_raw_command(command);
         match tokio::time::timeout(self.call_timeout, async { call.await }).await {
-            Err(_) => Answer::Lost(format!("no answer within {} s", self.call_timeout.as_secs())),
+            Err(_) => Answer::Lost(format!(
+                "no answer within {} s",
+                self.call_timeout.as_secs()
+            )),
             Ok(Ok(reply)) => Answer::Facts(command::facts(&reply), None),
             Ok(Err(error)) => match error.kind.as_ref() {
                 ErrorKind::Command(inner) => {
-                    let facts = ReplyFacts { code: Some(i64::from(inner.code)), ..ReplyFacts::default() };
+                    let facts = ReplyFacts {
+                        code: Some(i64::from(inner.code)),
+                        ..ReplyFacts::default()
+                    };
                     Answer::Facts(facts, Some(format!("{} {}", inner.code, inner.code_name)))
                 }
                 _ => Answer::Lost(one_line(&error)),
@@ -302,10 +376,22 @@ impl Player {
         }
     }
 
-    /// What an operation means for its cursor; where the recording had read it to its end, so does this.
-    async fn read_to_end(&self, op: &Op, place: &Place, recorded: Option<&ReplyFacts>, facts: Option<ReplyFacts>) {
+    /// What an operation means for its cursor; where the recording had read it to its end, so does
+    /// this.
+    async fn read_to_end(
+        &self,
+        op: &Op,
+        place: &Place,
+        recorded: Option<&ReplyFacts>,
+        facts: Option<ReplyFacts>,
+    ) {
         let Some(turn) = &op.turn else { return };
-        let amount = |facts: &ReplyFacts| facts.returned.and_then(|returned| u64::try_from(returned).ok()).unwrap_or(0);
+        let amount = |facts: &ReplyFacts| {
+            facts
+                .returned
+                .and_then(|returned| u64::try_from(returned).ok())
+                .unwrap_or(0)
+        };
         let mut live = {
             let mut state = lock(&turn.cursor.state);
             state.recorded += recorded.map_or(0, amount);
@@ -322,9 +408,15 @@ impl Player {
         let mut fetches = 0;
         while let Some(id) = live.filter(|_| fetches < FETCHES_MAX && !self.control.is_stopping()) {
             fetches += 1;
-            let collection = op.asked.collection.clone().unwrap_or_else(|| "$cmd.aggregate".to_owned());
+            let collection = op
+                .asked
+                .collection
+                .clone()
+                .unwrap_or_else(|| "$cmd.aggregate".to_owned());
             let fetch: Document = doc! { "getMore": id, "collection": collection };
-            let Ok(fetch) = mongodb::bson::RawDocumentBuf::try_from(&fetch) else { break };
+            let Ok(fetch) = mongodb::bson::RawDocumentBuf::try_from(&fetch) else {
+                break;
+            };
             live = match self.call(&op.asked.database, fetch).await {
                 Answer::Facts(facts, _) if facts.code.is_none() => {
                     lock(&turn.cursor.state).replayed += amount(&facts);

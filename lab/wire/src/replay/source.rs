@@ -1,6 +1,8 @@
-//! Reads a recording ahead, so that each operation comes with its recorded reply, and takes from it what was asked for.
+//! Reads a recording ahead, so that each operation comes with its recorded reply, and takes from it
+//! what was asked for.
 //!
-//! Promises: operations in the order in which they were sent; constant memory, so a reply that came long after its command may be missed.
+//! Promises: operations in the order in which they were sent; constant memory, so a reply that came
+//! long after its command may be missed.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -37,7 +39,13 @@ pub(crate) struct Source {
 impl Source {
     /// From the begin of a recording.
     pub(crate) fn new(reader: Reader) -> Self {
-        Self { reader, ahead: VecDeque::new(), ahead_bytes: 0, replies: HashMap::new(), is_over: false }
+        Self {
+            reader,
+            ahead: VecDeque::new(),
+            ahead_bytes: 0,
+            replies: HashMap::new(),
+            is_over: false,
+        }
     }
 
     /// The next item; none at the end.
@@ -47,7 +55,9 @@ impl Source {
     pub(crate) fn next(&mut self) -> Result<Option<Item>, RecordingError> {
         loop {
             let is_ready = match self.ahead.front() {
-                Some(Item::Op(asked, _)) => asked.unacknowledged || self.replies.contains_key(&asked.op),
+                Some(Item::Op(asked, _)) => {
+                    asked.unacknowledged || self.replies.contains_key(&asked.op)
+                }
                 Some(_) => true,
                 None => false,
             };
@@ -124,16 +134,26 @@ impl Selection {
         self.seen = 0;
     }
 
-    /// The kind of an operation that is wanted, or why it is not (nothing where it was not asked for).
+    /// The kind of an operation that is wanted, or why it is not (nothing where it was not asked
+    /// for).
     pub(crate) fn take(&mut self, asked: &Asked) -> Result<&'static str, Option<String>> {
         self.seen += 1;
         let kind = command::kind(&asked.name);
-        let is_wanted = kind.is_some_and(|kind| self.kinds.is_empty() || self.kinds.iter().any(|given| command::is_kind(kind, given)));
-        if self.seen <= self.skip || asked.at_ns < self.start_ns || self.is_over() || !is_wanted && kind.is_some() {
+        let is_wanted = kind.is_some_and(|kind| {
+            self.kinds.is_empty() || self.kinds.iter().any(|given| command::is_kind(kind, given))
+        });
+        if self.seen <= self.skip
+            || asked.at_ns < self.start_ns
+            || self.is_over()
+            || !is_wanted && kind.is_some()
+        {
             return Err(None);
         }
         let Some(kind) = kind else {
-            return Err(Some(format!("not part of a load: {}", asked.name.chars().take(40).collect::<String>())));
+            return Err(Some(format!(
+                "not part of a load: {}",
+                asked.name.chars().take(40).collect::<String>()
+            )));
         };
         self.taken += 1;
         Ok(kind)

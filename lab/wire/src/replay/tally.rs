@@ -62,17 +62,28 @@ pub(crate) struct Place {
 
 fn count(map: &mut BTreeMap<String, u64>, what: &str) {
     let known = map.len() < REASONS_MAX || map.contains_key(what);
-    *map.entry(if known { what } else { "others" }.to_owned()).or_default() += 1;
+    *map.entry(if known { what } else { "others" }.to_owned())
+        .or_default() += 1;
 }
 
 impl Tally {
     /// One that lists the first `first_max` differences.
     pub(crate) fn new(first_max: usize) -> Self {
-        Self { first_max, ..Self::default() }
+        Self {
+            first_max,
+            ..Self::default()
+        }
     }
 
     /// An operation was answered.
-    pub(crate) fn answered(&mut self, kind: &'static str, latency: Duration, service: Duration, returned: u64, recorded: Option<Duration>) {
+    pub(crate) fn answered(
+        &mut self,
+        kind: &'static str,
+        latency: Duration,
+        service: Duration,
+        returned: u64,
+        recorded: Option<Duration>,
+    ) {
         let of_kind = self.kinds.entry(kind).or_default();
         of_kind.ops += 1;
         of_kind.returned += returned;
@@ -102,18 +113,31 @@ impl Tally {
         count(&mut self.not_compared, because);
     }
 
-    /// Compares an answer with the recorded one, but for the documents of cursors; whether it is an error that was not recorded.
-    pub(crate) fn compare(&mut self, place: &Place, recorded: &ReplyFacts, replayed: &ReplyFacts) -> bool {
+    /// Compares an answer with the recorded one, but for the documents of cursors; whether it is an
+    /// error that was not recorded.
+    pub(crate) fn compare(
+        &mut self,
+        place: &Place,
+        recorded: &ReplyFacts,
+        replayed: &ReplyFacts,
+    ) -> bool {
         self.compared += 1;
         let pairs = [
             ("error code", recorded.code, replayed.code),
             ("write errors", recorded.write_errors, replayed.write_errors),
             ("n", recorded.n, replayed.n),
             ("nModified", recorded.modified, replayed.modified),
-            ("returned", recorded.returned.filter(|_| recorded.cursor.is_none()), replayed.returned.filter(|_| replayed.cursor.is_none())),
+            (
+                "returned",
+                recorded.returned.filter(|_| recorded.cursor.is_none()),
+                replayed.returned.filter(|_| replayed.cursor.is_none()),
+            ),
         ];
         // One answer counts once: the first thing that differs explains the others.
-        if let Some((what, recorded, replayed)) = pairs.into_iter().find(|(_, recorded, replayed)| recorded != replayed) {
+        if let Some((what, recorded, replayed)) = pairs
+            .into_iter()
+            .find(|(_, recorded, replayed)| recorded != replayed)
+        {
             self.differ(place, what, recorded, replayed);
         }
         replayed.code.is_some() && replayed.code != recorded.code
@@ -122,13 +146,22 @@ impl Tally {
     /// A cursor was read to its end in the recording.
     pub(crate) fn compare_returned(&mut self, place: &Place, recorded: u64, replayed: u64) {
         if recorded != replayed {
-            self.differ(place, "returned", i64::try_from(recorded).ok(), i64::try_from(replayed).ok());
+            self.differ(
+                place,
+                "returned",
+                i64::try_from(recorded).ok(),
+                i64::try_from(replayed).ok(),
+            );
         }
     }
 
     fn differ(&mut self, place: &Place, what: &str, recorded: Option<i64>, replayed: Option<i64>) {
-        let text = |value: Option<i64>| value.map_or_else(|| "none".to_owned(), |value| value.to_string());
-        count(&mut self.differences, &format!("{} of {}", what, place.kind));
+        let text =
+            |value: Option<i64>| value.map_or_else(|| "none".to_owned(), |value| value.to_string());
+        count(
+            &mut self.differences,
+            &format!("{} of {}", what, place.kind),
+        );
         if self.first.len() < self.first_max {
             self.first.push(Difference {
                 op: place.op,
@@ -143,7 +176,11 @@ impl Tally {
 
     /// For the result: latency from the intended start by kind, and the rest.
     pub(crate) fn result(&self) -> (BTreeMap<String, LatencySummary>, ReplayResult) {
-        let by_part = self.kinds.iter().map(|(kind, of)| ((*kind).to_owned(), latency_summary(&of.latency))).collect();
+        let by_part = self
+            .kinds
+            .iter()
+            .map(|(kind, of)| ((*kind).to_owned(), latency_summary(&of.latency)))
+            .collect();
         let kind = |of: &Kind| KindResult {
             ops: of.ops,
             errors: of.errors,
@@ -152,7 +189,11 @@ impl Tally {
             recorded: latency_summary(&of.recorded),
         };
         let result = ReplayResult {
-            kinds: self.kinds.iter().map(|(name, of)| ((*name).to_owned(), kind(of))).collect(),
+            kinds: self
+                .kinds
+                .iter()
+                .map(|(name, of)| ((*name).to_owned(), kind(of)))
+                .collect(),
             compared: self.compared,
             differences: self.differences.clone(),
             first_differences: self.first.clone(),
@@ -173,21 +214,50 @@ mod tests {
     #[test]
     fn what_differs_is_counted_once_and_the_first_are_listed() {
         let mut tally = Tally::new(2);
-        let place = Place { op: 7, kind: "update", namespace: "d.c".to_owned() };
-        let facts = |n, modified| ReplyFacts { n: Some(n), modified: Some(modified), ..ReplyFacts::default() };
+        let place = Place {
+            op: 7,
+            kind: "update",
+            namespace: "d.c".to_owned(),
+        };
+        let facts = |n, modified| ReplyFacts {
+            n: Some(n),
+            modified: Some(modified),
+            ..ReplyFacts::default()
+        };
         assert!(!tally.compare(&place, &facts(1, 1), &facts(1, 1)));
         assert!(!tally.compare(&place, &facts(1, 1), &facts(0, 0)));
         assert!(!tally.compare(&place, &facts(1, 1), &facts(1, 0)));
-        let failed = ReplyFacts { code: Some(13), ..ReplyFacts::default() };
+        let failed = ReplyFacts {
+            code: Some(13),
+            ..ReplyFacts::default()
+        };
         assert!(tally.compare(&place, &facts(1, 1), &failed));
-        assert!(!tally.compare(&place, &failed, &failed), "an error as recorded is no difference");
+        assert!(
+            !tally.compare(&place, &failed, &failed),
+            "an error as recorded is no difference"
+        );
         assert!(!tally.compare(&place, &failed, &facts(1, 1)));
         tally.compare_returned(&place, 3, 3);
         tally.compare_returned(&place, 3, 2);
         let (_, result) = tally.result();
-        assert_eq!((result.compared, result.differences(), result.first_differences.len()), (6, 5, 2));
+        assert_eq!(
+            (
+                result.compared,
+                result.differences(),
+                result.first_differences.len()
+            ),
+            (6, 5, 2)
+        );
         assert_eq!(result.differences.get("error code of update"), Some(&2));
         let first = &result.first_differences[0];
-        assert_eq!((first.what.as_str(), first.recorded.as_str(), first.replayed.as_str(), first.op), ("n", "1", "0", 7));
+        assert_eq!(
+            (
+                first.what.as_str(),
+                first.recorded.as_str(),
+                first.replayed.as_str(),
+                first.op
+            ),
+            ("n", "1", "0", 7)
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Runs that cannot begin, end early or do wrong work: one clear line each, and a status that says which.
+//! Runs that cannot begin, end early or do wrong work: one clear line each, and a status that says
+//! which.
 
 use mongodb::bson::doc;
 

@@ -1,4 +1,5 @@
-//! A fake server: one thread per connection, documents in a map, faults on request. It is no database and knows no more than it must.
+//! A fake server: one thread per connection, documents in a map, faults on request. It is no
+//! database and knows no more than it must.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -48,7 +49,10 @@ impl Fake {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         // Each server gives other cursor ids.
-        let state = State { last_cursor: i64::from(port) * 1_000, ..State::default() };
+        let state = State {
+            last_cursor: i64::from(port) * 1_000,
+            ..State::default()
+        };
         let state = Arc::new(Mutex::new(state));
         let shared = state.clone();
         std::thread::spawn(move || {
@@ -89,8 +93,15 @@ impl Fake {
     /// Everything stored, in an order that does not depend on who came first.
     pub(crate) fn all(&self) -> Vec<String> {
         let state = self.state.lock().unwrap();
-        let mut out: Vec<String> =
-            state.collections.iter().flat_map(|(name, documents)| documents.iter().map(move |document| format!("{name}: {document}"))).collect();
+        let mut out: Vec<String> = state
+            .collections
+            .iter()
+            .flat_map(|(name, documents)| {
+                documents
+                    .iter()
+                    .map(move |document| format!("{name}: {document}"))
+            })
+            .collect();
         out.sort();
         out
     }
@@ -203,7 +214,10 @@ fn documents(command: &Document, key: &str) -> Vec<Document> {
 /// A batch of what is left; a cursor for the rest.
 fn batch(command: &Document, mut left: Vec<Document>, name: &str, state: &mut State) -> Document {
     let own = command.get_i64("getMore").ok();
-    let size = command.get_i32("batchSize").map_or(left.len(), |size| size as usize).min(left.len());
+    let size = command
+        .get_i32("batchSize")
+        .map_or(left.len(), |size| size as usize)
+        .min(left.len());
     let rest = left.split_off(size);
     let mut id = 0;
     if !rest.is_empty() {
@@ -272,13 +286,23 @@ fn answer(command: &Document, state: &mut State, faults: Faults) -> Option<Docum
                 doc! { "_id": null, "total": total }
             }])
         }
-        "find" if !command.get_document("filter").is_ok_and(|filter| filter.contains_key("_id")) => {
-            let stored = state.collections.get(&collection).cloned().unwrap_or_default();
+        "find"
+            if !command
+                .get_document("filter")
+                .is_ok_and(|filter| filter.contains_key("_id")) =>
+        {
+            let stored = state
+                .collections
+                .get(&collection)
+                .cloned()
+                .unwrap_or_default();
             batch(command, stored, "firstBatch", state)
         }
         "getmore" => match state.cursors.remove(&command.get_i64("getMore").unwrap()) {
             Some(left) => batch(command, left, "nextBatch", state),
-            None => doc! { "ok": 0.0, "code": 43, "codeName": "CursorNotFound", "errmsg": "no such cursor" },
+            None => {
+                doc! { "ok": 0.0, "code": 43, "codeName": "CursorNotFound", "errmsg": "no such cursor" }
+            }
         },
         "find" => {
             let id = command
@@ -357,7 +381,8 @@ fn insert(
         .is_some_and(|calls| state.insert_calls > calls)
     {
         return Some(
-            doc! { "ok": 0.0, "code": 14_031, "codeName": "OutOfDiskSpace", "errmsg": "no space left" },
+            doc! { "ok": 0.0, "code": 14_031, "codeName": "OutOfDiskSpace", "errmsg": "no space \
+            left" },
         );
     }
     let batch = documents(command, "documents");

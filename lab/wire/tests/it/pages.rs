@@ -1,5 +1,5 @@
-//! Pages in a real browser: every page kept under `lab/runs`, and a fresh one, opens without a script error, all switches pressed.
-//! Skipped, and said so, where no Chromium is installed.
+//! Pages in a real browser: every page kept under `lab/runs`, and a fresh one, opens without a
+//! script error, all switches pressed. Skipped, and said so, where no Chromium is installed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,12 +9,14 @@ use crate::run;
 /// Collects errors from before the page's own scripts run.
 const BEFORE: &str = "<script>window.seen=[];addEventListener('error',e=>seen.push(String(e.message)));\
     addEventListener('unhandledrejection',e=>seen.push(String(e.reason)));</script>";
-/// Presses every button twice, opens every fold, moves over every chart, then writes down what was seen.
+/// Presses every button twice, opens every fold, moves over every chart, then writes down what was
+/// seen.
 const AFTER: &str = "<script>\
     for(let i=0;i<2;i++)for(const b of document.querySelectorAll('button'))b.click();\
     for(const d of document.querySelectorAll('details'))d.open=true;\
     for(const s of document.querySelectorAll('svg')){const r=s.getBoundingClientRect();\
-      for(const name of ['pointermove','pointerleave'])s.dispatchEvent(new PointerEvent(name,{clientX:r.left+r.width/2,clientY:r.top+9}));}\
+      for(const name of ['pointermove','pointerleave'])s.dispatchEvent(new \
+      PointerEvent(name,{clientX:r.left+r.width/2,clientY:r.top+9}));}\
     document.documentElement.dataset.charts=String(document.querySelectorAll('svg').length);\
     document.documentElement.dataset.seen=seen.length?'ERRORS '+seen.join(' | '):'none';</script>";
 
@@ -34,7 +36,10 @@ fn open(browser: &str, page: &Path, scratch: &Path) -> (String, usize) {
     std::fs::write(&copy, format!("{head}<head>{BEFORE}{rest}{AFTER}")).unwrap();
     let output = Command::new(browser)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"])
-        .arg(format!("--user-data-dir={}", scratch.join("profile").display()))
+        .arg(format!(
+            "--user-data-dir={}",
+            scratch.join("profile").display()
+        ))
         .arg(format!("file://{}", copy.display()))
         .output()
         .unwrap();
@@ -55,7 +60,10 @@ fn pages_below(folder: &Path, out: &mut Vec<PathBuf>) {
         let path = entry.unwrap().path();
         if path.is_dir() {
             pages_below(&path, out);
-        } else if path.extension().is_some_and(|extension| extension == "html") {
+        } else if path
+            .extension()
+            .is_some_and(|extension| extension == "html")
+        {
             out.push(path);
         }
     }
@@ -70,7 +78,11 @@ fn pages_open_in_a_browser_without_a_script_error() {
     let scratch = tempfile::tempdir().unwrap();
     let data = tempfile::tempdir().unwrap();
     let target = format!("redb:{}", data.path().join("data").display());
-    let ended = run("point", &target, &["--seconds", "2", "--warmup-seconds", "1"]);
+    let ended = run(
+        "point",
+        &target,
+        &["--seconds", "2", "--warmup-seconds", "1"],
+    );
     assert_eq!(ended.status(), Some(0), "{}", ended.complaint());
     let mut pages = vec![ended.folder().join("report.html")];
     pages_below(
@@ -88,7 +100,11 @@ fn pages_open_in_a_browser_without_a_script_error() {
     // The same eyes see a fault where there is one.
     let broken = scratch.path().join("broken.html");
     let text = std::fs::read_to_string(&pages[0]).unwrap();
-    std::fs::write(&broken, text.replacen("</body>", "<script>nowhere()</script></body>", 1)).unwrap();
+    std::fs::write(
+        &broken,
+        text.replacen("</body>", "<script>nowhere()</script></body>", 1),
+    )
+    .unwrap();
     let (seen, _) = open(browser, &broken, scratch.path());
     assert!(seen.starts_with("ERRORS"), "{seen}");
 }

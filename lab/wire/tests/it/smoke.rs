@@ -1,4 +1,5 @@
-//! Every workload's smoke preset, in steps of a second, against an engine in the process: what it did is what the engine holds.
+//! Every workload's smoke preset, in steps of a second, against an engine in the process: what it
+//! did is what the engine holds.
 
 use lab_kit::result::RunResult;
 use lab_kit::workload::{Need, Part, Workload};
@@ -69,7 +70,8 @@ fn look(name: &str, engine: &str) -> RunResult {
     }
     for skipped in &result.skipped {
         assert!(
-            skipped.because.contains(Need::Merge.name()) || skipped.step == "restart" && skipped.because.contains("in the lab's process"),
+            skipped.because.contains(Need::Merge.name())
+                || skipped.step == "restart" && skipped.because.contains("in the lab's process"),
             "{name}: {skipped:?}"
         );
     }

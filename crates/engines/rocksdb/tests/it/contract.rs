@@ -26,7 +26,8 @@ impl Rocks {
     }
 
     fn open(&self, number: u32) -> Arc<dyn Engine> {
-        let engine = RocksEngine::open(Config::with_budget(self.path(number), 64 << 20)).expect("the engine opens");
+        let engine = RocksEngine::open(Config::with_budget(self.path(number), 64 << 20))
+            .expect("the engine opens");
         let engine = Arc::new(engine);
         self.last.lock().unwrap().1 = Arc::downgrade(&engine);
         engine
@@ -49,7 +50,13 @@ impl Factory for Rocks {
     }
 
     fn rewrite(&self, _engine: &dyn Engine) {
-        let engine = self.last.lock().unwrap().1.upgrade().expect("the engine is open");
+        let engine = self
+            .last
+            .lock()
+            .unwrap()
+            .1
+            .upgrade()
+            .expect("the engine is open");
         engine.compact(Table::Doc).expect("a compaction");
     }
 }

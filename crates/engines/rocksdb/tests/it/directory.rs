@@ -7,8 +7,8 @@ use std::sync::Arc;
 use engine_rocksdb::{CacheKind, Config, DISK_FORMAT, RocksEngine};
 use storage::conformance::{self, Factory};
 use storage::{
-    Batch, Contract, CursorOpts, Durability, Engine, KeyRange, MemoryEngine, Mirror, Observed, Read, StorageError,
-    Table,
+    Batch, Contract, CursorOpts, Durability, Engine, KeyRange, MemoryEngine, Mirror, Observed,
+    Read, StorageError, Table,
 };
 
 use crate::contract::Rocks;
@@ -26,7 +26,9 @@ fn put(engine: &dyn Engine, key: &[u8], durability: Durability) {
 
 fn count(engine: &dyn Engine) -> usize {
     let mut rows = 0;
-    let mut cursor = engine.cursor(Table::Doc, KeyRange::ALL, CursorOpts::default()).unwrap();
+    let mut cursor = engine
+        .cursor(Table::Doc, KeyRange::ALL, CursorOpts::default())
+        .unwrap();
     cursor
         .visit(usize::MAX, &mut |_, _| {
             rows += 1;
@@ -54,7 +56,11 @@ fn directories_that_are_not_ours_are_refused_untouched() {
         matches!(&error, StorageError::ForeignDirectory { found, .. } if found.contains("letter.txt")),
         "{error}"
     );
-    assert_eq!(fs::read_dir(&path).unwrap().count(), 1, "nothing was written");
+    assert_eq!(
+        fs::read_dir(&path).unwrap().count(),
+        1,
+        "nothing was written"
+    );
 
     let missing = root.path().join("missing");
     let error = refusal(Config {
@@ -127,11 +133,17 @@ fn damaged_files_are_corruption_not_a_crash() {
         }
     }
     let outcome = RocksEngine::open(config(root.path())).and_then(|engine| {
-        assert!(!engine.verify()?.findings.is_empty(), "verify names the damage");
+        assert!(
+            !engine.verify()?.findings.is_empty(),
+            "verify names the damage"
+        );
         let mut cursor = engine.cursor(Table::Doc, KeyRange::ALL, CursorOpts::default())?;
         cursor.visit(usize::MAX, &mut |_, _| true)
     });
-    assert!(matches!(outcome, Err(StorageError::Corrupt { .. })), "{outcome:?}");
+    assert!(
+        matches!(outcome, Err(StorageError::Corrupt { .. })),
+        "{outcome:?}"
+    );
 }
 
 #[test]

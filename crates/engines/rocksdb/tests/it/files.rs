@@ -1,4 +1,5 @@
-//! What becomes of files and of the cache: drops at a bounded pace, scans beside a working set, large documents.
+//! What becomes of files and of the cache: drops at a bounded pace, scans beside a working set,
+//! large documents.
 
 use std::fs;
 use std::path::Path;
@@ -39,7 +40,9 @@ fn range_of(ident: u32) -> ([u8; 4], [u8; 4]) {
 fn scan(engine: &RocksEngine, ident: u32, opts: CursorOpts) -> u64 {
     let (lower, upper) = range_of(ident);
     let mut rows = 0;
-    let mut cursor = engine.cursor(Table::Doc, KeyRange::new(&lower, &upper), opts).unwrap();
+    let mut cursor = engine
+        .cursor(Table::Doc, KeyRange::new(&lower, &upper), opts)
+        .unwrap();
     let more = cursor.visit(usize::MAX, &mut |key, _| {
         assert!(key.starts_with(&lower));
         rows += 1;
@@ -87,19 +90,38 @@ fn files_of_a_drop_disappear_at_the_pace_given() {
     let before = table_bytes(root.path(), &[".sst"]);
     let (lower, upper) = range_of(1);
     let begun = Instant::now();
-    engine.drop_range(Table::Doc, KeyRange::new(&lower, &upper)).unwrap();
+    engine
+        .drop_range(Table::Doc, KeyRange::new(&lower, &upper))
+        .unwrap();
     let after = table_bytes(root.path(), &[".sst"]);
     let called = begun.elapsed();
-    assert!(after > before / 2, "{} of {} MB are gone at once", (before - after) / MB, before / MB);
-    assert!(called < Duration::from_secs(1), "the caller waited for {called:?}");
+    assert!(
+        after > before / 2,
+        "{} of {} MB are gone at once",
+        (before - after) / MB,
+        before / MB
+    );
+    assert!(
+        called < Duration::from_secs(1),
+        "the caller waited for {called:?}"
+    );
     while figure(&engine, "files_to_delete_bytes") > 0 {
         assert!(begun.elapsed() < Duration::from_secs(30), "the files stay");
         std::thread::sleep(Duration::from_millis(20));
     }
     let after = table_bytes(root.path(), &[".sst"]);
-    assert!(after < before / 2, "{} of {} MB stay", after / MB, before / MB);
+    assert!(
+        after < before / 2,
+        "{} of {} MB stay",
+        after / MB,
+        before / MB
+    );
     let took = begun.elapsed();
-    assert!(took > Duration::from_secs(1), "{} MB went in {took:?}", before / MB);
+    assert!(
+        took > Duration::from_secs(1),
+        "{} MB went in {took:?}",
+        before / MB
+    );
     assert_eq!(scan(&engine, 2, CursorOpts::default()), 100);
     engine.close().unwrap();
 }
@@ -129,16 +151,29 @@ fn scans_beside_a_working_set(cache_kind: CacheKind) {
     let read_hot = || {
         let before = figure(&engine, "cache_data_misses");
         for number in 0..6 * 1024 {
-            assert!(engine.get_with(Table::Doc, &key(hot, number), &mut |_| {}).unwrap());
+            assert!(
+                engine
+                    .get_with(Table::Doc, &key(hot, number), &mut |_| {})
+                    .unwrap()
+            );
         }
         figure(&engine, "cache_data_misses") - before
     };
     let blocks = read_hot();
-    assert!(blocks > 500, "{blocks} blocks are not the whole working set");
-    assert!(read_hot() < blocks / 20, "the working set fits into the cache");
+    assert!(
+        blocks > 500,
+        "{blocks} blocks are not the whole working set"
+    );
+    assert!(
+        read_hot() < blocks / 20,
+        "the working set fits into the cache"
+    );
     let first = misses(&engine, middle, CursorOpts::default());
     let again = misses(&engine, middle, CursorOpts::default());
-    assert!(first > 100 && again < first / 20, "a scan of middle size found {again} of {first} blocks missing");
+    assert!(
+        first > 100 && again < first / 20,
+        "a scan of middle size found {again} of {first} blocks missing"
+    );
     for opts in [
         CursorOpts::default(),
         CursorOpts {
@@ -148,7 +183,10 @@ fn scans_beside_a_working_set(cache_kind: CacheKind) {
     ] {
         scan(&engine, large, opts);
         let lost = read_hot();
-        assert!(lost < blocks / 5, "{cache_kind:?}: a large scan pushed out {lost} of {blocks} blocks");
+        assert!(
+            lost < blocks / 5,
+            "{cache_kind:?}: a large scan pushed out {lost} of {blocks} blocks"
+        );
     }
     // The same scan in pieces, as a client fetches it.
     let (lower, upper) = range_of(large);
@@ -159,7 +197,9 @@ fn scans_beside_a_working_set(cache_kind: CacheKind) {
             bytes_before,
             ..CursorOpts::default()
         };
-        let mut cursor = engine.cursor(Table::Doc, KeyRange::new(&last, &upper), opts).unwrap();
+        let mut cursor = engine
+            .cursor(Table::Doc, KeyRange::new(&last, &upper), opts)
+            .unwrap();
         let mut end = Vec::new();
         more = cursor
             .visit(1000, &mut |key, value| {
@@ -174,7 +214,10 @@ fn scans_beside_a_working_set(cache_kind: CacheKind) {
     }
     assert!(bytes_before > 160 * MB);
     let lost = read_hot();
-    assert!(lost < blocks / 5, "{cache_kind:?}: pieces of a large scan pushed out {lost} of {blocks} blocks");
+    assert!(
+        lost < blocks / 5,
+        "{cache_kind:?}: pieces of a large scan pushed out {lost} of {blocks} blocks"
+    );
     engine.close().unwrap();
 }
 
@@ -197,14 +240,20 @@ fn a_scan_that_stops_filling_the_cache_goes_on_at_the_same_state() {
             reverse,
             ..CursorOpts::default()
         };
-        let mut cursor = engine.cursor(Table::Doc, KeyRange::new(&lower, &upper), opts).unwrap();
+        let mut cursor = engine
+            .cursor(Table::Doc, KeyRange::new(&lower, &upper), opts)
+            .unwrap();
         let (mut seen, mut more) = (0, true);
         while more {
             more = cursor
                 .visit(700, &mut |found, value| {
                     let number = if reverse { rows - 1 - seen } else { seen };
                     assert_eq!(found, key(1, number), "row {seen}");
-                    assert_eq!(value.len(), 1 << 10, "a value of before the cursor was opened");
+                    assert_eq!(
+                        value.len(),
+                        1 << 10,
+                        "a value of before the cursor was opened"
+                    );
                     seen += 1;
                     true
                 })
@@ -244,44 +293,93 @@ fn large_documents_lie_beside_the_tables_and_behave_like_others() {
     fill(&engine, 3, 50, 1 << 10, 78);
     engine.flush().unwrap();
     engine.compact(Table::Doc).unwrap();
-    let (tables, blobs) = (table_bytes(&path, &[".sst"]), table_bytes(&path, &[".blob"]));
-    assert!(tables < MB && blobs > 39 * MB, "{tables} bytes in tables, {blobs} beside");
-    assert!(blobs < 80 * MB, "{} MB of 39 stay after a rewrite of everything", blobs / MB);
+    let (tables, blobs) = (
+        table_bytes(&path, &[".sst"]),
+        table_bytes(&path, &[".blob"]),
+    );
+    assert!(
+        tables < MB && blobs > 39 * MB,
+        "{tables} bytes in tables, {blobs} beside"
+    );
+    assert!(
+        blobs < 80 * MB,
+        "{} MB of 39 stay after a rewrite of everything",
+        blobs / MB
+    );
     let (lower, upper) = range_of(1);
-    let size = engine.approx_size(Table::Doc, KeyRange::new(&lower, &upper)).unwrap();
-    assert!((18 * MB..30 * MB).contains(&size), "about 20 MB, said to be {size}");
+    let size = engine
+        .approx_size(Table::Doc, KeyRange::new(&lower, &upper))
+        .unwrap();
+    assert!(
+        (18 * MB..30 * MB).contains(&size),
+        "about 20 MB, said to be {size}"
+    );
     let (lower3, upper3) = range_of(3);
-    let size = engine.approx_size(Table::Doc, KeyRange::new(&lower3, &upper3)).unwrap();
-    assert!(size < MB, "small documents beside large ones: 50 KB, said to be {size}");
+    let size = engine
+        .approx_size(Table::Doc, KeyRange::new(&lower3, &upper3))
+        .unwrap();
+    assert!(
+        size < MB,
+        "small documents beside large ones: 50 KB, said to be {size}"
+    );
     let mut value = Vec::new();
     assert!(engine.get(Table::Doc, &key(1, 3), &mut value).unwrap() && value.len() == 100 << 10);
     let keys: Vec<_> = (0..20).map(|number| key(2, number * 11)).collect();
     let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
     let mut lens = Vec::new();
     engine
-        .multi_get(Table::Doc, &keys, &mut |_, value| lens.push(value.map_or(0, <[u8]>::len)))
+        .multi_get(Table::Doc, &keys, &mut |_, value| {
+            lens.push(value.map_or(0, <[u8]>::len))
+        })
         .unwrap();
-    assert_eq!(lens.iter().filter(|len| **len == 100 << 10).count(), 19, "{lens:?}");
+    assert_eq!(
+        lens.iter().filter(|len| **len == 100 << 10).count(),
+        19,
+        "{lens:?}"
+    );
     let keys_only = CursorOpts {
         keys_only: true,
         ..CursorOpts::default()
     };
-    assert_eq!((scan(&engine, 1, CursorOpts::default()), scan(&engine, 1, keys_only)), (200, 200));
+    assert_eq!(
+        (
+            scan(&engine, 1, CursorOpts::default()),
+            scan(&engine, 1, keys_only)
+        ),
+        (200, 200)
+    );
     let copy = root.path().join("copy");
     engine.checkpoint(&copy).unwrap();
     // Dropped: the files that hold nothing else go at once, the rest with the next rewrite.
     engine.set_dropped(Table::Doc, Arc::new([1].into_iter().collect()));
-    engine.drop_range(Table::Doc, KeyRange::new(&lower, &upper)).unwrap();
+    engine
+        .drop_range(Table::Doc, KeyRange::new(&lower, &upper))
+        .unwrap();
     assert!(!engine.is_gone(Table::Doc, 2).unwrap());
     engine.compact(Table::Doc).unwrap();
     assert!(engine.is_gone(Table::Doc, 1).unwrap());
     let left = table_bytes(&path, &[".blob"]);
-    assert!(left < 45 * MB, "{} MB of {} stay after a drop of half", left / MB, blobs / MB);
-    assert_eq!((scan(&engine, 2, CursorOpts::default()), scan(&engine, 3, CursorOpts::default())), (200, 50));
+    assert!(
+        left < 45 * MB,
+        "{} MB of {} stay after a drop of half",
+        left / MB,
+        blobs / MB
+    );
+    assert_eq!(
+        (
+            scan(&engine, 2, CursorOpts::default()),
+            scan(&engine, 3, CursorOpts::default())
+        ),
+        (200, 50)
+    );
     engine.close().unwrap();
     drop(engine);
     for path in [&path, &copy] {
-        let engine = RocksEngine::open(Config { path: path.clone(), ..config.clone() }).unwrap();
+        let engine = RocksEngine::open(Config {
+            path: path.clone(),
+            ..config.clone()
+        })
+        .unwrap();
         assert!(engine.verify().unwrap().findings.is_empty());
         assert_eq!(scan(&engine, 2, CursorOpts::default()), 200);
         engine.close().unwrap();
@@ -295,8 +393,11 @@ fn a_damaged_large_document_is_found_and_never_delivered() {
     fill(&engine, 1, 20, 100 << 10, 1);
     engine.close().unwrap();
     drop(engine);
-    let ends_in_blob = |path: &std::path::PathBuf| path.extension().is_some_and(|ending| ending == "blob");
-    let mut files = fs::read_dir(root.path()).unwrap().map(|entry| entry.unwrap().path());
+    let ends_in_blob =
+        |path: &std::path::PathBuf| path.extension().is_some_and(|ending| ending == "blob");
+    let mut files = fs::read_dir(root.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
     let blob = files.find(ends_in_blob).unwrap();
     let mut bytes = fs::read(&blob).unwrap();
     let middle = bytes.len() / 2;
@@ -324,7 +425,9 @@ fn a_dropped_ident_is_gone_when_its_last_key_is() {
     assert!(!gone(1), "keys in files");
     let (lower, upper) = range_of(1);
     engine.set_dropped(Table::Doc, Arc::new([1].into_iter().collect()));
-    engine.drop_range(Table::Doc, KeyRange::new(&lower, &upper)).unwrap();
+    engine
+        .drop_range(Table::Doc, KeyRange::new(&lower, &upper))
+        .unwrap();
     engine.compact(Table::Doc).unwrap();
     assert!(gone(1) && !gone(2));
     // It leaves the set and stays gone.

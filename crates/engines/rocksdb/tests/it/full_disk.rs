@@ -1,5 +1,5 @@
-//! Devices that run full. Each test mounts a small file system in memory; without the right to mount it says so and does
-//! nothing.
+//! Devices that run full. Each test mounts a small file system in memory; without the right to
+//! mount it says so and does nothing.
 
 use std::fs;
 use std::io::Write;
@@ -52,16 +52,24 @@ impl SmallDevice {
     }
 
     fn free_bytes(&self) -> u64 {
-        let out = Command::new("stat").args(["-f", "-c", "%a %S"]).arg(self.0.path()).output();
+        let out = Command::new("stat")
+            .args(["-f", "-c", "%a %S"])
+            .arg(self.0.path())
+            .output();
         let text = String::from_utf8(out.unwrap().stdout).unwrap();
-        text.split_whitespace().map(|word| word.parse::<u64>().unwrap()).product()
+        text.split_whitespace()
+            .map(|word| word.parse::<u64>().unwrap())
+            .product()
     }
 }
 
 impl Drop for SmallDevice {
     fn drop(&mut self) {
         let done = Command::new("umount").arg("-l").arg(self.0.path()).status();
-        assert!(done.is_ok_and(|done| done.success()), "a file system stays mounted");
+        assert!(
+            done.is_ok_and(|done| done.success()),
+            "a file system stays mounted"
+        );
     }
 }
 
@@ -125,12 +133,17 @@ fn put_within(engine: &dyn Engine, number: u64, longest: Duration) {
 }
 
 fn holds(engine: &dyn Engine, number: u64) -> bool {
-    engine.get_with(Table::Doc, &key(number), &mut |_| {}).unwrap()
+    engine
+        .get_with(Table::Doc, &key(number), &mut |_| {})
+        .unwrap()
 }
 
-// Fills the device, checks what still works, makes room, and expects all acknowledged writes and new ones to work.
+// Fills the device, checks what still works, makes room, and expects all acknowledged writes and
+// new ones to work.
 fn survive(guarded: bool) {
-    let Some(device) = SmallDevice::mount(300) else { return };
+    let Some(device) = SmallDevice::mount(300) else {
+        return;
+    };
     device.fill("ballast", 120 * MB);
     let config = config(&device.data(), if guarded { RESERVE } else { 0 });
     let engine = RocksEngine::open(config.clone()).unwrap();
@@ -141,12 +154,17 @@ fn survive(guarded: bool) {
     }
     device.remove("ballast");
     put_within(&engine, written, Duration::from_secs(30));
-    engine.wait_durable(engine.snapshot().unwrap().pos()).unwrap();
+    engine
+        .wait_durable(engine.snapshot().unwrap().pos())
+        .unwrap();
     engine.close().unwrap();
     drop(engine);
     let engine = RocksEngine::open(config).unwrap();
     for number in (0..=written).filter(|number| !guarded || *number != 7) {
-        assert!(holds(&engine, number), "acknowledged write {number} of {written} is lost");
+        assert!(
+            holds(&engine, number),
+            "acknowledged write {number} of {written} is lost"
+        );
     }
     engine.close().unwrap();
 }
@@ -159,21 +177,34 @@ fn full_disk_is_survived_with_and_without_the_guard() {
 
 #[test]
 fn growth_ends_before_the_reserve_however_fast_it_is() {
-    let Some(device) = SmallDevice::mount(300) else { return };
+    let Some(device) = SmallDevice::mount(300) else {
+        return;
+    };
     let engine = RocksEngine::open(config(&device.data(), RESERVE)).unwrap();
     put_until_full(&engine, 0);
     let free = device.free_bytes();
-    assert!(free >= RESERVE, "{} MB are free, {} MB should be", free / MB, RESERVE / MB);
+    assert!(
+        free >= RESERVE,
+        "{} MB are free, {} MB should be",
+        free / MB,
+        RESERVE / MB
+    );
     // What was admitted has its room: nothing fails for want of space behind the writer's back.
     engine.flush().unwrap();
     let free = device.free_bytes();
-    assert!(free >= RESERVE / 2, "{} MB are free after the flush", free / MB);
+    assert!(
+        free >= RESERVE / 2,
+        "{} MB are free after the flush",
+        free / MB
+    );
     engine.close().unwrap();
 }
 
 #[test]
 fn shrinking_puts_and_deletes_pass_while_growth_is_refused() {
-    let Some(device) = SmallDevice::mount(300) else { return };
+    let Some(device) = SmallDevice::mount(300) else {
+        return;
+    };
     let engine = RocksEngine::open(config(&device.data(), RESERVE)).unwrap();
     let written = put_until_full(&engine, 0);
     // More than a flush of the memtables may give back.
@@ -183,9 +214,14 @@ fn shrinking_puts_and_deletes_pass_while_growth_is_refused() {
         batch.put(Table::Doc, &key(number), b"smaller than before");
     }
     let refused = engine.apply(&batch, Durability::Buffered);
-    assert!(matches!(refused, Err(StorageError::Full { .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(StorageError::Full { .. })),
+        "{refused:?}"
+    );
     batch.set_shrinks();
-    engine.apply(&batch, Durability::Journaled).expect("documents that shrink");
+    engine
+        .apply(&batch, Durability::Journaled)
+        .expect("documents that shrink");
     delete(&engine, 100..200).expect("documents that go");
     assert!(put(&engine, written).is_err(), "growth is still refused");
     engine.close().unwrap();
@@ -193,7 +229,9 @@ fn shrinking_puts_and_deletes_pass_while_growth_is_refused() {
 
 #[test]
 fn a_device_without_a_free_byte_opens_and_takes_deletes_and_drops() {
-    let Some(device) = SmallDevice::mount(300) else { return };
+    let Some(device) = SmallDevice::mount(300) else {
+        return;
+    };
     let config = config(&device.data(), RESERVE);
     let engine = RocksEngine::open(config.clone()).unwrap();
     let written = put_until_full(&engine, 0);
@@ -212,12 +250,17 @@ fn a_device_without_a_free_byte_opens_and_takes_deletes_and_drops() {
     assert!(!holds(&engine, 0) && holds(&engine, written - 1));
     let (lower, upper) = (1u32.to_be_bytes(), 2u32.to_be_bytes());
     engine.set_dropped(Table::Doc, std::sync::Arc::new([1].into_iter().collect()));
-    engine.drop_range(Table::Doc, KeyRange::new(&lower, &upper)).expect("drops on a full device");
+    engine
+        .drop_range(Table::Doc, KeyRange::new(&lower, &upper))
+        .expect("drops on a full device");
     let mut batch = Batch::new();
     batch.put(Table::Doc, b"\0\0\0\x02k", &noise(1, 8 << 10));
     let begun = Instant::now();
     while let Err(error) = engine.apply(&batch, Durability::Journaled) {
-        assert!(begun.elapsed() < Duration::from_secs(30), "still refusing: {error:?}");
+        assert!(
+            begun.elapsed() < Duration::from_secs(30),
+            "still refusing: {error:?}"
+        );
         std::thread::sleep(Duration::from_millis(100));
     }
     engine.close().unwrap();

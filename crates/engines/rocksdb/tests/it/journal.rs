@@ -409,7 +409,14 @@ fn a_second_opener_leaves_the_mark_alone() {
             repair,
             ..config(&live)
         });
-        assert!(matches!(second, Err(StorageError::Locked { .. })), "{:?}", second.err());
+        assert!(
+            matches!(second, Err(StorageError::Locked { .. })),
+            "{:?}",
+            second.err()
+        );
     }
-    assert!(before == fs::read(live.join(MARK)).unwrap(), "the mark was written");
+    assert!(
+        before == fs::read(live.join(MARK)).unwrap(),
+        "the mark was written"
+    );
 }

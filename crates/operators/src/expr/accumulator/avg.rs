@@ -1,4 +1,5 @@
-//! `$avg` of numbers, a double or a decimal; null of none. Other types are left out. No errors of its own.
+//! `$avg` of numbers, a double or a decimal; null of none. Other types are left out. No errors of
+//! its own.
 
 use super::{ANY, each_value};
 use crate::Cx;
@@ -6,8 +7,10 @@ use crate::accumulator::numbers::Mean;
 use crate::expr::{Operator, nary};
 use model::{Result, Value};
 
-pub(super) static OPERATORS: &[Operator] =
-    &[Operator { name: "$avg", parse: |cx, name, spec| nary(cx, name, spec, ANY, eval) }];
+pub(super) static OPERATORS: &[Operator] = &[Operator {
+    name: "$avg",
+    parse: |cx, name, spec| nary(cx, name, spec, ANY, eval),
+}];
 
 fn eval<'a>(_: &Cx<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
     let mut mean = Mean::<false>::default();
@@ -21,7 +24,11 @@ mod tests {
     fn table() {
         crate::expr::table::table(&[
             ("{'$avg': '$a'}", "{'a': [1, 2, 'x', null]}", "1.5"),
-            ("{'$avg': [{'$numberDecimal': '6.0'}, 4.0]}", "{}", "{'$numberDecimal': '5.0'}"),
+            (
+                "{'$avg': [{'$numberDecimal': '6.0'}, 4.0]}",
+                "{}",
+                "{'$numberDecimal': '5.0'}",
+            ),
             ("{'$avg': ['x', '$none']}", "{}", "null"),
         ]);
     }

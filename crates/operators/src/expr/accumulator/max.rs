@@ -1,5 +1,5 @@
-//! `$max`, `$min` of values in BSON order (by the operation's collation), the first of equal ones; nullish ones are left
-//! out, null of none. No errors of its own.
+//! `$max`, `$min` of values in BSON order (by the operation's collation), the first of equal ones;
+//! nullish ones are left out, null of none. No errors of its own.
 
 use super::{ANY, each_value};
 use crate::Cx;
@@ -8,8 +8,22 @@ use model::{Result, Value, compare_with};
 use std::cmp::Ordering;
 
 pub(super) static OPERATORS: &[Operator] = &[
-    Operator { name: "$max", parse: |cx, name, spec| nary(cx, name, spec, ANY, |cx, args| best(cx, args, Ordering::Greater)) },
-    Operator { name: "$min", parse: |cx, name, spec| nary(cx, name, spec, ANY, |cx, args| best(cx, args, Ordering::Less)) },
+    Operator {
+        name: "$max",
+        parse: |cx, name, spec| {
+            nary(cx, name, spec, ANY, |cx, args| {
+                best(cx, args, Ordering::Greater)
+            })
+        },
+    },
+    Operator {
+        name: "$min",
+        parse: |cx, name, spec| {
+            nary(cx, name, spec, ANY, |cx, args| {
+                best(cx, args, Ordering::Less)
+            })
+        },
+    },
 ];
 
 fn best<'a>(cx: &Cx<'_, 'a>, args: &[Value<'a>], better: Ordering) -> Result<Value<'a>> {

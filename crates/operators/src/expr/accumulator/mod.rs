@@ -1,5 +1,6 @@
-//! Accumulators used as expressions: over the elements of one array operand, else over the operands themselves.
-//! (`$first` and `$last` are array operators there, and `$firstN`, `$minN` and their like too.)
+//! Accumulators used as expressions: over the elements of one array operand, else over the operands
+//! themselves. (`$first` and `$last` are array operators there, and `$firstN`, `$minN` and their
+//! like too.)
 
 crate::expr_family!(avg, max, percentile, std_dev, sum);
 

@@ -1,5 +1,5 @@
-//! `$percentile`, `$median` of a number or of the numbers in an array; other values give null. Errors: 7436200 / 7436201 no
-//! document, else see `quantile_spec`.
+//! `$percentile`, `$median` of a number or of the numbers in an array; other values give null.
+//! Errors: 7436200 / 7436201 no document, else see `quantile_spec`.
 
 use crate::Cx;
 use crate::accumulator::quantile_spec::{QuantileSpec, quantiles};
@@ -7,14 +7,27 @@ use crate::expr::{BoxExpr, Expr, Operator, ParseCx};
 use model::{Result, Value};
 
 pub(super) static OPERATORS: &[Operator] = &[
-    Operator { name: "$percentile", parse: |cx, name, spec| parse(cx, name, spec, 7436200) },
-    Operator { name: "$median", parse: |cx, name, spec| parse(cx, name, spec, 7436201) },
+    Operator {
+        name: "$percentile",
+        parse: |cx, name, spec| parse(cx, name, spec, 7436200),
+    },
+    Operator {
+        name: "$median",
+        parse: |cx, name, spec| parse(cx, name, spec, 7436201),
+    },
 ];
 
 struct Quantile(QuantileSpec);
 
-fn parse(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>, not_object: i32) -> Result<BoxExpr> {
-    Ok(Box::new(Quantile(QuantileSpec::parse(cx, name, spec, not_object)?)))
+fn parse(
+    cx: &mut ParseCx<'_>,
+    name: &'static str,
+    spec: Value<'_>,
+    not_object: i32,
+) -> Result<BoxExpr> {
+    Ok(Box::new(Quantile(QuantileSpec::parse(
+        cx, name, spec, not_object,
+    )?)))
 }
 
 impl Expr for Quantile {
@@ -35,9 +48,21 @@ mod tests {
     #[test]
     fn table() {
         crate::expr::table::table(&[
-            ("{'$median': {'input': '$a', 'method': 'approximate'}}", "{'a': [3, 1, 'x', 2]}", "2.0"),
-            ("{'$median': {'input': 7, 'method': 'approximate'}}", "{}", "7.0"),
-            ("{'$percentile': {'input': '$a', 'p': [0.5, 1], 'method': 'approximate'}}", "{}", "[null, null]"),
+            (
+                "{'$median': {'input': '$a', 'method': 'approximate'}}",
+                "{'a': [3, 1, 'x', 2]}",
+                "2.0",
+            ),
+            (
+                "{'$median': {'input': 7, 'method': 'approximate'}}",
+                "{}",
+                "7.0",
+            ),
+            (
+                "{'$percentile': {'input': '$a', 'p': [0.5, 1], 'method': 'approximate'}}",
+                "{}",
+                "[null, null]",
+            ),
             ("{'$median': 1}", "{}", "!7436201"),
             ("{'$percentile': 1}", "{}", "!7436200"),
         ]);

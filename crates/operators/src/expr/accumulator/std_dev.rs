@@ -1,4 +1,5 @@
-//! `$stdDevPop`, `$stdDevSamp` of numbers, a double; null of too few. Other types are left out. No errors of its own.
+//! `$stdDevPop`, `$stdDevSamp` of numbers, a double; null of too few. Other types are left out. No
+//! errors of its own.
 
 use super::{ANY, each_value};
 use crate::accumulator::numbers::Deviation;
@@ -6,8 +7,14 @@ use crate::expr::{Operator, nary};
 use model::{Result, Value};
 
 pub(super) static OPERATORS: &[Operator] = &[
-    Operator { name: "$stdDevPop", parse: |cx, name, spec| nary(cx, name, spec, ANY, |_, args| deviation(args, false)) },
-    Operator { name: "$stdDevSamp", parse: |cx, name, spec| nary(cx, name, spec, ANY, |_, args| deviation(args, true)) },
+    Operator {
+        name: "$stdDevPop",
+        parse: |cx, name, spec| nary(cx, name, spec, ANY, |_, args| deviation(args, false)),
+    },
+    Operator {
+        name: "$stdDevSamp",
+        parse: |cx, name, spec| nary(cx, name, spec, ANY, |_, args| deviation(args, true)),
+    },
 ];
 
 fn deviation<'a>(args: &[Value<'a>], sample: bool) -> Result<Value<'a>> {

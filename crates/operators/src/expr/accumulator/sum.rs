@@ -1,4 +1,5 @@
-//! `$sum` of numbers, in the widest type seen; 0 of none. Other types are left out. No errors of its own.
+//! `$sum` of numbers, in the widest type seen; 0 of none. Other types are left out. No errors of
+//! its own.
 
 use super::{ANY, each_value};
 use crate::Cx;
@@ -6,8 +7,10 @@ use crate::accumulator::numbers::Sum;
 use crate::expr::{Operator, nary};
 use model::{Result, Value};
 
-pub(super) static OPERATORS: &[Operator] =
-    &[Operator { name: "$sum", parse: |cx, name, spec| nary(cx, name, spec, ANY, eval) }];
+pub(super) static OPERATORS: &[Operator] = &[Operator {
+    name: "$sum",
+    parse: |cx, name, spec| nary(cx, name, spec, ANY, eval),
+}];
 
 fn eval<'a>(_: &Cx<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
     let mut sum = Sum::default();
@@ -23,7 +26,11 @@ mod tests {
             ("{'$sum': '$a'}", "{'a': [1, 2, 'x', null]}", "3"),
             ("{'$sum': ['$a', 1]}", "{'a': [1, 2]}", "1"),
             ("{'$sum': '$a'}", "{'a': 5}", "5"),
-            ("{'$sum': [2147483647, 1]}", "{}", "{'$numberLong': '2147483648'}"),
+            (
+                "{'$sum': [2147483647, 1]}",
+                "{}",
+                "{'$numberLong': '2147483648'}",
+            ),
             ("{'$sum': ['$none', 0.5]}", "{}", "0.5"),
             ("{'$sum': []}", "{}", "0"),
         ]);

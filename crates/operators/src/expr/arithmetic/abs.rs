@@ -1,5 +1,6 @@
-//! `$abs`: magnitude of a number. int -> int (the smallest int gives a long), long, double, decimal keep their type.
-//! Null and missing give null. 28765 not a number, 28680 the smallest long, which has no positive counterpart.
+//! `$abs`: magnitude of a number. int -> int (the smallest int gives a long), long, double, decimal
+//! keep their type. Null and missing give null. 28765 not a number, 28680 the smallest long, which
+//! has no positive counterpart.
 
 use super::only_number;
 use crate::Cx;
@@ -7,8 +8,10 @@ use crate::expr::{Operator, unary};
 use crate::numeric::int_or_long;
 use model::{Number, Result, Value, bail};
 
-pub(super) static OPERATORS: &[Operator] =
-    &[Operator { name: "$abs", parse: |cx, name, spec| unary(cx, name, spec, abs) }];
+pub(super) static OPERATORS: &[Operator] = &[Operator {
+    name: "$abs",
+    parse: |cx, name, spec| unary(cx, name, spec, abs),
+}];
 
 fn abs<'a>(_: &Cx<'_, 'a>, v: Value<'a>) -> Result<Value<'a>> {
     if v.is_nullish() {
@@ -34,7 +37,10 @@ mod tests {
             (r#"{"$abs": "$n"}"#, "null null"),
             (r#"{"$abs": "$s"}"#, "error 28765"),
             (r#"{"$abs": [-2147483648]}"#, "long 2147483648"),
-            (r#"{"$abs": {"$numberLong": "-9223372036854775808"}}"#, "error 28680"),
+            (
+                r#"{"$abs": {"$numberLong": "-9223372036854775808"}}"#,
+                "error 28680",
+            ),
             (r#"{"$abs": {"$numberDouble": "-0.0"}}"#, "double 0.0"),
             (r#"{"$abs": {"$numberDecimal": "-1.50"}}"#, "decimal 1.50"),
             (r#"{"$abs": [1, 2]}"#, "error 16020"),

@@ -1,13 +1,16 @@
-//! `$ceil`: the smallest integer not below a number, of the same type. Null and missing give null. 28765 not a number.
-//! A decimal that is infinite or beyond 34 integer digits gives NaN, as in MongoDB.
+//! `$ceil`: the smallest integer not below a number, of the same type. Null and missing give null.
+//! 28765 not a number. A decimal that is infinite or beyond 34 integer digits gives NaN, as in
+//! MongoDB.
 
 use super::only_number;
 use crate::Cx;
 use crate::expr::{Operator, unary};
 use model::{Decimal128, Number, Result, Rounding, Value};
 
-pub(super) static OPERATORS: &[Operator] =
-    &[Operator { name: "$ceil", parse: |cx, name, spec| unary(cx, name, spec, ceil) }];
+pub(super) static OPERATORS: &[Operator] = &[Operator {
+    name: "$ceil",
+    parse: |cx, name, spec| unary(cx, name, spec, ceil),
+}];
 
 fn ceil<'a>(_: &Cx<'_, 'a>, v: Value<'a>) -> Result<Value<'a>> {
     if v.is_nullish() {
@@ -31,7 +34,10 @@ mod tests {
             (r#"{"$ceil": -1.5}"#, "double -1.0"),
             (r#"{"$ceil": {"$numberDecimal": "-1.5"}}"#, "decimal -1"),
             (r#"{"$ceil": {"$numberDecimal": "1E+6144"}}"#, "decimal NaN"),
-            (r#"{"$ceil": {"$numberDecimal": "-Infinity"}}"#, "decimal NaN"),
+            (
+                r#"{"$ceil": {"$numberDecimal": "-Infinity"}}"#,
+                "decimal NaN",
+            ),
             (r#"{"$ceil": {"$numberLong": "3"}}"#, "long 3"),
         ]);
     }

@@ -1,13 +1,15 @@
-//! `$exp`: e to the power of a number: a double, or a decimal for a decimal. Null and missing give null.
-//! 28765 not a number.
+//! `$exp`: e to the power of a number: a double, or a decimal for a decimal. Null and missing give
+//! null. 28765 not a number.
 
 use super::{either, only_number};
 use crate::Cx;
 use crate::expr::{Operator, unary};
 use model::{Decimal128, Result, Value};
 
-pub(super) static OPERATORS: &[Operator] =
-    &[Operator { name: "$exp", parse: |cx, name, spec| unary(cx, name, spec, exp) }];
+pub(super) static OPERATORS: &[Operator] = &[Operator {
+    name: "$exp",
+    parse: |cx, name, spec| unary(cx, name, spec, exp),
+}];
 
 fn exp<'a>(_: &Cx<'_, 'a>, v: Value<'a>) -> Result<Value<'a>> {
     if v.is_nullish() {

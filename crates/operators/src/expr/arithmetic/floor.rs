@@ -1,13 +1,16 @@
-//! `$floor`: the largest integer not above a number, of the same type. Null and missing give null. 28765 not a number.
-//! A decimal that is infinite or beyond 34 integer digits gives NaN, as in MongoDB.
+//! `$floor`: the largest integer not above a number, of the same type. Null and missing give null.
+//! 28765 not a number. A decimal that is infinite or beyond 34 integer digits gives NaN, as in
+//! MongoDB.
 
 use super::only_number;
 use crate::Cx;
 use crate::expr::{Operator, unary};
 use model::{Decimal128, Number, Result, Rounding, Value};
 
-pub(super) static OPERATORS: &[Operator] =
-    &[Operator { name: "$floor", parse: |cx, name, spec| unary(cx, name, spec, floor) }];
+pub(super) static OPERATORS: &[Operator] = &[Operator {
+    name: "$floor",
+    parse: |cx, name, spec| unary(cx, name, spec, floor),
+}];
 
 fn floor<'a>(_: &Cx<'_, 'a>, v: Value<'a>) -> Result<Value<'a>> {
     if v.is_nullish() {
@@ -30,8 +33,14 @@ mod tests {
             (r#"{"$floor": [["x"]]}"#, "error 28765"),
             (r#"{"$floor": -1.5}"#, "double -2.0"),
             (r#"{"$floor": {"$numberDecimal": "-1.5"}}"#, "decimal -2"),
-            (r#"{"$floor": {"$numberDecimal": "1E+6144"}}"#, "decimal NaN"),
-            (r#"{"$floor": {"$numberDecimal": "-Infinity"}}"#, "decimal NaN"),
+            (
+                r#"{"$floor": {"$numberDecimal": "1E+6144"}}"#,
+                "decimal NaN",
+            ),
+            (
+                r#"{"$floor": {"$numberDecimal": "-Infinity"}}"#,
+                "decimal NaN",
+            ),
             (r#"{"$floor": {"$numberLong": "3"}}"#, "long 3"),
         ]);
     }

@@ -1,13 +1,15 @@
-//! `$ln`: the natural logarithm of a positive number: a double, or a decimal for a decimal. Null and missing give null.
-//! 28765 not a number, 28766 not positive.
+//! `$ln`: the natural logarithm of a positive number: a double, or a decimal for a decimal. Null
+//! and missing give null. 28765 not a number, 28766 not positive.
 
 use super::{at_or_below_zero, either, only_number};
 use crate::Cx;
 use crate::expr::{Operator, unary};
 use model::{Decimal128, Result, Value, bail};
 
-pub(super) static OPERATORS: &[Operator] =
-    &[Operator { name: "$ln", parse: |cx, name, spec| unary(cx, name, spec, ln) }];
+pub(super) static OPERATORS: &[Operator] = &[Operator {
+    name: "$ln",
+    parse: |cx, name, spec| unary(cx, name, spec, ln),
+}];
 
 fn ln<'a>(_: &Cx<'_, 'a>, v: Value<'a>) -> Result<Value<'a>> {
     if v.is_nullish() {
@@ -15,7 +17,11 @@ fn ln<'a>(_: &Cx<'_, 'a>, v: Value<'a>) -> Result<Value<'a>> {
     }
     let n = only_number("$ln", &v)?;
     if at_or_below_zero(n) {
-        bail!(28766, "$ln's argument must be a positive number, but is {}", model::show::Shown(&v));
+        bail!(
+            28766,
+            "$ln's argument must be a positive number, but is {}",
+            model::show::Shown(&v)
+        );
     }
     Ok(either(n, f64::ln, Decimal128::ln))
 }

@@ -1,13 +1,15 @@
-//! `$log10`: the decimal logarithm of a positive number: a double, or a decimal for a decimal. Null and missing give null.
-//! 28765 not a number, 28761 not positive.
+//! `$log10`: the decimal logarithm of a positive number: a double, or a decimal for a decimal. Null
+//! and missing give null. 28765 not a number, 28761 not positive.
 
 use super::{at_or_below_zero, either, only_number};
 use crate::Cx;
 use crate::expr::{Operator, unary};
 use model::{Decimal128, Result, Value, bail};
 
-pub(super) static OPERATORS: &[Operator] =
-    &[Operator { name: "$log10", parse: |cx, name, spec| unary(cx, name, spec, log10) }];
+pub(super) static OPERATORS: &[Operator] = &[Operator {
+    name: "$log10",
+    parse: |cx, name, spec| unary(cx, name, spec, log10),
+}];
 
 fn log10<'a>(_: &Cx<'_, 'a>, v: Value<'a>) -> Result<Value<'a>> {
     if v.is_nullish() {
@@ -15,7 +17,11 @@ fn log10<'a>(_: &Cx<'_, 'a>, v: Value<'a>) -> Result<Value<'a>> {
     }
     let n = only_number("$log10", &v)?;
     if at_or_below_zero(n) {
-        bail!(28761, "$log10's argument must be a positive number, but is {}", model::show::Shown(&v));
+        bail!(
+            28761,
+            "$log10's argument must be a positive number, but is {}",
+            model::show::Shown(&v)
+        );
     }
     Ok(either(n, f64::log10, Decimal128::log10))
 }

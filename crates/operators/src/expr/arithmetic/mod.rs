@@ -1,4 +1,5 @@
-//! Arithmetic on numbers (and dates in `$add` and `$subtract`). Null, undefined and missing operands give null.
+//! Arithmetic on numbers (and dates in `$add` and `$subtract`). Null, undefined and missing
+//! operands give null.
 
 use model::{Decimal128, Number, Result, Value, bail};
 
@@ -13,12 +14,20 @@ crate::expr_family! {
 fn only_number(name: &str, v: &Value<'_>) -> Result<Number> {
     match Number::of(v) {
         Some(n) => Ok(n),
-        None => bail!(28765, "{name} only supports numeric types, not {}", v.type_name()),
+        None => bail!(
+            28765,
+            "{name} only supports numeric types, not {}",
+            v.type_name()
+        ),
     }
 }
 
 /// A function of a double and of a decimal.
-fn either(n: Number, double: impl FnOnce(f64) -> f64, decimal: impl FnOnce(Decimal128) -> Decimal128) -> Value<'static> {
+fn either(
+    n: Number,
+    double: impl FnOnce(f64) -> f64,
+    decimal: impl FnOnce(Decimal128) -> Decimal128,
+) -> Value<'static> {
     match n {
         Number::Decimal(d) => Value::Decimal128(decimal(d)),
         other => Value::Double(double(other.to_f64())),

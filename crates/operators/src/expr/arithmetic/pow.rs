@@ -1,35 +1,61 @@
-//! `$pow`: a number to a power. Integers stay integers where the result is one and fits, else double; a decimal operand
-//! makes a decimal. Null and missing give null. 28762 / 28763 base / exponent not a number, 28764 zero to a negative power.
+//! `$pow`: a number to a power. Integers stay integers where the result is one and fits, else
+//! double; a decimal operand makes a decimal. Null and missing give null. 28762 / 28763 base /
+//! exponent not a number, 28764 zero to a negative power.
 
 use crate::Cx;
 use crate::expr::{Operator, nary};
 use crate::numeric::int_or_long;
 use model::{Number, Result, Value, bail};
 
-pub(super) static OPERATORS: &[Operator] =
-    &[Operator { name: "$pow", parse: |cx, name, spec| nary(cx, name, spec, (2, 2), pow) }];
+pub(super) static OPERATORS: &[Operator] = &[Operator {
+    name: "$pow",
+    parse: |cx, name, spec| nary(cx, name, spec, (2, 2), pow),
+}];
 
 fn pow<'a>(_: &Cx<'_, 'a>, v: &[Value<'a>]) -> Result<Value<'a>> {
-    let [base, exponent] = v else { return Ok(Value::Null) };
+    let [base, exponent] = v else {
+        return Ok(Value::Null);
+    };
     if base.is_nullish() || exponent.is_nullish() {
         return Ok(Value::Null);
     }
-    let Some(x) = Number::of(base) else { bail!(28762, "$pow's base must be numeric, not {}", base.type_name()) };
+    let Some(x) = Number::of(base) else {
+        bail!(
+            28762,
+            "$pow's base must be numeric, not {}",
+            base.type_name()
+        )
+    };
     let Some(y) = Number::of(exponent) else {
-        bail!(28763, "$pow's exponent must be numeric, not {}", exponent.type_name());
+        bail!(
+            28763,
+            "$pow's exponent must be numeric, not {}",
+            exponent.type_name()
+        );
     };
     let zero = Number::Int32(0);
     if x.compare(&zero).is_eq() && !y.is_nan() && y.compare(&zero).is_lt() {
-        bail!(28764, "$pow cannot take a base of 0 and a negative exponent");
+        bail!(
+            28764,
+            "$pow cannot take a base of 0 and a negative exponent"
+        );
     }
     Ok(match (x, y) {
-        (Number::Decimal(_), _) | (_, Number::Decimal(_)) => Value::Decimal128(x.to_decimal().pow(y.to_decimal())),
-        (Number::Double(_), _) | (_, Number::Double(_)) => Value::Double(x.to_f64().powf(y.to_f64())),
+        (Number::Decimal(_), _) | (_, Number::Decimal(_)) => {
+            Value::Decimal128(x.to_decimal().pow(y.to_decimal()))
+        }
+        (Number::Double(_), _) | (_, Number::Double(_)) => {
+            Value::Double(x.to_f64().powf(y.to_f64()))
+        }
         (Number::Int32(x), Number::Int32(y)) => match integer_power(x.into(), y.into()) {
             Some(n) => int_or_long(n),
             None => Value::Double(f64::from(x).powf(f64::from(y))),
         },
-        _ => match x.to_i64_exact().zip(y.to_i64_exact()).and_then(|(x, y)| integer_power(x, y)) {
+        _ => match x
+            .to_i64_exact()
+            .zip(y.to_i64_exact())
+            .and_then(|(x, y)| integer_power(x, y))
+        {
             Some(n) => Value::Int64(n),
             None => Value::Double(x.to_f64().powf(y.to_f64())),
         },
@@ -61,9 +87,15 @@ mod tests {
             (r#"{"$pow": [2, 31]}"#, "long 2147483648"),
             (r#"{"$pow": [2, 63]}"#, "double 9.223372036854776e18"),
             (r#"{"$pow": [2, {"$numberLong": "3"}]}"#, "long 8"),
-            (r#"{"$pow": [0, {"$numberLong": "9223372036854775807"}]}"#, "long 0"),
+            (
+                r#"{"$pow": [0, {"$numberLong": "9223372036854775807"}]}"#,
+                "long 0",
+            ),
             (r#"{"$pow": [0, 0]}"#, "int 1"),
-            (r#"{"$pow": [{"$numberDecimal": "2"}, 3]}"#, "decimal 8.000000000000000000000000000000000"),
+            (
+                r#"{"$pow": [{"$numberDecimal": "2"}, 3]}"#,
+                "decimal 8.000000000000000000000000000000000",
+            ),
         ]);
     }
 }

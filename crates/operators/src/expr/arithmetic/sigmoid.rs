@@ -1,23 +1,34 @@
-//! `$sigmoid`: 1 / (1 + e^-x): a double, or a decimal for a decimal. Null and missing give null. 14 not a number; its only
-//! operand is taken as it is, so an array is an array and no list of operands.
+//! `$sigmoid`: 1 / (1 + e^-x): a double, or a decimal for a decimal. Null and missing give null. 14
+//! not a number; its only operand is taken as it is, so an array is an array and no list of
+//! operands.
 
 use super::either;
 use crate::Cx;
 use crate::expr::{Operator, parse, unary_of};
 use model::{Decimal128, Number, Result, Value, bail, code};
 
-pub(super) static OPERATORS: &[Operator] =
-    &[Operator { name: "$sigmoid", parse: |cx, _, spec| Ok(unary_of(parse(cx, spec)?, sigmoid)) }];
+pub(super) static OPERATORS: &[Operator] = &[Operator {
+    name: "$sigmoid",
+    parse: |cx, _, spec| Ok(unary_of(parse(cx, spec)?, sigmoid)),
+}];
 
 fn sigmoid<'a>(_: &Cx<'_, 'a>, v: Value<'a>) -> Result<Value<'a>> {
     if v.is_nullish() {
         return Ok(Value::Null);
     }
     let Some(n) = Number::of(&v) else {
-        bail!(code::TYPE_MISMATCH, "$sigmoid only supports numeric types, not {}", v.type_name());
+        bail!(
+            code::TYPE_MISMATCH,
+            "$sigmoid only supports numeric types, not {}",
+            v.type_name()
+        );
     };
     let one = Decimal128::from_i64(1);
-    Ok(either(n, |x| 1.0 / (1.0 + (-x).exp()), |d| one / (one + (-d).exp())))
+    Ok(either(
+        n,
+        |x| 1.0 / (1.0 + (-x).exp()),
+        |d| one / (one + (-d).exp()),
+    ))
 }
 
 #[cfg(test)]

@@ -1,13 +1,15 @@
-//! `$sqrt`: square root of a number that is not negative: a double, or a decimal for a decimal. Null and missing give null.
-//! 28765 not a number, 28714 negative.
+//! `$sqrt`: square root of a number that is not negative: a double, or a decimal for a decimal.
+//! Null and missing give null. 28765 not a number, 28714 negative.
 
 use super::{either, only_number};
 use crate::Cx;
 use crate::expr::{Operator, unary};
 use model::{Decimal128, Number, Result, Value, bail};
 
-pub(super) static OPERATORS: &[Operator] =
-    &[Operator { name: "$sqrt", parse: |cx, name, spec| unary(cx, name, spec, sqrt) }];
+pub(super) static OPERATORS: &[Operator] = &[Operator {
+    name: "$sqrt",
+    parse: |cx, name, spec| unary(cx, name, spec, sqrt),
+}];
 
 fn sqrt<'a>(_: &Cx<'_, 'a>, v: Value<'a>) -> Result<Value<'a>> {
     if v.is_nullish() {

@@ -1,13 +1,17 @@
-//! `$filter`: the elements for which `cond` is true, at most `limit`. Null for nullish input. Errors: 28646 no document,
-//! 28647 unknown argument, 28648 no `input`, 28650 no `cond`, 28651 input no array, 327391 / 327392 bad limit, 9 bad `as`.
+//! `$filter`: the elements for which `cond` is true, at most `limit`. Null for nullish input.
+//! Errors: 28646 no document, 28647 unknown argument, 28648 no `input`, 28650 no `cond`, 28651
+//! input no array, 327391 / 327392 bad limit, 9 bad `as`.
 
+use crate::cx::VALUE_BYTES_PER_BYTE;
 use crate::expr::args::{define_as, int32_exact, missing};
 use crate::expr::{BoxExpr, Expr, Operator, ParseCx, parse};
-use crate::cx::VALUE_BYTES_PER_BYTE;
 use crate::{Cx, Frame, VarId};
 use model::{Result, Value, bail};
 
-pub(super) static OPERATORS: &[Operator] = &[Operator { name: "$filter", parse: parse_filter }];
+pub(super) static OPERATORS: &[Operator] = &[Operator {
+    name: "$filter",
+    parse: parse_filter,
+}];
 
 struct Filter {
     input: BoxExpr,
@@ -18,19 +22,33 @@ struct Filter {
 
 fn parse_filter(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) -> Result<BoxExpr> {
     let Value::Document(d) = spec else {
-        bail!(28646, "{name} only supports an object as its argument, not {}", spec.type_name());
+        bail!(
+            28646,
+            "{name} only supports an object as its argument, not {}",
+            spec.type_name()
+        );
     };
-    if let Some((unknown, _)) = d.iter().find(|(n, _)| !["input", "as", "cond", "limit"].contains(n)) {
+    if let Some((unknown, _)) = d
+        .iter()
+        .find(|(n, _)| !["input", "as", "cond", "limit"].contains(n))
+    {
         bail!(28647, "Unrecognized parameter to {name}: {unknown}");
     }
-    let input = d.get("input").ok_or_else(|| missing(28648, name, "input"))?;
+    let input = d
+        .get("input")
+        .ok_or_else(|| missing(28648, name, "input"))?;
     let cond = d.get("cond").ok_or_else(|| missing(28650, name, "cond"))?;
     let input = parse(cx, input)?;
     let limit = d.get("limit").map(|v| parse(cx, v)).transpose()?;
     cx.scoped(|cx| {
         let var = define_as(cx, d.field("as"))?;
         let cond = parse(cx, cond)?;
-        Ok(Box::new(Filter { input, var, cond, limit }) as BoxExpr)
+        Ok(Box::new(Filter {
+            input,
+            var,
+            cond,
+            limit,
+        }) as BoxExpr)
     })
 }
 
@@ -39,7 +57,11 @@ impl Expr for Filter {
         let array = match self.input.eval(cx)? {
             Value::Array(a) => a,
             v if v.is_nullish() => return Ok(Value::Null),
-            v => bail!(28651, "input to $filter must be an array not {}", v.type_name()),
+            v => bail!(
+                28651,
+                "input to $filter must be an array not {}",
+                v.type_name()
+            ),
         };
         let limit = match &self.limit {
             None => usize::MAX,
@@ -49,7 +71,11 @@ impl Expr for Filter {
         cx.spend(array.as_bytes().len().saturating_mul(VALUE_BYTES_PER_BYTE))?;
         for item in array.iter() {
             cx.spend(0)?;
-            let frame = Frame { id: self.var, value: item, outer: cx.vars };
+            let frame = Frame {
+                id: self.var,
+                value: item,
+                outer: cx.vars,
+            };
             if self.cond.eval(&cx.with(&frame))?.truthy() {
                 kept.push(item);
                 if kept.len() >= limit {
@@ -71,7 +97,10 @@ fn limit_of(v: Value<'_>) -> Result<usize> {
         return Ok(usize::MAX);
     }
     let Some(n) = int32_exact(&v) else {
-        bail!(327391, "$filter: limit must be represented as a 32-bit integral value: {v:?}");
+        bail!(
+            327391,
+            "$filter: limit must be represented as a 32-bit integral value: {v:?}"
+        );
     };
     match usize::try_from(n) {
         Ok(n) if n > 0 => Ok(n),
@@ -84,15 +113,40 @@ mod tests {
     #[test]
     fn table() {
         crate::expr::table::table(&[
-            ("{'$filter': {'input': '$a', 'cond': '$$this'}}", "{'a': [0, 1, null, 'x']}", "[1, 'x']"),
-            ("{'$filter': {'input': '$a', 'as': 'e', 'cond': '$$e.k', 'limit': 1}}", "{'a': [{'k': 1}, {'k': 2}]}", "[{'k': 1}]"),
-            ("{'$filter': {'input': '$a', 'cond': true, 'limit': null}}", "{'a': [1]}", "[1]"),
+            (
+                "{'$filter': {'input': '$a', 'cond': '$$this'}}",
+                "{'a': [0, 1, null, 'x']}",
+                "[1, 'x']",
+            ),
+            (
+                "{'$filter': {'input': '$a', 'as': 'e', 'cond': '$$e.k', 'limit': 1}}",
+                "{'a': [{'k': \
+                1}, {'k': 2}]}",
+                "[{'k': 1}]",
+            ),
+            (
+                "{'$filter': {'input': '$a', 'cond': true, 'limit': null}}",
+                "{'a': [1]}",
+                "[1]",
+            ),
             ("{'$filter': {'input': '$a', 'cond': true}}", "{}", "null"),
             ("{'$filter': {'input': 1, 'cond': true}}", "{}", "!28651"),
-            ("{'$filter': {'input': [1], 'cond': true, 'limit': 0}}", "{}", "!327392"),
-            ("{'$filter': {'input': [1], 'cond': true, 'limit': 1.5}}", "{}", "!327391"),
+            (
+                "{'$filter': {'input': [1], 'cond': true, 'limit': 0}}",
+                "{}",
+                "!327392",
+            ),
+            (
+                "{'$filter': {'input': [1], 'cond': true, 'limit': 1.5}}",
+                "{}",
+                "!327391",
+            ),
             ("{'$filter': {'input': [1], 'cond': '$$e'}}", "{}", "!17276"),
-            ("{'$filter': {'input': [1], 'as': 'Up', 'cond': 1}}", "{}", "!9"),
+            (
+                "{'$filter': {'input': [1], 'as': 'Up', 'cond': 1}}",
+                "{}",
+                "!9",
+            ),
             ("{'$filter': 1}", "{}", "!28646"),
         ]);
     }

@@ -1,17 +1,30 @@
-//! `$firstN`, `$lastN`, `$minN`, `$maxN` of an array: `{n, input}`. `$minN`/`$maxN` leave nulls out and order their result.
-//! Errors: 5787801 / 5787900 no document, 5787901 unknown argument, 5787906 no `n`, 5787907 no `input`, 5787902 / 5787903
-//! `n` no integer, 5787908 `n` not positive, 5788200 input no array.
+//! `$firstN`, `$lastN`, `$minN`, `$maxN` of an array: `{n, input}`. `$minN`/`$maxN` leave nulls out
+//! and order their result. Errors: 5787801 / 5787900 no document, 5787901 unknown argument, 5787906
+//! no `n`, 5787907 no `input`, 5787902 / 5787903 `n` no integer, 5787908 `n` not positive, 5788200
+//! input no array.
 
+use crate::Cx;
 use crate::accumulator::n_spec::{NSpec, count_of};
 use crate::expr::{BoxExpr, Expr, Operator, ParseCx};
-use crate::Cx;
 use model::{Array, Result, Value, bail, compare_with};
 
 pub(super) static OPERATORS: &[Operator] = &[
-    Operator { name: "$firstN", parse: |cx, name, spec| parse(cx, name, spec, Pick::First) },
-    Operator { name: "$lastN", parse: |cx, name, spec| parse(cx, name, spec, Pick::Last) },
-    Operator { name: "$minN", parse: |cx, name, spec| parse(cx, name, spec, Pick::Min) },
-    Operator { name: "$maxN", parse: |cx, name, spec| parse(cx, name, spec, Pick::Max) },
+    Operator {
+        name: "$firstN",
+        parse: |cx, name, spec| parse(cx, name, spec, Pick::First),
+    },
+    Operator {
+        name: "$lastN",
+        parse: |cx, name, spec| parse(cx, name, spec, Pick::Last),
+    },
+    Operator {
+        name: "$minN",
+        parse: |cx, name, spec| parse(cx, name, spec, Pick::Min),
+    },
+    Operator {
+        name: "$maxN",
+        parse: |cx, name, spec| parse(cx, name, spec, Pick::Max),
+    },
 ];
 
 #[derive(Clone, Copy, PartialEq)]
@@ -28,7 +41,10 @@ struct PickN {
 }
 
 fn parse(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>, pick: Pick) -> Result<BoxExpr> {
-    Ok(Box::new(PickN { spec: NSpec::parse(cx, name, spec)?, pick }))
+    Ok(Box::new(PickN {
+        spec: NSpec::parse(cx, name, spec)?,
+        pick,
+    }))
 }
 
 impl Expr for PickN {
@@ -48,7 +64,11 @@ impl Expr for PickN {
                 items.retain(|v| !v.is_nullish());
                 items.sort_by(|a, b| {
                     let order = compare_with(a, b, cx.collate());
-                    if self.pick == Pick::Max { order.reverse() } else { order }
+                    if self.pick == Pick::Max {
+                        order.reverse()
+                    } else {
+                        order
+                    }
                 });
             }
         }
@@ -66,10 +86,26 @@ mod tests {
     #[test]
     fn table() {
         crate::expr::table::table(&[
-            ("{'$firstN': {'n': 2, 'input': '$a'}}", "{'a': [3, null, 1]}", "[3, null]"),
-            ("{'$lastN': {'n': 2, 'input': '$a'}}", "{'a': [3, null, 1]}", "[null, 1]"),
-            ("{'$minN': {'n': 2, 'input': '$a'}}", "{'a': [3, null, 1, 2]}", "[1, 2]"),
-            ("{'$maxN': {'n': 9, 'input': '$a'}}", "{'a': [3, null, 1, 2]}", "[3, 2, 1]"),
+            (
+                "{'$firstN': {'n': 2, 'input': '$a'}}",
+                "{'a': [3, null, 1]}",
+                "[3, null]",
+            ),
+            (
+                "{'$lastN': {'n': 2, 'input': '$a'}}",
+                "{'a': [3, null, 1]}",
+                "[null, 1]",
+            ),
+            (
+                "{'$minN': {'n': 2, 'input': '$a'}}",
+                "{'a': [3, null, 1, 2]}",
+                "[1, 2]",
+            ),
+            (
+                "{'$maxN': {'n': 9, 'input': '$a'}}",
+                "{'a': [3, null, 1, 2]}",
+                "[3, 2, 1]",
+            ),
             ("{'$maxN': {'n': 9, 'input': '$a'}}", "{}", "!5788200"),
             ("{'$maxN': {'n': 0, 'input': '$a'}}", "{}", "!5787908"),
             ("{'$maxN': {'n': 1.5, 'input': '$a'}}", "{}", "!5787903"),

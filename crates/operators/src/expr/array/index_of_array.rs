@@ -1,23 +1,34 @@
-//! `$indexOfArray`: `[array, value, start, end]`, the first equal element's index or -1. Null for a nullish array.
-//! Errors: 40090 no array, 9711600 start/end no 32-bit integer, 9711601 negative start/end.
+//! `$indexOfArray`: `[array, value, start, end]`, the first equal element's index or -1. Null for a
+//! nullish array. Errors: 40090 no array, 9711600 start/end no 32-bit integer, 9711601 negative
+//! start/end.
 
 use crate::Cx;
 use crate::expr::args::int32_exact;
 use crate::expr::{Operator, nary};
 use model::{Result, Value, bail, compare_with};
 
-pub(super) static OPERATORS: &[Operator] =
-    &[Operator { name: "$indexOfArray", parse: |cx, name, spec| nary(cx, name, spec, (2, 4), eval) }];
+pub(super) static OPERATORS: &[Operator] = &[Operator {
+    name: "$indexOfArray",
+    parse: |cx, name, spec| nary(cx, name, spec, (2, 4), eval),
+}];
 
 fn eval<'a>(cx: &Cx<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
-    let [array, wanted, bounds @ ..] = args else { return Ok(Value::Null) };
+    let [array, wanted, bounds @ ..] = args else {
+        return Ok(Value::Null);
+    };
     let array = match array {
         Value::Array(a) => a,
         v if v.is_nullish() => return Ok(Value::Null),
-        v => bail!(40090, "$indexOfArray requires an array as a first argument, found: {}", v.type_name()),
+        v => bail!(
+            40090,
+            "$indexOfArray requires an array as a first argument, found: {}",
+            v.type_name()
+        ),
     };
     let start = bounds.first().map_or(Ok(0), |v| bound(v, "starting"))?;
-    let end = bounds.get(1).map_or(Ok(usize::MAX), |v| bound(v, "ending"))?;
+    let end = bounds
+        .get(1)
+        .map_or(Ok(usize::MAX), |v| bound(v, "ending"))?;
     let found = array
         .iter()
         .enumerate()
@@ -30,11 +41,19 @@ fn eval<'a>(cx: &Cx<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
 
 fn bound(v: &Value<'_>, which: &str) -> Result<usize> {
     let Some(n) = int32_exact(v) else {
-        bail!(9711600, "$indexOfArray requires an integral {which} index, found a value of type: {}, with value: {v:?}", v.type_name());
+        bail!(
+            9711600,
+            "$indexOfArray requires an integral {which} index, found a value of type: \
+            {}, with value: {v:?}",
+            v.type_name()
+        );
     };
     match usize::try_from(n) {
         Ok(n) => Ok(n),
-        Err(_) => bail!(9711601, "$indexOfArray requires a nonnegative {which} index, found: {n}"),
+        Err(_) => bail!(
+            9711601,
+            "$indexOfArray requires a nonnegative {which} index, found: {n}"
+        ),
     }
 }
 

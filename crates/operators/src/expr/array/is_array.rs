@@ -5,7 +5,11 @@ use model::Value;
 
 pub(super) static OPERATORS: &[Operator] = &[Operator {
     name: "$isArray",
-    parse: |cx, name, spec| unary(cx, name, spec, |_, v| Ok(Value::Bool(matches!(v, Value::Array(_))))),
+    parse: |cx, name, spec| {
+        unary(cx, name, spec, |_, v| {
+            Ok(Value::Bool(matches!(v, Value::Array(_))))
+        })
+    },
 }];
 
 #[cfg(test)]

@@ -1,13 +1,17 @@
-//! `$map`: `in` evaluated for each element bound to `as` (default `this`). Null for nullish input; a missing result becomes
-//! null. Errors: 16878 no document, 16879 unknown argument, 16880 no `input`, 16882 no `in`, 16883 input no array, 9 bad `as`.
+//! `$map`: `in` evaluated for each element bound to `as` (default `this`). Null for nullish input;
+//! a missing result becomes null. Errors: 16878 no document, 16879 unknown argument, 16880 no
+//! `input`, 16882 no `in`, 16883 input no array, 9 bad `as`.
 
+use crate::cx::VALUE_BYTES_PER_BYTE;
 use crate::expr::args::{define_as, missing};
 use crate::expr::{BoxExpr, Expr, Operator, ParseCx, parse};
-use crate::cx::VALUE_BYTES_PER_BYTE;
 use crate::{Cx, Frame, VarId};
 use model::{Result, Value, bail};
 
-pub(super) static OPERATORS: &[Operator] = &[Operator { name: "$map", parse: parse_map }];
+pub(super) static OPERATORS: &[Operator] = &[Operator {
+    name: "$map",
+    parse: parse_map,
+}];
 
 struct Map {
     input: BoxExpr,
@@ -17,17 +21,27 @@ struct Map {
 
 fn parse_map(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) -> Result<BoxExpr> {
     let Value::Document(d) = spec else {
-        bail!(16878, "{name} only supports an object as its argument, not {}", spec.type_name());
+        bail!(
+            16878,
+            "{name} only supports an object as its argument, not {}",
+            spec.type_name()
+        );
     };
     if let Some((unknown, _)) = d.iter().find(|(n, _)| !["input", "as", "in"].contains(n)) {
         bail!(16879, "Unrecognized parameter to {name}: {unknown}");
     }
-    let input = d.get("input").ok_or_else(|| missing(16880, name, "input"))?;
+    let input = d
+        .get("input")
+        .ok_or_else(|| missing(16880, name, "input"))?;
     let body = d.get("in").ok_or_else(|| missing(16882, name, "in"))?;
     let input = parse(cx, input)?;
     cx.scoped(|cx| {
         let var = define_as(cx, d.field("as"))?;
-        Ok(Box::new(Map { input, var, body: parse(cx, body)? }) as BoxExpr)
+        Ok(Box::new(Map {
+            input,
+            var,
+            body: parse(cx, body)?,
+        }) as BoxExpr)
     })
 }
 
@@ -36,13 +50,21 @@ impl Expr for Map {
         let array = match self.input.eval(cx)? {
             Value::Array(a) => a,
             v if v.is_nullish() => return Ok(Value::Null),
-            v => bail!(16883, "input to $map must be an array not {}", v.type_name()),
+            v => bail!(
+                16883,
+                "input to $map must be an array not {}",
+                v.type_name()
+            ),
         };
         let mut out = smallvec::SmallVec::<[Value<'a>; 16]>::new();
         cx.spend(array.as_bytes().len().saturating_mul(VALUE_BYTES_PER_BYTE))?;
         for item in array.iter() {
             cx.spend(0)?;
-            let frame = Frame { id: self.var, value: item, outer: cx.vars };
+            let frame = Frame {
+                id: self.var,
+                value: item,
+                outer: cx.vars,
+            };
             out.push(self.body.eval(&cx.with(&frame))?);
         }
         cx.array(&out)
@@ -58,10 +80,23 @@ mod tests {
     #[test]
     fn table() {
         crate::expr::table::table(&[
-            ("{'$map': {'input': '$a', 'in': ['$$this', '$k']}}", "{'a': [1, 2], 'k': 0}", "[[1, 0], [2, 0]]"),
-            ("{'$map': {'input': '$a', 'as': 'e', 'in': '$$e.x'}}", "{'a': [{'x': 1}, {}]}", "[1, null]"),
-            ("{'$map': {'input': '$a', 'as': 'e', 'in': {'$map': {'input': '$$e', 'as': 'f', 'in': ['$$e', '$$f']}}}}",
-             "{'a': [[1]]}", "[[[[1], 1]]]"),
+            (
+                "{'$map': {'input': '$a', 'in': ['$$this', '$k']}}",
+                "{'a': [1, 2], 'k': 0}",
+                "[[1, 0], [2, 0]]",
+            ),
+            (
+                "{'$map': {'input': '$a', 'as': 'e', 'in': '$$e.x'}}",
+                "{'a': [{'x': 1}, {}]}",
+                "[1, null]",
+            ),
+            (
+                "{'$map': {'input': '$a', 'as': 'e', 'in': {'$map': {'input': '$$e', 'as': 'f', \
+                    'in': \
+                ['$$e', '$$f']}}}}",
+                "{'a': [[1]]}",
+                "[[[[1], 1]]]",
+            ),
             ("{'$map': {'input': '$none', 'in': 1}}", "{}", "null"),
             ("{'$map': {'input': 'x', 'in': 1}}", "{}", "!16883"),
             ("{'$map': {'input': [], 'as': 1, 'in': 1}}", "{}", "!9"),

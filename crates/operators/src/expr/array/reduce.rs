@@ -1,12 +1,16 @@
-//! `$reduce`: folds `in` over the array with `$$value` (so far) and `$$this` (element). Null for nullish input.
-//! Errors: 40075 no document, 40076 unknown argument, 40077 / 40078 / 40079 missing argument, 40080 input no array.
+//! `$reduce`: folds `in` over the array with `$$value` (so far) and `$$this` (element). Null for
+//! nullish input. Errors: 40075 no document, 40076 unknown argument, 40077 / 40078 / 40079 missing
+//! argument, 40080 input no array.
 
 use crate::expr::args::missing;
 use crate::expr::{BoxExpr, Expr, Operator, ParseCx, parse};
 use crate::{Cx, Frame, VarId};
 use model::{Bump, OwnedValue, Result, Value, bail};
 
-pub(super) static OPERATORS: &[Operator] = &[Operator { name: "$reduce", parse: parse_reduce }];
+pub(super) static OPERATORS: &[Operator] = &[Operator {
+    name: "$reduce",
+    parse: parse_reduce,
+}];
 
 struct Reduce {
     input: BoxExpr,
@@ -18,18 +22,35 @@ struct Reduce {
 
 fn parse_reduce(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) -> Result<BoxExpr> {
     let Value::Document(d) = spec else {
-        bail!(40075, "{name} requires an object as an argument, found: {}", spec.type_name());
+        bail!(
+            40075,
+            "{name} requires an object as an argument, found: {}",
+            spec.type_name()
+        );
     };
-    if let Some((unknown, _)) = d.iter().find(|(n, _)| !["input", "initialValue", "in"].contains(n)) {
+    if let Some((unknown, _)) = d
+        .iter()
+        .find(|(n, _)| !["input", "initialValue", "in"].contains(n))
+    {
         bail!(40076, "{name} found an unknown argument: {unknown}");
     }
-    let input = d.get("input").ok_or_else(|| missing(40077, name, "input"))?;
-    let initial = d.get("initialValue").ok_or_else(|| missing(40078, name, "initialValue"))?;
+    let input = d
+        .get("input")
+        .ok_or_else(|| missing(40077, name, "input"))?;
+    let initial = d
+        .get("initialValue")
+        .ok_or_else(|| missing(40078, name, "initialValue"))?;
     let body = d.get("in").ok_or_else(|| missing(40079, name, "in"))?;
     let (input, initial) = (parse(cx, input)?, parse(cx, initial)?);
     cx.scoped(|cx| {
         let (this, value) = (cx.define("this"), cx.define("value"));
-        Ok(Box::new(Reduce { input, initial, this, value, body: parse(cx, body)? }) as BoxExpr)
+        Ok(Box::new(Reduce {
+            input,
+            initial,
+            this,
+            value,
+            body: parse(cx, body)?,
+        }) as BoxExpr)
     })
 }
 
@@ -46,12 +67,24 @@ impl Reduce {
     ) -> Result<OwnedValue> {
         let scratch = Bump::new();
         // Everything of the outer context outlives these steps.
-        let inner = Cx { arena: &scratch, held_bytes: cx.held_bytes + cx.arena.allocated_bytes() + carried.len_bytes(), ..*cx };
+        let inner = Cx {
+            arena: &scratch,
+            held_bytes: cx.held_bytes + cx.arena.allocated_bytes() + carried.len_bytes(),
+            ..*cx
+        };
         let mut so_far = carried.get();
         for item in items {
             inner.spend(0)?;
-            let this = Frame { id: self.this, value: item, outer: inner.vars };
-            let both = Frame { id: self.value, value: so_far, outer: Some(&this) };
+            let this = Frame {
+                id: self.this,
+                value: item,
+                outer: inner.vars,
+            };
+            let both = Frame {
+                id: self.value,
+                value: so_far,
+                outer: Some(&this),
+            };
             so_far = self.body.eval(&inner.with(&both))?;
             if scratch.allocated_bytes() > SWEEP_BYTES {
                 break;
@@ -66,7 +99,11 @@ impl Expr for Reduce {
         let array = match self.input.eval(cx)? {
             Value::Array(a) => a,
             v if v.is_nullish() => return Ok(Value::Null),
-            v => bail!(40080, "$reduce requires that 'input' be an array, found: {}", v.type_name()),
+            v => bail!(
+                40080,
+                "$reduce requires that 'input' be an array, found: {}",
+                v.type_name()
+            ),
         };
         let mut items = array.iter().peekable();
         let mut carried = self.initial.eval(cx)?.to_owned_value();
@@ -88,13 +125,34 @@ mod tests {
     #[test]
     fn table() {
         crate::expr::table::table(&[
-            ("{'$reduce': {'input': '$a', 'initialValue': [], 'in': {'$concatArrays': ['$$this', '$$value']}}}",
-             "{'a': [[1], [2], [3]]}", "[3, 2, 1]"),
-            ("{'$reduce': {'input': [], 'initialValue': '$none', 'in': 1}}", "{}", "missing"),
-            ("{'$reduce': {'input': null, 'initialValue': 1, 'in': 1}}", "{}", "null"),
-            ("{'$reduce': {'input': 1, 'initialValue': 1, 'in': 1}}", "{}", "!40080"),
+            (
+                "{'$reduce': {'input': '$a', 'initialValue': [], 'in': {'$concatArrays': \
+                    ['$$this', \
+                '$$value']}}}",
+                "{'a': [[1], [2], [3]]}",
+                "[3, 2, 1]",
+            ),
+            (
+                "{'$reduce': {'input': [], 'initialValue': '$none', 'in': 1}}",
+                "{}",
+                "missing",
+            ),
+            (
+                "{'$reduce': {'input': null, 'initialValue': 1, 'in': 1}}",
+                "{}",
+                "null",
+            ),
+            (
+                "{'$reduce': {'input': 1, 'initialValue': 1, 'in': 1}}",
+                "{}",
+                "!40080",
+            ),
             ("{'$reduce': {'input': [], 'in': 1}}", "{}", "!40078"),
-            ("{'$reduce': {'input': [], 'initialValue': 1, 'in': 1, 'as': 'x'}}", "{}", "!40076"),
+            (
+                "{'$reduce': {'input': [], 'initialValue': 1, 'in': 1, 'as': 'x'}}",
+                "{}",
+                "!40076",
+            ),
             ("{'$reduce': 1}", "{}", "!40075"),
         ]);
     }

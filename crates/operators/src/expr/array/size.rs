@@ -3,13 +3,19 @@
 use crate::expr::{Operator, unary};
 use model::{Result, Value, bail};
 
-pub(super) static OPERATORS: &[Operator] =
-    &[Operator { name: "$size", parse: |cx, name, spec| unary(cx, name, spec, |_, v| size(v)) }];
+pub(super) static OPERATORS: &[Operator] = &[Operator {
+    name: "$size",
+    parse: |cx, name, spec| unary(cx, name, spec, |_, v| size(v)),
+}];
 
 fn size<'a>(v: Value<'a>) -> Result<Value<'a>> {
     match v {
         Value::Array(a) => Ok(Value::Int32(i32::try_from(a.len()).unwrap_or(i32::MAX))),
-        v => bail!(17124, "The argument to $size must be an array, but was of type: {}", v.type_name()),
+        v => bail!(
+            17124,
+            "The argument to $size must be an array, but was of type: {}",
+            v.type_name()
+        ),
     }
 }
 

@@ -1,21 +1,30 @@
-//! `$slice`: `[array, n]` (from the end when negative) or `[array, position, n]`. Null for nullish operands. Errors: 28724
-//! no array, 28725 / 28726 second operand no number / no 32-bit integer, 28727 / 28728 third the same, 28729 n not positive.
+//! `$slice`: `[array, n]` (from the end when negative) or `[array, position, n]`. Null for nullish
+//! operands. Errors: 28724 no array, 28725 / 28726 second operand no number / no 32-bit integer,
+//! 28727 / 28728 third the same, 28729 n not positive.
 
 use crate::Cx;
 use crate::expr::args::int32_exact;
 use crate::expr::{Operator, nary};
 use model::{Array, Result, Value, bail};
 
-pub(super) static OPERATORS: &[Operator] =
-    &[Operator { name: "$slice", parse: |cx, name, spec| nary(cx, name, spec, (2, 3), eval) }];
+pub(super) static OPERATORS: &[Operator] = &[Operator {
+    name: "$slice",
+    parse: |cx, name, spec| nary(cx, name, spec, (2, 3), eval),
+}];
 
 fn eval<'a>(cx: &Cx<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
-    let [array, second, rest @ ..] = args else { return Ok(Value::Null) };
+    let [array, second, rest @ ..] = args else {
+        return Ok(Value::Null);
+    };
     if array.is_nullish() || second.is_nullish() {
         return Ok(Value::Null);
     }
     let Value::Array(array) = array else {
-        bail!(28724, "First argument to $slice must be an array, but is of type: {}", array.type_name());
+        bail!(
+            28724,
+            "First argument to $slice must be an array, but is of type: {}",
+            array.type_name()
+        );
     };
     let second = integer(second, "Second", 28725)?;
     let len = array.len();
@@ -29,7 +38,14 @@ fn eval<'a>(cx: &Cx<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
             let Some(count) = usize::try_from(n).ok().filter(|n| *n > 0) else {
                 bail!(28729, "Third argument to $slice must be positive: {n}");
             };
-            (if second >= 0 { magnitude } else { len.saturating_sub(magnitude) }, count)
+            (
+                if second >= 0 {
+                    magnitude
+                } else {
+                    len.saturating_sub(magnitude)
+                },
+                count,
+            )
         }
     };
     Ok(Value::Array(Array::build_in(cx.arena, |w| {
@@ -41,11 +57,19 @@ fn eval<'a>(cx: &Cx<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
 
 fn integer(v: &Value<'_>, which: &str, code: i32) -> Result<i32> {
     if !v.is_number() {
-        bail!(code, "{which} argument to $slice must be numeric, but is of type: {}", v.type_name());
+        bail!(
+            code,
+            "{which} argument to $slice must be numeric, but is of type: {}",
+            v.type_name()
+        );
     }
     match int32_exact(v) {
         Some(n) => Ok(n),
-        None => bail!(code + 1, "{which} argument to $slice can't be represented as a 32-bit integer: {v:?}"),
+        None => bail!(
+            code + 1,
+            "{which} argument to $slice can't be represented as a 32-bit \
+            integer: {v:?}"
+        ),
     }
 }
 

@@ -1,16 +1,28 @@
-//! `$bitAnd`, `$bitOr`, `$bitXor` of any number of ints and longs, `$bitNot` of one: int, or long when an operand is one.
-//! Null and missing give null; no operands give the neutral element. 14 other types (28765 what is no number at all
-//! in `$bitNot`).
+//! `$bitAnd`, `$bitOr`, `$bitXor` of any number of ints and longs, `$bitNot` of one: int, or long
+//! when an operand is one. Null and missing give null; no operands give the neutral element. 14
+//! other types (28765 what is no number at all in `$bitNot`).
 
 use crate::Cx;
 use crate::expr::{Operator, nary, unary};
 use model::{Result, Value, bail, code};
 
 pub(super) static OPERATORS: &[Operator] = &[
-    Operator { name: "$bitAnd", parse: |cx, name, spec| nary(cx, name, spec, (0, usize::MAX), and) },
-    Operator { name: "$bitOr", parse: |cx, name, spec| nary(cx, name, spec, (0, usize::MAX), or) },
-    Operator { name: "$bitXor", parse: |cx, name, spec| nary(cx, name, spec, (0, usize::MAX), xor) },
-    Operator { name: "$bitNot", parse: |cx, name, spec| unary(cx, name, spec, not) },
+    Operator {
+        name: "$bitAnd",
+        parse: |cx, name, spec| nary(cx, name, spec, (0, usize::MAX), and),
+    },
+    Operator {
+        name: "$bitOr",
+        parse: |cx, name, spec| nary(cx, name, spec, (0, usize::MAX), or),
+    },
+    Operator {
+        name: "$bitXor",
+        parse: |cx, name, spec| nary(cx, name, spec, (0, usize::MAX), xor),
+    },
+    Operator {
+        name: "$bitNot",
+        parse: |cx, name, spec| unary(cx, name, spec, not),
+    },
 ];
 
 fn and<'a>(_: &Cx<'_, 'a>, operands: &[Value<'a>]) -> Result<Value<'a>> {
@@ -24,7 +36,12 @@ fn xor<'a>(_: &Cx<'_, 'a>, operands: &[Value<'a>]) -> Result<Value<'a>> {
 }
 
 /// Sign extension makes the 64-bit result right for ints as well.
-fn combine<'a>(name: &str, operands: &[Value<'a>], neutral: i64, f: fn(i64, i64) -> i64) -> Result<Value<'a>> {
+fn combine<'a>(
+    name: &str,
+    operands: &[Value<'a>],
+    neutral: i64,
+    f: fn(i64, i64) -> i64,
+) -> Result<Value<'a>> {
     let (mut bits, mut long) = (neutral, false);
     for v in operands {
         bits = match *v {
@@ -34,10 +51,18 @@ fn combine<'a>(name: &str, operands: &[Value<'a>], neutral: i64, f: fn(i64, i64)
                 long = true;
                 f(bits, n)
             }
-            _ => bail!(code::TYPE_MISMATCH, "{name} only supports int and long operands, not {}", v.type_name()),
+            _ => bail!(
+                code::TYPE_MISMATCH,
+                "{name} only supports int and long operands, not {}",
+                v.type_name()
+            ),
         };
     }
-    Ok(if long { Value::Int64(bits) } else { Value::Int32(bits as i32) })
+    Ok(if long {
+        Value::Int64(bits)
+    } else {
+        Value::Int32(bits as i32)
+    })
 }
 
 fn not<'a>(_: &Cx<'_, 'a>, v: Value<'a>) -> Result<Value<'a>> {
@@ -45,8 +70,17 @@ fn not<'a>(_: &Cx<'_, 'a>, v: Value<'a>) -> Result<Value<'a>> {
         v if v.is_nullish() => Value::Null,
         Value::Int32(n) => Value::Int32(!n),
         Value::Int64(n) => Value::Int64(!n),
-        v if v.is_number() => bail!(code::TYPE_MISMATCH, "$bitNot only supports int and long, not {}", v.type_name()),
-        v => bail!(28765, "$bitNot only supports numeric types, not {}", v.type_name()),
+        v if v.is_number() => bail!(
+            code::TYPE_MISMATCH,
+            "$bitNot only supports int and long, not \
+            {}",
+            v.type_name()
+        ),
+        v => bail!(
+            28765,
+            "$bitNot only supports numeric types, not {}",
+            v.type_name()
+        ),
     })
 }
 

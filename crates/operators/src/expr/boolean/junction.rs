@@ -1,4 +1,5 @@
-//! `$and` and `$or`: operands are evaluated from the left until one decides. No operands: `$and` is true, `$or` false.
+//! `$and` and `$or`: operands are evaluated from the left until one decides. No operands: `$and` is
+//! true, `$or` false.
 
 use crate::Cx;
 use crate::expr::{BoxExpr, Expr, Operator, parse_args};
@@ -7,11 +8,21 @@ use model::{Result, Value};
 pub(super) static OPERATORS: &[Operator] = &[
     Operator {
         name: "$and",
-        parse: |cx, name, spec| Ok(Box::new(Junction { args: parse_args(cx, name, spec, 0, usize::MAX)?, decides: false })),
+        parse: |cx, name, spec| {
+            Ok(Box::new(Junction {
+                args: parse_args(cx, name, spec, 0, usize::MAX)?,
+                decides: false,
+            }))
+        },
     },
     Operator {
         name: "$or",
-        parse: |cx, name, spec| Ok(Box::new(Junction { args: parse_args(cx, name, spec, 0, usize::MAX)?, decides: true })),
+        parse: |cx, name, spec| {
+            Ok(Box::new(Junction {
+                args: parse_args(cx, name, spec, 0, usize::MAX)?,
+                decides: true,
+            }))
+        },
     },
 ];
 

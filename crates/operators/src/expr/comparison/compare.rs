@@ -1,5 +1,5 @@
-//! `$cmp` (-1, 0, 1) and `$eq`, `$ne`, `$gt`, `$gte`, `$lt`, `$lte` of two operands of any types. Missing is a value here,
-//! below null. 16020 unless there are two operands.
+//! `$cmp` (-1, 0, 1) and `$eq`, `$ne`, `$gt`, `$gte`, `$lt`, `$lte` of two operands of any types.
+//! Missing is a value here, below null. 16020 unless there are two operands.
 
 use crate::Cx;
 use crate::expr::{Operator, nary};
@@ -45,7 +45,10 @@ mod tests {
             (r#"{"$eq": ["$missing", "$missing"]}"#, "bool true"),
             (r#"{"$ne": [1, {"$numberLong": "1"}]}"#, "bool false"),
             (r#"{"$gt": ["$arr", "$s"]}"#, "bool true"),
-            (r#"{"$gte": [{"$numberDouble": "NaN"}, {"$numberDouble": "NaN"}]}"#, "bool true"),
+            (
+                r#"{"$gte": [{"$numberDouble": "NaN"}, {"$numberDouble": "NaN"}]}"#,
+                "bool true",
+            ),
             (r#"{"$lt": [1, 1]}"#, "bool false"),
             (r#"{"$lte": [1, 1]}"#, "bool true"),
             (r#"{"$eq": [1]}"#, "error 16020"),

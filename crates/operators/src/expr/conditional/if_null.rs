@@ -1,5 +1,5 @@
-//! `$ifNull`: the first operand that is neither null, undefined nor missing, else the last one as it is.
-//! 1257300 fewer than two operands.
+//! `$ifNull`: the first operand that is neither null, undefined nor missing, else the last one as
+//! it is. 1257300 fewer than two operands.
 
 use crate::Cx;
 use crate::expr::{BoxExpr, Expr, Operator, parse_args};
@@ -10,10 +10,17 @@ pub(super) static OPERATORS: &[Operator] = &[Operator {
     parse: |cx, name, spec| {
         let mut args = parse_args(cx, name, spec, 0, usize::MAX)?;
         if args.len() < 2 {
-            bail!(1257300, "$ifNull needs at least two arguments, had: {}", args.len());
+            bail!(
+                1257300,
+                "$ifNull needs at least two arguments, had: {}",
+                args.len()
+            );
         }
         // What follows a constant is never reached, nor may it fail.
-        if let Some(end) = args.iter().position(|e| e.constant().is_some_and(|v| !v.is_nullish())) {
+        if let Some(end) = args
+            .iter()
+            .position(|e| e.constant().is_some_and(|v| !v.is_nullish()))
+        {
             args.truncate(end + 1);
         }
         Ok(Box::new(IfNull(args)))

@@ -1,19 +1,27 @@
-//! `$switch`: `{branches: [{case, then}, ...], default}`. Constant cases are settled while parsing: a false one drops its
-//! branch, a true one ends the list and is the default from there on; what is dropped cannot fail.
+//! `$switch`: `{branches: [{case, then}, ...], default}`. Constant cases are settled while parsing:
+//! a false one drops its branch, a true one ends the list and is the default from there on; what is
+//! dropped cannot fail.
 //!
-//! 40060 no object, 40061 `branches` no array, 40062 a branch no object, 40063 / 40067 an unknown field of a branch / of
-//! the whole, 40064 / 40065 no `case` / `then`, 40068 no branch, 40069 all cases constant and false without a default,
-//! 40066 no case true and no default.
+//! 40060 no object, 40061 `branches` no array, 40062 a branch no object, 40063 / 40067 an unknown
+//! field of a branch / of the whole, 40064 / 40065 no `case` / `then`, 40068 no branch, 40069 all
+//! cases constant and false without a default, 40066 no case true and no default.
 
 use crate::Cx;
 use crate::expr::{BoxExpr, Expr, Operator, ParseCx, parse};
 use model::{Doc, Result, Value, bail};
 
-pub(super) static OPERATORS: &[Operator] = &[Operator { name: "$switch", parse: |cx, _, spec| parse_switch(cx, spec) }];
+pub(super) static OPERATORS: &[Operator] = &[Operator {
+    name: "$switch",
+    parse: |cx, _, spec| parse_switch(cx, spec),
+}];
 
 fn parse_switch(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<BoxExpr> {
     let Value::Document(spec) = spec else {
-        bail!(40060, "$switch requires an object as an argument, found: {}", spec.type_name());
+        bail!(
+            40060,
+            "$switch requires an object as an argument, found: {}",
+            spec.type_name()
+        );
     };
     let (mut parsed, mut default) = (Vec::new(), None);
     for (field, v) in spec.iter() {
@@ -24,10 +32,18 @@ fn parse_switch(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<BoxExpr> {
                 }
             }
             ("branches", v) => {
-                bail!(40061, "$switch expected an array for 'branches', found: {}", v.type_name());
+                bail!(
+                    40061,
+                    "$switch expected an array for 'branches', found: {}",
+                    v.type_name()
+                );
             }
             ("default", v) => default = Some(parse(cx, v)?),
-            _ => bail!(40067, "$switch found an unknown argument: {field}; allowed are branches and default"),
+            _ => bail!(
+                40067,
+                "$switch found an unknown argument: {field}; allowed are branches \
+                and default"
+            ),
         }
     }
     if parsed.is_empty() {
@@ -51,7 +67,11 @@ fn parse_switch(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<BoxExpr> {
     match default {
         Some(only) if branches.is_empty() => Ok(only),
         None if branches.is_empty() => {
-            bail!(40069, "One cannot execute a switch statement where all the cases evaluate to false without a default")
+            bail!(
+                40069,
+                "One cannot execute a switch statement where all the cases evaluate to \
+                false without a default"
+            )
         }
         default => Ok(Box::new(Switch { branches, default })),
     }
@@ -59,13 +79,34 @@ fn parse_switch(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<BoxExpr> {
 
 fn parse_branch(cx: &mut ParseCx<'_>, branch: Value<'_>) -> Result<(BoxExpr, BoxExpr)> {
     let Value::Document(branch) = branch else {
-        bail!(40062, "$switch expected each branch to be an object, found: {}", branch.type_name());
+        bail!(
+            40062,
+            "$switch expected each branch to be an object, found: {}",
+            branch.type_name()
+        );
     };
-    if let Some((field, _)) = Doc::iter(branch).find(|(name, _)| !matches!(*name, "case" | "then")) {
-        bail!(40063, "$switch found an unknown argument to a branch: {field}; allowed are case and then");
+    if let Some((field, _)) = Doc::iter(branch).find(|(name, _)| !matches!(*name, "case" | "then"))
+    {
+        bail!(
+            40063,
+            "$switch found an unknown argument to a branch: {field}; allowed are case and \
+            then"
+        );
     }
-    let Some(case) = branch.get("case") else { bail!(40064, "$switch requires each branch have a 'case' expression") };
-    let Some(then) = branch.get("then") else { bail!(40065, "$switch requires each branch have a 'then' expression") };
+    let Some(case) = branch.get("case") else {
+        bail!(
+            40064,
+            "$switch requires each branch have a \
+        'case' expression"
+        )
+    };
+    let Some(then) = branch.get("then") else {
+        bail!(
+            40065,
+            "$switch requires each branch have a \
+        'then' expression"
+        )
+    };
     Ok((parse(cx, case)?, parse(cx, then)?))
 }
 
@@ -83,7 +124,11 @@ impl Expr for Switch {
         }
         match &self.default {
             Some(e) => e.eval(cx),
-            None => bail!(40066, "$switch could not find a matching branch for an input, and no default was specified"),
+            None => bail!(
+                40066,
+                "$switch could not find a matching branch for an input, and no \
+                default was specified"
+            ),
         }
     }
     fn visit<'e>(&'e self, each: &mut dyn FnMut(&'e dyn Expr)) {
@@ -102,14 +147,38 @@ mod tests {
     #[test]
     fn table() {
         crate::expr::check::rows(&[
-            (r#"{"$switch": {"branches": [{"case": "$n", "then": 1}, {"case": "$a", "then": "$missing"}]}}"#, "missing MISSING"),
-            (r#"{"$switch": {"branches": [{"case": "$n", "then": 1}], "default": 9}}"#, "int 9"),
-            (r#"{"$switch": {"branches": [{"case": "$n", "then": 1}]}}"#, "error 40066"),
-            (r#"{"$switch": {"branches": [{"case": 0, "then": {"$divide": [1, 0]}}], "default": 9}}"#, "int 9"),
-            (r#"{"$switch": {"branches": [{"case": 1, "then": 7}, {"case": {"$divide": [1, 0]}, "then": 8}]}}"#, "int 7"),
-            (r#"{"$switch": {"branches": [{"case": 1, "then": 7}], "default": {"$divide": [1, 0]}}}"#, "error 2"),
-            (r#"{"$switch": {"branches": [{"case": "$a", "then": {"$divide": [1, 0]}}], "default": 3}}"#, "error 2"),
-            (r#"{"$switch": {"branches": [{"case": false, "then": 1}]}}"#, "error 40069"),
+            (
+                r#"{"$switch": {"branches": [{"case": "$n", "then": 1}, {"case": "$a", "then": "$missing"}]}}"#,
+                "missing MISSING",
+            ),
+            (
+                r#"{"$switch": {"branches": [{"case": "$n", "then": 1}], "default": 9}}"#,
+                "int 9",
+            ),
+            (
+                r#"{"$switch": {"branches": [{"case": "$n", "then": 1}]}}"#,
+                "error 40066",
+            ),
+            (
+                r#"{"$switch": {"branches": [{"case": 0, "then": {"$divide": [1, 0]}}], "default": 9}}"#,
+                "int 9",
+            ),
+            (
+                r#"{"$switch": {"branches": [{"case": 1, "then": 7}, {"case": {"$divide": [1, 0]}, "then": 8}]}}"#,
+                "int 7",
+            ),
+            (
+                r#"{"$switch": {"branches": [{"case": 1, "then": 7}], "default": {"$divide": [1, 0]}}}"#,
+                "error 2",
+            ),
+            (
+                r#"{"$switch": {"branches": [{"case": "$a", "then": {"$divide": [1, 0]}}], "default": 3}}"#,
+                "error 2",
+            ),
+            (
+                r#"{"$switch": {"branches": [{"case": false, "then": 1}]}}"#,
+                "error 40069",
+            ),
             (r#"{"$switch": 1}"#, "error 40060"),
             (r#"{"$switch": {"branches": 1}}"#, "error 40061"),
             (r#"{"$switch": {"branches": [1]}}"#, "error 40062"),

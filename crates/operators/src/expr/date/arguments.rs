@@ -1,4 +1,5 @@
-//! Operands of date expressions: dates (also timestamps and object ids), time zones, units and days of the week.
+//! Operands of date expressions: dates (also timestamps and object ids), time zones, units and days
+//! of the week.
 
 use super::zone::Zone;
 use crate::Cx;
@@ -26,7 +27,11 @@ pub(super) fn moment(v: &Value<'_>) -> Option<i64> {
 pub(super) fn to_moment(v: &Value<'_>) -> Result<i64> {
     match moment(v) {
         Some(ms) => Ok(ms),
-        None => bail!(16006, "can't convert from BSON type {} to Date", v.type_name()),
+        None => bail!(
+            16006,
+            "can't convert from BSON type {} to Date",
+            v.type_name()
+        ),
     }
 }
 
@@ -42,7 +47,9 @@ impl ZoneArg {
     /// # Errors
     /// 40517 constant of another type, 40485 unknown constant.
     pub(super) fn parse(cx: &mut ParseCx<'_>, arg: Option<Value<'_>>) -> Result<ZoneArg> {
-        let Some(arg) = arg else { return Ok(ZoneArg::Known(Zone::Utc)) };
+        let Some(arg) = arg else {
+            return Ok(ZoneArg::Known(Zone::Utc));
+        };
         let e = parse(cx, arg)?;
         if let Some(zone) = e.constant().map(zone_of).transpose()?.flatten() {
             return Ok(ZoneArg::Known(zone));
@@ -72,7 +79,11 @@ fn zone_of(v: Value<'_>) -> Result<Option<Zone>> {
     match v {
         Value::String(s) => Zone::parse(s).map(Some),
         v if v.is_nullish() => Ok(None),
-        v => bail!(40517, "timezone must evaluate to a string, found {}", v.type_name()),
+        v => bail!(
+            40517,
+            "timezone must evaluate to a string, found {}",
+            v.type_name()
+        ),
     }
 }
 
@@ -97,7 +108,11 @@ impl Unit {
     /// 5439013 no string, 9 unknown.
     pub(super) fn of(v: &Value<'_>, operator: &str) -> Result<Unit> {
         let Value::String(name) = v else {
-            bail!(5439013, "{operator} requires 'unit' to be a string, but got {}", v.type_name());
+            bail!(
+                5439013,
+                "{operator} requires 'unit' to be a string, but got {}",
+                v.type_name()
+            );
         };
         Ok(match *name {
             "year" => Unit::Year,
@@ -109,7 +124,11 @@ impl Unit {
             "minute" => Unit::Minute,
             "second" => Unit::Second,
             "millisecond" => Unit::Millisecond,
-            _ => bail!(code::FAILED_TO_PARSE, "{operator} parameter 'unit' value parsing failed :: caused by :: unknown time unit value: {name}"),
+            _ => bail!(
+                code::FAILED_TO_PARSE,
+                "{operator} parameter 'unit' value parsing failed :: caused by :: unknown time \
+                    unit value: {name}"
+            ),
         })
     }
 
@@ -142,14 +161,33 @@ impl Unit {
 /// # Errors
 /// 5439015 no string, 5439016 unknown.
 pub(super) fn weekday_of(v: &Value<'_>, operator: &str) -> Result<i64> {
-    const NAMES: [&str; 7] = ["sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"];
+    const NAMES: [&str; 7] = [
+        "sunday",
+        "monday",
+        "tuesday",
+        "wednesday",
+        "thursday",
+        "friday",
+        "saturday",
+    ];
     let Value::String(name) = v else {
-        bail!(5439015, "{operator} requires 'startOfWeek' to be a string, but got {}", v.type_name());
+        bail!(
+            5439015,
+            "{operator} requires 'startOfWeek' to be a string, but got {}",
+            v.type_name()
+        );
     };
     let lower = name.to_ascii_lowercase();
-    match NAMES.iter().position(|n| *n == lower || n.get(..3) == Some(&lower)) {
+    match NAMES
+        .iter()
+        .position(|n| *n == lower || n.get(..3) == Some(&lower))
+    {
         Some(day) => Ok(day as i64),
-        None => bail!(5439016, "{operator} parameter 'startOfWeek' value cannot be recognized as a day of a week: {name}"),
+        None => bail!(
+            5439016,
+            "{operator} parameter 'startOfWeek' value cannot be recognized as a day of a week: \
+                {name}"
+        ),
     }
 }
 

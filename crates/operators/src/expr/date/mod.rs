@@ -1,5 +1,6 @@
-//! Date expressions, a file each, over three helpers: `calendar` (civil arithmetic on all of i64), `zone` (offsets and the
-//! Olson database) and `arguments` (what dates, zones and units look like as operands).
+//! Date expressions, a file each, over three helpers: `calendar` (civil arithmetic on all of i64),
+//! `zone` (offsets and the Olson database) and `arguments` (what dates, zones and units look like
+//! as operands).
 
 mod arguments;
 mod calendar;
@@ -17,7 +18,8 @@ crate::expr_family!(
     part,
 );
 
-/// The moment (milliseconds since the epoch) a free-form text names, as `$toDate` reads texts: UTC unless it says otherwise.
+/// The moment (milliseconds since the epoch) a free-form text names, as `$toDate` reads texts: UTC
+/// unless it says otherwise.
 ///
 /// # Errors
 /// 241 ConversionFailure.

@@ -1,6 +1,7 @@
-//! Dates out of text: by a format (`%Y-%m-%d`...) or free-form (ISO 8601 in its forms, `31 Jan 2018`, `January 31st, 2018`,
-//! `1/31/2018`, a time with or without am/pm, an offset or a zone name). Failures are sentences; the caller gives them a code.
-//! Relative texts ("tomorrow") are not dates.
+//! Dates out of text: by a format (`%Y-%m-%d`...) or free-form (ISO 8601 in its forms, `31 Jan
+//! 2018`, `January 31st, 2018`, `1/31/2018`, a time with or without am/pm, an offset or a zone
+//! name). Failures are sentences; the caller gives them a code. Relative texts ("tomorrow") are not
+//! dates.
 
 use super::calendar::{DAY_MS, days_from_civil, iso_year_start};
 use super::zone::Zone;
@@ -21,10 +22,28 @@ pub(super) struct Found {
 }
 
 const MONTHS: [&str; 12] = [
-    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
     "december",
 ];
-const WEEKDAYS: [&str; 7] = ["sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"];
+const WEEKDAYS: [&str; 7] = [
+    "sunday",
+    "monday",
+    "tuesday",
+    "wednesday",
+    "thursday",
+    "friday",
+    "saturday",
+];
 
 impl Found {
     /// Local milliseconds since the epoch.
@@ -37,15 +56,21 @@ impl Found {
         } else if let (Some(year), Some(day)) = (self.year, self.day_of_year) {
             days_from_civil(year, 1, 1) + day - 1
         } else if let Some(year) = self.iso_year {
-            iso_year_start(year) + (self.iso_week.unwrap_or(1) - 1) * 7 + self.iso_weekday.unwrap_or(1) - 1
+            iso_year_start(year)
+                + (self.iso_week.unwrap_or(1) - 1) * 7
+                + self.iso_weekday.unwrap_or(1)
+                - 1
         } else {
-            return Err("an incomplete date/time string has been found, with elements missing".to_owned());
+            return Err(
+                "an incomplete date/time string has been found, with elements missing".to_owned(),
+            );
         };
         Ok(days * DAY_MS + self.time_ms.unwrap_or(0))
     }
 
     fn set_time(&mut self, hour: i64, minute: i64, second: i64, ms: i64) -> Option<()> {
-        let valid = (0..=24).contains(&hour) && (0..60).contains(&minute) && (0..=60).contains(&second);
+        let valid =
+            (0..=24).contains(&hour) && (0..60).contains(&minute) && (0..=60).contains(&second);
         (valid && self.time_ms.is_none()).then_some(())?;
         self.time_ms = Some(((hour * 60 + minute) * 60 + second) * 1000 + ms);
         Some(())
@@ -66,7 +91,9 @@ struct Scan<'t> {
 
 impl<'t> Scan<'t> {
     fn skip(&mut self, also: &str) {
-        self.rest = self.rest.trim_start_matches(|c: char| c.is_ascii_whitespace() || also.contains(c));
+        self.rest = self
+            .rest
+            .trim_start_matches(|c: char| c.is_ascii_whitespace() || also.contains(c));
     }
     fn take(&mut self, c: char) -> Option<()> {
         self.rest = self.rest.strip_prefix(c)?;
@@ -88,17 +115,29 @@ impl<'t> Scan<'t> {
     /// Just so many digits, whatever follows.
     fn exactly(&mut self, count: usize) -> Option<i64> {
         let (digits, rest) = (self.rest.get(..count)?, self.rest.get(count..)?);
-        let n = digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok())??;
+        let n = digits
+            .bytes()
+            .all(|b| b.is_ascii_digit())
+            .then(|| digits.parse().ok())??;
         self.rest = rest;
         Some(n)
     }
     /// Up to `max` digits, as many as there are.
     fn up_to(&mut self, max: usize) -> Option<i64> {
-        let count = self.rest.bytes().take(max).take_while(u8::is_ascii_digit).count();
+        let count = self
+            .rest
+            .bytes()
+            .take(max)
+            .take_while(u8::is_ascii_digit)
+            .count();
         (count > 0).then(|| self.exactly(count))?
     }
     fn word(&mut self) -> Option<&'t str> {
-        let len = self.rest.bytes().take_while(u8::is_ascii_alphabetic).count();
+        let len = self
+            .rest
+            .bytes()
+            .take_while(u8::is_ascii_alphabetic)
+            .count();
         let word = self.rest.get(..len).filter(|w| !w.is_empty())?;
         self.rest = self.rest.get(len..)?;
         Some(word)
@@ -114,7 +153,12 @@ impl<'t> Scan<'t> {
 
 fn name_in(word: &str, names: &[&str]) -> Option<i64> {
     let word = word.to_ascii_lowercase();
-    names.iter().position(|n| *n == word || n.get(..3) == Some(&word) || (word == "sept" && *n == "september")).map(|i| i as i64)
+    names
+        .iter()
+        .position(|n| {
+            *n == word || n.get(..3) == Some(&word) || (word == "sept" && *n == "september")
+        })
+        .map(|i| i as i64)
 }
 
 /// Reads a free-form text.
@@ -129,12 +173,16 @@ pub(super) fn free(text: &str) -> Result<Found, String> {
         if scan.rest.is_empty() {
             return Ok(found);
         }
-        let read = scan.attempt(|s| zone(s, &mut found))
+        let read = scan
+            .attempt(|s| zone(s, &mut found))
             .or_else(|| scan.attempt(|s| clock(s, &mut found)))
             .or_else(|| scan.attempt(|s| date(s, &mut found)))
             .or_else(|| scan.attempt(|s| name_in(s.word()?, &WEEKDAYS).map(|_| ())));
         if read.is_none() {
-            return Err(format!("Error parsing date string '{text}'; unexpected '{}'", scan.rest.chars().take(20).collect::<String>()));
+            return Err(format!(
+                "Error parsing date string '{text}'; unexpected '{}'",
+                scan.rest.chars().take(20).collect::<String>()
+            ));
         }
     }
 }
@@ -144,10 +192,17 @@ fn zone(s: &mut Scan<'_>, found: &mut Found) -> Option<()> {
     if found.zone.is_some() || found.time_ms.is_none() {
         return None;
     }
-    let len = s.rest.find(|c: char| !(c.is_ascii_alphanumeric() || "+-:/_".contains(c))).unwrap_or(s.rest.len());
+    let len = s
+        .rest
+        .find(|c: char| !(c.is_ascii_alphanumeric() || "+-:/_".contains(c)))
+        .unwrap_or(s.rest.len());
     let name = s.rest.get(..len).filter(|n| !n.is_empty())?;
     // GMT+2 is written with the offset alone elsewhere.
-    let offset = name.strip_prefix("GMT").or_else(|| name.strip_prefix("UTC")).filter(|o| !o.is_empty()).unwrap_or(name);
+    let offset = name
+        .strip_prefix("GMT")
+        .or_else(|| name.strip_prefix("UTC"))
+        .filter(|o| !o.is_empty())
+        .unwrap_or(name);
     let zone = match name {
         "Z" | "z" => Zone::Utc,
         _ => Zone::parse(offset).ok()?,
@@ -309,33 +364,53 @@ pub(super) fn by_format(text: &str, format: &str) -> Result<Found, String> {
             Some('G') => number(&mut found.iso_year, s.exactly(4)),
             Some('V') => number(&mut found.iso_week, s.up_to(2)),
             Some('u') => number(&mut found.iso_weekday, s.exactly(1)),
-            Some('b' | 'B') => number(&mut found.month, s.word().and_then(|w| name_in(w, &MONTHS)).map(|m| m + 1)),
+            Some('b' | 'B') => number(
+                &mut found.month,
+                s.word().and_then(|w| name_in(w, &MONTHS)).map(|m| m + 1),
+            ),
             Some('z') => s.attempt(|s| offset(s)).map(|z| found.zone = Some(z)),
-            Some('Z') => s.attempt(|s| {
-                let sign = if s.take_any("+-") == Some('-') { -1 } else { 1 };
-                Some(sign * s.up_to(3)?)
-            })
-            .map(|minutes| found.zone = Some(Zone::Fixed(minutes * 60_000))),
+            Some('Z') => s
+                .attempt(|s| {
+                    let sign = if s.take_any("+-") == Some('-') { -1 } else { 1 };
+                    Some(sign * s.up_to(3)?)
+                })
+                .map(|minutes| found.zone = Some(Zone::Fixed(minutes * 60_000))),
             Some(_) => None,
         };
         if matched.is_none() {
-            return Err(format!("Error parsing date string '{text}'; format '{format}' does not match at '{}'", scan.rest));
+            return Err(format!(
+                "Error parsing date string '{text}'; format '{format}' does not match at '{}'",
+                scan.rest
+            ));
         }
     }
     if !scan.rest.is_empty() {
-        return Err(format!("Error parsing date string '{text}'; trailing data '{}'", scan.rest));
+        return Err(format!(
+            "Error parsing date string '{text}'; trailing data '{}'",
+            scan.rest
+        ));
     }
     if [hour, minute, second, ms].iter().any(Option::is_some) {
         found
-            .set_time(hour.unwrap_or(0), minute.unwrap_or(0), second.unwrap_or(0), ms.unwrap_or(0))
-            .ok_or_else(|| format!("Error parsing date string '{text}'; the time is out of range"))?;
+            .set_time(
+                hour.unwrap_or(0),
+                minute.unwrap_or(0),
+                second.unwrap_or(0),
+                ms.unwrap_or(0),
+            )
+            .ok_or_else(|| {
+                format!("Error parsing date string '{text}'; the time is out of range")
+            })?;
     }
     Ok(found)
 }
 
 /// `+hh[[:]mm]`, `Z`, or a zone name.
 fn offset(s: &mut Scan<'_>) -> Option<Zone> {
-    let len = s.rest.find(|c: char| !(c.is_ascii_alphanumeric() || "+-:/_".contains(c))).unwrap_or(s.rest.len());
+    let len = s
+        .rest
+        .find(|c: char| !(c.is_ascii_alphanumeric() || "+-:/_".contains(c)))
+        .unwrap_or(s.rest.len());
     // The longest prefix that is a zone.
     (1..=len).rev().find_map(|len| {
         let zone = Zone::parse(s.rest.get(..len)?).ok()?;
@@ -350,11 +425,27 @@ mod tests {
 
     #[test]
     fn free_form() {
-        let at = |text: &str| free(text).and_then(|f| Ok(f.local_ms()? - f.zone.as_ref().map_or(0, |z| z.offset_ms(0)))).ok();
+        let at = |text: &str| {
+            free(text)
+                .and_then(|f| Ok(f.local_ms()? - f.zone.as_ref().map_or(0, |z| z.offset_ms(0))))
+                .ok()
+        };
         let day = 1_517_356_800_000;
         for text in [
-            "2018-01-31", "20180131", "2018/1/31", "31 Jan 2018", "January 31st, 2018", "1/31/2018", "31.01.2018", "31-Jan-2018",
-            "Wed, 31 Jan 2018", "2018-W05-3", "2018W053", "2018-031", "2018-01-31T00:00:00.000Z", "2018-01-31 02:00 +02:00",
+            "2018-01-31",
+            "20180131",
+            "2018/1/31",
+            "31 Jan 2018",
+            "January 31st, 2018",
+            "1/31/2018",
+            "31.01.2018",
+            "31-Jan-2018",
+            "Wed, 31 Jan 2018",
+            "2018-W05-3",
+            "2018W053",
+            "2018-031",
+            "2018-01-31T00:00:00.000Z",
+            "2018-01-31 02:00 +02:00",
             "Jan 31 2018 12am",
         ] {
             assert_eq!(at(text), Some(day), "{text}");
@@ -362,7 +453,17 @@ mod tests {
         assert_eq!(at("2018-01-31T13:05:06.1239"), Some(day + 47_106_123));
         assert_eq!(at("20180131T130506Z"), Some(day + 47_106_000));
         assert_eq!(at("2018-01-31 1:05:06 pm"), Some(day + 47_106_000));
-        for text in ["", "12:50", "July 4th", "tomorrow", "2018-13-01", "2018-01-31T25:00:00Z", "60.Monday1770/06:59", "x", "2018-01-31 foo"] {
+        for text in [
+            "",
+            "12:50",
+            "July 4th",
+            "tomorrow",
+            "2018-13-01",
+            "2018-01-31T25:00:00Z",
+            "60.Monday1770/06:59",
+            "x",
+            "2018-01-31 foo",
+        ] {
             assert_eq!(at(text), None, "{text}");
         }
     }

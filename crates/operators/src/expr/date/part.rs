@@ -1,7 +1,8 @@
-//! The getters `$year`, `$month`, `$dayOfMonth`, `$dayOfWeek` (1 is Sunday), `$dayOfYear`, `$week`, `$hour`, `$minute`,
-//! `$second`, `$millisecond`, `$isoDayOfWeek` (1 is Monday), `$isoWeek`, `$isoWeekYear` (a long): of a date or of
-//! `{date, timezone}`. Null for a nullish date or zone. Errors: 16006 no date, 40535 unknown argument, 40536 not one operand,
-//! 40539 no `date`, 40517 / 40485 bad zone.
+//! The getters `$year`, `$month`, `$dayOfMonth`, `$dayOfWeek` (1 is Sunday), `$dayOfYear`, `$week`,
+//! `$hour`, `$minute`, `$second`, `$millisecond`, `$isoDayOfWeek` (1 is Monday), `$isoWeek`,
+//! `$isoWeekYear` (a long): of a date or of `{date, timezone}`. Null for a nullish date or zone.
+//! Errors: 16006 no date, 40535 unknown argument, 40536 not one operand, 40539 no `date`, 40517 /
+//! 40485 bad zone.
 
 use super::arguments::{ZoneArg, only_known, to_moment};
 use super::calendar::Civil;
@@ -44,22 +45,39 @@ struct Part {
     get: Get,
 }
 
-fn parse_part(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>, get: Get) -> Result<BoxExpr> {
+fn parse_part(
+    cx: &mut ParseCx<'_>,
+    name: &'static str,
+    spec: Value<'_>,
+    get: Get,
+) -> Result<BoxExpr> {
     let (date, zone) = match spec {
         Value::Document(d) if d.first().is_none_or(|(n, _)| !n.starts_with('$')) => {
             only_known(d, &["date", "timezone"], name, 40535)?;
-            (d.get("date").ok_or_else(|| missing(40539, name, "date"))?, d.get("timezone"))
+            (
+                d.get("date").ok_or_else(|| missing(40539, name, "date"))?,
+                d.get("timezone"),
+            )
         }
         Value::Array(a) => {
             let mut items = a.iter();
             let (Some(date), None) = (items.next(), items.next()) else {
-                bail!(40536, "{name} accepts exactly one argument if given an array, but was given {}", a.len());
+                bail!(
+                    40536,
+                    "{name} accepts exactly one argument if given an array, but was given \
+                    {}",
+                    a.len()
+                );
             };
             (date, None)
         }
         date => (date, None),
     };
-    Ok(Box::new(Part { date: parse(cx, date)?, zone: ZoneArg::parse(cx, zone)?, get }))
+    Ok(Box::new(Part {
+        date: parse(cx, date)?,
+        zone: ZoneArg::parse(cx, zone)?,
+        get,
+    }))
 }
 
 impl Expr for Part {
@@ -69,7 +87,10 @@ impl Expr for Part {
             return Ok(Value::Null);
         }
         let ms = to_moment(&date)?;
-        Ok(self.zone.zone(cx)?.map_or(Value::Null, |zone| (self.get)(&zone.civil(ms))))
+        Ok(self
+            .zone
+            .zone(cx)?
+            .map_or(Value::Null, |zone| (self.get)(&zone.civil(ms))))
     }
     fn visit<'e>(&'e self, each: &mut dyn FnMut(&'e dyn Expr)) {
         each(self.date.as_ref());
@@ -81,18 +102,48 @@ impl Expr for Part {
 mod tests {
     #[test]
     fn table() {
-        let doc = "{'d': {'$date': {'$numberLong': '1483234149123'}}, 'o': {'$oid': 'ffffffff0000000000000000'}}";
+        let doc = "{'d': {'$date': {'$numberLong': '1483234149123'}}, 'o': {'$oid': \
+            'ffffffff0000000000000000'}}";
         crate::expr::table::table(&[
-            ("['$year', {'$year': '$d'}, {'$month': ['$d']}, {'$dayOfMonth': {'date': '$d'}}]", doc, "[null, 2017, 1, 1]"),
-            ("[{'$hour': '$d'}, {'$minute': '$d'}, {'$second': '$d'}, {'$millisecond': '$d'}]", doc, "[1, 29, 9, 123]"),
-            ("[{'$dayOfWeek': '$d'}, {'$isoDayOfWeek': '$d'}, {'$dayOfYear': '$d'}, {'$week': '$d'}]", doc, "[1, 7, 1, 1]"),
-            ("[{'$isoWeek': '$d'}, {'$isoWeekYear': '$d'}]", doc, "[52, {'$numberLong': '2016'}]"),
-            ("{'$hour': {'date': '$d', 'timezone': 'America/New_York'}}", doc, "20"),
+            (
+                "['$year', {'$year': '$d'}, {'$month': ['$d']}, {'$dayOfMonth': {'date': '$d'}}]",
+                doc,
+                "[null, 2017, 1, 1]",
+            ),
+            (
+                "[{'$hour': '$d'}, {'$minute': '$d'}, {'$second': '$d'}, {'$millisecond': '$d'}]",
+                doc,
+                "[1, 29, 9, 123]",
+            ),
+            (
+                "[{'$dayOfWeek': '$d'}, {'$isoDayOfWeek': '$d'}, {'$dayOfYear': '$d'}, {'$week': \
+                '$d'}]",
+                doc,
+                "[1, 7, 1, 1]",
+            ),
+            (
+                "[{'$isoWeek': '$d'}, {'$isoWeekYear': '$d'}]",
+                doc,
+                "[52, {'$numberLong': '2016'}]",
+            ),
+            (
+                "{'$hour': {'date': '$d', 'timezone': 'America/New_York'}}",
+                doc,
+                "20",
+            ),
             ("{'$year': '$o'}", doc, "1969"),
-            ("{'$year': {'date': '$d', 'timezone': '$none'}}", doc, "null"),
+            (
+                "{'$year': {'date': '$d', 'timezone': '$none'}}",
+                doc,
+                "null",
+            ),
             ("{'$year': '$none'}", doc, "null"),
             ("{'$year': 'x'}", doc, "!16006"),
-            ("{'$year': {'date': '$none', 'timezone': 'x'}}", doc, "!40485"),
+            (
+                "{'$year': {'date': '$none', 'timezone': 'x'}}",
+                doc,
+                "!40485",
+            ),
             ("{'$year': {'date': '$d', 'timezone': 1}}", doc, "!40517"),
             ("{'$year': []}", doc, "!40536"),
             ("{'$year': {'a': 1}}", doc, "!40535"),

@@ -1,5 +1,5 @@
-//! Time zones: UTC offsets (`+05:30`, `-0500`, `+03`) and the names of the Olson database, case-sensitive. The database is
-//! bundled with the program; the host's is not read.
+//! Time zones: UTC offsets (`+05:30`, `-0500`, `+03`) and the names of the Olson database,
+//! case-sensitive. The database is bundled with the program; the host's is not read.
 
 use super::calendar::{Civil, DAY_MS};
 use jiff::tz::{TimeZone, TimeZoneDatabase};
@@ -60,8 +60,12 @@ impl Zone {
 
     /// The moment of local milliseconds: of two the earlier, of a gap the one as far behind it.
     pub(super) fn utc_ms(&self, local_ms: i64) -> Option<i64> {
-        let Zone::Named(tz) = self else { return local_ms.checked_sub(self.offset_ms(0)) };
-        match in_civil_range(local_ms).and_then(|local| tz.to_ambiguous_timestamp(local).compatible().ok()) {
+        let Zone::Named(tz) = self else {
+            return local_ms.checked_sub(self.offset_ms(0));
+        };
+        match in_civil_range(local_ms)
+            .and_then(|local| tz.to_ambiguous_timestamp(local).compatible().ok())
+        {
             Some(t) => Some(t.as_millisecond()),
             None => local_ms.checked_sub(self.offset_ms(local_ms)),
         }
@@ -75,7 +79,8 @@ impl Zone {
 
 fn in_civil_range(local_ms: i64) -> Option<jiff::civil::DateTime> {
     let c = Civil::of_ms(local_ms);
-    let date = jiff::civil::Date::new(i16::try_from(c.year).ok()?, c.month as i8, c.day as i8).ok()?;
+    let date =
+        jiff::civil::Date::new(i16::try_from(c.year).ok()?, c.month as i8, c.day as i8).ok()?;
     let time = jiff::civil::Time::new(
         c.hour() as i8,
         c.minute() as i8,
@@ -97,7 +102,11 @@ fn parse_offset(text: &str) -> Option<i64> {
     };
     let hours = digits(text.get(1..3)?)?;
     let rest = text.get(3..)?;
-    let minutes = if rest.is_empty() { 0 } else { digits(rest.strip_prefix(':').unwrap_or(rest))? };
+    let minutes = if rest.is_empty() {
+        0
+    } else {
+        digits(rest.strip_prefix(':').unwrap_or(rest))?
+    };
     Some(sign * (hours * 60 + minutes) * 60_000)
 }
 
@@ -107,11 +116,26 @@ mod tests {
 
     #[test]
     fn names_and_offsets() {
-        let offset = |text: &str| Zone::parse(text).map(|z| z.offset_ms(1_721_044_800_000) / 60_000).ok();
+        let offset = |text: &str| {
+            Zone::parse(text)
+                .map(|z| z.offset_ms(1_721_044_800_000) / 60_000)
+                .ok()
+        };
         let rows = [
-            ("UTC", Some(0)), ("+03", Some(180)), ("-0530", Some(-330)), ("+05:70", Some(370)), ("-99:99", Some(-6039)),
-            ("America/New_York", Some(-240)), ("EST", Some(-300)), ("america/new_york", None), ("", None), ("+100:00", None),
-            ("25:00", None), ("Not/AZone", None), ("+1", None), ("+é", None),
+            ("UTC", Some(0)),
+            ("+03", Some(180)),
+            ("-0530", Some(-330)),
+            ("+05:70", Some(370)),
+            ("-99:99", Some(-6039)),
+            ("America/New_York", Some(-240)),
+            ("EST", Some(-300)),
+            ("america/new_york", None),
+            ("", None),
+            ("+100:00", None),
+            ("25:00", None),
+            ("Not/AZone", None),
+            ("+1", None),
+            ("+é", None),
         ];
         for (text, want) in rows {
             assert_eq!(offset(text), want, "{text}");
@@ -121,7 +145,8 @@ mod tests {
     #[test]
     fn local_time_in_gaps_and_overlaps() {
         let paris = Zone::parse("Europe/Paris").unwrap();
-        // 2021-03-28 02:30 does not exist: 03:30 is meant. 2021-10-31 02:30 is twice: the first is meant.
+        // 2021-03-28 02:30 does not exist: 03:30 is meant. 2021-10-31 02:30 is twice: the first is
+        // meant.
         assert_eq!(paris.utc_ms(1_616_898_600_000), Some(1_616_895_000_000));
         assert_eq!(paris.utc_ms(1_635_647_400_000), Some(1_635_640_200_000));
         assert_eq!(paris.local_ms(1_635_640_200_000), 1_635_647_400_000);

@@ -1,12 +1,16 @@
-//! `$getField`: one field by its literal name: `name` or `{field, input}`. Missing when input is no document, null when it
-//! is null. Errors: 3041701 unknown argument, 3041702 / 3041703 no `field` / `input`, 3041704 field no string.
+//! `$getField`: one field by its literal name: `name` or `{field, input}`. Missing when input is no
+//! document, null when it is null. Errors: 3041701 unknown argument, 3041702 / 3041703 no `field` /
+//! `input`, 3041704 field no string.
 
 use crate::Cx;
 use crate::expr::args::missing;
 use crate::expr::{BoxExpr, Expr, Operator, ParseCx, VarPath, parse};
 use model::{Result, Value, bail};
 
-pub(super) static OPERATORS: &[Operator] = &[Operator { name: "$getField", parse: parse_get }];
+pub(super) static OPERATORS: &[Operator] = &[Operator {
+    name: "$getField",
+    parse: parse_get,
+}];
 
 struct GetField {
     field: BoxExpr,
@@ -18,7 +22,10 @@ fn parse_get(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) -> Resul
         Value::Document(d) if d.first().is_none_or(|(n, _)| !n.starts_with('$')) => d,
         short => {
             let id = cx.scope.find("CURRENT");
-            return build(GetField { field: parse(cx, short)?, input: Box::new(VarPath { id, path: None }) });
+            return build(GetField {
+                field: parse(cx, short)?,
+                input: Box::new(VarPath { id, path: None }),
+            });
         }
     };
     let (mut field, mut input) = (None, None);
@@ -45,7 +52,11 @@ fn build(get: GetField) -> Result<BoxExpr> {
 fn name_of<'a>(v: Value<'a>) -> Result<&'a str> {
     match v {
         Value::String(s) => Ok(s),
-        v => bail!(3041704, "$getField requires 'field' to evaluate to type String, but got {}", v.type_name()),
+        v => bail!(
+            3041704,
+            "$getField requires 'field' to evaluate to type String, but got {}",
+            v.type_name()
+        ),
     }
 }
 
@@ -70,14 +81,38 @@ mod tests {
     fn table() {
         crate::expr::table::table(&[
             ("{'$getField': 'a.b'}", "{'a.b': 1}", "1"),
-            ("{'$getField': {'field': {'$literal': '$x'}, 'input': '$a'}}", "{'a': {'$x': 1}}", "1"),
-            ("{'$getField': {'field': '$f', 'input': '$$ROOT'}}", "{'f': 'k', 'k': 2}", "2"),
+            (
+                "{'$getField': {'field': {'$literal': '$x'}, 'input': '$a'}}",
+                "{'a': {'$x': 1}}",
+                "1",
+            ),
+            (
+                "{'$getField': {'field': '$f', 'input': '$$ROOT'}}",
+                "{'f': 'k', 'k': 2}",
+                "2",
+            ),
             ("{'$getField': {'field': 'a', 'input': null}}", "{}", "null"),
-            ("{'$getField': {'field': 'a', 'input': '$none'}}", "{}", "missing"),
-            ("{'$getField': {'field': 'a', 'input': [{'a': 1}]}}", "{}", "missing"),
-            ("{'$getField': {'field': '$none', 'input': {}}}", "{}", "!3041704"),
+            (
+                "{'$getField': {'field': 'a', 'input': '$none'}}",
+                "{}",
+                "missing",
+            ),
+            (
+                "{'$getField': {'field': 'a', 'input': [{'a': 1}]}}",
+                "{}",
+                "missing",
+            ),
+            (
+                "{'$getField': {'field': '$none', 'input': {}}}",
+                "{}",
+                "!3041704",
+            ),
             ("{'$getField': {'$literal': 1}}", "{}", "!3041704"),
-            ("{'$getField': {'field': 'a', 'input': {}, 'x': 1}}", "{}", "!3041701"),
+            (
+                "{'$getField': {'field': 'a', 'input': {}, 'x': 1}}",
+                "{}",
+                "!3041701",
+            ),
             ("{'$getField': {}}", "{}", "!3041702"),
             ("{'$getField': {'field': 'a'}}", "{}", "!3041703"),
         ]);

@@ -3,8 +3,14 @@
 use crate::expr::{Constant, Operator};
 
 pub(super) static OPERATORS: &[Operator] = &[
-    Operator { name: "$literal", parse: |_, _, spec| Ok(Constant::boxed(spec)) },
-    Operator { name: "$const", parse: |_, _, spec| Ok(Constant::boxed(spec)) },
+    Operator {
+        name: "$literal",
+        parse: |_, _, spec| Ok(Constant::boxed(spec)),
+    },
+    Operator {
+        name: "$const",
+        parse: |_, _, spec| Ok(Constant::boxed(spec)),
+    },
 ];
 
 #[cfg(test)]

@@ -1,25 +1,44 @@
-//! `$meta`: metadata of a document, where the stage that made it gave any; missing without. Errors: 17307
-//! no string, 17308 unknown name, 40218 metadata that nothing before provides.
+//! `$meta`: metadata of a document, where the stage that made it gave any; missing without. Errors:
+//! 17307 no string, 17308 unknown name, 40218 metadata that nothing before provides.
 
 use crate::Cx;
 use crate::expr::{BoxExpr, Expr, Operator, ParseCx};
 use model::{Result, Value, bail};
 
-pub(super) static OPERATORS: &[Operator] = &[Operator { name: "$meta", parse: parse_meta }];
+pub(super) static OPERATORS: &[Operator] = &[Operator {
+    name: "$meta",
+    parse: parse_meta,
+}];
 
 fn parse_meta(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) -> Result<BoxExpr> {
     let Value::String(which) = spec else {
-        bail!(17307, "{name} only supports string arguments, found {}", spec.type_name());
+        bail!(
+            17307,
+            "{name} only supports string arguments, found {}",
+            spec.type_name()
+        );
     };
     match which {
         "textScore" | "geoNearDistance" | "geoNearPoint" => {
             if !cx.meta.contains(&which) {
-                bail!(40218, "query requires {which} metadata, but it is not available")
+                bail!(
+                    40218,
+                    "query requires {which} metadata, but it is not available"
+                )
             }
             Ok(Box::new(Metadata(which.to_owned())))
         }
-        "indexKey" | "randVal" | "recordId" | "score" | "scoreDetails" | "searchHighlights" | "searchScore"
-        | "searchScoreDetails" | "searchSequenceToken" | "sortKey" | "vectorSearchScore" => Ok(Box::new(Metadata(which.to_owned()))),
+        "indexKey"
+        | "randVal"
+        | "recordId"
+        | "score"
+        | "scoreDetails"
+        | "searchHighlights"
+        | "searchScore"
+        | "searchScoreDetails"
+        | "searchSequenceToken"
+        | "sortKey"
+        | "vectorSearchScore" => Ok(Box::new(Metadata(which.to_owned()))),
         _ => bail!(17308, "Unsupported argument to {name}: {which}"),
     }
 }

@@ -1,21 +1,32 @@
-//! `$toHashedIndexKey`: the 64-bit number a hashed index keeps for a value (the head of an MD5 over type and content; all
-//! numbers with the same integer part are alike). Missing is hashed as null. No errors of its own.
+//! `$toHashedIndexKey`: the 64-bit number a hashed index keeps for a value (the head of an MD5 over
+//! type and content; all numbers with the same integer part are alike). Missing is hashed as null.
+//! No errors of its own.
 
 use crate::Cx;
 use crate::expr::{Operator, unary};
 use md5::{Digest, Md5};
 use model::{Doc, Number, OwnedValue, Result, Value, compare};
 
-pub(super) static OPERATORS: &[Operator] =
-    &[Operator { name: "$toHashedIndexKey", parse: |cx, name, spec| unary(cx, name, spec, eval) }];
+pub(super) static OPERATORS: &[Operator] = &[Operator {
+    name: "$toHashedIndexKey",
+    parse: |cx, name, spec| unary(cx, name, spec, eval),
+}];
 
 fn eval<'a>(_: &Cx<'_, 'a>, v: Value<'a>) -> Result<Value<'a>> {
     let mut hasher = Md5::new();
     // The seed.
     hasher.update(0i32.to_le_bytes());
-    add(&mut hasher, if v.is_missing() { Value::Null } else { v }, None);
+    add(
+        &mut hasher,
+        if v.is_missing() { Value::Null } else { v },
+        None,
+    );
     let digest = hasher.finalize();
-    Ok(Value::Int64(digest.first_chunk::<8>().map_or(0, |head| i64::from_le_bytes(*head))))
+    Ok(Value::Int64(
+        digest
+            .first_chunk::<8>()
+            .map_or(0, |head| i64::from_le_bytes(*head)),
+    ))
 }
 
 fn canonical_type(v: &Value<'_>) -> i32 {
@@ -60,7 +71,11 @@ fn payload(v: &OwnedValue) -> Vec<u8> {
     let holder = model::DocBuf::build(|w| {
         w.put("", v.get());
     });
-    holder.doc().elements().next().map_or(Vec::new(), |e| e.payload.to_vec())
+    holder
+        .doc()
+        .elements()
+        .next()
+        .map_or(Vec::new(), |e| e.payload.to_vec())
 }
 
 /// Towards zero, clamped; NaN is 0.
@@ -94,24 +109,49 @@ mod tests {
             ("{'$minKey': 1}", "7961148599568647290"),
             ("{'$maxKey': 1}", "5504842513779440750"),
             ("null", "2338878944348059895"),
-            ("{'a': 'abc', 'b': {'$numberLong': '123'}}", "4771603801758380216"),
+            (
+                "{'a': 'abc', 'b': {'$numberLong': '123'}}",
+                "4771603801758380216",
+            ),
             ("{}", "7980500913326740417"),
             ("['bar', 'baz', 'qux']", "-2938911267422831539"),
             ("[]", "8849948234993459283"),
-            ("{'$binary': {'base64': 'AAECAwQG', 'subType': '00'}}", "7252465090394235301"),
-            ("{'$oid': '010203040506070809101112'}", "-5588663249627035708"),
+            (
+                "{'$binary': {'base64': 'AAECAwQG', 'subType': '00'}}",
+                "7252465090394235301",
+            ),
+            (
+                "{'$oid': '010203040506070809101112'}",
+                "-5588663249627035708",
+            ),
             ("true", "6405873908747105701"),
-            ("{'$regularExpression': {'pattern': '.*', 'options': 'i'}}", "7095855029187981886"),
+            (
+                "{'$regularExpression': {'pattern': '.*', 'options': 'i'}}",
+                "7095855029187981886",
+            ),
         ];
         for (value, hash) in rows {
             let doc = format!("{{'v': {value}}}");
-            table(&[("{'$toHashedIndexKey': '$v'}", &doc, &format!("{{'$numberLong': '{hash}'}}"))]);
+            table(&[(
+                "{'$toHashedIndexKey': '$v'}",
+                &doc,
+                &format!("{{'$numberLong': '{hash}'}}"),
+            )]);
         }
     }
 
     #[test]
     fn numbers_hash_by_their_integer_part() {
-        let hash = |text: &str| format!("{:?}", eval(&format!("{{'$toHashedIndexKey': {text}}}"), "{'d': {'a': [1]}}").unwrap());
+        let hash = |text: &str| {
+            format!(
+                "{:?}",
+                eval(
+                    &format!("{{'$toHashedIndexKey': {text}}}"),
+                    "{'d': {'a': [1]}}"
+                )
+                .unwrap()
+            )
+        };
         assert_eq!(hash("1"), hash("1.9"));
         assert_eq!(hash("1"), hash("{'$numberDecimal': '1.5'}"));
         assert_eq!(hash("null"), hash("'$none'"));

@@ -1,5 +1,6 @@
-//! `$mergeObjects`: one document of all operands' fields; a later value replaces an earlier one in its place. Nullish
-//! operands are left out; an array as the only operand is read as the operands. Errors: 40400 no document.
+//! `$mergeObjects`: one document of all operands' fields; a later value replaces an earlier one in
+//! its place. Nullish operands are left out; an array as the only operand is read as the operands.
+//! Errors: 40400 no document.
 
 use crate::Cx;
 use crate::cx::bytes_of;
@@ -7,8 +8,10 @@ use crate::expr::{Operator, nary};
 use model::{Doc, Result, Value, bail};
 use rustc_hash::FxHashMap;
 
-pub(super) static OPERATORS: &[Operator] =
-    &[Operator { name: "$mergeObjects", parse: |cx, name, spec| nary(cx, name, spec, (0, usize::MAX), eval) }];
+pub(super) static OPERATORS: &[Operator] = &[Operator {
+    name: "$mergeObjects",
+    parse: |cx, name, spec| nary(cx, name, spec, (0, usize::MAX), eval),
+}];
 
 fn eval<'a>(cx: &Cx<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
     let mut merged = Merged::default();
@@ -23,7 +26,8 @@ fn eval<'a>(cx: &Cx<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
 #[derive(Default)]
 struct Merged<'a> {
     fields: Vec<(&'a str, Value<'a>)>,
-    /// Where each is, once there are many: looking through all for each would take their number squared.
+    /// Where each is, once there are many: looking through all for each would take their number
+    /// squared.
     places: FxHashMap<&'a str, usize>,
     /// So many of the fields are in `places`.
     known: usize,
@@ -37,7 +41,11 @@ impl<'a> Merged<'a> {
         let d = match v {
             Value::Document(d) => d,
             v if v.is_nullish() => return Ok(()),
-            v => bail!(40400, "$mergeObjects requires object inputs, but input {v:?} is of type {}", v.type_name()),
+            v => bail!(
+                40400,
+                "$mergeObjects requires object inputs, but input {v:?} is of type {}",
+                v.type_name()
+            ),
         };
         if self.fields.is_empty() {
             self.fields.extend(d.iter());
@@ -64,7 +72,12 @@ impl<'a> Merged<'a> {
         self.places.get(name).copied()
     }
     fn build(&self, cx: &Cx<'_, 'a>) -> Result<Doc<'a>> {
-        cx.spend(self.fields.iter().map(|(name, v)| name.len() + bytes_of(v) + 2).sum())?;
+        cx.spend(
+            self.fields
+                .iter()
+                .map(|(name, v)| name.len() + bytes_of(v) + 2)
+                .sum(),
+        )?;
         Ok(Doc::build_in(cx.arena, |w| {
             for (name, v) in &self.fields {
                 w.put(name, *v);
@@ -83,23 +96,53 @@ mod tests {
         let (env, arena) = (Env::new(0, 1), Bump::new());
         let cx = Cx::new(&arena, Value::Missing, &env);
         let of = |names: std::ops::Range<i32>, v: i32| {
-            DocBuf::build(|w| names.for_each(|n| { w.put(&format!("f{n}"), v); }))
+            DocBuf::build(|w| {
+                names.for_each(|n| {
+                    w.put(&format!("f{n}"), v);
+                })
+            })
         };
         let (a, b) = (of(0..30_000, 1), of(20_000..50_000, 2));
-        let merged = super::eval(&cx, &[Value::Document(a.doc()), Value::Document(b.doc())]).unwrap();
+        let merged =
+            super::eval(&cx, &[Value::Document(a.doc()), Value::Document(b.doc())]).unwrap();
         let merged = merged.as_doc().unwrap();
-        let values = |v: i64| merged.iter().filter(|(_, x)| x.as_i64_exact() == Some(v)).count();
-        assert_eq!((merged.count(), values(1), values(2)), (50_000, 20_000, 30_000));
-        assert_eq!(merged.iter().nth(25_000).map(|(n, _)| n), Some("f25000"), "in its place");
+        let values = |v: i64| {
+            merged
+                .iter()
+                .filter(|(_, x)| x.as_i64_exact() == Some(v))
+                .count()
+        };
+        assert_eq!(
+            (merged.count(), values(1), values(2)),
+            (50_000, 20_000, 30_000)
+        );
+        assert_eq!(
+            merged.iter().nth(25_000).map(|(n, _)| n),
+            Some("f25000"),
+            "in its place"
+        );
     }
 
     #[test]
     fn table() {
         crate::expr::table::table(&[
-            ("{'$mergeObjects': ['$a', {'y': 3, 'z': 4}, null, '$none']}", "{'a': {'x': 1, 'y': 2}}", "{'x': 1, 'y': 3, 'z': 4}"),
-            ("{'$mergeObjects': '$a'}", "{'a': [{'x': 1}, {'x': 2}]}", "{'x': 2}"),
+            (
+                "{'$mergeObjects': ['$a', {'y': 3, 'z': 4}, null, '$none']}",
+                "{'a': {'x': 1, 'y': \
+                2}}",
+                "{'x': 1, 'y': 3, 'z': 4}",
+            ),
+            (
+                "{'$mergeObjects': '$a'}",
+                "{'a': [{'x': 1}, {'x': 2}]}",
+                "{'x': 2}",
+            ),
             ("{'$mergeObjects': []}", "{}", "{}"),
-            ("{'$mergeObjects': ['$a', {}]}", "{'a': [{'x': 1}]}", "!40400"),
+            (
+                "{'$mergeObjects': ['$a', {}]}",
+                "{'a': [{'x': 1}]}",
+                "!40400",
+            ),
             ("{'$mergeObjects': 1}", "{}", "!40400"),
         ]);
     }

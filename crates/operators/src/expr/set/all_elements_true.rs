@@ -1,4 +1,5 @@
-//! `$allElementsTrue`: whether all elements of an array are true; true of the empty one. Errors: 17040 no array (null too).
+//! `$allElementsTrue`: whether all elements of an array are true; true of the empty one. Errors:
+//! 17040 no array (null too).
 
 use crate::expr::{Operator, unary};
 use model::{Value, bail};
@@ -8,7 +9,11 @@ pub(super) static OPERATORS: &[Operator] = &[Operator {
     parse: |cx, name, spec| {
         unary(cx, name, spec, |_, v| match v {
             Value::Array(a) => Ok(Value::Bool(a.iter().all(|v| v.truthy()))),
-            v => bail!(17040, "$allElementsTrue's argument must be an array, but is {}", v.type_name()),
+            v => bail!(
+                17040,
+                "$allElementsTrue's argument must be an array, but is {}",
+                v.type_name()
+            ),
         })
     },
 }];

@@ -1,4 +1,5 @@
-//! `$anyElementTrue`: whether some element of an array is true; false of the empty one. Errors: 17041 no array (null too).
+//! `$anyElementTrue`: whether some element of an array is true; false of the empty one. Errors:
+//! 17041 no array (null too).
 
 use crate::expr::{Operator, unary};
 use model::{Value, bail};
@@ -8,7 +9,11 @@ pub(super) static OPERATORS: &[Operator] = &[Operator {
     parse: |cx, name, spec| {
         unary(cx, name, spec, |_, v| match v {
             Value::Array(a) => Ok(Value::Bool(a.iter().any(|v| v.truthy()))),
-            v => bail!(17041, "$anyElementTrue's argument must be an array, but is {}", v.type_name()),
+            v => bail!(
+                17041,
+                "$anyElementTrue's argument must be an array, but is {}",
+                v.type_name()
+            ),
         })
     },
 }];

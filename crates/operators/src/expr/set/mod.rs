@@ -1,5 +1,6 @@
-//! Set expressions: arrays as sets. Elements are equal when they compare equal (numbers across types, strings by the
-//! operation's collation); results keep the first element seen, in the order it was seen.
+//! Set expressions: arrays as sets. Elements are equal when they compare equal (numbers across
+//! types, strings by the operation's collation); results keep the first element seen, in the order
+//! it was seen.
 
 crate::expr_family!(
     all_elements_true,
@@ -23,7 +24,11 @@ pub(crate) struct Members<'c> {
 impl<'c> Members<'c> {
     /// The empty set.
     pub(crate) fn new(collate: Option<&'c dyn Collate>) -> Members<'c> {
-        Members { keys: rustc_hash::FxHashSet::default(), collate, scratch: Vec::new() }
+        Members {
+            keys: rustc_hash::FxHashSet::default(),
+            collate,
+            scratch: Vec::new(),
+        }
     }
     /// The elements of an array.
     pub(crate) fn of(array: Array<'_>, collate: Option<&'c dyn Collate>) -> Members<'c> {

@@ -1,13 +1,15 @@
-//! `$setDifference`: elements of the first array that are not in the second, each once. Null for a nullish operand.
-//! Errors: 17048 / 17049 first / second no array.
+//! `$setDifference`: elements of the first array that are not in the second, each once. Null for a
+//! nullish operand. Errors: 17048 / 17049 first / second no array.
 
 use super::Members;
 use crate::Cx;
 use crate::expr::{Operator, nary};
 use model::{Array, Result, Value, bail};
 
-pub(super) static OPERATORS: &[Operator] =
-    &[Operator { name: "$setDifference", parse: |cx, name, spec| nary(cx, name, spec, (2, 2), eval) }];
+pub(super) static OPERATORS: &[Operator] = &[Operator {
+    name: "$setDifference",
+    parse: |cx, name, spec| nary(cx, name, spec, (2, 2), eval),
+}];
 
 fn eval<'a>(cx: &Cx<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
     let [a, b] = args else { return Ok(Value::Null) };
@@ -15,13 +17,26 @@ fn eval<'a>(cx: &Cx<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
         return Ok(Value::Null);
     }
     let Value::Array(a) = a else {
-        bail!(17048, "both operands of $setDifference must be arrays. First argument is of type: {}", a.type_name());
+        bail!(
+            17048,
+            "both operands of $setDifference must be arrays. First argument is of type: \
+            {}",
+            a.type_name()
+        );
     };
     let Value::Array(b) = b else {
-        bail!(17049, "both operands of $setDifference must be arrays. Second argument is of type: {}", b.type_name());
+        bail!(
+            17049,
+            "both operands of $setDifference must be arrays. Second argument is of type: \
+            {}",
+            b.type_name()
+        );
     };
     let mut seen = Members::of(*b, cx.collate());
-    Ok(Value::Array(Array::from_values_in(cx.arena, a.iter().filter(|v| seen.insert(v)))))
+    Ok(Value::Array(Array::from_values_in(
+        cx.arena,
+        a.iter().filter(|v| seen.insert(v)),
+    )))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! `$setEquals`: whether two or more arrays have the same distinct elements. Errors: 17044 no array (null too), 17045 fewer
-//! than two operands.
+//! `$setEquals`: whether two or more arrays have the same distinct elements. Errors: 17044 no array
+//! (null too), 17045 fewer than two operands.
 
 use super::Members;
 use crate::Cx;
@@ -11,7 +11,10 @@ pub(super) static OPERATORS: &[Operator] = &[Operator {
     parse: |cx, name, spec| {
         let operands = spec.as_array().map_or(1, |a| a.len());
         if operands < 2 {
-            bail!(17045, "{name} needs at least two arguments, had: {operands}");
+            bail!(
+                17045,
+                "{name} needs at least two arguments, had: {operands}"
+            );
         }
         nary(cx, name, spec, (2, usize::MAX), eval)
     },
@@ -22,13 +25,19 @@ fn eval<'a>(cx: &Cx<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
     let mut equal = true;
     for (i, v) in args.iter().enumerate() {
         let Value::Array(a) = v else {
-            bail!(17044, "All operands of $setEquals must be arrays. {}-th argument is of type: {}", i + 1, v.type_name());
+            bail!(
+                17044,
+                "All operands of $setEquals must be arrays. {}-th argument is of type: {}",
+                i + 1,
+                v.type_name()
+            );
         };
         match &mut first {
             None => first = Some(Members::of(*a, cx.collate())),
             // A difference found does not spare the remaining operands their type check.
             Some(first) if equal => {
-                equal = a.iter().all(|v| first.contains(&v)) && Members::of(*a, cx.collate()).len() == first.len();
+                equal = a.iter().all(|v| first.contains(&v))
+                    && Members::of(*a, cx.collate()).len() == first.len();
             }
             Some(_) => {}
         }

@@ -1,25 +1,36 @@
-//! `$setUnion`: elements that are in some array, each once. Null when an operand is nullish, empty without operands.
-//! Errors: 17043 no array.
+//! `$setUnion`: elements that are in some array, each once. Null when an operand is nullish, empty
+//! without operands. Errors: 17043 no array.
 
 use super::Members;
 use crate::Cx;
 use crate::expr::{Operator, nary};
 use model::{Array, Result, Value, bail};
 
-pub(super) static OPERATORS: &[Operator] =
-    &[Operator { name: "$setUnion", parse: |cx, name, spec| nary(cx, name, spec, (0, usize::MAX), eval) }];
+pub(super) static OPERATORS: &[Operator] = &[Operator {
+    name: "$setUnion",
+    parse: |cx, name, spec| nary(cx, name, spec, (0, usize::MAX), eval),
+}];
 
 fn eval<'a>(cx: &Cx<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
     for v in args {
         match v {
             Value::Array(_) => {}
             v if v.is_nullish() => return Ok(Value::Null),
-            v => bail!(17043, "All operands of $setUnion must be arrays. One argument is of type: {}", v.type_name()),
+            v => bail!(
+                17043,
+                "All operands of $setUnion must be arrays. One argument is of type: \
+                {}",
+                v.type_name()
+            ),
         }
     }
     let mut seen = Members::new(cx.collate());
     let mut distinct = Vec::new();
-    for v in args.iter().filter_map(Value::as_array).flat_map(Array::iter) {
+    for v in args
+        .iter()
+        .filter_map(Value::as_array)
+        .flat_map(Array::iter)
+    {
         if seen.insert(&v) {
             // Kept here and as a key of the set.
             cx.spend(0)?;

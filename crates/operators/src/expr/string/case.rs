@@ -1,13 +1,19 @@
-//! `$toLower` and `$toUpper`: ASCII letters in the other case, everything else as it is. Operands are coerced to text (null
-//! and missing to the empty string). 16007 not coercible.
+//! `$toLower` and `$toUpper`: ASCII letters in the other case, everything else as it is. Operands
+//! are coerced to text (null and missing to the empty string). 16007 not coercible.
 
 use crate::Cx;
 use crate::expr::{Operator, unary};
 use model::{Result, Value};
 
 pub(super) static OPERATORS: &[Operator] = &[
-    Operator { name: "$toLower", parse: |cx, name, spec| unary(cx, name, spec, lower) },
-    Operator { name: "$toUpper", parse: |cx, name, spec| unary(cx, name, spec, upper) },
+    Operator {
+        name: "$toLower",
+        parse: |cx, name, spec| unary(cx, name, spec, lower),
+    },
+    Operator {
+        name: "$toUpper",
+        parse: |cx, name, spec| unary(cx, name, spec, upper),
+    },
 ];
 
 fn lower<'a>(cx: &Cx<'_, 'a>, v: Value<'a>) -> Result<Value<'a>> {

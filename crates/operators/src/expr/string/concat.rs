@@ -1,11 +1,14 @@
-//! `$concat`: strings one after the other. The first null or missing operand ends with null. 16702 not a string.
+//! `$concat`: strings one after the other. The first null or missing operand ends with null. 16702
+//! not a string.
 
 use crate::Cx;
 use crate::expr::{Operator, nary};
 use model::{Result, Value, bail};
 
-pub(super) static OPERATORS: &[Operator] =
-    &[Operator { name: "$concat", parse: |cx, name, spec| nary(cx, name, spec, (0, usize::MAX), concat) }];
+pub(super) static OPERATORS: &[Operator] = &[Operator {
+    name: "$concat",
+    parse: |cx, name, spec| nary(cx, name, spec, (0, usize::MAX), concat),
+}];
 
 fn concat<'a>(cx: &Cx<'_, 'a>, operands: &[Value<'a>]) -> Result<Value<'a>> {
     let mut text = String::new();
@@ -16,7 +19,11 @@ fn concat<'a>(cx: &Cx<'_, 'a>, operands: &[Value<'a>]) -> Result<Value<'a>> {
                 cx.spend(text.len() + s.len())?;
                 text.push_str(s);
             }
-            v => bail!(16702, "$concat only supports strings, not {}", v.type_name()),
+            v => bail!(
+                16702,
+                "$concat only supports strings, not {}",
+                v.type_name()
+            ),
         }
     }
     Ok(Value::String(cx.arena.alloc_str(&text)))

@@ -1,15 +1,21 @@
-//! `$indexOfBytes` and `$indexOfCP`: `[string, substring, start, end]`: where a substring first begins, -1 when nowhere;
-//! counted in bytes or code points. A null or missing string gives null. 28667 two to four operands, 40091 / 40093 string
-//! and 40092 / 40094 substring not a string (by bytes / by code points), 40096 an index that is no int, 40097 a negative
-//! one.
+//! `$indexOfBytes` and `$indexOfCP`: `[string, substring, start, end]`: where a substring first
+//! begins, -1 when nowhere; counted in bytes or code points. A null or missing string gives null.
+//! 28667 two to four operands, 40091 / 40093 string and 40092 / 40094 substring not a string (by
+//! bytes / by code points), 40096 an index that is no int, 40097 a negative one.
 
 use crate::Cx;
 use crate::expr::{Operator, nary};
 use model::{Number, Result, Value, bail};
 
 pub(super) static OPERATORS: &[Operator] = &[
-    Operator { name: "$indexOfBytes", parse: |cx, name, spec| nary(cx, name, spec, (2, 4), bytes) },
-    Operator { name: "$indexOfCP", parse: |cx, name, spec| nary(cx, name, spec, (2, 4), code_points) },
+    Operator {
+        name: "$indexOfBytes",
+        parse: |cx, name, spec| nary(cx, name, spec, (2, 4), bytes),
+    },
+    Operator {
+        name: "$indexOfCP",
+        parse: |cx, name, spec| nary(cx, name, spec, (2, 4), code_points),
+    },
 ];
 
 /// The operands, checked; `None` for a null string.
@@ -21,26 +27,53 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn new(name: &str, (no_text, no_wanted): (i32, i32), v: &[Value<'a>]) -> Result<Option<Search<'a>>> {
+    fn new(
+        name: &str,
+        (no_text, no_wanted): (i32, i32),
+        v: &[Value<'a>],
+    ) -> Result<Option<Search<'a>>> {
         let at = |i: usize| v.get(i).copied().unwrap_or_default();
         let (text, wanted) = (at(0), at(1));
         if text.is_nullish() {
             return Ok(None);
         }
         let Value::String(text) = text else {
-            bail!(no_text, "{name} requires a string as the first argument, found: {}", text.type_name());
+            bail!(
+                no_text,
+                "{name} requires a string as the first argument, found: {}",
+                text.type_name()
+            );
         };
         let Value::String(wanted) = wanted else {
-            bail!(no_wanted, "{name} requires a string as the second argument, found: {}", wanted.type_name());
+            bail!(
+                no_wanted,
+                "{name} requires a string as the second argument, found: {}",
+                wanted.type_name()
+            );
         };
-        let start = if v.len() > 2 { index(name, "starting", &at(2))? } else { 0 };
-        let end = if v.len() > 3 { Some(index(name, "ending", &at(3))?) } else { None };
-        Ok(Some(Search { text, wanted, start, end }))
+        let start = if v.len() > 2 {
+            index(name, "starting", &at(2))?
+        } else {
+            0
+        };
+        let end = if v.len() > 3 {
+            Some(index(name, "ending", &at(3))?)
+        } else {
+            None
+        };
+        Ok(Some(Search {
+            text,
+            wanted,
+            start,
+            end,
+        }))
     }
 }
 
 fn index(name: &str, which: &str, v: &Value<'_>) -> Result<usize> {
-    let n = Number::of(v).and_then(Number::to_i64_exact).and_then(|n| i32::try_from(n).ok());
+    let n = Number::of(v)
+        .and_then(Number::to_i64_exact)
+        .and_then(|n| i32::try_from(n).ok());
     let Some(n) = n else {
         bail!(
             40096,
@@ -51,7 +84,10 @@ fn index(name: &str, which: &str, v: &Value<'_>) -> Result<usize> {
     };
     match usize::try_from(n) {
         Ok(n) => Ok(n),
-        Err(_) => bail!(40097, "{name} requires a nonnegative {which} index, found: {n}"),
+        Err(_) => bail!(
+            40097,
+            "{name} requires a nonnegative {which} index, found: {n}"
+        ),
     }
 }
 
@@ -60,20 +96,38 @@ fn answer<'a>(found: Option<usize>) -> Value<'a> {
 }
 
 fn bytes<'a>(_: &Cx<'_, 'a>, v: &[Value<'a>]) -> Result<Value<'a>> {
-    let Some(s) = Search::new("$indexOfBytes", (40091, 40092), v)? else { return Ok(Value::Null) };
+    let Some(s) = Search::new("$indexOfBytes", (40091, 40092), v)? else {
+        return Ok(Value::Null);
+    };
     let text = s.text.as_bytes();
     let end = s.end.unwrap_or(text.len()).min(text.len());
-    Ok(answer(text.get(s.start..end).and_then(|part| find_bytes(part, s.wanted.as_bytes())).map(|at| at + s.start)))
+    Ok(answer(
+        text.get(s.start..end)
+            .and_then(|part| find_bytes(part, s.wanted.as_bytes()))
+            .map(|at| at + s.start),
+    ))
 }
 
 /// Positions inside a code point are possible here, so this cannot be a search in `str`.
 fn find_bytes(text: &[u8], wanted: &[u8]) -> Option<usize> {
-    if wanted.is_empty() { Some(0) } else { text.windows(wanted.len()).position(|w| w == wanted) }
+    if wanted.is_empty() {
+        Some(0)
+    } else {
+        text.windows(wanted.len()).position(|w| w == wanted)
+    }
 }
 
 fn code_points<'a>(_: &Cx<'_, 'a>, v: &[Value<'a>]) -> Result<Value<'a>> {
-    let Some(s) = Search::new("$indexOfCP", (40093, 40094), v)? else { return Ok(Value::Null) };
-    let byte_of = |n: usize| s.text.char_indices().map(|(at, _)| at).chain([s.text.len()]).nth(n);
+    let Some(s) = Search::new("$indexOfCP", (40093, 40094), v)? else {
+        return Ok(Value::Null);
+    };
+    let byte_of = |n: usize| {
+        s.text
+            .char_indices()
+            .map(|(at, _)| at)
+            .chain([s.text.len()])
+            .nth(n)
+    };
     let end = s.end.and_then(byte_of).unwrap_or(s.text.len());
     let found = byte_of(s.start)
         .and_then(|start| s.text.get(start..end))

@@ -1,23 +1,44 @@
-//! `$strLenBytes` and `$strLenCP`: length of a string in bytes of UTF-8 and in code points. 34473 / 34471 not a string, null
-//! and missing included.
+//! `$strLenBytes` and `$strLenCP`: length of a string in bytes of UTF-8 and in code points. 34473 /
+//! 34471 not a string, null and missing included.
 
 use crate::Cx;
 use crate::expr::{Operator, unary};
 use model::{Result, Value, bail};
 
 pub(super) static OPERATORS: &[Operator] = &[
-    Operator { name: "$strLenBytes", parse: |cx, name, spec| unary(cx, name, spec, bytes) },
-    Operator { name: "$strLenCP", parse: |cx, name, spec| unary(cx, name, spec, code_points) },
+    Operator {
+        name: "$strLenBytes",
+        parse: |cx, name, spec| unary(cx, name, spec, bytes),
+    },
+    Operator {
+        name: "$strLenCP",
+        parse: |cx, name, spec| unary(cx, name, spec, code_points),
+    },
 ];
 
 fn bytes<'a>(_: &Cx<'_, 'a>, v: Value<'a>) -> Result<Value<'a>> {
-    let Value::String(s) = v else { bail!(34473, "$strLenBytes requires a string argument, found: {}", v.type_name()) };
+    let Value::String(s) = v else {
+        bail!(
+            34473,
+            "$strLenBytes requires a string argument, found: \
+        {}",
+            v.type_name()
+        )
+    };
     Ok(Value::Int32(i32::try_from(s.len()).unwrap_or(i32::MAX)))
 }
 
 fn code_points<'a>(_: &Cx<'_, 'a>, v: Value<'a>) -> Result<Value<'a>> {
-    let Value::String(s) = v else { bail!(34471, "$strLenCP requires a string argument, found: {}", v.type_name()) };
-    Ok(Value::Int32(i32::try_from(s.chars().count()).unwrap_or(i32::MAX)))
+    let Value::String(s) = v else {
+        bail!(
+            34471,
+            "$strLenCP requires a string argument, found: {}",
+            v.type_name()
+        )
+    };
+    Ok(Value::Int32(
+        i32::try_from(s.chars().count()).unwrap_or(i32::MAX),
+    ))
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@ crate::expr_family! { case, concat, index_of, length, regex, replace, split, str
 use crate::expr::date;
 use model::{Bump, Result, Value, bail};
 
-/// The text of a value where MongoDB coerces to one: null and missing are empty; numbers, dates and timestamps print.
+/// The text of a value where MongoDB coerces to one: null and missing are empty; numbers, dates and
+/// timestamps print.
 ///
 /// # Errors
 /// 16007 for the other types.
@@ -20,9 +21,16 @@ fn coerce<'a>(arena: &'a Bump, v: &Value<'a>) -> Result<&'a str> {
         Value::Timestamp(t) => timestamp_text(t),
         Value::Date(ms) => match date::text_of_moment(ms) {
             Ok(text) => text,
-            Err(_) => bail!(16007, "can't convert the date {ms} to a string: it is outside the years 0 to 9999"),
+            Err(_) => bail!(
+                16007,
+                "can't convert the date {ms} to a string: it is outside the years 0 to 9999"
+            ),
         },
-        v => bail!(16007, "can't convert from BSON type {} to String", v.type_name()),
+        v => bail!(
+            16007,
+            "can't convert from BSON type {} to String",
+            v.type_name()
+        ),
     };
     Ok(arena.alloc_str(&text))
 }
@@ -43,19 +51,35 @@ fn six_digits(n: f64) -> String {
         false => s.to_owned(),
     };
     if n != 0.0 && !(-4..6).contains(&exponent) {
-        return format!("{}e{}{:02}", trim(mantissa), if exponent < 0 { '-' } else { '+' }, exponent.unsigned_abs());
+        return format!(
+            "{}e{}{:02}",
+            trim(mantissa),
+            if exponent < 0 { '-' } else { '+' },
+            exponent.unsigned_abs()
+        );
     }
-    trim(&format!("{n:.*}", usize::try_from(5 - exponent).unwrap_or(0)))
+    trim(&format!(
+        "{n:.*}",
+        usize::try_from(5 - exponent).unwrap_or(0)
+    ))
 }
 
 /// `Jul 20 18:40:00:1`: month, day, time and ordinal.
 fn timestamp_text(t: model::Timestamp) -> String {
-    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    const MONTHS: [&str; 12] = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ];
     let seconds = i64::from(t.time);
     let (month, day) = date::month_and_day(seconds * 1000);
     let of_day = seconds % 86_400;
     let month = MONTHS.get(month as usize - 1).unwrap_or(&"");
-    format!("{month} {day:2} {:02}:{:02}:{:02}:{}", of_day / 3600, of_day / 60 % 60, of_day % 60, t.increment)
+    format!(
+        "{month} {day:2} {:02}:{:02}:{:02}:{}",
+        of_day / 3600,
+        of_day / 60 % 60,
+        of_day % 60,
+        t.increment
+    )
 }
 
 #[cfg(test)]
@@ -65,8 +89,17 @@ mod tests {
     #[test]
     fn coerced_doubles_have_six_digits() {
         for (n, text) in [
-            (3.0, "3"), (2.75, "2.75"), (-0.0, "-0"), (1e6, "1e+06"), (123456.0, "123456"), (0.1 + 0.2, "0.3"),
-            (9007199254740992.0, "9.0072e+15"), (1e-5, "1e-05"), (0.0001, "0.0001"), (f64::NAN, "nan"), (999999.5, "1e+06"),
+            (3.0, "3"),
+            (2.75, "2.75"),
+            (-0.0, "-0"),
+            (1e6, "1e+06"),
+            (123456.0, "123456"),
+            (0.1 + 0.2, "0.3"),
+            (9007199254740992.0, "9.0072e+15"),
+            (1e-5, "1e-05"),
+            (0.0001, "0.0001"),
+            (f64::NAN, "nan"),
+            (999999.5, "1e+06"),
         ] {
             assert_eq!(six_digits(n), text);
         }
@@ -74,6 +107,12 @@ mod tests {
 
     #[test]
     fn timestamps_print_without_their_year() {
-        assert_eq!(timestamp_text(model::Timestamp { time: 1_704_067_200, increment: 42 }), "Jan  1 00:00:00:42");
+        assert_eq!(
+            timestamp_text(model::Timestamp {
+                time: 1_704_067_200,
+                increment: 42
+            }),
+            "Jan  1 00:00:00:42"
+        );
     }
 }

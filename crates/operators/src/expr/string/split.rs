@@ -1,25 +1,39 @@
-//! `$split`: the parts of a string between separators, an array. Null and missing give null. 40085 / 40086 string / separator
-//! not a string, 40087 an empty separator.
+//! `$split`: the parts of a string between separators, an array. Null and missing give null. 40085
+//! / 40086 string / separator not a string, 40087 an empty separator.
 
 use crate::Cx;
 use crate::expr::{Operator, nary};
 use model::{Result, Value, bail};
 
-pub(super) static OPERATORS: &[Operator] =
-    &[Operator { name: "$split", parse: |cx, name, spec| nary(cx, name, spec, (2, 2), split) }];
+pub(super) static OPERATORS: &[Operator] = &[Operator {
+    name: "$split",
+    parse: |cx, name, spec| nary(cx, name, spec, (2, 2), split),
+}];
 
 fn split<'a>(cx: &Cx<'_, 'a>, v: &[Value<'a>]) -> Result<Value<'a>> {
-    let [text, separator] = v else { return Ok(Value::Null) };
+    let [text, separator] = v else {
+        return Ok(Value::Null);
+    };
     if text.is_nullish() || separator.is_nullish() {
         return Ok(Value::Null);
     }
     let Value::String(text) = text else {
-        bail!(40085, "$split requires an expression that evaluates to a string as a first argument, found: {}", text.type_name());
+        bail!(
+            40085,
+            "$split requires an expression that evaluates to a string as a first \
+            argument, found: {}",
+            text.type_name()
+        );
     };
     let separator = match separator {
         Value::String("") => bail!(40087, "$split requires a non-empty separator"),
         Value::String(s) => *s,
-        v => bail!(40086, "$split requires an expression that evaluates to a string as a second argument, found: {}", v.type_name()),
+        v => bail!(
+            40086,
+            "$split requires an expression that evaluates to a string as a second \
+            argument, found: {}",
+            v.type_name()
+        ),
     };
     // The list of the parts and the array made of it.
     let count = text.matches(separator).count() + 1;

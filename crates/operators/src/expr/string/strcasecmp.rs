@@ -1,12 +1,14 @@
-//! `$strcasecmp`: -1, 0 or 1 as the first operand's text is below, equal to or above the second's, ASCII letters without
-//! case. Operands are coerced to text. 16007 not coercible.
+//! `$strcasecmp`: -1, 0 or 1 as the first operand's text is below, equal to or above the second's,
+//! ASCII letters without case. Operands are coerced to text. 16007 not coercible.
 
 use crate::Cx;
 use crate::expr::{Operator, nary};
 use model::{Result, Value};
 
-pub(super) static OPERATORS: &[Operator] =
-    &[Operator { name: "$strcasecmp", parse: |cx, name, spec| nary(cx, name, spec, (2, 2), strcasecmp) }];
+pub(super) static OPERATORS: &[Operator] = &[Operator {
+    name: "$strcasecmp",
+    parse: |cx, name, spec| nary(cx, name, spec, (2, 2), strcasecmp),
+}];
 
 fn strcasecmp<'a>(cx: &Cx<'_, 'a>, v: &[Value<'a>]) -> Result<Value<'a>> {
     let [a, b] = v else { return Ok(Value::Null) };

@@ -1,31 +1,56 @@
-//! `$substrBytes` (and its old name `$substr`) and `$substrCP`: `[string, start, length]`, the part of a text by bytes or code
-//! points; past the end it is empty. The string is coerced (null to the empty one).
+//! `$substrBytes` (and its old name `$substr`) and `$substrCP`: `[string, start, length]`, the part
+//! of a text by bytes or code points; past the end it is empty. The string is coerced (null to the
+//! empty one).
 //!
-//! Bytes: 16007 not coercible, 16034 / 16035 start / length not a number, 31109 a double that is no long, 50752 a negative
-//! start, 28656 / 28657 a start / an end inside a code point; a negative length is the rest. Code points: 34450 / 34452 not a
-//! number, 34451 / 34453 no int, 34455 / 34454 negative.
+//! Bytes: 16007 not coercible, 16034 / 16035 start / length not a number, 31109 a double that is no
+//! long, 50752 a negative start, 28656 / 28657 a start / an end inside a code point; a negative
+//! length is the rest. Code points: 34450 / 34452 not a number, 34451 / 34453 no int, 34455 / 34454
+//! negative.
 
 use crate::Cx;
 use crate::expr::{Operator, nary};
 use model::{Number, Result, Rounding, Value, bail};
 
 pub(super) static OPERATORS: &[Operator] = &[
-    Operator { name: "$substr", parse: |cx, name, spec| nary(cx, name, spec, (3, 3), bytes) },
-    Operator { name: "$substrBytes", parse: |cx, name, spec| nary(cx, name, spec, (3, 3), bytes) },
-    Operator { name: "$substrCP", parse: |cx, name, spec| nary(cx, name, spec, (3, 3), code_points) },
+    Operator {
+        name: "$substr",
+        parse: |cx, name, spec| nary(cx, name, spec, (3, 3), bytes),
+    },
+    Operator {
+        name: "$substrBytes",
+        parse: |cx, name, spec| nary(cx, name, spec, (3, 3), bytes),
+    },
+    Operator {
+        name: "$substrCP",
+        parse: |cx, name, spec| nary(cx, name, spec, (3, 3), code_points),
+    },
 ];
 
 fn bytes<'a>(cx: &Cx<'_, 'a>, v: &[Value<'a>]) -> Result<Value<'a>> {
-    let [text, start, length] = v else { return Ok(Value::Null) };
+    let [text, start, length] = v else {
+        return Ok(Value::Null);
+    };
     let text = super::coerce(cx.arena, text)?;
     let (Some(start_number), length_number) = (Number::of(start), Number::of(length)) else {
-        bail!(16034, "$substrBytes: starting index must be a numeric type (is BSON type {})", start.type_name());
+        bail!(
+            16034,
+            "$substrBytes: starting index must be a numeric type (is BSON type {})",
+            start.type_name()
+        );
     };
     let Some(length_number) = length_number else {
-        bail!(16035, "$substrBytes: length must be a numeric type (is BSON type {})", length.type_name());
+        bail!(
+            16035,
+            "$substrBytes: length must be a numeric type (is BSON type {})",
+            length.type_name()
+        );
     };
     let Ok(start) = usize::try_from(to_long(start_number)?) else {
-        bail!(50752, "$substrBytes: starting index must be non-negative (got: {})", model::show::Shown(start));
+        bail!(
+            50752,
+            "$substrBytes: starting index must be non-negative (got: {})",
+            model::show::Shown(start)
+        );
     };
     let length = usize::try_from(to_long(length_number)?).unwrap_or(text.len());
     if start >= text.len() {
@@ -33,11 +58,18 @@ fn bytes<'a>(cx: &Cx<'_, 'a>, v: &[Value<'a>]) -> Result<Value<'a>> {
     }
     let end = start.saturating_add(length).min(text.len());
     if !text.is_char_boundary(start) {
-        bail!(28656, "$substrBytes: Invalid range, starting index is a UTF-8 continuation byte");
+        bail!(
+            28656,
+            "$substrBytes: Invalid range, starting index is a UTF-8 continuation byte"
+        );
     }
     match text.get(start..end) {
         Some(part) => Ok(Value::String(part)),
-        None => bail!(28657, "$substrBytes: Invalid range, ending index is in the middle of a UTF-8 character"),
+        None => bail!(
+            28657,
+            "$substrBytes: Invalid range, ending index is in the middle of a \
+            UTF-8 character"
+        ),
     }
 }
 
@@ -51,30 +83,58 @@ fn to_long(n: Number) -> Result<i64> {
     };
     match long {
         Some(n) => Ok(n),
-        None => bail!(31109, "Can't coerce out of range value {} to long", model::show::Shown(&n.value())),
+        None => bail!(
+            31109,
+            "Can't coerce out of range value {} to long",
+            model::show::Shown(&n.value())
+        ),
     }
 }
 
 fn code_points<'a>(cx: &Cx<'_, 'a>, v: &[Value<'a>]) -> Result<Value<'a>> {
-    let [text, start, length] = v else { return Ok(Value::Null) };
+    let [text, start, length] = v else {
+        return Ok(Value::Null);
+    };
     let text = super::coerce(cx.arena, text)?;
     let start = index(start, "starting index", (34450, 34451, 34455))?;
     let length = index(length, "length", (34452, 34453, 34454))?;
-    let rest = text.char_indices().nth(start).and_then(|(at, _)| text.get(at..)).unwrap_or("");
-    let end = rest.char_indices().nth(length).map_or(rest.len(), |(at, _)| at);
+    let rest = text
+        .char_indices()
+        .nth(start)
+        .and_then(|(at, _)| text.get(at..))
+        .unwrap_or("");
+    let end = rest
+        .char_indices()
+        .nth(length)
+        .map_or(rest.len(), |(at, _)| at);
     Ok(Value::String(rest.get(..end).unwrap_or("")))
 }
 
-fn index(v: &Value<'_>, what: &str, (no_number, no_int, negative): (i32, i32, i32)) -> Result<usize> {
+fn index(
+    v: &Value<'_>,
+    what: &str,
+    (no_number, no_int, negative): (i32, i32, i32),
+) -> Result<usize> {
     let Some(n) = Number::of(v) else {
-        bail!(no_number, "$substrCP: {what} must be a numeric type (is BSON type {})", v.type_name());
+        bail!(
+            no_number,
+            "$substrCP: {what} must be a numeric type (is BSON type {})",
+            v.type_name()
+        );
     };
     let Some(n) = n.to_i64_exact().and_then(|n| i32::try_from(n).ok()) else {
-        bail!(no_int, "$substrCP: {what} cannot be represented as a 32-bit integral value: {}", model::show::Shown(v));
+        bail!(
+            no_int,
+            "$substrCP: {what} cannot be represented as a 32-bit integral value: {}",
+            model::show::Shown(v)
+        );
     };
     match usize::try_from(n) {
         Ok(n) => Ok(n),
-        Err(_) => bail!(negative, "$substrCP: {what} must be non-negative (got: {n})"),
+        Err(_) => bail!(
+            negative,
+            "$substrCP: {what} must be non-negative (got: {n})"
+        ),
     }
 }
 

@@ -1,15 +1,24 @@
-//! `$trim`, `$ltrim`, `$rtrim`: `{input, chars}`: a string without whitespace (or the code points of `chars`) at its ends.
-//! Null and missing give null. 50696 no object, 50694 an unknown field, 50695 no `input`, 50699 / 50700 `input` / `chars` not
-//! a string.
+//! `$trim`, `$ltrim`, `$rtrim`: `{input, chars}`: a string without whitespace (or the code points
+//! of `chars`) at its ends. Null and missing give null. 50696 no object, 50694 an unknown field,
+//! 50695 no `input`, 50699 / 50700 `input` / `chars` not a string.
 
 use crate::Cx;
 use crate::expr::{BoxExpr, Expr, Operator, ParseCx, parse};
 use model::{Result, Value, bail};
 
 pub(super) static OPERATORS: &[Operator] = &[
-    Operator { name: "$trim", parse: |cx, name, spec| parse_trim(cx, name, spec, true, true) },
-    Operator { name: "$ltrim", parse: |cx, name, spec| parse_trim(cx, name, spec, true, false) },
-    Operator { name: "$rtrim", parse: |cx, name, spec| parse_trim(cx, name, spec, false, true) },
+    Operator {
+        name: "$trim",
+        parse: |cx, name, spec| parse_trim(cx, name, spec, true, true),
+    },
+    Operator {
+        name: "$ltrim",
+        parse: |cx, name, spec| parse_trim(cx, name, spec, true, false),
+    },
+    Operator {
+        name: "$rtrim",
+        parse: |cx, name, spec| parse_trim(cx, name, spec, false, true),
+    },
 ];
 
 /// Trimmed when `chars` is not given: the null character and Unicode's spaces up to U+200A.
@@ -17,20 +26,40 @@ fn is_blank(c: char) -> bool {
     matches!(c, '\0' | '\t'..='\r' | ' ' | '\u{a0}' | '\u{1680}' | '\u{2000}'..='\u{200a}')
 }
 
-fn parse_trim(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>, left: bool, right: bool) -> Result<BoxExpr> {
+fn parse_trim(
+    cx: &mut ParseCx<'_>,
+    name: &'static str,
+    spec: Value<'_>,
+    left: bool,
+    right: bool,
+) -> Result<BoxExpr> {
     let Value::Document(spec) = spec else {
-        bail!(50696, "{name} only supports an object as an argument, found {}", spec.type_name());
+        bail!(
+            50696,
+            "{name} only supports an object as an argument, found {}",
+            spec.type_name()
+        );
     };
     let (mut input, mut chars) = (None, None);
     for (field, v) in spec.iter() {
         match field {
             "input" => input = Some(parse(cx, v)?),
             "chars" => chars = Some(parse(cx, v)?),
-            _ => bail!(50694, "{name} found an unknown argument: {field}; allowed are input and chars"),
+            _ => bail!(
+                50694,
+                "{name} found an unknown argument: {field}; allowed are input and \
+                chars"
+            ),
         }
     }
     match input {
-        Some(input) => Ok(Box::new(Trim { name, input, chars, left, right })),
+        Some(input) => Ok(Box::new(Trim {
+            name,
+            input,
+            chars,
+            left,
+            right,
+        })),
         None => bail!(50695, "{name} requires an 'input' field"),
     }
 }
@@ -97,9 +126,18 @@ mod tests {
         crate::expr::check::rows(&[
             (r#"{"$trim": {"input": " \u0000x\u2003 "}}"#, "string \"x\""),
             (r#"{"$trim": {"input": "\u200bx"}}"#, "string \"\u{200b}x\""),
-            (r#"{"$ltrim": {"input": "aba", "chars": "a"}}"#, "string \"ba\""),
-            (r#"{"$rtrim": {"input": "aba", "chars": "ab"}}"#, "string \"\""),
-            (r#"{"$trim": {"input": "$missing", "chars": 1}}"#, "null null"),
+            (
+                r#"{"$ltrim": {"input": "aba", "chars": "a"}}"#,
+                "string \"ba\"",
+            ),
+            (
+                r#"{"$rtrim": {"input": "aba", "chars": "ab"}}"#,
+                "string \"\"",
+            ),
+            (
+                r#"{"$trim": {"input": "$missing", "chars": 1}}"#,
+                "null null",
+            ),
             (r#"{"$trim": {"input": "x", "chars": "$n"}}"#, "null null"),
             (r#"{"$trim": {"input": 1}}"#, "error 50699"),
             (r#"{"$trim": {"input": "x", "chars": 1}}"#, "error 50700"),

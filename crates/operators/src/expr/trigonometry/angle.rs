@@ -1,6 +1,7 @@
-//! `$sin`, `$cos`, `$tan` (finite angles), `$asin`, `$acos`, `$atanh` (-1 to 1), `$acosh` (from 1), `$atan`, `$atan2`, `$sinh`,
-//! `$cosh`, `$tanh`, `$asinh`, `$degreesToRadians`, `$radiansToDegrees`. Null and missing give null, NaN gives NaN.
-//! 28765 not a number (`$atan2`: 51044 / 51045 first / second operand), 50989 outside the range.
+//! `$sin`, `$cos`, `$tan` (finite angles), `$asin`, `$acos`, `$atanh` (-1 to 1), `$acosh` (from 1),
+//! `$atan`, `$atan2`, `$sinh`, `$cosh`, `$tanh`, `$asinh`, `$degreesToRadians`,
+//! `$radiansToDegrees`. Null and missing give null, NaN gives NaN. 28765 not a number (`$atan2`:
+//! 51044 / 51045 first / second operand), 50989 outside the range.
 
 use crate::Cx;
 use crate::expr::{Operator, nary, unary};
@@ -23,8 +24,8 @@ const INF: f64 = f64::INFINITY;
 const LOW: f64 = f64::MIN;
 const HIGH: f64 = f64::MAX;
 
-// The inverse hyperbolic functions of the standard library are naive formulas; those of libm are the C library's, whose
-// last digits MongoDB gives.
+// The inverse hyperbolic functions of the standard library are naive formulas; those of libm are
+// the C library's, whose last digits MongoDB gives.
 angles! {
     "$sin" sin LOW, HIGH, f64::sin, Decimal128::sin;
     "$cos" cos LOW, HIGH, f64::cos, Decimal128::cos;
@@ -52,7 +53,13 @@ fn apply<'a>(
     if v.is_nullish() {
         return Ok(Value::Null);
     }
-    let Some(n) = Number::of(&v) else { bail!(28765, "{name} only supports numeric types, not {}", v.type_name()) };
+    let Some(n) = Number::of(&v) else {
+        bail!(
+            28765,
+            "{name} only supports numeric types, not {}",
+            v.type_name()
+        )
+    };
     if n.is_nan() {
         return Ok(v);
     }
@@ -62,7 +69,13 @@ fn apply<'a>(
         _ => n.compare(&Number::Double(low)).is_ge() && n.compare(&Number::Double(high)).is_le(),
     };
     if !inside {
-        let shown = |x: f64, infinity: &str| if x.abs() >= HIGH { infinity.to_owned() } else { format!("[{x}]") };
+        let shown = |x: f64, infinity: &str| {
+            if x.abs() >= HIGH {
+                infinity.to_owned()
+            } else {
+                format!("[{x}]")
+            }
+        };
         bail!(
             50989,
             "cannot apply {name} to {}, value must be between {} and {}",
@@ -82,10 +95,24 @@ fn atan2<'a>(_: &Cx<'_, 'a>, v: &[Value<'a>]) -> Result<Value<'a>> {
     if y.is_nullish() || x.is_nullish() {
         return Ok(Value::Null);
     }
-    let Some(a) = Number::of(y) else { bail!(51044, "$atan2 only supports numeric types, not {}", y.type_name()) };
-    let Some(b) = Number::of(x) else { bail!(51045, "$atan2 only supports numeric types, not {}", x.type_name()) };
+    let Some(a) = Number::of(y) else {
+        bail!(
+            51044,
+            "$atan2 only supports numeric types, not {}",
+            y.type_name()
+        )
+    };
+    let Some(b) = Number::of(x) else {
+        bail!(
+            51045,
+            "$atan2 only supports numeric types, not {}",
+            x.type_name()
+        )
+    };
     Ok(match (a, b) {
-        (Number::Decimal(_), _) | (_, Number::Decimal(_)) => Value::Decimal128(a.to_decimal().atan2(b.to_decimal())),
+        (Number::Decimal(_), _) | (_, Number::Decimal(_)) => {
+            Value::Decimal128(a.to_decimal().atan2(b.to_decimal()))
+        }
         _ => Value::Double(a.to_f64().atan2(b.to_f64())),
     })
 }
@@ -99,15 +126,24 @@ mod tests {
             (r#"{"$cos": 0}"#, "double 1.0"),
             (r#"{"$cos": "$s"}"#, "error 28765"),
             (r#"{"$tan": {"$numberDouble": "Infinity"}}"#, "error 50989"),
-            (r#"{"$sin": {"$numberDecimal": "-Infinity"}}"#, "error 50989"),
+            (
+                r#"{"$sin": {"$numberDecimal": "-Infinity"}}"#,
+                "error 50989",
+            ),
             (r#"{"$sin": {"$numberDouble": "NaN"}}"#, "double nan"),
             (r#"{"$asin": 1.5}"#, "error 50989"),
             (r#"{"$acosh": 0.5}"#, "error 50989"),
             (r#"{"$atanh": -1}"#, "double -inf"),
             (r#"{"$atanh": {"$numberDecimal": "1"}}"#, "decimal Infinity"),
-            (r#"{"$acos": {"$numberDecimal": "-1"}}"#, "decimal 3.141592653589793238462643383279503"),
+            (
+                r#"{"$acos": {"$numberDecimal": "-1"}}"#,
+                "decimal 3.141592653589793238462643383279503",
+            ),
             (r#"{"$degreesToRadians": 180}"#, "double 3.141592653589793"),
-            (r#"{"$radiansToDegrees": {"$numberDecimal": "1"}}"#, "decimal 57.29577951308232087679815481410517"),
+            (
+                r#"{"$radiansToDegrees": {"$numberDecimal": "1"}}"#,
+                "decimal 57.29577951308232087679815481410517",
+            ),
             (r#"{"$atan2": ["$n", "$s"]}"#, "null null"),
             (r#"{"$atan2": ["$s", 1]}"#, "error 51044"),
             (r#"{"$atan2": [1, "$s"]}"#, "error 51045"),

@@ -3,8 +3,8 @@
 use super::{Format, Kind, Target, UUID, failure, unsupported};
 use base64::Engine as _;
 use base64::alphabet::URL_SAFE;
-use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};
 use base64::engine::DecodePaddingMode;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};
 use model::{Binary, Bump, Result, Value, bail};
 
 /// Takes padding or leaves it.
@@ -16,18 +16,33 @@ const LENIENT_URL_SAFE: GeneralPurpose = GeneralPurpose::new(
 /// To binary data of the wanted subtype.
 ///
 /// # Errors
-/// 241 when there is no such conversion, the text is not what the format wants, or binary data has another subtype;
-/// 4341115 a string without a format.
+/// 241 when there is no such conversion, the text is not what the format wants, or binary data has
+/// another subtype; 4341115 a string without a format.
 pub(super) fn to_binary<'a>(arena: &'a Bump, v: Value<'a>, to: &Target<'_>) -> Result<Value<'a>> {
     let bytes = match v {
         Value::Binary(b) if b.subtype == to.subtype => return Ok(v),
         Value::Binary(b) => {
-            let why = format!("Conversions between different binData subtypes are not supported, from {}", b.subtype);
+            let why = format!(
+                "Conversions between different binData subtypes are not supported, from {}",
+                b.subtype
+            );
             return Err(failure(&v, to.name, &why));
         }
-        Value::Int32(n) => arena.alloc_slice_copy(&if to.big_endian { n.to_be_bytes() } else { n.to_le_bytes() }),
-        Value::Int64(n) => arena.alloc_slice_copy(&if to.big_endian { n.to_be_bytes() } else { n.to_le_bytes() }),
-        Value::Double(n) => arena.alloc_slice_copy(&if to.big_endian { n.to_be_bytes() } else { n.to_le_bytes() }),
+        Value::Int32(n) => arena.alloc_slice_copy(&if to.big_endian {
+            n.to_be_bytes()
+        } else {
+            n.to_le_bytes()
+        }),
+        Value::Int64(n) => arena.alloc_slice_copy(&if to.big_endian {
+            n.to_be_bytes()
+        } else {
+            n.to_le_bytes()
+        }),
+        Value::Double(n) => arena.alloc_slice_copy(&if to.big_endian {
+            n.to_be_bytes()
+        } else {
+            n.to_le_bytes()
+        }),
         Value::String(s) => {
             let Some(format) = to.format else {
                 bail!(
@@ -38,12 +53,21 @@ pub(super) fn to_binary<'a>(arena: &'a Bump, v: Value<'a>, to: &Target<'_>) -> R
             };
             match decode(s, format, to.subtype) {
                 Some(bytes) => arena.alloc_slice_copy(&bytes),
-                None => return Err(failure(&v, to.name, "the string does not have the given format and subtype")),
+                None => {
+                    return Err(failure(
+                        &v,
+                        to.name,
+                        "the string does not have the given format and subtype",
+                    ));
+                }
             }
         }
         _ => return Err(unsupported(&v, to)),
     };
-    Ok(Value::Binary(Binary { subtype: to.subtype, bytes }))
+    Ok(Value::Binary(Binary {
+        subtype: to.subtype,
+        bytes,
+    }))
 }
 
 /// UUIDs need the format `uuid` (or `auto`) and subtype 4; neither goes with anything else.
@@ -67,17 +91,29 @@ fn parse_hex(s: &[u8]) -> Option<Vec<u8>> {
     if !rest.is_empty() {
         return None;
     }
-    pairs.iter().map(|[hi, lo]| u8::try_from(digit(*hi)? * 16 + digit(*lo)?).ok()).collect()
+    pairs
+        .iter()
+        .map(|[hi, lo]| u8::try_from(digit(*hi)? * 16 + digit(*lo)?).ok())
+        .collect()
 }
 
 /// 8-4-4-4-12 hexadecimal digits.
 fn parse_uuid(s: &str) -> Option<Vec<u8>> {
     let b = s.as_bytes();
-    let dashes = b.iter().enumerate().filter(|(_, c)| **c == b'-').map(|(i, _)| i);
+    let dashes = b
+        .iter()
+        .enumerate()
+        .filter(|(_, c)| **c == b'-')
+        .map(|(i, _)| i);
     if b.len() != 36 || !dashes.eq([8, 13, 18, 23]) {
         return None;
     }
-    parse_hex(&b.iter().copied().filter(|c| *c != b'-').collect::<Vec<u8>>())
+    parse_hex(
+        &b.iter()
+            .copied()
+            .filter(|c| *c != b'-')
+            .collect::<Vec<u8>>(),
+    )
 }
 
 /// Integers of 1, 2, 4 and (long) 8 bytes, doubles of 4 and 8.
@@ -88,7 +124,9 @@ pub(super) fn to_number<'a>(bytes: &[u8], v: &Value<'_>, to: &Target<'_>) -> Res
     let mut little = [0u8; 8];
     let length = bytes.len();
     let wrong = || failure(v, to.name, "the binary data has no length of such a number");
-    let Some(slot) = little.get_mut(..length) else { return Err(wrong()) };
+    let Some(slot) = little.get_mut(..length) else {
+        return Err(wrong());
+    };
     slot.copy_from_slice(bytes);
     if to.big_endian {
         slot.reverse();

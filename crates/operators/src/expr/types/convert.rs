@@ -1,33 +1,50 @@
-//! `$convert`: `{input, to, onError, onNull, format, byteOrder}`; `to` is a type's name or number, or `{type, subtype}`.
-//! A null or missing input gives `onNull` (or null); a null or missing `to` gives null. `onError` takes the place of
-//! 241 ConversionFailure only.
+//! `$convert`: `{input, to, onError, onNull, format, byteOrder}`; `to` is a type's name or number,
+//! or `{type, subtype}`. A null or missing input gives `onNull` (or null); a null or missing `to`
+//! gives null. `onError` takes the place of 241 ConversionFailure only.
 //!
-//! 9 no object, an unknown field, no `input` or `to`, a `to` that is no name or number; 2 an unknown type name;
-//! 4341106 / 4341107 / 4341108 a subtype that is not integral / not a subtype / no number; 4341114 / 4341125 a format that
-//! is no string / unknown; 4341115 text to binary or back without a format; 9130001 / 9130002 a byte order that is no string /
-//! unknown.
+//! 9 no object, an unknown field, no `input` or `to`, a `to` that is no name or number; 2 an
+//! unknown type name; 4341106 / 4341107 / 4341108 a subtype that is not integral / not a subtype /
+//! no number; 4341114 / 4341125 a format that is no string / unknown; 4341115 text to binary or
+//! back without a format; 9130001 / 9130002 a byte order that is no string / unknown.
 
 use super::{Format, Kind, Target};
 use crate::Cx;
 use crate::expr::{BoxExpr, Expr, Operator, ParseCx, parse};
 use model::{MongoError, Number, Result, Tag, Value, bail, code};
 
-pub(super) static OPERATORS: &[Operator] = &[Operator { name: "$convert", parse: |cx, _, spec| parse_convert(cx, spec) }];
+pub(super) static OPERATORS: &[Operator] = &[Operator {
+    name: "$convert",
+    parse: |cx, _, spec| parse_convert(cx, spec),
+}];
 
 const FIELDS: [&str; 6] = ["input", "to", "onError", "onNull", "format", "byteOrder"];
 
 fn parse_convert(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<BoxExpr> {
     let Value::Document(spec) = spec else {
-        bail!(code::FAILED_TO_PARSE, "$convert expects an object of named arguments but found: {}", spec.type_name());
+        bail!(
+            code::FAILED_TO_PARSE,
+            "$convert expects an object of named arguments but found: {}",
+            spec.type_name()
+        );
     };
     let mut found: [Option<BoxExpr>; 6] = Default::default();
     for (field, v) in spec.iter() {
         let Some(slot) = FIELDS.iter().position(|f| *f == field) else {
-            bail!(code::FAILED_TO_PARSE, "$convert found an unknown argument: {field}; allowed are {}", FIELDS.join(", "));
+            bail!(
+                code::FAILED_TO_PARSE,
+                "$convert found an unknown argument: {field}; allowed are \
+                {}",
+                FIELDS.join(", ")
+            );
         };
         found[slot] = Some(parse(cx, v)?);
     }
-    let missing = |name: &str| MongoError::failed_to_parse(format!("Missing '{name}' parameter to $convert"));
+    let missing = |name: &str| {
+        MongoError::failed_to_parse(format!(
+            "Missing '{name}' parameter to \
+        $convert"
+        ))
+    };
     let [input, to, on_error, on_null, format, byte_order] = found;
     Ok(Box::new(Convert {
         input: input.ok_or_else(|| missing("input"))?,
@@ -52,13 +69,22 @@ impl Expr for Convert {
     fn eval<'a>(&'a self, cx: &Cx<'_, 'a>) -> Result<Value<'a>> {
         let input = self.input.eval(cx)?;
         if input.is_nullish() {
-            return self.on_null.as_ref().map_or(Ok(Value::Null), |e| e.eval(cx));
+            return self
+                .on_null
+                .as_ref()
+                .map_or(Ok(Value::Null), |e| e.eval(cx));
         }
-        let Some((kind, subtype)) = target_type(&self.to.eval(cx)?)? else { return Ok(Value::Null) };
+        let Some((kind, subtype)) = target_type(&self.to.eval(cx)?)? else {
+            return Ok(Value::Null);
+        };
         let option = |e: &'a Option<BoxExpr>| e.as_ref().map_or(Ok(Value::Missing), |e| e.eval(cx));
         let target = Target {
             kind: kind_of(kind),
-            subtype: if kind == Tag::BINARY { binary_subtype(&subtype)? } else { 0 },
+            subtype: if kind == Tag::BINARY {
+                binary_subtype(&subtype)?
+            } else {
+                0
+            },
             format: format_of(&option(&self.format)?)?,
             big_endian: is_big_endian(&option(&self.byte_order)?)?,
             name: kind.name(),
@@ -71,7 +97,15 @@ impl Expr for Convert {
     fn visit<'e>(&'e self, each: &mut dyn FnMut(&'e dyn Expr)) {
         each(self.input.as_ref());
         each(self.to.as_ref());
-        for e in [&self.on_error, &self.on_null, &self.format, &self.byte_order].into_iter().flatten() {
+        for e in [
+            &self.on_error,
+            &self.on_null,
+            &self.format,
+            &self.byte_order,
+        ]
+        .into_iter()
+        .flatten()
+        {
             each(e.as_ref());
         }
     }
@@ -81,11 +115,21 @@ impl Expr for Convert {
 fn target_type<'a>(to: &Value<'a>) -> Result<Option<(Tag, Value<'a>)>> {
     let (kind, subtype) = match to {
         Value::Document(d) => {
-            if let Some((field, _)) = d.iter().find(|(name, _)| !matches!(*name, "type" | "subtype")) {
-                bail!(code::FAILED_TO_PARSE, "$convert's 'to' found an unknown argument: {field}; allowed are type, subtype");
+            if let Some((field, _)) = d
+                .iter()
+                .find(|(name, _)| !matches!(*name, "type" | "subtype"))
+            {
+                bail!(
+                    code::FAILED_TO_PARSE,
+                    "$convert's 'to' found an unknown argument: {field}; \
+                    allowed are type, subtype"
+                );
             }
             let Some(kind) = d.get("type") else {
-                bail!(code::FAILED_TO_PARSE, "Missing 'type' parameter of $convert's 'to' argument");
+                bail!(
+                    code::FAILED_TO_PARSE,
+                    "Missing 'type' parameter of $convert's 'to' argument"
+                );
             };
             (kind, d.get("subtype").unwrap_or(Value::Int32(0)))
         }
@@ -99,7 +143,11 @@ fn target_type<'a>(to: &Value<'a>) -> Result<Option<(Tag, Value<'a>)>> {
         },
         (_, Some(Some(n))) => match tag_of_number(n) {
             Some(tag) => tag,
-            None => bail!(code::FAILED_TO_PARSE, "In $convert, numeric value for 'to' does not correspond to a BSON type: {n}"),
+            None => bail!(
+                code::FAILED_TO_PARSE,
+                "In $convert, numeric value for 'to' does not \
+                correspond to a BSON type: {n}"
+            ),
         },
         _ => bail!(
             code::FAILED_TO_PARSE,
@@ -111,7 +159,11 @@ fn target_type<'a>(to: &Value<'a>) -> Result<Option<(Tag, Value<'a>)>> {
 }
 
 fn tag_of_number(n: i64) -> Option<Tag> {
-    let byte = if n == -1 { 0xFF } else { u8::try_from(n).ok().filter(|b| *b != 0xFF)? };
+    let byte = if n == -1 {
+        0xFF
+    } else {
+        u8::try_from(n).ok().filter(|b| *b != 0xFF)?
+    };
     // Zero, the absence of a value, is a type here; nothing converts to it.
     Some(Tag(byte)).filter(|t| t.name() != "invalid")
 }
@@ -133,14 +185,25 @@ fn kind_of(tag: Tag) -> Kind {
 
 fn binary_subtype(v: &Value<'_>) -> Result<u8> {
     let Some(n) = Number::of(v) else {
-        bail!(4341108, "$convert's 'subtype' argument must be a number, but is {}", v.type_name());
+        bail!(
+            4341108,
+            "$convert's 'subtype' argument must be a number, but is {}",
+            v.type_name()
+        );
     };
     let Some(n) = n.to_i64_exact().and_then(|n| i32::try_from(n).ok()) else {
-        bail!(4341106, "In $convert, numeric 'subtype' argument is not an integer");
+        bail!(
+            4341106,
+            "In $convert, numeric 'subtype' argument is not an integer"
+        );
     };
     match u8::try_from(n) {
         Ok(n) if !(10..128).contains(&n) => Ok(n),
-        _ => bail!(4341107, "In $convert, numeric value for 'subtype' does not correspond to a BinData type: {n}"),
+        _ => bail!(
+            4341107,
+            "In $convert, numeric value for 'subtype' does not correspond to a \
+            BinData type: {n}"
+        ),
     }
 }
 
@@ -154,9 +217,17 @@ fn format_of(v: &Value<'_>) -> Result<Option<Format>> {
         Value::String("utf8") => Format::Utf8,
         Value::String("uuid") => Format::Uuid,
         Value::String(other) => {
-            bail!(4341125, "Invalid 'format' argument for $convert: {other}; allowed are auto, base64, base64url, hex, utf8, uuid")
+            bail!(
+                4341125,
+                "Invalid 'format' argument for $convert: {other}; allowed are auto, \
+                base64, base64url, hex, utf8, uuid"
+            )
         }
-        v => bail!(4341114, "$convert requires that 'format' be a string, found: {}", v.type_name()),
+        v => bail!(
+            4341114,
+            "$convert requires that 'format' be a string, found: {}",
+            v.type_name()
+        ),
     }))
 }
 
@@ -165,8 +236,16 @@ fn is_big_endian(v: &Value<'_>) -> Result<bool> {
         v if v.is_nullish() => Ok(false),
         Value::String("little") => Ok(false),
         Value::String("big") => Ok(true),
-        Value::String(other) => bail!(9130002, "Invalid 'byteOrder' argument for $convert: {other}; allowed are little, big"),
-        v => bail!(9130001, "$convert requires that 'byteOrder' be a string, found: {}", v.type_name()),
+        Value::String(other) => bail!(
+            9130002,
+            "Invalid 'byteOrder' argument for $convert: \
+            {other}; allowed are little, big"
+        ),
+        v => bail!(
+            9130001,
+            "$convert requires that 'byteOrder' be a string, found: {}",
+            v.type_name()
+        ),
     }
 }
 
@@ -175,26 +254,68 @@ mod tests {
     #[test]
     fn table() {
         crate::expr::check::rows(&[
-            (r#"{"$convert": {"input": "$missing", "to": "int"}}"#, "null null"),
-            (r#"{"$convert": {"input": "$n", "to": "nope", "onNull": "$a"}}"#, "int 5"),
+            (
+                r#"{"$convert": {"input": "$missing", "to": "int"}}"#,
+                "null null",
+            ),
+            (
+                r#"{"$convert": {"input": "$n", "to": "nope", "onNull": "$a"}}"#,
+                "int 5",
+            ),
             (r#"{"$convert": {"input": "$s", "to": "int"}}"#, "error 241"),
-            (r#"{"$convert": {"input": "$s", "to": "int", "onError": "$missing"}}"#, "missing MISSING"),
+            (
+                r#"{"$convert": {"input": "$s", "to": "int", "onError": "$missing"}}"#,
+                "missing MISSING",
+            ),
             (r#"{"$convert": {"input": "$s", "to": null}}"#, "null null"),
             (r#"{"$convert": {"input": 1, "to": "nope"}}"#, "error 2"),
             (r#"{"$convert": {"input": 1, "to": 99}}"#, "error 9"),
             (r#"{"$convert": {"input": 1.9, "to": 16}}"#, "int 1"),
             (r#"{"$convert": {"input": 1, "too": 16}}"#, "error 9"),
-            (r#"{"$convert": {"input": 2147483648, "to": "int"}}"#, "error 241"),
-            (r#"{"$convert": {"input": "x", "to": "binData"}}"#, "error 4341115"),
-            (r#"{"$convert": {"input": {"$binary": {"base64": "aGk=", "subType": "00"}}, "to": "string"}}"#, "error 4341115"),
-            (r#"{"$convert": {"input": "68", "to": "binData", "format": "hex"}}"#, "binData BinData(0, 68)"),
-            (r#"{"$convert": {"input": 1, "to": {"type": "binData", "subtype": 100}}}"#, "error 4341107"),
-            (r#"{"$convert": {"input": 1, "to": "binData", "byteOrder": "big"}}"#, "binData BinData(0, 00000001)"),
-            (r#"{"$convert": {"input": 1, "to": "binData", "byteOrder": "middle"}}"#, "error 9130002"),
-            (r#"{"$convert": {"input": "1", "to": "binData", "format": 1}}"#, "error 4341114"),
-            (r#"{"$convert": {"input": "-0x1.8p1", "to": "double"}}"#, "double -3.0"),
-            (r#"{"$convert": {"input": "0x1p1", "to": "double"}}"#, "error 241"),
-            (r#"{"$convert": {"input": "1e309", "to": "double"}}"#, "error 241"),
+            (
+                r#"{"$convert": {"input": 2147483648, "to": "int"}}"#,
+                "error 241",
+            ),
+            (
+                r#"{"$convert": {"input": "x", "to": "binData"}}"#,
+                "error 4341115",
+            ),
+            (
+                r#"{"$convert": {"input": {"$binary": {"base64": "aGk=", "subType": "00"}}, "to": "string"}}"#,
+                "error 4341115",
+            ),
+            (
+                r#"{"$convert": {"input": "68", "to": "binData", "format": "hex"}}"#,
+                "binData BinData(0, 68)",
+            ),
+            (
+                r#"{"$convert": {"input": 1, "to": {"type": "binData", "subtype": 100}}}"#,
+                "error 4341107",
+            ),
+            (
+                r#"{"$convert": {"input": 1, "to": "binData", "byteOrder": "big"}}"#,
+                "binData BinData(0, 00000001)",
+            ),
+            (
+                r#"{"$convert": {"input": 1, "to": "binData", "byteOrder": "middle"}}"#,
+                "error 9130002",
+            ),
+            (
+                r#"{"$convert": {"input": "1", "to": "binData", "format": 1}}"#,
+                "error 4341114",
+            ),
+            (
+                r#"{"$convert": {"input": "-0x1.8p1", "to": "double"}}"#,
+                "double -3.0",
+            ),
+            (
+                r#"{"$convert": {"input": "0x1p1", "to": "double"}}"#,
+                "error 241",
+            ),
+            (
+                r#"{"$convert": {"input": "1e309", "to": "double"}}"#,
+                "error 241",
+            ),
         ]);
     }
 }

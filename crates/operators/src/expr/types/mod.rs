@@ -55,18 +55,24 @@ fn failure(v: &Value<'_>, target: &str, why: &str) -> MongoError {
     let shown = model::show::Shown(v);
     MongoError::new(
         model::code::CONVERSION_FAILURE,
-        format!("Failed to convert {} {shown} to {target} in $convert with no onError value: {why}", v.type_name()),
+        format!(
+            "Failed to convert {} {shown} to {target} in $convert with no onError value: {why}",
+            v.type_name()
+        ),
     )
 }
 
 /// Converts a value that is not null.
 ///
 /// # Errors
-/// 241 when there is no such conversion or the value does not fit; 4341115 text to binary or back without a format.
+/// 241 when there is no such conversion or the value does not fit; 4341115 text to binary or back
+/// without a format.
 fn convert<'a>(arena: &'a model::Bump, v: Value<'a>, to: &Target<'_>) -> Result<Value<'a>> {
     match to.kind {
         Kind::Bool => Ok(Value::Bool(v.truthy())),
-        Kind::Int | Kind::Long | Kind::Double | Kind::Decimal | Kind::Date => number::convert(v, to),
+        Kind::Int | Kind::Long | Kind::Double | Kind::Decimal | Kind::Date => {
+            number::convert(v, to)
+        }
         Kind::String => text::to_string(arena, v, to),
         Kind::Binary => binary::to_binary(arena, v, to),
         Kind::ObjectId => match v {

@@ -14,10 +14,12 @@ pub(super) fn convert<'a>(v: Value<'a>, to: &Target<'_>) -> Result<Value<'a>> {
     }
     match v {
         Value::Bool(b) => number(Number::Int32(i32::from(b)), &v, to),
-        Value::Int32(_) | Value::Int64(_) | Value::Double(_) | Value::Decimal128(_) => match Number::of(&v) {
-            Some(n) => number(n, &v, to),
-            None => Err(unsupported(&v, to)),
-        },
+        Value::Int32(_) | Value::Int64(_) | Value::Double(_) | Value::Decimal128(_) => {
+            match Number::of(&v) {
+                Some(n) => number(n, &v, to),
+                None => Err(unsupported(&v, to)),
+            }
+        }
         Value::Date(ms) if to.kind != Kind::Int => number(Number::Int64(ms), &v, to),
         Value::String(s) => parse(s, &v, to),
         Value::Binary(b) if to.kind != Kind::Decimal => binary::to_number(b.bytes, &v, to),
@@ -28,7 +30,11 @@ pub(super) fn convert<'a>(v: Value<'a>, to: &Target<'_>) -> Result<Value<'a>> {
 fn number<'a>(n: Number, v: &Value<'_>, to: &Target<'_>) -> Result<Value<'a>> {
     let overflow = || failure(v, to.name, "Conversion would overflow target type");
     Ok(match to.kind {
-        Kind::Int => Value::Int32(whole(n).and_then(|n| i32::try_from(n).ok()).ok_or_else(overflow)?),
+        Kind::Int => Value::Int32(
+            whole(n)
+                .and_then(|n| i32::try_from(n).ok())
+                .ok_or_else(overflow)?,
+        ),
         Kind::Long => Value::Int64(whole(n).ok_or_else(overflow)?),
         Kind::Decimal => Value::Decimal128(n.to_decimal()),
         _ => {
@@ -76,14 +82,17 @@ fn parse<'a>(s: &str, v: &Value<'_>, to: &Target<'_>) -> Result<Value<'a>> {
     })
 }
 
-/// Decimal or (signed) hexadecimal text of a double. A number beyond the range, or so small that digits are lost, is none.
+/// Decimal or (signed) hexadecimal text of a double. A number beyond the range, or so small that
+/// digits are lost, is none.
 fn parse_double(s: &str) -> Option<f64> {
     // MongoDB refuses only "0x" itself; its C library reads every other spelling.
     if let [b'+' | b'-', b'0', b'x' | b'X', ..] | [b'0', b'X', ..] = s.as_bytes() {
         return parse_hex_double(s);
     }
     let x: f64 = s.parse().ok()?;
-    let named = s.trim_start_matches(['+', '-']).starts_with(|c: char| c.is_ascii_alphabetic());
+    let named = s
+        .trim_start_matches(['+', '-'])
+        .starts_with(|c: char| c.is_ascii_alphabetic());
     let mantissa = s.split(['e', 'E']).next().unwrap_or(s);
     let zero = !mantissa.bytes().any(|b| (b'1'..=b'9').contains(&b));
     (named || zero || x.is_normal()).then_some(x)
@@ -92,7 +101,9 @@ fn parse_double(s: &str) -> Option<f64> {
 /// `-0x1.8p1`; the caller saw the prefix.
 fn parse_hex_double(s: &str) -> Option<f64> {
     let digits = s.trim_start_matches(['+', '-']).get(2..)?;
-    let (mantissa, exponent) = digits.split_once(['p', 'P']).map_or((digits, None), |(m, e)| (m, Some(e)));
+    let (mantissa, exponent) = digits
+        .split_once(['p', 'P'])
+        .map_or((digits, None), |(m, e)| (m, Some(e)));
     let mut exponent: i32 = exponent.map_or(Some(0), |e| e.parse().ok())?;
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     if whole.is_empty() && fraction.is_empty() {
@@ -110,8 +121,11 @@ fn parse_hex_double(s: &str) -> Option<f64> {
 
 fn parse_decimal(s: &str) -> Option<Decimal128> {
     let d = Decimal128::parse_with(s, Rounding::Trunc)?;
-    let named = s.trim_start_matches(['+', '-']).starts_with(|c: char| c.is_ascii_alphabetic());
+    let named = s
+        .trim_start_matches(['+', '-'])
+        .starts_with(|c: char| c.is_ascii_alphabetic());
     let mantissa = s.split(['e', 'E']).next().unwrap_or(s);
-    let lost = d.is_infinite() || d.is_zero() && mantissa.bytes().any(|b| (b'1'..=b'9').contains(&b));
+    let lost =
+        d.is_infinite() || d.is_zero() && mantissa.bytes().any(|b| (b'1'..=b'9').contains(&b));
     (named || !lost).then_some(d)
 }

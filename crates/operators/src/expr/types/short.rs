@@ -1,5 +1,6 @@
-//! `$toBool`, `$toDate`, `$toDecimal`, `$toDouble`, `$toInt`, `$toLong`, `$toObjectId`, `$toString`, `$toUUID`: `$convert`
-//! without options. Null and missing give null. 50723 another number of operands than one, 241 not convertible.
+//! `$toBool`, `$toDate`, `$toDecimal`, `$toDouble`, `$toInt`, `$toLong`, `$toObjectId`,
+//! `$toString`, `$toUUID`: `$convert` without options. Null and missing give null. 50723 another
+//! number of operands than one, 241 not convertible.
 
 use super::{Format, Kind, Target, UUID};
 use crate::expr::{BoxExpr, Operator, ParseCx, UnaryFn, parse_args, unary_of};
@@ -38,11 +39,20 @@ short_forms! {
     "$toUUID" Binary "binData", UUID, Some(Format::Uuid);
 }
 
-fn parse_short(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>, f: UnaryFn) -> Result<BoxExpr> {
+fn parse_short(
+    cx: &mut ParseCx<'_>,
+    name: &'static str,
+    spec: Value<'_>,
+    f: UnaryFn,
+) -> Result<BoxExpr> {
     let mut args = parse_args(cx, name, spec, 0, usize::MAX)?;
     match (args.pop(), args.len()) {
         (Some(arg), 0) => Ok(unary_of(arg, f)),
-        (_, rest) => bail!(50723, "{name} requires a single argument, got {}", if rest == 0 { 0 } else { rest + 1 }),
+        (_, rest) => bail!(
+            50723,
+            "{name} requires a single argument, got {}",
+            if rest == 0 { 0 } else { rest + 1 }
+        ),
     }
 }
 
@@ -62,8 +72,15 @@ mod tests {
             (r#"{"$toBool": {"$numberDecimal": "0.0"}}"#, "bool false"),
             (r#"{"$toString": 1e16}"#, "string \"1e+16\""),
             (r#"{"$toString": "$arr"}"#, "error 241"),
-            (r#"{"$toObjectId": "0123456789abcdef01234567"}"#, "objectId ObjectId('0123456789abcdef01234567')"),
-            (r#"{"$toDate": "1970-01-01T00:00:01Z"}"#, "date new Date(1000)"),
+            (
+                r#"{"$toObjectId": "0123456789abcdef01234567"}"#,
+                "objectId \
+                ObjectId('0123456789abcdef01234567')",
+            ),
+            (
+                r#"{"$toDate": "1970-01-01T00:00:01Z"}"#,
+                "date new Date(1000)",
+            ),
             (r#"{"$toDate": 1}"#, "error 241"),
             (r#"{"$toUUID": "nope"}"#, "error 241"),
         ]);

@@ -1,12 +1,18 @@
-//! `$type`: the name of the operand's type ("missing" for none). `$isNumber`: whether it is int, long, double or decimal.
-//! 16020 unless there is one operand.
+//! `$type`: the name of the operand's type ("missing" for none). `$isNumber`: whether it is int,
+//! long, double or decimal. 16020 unless there is one operand.
 
 use crate::expr::{Operator, unary};
 use model::Value;
 
 pub(super) static OPERATORS: &[Operator] = &[
-    Operator { name: "$type", parse: |cx, name, spec| unary(cx, name, spec, |_, v| Ok(Value::String(v.type_name()))) },
-    Operator { name: "$isNumber", parse: |cx, name, spec| unary(cx, name, spec, |_, v| Ok(Value::Bool(v.is_number()))) },
+    Operator {
+        name: "$type",
+        parse: |cx, name, spec| unary(cx, name, spec, |_, v| Ok(Value::String(v.type_name()))),
+    },
+    Operator {
+        name: "$isNumber",
+        parse: |cx, name, spec| unary(cx, name, spec, |_, v| Ok(Value::Bool(v.is_number()))),
+    },
 ];
 
 #[cfg(test)]

@@ -1,12 +1,16 @@
-//! `$let`: `{vars, in}`; the values are computed outside, `in` sees them all. Errors: 16874 no document, 16875 unknown
-//! argument, 16876 / 16877 no `vars` / `in`, 10065 vars no document, 9 bad name.
+//! `$let`: `{vars, in}`; the values are computed outside, `in` sees them all. Errors: 16874 no
+//! document, 16875 unknown argument, 16876 / 16877 no `vars` / `in`, 10065 vars no document, 9 bad
+//! name.
 
 use crate::expr::args::{check_user_variable, missing};
 use crate::expr::{BoxExpr, Expr, Operator, ParseCx, parse};
 use crate::{Cx, Frame, VarId};
 use model::{Result, Value, bail};
 
-pub(super) static OPERATORS: &[Operator] = &[Operator { name: "$let", parse: parse_let }];
+pub(super) static OPERATORS: &[Operator] = &[Operator {
+    name: "$let",
+    parse: parse_let,
+}];
 
 struct Let {
     vars: Vec<(VarId, BoxExpr)>,
@@ -15,7 +19,11 @@ struct Let {
 
 fn parse_let(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) -> Result<BoxExpr> {
     let Value::Document(d) = spec else {
-        bail!(16874, "{name} only supports an object as its argument, found {}", spec.type_name());
+        bail!(
+            16874,
+            "{name} only supports an object as its argument, found {}",
+            spec.type_name()
+        );
     };
     if let Some((unknown, _)) = d.iter().find(|(n, _)| !["vars", "in"].contains(n)) {
         bail!(16875, "Unrecognized parameter to {name}: {unknown}");
@@ -23,7 +31,11 @@ fn parse_let(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) -> Resul
     let vars = d.get("vars").ok_or_else(|| missing(16876, name, "vars"))?;
     let body = d.get("in").ok_or_else(|| missing(16877, name, "in"))?;
     let Value::Document(vars) = vars else {
-        bail!(10065, "invalid parameter: expected an object (vars), found {}", vars.type_name());
+        bail!(
+            10065,
+            "invalid parameter: expected an object (vars), found {}",
+            vars.type_name()
+        );
     };
     let mut values = Vec::new();
     for (var, v) in vars.iter() {
@@ -31,8 +43,14 @@ fn parse_let(cx: &mut ParseCx<'_>, name: &'static str, spec: Value<'_>) -> Resul
         values.push((var, parse(cx, v)?));
     }
     cx.scoped(|cx| {
-        let vars = values.into_iter().map(|(var, e)| (cx.define(var), e)).collect();
-        Ok(Box::new(Let { vars, body: parse(cx, body)? }) as BoxExpr)
+        let vars = values
+            .into_iter()
+            .map(|(var, e)| (cx.define(var), e))
+            .collect();
+        Ok(Box::new(Let {
+            vars,
+            body: parse(cx, body)?,
+        }) as BoxExpr)
     })
 }
 
@@ -51,11 +69,19 @@ impl Expr for Let {
 }
 
 /// Frames live on the stack, one a variable.
-fn bind<'a>(cx: &Cx<'_, 'a>, values: &[(VarId, Value<'a>)], body: &'a dyn Expr) -> Result<Value<'a>> {
+fn bind<'a>(
+    cx: &Cx<'_, 'a>,
+    values: &[(VarId, Value<'a>)],
+    body: &'a dyn Expr,
+) -> Result<Value<'a>> {
     match values.split_first() {
         None => body.eval(cx),
         Some(((id, value), rest)) => {
-            let frame = Frame { id: *id, value: *value, outer: cx.vars };
+            let frame = Frame {
+                id: *id,
+                value: *value,
+                outer: cx.vars,
+            };
             bind(&cx.with(&frame), rest, body)
         }
     }
@@ -66,10 +92,27 @@ mod tests {
     #[test]
     fn table() {
         crate::expr::table::table(&[
-            ("{'$let': {'vars': {'x': '$a', 'y': 2}, 'in': ['$$x', '$$y']}}", "{'a': 1}", "[1, 2]"),
-            ("{'$let': {'vars': {'x': 1}, 'in': {'$let': {'vars': {'x': 2, 'y': '$$x'}, 'in': ['$$x', '$$y']}}}}", "{}", "[2, 1]"),
-            ("{'$let': {'vars': {'CURRENT': '$a'}, 'in': '$b'}}", "{'a': {'b': 7}}", "7"),
-            ("{'$let': {'vars': {'x': '$none'}, 'in': '$$x'}}", "{}", "missing"),
+            (
+                "{'$let': {'vars': {'x': '$a', 'y': 2}, 'in': ['$$x', '$$y']}}",
+                "{'a': 1}",
+                "[1, 2]",
+            ),
+            (
+                "{'$let': {'vars': {'x': 1}, 'in': {'$let': {'vars': {'x': 2, 'y': '$$x'}, 'in': \
+                ['$$x', '$$y']}}}}",
+                "{}",
+                "[2, 1]",
+            ),
+            (
+                "{'$let': {'vars': {'CURRENT': '$a'}, 'in': '$b'}}",
+                "{'a': {'b': 7}}",
+                "7",
+            ),
+            (
+                "{'$let': {'vars': {'x': '$none'}, 'in': '$$x'}}",
+                "{}",
+                "missing",
+            ),
             ("{'$let': {'vars': {'X': 1}, 'in': 1}}", "{}", "!9"),
             ("{'$let': {'vars': {'x': 1}, 'in': '$$y'}}", "{}", "!17276"),
             ("{'$let': {'vars': 1, 'in': 1}}", "{}", "!10065"),

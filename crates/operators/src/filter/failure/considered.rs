@@ -37,7 +37,9 @@ fn expected_types(operator: &str) -> &'static [&'static str] {
         "$mod" => NUMBERS,
         "$regex" => &["regex", "string", "symbol"],
         "$size" | "$all" | "$elemMatch" => &["array"],
-        "$bitsAllSet" | "$bitsAllClear" | "$bitsAnySet" | "$bitsAnyClear" => &["binData", "decimal", "double", "int", "long"],
+        "$bitsAllSet" | "$bitsAllClear" | "$bitsAnySet" | "$bitsAnyClear" => {
+            &["binData", "decimal", "double", "int", "long"]
+        }
         _ => &[],
     }
 }
@@ -50,7 +52,11 @@ impl<'d> Considered<'d> {
         let path = FieldPath::new(path);
         let mut values = Vec::new();
         let mut found = false;
-        let how = if leaf == Leaf::Whole { walk::Leaf::Whole } else { walk::Leaf::Traverse };
+        let how = if leaf == Leaf::Whole {
+            walk::Leaf::Whole
+        } else {
+            walk::Leaf::Traverse
+        };
         let _ = walk_doc(doc, path.parts(), how, None, &mut |v, _| {
             found |= !v.is_missing();
             match v {
@@ -70,7 +76,10 @@ impl<'d> Considered<'d> {
             return;
         };
         let expected = expected_types(operator);
-        if !expected.is_empty() && !values.is_empty() && !values.iter().any(|v| expected.contains(&v.type_name())) {
+        if !expected.is_empty()
+            && !values.is_empty()
+            && !values.iter().any(|v| expected.contains(&v.type_name()))
+        {
             mismatch(values, expected, w);
         } else {
             w.put("reason", reason);

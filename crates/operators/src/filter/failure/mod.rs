@@ -1,5 +1,6 @@
-//! Why a document does not match a filter, as MongoDB tells it in `errInfo.details` of a failed validation. Works on the
-//! filter as it was written, because the answer quotes it; called only after a document has failed.
+//! Why a document does not match a filter, as MongoDB tells it in `errInfo.details` of a failed
+//! validation. Works on the filter as it was written, because the answer quotes it; called only
+//! after a document has failed.
 //! Must not know: commands, collections.
 
 mod considered;
@@ -20,11 +21,16 @@ enum Wanted {
 
 impl Wanted {
     fn flipped(self) -> Wanted {
-        if self == Wanted::Match { Wanted::NoMatch } else { Wanted::Match }
+        if self == Wanted::Match {
+            Wanted::NoMatch
+        } else {
+            Wanted::Match
+        }
     }
 }
 
-/// Tells why `doc` does not match `filter`. `None` when it does, or when the filter cannot be taken apart.
+/// Tells why `doc` does not match `filter`. `None` when it does, or when the filter cannot be taken
+/// apart.
 pub fn explain_failure(filter: Doc<'_>, doc: Doc<'_>, env: &Env) -> Option<DocBuf> {
     Failure { doc, env }.document(filter, Wanted::Match)
 }
@@ -53,13 +59,28 @@ fn conditions<'s>(filter: Doc<'s>) -> Vec<Condition<'s>> {
             continue;
         }
         if name.starts_with('$') && !matches!(name, "$ref" | "$id" | "$db") {
-            found.push(Condition { operator: name, operand: v, path: None, spec: single(name, v) });
+            found.push(Condition {
+                operator: name,
+                operand: v,
+                path: None,
+                spec: single(name, v),
+            });
             continue;
         }
         match v {
             Value::Document(d) if is_operator_document(d) => field_conditions(name, d, &mut found),
-            Value::Regex(_) => found.push(Condition { operator: "$regex", operand: v, path: Some(name), spec: single(name, v) }),
-            v => found.push(Condition { operator: "$eq", operand: v, path: Some(name), spec: single(name, v) }),
+            Value::Regex(_) => found.push(Condition {
+                operator: "$regex",
+                operand: v,
+                path: Some(name),
+                spec: single(name, v),
+            }),
+            v => found.push(Condition {
+                operator: "$eq",
+                operand: v,
+                path: Some(name),
+                spec: single(name, v),
+            }),
         }
     }
     found
@@ -74,7 +95,10 @@ fn single(name: &str, v: Value<'_>) -> DocBuf {
 fn field_conditions<'s>(path: &'s str, operators: Doc<'s>, found: &mut Vec<Condition<'s>>) {
     for (operator, operand) in operators.iter() {
         // These say more about another operator beside them.
-        if matches!(operator, "$options" | "$comment" | "$minDistance" | "$maxDistance") {
+        if matches!(
+            operator,
+            "$options" | "$comment" | "$minDistance" | "$maxDistance"
+        ) {
             continue;
         }
         let spec = DocBuf::build(|w| {
@@ -84,7 +108,12 @@ fn field_conditions<'s>(path: &'s str, operators: Doc<'s>, found: &mut Vec<Condi
                 inner.put("$options", operators.field("$options"));
             }
         });
-        found.push(Condition { operator, operand, path: Some(path), spec });
+        found.push(Condition {
+            operator,
+            operand,
+            path: Some(path),
+            spec,
+        });
     }
 }
 
@@ -92,7 +121,11 @@ impl Failure<'_> {
     fn matches(&self, filter: Doc<'_>) -> Option<bool> {
         let parsed = Filter::parse(&mut ParseCx::new(self.env), filter).ok()?;
         // What fails to be evaluated does not match.
-        Some(parsed.matches(self.doc, &Bump::new(), self.env).unwrap_or(false))
+        Some(
+            parsed
+                .matches(self.doc, &Bump::new(), self.env)
+                .unwrap_or(false),
+        )
     }
 
     /// A filter document: its only condition, or an `$and` that was not written.
@@ -112,10 +145,17 @@ impl Failure<'_> {
         }
         Some(DocBuf::build(|w| {
             w.put("operatorName", operator);
-            let mut clauses = w.array(if satisfied { "clausesSatisfied" } else { "clausesNotSatisfied" });
+            let mut clauses = w.array(if satisfied {
+                "clausesSatisfied"
+            } else {
+                "clausesNotSatisfied"
+            });
             for (i, details) in parts.iter().enumerate() {
                 if let Some(d) = details {
-                    clauses.doc().put("index", i32::try_from(i).unwrap_or(i32::MAX)).put("details", d);
+                    clauses
+                        .doc()
+                        .put("index", i32::try_from(i).unwrap_or(i32::MAX))
+                        .put("details", d);
                 }
             }
         }))
@@ -128,7 +168,9 @@ impl Failure<'_> {
         }
         match (c.operator, c.path) {
             ("$and" | "$or", None) => self.list(c.operator, self.parts(c.operand, wanted), wanted),
-            ("$nor", None) => self.list(c.operator, self.parts(c.operand, wanted.flipped()), wanted),
+            ("$nor", None) => {
+                self.list(c.operator, self.parts(c.operand, wanted.flipped()), wanted)
+            }
             ("$jsonSchema", None) if wanted == Wanted::NoMatch => {
                 Some(model::doc! { "operatorName": "$jsonSchema", "reason": "schema matched" })
             }
@@ -149,23 +191,33 @@ impl Failure<'_> {
 
     fn parts(&self, list: Value<'_>, wanted: Wanted) -> Vec<Option<DocBuf>> {
         let one = |v: Value<'_>| v.as_doc().and_then(|d| self.document(d, wanted));
-        list.as_array().unwrap_or(Array::EMPTY).iter().map(one).collect()
+        list.as_array()
+            .unwrap_or(Array::EMPTY)
+            .iter()
+            .map(one)
+            .collect()
     }
 
     /// A condition without others inside.
     fn leaf(&self, c: &Condition<'_>, wanted: Wanted, w: &mut DocWriter<'_>) {
-        w.put("operatorName", c.operator).put("specifiedAs", &c.spec);
+        w.put("operatorName", c.operator)
+            .put("specifiedAs", &c.spec);
         let (failed, succeeded) = reasons(c.operator);
         let (failed, succeeded) = match c.operator {
             "$exists" if !c.operand.truthy() => (succeeded, failed),
             _ => (failed, succeeded),
         };
-        let reason = if wanted == Wanted::Match { failed } else { succeeded };
+        let reason = if wanted == Wanted::Match {
+            failed
+        } else {
+            succeeded
+        };
         match c.path {
             Some(_) if c.operator == "$exists" => {
                 w.put("reason", reason);
             }
-            Some(path) => Considered::at(self.doc, path, considered::Leaf::of(c.operator)).write(c.operator, reason, w),
+            Some(path) => Considered::at(self.doc, path, considered::Leaf::of(c.operator))
+                .write(c.operator, reason, w),
             None => {
                 w.put("reason", reason);
                 if c.operator == "$expr" {
@@ -176,7 +228,9 @@ impl Failure<'_> {
     }
 
     fn expression(&self, e: Value<'_>, w: &mut DocWriter<'_>) {
-        let Ok(parsed) = expr::parse(&mut ParseCx::new(self.env), e) else { return };
+        let Ok(parsed) = expr::parse(&mut ParseCx::new(self.env), e) else {
+            return;
+        };
         let arena = Bump::new();
         if let Ok(v) = parsed.eval(&Cx::new(&arena, Value::Document(self.doc), self.env))
             && !v.is_missing()
@@ -190,18 +244,40 @@ impl Failure<'_> {
 fn reasons(operator: &str) -> (&'static str, &'static str) {
     match operator {
         "$ne" => ("comparison succeeded", "comparison failed"),
-        "$in" => ("no matching value found in array", "matching value found in array"),
-        "$nin" => ("matching value found in array", "no matching value found in array"),
+        "$in" => (
+            "no matching value found in array",
+            "matching value found in array",
+        ),
+        "$nin" => (
+            "matching value found in array",
+            "no matching value found in array",
+        ),
         "$exists" => ("path does not exist", "path does exist"),
         "$type" => ("type did not match", "type did match"),
-        "$regex" => ("regular expression did not match", "regular expression did match"),
-        "$mod" => ("$mod did not evaluate to expected remainder", "$mod did evaluate to expected remainder"),
-        "$size" => ("array length was not equal to given size", "array length was equal to given size"),
-        "$all" => ("array did not contain all specified values", "array did contain all specified values"),
-        "$elemMatch" => ("array did not satisfy the child predicate", "array did satisfy the child predicate"),
-        "$bitsAllSet" | "$bitsAllClear" | "$bitsAnySet" | "$bitsAnyClear" => {
-            ("bitwise operator failed to match", "bitwise operator matched successfully")
-        }
+        "$regex" => (
+            "regular expression did not match",
+            "regular expression did match",
+        ),
+        "$mod" => (
+            "$mod did not evaluate to expected remainder",
+            "$mod did evaluate to expected remainder",
+        ),
+        "$size" => (
+            "array length was not equal to given size",
+            "array length was equal to given size",
+        ),
+        "$all" => (
+            "array did not contain all specified values",
+            "array did contain all specified values",
+        ),
+        "$elemMatch" => (
+            "array did not satisfy the child predicate",
+            "array did satisfy the child predicate",
+        ),
+        "$bitsAllSet" | "$bitsAllClear" | "$bitsAnySet" | "$bitsAnyClear" => (
+            "bitwise operator failed to match",
+            "bitwise operator matched successfully",
+        ),
         "$geoWithin" | "$within" => (
             "none of the considered geometries were contained within the expression's geometry",
             "at least one of considered geometries was contained within the expression's geometry",
@@ -211,8 +287,14 @@ fn reasons(operator: &str) -> (&'static str, &'static str) {
             "at least one of considered geometries intersected the expression's geometry",
         ),
         "$expr" => ("expression did not match", "expression did match"),
-        "$alwaysFalse" => ("expression always evaluates to false", "expression always evaluates to false"),
-        "$alwaysTrue" => ("expression always evaluates to true", "expression always evaluates to true"),
+        "$alwaysFalse" => (
+            "expression always evaluates to false",
+            "expression always evaluates to false",
+        ),
+        "$alwaysTrue" => (
+            "expression always evaluates to true",
+            "expression always evaluates to true",
+        ),
         _ => ("comparison failed", "comparison succeeded"),
     }
 }

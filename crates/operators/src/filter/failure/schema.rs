@@ -1,5 +1,5 @@
-//! Why a value breaks a `$jsonSchema`: one report per keyword, in MongoDB's order of keywords. Whether a keyword holds is
-//! asked of a schema that has only it.
+//! Why a value breaks a `$jsonSchema`: one report per keyword, in MongoDB's order of keywords.
+//! Whether a keyword holds is asked of a schema that has only it.
 
 use super::considered::{NUMBERS, mismatch};
 use crate::filter::json_schema::Schema;
@@ -81,8 +81,11 @@ fn rules(schema: Doc<'_>, v: Value<'_>) -> Vec<DocBuf> {
         let alone = only(schema, &[keyword]);
         if schema.contains(keyword) && !holds(&alone, v) {
             out.push(DocBuf::build(|w| {
-                w.put("operatorName", keyword).put("specifiedAs", &alone).put("reason", "type did not match");
-                w.put("consideredValue", v).put("consideredType", v.type_name());
+                w.put("operatorName", keyword)
+                    .put("specifiedAs", &alone)
+                    .put("reason", "type did not match");
+                w.put("consideredValue", v)
+                    .put("consideredType", v.type_name());
             }));
         }
     }
@@ -90,26 +93,62 @@ fn rules(schema: Doc<'_>, v: Value<'_>) -> Vec<DocBuf> {
 }
 
 /// Keyword, what goes with it, types it is about, types a report names, reason.
-type Scalar = (&'static str, &'static str, &'static [&'static str], &'static [&'static str], &'static str);
+type Scalar = (
+    &'static str,
+    &'static str,
+    &'static [&'static str],
+    &'static [&'static str],
+    &'static str,
+);
 
 const LENGTH: &str = "specified string length was not satisfied";
 const SCALARS: &[Scalar] = &[
-    ("pattern", "", &["string"], &["regex", "string", "symbol"], "regular expression did not match"),
+    (
+        "pattern",
+        "",
+        &["string"],
+        &["regex", "string", "symbol"],
+        "regular expression did not match",
+    ),
     ("maxLength", "", &["string"], &["string"], LENGTH),
     ("minLength", "", &["string"], &["string"], LENGTH),
-    ("multipleOf", "", NUMBERS, NUMBERS, "considered value is not a multiple of the specified value"),
-    ("maximum", "exclusiveMaximum", NUMBERS, NUMBERS, "comparison failed"),
-    ("minimum", "exclusiveMinimum", NUMBERS, NUMBERS, "comparison failed"),
+    (
+        "multipleOf",
+        "",
+        NUMBERS,
+        NUMBERS,
+        "considered value is not a multiple of the specified value",
+    ),
+    (
+        "maximum",
+        "exclusiveMaximum",
+        NUMBERS,
+        NUMBERS,
+        "comparison failed",
+    ),
+    (
+        "minimum",
+        "exclusiveMinimum",
+        NUMBERS,
+        NUMBERS,
+        "comparison failed",
+    ),
 ];
 
-/// A keyword about strings or numbers lets other values pass, unless the schema demands that very type.
+/// A keyword about strings or numbers lets other values pass, unless the schema demands that very
+/// type.
 fn scalar(schema: Doc<'_>, v: Value<'_>, out: &mut Vec<DocBuf>) {
-    for (keyword, beside, about, expected, reason) in SCALARS.iter().filter(|s| schema.contains(s.0)) {
+    for (keyword, beside, about, expected, reason) in
+        SCALARS.iter().filter(|s| schema.contains(s.0))
+    {
         let spec = only(schema, &[keyword, beside]);
         let of_type = about.contains(&v.type_name());
         if of_type && !holds(&spec, v) {
             out.push(DocBuf::build(|w| {
-                w.put("operatorName", *keyword).put("specifiedAs", &spec).put("reason", *reason).put("consideredValue", v);
+                w.put("operatorName", *keyword)
+                    .put("specifiedAs", &spec)
+                    .put("reason", *reason)
+                    .put("consideredValue", v);
             }));
         } else if !of_type && demands(schema, about) {
             out.push(DocBuf::build(|w| {
@@ -123,7 +162,10 @@ fn scalar(schema: Doc<'_>, v: Value<'_>, out: &mut Vec<DocBuf>) {
 
 /// The schema's `type` or `bsonType` names one of the types.
 fn demands(schema: Doc<'_>, types: &[&str]) -> bool {
-    let named = |v: Value<'_>| v.as_str().is_some_and(|t| types.contains(&t) || (t == "number" && types == NUMBERS));
+    let named = |v: Value<'_>| {
+        v.as_str()
+            .is_some_and(|t| types.contains(&t) || (t == "number" && types == NUMBERS))
+    };
     ["bsonType", "type"].iter().any(|k| match schema.field(k) {
         Value::Array(a) => a.iter().any(named),
         v => named(v),
@@ -140,18 +182,26 @@ fn array(schema: Doc<'_>, a: Array<'_>, out: &mut Vec<DocBuf>) {
         out.push(DocBuf::build(|w| {
             w.put("operatorName", keyword).put("specifiedAs", &spec);
             if keyword == "uniqueItems" {
-                w.put("reason", "found a duplicate item").put("consideredValue", whole);
+                w.put("reason", "found a duplicate item")
+                    .put("consideredValue", whole);
                 if let Some(v) = duplicate(a) {
                     w.put("duplicatedValue", v);
                 }
             } else {
-                w.put("reason", "array did not match specified length").put("consideredValue", whole);
+                w.put("reason", "array did not match specified length")
+                    .put("consideredValue", whole);
             }
         }));
     }
     match schema.field("items") {
         Value::Document(each) => {
-            out.extend(item("items", "At least one item did not match the sub-schema", each, a, 0));
+            out.extend(item(
+                "items",
+                "At least one item did not match the sub-schema",
+                each,
+                a,
+                0,
+            ));
         }
         Value::Array(tuple) => {
             positions(tuple, a, out);
@@ -172,24 +222,34 @@ fn duplicate(a: Array<'_>) -> Option<Value<'_>> {
 
 /// The first item from `from` on that breaks the schema all of them have.
 fn item(keyword: &str, reason: &str, schema: Doc<'_>, a: Array<'_>, from: usize) -> Option<DocBuf> {
-    let (at, v) = a.iter().enumerate().skip(from).find(|(_, v)| !schema_holds(schema, *v))?;
+    let (at, v) = a
+        .iter()
+        .enumerate()
+        .skip(from)
+        .find(|(_, v)| !schema_holds(schema, *v))?;
     let details = rules(schema, v);
     Some(DocBuf::build(|w| {
-        w.put("operatorName", keyword).put("reason", reason).put("itemIndex", int(at));
+        w.put("operatorName", keyword)
+            .put("reason", reason)
+            .put("itemIndex", int(at));
         put_list(w, "details", &details);
     }))
 }
 
 /// Items that break the schema of their position.
 fn positions(tuple: Array<'_>, a: Array<'_>, out: &mut Vec<DocBuf>) {
-    let broken = tuple.iter().zip(a.iter()).enumerate().filter_map(|(i, (s, v))| {
-        let s = s.as_doc().filter(|s| !schema_holds(*s, v))?;
-        let details = rules(s, v);
-        Some(DocBuf::build(|w| {
-            w.put("itemIndex", int(i));
-            put_list(w, "details", &details);
-        }))
-    });
+    let broken = tuple
+        .iter()
+        .zip(a.iter())
+        .enumerate()
+        .filter_map(|(i, (s, v))| {
+            let s = s.as_doc().filter(|s| !schema_holds(*s, v))?;
+            let details = rules(s, v);
+            Some(DocBuf::build(|w| {
+                w.put("itemIndex", int(i));
+                put_list(w, "details", &details);
+            }))
+        });
     let broken: Vec<DocBuf> = broken.collect();
     if !broken.is_empty() {
         out.push(DocBuf::build(|w| {
@@ -202,7 +262,8 @@ fn positions(tuple: Array<'_>, a: Array<'_>, out: &mut Vec<DocBuf>) {
 fn additional_items(schema: Doc<'_>, known: usize, a: Array<'_>, out: &mut Vec<DocBuf>) {
     match schema.field("additionalItems") {
         Value::Bool(false) if a.len() > known => out.push(DocBuf::build(|w| {
-            w.put("operatorName", "additionalItems").put("specifiedAs", &only(schema, &["additionalItems"]));
+            w.put("operatorName", "additionalItems")
+                .put("specifiedAs", &only(schema, &["additionalItems"]));
             w.put("reason", "found additional items");
             let mut list = w.array("additionalItems");
             a.iter().skip(known).for_each(|v| {
@@ -210,7 +271,13 @@ fn additional_items(schema: Doc<'_>, known: usize, a: Array<'_>, out: &mut Vec<D
             });
         })),
         Value::Document(s) => {
-            out.extend(item("additionalItems", "At least one additional item did not match the sub-schema", s, a, known));
+            out.extend(item(
+                "additionalItems",
+                "At least one additional item did not match the sub-schema",
+                s,
+                a,
+                known,
+            ));
         }
         _ => {}
     }
@@ -223,7 +290,8 @@ fn object(schema: Doc<'_>, d: Doc<'_>, out: &mut Vec<DocBuf>) {
     let missing = missing(schema.field("required"), d);
     if !missing.is_empty() {
         out.push(DocBuf::build(|w| {
-            w.put("operatorName", "required").put("specifiedAs", &only(schema, &["required"]));
+            w.put("operatorName", "required")
+                .put("specifiedAs", &only(schema, &["required"]));
             put_names(w, "missingProperties", &missing);
         }));
     }
@@ -232,7 +300,8 @@ fn object(schema: Doc<'_>, d: Doc<'_>, out: &mut Vec<DocBuf>) {
         if schema.contains(keyword) && !holds(&spec, Value::Document(d)) {
             out.push(DocBuf::build(|w| {
                 w.put("operatorName", keyword).put("specifiedAs", &spec);
-                w.put("reason", "specified number of properties was not satisfied").put("numberOfProperties", int(d.count()));
+                w.put("reason", "specified number of properties was not satisfied")
+                    .put("numberOfProperties", int(d.count()));
             }));
         }
     }
@@ -249,13 +318,19 @@ fn put_names(w: &mut DocWriter<'_>, name: &str, names: &[&str]) {
 /// Names of the list the document lacks, sorted.
 fn missing<'s>(list: Value<'s>, d: Doc<'_>) -> Vec<&'s str> {
     let names = list.as_array().unwrap_or(Array::EMPTY);
-    let mut lacking: Vec<&str> = names.iter().filter_map(|v| v.as_str()).filter(|n| !d.contains(n)).collect();
+    let mut lacking: Vec<&str> = names
+        .iter()
+        .filter_map(|v| v.as_str())
+        .filter(|n| !d.contains(n))
+        .collect();
     lacking.sort_unstable();
     lacking
 }
 
 fn properties(schema: Doc<'_>, d: Doc<'_>, out: &mut Vec<DocBuf>) {
-    let Value::Document(list) = schema.field("properties") else { return };
+    let Value::Document(list) = schema.field("properties") else {
+        return;
+    };
     let broken = list.iter().filter_map(|(name, s)| {
         let (s, v) = (s.as_doc()?, d.get(name)?);
         if schema_holds(s, v) {
@@ -279,14 +354,22 @@ fn properties(schema: Doc<'_>, d: Doc<'_>, out: &mut Vec<DocBuf>) {
 
 /// The patterns of `patternProperties`, compiled, with their schemas.
 fn patterns<'s>(schema: Doc<'s>) -> Vec<(&'s str, Pattern, Doc<'s>)> {
-    let list = schema.field("patternProperties").as_doc().unwrap_or(Doc::EMPTY);
-    list.iter().filter_map(|(p, s)| Some((p, Pattern::new(p, "").ok()?, s.as_doc()?))).collect()
+    let list = schema
+        .field("patternProperties")
+        .as_doc()
+        .unwrap_or(Doc::EMPTY);
+    list.iter()
+        .filter_map(|(p, s)| Some((p, Pattern::new(p, "").ok()?, s.as_doc()?)))
+        .collect()
 }
 
 fn pattern_properties(schema: Doc<'_>, d: Doc<'_>, out: &mut Vec<DocBuf>) {
     let mut broken = Vec::new();
     for (source, pattern, s) in patterns(schema) {
-        for (name, v) in d.iter().filter(|(n, _)| pattern.matches(&Value::String(n)).unwrap_or(false)) {
+        for (name, v) in d
+            .iter()
+            .filter(|(n, _)| pattern.matches(&Value::String(n)).unwrap_or(false))
+        {
             if !schema_holds(s, v) {
                 let details = rules(s, v);
                 broken.push(DocBuf::build(|w| {
@@ -312,7 +395,12 @@ fn additional_properties(schema: Doc<'_>, d: Doc<'_>, out: &mut Vec<DocBuf>) {
     }
     let known = schema.field("properties").as_doc().unwrap_or(Doc::EMPTY);
     let patterns = patterns(schema);
-    let named = |n: &str| known.contains(n) || patterns.iter().any(|(_, p, _)| p.matches(&Value::String(n)).unwrap_or(false));
+    let named = |n: &str| {
+        known.contains(n)
+            || patterns
+                .iter()
+                .any(|(_, p, _)| p.matches(&Value::String(n)).unwrap_or(false))
+    };
     let mut more = d.iter().filter(|(n, _)| !named(n));
     match setting {
         Value::Document(s) => {
@@ -320,7 +408,11 @@ fn additional_properties(schema: Doc<'_>, d: Doc<'_>, out: &mut Vec<DocBuf>) {
                 let details = rules(s, v);
                 out.push(DocBuf::build(|w| {
                     w.put("operatorName", "additionalProperties");
-                    w.put("reason", "at least one additional property did not match the subschema").put("failingProperty", name);
+                    w.put(
+                        "reason",
+                        "at least one additional property did not match the subschema",
+                    )
+                    .put("failingProperty", name);
                     put_list(w, "details", &details);
                 }));
             }
@@ -329,7 +421,8 @@ fn additional_properties(schema: Doc<'_>, d: Doc<'_>, out: &mut Vec<DocBuf>) {
             let names: Vec<&str> = more.map(|(n, _)| n).collect();
             if !names.is_empty() {
                 out.push(DocBuf::build(|w| {
-                    w.put("operatorName", "additionalProperties").put("specifiedAs", &only(schema, &["additionalProperties"]));
+                    w.put("operatorName", "additionalProperties")
+                        .put("specifiedAs", &only(schema, &["additionalProperties"]));
                     put_names(w, "additionalProperties", &names);
                 }));
             }
@@ -338,7 +431,9 @@ fn additional_properties(schema: Doc<'_>, d: Doc<'_>, out: &mut Vec<DocBuf>) {
 }
 
 fn dependencies(schema: Doc<'_>, d: Doc<'_>, out: &mut Vec<DocBuf>) {
-    let Value::Document(list) = schema.field("dependencies") else { return };
+    let Value::Document(list) = schema.field("dependencies") else {
+        return;
+    };
     let mut broken = Vec::new();
     for (name, demand) in list.iter().filter(|(n, _)| d.contains(n)) {
         match demand {
@@ -371,8 +466,16 @@ fn dependencies(schema: Doc<'_>, d: Doc<'_>, out: &mut Vec<DocBuf>) {
 
 fn logical(schema: Doc<'_>, v: Value<'_>, out: &mut Vec<DocBuf>) {
     for keyword in ["allOf", "anyOf", "oneOf"] {
-        let list: Vec<Doc<'_>> = schema.field(keyword).as_array().unwrap_or(Array::EMPTY).iter().filter_map(|s| s.as_doc()).collect();
-        let matching: Vec<usize> = (0..list.len()).filter(|i| list.get(*i).is_some_and(|s| schema_holds(*s, v))).collect();
+        let list: Vec<Doc<'_>> = schema
+            .field(keyword)
+            .as_array()
+            .unwrap_or(Array::EMPTY)
+            .iter()
+            .filter_map(|s| s.as_doc())
+            .collect();
+        let matching: Vec<usize> = (0..list.len())
+            .filter(|i| list.get(*i).is_some_and(|s| schema_holds(*s, v)))
+            .collect();
         let fine = match keyword {
             "allOf" => matching.len() == list.len(),
             "anyOf" => !matching.is_empty(),
@@ -392,7 +495,11 @@ fn logical(schema: Doc<'_>, v: Value<'_>, out: &mut Vec<DocBuf>) {
                 return;
             }
             let mut broken = w.array("schemasNotSatisfied");
-            for (i, s) in list.iter().enumerate().filter(|(i, _)| !matching.contains(i)) {
+            for (i, s) in list
+                .iter()
+                .enumerate()
+                .filter(|(i, _)| !matching.contains(i))
+            {
                 let mut one = broken.doc();
                 one.put("index", int(i));
                 annotate(*s, &mut one);
@@ -409,7 +516,8 @@ fn logical(schema: Doc<'_>, v: Value<'_>, out: &mut Vec<DocBuf>) {
     if schema.contains("enum") && !holds(&spec, v) {
         out.push(DocBuf::build(|w| {
             w.put("operatorName", "enum").put("specifiedAs", &spec);
-            w.put("reason", "value was not found in enum").put("consideredValue", v);
+            w.put("reason", "value was not found in enum")
+                .put("consideredValue", v);
         }));
     }
     if schema.contains("encrypt") && !holds(&only(schema, &["encrypt"]), v) {

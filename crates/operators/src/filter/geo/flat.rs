@@ -19,17 +19,22 @@ pub(super) fn in_box(p: Point, a: Point, b: Point) -> bool {
     between(p.x, a.x, b.x) && between(p.y, a.y, b.y)
 }
 
-/// Even-odd rule with a ray to the right. Corners, horizontal and vertical edges belong to the polygon; of slanted edges
-/// only those that the ray leaves through, as MongoDB counts.
+/// Even-odd rule with a ray to the right. Corners, horizontal and vertical edges belong to the
+/// polygon; of slanted edges only those that the ray leaves through, as MongoDB counts.
 pub(super) fn in_polygon(p: Point, corners: &[Point]) -> bool {
     let mut inside = false;
-    let Some(last) = corners.last() else { return false };
+    let Some(last) = corners.last() else {
+        return false;
+    };
     let mut a = *last;
     for &b in corners {
         if p == b || ((a.y == b.y || a.x == b.x) && in_box(p, a, b)) {
             return true;
         }
-        if p.y > a.y.min(b.y) && p.y <= a.y.max(b.y) && p.x <= (p.y - a.y) * (b.x - a.x) / (b.y - a.y) + a.x {
+        if p.y > a.y.min(b.y)
+            && p.y <= a.y.max(b.y)
+            && p.x <= (p.y - a.y) * (b.x - a.x) / (b.y - a.y) + a.x
+        {
             inside = !inside;
         }
         a = b;

@@ -1,7 +1,7 @@
-//! `$geoWithin $geoIntersects $near $nearSphere`: shapes on the plane (legacy `$box $polygon $center`) and on the sphere
-//! (`$geometry`, `$centerSphere`). Values that are no geometry do not match.
-//! Errors: 2 for malformed shapes and operands, 16893-16896 for distances beside a legacy `$near`, 5626500 where ordering
-//! by distance is not possible.
+//! `$geoWithin $geoIntersects $near $nearSphere`: shapes on the plane (legacy `$box $polygon
+//! $center`) and on the sphere (`$geometry`, `$centerSphere`). Values that are no geometry do not
+//! match. Errors: 2 for malformed shapes and operands, 16893-16896 for distances beside a legacy
+//! `$near`, 5626500 where ordering by distance is not possible.
 
 mod flat;
 mod near;
@@ -9,8 +9,8 @@ mod parse;
 mod shape;
 mod sphere;
 
-pub use near::Near;
 pub(super) use near::LegacyDistances;
+pub use near::Near;
 pub use shape::Shape;
 
 use model::{Result, Value};
@@ -63,10 +63,14 @@ impl Geo {
 
 fn within(region: &Region, v: &Value<'_>) -> bool {
     match region {
-        Region::CenterSphere(center, radius) => Shape::stored(v).is_some_and(|s| s.is_within_cap(*center, *radius)),
+        Region::CenterSphere(center, radius) => {
+            Shape::stored(v).is_some_and(|s| s.is_within_cap(*center, *radius))
+        }
         Region::Geometry(outer) => Shape::stored(v).is_some_and(|s| s.is_within(outer)),
         planar => {
-            let Some(p) = shape::stored_flat_point(v) else { return false };
+            let Some(p) = shape::stored_flat_point(v) else {
+                return false;
+            };
             match planar {
                 Region::Box(a, b) => flat::in_box(p, *a, *b),
                 Region::Polygon(corners) => flat::in_polygon(p, corners),
@@ -83,12 +87,16 @@ mod tests {
     use model::{DocBuf, doc};
 
     fn hits(name: &str, spec: &DocBuf, v: &DocBuf) -> bool {
-        let Ok(geo) = Geo::parse(name, Value::Document(spec.doc())) else { panic!("{spec:?} is valid") };
+        let Ok(geo) = Geo::parse(name, Value::Document(spec.doc())) else {
+            panic!("{spec:?} is valid")
+        };
         geo.matches(&v.doc().field("v"))
     }
 
     fn code(name: &str, spec: &DocBuf) -> Option<i32> {
-        Geo::parse(name, spec.doc().field("s")).err().map(|e| e.code())
+        Geo::parse(name, spec.doc().field("s"))
+            .err()
+            .map(|e| e.code())
     }
 
     #[test]
@@ -102,15 +110,35 @@ mod tests {
         assert!(hits("$geoWithin", &polygon(10.0), &at(9.9, 0.0)));
         assert!(!hits("$geoWithin", &polygon(10.0), &at(10.1, 0.0)));
         assert!(!hits("$geoWithin", &polygon(10.0), &at(180.0, 0.0)));
-        assert!(hits("$geoWithin", &doc! { "$box": [[0.0, 0.0], [5.0, 5.0]] }, &doc! { "v": [5i32, 0i32] }));
-        assert!(!hits("$geoWithin", &doc! { "$box": [[0.0, 0.0], [5.0, 5.0]] }, &doc! { "v": "x" }));
-        assert!(hits("$geoWithin", &doc! { "$centerSphere": [[0.0, 90.0], 0.05] }, &at(77.0, 89.0)));
-        assert!(hits("$geoIntersects", &polygon(10.0), &doc! { "v": { "type": "LineString", "coordinates": [
-            [-20i32, 0i32], [20i32, 0i32]
-        ] } }));
-        assert!(!hits("$geoIntersects", &polygon(10.0), &doc! { "v": { "type": "LineString", "coordinates": [
-            [-20i32, 15i32], [20i32, 15i32]
-        ] } }));
+        assert!(hits(
+            "$geoWithin",
+            &doc! { "$box": [[0.0, 0.0], [5.0, 5.0]] },
+            &doc! { "v": [5i32, 0i32] }
+        ));
+        assert!(!hits(
+            "$geoWithin",
+            &doc! { "$box": [[0.0, 0.0], [5.0, 5.0]] },
+            &doc! { "v": "x" }
+        ));
+        assert!(hits(
+            "$geoWithin",
+            &doc! { "$centerSphere": [[0.0, 90.0], 0.05] },
+            &at(77.0, 89.0)
+        ));
+        assert!(hits(
+            "$geoIntersects",
+            &polygon(10.0),
+            &doc! { "v": { "type": "LineString", "coordinates": [
+                [-20i32, 0i32], [20i32, 0i32]
+            ] } }
+        ));
+        assert!(!hits(
+            "$geoIntersects",
+            &polygon(10.0),
+            &doc! { "v": { "type": "LineString", "coordinates": [
+                [-20i32, 15i32], [20i32, 15i32]
+            ] } }
+        ));
     }
 
     #[test]
@@ -118,10 +146,22 @@ mod tests {
         for (name, spec) in [
             ("$geoWithin", doc! { "s": 1i32 }),
             ("$geoWithin", doc! { "s": { "$box": [[0i32, 0i32]] } }),
-            ("$geoWithin", doc! { "s": { "$center": [[0i32, 0i32], -1i32] } }),
-            ("$geoWithin", doc! { "s": { "$geometry": { "type": "Point", "coordinates": [0i32, 0i32] } } }),
-            ("$geoIntersects", doc! { "s": { "$geometry": { "type": "Point", "coordinates": [0i32, 91i32] } } }),
-            ("$geoIntersects", doc! { "s": { "$geometry": { "type": "Polygon", "coordinates": [[[0i32, 0i32], [1i32, 1i32]]] } } }),
+            (
+                "$geoWithin",
+                doc! { "s": { "$center": [[0i32, 0i32], -1i32] } },
+            ),
+            (
+                "$geoWithin",
+                doc! { "s": { "$geometry": { "type": "Point", "coordinates": [0i32, 0i32] } } },
+            ),
+            (
+                "$geoIntersects",
+                doc! { "s": { "$geometry": { "type": "Point", "coordinates": [0i32, 91i32] } } },
+            ),
+            (
+                "$geoIntersects",
+                doc! { "s": { "$geometry": { "type": "Polygon", "coordinates": [[[0i32, 0i32], [1i32, 1i32]]] } } },
+            ),
             ("$near", doc! { "s": [1i32] }),
         ] {
             assert_eq!(code(name, &spec), Some(2), "{name} {spec:?}");

@@ -1,5 +1,5 @@
-//! `$near`, `$nearSphere`: a point and distances. GeoJSON points measure metres on the sphere, legacy points the plane's
-//! units, and legacy points under `$nearSphere` radians.
+//! `$near`, `$nearSphere`: a point and distances. GeoJSON points measure metres on the sphere,
+//! legacy points the plane's units, and legacy points under `$nearSphere` radians.
 
 use super::shape::{Shape, flat_point, stored_flat_point};
 use super::{flat, sphere};
@@ -19,7 +19,8 @@ enum Center {
 }
 
 impl Near {
-    /// Whether an index of this kind (`2d`, `2dsphere`) can answer it: GeoJSON points need the sphere, pairs on the plane the plane.
+    /// Whether an index of this kind (`2d`, `2dsphere`) can answer it: GeoJSON points need the
+    /// sphere, pairs on the plane the plane.
     pub fn can_use(&self, kind: &str) -> bool {
         match (&self.center, kind) {
             (Center::Flat(_), "2d") | (Center::Sphere(..), "2dsphere") => true,
@@ -36,14 +37,25 @@ impl Near {
             }
             match sphere::Point::from_degrees(p.x, p.y) {
                 Some(p) => Ok(Center::Sphere(p, 1.0)),
-                None => bail!(code::BAD_VALUE, "legacy point is out of bounds for spherical query"),
+                None => bail!(
+                    code::BAD_VALUE,
+                    "legacy point is out of bounds for spherical query"
+                ),
             }
         };
-        let mut near = Near { center: Center::Flat(flat::Point { x: 0.0, y: 0.0 }), min: 0.0, max: f64::INFINITY };
+        let mut near = Near {
+            center: Center::Flat(flat::Point { x: 0.0, y: 0.0 }),
+            min: 0.0,
+            max: f64::INFINITY,
+        };
         match spec {
             Value::Array(_) => {
                 let Some(p) = flat_point(&spec) else {
-                    bail!(code::BAD_VALUE, "{name} needs a point, not {}", model::show::Shown(&spec))
+                    bail!(
+                        code::BAD_VALUE,
+                        "{name} needs a point, not {}",
+                        model::show::Shown(&spec)
+                    )
                 };
                 near.center = legacy(p)?;
                 // A third number is the greatest distance.
@@ -57,16 +69,28 @@ impl Near {
                     match field {
                         "$geometry" => {
                             let Some(p) = Shape::any(&v)?.as_point() else {
-                                bail!(code::BAD_VALUE, "{name} requires a point, given {}", model::show::Shown(&v))
+                                bail!(
+                                    code::BAD_VALUE,
+                                    "{name} requires a point, given {}",
+                                    model::show::Shown(&v)
+                                )
                             };
-                            if matches!(v.as_doc().map(|d| d.field("type")), Some(Value::String(t)) if t != "Point") {
-                                bail!(code::BAD_VALUE, "{name} requires a point, given {}", model::show::Shown(&v));
+                            if matches!(v.as_doc().map(|d| d.field("type")), Some(Value::String(t)) if t != "Point")
+                            {
+                                bail!(
+                                    code::BAD_VALUE,
+                                    "{name} requires a point, given {}",
+                                    model::show::Shown(&v)
+                                );
                             }
                             near.center = Center::Sphere(p, sphere::EARTH_RADIUS_M);
                         }
                         "$minDistance" => near.min = distance(field, &v)?,
                         "$maxDistance" => near.max = distance(field, &v)?,
-                        _ => bail!(code::BAD_VALUE, "invalid argument in geo near query: {field}"),
+                        _ => bail!(
+                            code::BAD_VALUE,
+                            "invalid argument in geo near query: {field}"
+                        ),
                     }
                 }
                 Ok(near)
@@ -76,9 +100,17 @@ impl Near {
                     near.center = legacy(p)?;
                     Ok(near)
                 }
-                None => bail!(code::BAD_VALUE, "{name} needs a point, not {}", model::show::Shown(&spec)),
+                None => bail!(
+                    code::BAD_VALUE,
+                    "{name} needs a point, not {}",
+                    model::show::Shown(&spec)
+                ),
             },
-            v => bail!(code::BAD_VALUE, "near must be first in: {name} needs a point, not {}", v.type_name()),
+            v => bail!(
+                code::BAD_VALUE,
+                "near must be first in: {name} needs a point, not {}",
+                v.type_name()
+            ),
         }
     }
 
@@ -106,7 +138,11 @@ impl Near {
 fn distance(what: &str, v: &Value<'_>) -> Result<f64> {
     match v.as_f64() {
         Some(d) if d >= 0.0 => Ok(d),
-        _ => bail!(code::BAD_VALUE, "{what} must be a non-negative number, not {}", model::show::Shown(v)),
+        _ => bail!(
+            code::BAD_VALUE,
+            "{what} must be a non-negative number, not {}",
+            model::show::Shown(v)
+        ),
     }
 }
 
@@ -123,10 +159,17 @@ impl LegacyDistances {
     pub(in crate::filter) fn set(&mut self, name: &str, v: &Value<'_>) -> Result<()> {
         let is_min = name == "$minDistance";
         let Some(d) = v.as_f64() else {
-            bail!(if is_min { 16893 } else { 16895 }, "{name} must be a number, not {}", v.type_name())
+            bail!(
+                if is_min { 16893 } else { 16895 },
+                "{name} must be a number, not {}",
+                v.type_name()
+            )
         };
         if d.is_nan() || d < 0.0 {
-            bail!(if is_min { 16894 } else { 16896 }, "{name} must be non-negative");
+            bail!(
+                if is_min { 16894 } else { 16896 },
+                "{name} must be non-negative"
+            );
         }
         *(if is_min { &mut self.min } else { &mut self.max }) = Some(d);
         Ok(())

@@ -7,14 +7,21 @@ use model::{Doc, Result, Value, bail, code};
 fn operand<'a>(name: &str, spec: Value<'a>) -> Result<Doc<'a>> {
     match spec {
         Value::Document(d) => Ok(d),
-        v => bail!(code::BAD_VALUE, "{name} expects an object, not {}", v.type_name()),
+        v => bail!(
+            code::BAD_VALUE,
+            "{name} expects an object, not {}",
+            v.type_name()
+        ),
     }
 }
 
 pub(super) fn intersects(spec: Value<'_>) -> Result<Geo> {
     let d = operand("$geoIntersects", spec)?;
     let (Some(("$geometry", v)), 1) = (d.first(), d.count()) else {
-        bail!(code::BAD_VALUE, "$geoIntersects needs exactly a $geometry: {d:?}")
+        bail!(
+            code::BAD_VALUE,
+            "$geoIntersects needs exactly a $geometry: {d:?}"
+        )
     };
     Ok(Geo::Intersects(Shape::any(&v)?))
 }
@@ -34,13 +41,21 @@ pub(super) fn within(name: &str, spec: Value<'_>) -> Result<Geo> {
             }
             "$center" => {
                 let (center, radius) = exactly_two(specifier, v)?;
-                Region::Center(corner(specifier, &center)?, self::radius(specifier, &radius)?)
+                Region::Center(
+                    corner(specifier, &center)?,
+                    self::radius(specifier, &radius)?,
+                )
             }
             "$centerSphere" => {
                 let (center, radius) = exactly_two(specifier, v)?;
                 let p = corner(specifier, &center)?;
                 let Some(p) = sphere::Point::from_degrees(p.x, p.y) else {
-                    bail!(code::BAD_VALUE, "the centre of $centerSphere is out of bounds: {} {}", p.x, p.y)
+                    bail!(
+                        code::BAD_VALUE,
+                        "the centre of $centerSphere is out of bounds: {} {}",
+                        p.x,
+                        p.y
+                    )
                 };
                 Region::CenterSphere(p, self::radius(specifier, &radius)?)
             }
@@ -56,11 +71,18 @@ pub(super) fn within(name: &str, spec: Value<'_>) -> Result<Geo> {
 
 fn geometry(name: &str, v: Value<'_>) -> Result<Region> {
     let Value::Document(d) = v else {
-        bail!(code::BAD_VALUE, "$geometry must be an object, not {}", v.type_name())
+        bail!(
+            code::BAD_VALUE,
+            "$geometry must be an object, not {}",
+            v.type_name()
+        )
     };
     let shape = Shape::geojson(d)?;
     if !shape.is_area() || matches!(d.field("type"), Value::String("GeometryCollection")) {
-        bail!(code::BAD_VALUE, "{name} not supported with provided geometry: {d:?}");
+        bail!(
+            code::BAD_VALUE,
+            "{name} not supported with provided geometry: {d:?}"
+        );
     }
     Ok(Region::Geometry(shape))
 }
@@ -70,7 +92,11 @@ fn two<'a>(specifier: &str, v: Value<'a>) -> Result<(Value<'a>, Value<'a>)> {
     let items = match v {
         Value::Array(a) => a,
         Value::Document(d) => d.as_array(),
-        v => bail!(code::BAD_VALUE, "{specifier} must be an array, not {}", v.type_name()),
+        v => bail!(
+            code::BAD_VALUE,
+            "{specifier} must be an array, not {}",
+            v.type_name()
+        ),
     };
     match (items.get(0), items.get(1)) {
         (Some(a), Some(b)) => Ok((a, b)),
@@ -85,7 +111,10 @@ fn exactly_two<'a>(specifier: &str, v: Value<'a>) -> Result<(Value<'a>, Value<'a
         _ => None,
     };
     match extra {
-        Some(_) => bail!(code::BAD_VALUE, "{specifier} takes a centre and a radius, nothing else"),
+        Some(_) => bail!(
+            code::BAD_VALUE,
+            "{specifier} takes a centre and a radius, nothing else"
+        ),
         None => two(specifier, v),
     }
 }
@@ -98,14 +127,22 @@ fn corner(specifier: &str, v: &Value<'_>) -> Result<flat::Point> {
     };
     match flat_point(v).filter(|_| count == 2) {
         Some(p) => Ok(p),
-        None => bail!(code::BAD_VALUE, "{specifier} needs points of two finite numbers, not {}", model::show::Shown(v)),
+        None => bail!(
+            code::BAD_VALUE,
+            "{specifier} needs points of two finite numbers, not {}",
+            model::show::Shown(v)
+        ),
     }
 }
 
 fn radius(specifier: &str, v: &Value<'_>) -> Result<f64> {
     match v.as_f64() {
         Some(r) if r >= 0.0 => Ok(r),
-        _ => bail!(code::BAD_VALUE, "radius of {specifier} must be a non-negative number, not {}", model::show::Shown(v)),
+        _ => bail!(
+            code::BAD_VALUE,
+            "radius of {specifier} must be a non-negative number, not {}",
+            model::show::Shown(v)
+        ),
     }
 }
 
@@ -113,9 +150,16 @@ fn polygon(v: Value<'_>) -> Result<Vec<flat::Point>> {
     let items = match v {
         Value::Array(a) => a,
         Value::Document(d) => d.as_array(),
-        v => bail!(code::BAD_VALUE, "$polygon must be an array, not {}", v.type_name()),
+        v => bail!(
+            code::BAD_VALUE,
+            "$polygon must be an array, not {}",
+            v.type_name()
+        ),
     };
-    let corners = items.iter().map(|p| corner("$polygon", &p)).collect::<Result<Vec<_>>>()?;
+    let corners = items
+        .iter()
+        .map(|p| corner("$polygon", &p))
+        .collect::<Result<Vec<_>>>()?;
     if corners.len() < 3 {
         bail!(code::BAD_VALUE, "Polygon must have at least 3 points");
     }

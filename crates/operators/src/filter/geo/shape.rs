@@ -16,7 +16,8 @@ pub struct Shape {
     polygons: Vec<Polygon>,
 }
 
-/// An outer ring and holes. Each ring has its inside to the left and no more than a hemisphere there.
+/// An outer ring and holes. Each ring has its inside to the left and no more than a hemisphere
+/// there.
 struct Polygon {
     rings: Vec<Vec<Point>>,
     /// The outer ring bounds what is outside: the polygon is larger than a hemisphere.
@@ -25,11 +26,15 @@ struct Polygon {
 
 impl Polygon {
     fn contains(&self, p: Point) -> bool {
-        let Some((outer, holes)) = self.rings.split_first() else { return false };
+        let Some((outer, holes)) = self.rings.split_first() else {
+            return false;
+        };
         sphere::in_ring(p, outer) != self.inverted && !holes.iter().any(|h| sphere::in_ring(p, h))
     }
     fn edges(&self) -> impl Iterator<Item = (Point, Point)> {
-        self.rings.iter().flat_map(|r| r.iter().copied().zip(r.iter().copied().cycle().skip(1)))
+        self.rings
+            .iter()
+            .flat_map(|r| r.iter().copied().zip(r.iter().copied().cycle().skip(1)))
     }
 }
 
@@ -66,62 +71,119 @@ pub(super) fn is_geojson(d: Doc<'_>) -> bool {
 
 fn position(v: &Value<'_>) -> Result<Point> {
     let shown = || model::show::Shown(v).to_string();
-    let Value::Array(a) = v else { bail!(code::BAD_VALUE, "Point must be an array, instead got {}", v.type_name()) };
+    let Value::Array(a) = v else {
+        bail!(
+            code::BAD_VALUE,
+            "Point must be an array, instead got {}",
+            v.type_name()
+        )
+    };
     let Some(p) = flat_point(&Value::Array(*a)) else {
-        bail!(code::BAD_VALUE, "Point must only contain numeric elements: {}", shown())
+        bail!(
+            code::BAD_VALUE,
+            "Point must only contain numeric elements: {}",
+            shown()
+        )
     };
     match Point::from_degrees(p.x, p.y) {
         Some(p) => Ok(p),
-        None => bail!(code::BAD_VALUE, "longitude/latitude is out of bounds, lng: {} lat: {}", p.x, p.y),
+        None => bail!(
+            code::BAD_VALUE,
+            "longitude/latitude is out of bounds, lng: {} lat: {}",
+            p.x,
+            p.y
+        ),
     }
 }
 
 fn list<'a>(v: &Value<'a>, what: &str) -> Result<Vec<Value<'a>>> {
     match v {
         Value::Array(a) => Ok(a.iter().collect()),
-        v => bail!(code::BAD_VALUE, "{what} coordinates must be an array, instead got {}", v.type_name()),
+        v => bail!(
+            code::BAD_VALUE,
+            "{what} coordinates must be an array, instead got {}",
+            v.type_name()
+        ),
     }
 }
 
 fn line(v: &Value<'_>) -> Result<Vec<Point>> {
-    let mut points = list(v, "LineString")?.iter().map(position).collect::<Result<Vec<_>>>()?;
+    let mut points = list(v, "LineString")?
+        .iter()
+        .map(position)
+        .collect::<Result<Vec<_>>>()?;
     points.dedup_by(|a, b| a.is_same(*b));
     if points.len() < 2 {
-        bail!(code::BAD_VALUE, "LineString must have at least 2 distinct vertices: {}", model::show::Shown(v));
+        bail!(
+            code::BAD_VALUE,
+            "LineString must have at least 2 distinct vertices: {}",
+            model::show::Shown(v)
+        );
     }
     Ok(points)
 }
 
 /// A closed ring without its repeated end and without doubled corners.
 fn ring(v: &Value<'_>) -> Result<Vec<Point>> {
-    let mut points = list(v, "Polygon")?.iter().map(position).collect::<Result<Vec<_>>>()?;
+    let mut points = list(v, "Polygon")?
+        .iter()
+        .map(position)
+        .collect::<Result<Vec<_>>>()?;
     let (Some(first), Some(last)) = (points.first().copied(), points.last().copied()) else {
         bail!(code::BAD_VALUE, "Polygon loop must not be empty")
     };
     if points.len() < 4 || !first.is_same(last) {
-        bail!(code::BAD_VALUE, "Loop is not closed, first vertex does not equal last vertex: {}", model::show::Shown(v));
+        bail!(
+            code::BAD_VALUE,
+            "Loop is not closed, first vertex does not equal last vertex: {}",
+            model::show::Shown(v)
+        );
     }
     points.pop();
     points.dedup_by(|a, b| a.is_same(*b));
     if points.len() < 3 {
-        bail!(code::BAD_VALUE, "Loop must have at least 3 different vertices: {}", model::show::Shown(v));
+        bail!(
+            code::BAD_VALUE,
+            "Loop must have at least 3 different vertices: {}",
+            model::show::Shown(v)
+        );
     }
-    let edges: Vec<_> = points.iter().copied().zip(points.iter().copied().cycle().skip(1)).collect();
-    let doubled = points.iter().enumerate().any(|(i, p)| points.iter().skip(i + 1).any(|q| p.is_same(*q)));
+    let edges: Vec<_> = points
+        .iter()
+        .copied()
+        .zip(points.iter().copied().cycle().skip(1))
+        .collect();
+    let doubled = points
+        .iter()
+        .enumerate()
+        .any(|(i, p)| points.iter().skip(i + 1).any(|q| p.is_same(*q)));
     // Neighbours share a corner; rounding must not count that as a crossing.
     let last = edges.len() - 1;
     let crossed = edges.iter().enumerate().any(|(i, (a, b))| {
-        let others = edges.iter().enumerate().skip(i + 2).filter(|(j, _)| i != 0 || *j != last);
-        others.into_iter().any(|(_, (c, d))| sphere::arcs_cross(*a, *b, *c, *d))
+        let others = edges
+            .iter()
+            .enumerate()
+            .skip(i + 2)
+            .filter(|(j, _)| i != 0 || *j != last);
+        others
+            .into_iter()
+            .any(|(_, (c, d))| sphere::arcs_cross(*a, *b, *c, *d))
     });
     if doubled || crossed {
-        bail!(code::BAD_VALUE, "Loop is not valid: edges cross or vertices repeat: {}", model::show::Shown(v));
+        bail!(
+            code::BAD_VALUE,
+            "Loop is not valid: edges cross or vertices repeat: {}",
+            model::show::Shown(v)
+        );
     }
     Ok(points)
 }
 
 fn polygon(v: &Value<'_>, strict: bool) -> Result<Polygon> {
-    let mut rings = list(v, "Polygon")?.iter().map(ring).collect::<Result<Vec<_>>>()?;
+    let mut rings = list(v, "Polygon")?
+        .iter()
+        .map(ring)
+        .collect::<Result<Vec<_>>>()?;
     let mut inverted = false;
     if rings.is_empty() {
         bail!(code::BAD_VALUE, "Polygon has no loops");
@@ -133,17 +195,29 @@ fn polygon(v: &Value<'_>, strict: bool) -> Result<Polygon> {
         }
     }
     if strict && rings.len() > 1 {
-        bail!(code::BAD_VALUE, "Only one simple loop is allowed in a big polygon");
+        bail!(
+            code::BAD_VALUE,
+            "Only one simple loop is allowed in a big polygon"
+        );
     }
     if let Some((outer, holes)) = rings.split_first() {
         for (i, hole) in holes.iter().enumerate() {
             // Touching in one point is allowed, along an edge it is not.
             let edges = || outer.iter().zip(outer.iter().cycle().skip(1));
-            let touches = hole.iter().filter(|p| edges().any(|(a, b)| sphere::on_arc(**p, *a, *b))).count();
+            let touches = hole
+                .iter()
+                .filter(|p| edges().any(|(a, b)| sphere::on_arc(**p, *a, *b)))
+                .count();
             let outside = !hole.iter().all(|p| sphere::in_ring(*p, outer));
-            let overlaps = holes.iter().skip(i + 1).any(|other| other.iter().any(|p| sphere::in_ring(*p, hole)));
+            let overlaps = holes
+                .iter()
+                .skip(i + 1)
+                .any(|other| other.iter().any(|p| sphere::in_ring(*p, hole)));
             if outside || overlaps || touches > 1 {
-                bail!(code::BAD_VALUE, "Secondary loops must lie inside the first and must not share edges or overlap");
+                bail!(
+                    code::BAD_VALUE,
+                    "Secondary loops must lie inside the first and must not share edges or overlap"
+                );
             }
         }
     }
@@ -154,16 +228,32 @@ fn is_strict(d: Doc<'_>) -> Result<bool> {
     let crs = match d.field("crs") {
         Value::Missing => return Ok(false),
         Value::Document(crs) => crs,
-        v => bail!(code::BAD_VALUE, "GeoJSON CRS must be an object, not {}", v.type_name()),
+        v => bail!(
+            code::BAD_VALUE,
+            "GeoJSON CRS must be an object, not {}",
+            v.type_name()
+        ),
     };
-    let Value::String("name") = crs.field("type") else { bail!(code::BAD_VALUE, "GeoJSON CRS must have field \"type\": \"name\"") };
+    let Value::String("name") = crs.field("type") else {
+        bail!(
+            code::BAD_VALUE,
+            "GeoJSON CRS must have field \"type\": \"name\""
+        )
+    };
     let Value::Document(p) = crs.field("properties") else {
-        bail!(code::BAD_VALUE, "CRS must have field \"properties\" which is an object")
+        bail!(
+            code::BAD_VALUE,
+            "CRS must have field \"properties\" which is an object"
+        )
     };
     match p.field("name") {
         Value::String("urn:ogc:def:crs:OGC:1.3:CRS84" | "EPSG:4326") => Ok(false),
         Value::String(STRICT_WINDING) => Ok(true),
-        v => bail!(code::BAD_VALUE, "Unknown CRS name: {}", model::show::Shown(&v)),
+        v => bail!(
+            code::BAD_VALUE,
+            "Unknown CRS name: {}",
+            model::show::Shown(&v)
+        ),
     }
 }
 
@@ -180,24 +270,43 @@ impl Shape {
             bail!(code::BAD_VALUE, "unknown GeoJSON type: {d:?}")
         };
         if strict && kind != "Polygon" {
-            bail!(code::BAD_VALUE, "Strict winding order is only supported by polygon");
+            bail!(
+                code::BAD_VALUE,
+                "Strict winding order is only supported by polygon"
+            );
         }
         match kind {
             "Point" => shape.points.push(position(&c)?),
-            "MultiPoint" => shape.points = list(&c, kind)?.iter().map(position).collect::<Result<_>>()?,
+            "MultiPoint" => {
+                shape.points = list(&c, kind)?
+                    .iter()
+                    .map(position)
+                    .collect::<Result<_>>()?
+            }
             "LineString" => shape.lines.push(line(&c)?),
-            "MultiLineString" => shape.lines = list(&c, kind)?.iter().map(line).collect::<Result<_>>()?,
+            "MultiLineString" => {
+                shape.lines = list(&c, kind)?.iter().map(line).collect::<Result<_>>()?
+            }
             "Polygon" => shape.polygons.push(polygon(&c, strict)?),
             "MultiPolygon" => {
-                shape.polygons = list(&c, kind)?.iter().map(|v| polygon(v, false)).collect::<Result<_>>()?;
+                shape.polygons = list(&c, kind)?
+                    .iter()
+                    .map(|v| polygon(v, false))
+                    .collect::<Result<_>>()?;
             }
             "GeometryCollection" => {
                 for g in list(&d.field("geometries"), kind)? {
                     let Value::Document(inner) = g else {
-                        bail!(code::BAD_VALUE, "GeometryCollection geometries must be objects")
+                        bail!(
+                            code::BAD_VALUE,
+                            "GeometryCollection geometries must be objects"
+                        )
                     };
                     if matches!(inner.field("type"), Value::String("GeometryCollection")) {
-                        bail!(code::BAD_VALUE, "GeometryCollections cannot be nested: {inner:?}");
+                        bail!(
+                            code::BAD_VALUE,
+                            "GeometryCollections cannot be nested: {inner:?}"
+                        );
                     }
                     let inner = Shape::geojson(inner)?;
                     shape.points.extend(inner.points);
@@ -220,12 +329,16 @@ impl Shape {
     pub(super) fn any(v: &Value<'_>) -> Result<Shape> {
         match v {
             // A point may leave out its type.
-            Value::Document(d) if !d.contains("type") && d.contains("coordinates") => {
-                Ok(Shape { points: vec![position(&d.field("coordinates"))?], ..Shape::default() })
-            }
+            Value::Document(d) if !d.contains("type") && d.contains("coordinates") => Ok(Shape {
+                points: vec![position(&d.field("coordinates"))?],
+                ..Shape::default()
+            }),
             Value::Document(d) if d.contains("type") => Shape::geojson(*d),
             v => match flat_point(v).and_then(|p| Point::from_degrees(p.x, p.y)) {
-                Some(p) => Ok(Shape { points: vec![p], ..Shape::default() }),
+                Some(p) => Ok(Shape {
+                    points: vec![p],
+                    ..Shape::default()
+                }),
                 None => bail!(code::BAD_VALUE, "not a geometry: {}", model::show::Shown(v)),
             },
         }
@@ -233,12 +346,17 @@ impl Shape {
 
     /// What a document holds; `None` when it is no geometry.
     pub(super) fn stored(v: &Value<'_>) -> Option<Shape> {
-        matches!(v, Value::Document(_) | Value::Array(_)).then(|| Shape::any(v).ok()).flatten()
+        matches!(v, Value::Document(_) | Value::Array(_))
+            .then(|| Shape::any(v).ok())
+            .flatten()
     }
 
     /// The point, when it is exactly one.
     pub(super) fn as_point(&self) -> Option<Point> {
-        match (self.points.as_slice(), self.lines.is_empty() && self.polygons.is_empty()) {
+        match (
+            self.points.as_slice(),
+            self.lines.is_empty() && self.polygons.is_empty(),
+        ) {
             ([p], true) => Some(*p),
             _ => None,
         }
@@ -251,11 +369,17 @@ impl Shape {
 
     fn vertices(&self) -> impl Iterator<Item = Point> {
         let rings = self.polygons.iter().flat_map(|p| p.rings.iter());
-        self.points.iter().copied().chain(self.lines.iter().chain(rings).flatten().copied())
+        self.points
+            .iter()
+            .copied()
+            .chain(self.lines.iter().chain(rings).flatten().copied())
     }
 
     fn edges(&self) -> impl Iterator<Item = (Point, Point)> {
-        self.lines.iter().flat_map(|l| line_edges(l)).chain(self.polygons.iter().flat_map(|p| p.edges()))
+        self.lines
+            .iter()
+            .flat_map(|l| line_edges(l))
+            .chain(self.polygons.iter().flat_map(|p| p.edges()))
     }
 
     pub(super) fn is_within_cap(&self, center: Point, radius: f64) -> bool {
@@ -267,14 +391,18 @@ impl Shape {
     pub(super) fn is_within(&self, outer: &Shape) -> bool {
         let inside = |p: Point| outer.polygons.iter().any(|poly| poly.contains(p));
         self.vertices().all(inside)
-            && !self.edges().any(|(a, b)| outer.edges().any(|(c, d)| sphere::arcs_cross(a, b, c, d)))
+            && !self
+                .edges()
+                .any(|(a, b)| outer.edges().any(|(c, d)| sphere::arcs_cross(a, b, c, d)))
     }
 
     /// True when the shapes have a point in common.
     pub(super) fn intersects(&self, other: &Shape) -> bool {
         self.covers_a_vertex_of(other)
             || other.covers_a_vertex_of(self)
-            || self.edges().any(|(a, b)| other.edges().any(|(c, d)| sphere::arcs_cross(a, b, c, d)))
+            || self
+                .edges()
+                .any(|(a, b)| other.edges().any(|(c, d)| sphere::arcs_cross(a, b, c, d)))
     }
 
     fn covers_a_vertex_of(&self, other: &Shape) -> bool {
@@ -291,6 +419,10 @@ impl Shape {
             return 0.0;
         }
         let to_edges = self.edges().map(|(a, b)| sphere::angle_to_arc(p, a, b));
-        self.points.iter().map(|q| p.angle(*q)).chain(to_edges).fold(f64::INFINITY, f64::min)
+        self.points
+            .iter()
+            .map(|q| p.angle(*q))
+            .chain(to_edges)
+            .fold(f64::INFINITY, f64::min)
     }
 }

@@ -23,7 +23,11 @@ impl Point {
             return None;
         }
         let (lng, lat) = (lng.to_radians(), lat.to_radians());
-        Some(Point { x: lat.cos() * lng.cos(), y: lat.cos() * lng.sin(), z: lat.sin() })
+        Some(Point {
+            x: lat.cos() * lng.cos(),
+            y: lat.cos() * lng.sin(),
+            z: lat.sin(),
+        })
     }
 
     fn dot(self, o: Point) -> f64 {
@@ -58,10 +62,16 @@ pub(super) fn area_to_the_left(ring: &[Point]) -> f64 {
     let at = |i: usize| ring.get(i % n).copied();
     let mut turning = 0.0;
     for i in 0..n {
-        let (Some(a), Some(b), Some(c)) = (at(i), at(i + 1), at(i + 2)) else { continue };
+        let (Some(a), Some(b), Some(c)) = (at(i), at(i + 1), at(i + 2)) else {
+            continue;
+        };
         let (ab, bc) = (a.cross(b), b.cross(c));
         let angle = ab.angle_of_vectors(bc);
-        turning += if ab.cross(bc).dot(b) < 0.0 { -angle } else { angle };
+        turning += if ab.cross(bc).dot(b) < 0.0 {
+            -angle
+        } else {
+            angle
+        };
     }
     (2.0 * PI - turning).rem_euclid(4.0 * PI)
 }
@@ -73,9 +83,12 @@ impl Point {
     }
 }
 
-/// Is `p` to the left of a ring whose left side is no more than a hemisphere? Corners count as inside.
+/// Is `p` to the left of a ring whose left side is no more than a hemisphere? Corners count as
+/// inside.
 pub(super) fn in_ring(p: Point, ring: &[Point]) -> bool {
-    let Some(last) = ring.last() else { return false };
+    let Some(last) = ring.last() else {
+        return false;
+    };
     let mut total = 0.0;
     let mut a = *last;
     for &b in ring {
@@ -85,7 +98,11 @@ pub(super) fn in_ring(p: Point, ring: &[Point]) -> bool {
         // The angle at p between the directions towards a and b.
         let (u, v) = (p.cross(a), p.cross(b));
         let angle = u.angle_of_vectors(v);
-        total += if u.cross(v).dot(p) < 0.0 { -angle } else { angle };
+        total += if u.cross(v).dot(p) < 0.0 {
+            -angle
+        } else {
+            angle
+        };
         a = b;
     }
     total > PI
@@ -98,7 +115,9 @@ pub(super) fn on_arc(p: Point, a: Point, b: Point) -> bool {
     if length <= SAME {
         return p.is_same(a);
     }
-    p.dot(normal).abs() / length <= SAME && p.dot(a) >= a.dot(b) - SAME && p.dot(b) >= a.dot(b) - SAME
+    p.dot(normal).abs() / length <= SAME
+        && p.dot(a) >= a.dot(b) - SAME
+        && p.dot(b) >= a.dot(b) - SAME
 }
 
 /// Do two arcs cross at an inner point of both?
@@ -123,5 +142,13 @@ pub(super) fn angle_to_arc(p: Point, a: Point, b: Point) -> f64 {
     }
     // The foot of the perpendicular lies on the arc when p is between the planes through its ends.
     let between = normal.cross(a).dot(p) >= 0.0 && b.cross(normal).dot(p) >= 0.0;
-    if between { (p.dot(normal) / length).clamp(-1.0, 1.0).asin().abs().min(ends) } else { ends }
+    if between {
+        (p.dot(normal) / length)
+            .clamp(-1.0, 1.0)
+            .asin()
+            .abs()
+            .min(ends)
+    } else {
+        ends
+    }
 }

@@ -1,8 +1,8 @@
 //! Does a value satisfy a schema?
 
 use super::{Additional, Dependency, Items, Schema};
-use model::decimal::Parts;
 use model::compare::{self, compare};
+use model::decimal::Parts;
 use model::{Array, Decimal128, Doc, Number, Result, Value};
 use rustc_hash::FxHashSet;
 use std::cmp::Ordering;
@@ -14,7 +14,10 @@ pub(super) fn value(s: &Schema, v: &Value<'_>) -> Result<bool> {
     if s.encrypted && !matches!(v, Value::Binary(b) if b.subtype == 6) {
         return Ok(false);
     }
-    if s.allowed.as_ref().is_some_and(|list| !list.iter().any(|a| same(&a.get(), v))) {
+    if s.allowed
+        .as_ref()
+        .is_some_and(|list| !list.iter().any(|a| same(&a.get(), v)))
+    {
         return Ok(false);
     }
     let by_type = match v {
@@ -65,7 +68,9 @@ fn within(n: usize, min: Option<u64>, max: Option<u64>) -> bool {
 }
 
 fn string(s: &Schema, text: &str) -> Result<bool> {
-    if (s.min_length.is_some() || s.max_length.is_some()) && !within(text.chars().count(), s.min_length, s.max_length) {
+    if (s.min_length.is_some() || s.max_length.is_some())
+        && !within(text.chars().count(), s.min_length, s.max_length)
+    {
         return Ok(false);
     }
     s.pattern.as_ref().map_or(Ok(true), |p| p.is_match(text))
@@ -88,8 +93,18 @@ fn number(s: &Schema, v: &Value<'_>, n: Number) -> bool {
 
 /// Exact divisibility of finite decimals.
 fn is_multiple(n: Decimal128, of: Decimal128) -> bool {
-    let (Parts::Finite { coefficient: a, exponent: ea, .. }, Parts::Finite { coefficient: b, exponent: eb, .. }) =
-        (n.canonical().parts(), of.canonical().parts())
+    let (
+        Parts::Finite {
+            coefficient: a,
+            exponent: ea,
+            ..
+        },
+        Parts::Finite {
+            coefficient: b,
+            exponent: eb,
+            ..
+        },
+    ) = (n.canonical().parts(), of.canonical().parts())
     else {
         return false;
     };
@@ -99,10 +114,14 @@ fn is_multiple(n: Decimal128, of: Decimal128) -> bool {
     if b == 0 {
         return false;
     }
-    // a·10^ea is a multiple of b·10^eb exactly when b divides a·10^(ea-eb), or b·10^(eb-ea) divides a.
+    // a·10^ea is a multiple of b·10^eb exactly when b divides a·10^(ea-eb), or b·10^(eb-ea) divides
+    // a.
     let shift = ea.abs_diff(eb);
     if ea < eb {
-        return 10u128.checked_pow(shift).and_then(|p| b.checked_mul(p)).is_some_and(|b| a % b == 0);
+        return 10u128
+            .checked_pow(shift)
+            .and_then(|p| b.checked_mul(p))
+            .is_some_and(|b| a % b == 0);
     }
     let mut rest = a % b;
     for _ in 0..shift {
@@ -116,7 +135,9 @@ fn is_multiple(n: Decimal128, of: Decimal128) -> bool {
 }
 
 fn array(s: &Schema, a: Array<'_>) -> Result<bool> {
-    if (s.min_items.is_some() || s.max_items.is_some()) && !within(a.len(), s.min_items, s.max_items) {
+    if (s.min_items.is_some() || s.max_items.is_some())
+        && !within(a.len(), s.min_items, s.max_items)
+    {
         return Ok(false);
     }
     if s.unique_items {
@@ -246,7 +267,9 @@ fn unordered_key(v: &Value<'_>, out: &mut Vec<u8>) {
 pub(super) fn same(a: &Value<'_>, b: &Value<'_>) -> bool {
     match (a, b) {
         (Value::Document(x), Value::Document(y)) => {
-            x.count() == y.count() && x.iter().all(|(name, v)| y.get(name).is_some_and(|w| same(&v, &w)))
+            x.count() == y.count()
+                && x.iter()
+                    .all(|(name, v)| y.get(name).is_some_and(|w| same(&v, &w)))
         }
         (Value::Array(x), Value::Array(y)) => {
             x.len() == y.len() && x.iter().zip(y.iter()).all(|(v, w)| same(&v, &w))

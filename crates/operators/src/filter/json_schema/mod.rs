@@ -1,5 +1,5 @@
-//! `$jsonSchema`: MongoDB's dialect of JSON Schema draft 4 with `bsonType`. A keyword that does not concern a value's type
-//! lets it pass. Not allowed: `$ref $schema default definitions format id`.
+//! `$jsonSchema`: MongoDB's dialect of JSON Schema draft 4 with `bsonType`. A keyword that does not
+//! concern a value's type lets it pass. Not allowed: `$ref $schema default definitions format id`.
 
 mod matching;
 mod parse;
@@ -70,8 +70,8 @@ impl Schema {
     /// Parses the operand of `$jsonSchema`.
     ///
     /// # Errors
-    /// 14 for operands of a wrong type, 9 for unknown keywords and impossible numbers, 2 for unknown type names,
-    /// 51091 for patterns that do not compile.
+    /// 14 for operands of a wrong type, 9 for unknown keywords and impossible numbers, 2 for
+    /// unknown type names, 51091 for patterns that do not compile.
     pub(super) fn parse(spec: Value<'_>) -> Result<Schema> {
         parse::schema(spec, "$jsonSchema", 0)
     }
@@ -91,11 +91,16 @@ mod tests {
     use model::{DocBuf, doc};
 
     fn ok(schema: &DocBuf, d: &DocBuf) -> bool {
-        Schema::parse(Value::Document(schema.doc())).unwrap().matches(Value::Document(d.doc())).unwrap()
+        Schema::parse(Value::Document(schema.doc()))
+            .unwrap()
+            .matches(Value::Document(d.doc()))
+            .unwrap()
     }
 
     fn fails(schema: &DocBuf) -> Option<i32> {
-        Schema::parse(Value::Document(schema.doc())).err().map(|e| e.code())
+        Schema::parse(Value::Document(schema.doc()))
+            .err()
+            .map(|e| e.code())
     }
 
     #[test]

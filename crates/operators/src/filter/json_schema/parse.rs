@@ -9,16 +9,27 @@ use model::{Decimal128, Doc, Number, OwnedValue, Result, Value, bail, code};
 const MAX_DEPTH: usize = 150;
 
 fn wrong(keyword: &str, wanted: &str, v: Value<'_>) -> model::MongoError {
-    model::MongoError::type_mismatch(format!("$jsonSchema keyword '{keyword}' must be {wanted}, not {}", v.type_name()))
+    model::MongoError::type_mismatch(format!(
+        "$jsonSchema keyword '{keyword}' must be {wanted}, not {}",
+        v.type_name()
+    ))
 }
 
 pub(super) fn schema(spec: Value<'_>, keyword: &str, depth: usize) -> Result<Schema> {
-    let Value::Document(d) = spec else { return Err(wrong(keyword, "an object", spec)) };
+    let Value::Document(d) = spec else {
+        return Err(wrong(keyword, "an object", spec));
+    };
     if depth >= MAX_DEPTH {
-        bail!(code::OVERFLOW, "$jsonSchema is nested deeper than {MAX_DEPTH} levels");
+        bail!(
+            code::OVERFLOW,
+            "$jsonSchema is nested deeper than {MAX_DEPTH} levels"
+        );
     }
     if d.contains("type") && d.contains("bsonType") {
-        bail!(code::FAILED_TO_PARSE, "Cannot specify both $jsonSchema keywords 'type' and 'bsonType'");
+        bail!(
+            code::FAILED_TO_PARSE,
+            "Cannot specify both $jsonSchema keywords 'type' and 'bsonType'"
+        );
     }
     let mut s = Schema::default();
     for (k, v) in d.iter() {
@@ -39,15 +50,30 @@ fn simple(s: &mut Schema, d: Doc<'_>, k: &str, v: Value<'_>) -> Result<bool> {
                 return Err(wrong(k, "a number", v));
             }
             let is_minimum = k == "minimum";
-            let exclusive = d.field(if is_minimum { "exclusiveMinimum" } else { "exclusiveMaximum" });
+            let exclusive = d.field(if is_minimum {
+                "exclusiveMinimum"
+            } else {
+                "exclusiveMaximum"
+            });
             let exclusive = matches!(exclusive, Value::Bool(true));
-            s.numeric.push(Bound { is_minimum, exclusive, value: v.to_owned_value() });
+            s.numeric.push(Bound {
+                is_minimum,
+                exclusive,
+                value: v.to_owned_value(),
+            });
         }
         "exclusiveMinimum" | "exclusiveMaximum" => {
-            let needs = if k == "exclusiveMinimum" { "minimum" } else { "maximum" };
+            let needs = if k == "exclusiveMinimum" {
+                "minimum"
+            } else {
+                "maximum"
+            };
             boolean(k, v)?;
             if !d.contains(needs) {
-                bail!(code::FAILED_TO_PARSE, "$jsonSchema keyword '{needs}' must be a present if {k} is present");
+                bail!(
+                    code::FAILED_TO_PARSE,
+                    "$jsonSchema keyword '{needs}' must be a present if {k} is present"
+                );
             }
         }
         "multipleOf" => s.multiple_of = Some(multiple_of(k, v)?),
@@ -59,7 +85,9 @@ fn simple(s: &mut Schema, d: Doc<'_>, k: &str, v: Value<'_>) -> Result<bool> {
         "maxProperties" => s.max_properties = Some(count(k, v)?),
         "uniqueItems" => s.unique_items = boolean(k, v)?,
         "pattern" => {
-            let Value::String(p) = v else { return Err(wrong(k, "a string", v)) };
+            let Value::String(p) = v else {
+                return Err(wrong(k, "a string", v));
+            };
             s.pattern = Some(Pattern::new(p, "")?);
         }
         "required" => s.required = strings(k, v)?,
@@ -85,7 +113,11 @@ fn nested(s: &mut Schema, k: &str, v: Value<'_>, depth: usize) -> Result<()> {
     match k {
         "items" => {
             s.items = Some(match v {
-                Value::Array(a) => Items::Tuple(a.iter().map(|v| schema(v, k, depth)).collect::<Result<_>>()?),
+                Value::Array(a) => Items::Tuple(
+                    a.iter()
+                        .map(|v| schema(v, k, depth))
+                        .collect::<Result<_>>()?,
+                ),
                 Value::Document(_) => Items::Each(Box::new(schema(v, k, depth)?)),
                 v => return Err(wrong(k, "an array or an object", v)),
             });
@@ -93,23 +125,33 @@ fn nested(s: &mut Schema, k: &str, v: Value<'_>, depth: usize) -> Result<()> {
         "additionalItems" => s.additional_items = additional(k, v, depth)?,
         "additionalProperties" => s.additional_properties = additional(k, v, depth)?,
         "properties" => {
-            let Value::Document(d) = v else { return Err(wrong(k, "an object", v)) };
+            let Value::Document(d) = v else {
+                return Err(wrong(k, "an object", v));
+            };
             for (name, v) in d.iter() {
-                s.properties.push((name.to_owned(), schema(v, name, depth)?));
+                s.properties
+                    .push((name.to_owned(), schema(v, name, depth)?));
             }
         }
         "patternProperties" => {
-            let Value::Document(d) = v else { return Err(wrong(k, "an object", v)) };
+            let Value::Document(d) = v else {
+                return Err(wrong(k, "an object", v));
+            };
             for (pattern, v) in d.iter() {
                 let inner = schema(v, pattern, depth)?;
                 let Ok(compiled) = Pattern::new(pattern, "") else {
-                    bail!(code::BAD_VALUE, "Invalid regular expression in $jsonSchema keyword '{k}': {pattern}");
+                    bail!(
+                        code::BAD_VALUE,
+                        "Invalid regular expression in $jsonSchema keyword '{k}': {pattern}"
+                    );
                 };
                 s.pattern_properties.push((compiled, inner));
             }
         }
         "dependencies" => {
-            let Value::Document(d) = v else { return Err(wrong(k, "an object", v)) };
+            let Value::Document(d) = v else {
+                return Err(wrong(k, "an object", v));
+            };
             for (name, v) in d.iter() {
                 let dependency = match v {
                     Value::Document(_) => Dependency::Schema(Box::new(schema(v, k, depth)?)),
@@ -124,7 +166,10 @@ fn nested(s: &mut Schema, k: &str, v: Value<'_>, depth: usize) -> Result<()> {
         "oneOf" => s.one_of = Some(schemas(k, v, depth)?),
         "not" => s.not = Some(Box::new(schema(v, k, depth)?)),
         "$ref" | "$schema" | "default" | "definitions" | "format" | "id" => {
-            bail!(code::FAILED_TO_PARSE, "$jsonSchema keyword '{k}' is not currently supported")
+            bail!(
+                code::FAILED_TO_PARSE,
+                "$jsonSchema keyword '{k}' is not currently supported"
+            )
         }
         _ => bail!(code::FAILED_TO_PARSE, "Unknown $jsonSchema keyword: {k}"),
     }
@@ -132,9 +177,14 @@ fn nested(s: &mut Schema, k: &str, v: Value<'_>, depth: usize) -> Result<()> {
 }
 
 fn schemas(k: &str, v: Value<'_>, depth: usize) -> Result<Vec<Schema>> {
-    let Value::Array(a) = v else { return Err(wrong(k, "an array", v)) };
+    let Value::Array(a) = v else {
+        return Err(wrong(k, "an array", v));
+    };
     if a.is_empty() {
-        bail!(code::BAD_VALUE, "$jsonSchema keyword '{k}' must be a non-empty array");
+        bail!(
+            code::BAD_VALUE,
+            "$jsonSchema keyword '{k}' must be a non-empty array"
+        );
     }
     a.iter().map(|v| schema(v, k, depth)).collect()
 }
@@ -157,31 +207,50 @@ fn count(k: &str, v: Value<'_>) -> Result<u64> {
         return Err(wrong(k, "a number", v));
     }
     let Some(n) = v.as_i64_exact().and_then(|n| u64::try_from(n).ok()) else {
-        bail!(code::FAILED_TO_PARSE, "$jsonSchema keyword '{k}' must be a non-negative integer: {}", model::show::Shown(&v))
+        bail!(
+            code::FAILED_TO_PARSE,
+            "$jsonSchema keyword '{k}' must be a non-negative integer: {}",
+            model::show::Shown(&v)
+        )
     };
     Ok(n)
 }
 
 fn multiple_of(k: &str, v: Value<'_>) -> Result<Decimal128> {
-    let Some(n) = Number::of(&v) else { return Err(wrong(k, "a number", v)) };
+    let Some(n) = Number::of(&v) else {
+        return Err(wrong(k, "a number", v));
+    };
     let d = n.to_decimal();
     if n.is_nan() || d.is_infinite() || d.is_negative() || d.is_zero() {
-        bail!(code::FAILED_TO_PARSE, "$jsonSchema keyword '{k}' must have a positive value");
+        bail!(
+            code::FAILED_TO_PARSE,
+            "$jsonSchema keyword '{k}' must have a positive value"
+        );
     }
     Ok(d)
 }
 
 /// Distinct strings, at least one.
 fn strings(k: &str, v: Value<'_>) -> Result<Vec<String>> {
-    let Value::Array(a) = v else { return Err(wrong(k, "an array", v)) };
+    let Value::Array(a) = v else {
+        return Err(wrong(k, "an array", v));
+    };
     if a.is_empty() {
-        bail!(code::FAILED_TO_PARSE, "$jsonSchema keyword '{k}' cannot be an empty array");
+        bail!(
+            code::FAILED_TO_PARSE,
+            "$jsonSchema keyword '{k}' cannot be an empty array"
+        );
     }
     let mut out: Vec<String> = Vec::new();
     for v in a.iter() {
-        let Value::String(s) = v else { return Err(wrong(k, "an array of strings", v)) };
+        let Value::String(s) = v else {
+            return Err(wrong(k, "an array of strings", v));
+        };
         if out.iter().any(|o| o == s) {
-            bail!(code::FAILED_TO_PARSE, "$jsonSchema keyword '{k}' array cannot contain duplicate values: {s}");
+            bail!(
+                code::FAILED_TO_PARSE,
+                "$jsonSchema keyword '{k}' array cannot contain duplicate values: {s}"
+            );
         }
         out.push(s.to_owned());
     }
@@ -189,14 +258,22 @@ fn strings(k: &str, v: Value<'_>) -> Result<Vec<String>> {
 }
 
 fn allowed(k: &str, v: Value<'_>) -> Result<Vec<OwnedValue>> {
-    let Value::Array(a) = v else { return Err(wrong(k, "an array", v)) };
+    let Value::Array(a) = v else {
+        return Err(wrong(k, "an array", v));
+    };
     if a.is_empty() {
-        bail!(code::FAILED_TO_PARSE, "$jsonSchema keyword '{k}' cannot be an empty array");
+        bail!(
+            code::FAILED_TO_PARSE,
+            "$jsonSchema keyword '{k}' cannot be an empty array"
+        );
     }
     let mut out: Vec<OwnedValue> = Vec::new();
     for v in a.iter() {
         if out.iter().any(|o| super::matching::same(&o.get(), &v)) {
-            bail!(code::FAILED_TO_PARSE, "$jsonSchema keyword '{k}' array cannot contain duplicate values");
+            bail!(
+                code::FAILED_TO_PARSE,
+                "$jsonSchema keyword '{k}' array cannot contain duplicate values"
+            );
         }
         out.push(v.to_owned_value());
     }
@@ -215,7 +292,10 @@ fn types(k: &str, v: Value<'_>, add: fn(&mut TypeSet, &str) -> Result<()>) -> Re
 
 fn refuse_integer(name: &str) -> Result<()> {
     if name == "integer" {
-        bail!(code::FAILED_TO_PARSE, "$jsonSchema type 'integer' is not currently supported");
+        bail!(
+            code::FAILED_TO_PARSE,
+            "$jsonSchema type 'integer' is not currently supported"
+        );
     }
     Ok(())
 }

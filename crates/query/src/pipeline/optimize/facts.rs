@@ -1,5 +1,6 @@
-//! What a stage reads and what it does to documents, told from the stage's own specification. Only facts that hold for every
-//! document are told; whatever is not in the tables here reads everything and changes everything.
+//! What a stage reads and what it does to documents, told from the stage's own specification. Only
+//! facts that hold for every document are told; whatever is not in the tables here reads everything
+//! and changes everything.
 
 use crate::stages::{Kind, Stage, Transform};
 use model::{Doc, Value};
@@ -38,22 +39,40 @@ pub(super) struct Facts {
 
 impl Facts {
     fn unknown() -> Facts {
-        Facts { reads: None, effect: Effect::Anything, one_to_one: false, renames: Vec::new(), closes: false }
+        Facts {
+            reads: None,
+            effect: Effect::Anything,
+            one_to_one: false,
+            renames: Vec::new(),
+            closes: false,
+        }
     }
 }
 
 /// The facts of a stage.
 pub(super) fn of(stage: &dyn Stage) -> Facts {
     match stage.kind() {
-        Kind::Match(filter) => {
-            Facts { reads: filter_names(filter.spec.doc()), effect: Effect::Keeps, ..Facts::unknown() }
-        }
-        Kind::Limit(_) | Kind::Skip(_) => {
-            Facts { reads: Some(BTreeSet::new()), effect: Effect::Keeps, ..Facts::unknown() }
-        }
+        Kind::Match(filter) => Facts {
+            reads: filter_names(filter.spec.doc()),
+            effect: Effect::Keeps,
+            ..Facts::unknown()
+        },
+        Kind::Limit(_) | Kind::Skip(_) => Facts {
+            reads: Some(BTreeSet::new()),
+            effect: Effect::Keeps,
+            ..Facts::unknown()
+        },
         Kind::Sort { pattern, .. } => {
-            let reads = pattern.spec().iter().map(|(n, _)| first(n).to_owned()).collect();
-            Facts { reads: Some(reads), effect: Effect::Keeps, ..Facts::unknown() }
+            let reads = pattern
+                .spec()
+                .iter()
+                .map(|(n, _)| first(n).to_owned())
+                .collect();
+            Facts {
+                reads: Some(reads),
+                effect: Effect::Keeps,
+                ..Facts::unknown()
+            }
         }
         Kind::Transform(t) => of_transform(&t),
         Kind::Other => Facts::unknown(),
@@ -68,15 +87,26 @@ fn of_transform(t: &Transform<'_>) -> Facts {
         Transform::Unwind { path, index } => unwind(path, index),
         Transform::Lookup(spec) => lookup(spec),
         Transform::Group(spec) => group(spec),
-        Transform::Count => Facts { reads: Some(BTreeSet::new()), closes: true, ..Facts::unknown() },
-        Transform::ReplaceRoot(root) => {
-            Facts { reads: names_of(root), one_to_one: true, closes: true, ..Facts::unknown() }
-        }
-        Transform::SetWindowFields(spec) => Facts { reads: names_of(spec), ..Facts::unknown() },
+        Transform::Count => Facts {
+            reads: Some(BTreeSet::new()),
+            closes: true,
+            ..Facts::unknown()
+        },
+        Transform::ReplaceRoot(root) => Facts {
+            reads: names_of(root),
+            one_to_one: true,
+            closes: true,
+            ..Facts::unknown()
+        },
+        Transform::SetWindowFields(spec) => Facts {
+            reads: names_of(spec),
+            ..Facts::unknown()
+        },
     }
 }
 
-/// The top-level fields stages need of the documents of their source; `None` when it may be all of them.
+/// The top-level fields stages need of the documents of their source; `None` when it may be all of
+/// them.
 pub(crate) fn needs(stages: &[std::sync::Arc<dyn Stage>]) -> Names {
     let mut all = BTreeSet::new();
     for stage in stages {
@@ -91,8 +121,12 @@ pub(crate) fn needs(stages: &[std::sync::Arc<dyn Stage>]) -> Names {
 
 /// The path a `$group` without accumulators groups by: it looks at no more than the values there.
 pub(crate) fn groups_by_alone(stage: &dyn Stage) -> Option<String> {
-    let Kind::Transform(Transform::Group(spec)) = stage.kind() else { return None };
-    let ("_id", Value::String(path)) = super::super::single_field(spec)? else { return None };
+    let Kind::Transform(Transform::Group(spec)) = stage.kind() else {
+        return None;
+    };
+    let ("_id", Value::String(path)) = super::super::single_field(spec)? else {
+        return None;
+    };
     let path = path.strip_prefix('$').filter(|p| !p.starts_with('$'))?;
     Some(path.to_owned())
 }
@@ -110,12 +144,19 @@ pub(super) fn filter_names(spec: Doc<'_>) -> Names {
 
 fn collect_filter(spec: Doc<'_>, out: &mut BTreeSet<String>) -> bool {
     spec.iter().all(|(name, v)| match (name, v) {
-        ("$and" | "$or" | "$nor", Value::Array(list)) => list.iter().all(|v| v.as_doc().is_some_and(|d| collect_filter(d, out))),
+        ("$and" | "$or" | "$nor", Value::Array(list)) => list
+            .iter()
+            .all(|v| v.as_doc().is_some_and(|d| collect_filter(d, out))),
         ("$expr", v) => collect(v, out),
         ("$comment", _) => true,
         (op, _) if op.starts_with('$') => false,
         // Filters that order by distance must stay where they are.
-        (_, Value::Document(d)) if d.iter().any(|(op, _)| matches!(op, "$near" | "$nearSphere")) => false,
+        (_, Value::Document(d))
+            if d.iter()
+                .any(|(op, _)| matches!(op, "$near" | "$nearSphere")) =>
+        {
+            false
+        }
         (path, _) => {
             out.insert(first(path).to_owned());
             true
@@ -133,7 +174,9 @@ fn names_of(v: Value<'_>) -> Names {
 fn collect(v: Value<'_>, out: &mut BTreeSet<String>) -> bool {
     match v {
         Value::String(s) => match s.strip_prefix('$') {
-            Some(variable) if variable.starts_with('$') => !matches!(first(variable), "$ROOT" | "$CURRENT"),
+            Some(variable) if variable.starts_with('$') => {
+                !matches!(first(variable), "$ROOT" | "$CURRENT")
+            }
             Some(path) => {
                 out.insert(first(path).to_owned());
                 true
@@ -142,8 +185,8 @@ fn collect(v: Value<'_>, out: &mut BTreeSet<String>) -> bool {
         },
         Value::Document(d) => d.iter().all(|(name, v)| match name {
             "$literal" => true,
-            "$getField" | "$setField" | "$unsetField" | "$function" | "$accumulator" | "$meta" | "$rand" | "$sampleRate"
-            | "$where" => false,
+            "$getField" | "$setField" | "$unsetField" | "$function" | "$accumulator" | "$meta"
+            | "$rand" | "$sampleRate" | "$where" => false,
             // An order names its fields without dollars.
             "sortBy" => {
                 if let Value::Document(order) = v {
@@ -168,7 +211,11 @@ fn plain_reference(v: Value<'_>) -> Option<&str> {
 fn keeps_or_drops(v: Value<'_>) -> bool {
     match v {
         Value::Bool(_) => true,
-        Value::Document(d) => !d.is_empty() && d.iter().all(|(n, v)| !n.starts_with('$') && keeps_or_drops(v)),
+        Value::Document(d) => {
+            !d.is_empty()
+                && d.iter()
+                    .all(|(n, v)| !n.starts_with('$') && keeps_or_drops(v))
+        }
         v => v.is_number(),
     }
 }
@@ -176,7 +223,9 @@ fn keeps_or_drops(v: Value<'_>) -> bool {
 /// Whether there are leaves that drop a field, and others.
 fn leaves(v: Value<'_>, drops: &mut bool, others: &mut bool) {
     match v {
-        Value::Document(d) if !d.first().is_some_and(|(n, _)| n.starts_with('$')) => d.iter().for_each(|(_, v)| leaves(v, drops, others)),
+        Value::Document(d) if !d.first().is_some_and(|(n, _)| n.starts_with('$')) => {
+            d.iter().for_each(|(_, v)| leaves(v, drops, others))
+        }
         v if (v.is_number() || v.as_bool().is_some()) && !v.truthy() => *drops = true,
         _ => *others = true,
     }
@@ -193,11 +242,20 @@ fn project(spec: Doc<'_>) -> Facts {
         return Facts::unknown();
     }
     if drops || !others && spec.get("_id").is_some_and(|v| plain(v) && !v.truthy()) {
-        let dropped = spec.iter().filter(|(n, v)| *n != "_id" || !v.truthy()).map(|(n, _)| first(n).to_owned()).collect();
+        let dropped = spec
+            .iter()
+            .filter(|(n, v)| *n != "_id" || !v.truthy())
+            .map(|(n, _)| first(n).to_owned())
+            .collect();
         let id_computed = spec.get("_id").is_some_and(|v| !plain(v));
         return match id_computed {
             true => Facts::unknown(),
-            false => Facts { reads: Some(BTreeSet::new()), effect: Effect::Changes(dropped), one_to_one: true, ..Facts::unknown() },
+            false => Facts {
+                reads: Some(BTreeSet::new()),
+                effect: Effect::Changes(dropped),
+                one_to_one: true,
+                ..Facts::unknown()
+            },
         };
     }
     let mut kept = BTreeSet::new();
@@ -219,7 +277,10 @@ fn project(spec: Doc<'_>) -> Facts {
             continue;
         }
         // Computed: fields below a path that is there already are added to it.
-        if path.contains('.') || keeps_or_drops(v) || matches!(v, Value::Document(d) if !d.first().is_some_and(|(n, _)| n.starts_with('$'))) {
+        if path.contains('.')
+            || keeps_or_drops(v)
+            || matches!(v, Value::Document(d) if !d.first().is_some_and(|(n, _)| n.starts_with('$')))
+        {
             reads.insert(first(path).to_owned());
         }
         known = known && collect(v, &mut reads);
@@ -227,7 +288,13 @@ fn project(spec: Doc<'_>) -> Facts {
             renames.push((path.to_owned(), from.to_owned()));
         }
     }
-    Facts { reads: known.then_some(reads), effect: Effect::Only(kept), one_to_one: true, renames, closes: true }
+    Facts {
+        reads: known.then_some(reads),
+        effect: Effect::Only(kept),
+        one_to_one: true,
+        renames,
+        closes: true,
+    }
 }
 
 fn add_fields(spec: Doc<'_>) -> Facts {
@@ -242,17 +309,32 @@ fn add_fields(spec: Doc<'_>) -> Facts {
     if let Some(r) = &mut reads {
         r.extend(changed.iter().cloned());
     }
-    Facts { reads, effect: Effect::Changes(changed), one_to_one: true, renames, closes: false }
+    Facts {
+        reads,
+        effect: Effect::Changes(changed),
+        one_to_one: true,
+        renames,
+        closes: false,
+    }
 }
 
 fn unset(spec: Value<'_>) -> Facts {
     let mut dropped = BTreeSet::new();
     match spec {
         Value::String(s) => drop(dropped.insert(first(s).to_owned())),
-        Value::Array(a) => dropped.extend(a.iter().filter_map(|v| v.as_str()).map(|s| first(s).to_owned())),
+        Value::Array(a) => dropped.extend(
+            a.iter()
+                .filter_map(|v| v.as_str())
+                .map(|s| first(s).to_owned()),
+        ),
         _ => return Facts::unknown(),
     }
-    Facts { reads: Some(BTreeSet::new()), effect: Effect::Changes(dropped), one_to_one: true, ..Facts::unknown() }
+    Facts {
+        reads: Some(BTreeSet::new()),
+        effect: Effect::Changes(dropped),
+        one_to_one: true,
+        ..Facts::unknown()
+    }
 }
 
 fn unwind(path: &str, index: Option<&str>) -> Facts {
@@ -265,21 +347,33 @@ fn unwind(path: &str, index: Option<&str>) -> Facts {
         r.extend(changed.iter().cloned());
         r
     });
-    Facts { reads, effect: Effect::Changes(changed), ..Facts::unknown() }
+    Facts {
+        reads,
+        effect: Effect::Changes(changed),
+        ..Facts::unknown()
+    }
 }
 
 fn lookup(spec: Doc<'_>) -> Facts {
-    let Some(to) = spec.field("as").as_str() else { return Facts::unknown() };
+    let Some(to) = spec.field("as").as_str() else {
+        return Facts::unknown();
+    };
     let changed = BTreeSet::from([first(to).to_owned()]);
     let mut reads = changed.clone();
     if let Some(local) = spec.field("localField").as_str() {
         reads.insert(first(local).to_owned());
     }
     let known = collect(spec.field("let"), &mut reads);
-    Facts { reads: known.then_some(reads), effect: Effect::Changes(changed), one_to_one: true, ..Facts::unknown() }
+    Facts {
+        reads: known.then_some(reads),
+        effect: Effect::Changes(changed),
+        one_to_one: true,
+        ..Facts::unknown()
+    }
 }
 
-/// Groups keep no field, but a filter on the key selects whole groups: the key's fields are renames.
+/// Groups keep no field, but a filter on the key selects whole groups: the key's fields are
+/// renames.
 fn group(spec: Doc<'_>) -> Facts {
     let mut renames = Vec::new();
     match spec.field("_id") {
@@ -292,5 +386,11 @@ fn group(spec: Doc<'_>) -> Facts {
         }
         v => renames.extend(plain_reference(v).map(|from| ("_id".to_owned(), from.to_owned()))),
     }
-    Facts { reads: names_of(Value::Document(spec)), effect: Effect::Anything, one_to_one: false, renames, closes: true }
+    Facts {
+        reads: names_of(Value::Document(spec)),
+        effect: Effect::Anything,
+        one_to_one: false,
+        renames,
+        closes: true,
+    }
 }

@@ -1,4 +1,5 @@
-//! The rewrites, one function each. A rule looks at the stages from a place on and says whether it changed them.
+//! The rewrites, one function each. A rule looks at the stages from a place on and says whether it
+//! changed them.
 
 use super::facts::{self, Effect, Facts};
 use super::split::{self, Parts};
@@ -12,18 +13,24 @@ pub(super) type Stages = Vec<Arc<dyn Stage>>;
 /// A rewrite at a place.
 pub(super) type Rule = fn(&mut Stages, usize, &mut ParseCx<'_>) -> bool;
 
-/// Every rule, with the name it is known by. Each moves a filter or a limit towards the source or makes the list shorter, so
-/// applying them ends.
+/// Every rule, with the name it is known by. Each moves a filter or a limit towards the source or
+/// makes the list shorter, so applying them ends.
 pub(super) static RULES: &[(&str, Rule)] = &[
     ("drop an empty $match", drop_empty_match),
     ("merge $match with $match", merge_matches),
     ("$match before $sort", match_before_sort),
-    ("$match before a stage that leaves its fields alone", match_before_transform),
+    (
+        "$match before a stage that leaves its fields alone",
+        match_before_transform,
+    ),
     ("$match on a group's key before $group", match_before_group),
     ("merge $limit with $limit", merge_limits),
     ("merge $skip with $skip", merge_skips),
     ("$limit before $skip", limit_before_skip),
-    ("$limit or $skip before a stage that gives one document for one", cut_before_transform),
+    (
+        "$limit or $skip before a stage that gives one document for one",
+        cut_before_transform,
+    ),
     ("$sort takes the $limit behind it", sort_takes_limit),
     ("no $sort before $count", no_sort_before_count),
 ];
@@ -39,7 +46,8 @@ fn join(s: &mut Stages, at: usize, one: Arc<dyn Stage>) -> bool {
 }
 
 fn drop_empty_match(s: &mut Stages, at: usize, _: &mut ParseCx<'_>) -> bool {
-    let empty = matches!(s.get(at).map(|s| s.kind()), Some(Kind::Match(f)) if f.spec.doc().is_empty());
+    let empty =
+        matches!(s.get(at).map(|s| s.kind()), Some(Kind::Match(f)) if f.spec.doc().is_empty());
     if empty {
         s.remove(at);
     }
@@ -47,7 +55,9 @@ fn drop_empty_match(s: &mut Stages, at: usize, _: &mut ParseCx<'_>) -> bool {
 }
 
 fn merge_matches(s: &mut Stages, at: usize, cx: &mut ParseCx<'_>) -> bool {
-    let Some((Kind::Match(a), Kind::Match(b))) = kinds(s, at) else { return false };
+    let Some((Kind::Match(a), Kind::Match(b))) = kinds(s, at) else {
+        return false;
+    };
     let both = split::both(a.spec.doc(), b.spec.doc());
     match matching::stage(cx, both.doc()) {
         Ok(one) => join(s, at, one),
@@ -55,7 +65,8 @@ fn merge_matches(s: &mut Stages, at: usize, cx: &mut ParseCx<'_>) -> bool {
     }
 }
 
-/// A filter behind a sort without limit selects the same documents in the same order before it, and fewer are sorted.
+/// A filter behind a sort without limit selects the same documents in the same order before it, and
+/// fewer are sorted.
 fn match_before_sort(s: &mut Stages, at: usize, _: &mut ParseCx<'_>) -> bool {
     let moves = matches!(kinds(s, at), Some((Kind::Sort { limit: None, .. }, Kind::Match(f))) if facts::filter_names(f.spec.doc()).is_some());
     if moves {
@@ -64,24 +75,35 @@ fn match_before_sort(s: &mut Stages, at: usize, _: &mut ParseCx<'_>) -> bool {
     moves
 }
 
-/// Replaces the filter at `at + 1` by what can go before the stage at `at` and what must stay behind it.
+/// Replaces the filter at `at + 1` by what can go before the stage at `at` and what must stay
+/// behind it.
 fn move_parts(s: &mut Stages, at: usize, parts: Parts, cx: &mut ParseCx<'_>) -> bool {
-    let Some(before) = parts.before else { return false };
-    let Ok(before) = matching::stage(cx, before.doc()) else { return false };
+    let Some(before) = parts.before else {
+        return false;
+    };
+    let Ok(before) = matching::stage(cx, before.doc()) else {
+        return false;
+    };
     let after = match parts.after.map(|a| matching::stage(cx, a.doc())) {
         Some(Err(_)) => return false,
         Some(Ok(a)) => Some(a),
         None => None,
     };
-    let Some(transform) = s.get(at).cloned() else { return false };
+    let Some(transform) = s.get(at).cloned() else {
+        return false;
+    };
     s.splice(at..at + 2, [before, transform].into_iter().chain(after));
     true
 }
 
 fn match_before_transform(s: &mut Stages, at: usize, cx: &mut ParseCx<'_>) -> bool {
-    let Some((Kind::Transform(_), Kind::Match(filter))) = kinds(s, at) else { return false };
+    let Some((Kind::Transform(_), Kind::Match(filter))) = kinds(s, at) else {
+        return false;
+    };
     let Some(stage) = s.get(at) else { return false };
-    let Facts { effect, renames, .. } = facts::of(stage.as_ref());
+    let Facts {
+        effect, renames, ..
+    } = facts::of(stage.as_ref());
     let untouched = |name: &str| match &effect {
         Effect::Keeps => true,
         Effect::Changes(names) => !names.contains(name),
@@ -95,10 +117,13 @@ fn match_before_transform(s: &mut Stages, at: usize, cx: &mut ParseCx<'_>) -> bo
     move_parts(s, at, parts, cx)
 }
 
-/// Whole groups pass or not; the null of a missing key and the number that stands for equal ones are what the field itself
-/// cannot tell, so filters that ask for existence or type stay, and all do under a collation.
+/// Whole groups pass or not; the null of a missing key and the number that stands for equal ones
+/// are what the field itself cannot tell, so filters that ask for existence or type stay, and all
+/// do under a collation.
 fn match_before_group(s: &mut Stages, at: usize, cx: &mut ParseCx<'_>) -> bool {
-    let Some((Kind::Transform(Transform::Group(_)), Kind::Match(filter))) = kinds(s, at) else { return false };
+    let Some((Kind::Transform(Transform::Group(_)), Kind::Match(filter))) = kinds(s, at) else {
+        return false;
+    };
     let Some(stage) = s.get(at) else { return false };
     if cx.env.collation.is_some() {
         return false;
@@ -109,12 +134,16 @@ fn match_before_group(s: &mut Stages, at: usize, cx: &mut ParseCx<'_>) -> bool {
 }
 
 fn merge_limits(s: &mut Stages, at: usize, _: &mut ParseCx<'_>) -> bool {
-    let Some((Kind::Limit(a), Kind::Limit(b))) = kinds(s, at) else { return false };
+    let Some((Kind::Limit(a), Kind::Limit(b))) = kinds(s, at) else {
+        return false;
+    };
     join(s, at, Arc::new(Limit(a.min(b))))
 }
 
 fn merge_skips(s: &mut Stages, at: usize, _: &mut ParseCx<'_>) -> bool {
-    let Some((Kind::Skip(a), Kind::Skip(b))) = kinds(s, at) else { return false };
+    let Some((Kind::Skip(a), Kind::Skip(b))) = kinds(s, at) else {
+        return false;
+    };
     match a.checked_add(b) {
         Some(n) => join(s, at, Arc::new(Skip(n))),
         None => false,
@@ -123,14 +152,23 @@ fn merge_skips(s: &mut Stages, at: usize, _: &mut ParseCx<'_>) -> bool {
 
 /// The limit then may go on to the source or to a sort.
 fn limit_before_skip(s: &mut Stages, at: usize, _: &mut ParseCx<'_>) -> bool {
-    let Some((Kind::Skip(skip), Kind::Limit(limit))) = kinds(s, at) else { return false };
-    let Some(sum) = skip.checked_add(limit) else { return false };
-    s.splice(at..at + 2, [Arc::new(Limit(sum)) as Arc<dyn Stage>, Arc::new(Skip(skip))]);
+    let Some((Kind::Skip(skip), Kind::Limit(limit))) = kinds(s, at) else {
+        return false;
+    };
+    let Some(sum) = skip.checked_add(limit) else {
+        return false;
+    };
+    s.splice(
+        at..at + 2,
+        [Arc::new(Limit(sum)) as Arc<dyn Stage>, Arc::new(Skip(skip))],
+    );
     true
 }
 
 fn cut_before_transform(s: &mut Stages, at: usize, _: &mut ParseCx<'_>) -> bool {
-    let Some((Kind::Transform(_), Kind::Limit(_) | Kind::Skip(_))) = kinds(s, at) else { return false };
+    let Some((Kind::Transform(_), Kind::Limit(_) | Kind::Skip(_))) = kinds(s, at) else {
+        return false;
+    };
     let moves = s.get(at).is_some_and(|t| facts::of(t.as_ref()).one_to_one);
     if moves {
         s.swap(at, at + 1);
@@ -139,7 +177,9 @@ fn cut_before_transform(s: &mut Stages, at: usize, _: &mut ParseCx<'_>) -> bool 
 }
 
 fn sort_takes_limit(s: &mut Stages, at: usize, _: &mut ParseCx<'_>) -> bool {
-    let Some((Kind::Sort { .. }, Kind::Limit(n))) = kinds(s, at) else { return false };
+    let Some((Kind::Sort { .. }, Kind::Limit(n))) = kinds(s, at) else {
+        return false;
+    };
     match s.get(at).and_then(|sort| sort.with_limit(n)) {
         Some(one) => join(s, at, one),
         None => false,
@@ -147,7 +187,13 @@ fn sort_takes_limit(s: &mut Stages, at: usize, _: &mut ParseCx<'_>) -> bool {
 }
 
 fn no_sort_before_count(s: &mut Stages, at: usize, _: &mut ParseCx<'_>) -> bool {
-    let counts = matches!(kinds(s, at), Some((Kind::Sort { limit: None, .. }, Kind::Transform(Transform::Count))));
+    let counts = matches!(
+        kinds(s, at),
+        Some((
+            Kind::Sort { limit: None, .. },
+            Kind::Transform(Transform::Count)
+        ))
+    );
     if counts {
         s.remove(at);
     }

@@ -1,4 +1,5 @@
-//! Filters taken apart and put together as documents: what may stand before another stage, under the names fields have there.
+//! Filters taken apart and put together as documents: what may stand before another stage, under
+//! the names fields have there.
 
 use super::facts::{filter_names, first};
 use model::{Doc, DocBuf, Value};
@@ -21,7 +22,12 @@ pub(super) fn both(a: Doc<'_>, b: Doc<'_>) -> DocBuf {
             w.put_all(a).put_all(b);
         });
     }
-    conjunction(&conjuncts(a).into_iter().chain(conjuncts(b)).collect::<Vec<_>>())
+    conjunction(
+        &conjuncts(a)
+            .into_iter()
+            .chain(conjuncts(b))
+            .collect::<Vec<_>>(),
+    )
 }
 
 /// The predicates that must all hold, one document each.
@@ -29,7 +35,9 @@ fn conjuncts(spec: Doc<'_>) -> Vec<DocBuf> {
     let mut out = Vec::new();
     for (name, v) in spec.iter() {
         match (name, v) {
-            ("$and", Value::Array(list)) => out.extend(list.iter().filter_map(|v| v.as_doc()).flat_map(conjuncts)),
+            ("$and", Value::Array(list)) => {
+                out.extend(list.iter().filter_map(|v| v.as_doc()).flat_map(conjuncts))
+            }
             (name, v) => out.push(model::doc! { name: v }),
         }
     }
@@ -48,15 +56,23 @@ fn conjunction(list: &[DocBuf]) -> DocBuf {
     }
 }
 
-/// Splits by whether the fields a predicate reads are untouched, or are another name of one that is there before.
-pub(super) fn split(spec: Doc<'_>, untouched: &dyn Fn(&str) -> bool, renames: &[(String, String)]) -> Parts {
+/// Splits by whether the fields a predicate reads are untouched, or are another name of one that is
+/// there before.
+pub(super) fn split(
+    spec: Doc<'_>,
+    untouched: &dyn Fn(&str) -> bool,
+    renames: &[(String, String)],
+) -> Parts {
     parts(spec, &|predicate| {
         let names = filter_names(predicate)?;
         if names.iter().all(|n| untouched(n)) {
             return Some(predicate.to_buf());
         }
         let known = |n: &str| untouched(n) || renames.iter().any(|(to, _)| to == n);
-        names.iter().all(|n| known(n)).then(|| renamed(predicate, renames, untouched))?
+        names
+            .iter()
+            .all(|n| known(n))
+            .then(|| renamed(predicate, renames, untouched))?
     })
 }
 
@@ -78,28 +94,43 @@ fn parts(spec: Doc<'_>, moved: &dyn Fn(Doc<'_>) -> Option<DocBuf>) -> Parts {
         }
     }
     let some = |l: Vec<DocBuf>| (!l.is_empty()).then(|| conjunction(&l));
-    Parts { before: some(before), after: some(after) }
+    Parts {
+        before: some(before),
+        after: some(after),
+    }
 }
 
 /// Tests that tell null from missing, or one type of number from another.
 fn asks_for_kind(spec: Doc<'_>) -> bool {
     spec.iter().any(|(n, v)| {
-        matches!(n, "$exists" | "$type" | "$expr" | "$jsonSchema" | "$elemMatch" | "$size" | "$all")
-            || match v {
-                Value::Document(d) => asks_for_kind(d),
-                Value::Array(a) if n.starts_with('$') => a.iter().any(|v| v.as_doc().is_some_and(asks_for_kind)),
-                _ => false,
+        matches!(
+            n,
+            "$exists" | "$type" | "$expr" | "$jsonSchema" | "$elemMatch" | "$size" | "$all"
+        ) || match v {
+            Value::Document(d) => asks_for_kind(d),
+            Value::Array(a) if n.starts_with('$') => {
+                a.iter().any(|v| v.as_doc().is_some_and(asks_for_kind))
             }
+            _ => false,
+        }
     })
 }
 
-/// The predicate under the old names; `None` when an expression names a field or a path has no old name.
-fn renamed(spec: Doc<'_>, renames: &[(String, String)], untouched: &dyn Fn(&str) -> bool) -> Option<DocBuf> {
+/// The predicate under the old names; `None` when an expression names a field or a path has no old
+/// name.
+fn renamed(
+    spec: Doc<'_>,
+    renames: &[(String, String)],
+    untouched: &dyn Fn(&str) -> bool,
+) -> Option<DocBuf> {
     let mut out = DocBuf::new();
     for (name, v) in spec.iter() {
         match (name, v) {
             ("$and" | "$or" | "$nor", Value::Array(list)) => {
-                let inner: Option<Vec<DocBuf>> = list.iter().map(|v| renamed(v.as_doc()?, renames, untouched)).collect();
+                let inner: Option<Vec<DocBuf>> = list
+                    .iter()
+                    .map(|v| renamed(v.as_doc()?, renames, untouched))
+                    .collect();
                 let inner = inner?;
                 out.append(|w| {
                     let mut a = w.array(name);
@@ -110,7 +141,8 @@ fn renamed(spec: Doc<'_>, renames: &[(String, String)], untouched: &dyn Fn(&str)
             }
             (op, _) if op.starts_with('$') => return None,
             (path, v) => {
-                let old = old_path(path, renames).or_else(|| untouched(first(path)).then(|| path.to_owned()))?;
+                let old = old_path(path, renames)
+                    .or_else(|| untouched(first(path)).then(|| path.to_owned()))?;
                 // Two conditions may come to stand on one path.
                 if out.doc().contains(&old) {
                     return None;

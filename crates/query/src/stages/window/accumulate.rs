@@ -1,5 +1,6 @@
-//! Every accumulator over a window. A window that only grows is accumulated on; another one is computed anew per document.
-//! `$stdDevPop` of one number in a moving window is the integer zero, elsewhere a double, as in MongoDB.
+//! Every accumulator over a window. A window that only grows is accumulated on; another one is
+//! computed anew per document. `$stdDevPop` of one number in a moving window is the integer zero,
+//! elsewhere a double, as in MongoDB.
 
 use super::bounds::{Bound, Bounds};
 use super::{Partition, WindowCx, WindowFn};
@@ -7,9 +8,17 @@ use crate::pipeline::Rt;
 use model::{Bump, Doc, OwnedValue, Result, Value};
 use operators::accumulator::{Accumulator, AccumulatorOp, AccumulatorSpec};
 
-pub(super) fn parse(wcx: &mut WindowCx<'_, '_>, op: &'static AccumulatorOp, arg: Value<'_>) -> Result<Box<dyn WindowFn>> {
+pub(super) fn parse(
+    wcx: &mut WindowCx<'_, '_>,
+    op: &'static AccumulatorOp,
+    arg: Value<'_>,
+) -> Result<Box<dyn WindowFn>> {
     let spec = (op.parse)(wcx.cx, op.name, arg)?;
-    Ok(Box::new(Accumulate { spec, bounds: wcx.bounds()?, is_std_dev_pop: op.name == "$stdDevPop" }))
+    Ok(Box::new(Accumulate {
+        spec,
+        bounds: wcx.bounds()?,
+        is_std_dev_pop: op.name == "$stdDevPop",
+    }))
 }
 
 struct Accumulate {
@@ -22,7 +31,14 @@ impl Accumulate {
     fn begin(&self, rt: &Rt<'_>, arena: &Bump) -> Result<Box<dyn Accumulator>> {
         self.spec.begin(&rt.cx(arena, Doc::EMPTY))
     }
-    fn count_numbers(&self, part: &Partition, start: usize, end: usize, rt: &Rt<'_>, arena: &Bump) -> Result<usize> {
+    fn count_numbers(
+        &self,
+        part: &Partition,
+        start: usize,
+        end: usize,
+        rt: &Rt<'_>,
+        arena: &Bump,
+    ) -> Result<usize> {
         let mut n = 0;
         for i in start..end {
             let v = self.spec.input.eval(&rt.cx(arena, part.docs.doc(i)))?;
@@ -30,7 +46,13 @@ impl Accumulate {
         }
         Ok(n)
     }
-    fn add(&self, state: &mut dyn Accumulator, doc: Doc<'_>, rt: &Rt<'_>, arena: &Bump) -> Result<()> {
+    fn add(
+        &self,
+        state: &mut dyn Accumulator,
+        doc: Doc<'_>,
+        rt: &Rt<'_>,
+        arena: &Bump,
+    ) -> Result<()> {
         let cx = rt.cx(arena, doc);
         rt.env.work(8)?;
         let value = self.spec.input.eval(&cx)?;
@@ -64,7 +86,14 @@ impl WindowFn for Accumulate {
             running.1 = end.max(running.1);
             let moving = !grows && self.is_std_dev_pop;
             let lone = moving && self.count_numbers(part, start, end, rt, &arena)? == 1;
-            out.push(if lone { Value::Int32(0) } else { running.0.finish(&arena)? }.to_owned_value());
+            out.push(
+                if lone {
+                    Value::Int32(0)
+                } else {
+                    running.0.finish(&arena)?
+                }
+                .to_owned_value(),
+            );
             arena.reset();
         }
         Ok(out)

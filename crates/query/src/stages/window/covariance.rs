@@ -1,5 +1,5 @@
-//! `$covariancePop` and `$covarianceSamp`, `[x, y]`: covariance over a window; pairs with anything but numbers do not count.
-//! Null for no pairs (for a sample: fewer than two).
+//! `$covariancePop` and `$covarianceSamp`, `[x, y]`: covariance over a window; pairs with anything
+//! but numbers do not count. Null for no pairs (for a sample: fewer than two).
 
 use super::bounds::Bounds;
 use super::{Partition, WindowCx, WindowFn};
@@ -7,11 +7,18 @@ use crate::pipeline::Rt;
 use model::{Decimal128, Number, OwnedValue, Result, Value};
 use operators::expr::{self, BoxExpr};
 
-pub(super) fn parse(wcx: &mut WindowCx<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<Box<dyn WindowFn>> {
+pub(super) fn parse(
+    wcx: &mut WindowCx<'_, '_>,
+    name: &'static str,
+    arg: Value<'_>,
+) -> Result<Box<dyn WindowFn>> {
     let pair = match arg {
         Value::Array(a) if a.len() == 2 => {
             let mut items = a.iter();
-            let (x, y) = (items.next().unwrap_or_default(), items.next().unwrap_or_default());
+            let (x, y) = (
+                items.next().unwrap_or_default(),
+                items.next().unwrap_or_default(),
+            );
             Some((expr::parse(wcx.cx, x)?, expr::parse(wcx.cx, y)?))
         }
         // Anything else never gives a pair, but is still an expression.
@@ -20,7 +27,11 @@ pub(super) fn parse(wcx: &mut WindowCx<'_, '_>, name: &'static str, arg: Value<'
             None
         }
     };
-    Ok(Box::new(Covariance { pair, sample: name == "$covarianceSamp", bounds: wcx.bounds()? }))
+    Ok(Box::new(Covariance {
+        pair,
+        sample: name == "$covarianceSamp",
+        bounds: wcx.bounds()?,
+    }))
 }
 
 struct Covariance {
@@ -47,7 +58,8 @@ impl State {
         let (x, y) = (x.to_f64(), y.to_f64());
         if !x.is_finite() || !y.is_finite() {
             // Each coordinate counts by itself: infinities of both signs cancel to NaN.
-            self.beyond += if x.is_finite() { 0.0 } else { x } + if y.is_finite() { 0.0 } else { y };
+            self.beyond +=
+                if x.is_finite() { 0.0 } else { x } + if y.is_finite() { 0.0 } else { y };
             return;
         }
         self.n += 1.0;
@@ -61,8 +73,16 @@ impl State {
         if divisor <= 0.0 {
             return Value::Null;
         }
-        let v = if self.n > 1.0 { self.c / divisor + self.beyond } else { 0.0 };
-        if self.decimal { Value::Decimal128(Decimal128::from_f64(v)) } else { Value::Double(v) }
+        let v = if self.n > 1.0 {
+            self.c / divisor + self.beyond
+        } else {
+            0.0
+        };
+        if self.decimal {
+            Value::Decimal128(Decimal128::from_f64(v))
+        } else {
+            Value::Double(v)
+        }
     }
 }
 
@@ -73,8 +93,11 @@ impl WindowFn for Covariance {
             return Ok(spans.iter().map(|_| Value::Null.to_owned_value()).collect());
         };
         let (xs, ys) = (part.values(x, rt)?, part.values(y, rt)?);
-        let pairs: Vec<Option<(Number, Number)>> =
-            xs.iter().zip(&ys).map(|(x, y)| Some((Number::of(&x.get())?, Number::of(&y.get())?))).collect();
+        let pairs: Vec<Option<(Number, Number)>> = xs
+            .iter()
+            .zip(&ys)
+            .map(|(x, y)| Some((Number::of(&x.get())?, Number::of(&y.get())?)))
+            .collect();
         let mut running: Option<(usize, usize, State)> = None;
         let mut out = Vec::with_capacity(spans.len());
         for (start, end) in spans {

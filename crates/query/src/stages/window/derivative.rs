@@ -1,7 +1,8 @@
-//! `$derivative` and `$integral`, `{input, unit}`: rate of change between the ends of a window, and the area under it by the
-//! trapezoidal rule, over the single ascending sort field.
-//! Errors: 5490710 `unit` longer than a week, 5490705 an unknown one, 9 for bad arguments, 5371801-5371804 sort field or window
-//! missing, 5423900 / 5423901 / 5423902 sort values that do not fit the unit, 5624901 an unfit window of dates.
+//! `$derivative` and `$integral`, `{input, unit}`: rate of change between the ends of a window, and
+//! the area under it by the trapezoidal rule, over the single ascending sort field. Errors: 5490710
+//! `unit` longer than a week, 5490705 an unknown one, 9 for bad arguments, 5371801-5371804 sort
+//! field or window missing, 5423900 / 5423901 / 5423902 sort values that do not fit the unit,
+//! 5624901 an unfit window of dates.
 
 use super::bounds::Bounds;
 use super::{Partition, WindowCx, WindowFn};
@@ -13,9 +14,17 @@ use crate::stages::sort_pattern::SortBy;
 use model::{FieldPath, Number, OwnedValue, Result, Value, bail, code};
 use operators::expr::{self, BoxExpr};
 
-pub(super) fn parse(wcx: &mut WindowCx<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<Box<dyn WindowFn>> {
+pub(super) fn parse(
+    wcx: &mut WindowCx<'_, '_>,
+    name: &'static str,
+    arg: Value<'_>,
+) -> Result<Box<dyn WindowFn>> {
     let Value::Document(spec) = arg else {
-        bail!(code::FAILED_TO_PARSE, "{name} expects an object with 'input' and 'unit', not {}", arg.type_name());
+        bail!(
+            code::FAILED_TO_PARSE,
+            "{name} expects an object with 'input' and 'unit', not {}",
+            arg.type_name()
+        );
     };
     let (mut input, mut unit_ms) = (None, None);
     for (field, v) in spec.iter() {
@@ -25,11 +34,23 @@ pub(super) fn parse(wcx: &mut WindowCx<'_, '_>, name: &'static str, arg: Value<'
                 Some(ms) => unit_ms = Some(ms),
                 None => bail!(5490710, "unit must be 'week' or smaller, not '{s}'"),
             },
-            ("unit", v) => bail!(code::FAILED_TO_PARSE, "'unit' must be a string, not {}", v.type_name()),
-            _ => bail!(code::FAILED_TO_PARSE, "{name} got unexpected argument: {field}"),
+            ("unit", v) => bail!(
+                code::FAILED_TO_PARSE,
+                "'unit' must be a string, not {}",
+                v.type_name()
+            ),
+            _ => bail!(
+                code::FAILED_TO_PARSE,
+                "{name} got unexpected argument: {field}"
+            ),
         }
     }
-    let Some(input) = input else { bail!(code::FAILED_TO_PARSE, "{name} requires an 'input' expression") };
+    let Some(input) = input else {
+        bail!(
+            code::FAILED_TO_PARSE,
+            "{name} requires an 'input' expression"
+        )
+    };
     let by = match wcx.sort.map(|s| s.parts()) {
         Some([part]) if part.ascending || name == "$derivative" => match &part.by {
             SortBy::Path(p) => p.clone(),
@@ -42,7 +63,13 @@ pub(super) fn parse(wcx: &mut WindowCx<'_, '_>, name: &'static str, arg: Value<'
         bail!(5371804, "{name} requires explicit window bounds");
     }
     let bounds = wcx.bounds()?;
-    Ok(Box::new(OverField { input, unit_ms, by, bounds, integral: name == "$integral" }))
+    Ok(Box::new(OverField {
+        input,
+        unit_ms,
+        by,
+        bounds,
+        integral: name == "$integral",
+    }))
 }
 
 struct OverField {
@@ -58,10 +85,20 @@ impl OverField {
     fn position(&self, v: Value<'_>) -> Result<OwnedValue> {
         match (v, self.unit_ms) {
             (Value::Date(ms), Some(_)) => Ok(Value::Int64(ms).to_owned_value()),
-            (Value::Date(_), None) => bail!(5423900, "a sortBy field of type Date requires a 'unit'"),
-            (v, Some(_)) => bail!(5423901, "with 'unit' the sortBy field must be a Date, but it was {}", v.type_name()),
+            (Value::Date(_), None) => {
+                bail!(5423900, "a sortBy field of type Date requires a 'unit'")
+            }
+            (v, Some(_)) => bail!(
+                5423901,
+                "with 'unit' the sortBy field must be a Date, but it was {}",
+                v.type_name()
+            ),
             (v, None) if Number::of(&v).is_some() => Ok(v.to_owned_value()),
-            (v, None) => bail!(5423902, "the sortBy field must be a number or a Date, but it was {}", v.type_name()),
+            (v, None) => bail!(
+                5423902,
+                "the sortBy field must be a number or a Date, but it was {}",
+                v.type_name()
+            ),
         }
     }
 
@@ -96,13 +133,23 @@ impl OverField {
 impl WindowFn for OverField {
     fn compute(&self, part: &Partition, rt: &Rt<'_>) -> Result<Vec<OwnedValue>> {
         let spans = self.bounds.spans(part, rt)?;
-        let xs = part.docs.iter().map(|d| self.position(plain_at(d, &self.by))).collect::<Result<Vec<_>>>()?;
+        let xs = part
+            .docs
+            .iter()
+            .map(|d| self.position(plain_at(d, &self.by)))
+            .collect::<Result<Vec<_>>>()?;
         let ys = part.values(&self.input, rt)?;
         let mut out = Vec::with_capacity(spans.len());
         for (start, end) in spans {
             rt.env.check_interrupt()?;
-            let (Some(x), Some(y)) = (xs.get(start..end), ys.get(start..end)) else { continue };
-            out.push(if self.integral { self.area(x, y, rt)? } else { self.slope(x, y, rt)? });
+            let (Some(x), Some(y)) = (xs.get(start..end), ys.get(start..end)) else {
+                continue;
+            };
+            out.push(if self.integral {
+                self.area(x, y, rt)?
+            } else {
+                self.slope(x, y, rt)?
+            });
         }
         Ok(out)
     }
@@ -111,14 +158,20 @@ impl WindowFn for OverField {
 impl OverField {
     fn slope(&self, x: &[OwnedValue], y: &[OwnedValue], rt: &Rt<'_>) -> Result<OwnedValue> {
         match (x, y) {
-            ([x0, .., x1], [y0, .., y1]) => self.derivative([x0.get(), x1.get()], [y0.get(), y1.get()], rt),
+            ([x0, .., x1], [y0, .., y1]) => {
+                self.derivative([x0.get(), x1.get()], [y0.get(), y1.get()], rt)
+            }
             _ => Ok(Value::Null.to_owned_value()),
         }
     }
 
     fn area(&self, x: &[OwnedValue], y: &[OwnedValue], rt: &Rt<'_>) -> Result<OwnedValue> {
-        let numbers: Vec<(Value<'_>, Value<'_>)> =
-            x.iter().zip(y).map(|(x, y)| (x.get(), y.get())).filter(|(_, y)| Number::of(y).is_some()).collect();
+        let numbers: Vec<(Value<'_>, Value<'_>)> = x
+            .iter()
+            .zip(y)
+            .map(|(x, y)| (x.get(), y.get()))
+            .filter(|(_, y)| Number::of(y).is_some())
+            .collect();
         if numbers.is_empty() {
             return Ok(Value::Null.to_owned_value());
         }

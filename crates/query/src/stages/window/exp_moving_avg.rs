@@ -1,5 +1,5 @@
-//! `$expMovingAvg: {input, N}` or `{input, alpha}`: the exponential moving average; anything but numbers is passed over.
-//! Errors: 9 for bad arguments, a window, or no sortBy.
+//! `$expMovingAvg: {input, N}` or `{input, alpha}`: the exponential moving average; anything but
+//! numbers is passed over. Errors: 9 for bad arguments, a window, or no sortBy.
 
 use super::{Partition, WindowCx, WindowFn};
 use crate::pipeline::Rt;
@@ -7,13 +7,24 @@ use crate::stages::arithmetic::{add, multiply};
 use model::{Number, OwnedValue, Result, Value, bail, code};
 use operators::expr::{self, BoxExpr};
 
-pub(super) fn parse(wcx: &mut WindowCx<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<Box<dyn WindowFn>> {
+pub(super) fn parse(
+    wcx: &mut WindowCx<'_, '_>,
+    name: &'static str,
+    arg: Value<'_>,
+) -> Result<Box<dyn WindowFn>> {
     wcx.no_window(name, code::FAILED_TO_PARSE)?;
     if wcx.sort.is_none() {
-        bail!(code::FAILED_TO_PARSE, "{name} requires an explicit 'sortBy'");
+        bail!(
+            code::FAILED_TO_PARSE,
+            "{name} requires an explicit 'sortBy'"
+        );
     }
     let Value::Document(spec) = arg else {
-        bail!(code::FAILED_TO_PARSE, "{name} must have exactly one argument that is an object, not {}", arg.type_name());
+        bail!(
+            code::FAILED_TO_PARSE,
+            "{name} must have exactly one argument that is an object, not {}",
+            arg.type_name()
+        );
     };
     let (mut input, mut alpha) = (None, None);
     for (field, v) in spec.iter() {
@@ -21,21 +32,33 @@ pub(super) fn parse(wcx: &mut WindowCx<'_, '_>, name: &'static str, arg: Value<'
             "input" => input = Some(expr::parse(wcx.cx, v)?),
             "N" if alpha.is_none() => {
                 let Some(n) = v.as_i64_exact().filter(|n| *n > 0) else {
-                    bail!(code::FAILED_TO_PARSE, "'N' field must be an integer greater than zero, not {v:?}");
+                    bail!(
+                        code::FAILED_TO_PARSE,
+                        "'N' field must be an integer greater than zero, not {v:?}"
+                    );
                 };
                 alpha = Some(2.0 / (n as f64 + 1.0));
             }
             "alpha" if alpha.is_none() => {
                 let Some(a) = v.as_f64().filter(|a| *a > 0.0 && *a < 1.0) else {
-                    bail!(code::FAILED_TO_PARSE, "'alpha' must be between 0 and 1 (exclusive), not {v:?}");
+                    bail!(
+                        code::FAILED_TO_PARSE,
+                        "'alpha' must be between 0 and 1 (exclusive), not {v:?}"
+                    );
                 };
                 alpha = Some(a);
             }
-            _ => bail!(code::FAILED_TO_PARSE, "{name} must have 'input' and exactly one of 'N' and 'alpha', not '{field}'"),
+            _ => bail!(
+                code::FAILED_TO_PARSE,
+                "{name} must have 'input' and exactly one of 'N' and 'alpha', not '{field}'"
+            ),
         }
     }
     let (Some(input), Some(alpha)) = (input, alpha) else {
-        bail!(code::FAILED_TO_PARSE, "{name} must have 'input' and exactly one of 'N' and 'alpha'");
+        bail!(
+            code::FAILED_TO_PARSE,
+            "{name} must have 'input' and exactly one of 'N' and 'alpha'"
+        );
     };
     Ok(Box::new(ExpMovingAvg { input, alpha }))
 }
@@ -63,7 +86,11 @@ impl WindowFn for ExpMovingAvg {
                     }
                 });
             }
-            out.push(average.clone().unwrap_or_else(|| Value::Null.to_owned_value()));
+            out.push(
+                average
+                    .clone()
+                    .unwrap_or_else(|| Value::Null.to_owned_value()),
+            );
         }
         Ok(out)
     }

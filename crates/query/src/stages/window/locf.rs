@@ -1,7 +1,8 @@
-//! `$locf: expression`: null and missing take the last other value. `$linearFill: expression`: they are interpolated between the
-//! nearest numbers over the single sort field.
-//! Errors: `$locf` 9 with a window; `$linearFill` 605001 without a single sort field or with a window, 605002 for two documents
-//! with the same sort value, 6050106 for values or sort values that are no numbers (sort values may be dates).
+//! `$locf: expression`: null and missing take the last other value. `$linearFill: expression`: they
+//! are interpolated between the nearest numbers over the single sort field. Errors: `$locf` 9 with
+//! a window; `$linearFill` 605001 without a single sort field or with a window, 605002 for two
+//! documents with the same sort value, 6050106 for values or sort values that are no numbers (sort
+//! values may be dates).
 
 use super::{Partition, WindowCx, WindowFn};
 use crate::pipeline::Rt;
@@ -12,7 +13,11 @@ use model::{FieldPath, Number, OwnedValue, Result, Value, bail, code, compare};
 use operators::expr::{self, BoxExpr};
 use std::cmp::Ordering;
 
-pub(super) fn parse(wcx: &mut WindowCx<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<Box<dyn WindowFn>> {
+pub(super) fn parse(
+    wcx: &mut WindowCx<'_, '_>,
+    name: &'static str,
+    arg: Value<'_>,
+) -> Result<Box<dyn WindowFn>> {
     wcx.no_window(name, code::FAILED_TO_PARSE)?;
     Ok(Box::new(Locf(expr::parse(wcx.cx, arg)?)))
 }
@@ -32,16 +37,30 @@ impl WindowFn for Locf {
     }
 }
 
-pub(super) fn parse_linear(wcx: &mut WindowCx<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<Box<dyn WindowFn>> {
+pub(super) fn parse_linear(
+    wcx: &mut WindowCx<'_, '_>,
+    name: &'static str,
+    arg: Value<'_>,
+) -> Result<Box<dyn WindowFn>> {
     wcx.no_window(name, code::FAILED_TO_PARSE)?;
     let by = match wcx.sort.map(|s| s.parts()) {
         Some([part]) => match &part.by {
             SortBy::Path(p) => p.clone(),
-            SortBy::Meta(_) => bail!(605001, "{name} must be specified with a top level sortBy expression with exactly one element"),
+            SortBy::Meta(_) => bail!(
+                605001,
+                "{name} must be specified with a top level sortBy expression with exactly one \
+                    element"
+            ),
         },
-        _ => bail!(605001, "{name} must be specified with a top level sortBy expression with exactly one element"),
+        _ => bail!(
+            605001,
+            "{name} must be specified with a top level sortBy expression with exactly one element"
+        ),
     };
-    Ok(Box::new(LinearFill { input: expr::parse(wcx.cx, arg)?, by }))
+    Ok(Box::new(LinearFill {
+        input: expr::parse(wcx.cx, arg)?,
+        by,
+    }))
 }
 
 struct LinearFill {
@@ -56,21 +75,34 @@ impl WindowFn for LinearFill {
         for doc in part.docs.iter() {
             let key = plain_at(doc, &self.by);
             if Number::of(&key).is_none() && !matches!(key, Value::Date(_)) {
-                bail!(6050106, "$linearFill requires sortBy values that are numbers or dates, but found {}", key.type_name());
+                bail!(
+                    6050106,
+                    "$linearFill requires sortBy values that are numbers or dates, but found {}",
+                    key.type_name()
+                );
             }
-            if keys.last().is_some_and(|k| compare(k, &key) == Ordering::Equal) {
+            if keys
+                .last()
+                .is_some_and(|k| compare(k, &key) == Ordering::Equal)
+            {
                 bail!(605002, "There can be no repeated values in the sort field");
             }
             keys.push(key);
         }
         let mut left: Option<usize> = None;
         for i in 0..values.len() {
-            let Some(v) = values.get(i).map(|v| v.get()) else { break };
+            let Some(v) = values.get(i).map(|v| v.get()) else {
+                break;
+            };
             if v.is_nullish() {
                 continue;
             }
             if Number::of(&v).is_none() {
-                bail!(6050106, "$linearFill requires values that are numbers, null or missing, but found {}", v.type_name());
+                bail!(
+                    6050106,
+                    "$linearFill requires values that are numbers, null or missing, but found {}",
+                    v.type_name()
+                );
             }
             if let Some(l) = left
                 && i > l + 1
@@ -90,14 +122,27 @@ impl WindowFn for LinearFill {
 
 impl LinearFill {
     /// Interpolates between two known values.
-    fn fill(&self, values: &mut [OwnedValue], keys: &[Value<'_>], l: usize, r: usize, rt: &Rt<'_>) -> Result<()> {
-        let (Some(y0), Some(y1)) = (values.get(l).cloned(), values.get(r).cloned()) else { return Ok(()) };
-        let (Some(x0), Some(x1)) = (keys.get(l), keys.get(r)) else { return Ok(()) };
+    fn fill(
+        &self,
+        values: &mut [OwnedValue],
+        keys: &[Value<'_>],
+        l: usize,
+        r: usize,
+        rt: &Rt<'_>,
+    ) -> Result<()> {
+        let (Some(y0), Some(y1)) = (values.get(l).cloned(), values.get(r).cloned()) else {
+            return Ok(());
+        };
+        let (Some(x0), Some(x1)) = (keys.get(l), keys.get(r)) else {
+            return Ok(());
+        };
         let run = subtract(*x1, *x0, rt.env)?;
         let rise = subtract(y1.get(), y0.get(), rt.env)?;
         let slope = divide(rise.get(), run.get(), rt.env)?;
         for i in l + 1..r {
-            let (Some(x), Some(slot)) = (keys.get(i), values.get_mut(i)) else { continue };
+            let (Some(x), Some(slot)) = (keys.get(i), values.get_mut(i)) else {
+                continue;
+            };
             let along = subtract(*x, *x0, rt.env)?;
             let up = multiply(slope.get(), along.get(), rt.env)?;
             *slot = add(y0.get(), up.get(), rt.env)?;

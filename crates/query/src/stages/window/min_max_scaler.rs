@@ -1,5 +1,6 @@
-//! `$minMaxScaler: {input, min, max}`, or the input alone: the value's place between the least and the greatest of its window, scaled to min..max
-//! (0..1 without). Errors: 10487002-10487006 for bad arguments, 10487001 a value that is no number.
+//! `$minMaxScaler: {input, min, max}`, or the input alone: the value's place between the least and
+//! the greatest of its window, scaled to min..max (0..1 without). Errors: 10487002-10487006 for bad
+//! arguments, 10487001 a value that is no number.
 
 use super::bounds::Bounds;
 use super::{Partition, WindowCx, WindowFn};
@@ -8,13 +9,17 @@ use crate::stages::arithmetic::{add, divide, multiply, subtract};
 use model::{Number, OwnedValue, Result, Value, bail, compare};
 use operators::expr::{self, BoxExpr};
 
-pub(super) fn parse(wcx: &mut WindowCx<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<Box<dyn WindowFn>> {
+pub(super) fn parse(
+    wcx: &mut WindowCx<'_, '_>,
+    name: &'static str,
+    arg: Value<'_>,
+) -> Result<Box<dyn WindowFn>> {
     let spec = match arg {
         Value::Document(d) if !d.iter().next().is_some_and(|(k, _)| k.starts_with('$')) => d,
         expression => {
             let input = expr::parse(wcx.cx, expression)?;
             return scaler(wcx, input, None);
-        },
+        }
     };
     let (mut input, mut min, mut max) = (None, None, None);
     for (field, v) in spec.iter() {
@@ -23,31 +28,56 @@ pub(super) fn parse(wcx: &mut WindowCx<'_, '_>, name: &'static str, arg: Value<'
             "min" | "max" => {
                 let bound = expr::parse_constant(wcx.cx, v, 10487004, "'min' and 'max'")?;
                 if Number::of(&bound.get()).is_none() {
-                    bail!(10487004, "'{field}' of {name} must be a number, not {bound:?}");
+                    bail!(
+                        10487004,
+                        "'{field}' of {name} must be a number, not {bound:?}"
+                    );
                 }
                 *(if field == "min" { &mut min } else { &mut max }) = Some(bound);
             }
             _ => bail!(10487002, "{name} got unexpected argument: {field}"),
         }
     }
-    let Some(input) = input else { bail!(10487003, "{name} requires an 'input' expression") };
+    let Some(input) = input else {
+        bail!(10487003, "{name} requires an 'input' expression")
+    };
     let range = match (min, max) {
         (None, None) => None,
         (Some(min), Some(max)) => Some((min, max)),
-        _ => bail!(10487005, "{name} requires both or neither of 'min' and 'max'"),
+        _ => bail!(
+            10487005,
+            "{name} requires both or neither of 'min' and 'max'"
+        ),
     };
     if let Some((min, max)) = &range
         && compare(&min.get(), &max.get()).is_ge()
     {
-        bail!(10487006, "'min' of {name} must be less than 'max': {min:?}, {max:?}");
+        bail!(
+            10487006,
+            "'min' of {name} must be less than 'max': {min:?}, {max:?}"
+        );
     }
     scaler(wcx, input, range)
 }
 
 /// The function of an input and the range to scale to, 0 to 1 without.
-fn scaler(wcx: &mut WindowCx<'_, '_>, input: BoxExpr, range: Option<(OwnedValue, OwnedValue)>) -> Result<Box<dyn WindowFn>> {
-    let (min, max) = range.unwrap_or_else(|| (Value::Int32(0).to_owned_value(), Value::Int32(1).to_owned_value()));
-    Ok(Box::new(MinMaxScaler { input, min, max, bounds: wcx.bounds()? }))
+fn scaler(
+    wcx: &mut WindowCx<'_, '_>,
+    input: BoxExpr,
+    range: Option<(OwnedValue, OwnedValue)>,
+) -> Result<Box<dyn WindowFn>> {
+    let (min, max) = range.unwrap_or_else(|| {
+        (
+            Value::Int32(0).to_owned_value(),
+            Value::Int32(1).to_owned_value(),
+        )
+    });
+    Ok(Box::new(MinMaxScaler {
+        input,
+        min,
+        max,
+        bounds: wcx.bounds()?,
+    }))
 }
 
 struct MinMaxScaler {
@@ -62,21 +92,37 @@ impl WindowFn for MinMaxScaler {
         let spans = self.bounds.spans(part, rt)?;
         let values = part.values(&self.input, rt)?;
         if let Some(v) = values.iter().find(|v| Number::of(&v.get()).is_none()) {
-            bail!(10487001, "$minMaxScaler requires numbers, but found {}", v.get().type_name());
+            bail!(
+                10487001,
+                "$minMaxScaler requires numbers, but found {}",
+                v.get().type_name()
+            );
         }
         let scale = subtract(self.max.get(), self.min.get(), rt.env)?;
         let mut out = Vec::with_capacity(values.len());
         for (v, (start, end)) in values.iter().zip(spans) {
             let window = values.get(start..end).unwrap_or(&[]);
-            let least = window.iter().map(|v| v.get()).min_by(compare).unwrap_or(v.get());
-            let greatest = window.iter().map(|v| v.get()).max_by(compare).unwrap_or(v.get());
+            let least = window
+                .iter()
+                .map(|v| v.get())
+                .min_by(compare)
+                .unwrap_or(v.get());
+            let greatest = window
+                .iter()
+                .map(|v| v.get())
+                .max_by(compare)
+                .unwrap_or(v.get());
             let width = subtract(greatest, least, rt.env)?;
             if width.get().as_f64() == Some(0.0) {
                 out.push(self.min.clone());
                 continue;
             }
             let place = divide(subtract(v.get(), least, rt.env)?.get(), width.get(), rt.env)?;
-            out.push(add(multiply(place.get(), scale.get(), rt.env)?.get(), self.min.get(), rt.env)?);
+            out.push(add(
+                multiply(place.get(), scale.get(), rt.env)?.get(),
+                self.min.get(),
+                rt.env,
+            )?);
         }
         Ok(out)
     }

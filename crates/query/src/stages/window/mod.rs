@@ -1,4 +1,5 @@
-//! Window functions of `$setWindowFields` and `$fill`: each gives a value for every document of a sorted partition.
+//! Window functions of `$setWindowFields` and `$fill`: each gives a value for every document of a
+//! sorted partition.
 
 pub(super) mod bounds;
 
@@ -109,12 +110,19 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 ///
 /// # Errors
 /// 9 for an unknown one, and the function's own.
-pub(super) fn parse(wcx: &mut WindowCx<'_, '_>, name: &str, arg: Value<'_>) -> Result<Box<dyn WindowFn>> {
+pub(super) fn parse(
+    wcx: &mut WindowCx<'_, '_>,
+    name: &str,
+    arg: Value<'_>,
+) -> Result<Box<dyn WindowFn>> {
     if let Some((name, parse)) = FUNCTIONS.iter().find(|(n, _)| *n == name) {
         return parse(wcx, name, arg);
     }
     match accumulator::find(name).filter(|op| !GROUP_ONLY.contains(&op.name)) {
         Some(op) => accumulate::parse(wcx, op, arg),
-        None => bail!(code::FAILED_TO_PARSE, "Unrecognized window function, {name}"),
+        None => bail!(
+            code::FAILED_TO_PARSE,
+            "Unrecognized window function, {name}"
+        ),
     }
 }

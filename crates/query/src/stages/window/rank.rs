@@ -1,5 +1,6 @@
-//! `$rank`, `$denseRank`, `$documentNumber`, all with `{}`: the place in the order; equal documents share ranks.
-//! Errors: 5371601 a window, 5371602 no sortBy (for ranks exactly one component), 5371603 arguments.
+//! `$rank`, `$denseRank`, `$documentNumber`, all with `{}`: the place in the order; equal documents
+//! share ranks. Errors: 5371601 a window, 5371602 no sortBy (for ranks exactly one component),
+//! 5371603 arguments.
 
 use super::{Partition, WindowCx, WindowFn};
 use crate::pipeline::Rt;
@@ -10,21 +11,34 @@ use operators::numeric::int_or_long;
 use smallvec::SmallVec;
 use std::cmp::Ordering;
 
-pub(super) fn parse(wcx: &mut WindowCx<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<Box<dyn WindowFn>> {
+pub(super) fn parse(
+    wcx: &mut WindowCx<'_, '_>,
+    name: &'static str,
+    arg: Value<'_>,
+) -> Result<Box<dyn WindowFn>> {
     wcx.no_window(name, 5371601)?;
     let one_component = name != "$documentNumber";
     let Some(sort) = wcx.sort.filter(|s| !one_component || s.parts().len() == 1) else {
-        bail!(5371602, "{name} must be specified with a top level sortBy expression with exactly one element");
+        bail!(
+            5371602,
+            "{name} must be specified with a top level sortBy expression with exactly one element"
+        );
     };
     if !arg.as_doc().is_some_and(|d| d.is_empty()) {
-        bail!(5371603, "{name} must be specified with '{{}}' as the value, not {arg:?}");
+        bail!(
+            5371603,
+            "{name} must be specified with '{{}}' as the value, not {arg:?}"
+        );
     }
     let step = match name {
         "$rank" => Step::Rank,
         "$denseRank" => Step::Dense,
         _ => Step::Number,
     };
-    Ok(Box::new(Rank { sort: sort.clone(), step }))
+    Ok(Box::new(Rank {
+        sort: sort.clone(),
+        step,
+    }))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -49,8 +63,11 @@ impl WindowFn for Rank {
             let mut key = SmallVec::new();
             self.sort.key_values(doc, meta, rt.env, &mut key)?;
             let absent = absent(doc);
-            let equal = |p: &[Value<'_>]| self.sort.compare(p, &key, rt.env.collate()) == Ordering::Equal;
-            let tied = previous.as_ref().is_some_and(|(p, was_absent)| *was_absent == absent && equal(p));
+            let equal =
+                |p: &[Value<'_>]| self.sort.compare(p, &key, rt.env.collate()) == Ordering::Equal;
+            let tied = previous
+                .as_ref()
+                .is_some_and(|(p, was_absent)| *was_absent == absent && equal(p));
             match self.step {
                 Step::Number => rank = i as i64 + 1,
                 Step::Rank if !tied => rank = i as i64 + 1,

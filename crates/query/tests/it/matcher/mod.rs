@@ -1,6 +1,7 @@
-//! Three ways to the same documents: the compiled filter on raw BSON, a naive matcher over owned trees, and every access
-//! path the planner chooses or is told to take. `QUARRY_MATCHER_SECS` makes the run long, `QUARRY_MATCHER_SEED` repeats one
-//! case; a failure prints the seed and a shrunk case.
+//! Three ways to the same documents: the compiled filter on raw BSON, a naive matcher over owned
+//! trees, and every access path the planner chooses or is told to take. `QUARRY_MATCHER_SECS` makes
+//! the run long, `QUARRY_MATCHER_SEED` repeats one case; a failure prints the seed and a shrunk
+//! case.
 
 mod expression;
 mod filters;
@@ -46,8 +47,16 @@ impl Hooks for Language {
 }
 
 fn collations() -> Vec<Tree> {
-    let strength = |n: i32| Tree::doc(vec![("locale", Tree::leaf("en")), ("strength", Tree::leaf(n))]);
-    let numeric = Tree::doc(vec![("locale", Tree::leaf("en")), ("numericOrdering", Tree::leaf(true))]);
+    let strength = |n: i32| {
+        Tree::doc(vec![
+            ("locale", Tree::leaf("en")),
+            ("strength", Tree::leaf(n)),
+        ])
+    };
+    let numeric = Tree::doc(vec![
+        ("locale", Tree::leaf("en")),
+        ("numericOrdering", Tree::leaf(true)),
+    ]);
     vec![strength(1), strength(2), numeric]
 }
 
@@ -69,9 +78,13 @@ impl std::fmt::Display for Case {
         writeln!(f, "filter    {}", show(&self.filter))?;
         writeln!(f, "sort      {:?}", self.sort.as_ref().map(show))?;
         writeln!(f, "collation {:?}", self.collation.as_ref().map(show))?;
-        self.indexes.iter().try_for_each(|i| writeln!(f, "index     {}", show(i)))?;
+        self.indexes
+            .iter()
+            .try_for_each(|i| writeln!(f, "index     {}", show(i)))?;
         writeln!(f, "documents there before the indexes: {}", self.early)?;
-        self.docs.iter().try_for_each(|d| writeln!(f, "document  {}", show(d)))
+        self.docs
+            .iter()
+            .try_for_each(|d| writeln!(f, "document  {}", show(d)))
     }
 }
 
@@ -79,17 +92,28 @@ fn case(dice: &mut Dice) -> Case {
     let collations = collations();
     dice.choose_focus();
     let collation = dice.one_in(3).then(|| collations[dice.roll(3)].clone());
-    let indexes: Vec<Tree> = (0..1 + dice.roll(3)).map(|n| dice.index(n, &collations)).collect();
+    let indexes: Vec<Tree> = (0..1 + dice.roll(3))
+        .map(|n| dice.index(n, &collations))
+        .collect();
     let docs: Vec<Tree> = (0..1 + dice.roll(12))
         .map(|n| {
-            let id = if dice.one_in(3) { dice.scalar() } else { Tree::leaf(n as i32) };
-            let Tree::Doc(mut fields) = dice.fields(3) else { unreachable!("fields are a document") };
+            let id = if dice.one_in(3) {
+                dice.scalar()
+            } else {
+                Tree::leaf(n as i32)
+            };
+            let Tree::Doc(mut fields) = dice.fields(3) else {
+                unreachable!("fields are a document")
+            };
             fields.insert(0, ("_id".to_owned(), id));
             Tree::Doc(fields)
         })
         .collect();
     let sort = dice.one_in(2).then(|| {
-        let mut by = vec![(dice.path(), Tree::leaf(if dice.one_in(2) { 1i32 } else { -1 }))];
+        let mut by = vec![(
+            dice.path(),
+            Tree::leaf(if dice.one_in(2) { 1i32 } else { -1 }),
+        )];
         if by[0].0 != "_id" && dice.one_in(2) {
             by.push(("_id", Tree::leaf(if dice.one_in(2) { 1i32 } else { -1 })));
         }
@@ -98,22 +122,38 @@ fn case(dice: &mut Dice) -> Case {
     let early = dice.roll(docs.len() + 1);
     let mut filter = dice.filter_of(2, true);
     // So that partial indexes are used.
-    let partial = indexes.iter().find_map(|i| i.field("partialFilterExpression"));
-    if let (Some(Tree::Doc(condition)), Tree::Doc(clauses), true) = (partial, &mut filter, dice.one_in(2)) {
+    let partial = indexes
+        .iter()
+        .find_map(|i| i.field("partialFilterExpression"));
+    if let (Some(Tree::Doc(condition)), Tree::Doc(clauses), true) =
+        (partial, &mut filter, dice.one_in(2))
+    {
         clauses.retain(|(n, _)| *n != condition[0].0);
         clauses.push(condition[0].clone());
     }
-    Case { collation, indexes, docs, early, filter, sort }
+    Case {
+        collation,
+        indexes,
+        docs,
+        early,
+        filter,
+        sort,
+    }
 }
 
 fn collection(case: &Case) -> (Arc<Collection>, Vec<usize>) {
     let store = Store::open(Arc::new(MemoryEngine::new()), Arc::new(Language)).unwrap();
-    let c = store.create_collection(&Namespace::new("db", "c").unwrap(), DocBuf::new(), [0; 16]).unwrap();
+    let c = store
+        .create_collection(&Namespace::new("db", "c").unwrap(), DocBuf::new(), [0; 16])
+        .unwrap();
     let mut kept = Vec::new();
     let mut put = |range: std::ops::Range<usize>| {
         for n in range {
-            // Duplicates, parallel arrays and the like are refused; what is kept is what must be found.
-            if c.insert(&[case.docs[n].buf().doc()], true).is_ok_and(|i| i.count == 1) {
+            // Duplicates, parallel arrays and the like are refused; what is kept is what must be
+            // found.
+            if c.insert(&[case.docs[n].buf().doc()], true)
+                .is_ok_and(|i| i.count == 1)
+            {
                 kept.push(n);
             }
         }
@@ -140,7 +180,9 @@ struct Seen {
 fn trouble(case: &Case, seen: &mut Seen) -> Option<String> {
     let mut env = Env::new(0, 1);
     let collation = case.collation.as_ref().map(Tree::buf);
-    env.collation = collation.as_ref().and_then(|c| operators::collation::collator(c.doc()).unwrap());
+    env.collation = collation
+        .as_ref()
+        .and_then(|c| operators::collation::collator(c.doc()).unwrap());
     let spec = case.filter.buf();
     let Ok(f) = MatchFilter::parse(&mut ParseCx::new(&env), spec.doc()) else {
         seen.unparsed += 1;
@@ -154,7 +196,9 @@ fn trouble(case: &Case, seen: &mut Seen) -> Option<String> {
         seen.compared += 1;
         seen.matched += u64::from(naive);
         if compiled != Ok(naive) {
-            return Some(format!("document {raw:?}: compiled says {compiled:?}, naive says {naive}"));
+            return Some(format!(
+                "document {raw:?}: compiled says {compiled:?}, naive says {naive}"
+            ));
         }
         if naive {
             expected.push(n);
@@ -162,10 +206,23 @@ fn trouble(case: &Case, seen: &mut Seen) -> Option<String> {
     }
     let (coll, kept) = collection(case);
     expected.retain(|n| kept.contains(n));
-    let sort = case.sort.as_ref().and_then(|s| SortPattern::parse(s.buf().doc()).ok());
-    let mut hints = vec![None, Some(Hint::Natural { reverse: false }), Some(Hint::Name("_id_".to_owned()))];
-    // A sparse or partial index may be forced on a query it cannot answer; that is the client's wish.
-    hints.extend(coll.indexes().iter().filter(|i| !i.is_sparse() && !i.is_partial()).map(|i| Some(Hint::Name(i.name().to_owned()))));
+    let sort = case
+        .sort
+        .as_ref()
+        .and_then(|s| SortPattern::parse(s.buf().doc()).ok());
+    let mut hints = vec![
+        None,
+        Some(Hint::Natural { reverse: false }),
+        Some(Hint::Name("_id_".to_owned())),
+    ];
+    // A sparse or partial index may be forced on a query it cannot answer; that is the client's
+    // wish.
+    hints.extend(
+        coll.indexes()
+            .iter()
+            .filter(|i| !i.is_sparse() && !i.is_partial())
+            .map(|i| Some(Hint::Name(i.name().to_owned()))),
+    );
     for hint in &hints {
         let want = Want {
             filter: Some(&f),
@@ -174,8 +231,13 @@ fn trouble(case: &Case, seen: &mut Seen) -> Option<String> {
             collation: collation.as_ref().map(DocBuf::doc),
             view: None,
         };
-        let Ok(plan) = choose(&coll, &want) else { continue };
-        seen.by_index += u64::from(matches!(plan.access, Access::Index { .. } | Access::Union { .. }));
+        let Ok(plan) = choose(&coll, &want) else {
+            continue;
+        };
+        seen.by_index += u64::from(matches!(
+            plan.access,
+            Access::Index { .. } | Access::Union { .. }
+        ));
         let mut found = Vec::new();
         let run = each_match(&coll, &plan, Some(&f), &env, &mut |row| {
             found.push(row.doc.to_buf());
@@ -195,14 +257,29 @@ fn trouble(case: &Case, seen: &mut Seen) -> Option<String> {
                 }
             }
         }
-        // By bytes: ids may be equal in a collation's eyes, but documents are told apart by their whole.
+        // By bytes: ids may be equal in a collation's eyes, but documents are told apart by their
+        // whole.
         let mut by_bytes: BTreeMap<Vec<u8>, i32> = BTreeMap::new();
-        found.iter().for_each(|d| *by_bytes.entry(d.as_bytes().to_vec()).or_default() += 1);
-        expected.iter().for_each(|n| *by_bytes.entry(case.docs[*n].buf().into_bytes()).or_default() -= 1);
+        found
+            .iter()
+            .for_each(|d| *by_bytes.entry(d.as_bytes().to_vec()).or_default() += 1);
+        expected.iter().for_each(|n| {
+            *by_bytes
+                .entry(case.docs[*n].buf().into_bytes())
+                .or_default() -= 1
+        });
         if let Some((bytes, n)) = by_bytes.iter().find(|(_, n)| **n != 0) {
             let d = Doc::new(bytes).unwrap_or(Doc::EMPTY);
-            let what = if *n > 0 { "is found though it must not" } else { "is not found" };
-            return Some(format!("hint {hint:?}: {d:?} {what}; plan {}, complete: {}", access(&plan.access), plan.complete));
+            let what = if *n > 0 {
+                "is found though it must not"
+            } else {
+                "is not found"
+            };
+            return Some(format!(
+                "hint {hint:?}: {d:?} {what}; plan {}, complete: {}",
+                access(&plan.access),
+                plan.complete
+            ));
         }
     }
     None
@@ -214,11 +291,15 @@ fn access(a: &Access) -> String {
         Access::Collection { .. } => "collection".to_owned(),
         Access::Ids { ids, .. } => format!("ids {ids:02x?}"),
         Access::IdRange { lower, upper, .. } => format!("ids from {lower:02x?} to {upper:02x?}"),
-        Access::Union { branches, merge, .. } => {
+        Access::Union {
+            branches, merge, ..
+        } => {
             let all: Vec<String> = branches.iter().map(|b| access(&b.access)).collect();
             format!("union (merged: {}) of {}", merge.is_some(), all.join("; "))
         }
-        Access::Index { name, intervals, .. } => format!("index {name} {intervals:02x?}"),
+        Access::Index {
+            name, intervals, ..
+        } => format!("index {name} {intervals:02x?}"),
         Access::Text { terms } => format!("terms {terms:02x?}"),
     }
 }
@@ -238,15 +319,27 @@ fn smaller(case: &Case) -> Vec<Case> {
         out.push(c);
     }
     if case.sort.is_some() {
-        out.push(Case { sort: None, ..case.clone() });
+        out.push(Case {
+            sort: None,
+            ..case.clone()
+        });
     }
     if case.collation.is_some() {
-        out.push(Case { collation: None, ..case.clone() });
+        out.push(Case {
+            collation: None,
+            ..case.clone()
+        });
     }
     if case.early > 0 {
-        out.push(Case { early: 0, ..case.clone() });
+        out.push(Case {
+            early: 0,
+            ..case.clone()
+        });
     }
-    out.extend(case.filter.smaller().into_iter().map(|filter| Case { filter, ..case.clone() }));
+    out.extend(case.filter.smaller().into_iter().map(|filter| Case {
+        filter,
+        ..case.clone()
+    }));
     for (n, d) in case.docs.iter().enumerate() {
         for t in d.smaller() {
             let mut c = case.clone();
@@ -266,9 +359,12 @@ fn smaller(case: &Case) -> Vec<Case> {
 
 fn shrunk(mut case: Case) -> (Case, String) {
     let mut ignored = Seen::default();
-    // The naive matcher panics on filters that only a cut made senseless; those are no smaller cases.
+    // The naive matcher panics on filters that only a cut made senseless; those are no smaller
+    // cases.
     let fails = |c: &Case, seen: &mut Seen| {
-        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| trouble(c, seen))).ok().flatten()
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| trouble(c, seen)))
+            .ok()
+            .flatten()
     };
     let mut why = fails(&case, &mut ignored).unwrap_or_default();
     let hook = std::panic::take_hook();
@@ -311,15 +407,33 @@ fn matchers_and_plans_agree() {
         }
         check(start + n, &mut seen);
     }
-    let Seen { cases, matched, compared, by_index, in_order, unparsed } = seen;
-    println!("{cases} cases, {unparsed} unparsed, {matched} of {compared} documents matched, {by_index} index plans, {in_order} in order");
-    assert!(matched * 20 > compared && matched * 2 < compared, "the filters are all too narrow or too wide");
-    assert!(by_index * 2 > cases && in_order * 20 > cases && unparsed * 50 < cases, "too few cases say something");
+    let Seen {
+        cases,
+        matched,
+        compared,
+        by_index,
+        in_order,
+        unparsed,
+    } = seen;
+    println!(
+        "{cases} cases, {unparsed} unparsed, {matched} of {compared} documents matched, {by_index} \
+            index plans, {in_order} in order"
+    );
+    assert!(
+        matched * 20 > compared && matched * 2 < compared,
+        "the filters are all too narrow or too wide"
+    );
+    assert!(
+        by_index * 2 > cases && in_order * 20 > cases && unparsed * 50 < cases,
+        "too few cases say something"
+    );
 }
 
 #[test]
 fn the_naive_matcher_knows_the_documented_examples() {
-    let d = Tree::of_doc(doc! { "a": [1i32, { "b": 2i32 }, [3i32]], "n": Value::Null, "s": "abc" }.doc());
+    let d = Tree::of_doc(
+        doc! { "a": [1i32, { "b": 2i32 }, [3i32]], "n": Value::Null, "s": "abc" }.doc(),
+    );
     for (f, wanted) in [
         (doc! { "a": 3i32 }, false),
         (doc! { "a": [3i32] }, true),
@@ -327,11 +441,18 @@ fn the_naive_matcher_knows_the_documented_examples() {
         (doc! { "a.2": 3i32 }, false),
         (doc! { "a.2.0": 3i32 }, true),
         (doc! { "x": Value::Null, "n": { "$exists": true } }, true),
-        (doc! { "a": { "$elemMatch": { "b": { "$gt": 1i32 } } } }, true),
+        (
+            doc! { "a": { "$elemMatch": { "b": { "$gt": 1i32 } } } },
+            true,
+        ),
         (doc! { "a": { "$size": 3i32, "$type": "array" } }, true),
         (doc! { "s": { "$gt": 1i32 } }, false),
         (doc! { "s": { "$not": { "$regex": "^a" } } }, false),
     ] {
-        assert_eq!(naive::matches(&Tree::of_doc(f.doc()), &d, None), wanted, "{f:?}");
+        assert_eq!(
+            naive::matches(&Tree::of_doc(f.doc()), &d, None),
+            wanted,
+            "{f:?}"
+        );
     }
 }

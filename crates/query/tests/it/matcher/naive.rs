@@ -1,5 +1,6 @@
-//! A matcher written from the documentation of the query language alone: it walks an owned tree with the filter's document
-//! in hand, compiles nothing and shares only the comparison of two values with the real one.
+//! A matcher written from the documentation of the query language alone: it walks an owned tree
+//! with the filter's document in hand, compiles nothing and shares only the comparison of two
+//! values with the real one.
 
 use super::tree::Tree;
 use super::{expression, schema};
@@ -36,7 +37,9 @@ fn leaf(t: &Tree) -> Option<Value<'_>> {
 
 /// Does `doc` match the filter?
 pub(super) fn matches(filter: &Tree, doc: &Tree, c: Strings<'_>) -> bool {
-    let Tree::Doc(clauses) = filter else { panic!("a filter is a document: {filter:?}") };
+    let Tree::Doc(clauses) = filter else {
+        panic!("a filter is a document: {filter:?}")
+    };
     clauses.iter().all(|(name, operand)| match name.as_str() {
         "$and" => list(operand).iter().all(|f| matches(f, doc, c)),
         "$or" => list(operand).iter().any(|f| matches(f, doc, c)),
@@ -64,16 +67,22 @@ fn list(t: &Tree) -> &[Tree] {
 /// The operators, when the tree is a document of operators.
 fn operators(t: &Tree) -> Option<&[(String, Tree)]> {
     match t {
-        Tree::Doc(fields) if fields.first().is_some_and(|(n, _)| n.starts_with('$')) => Some(fields),
+        Tree::Doc(fields) if fields.first().is_some_and(|(n, _)| n.starts_with('$')) => {
+            Some(fields)
+        }
         _ => None,
     }
 }
 
-/// The values a path leads to. `None` is a missing one; the flag says whether an array there stands for its elements too.
+/// The values a path leads to. `None` is a missing one; the flag says whether an array there stands
+/// for its elements too.
 fn reach<'t>(t: &'t Tree, path: &[&str], out: &mut Vec<(Option<&'t Tree>, bool)>) {
     let (name, rest) = (path[0], &path[1..]);
     match t {
-        Tree::Doc(fields) => match (fields.iter().find(|(n, _)| n == name).map(|(_, v)| v), rest.is_empty()) {
+        Tree::Doc(fields) => match (
+            fields.iter().find(|(n, _)| n == name).map(|(_, v)| v),
+            rest.is_empty(),
+        ) {
             (found, true) => out.push((found, true)),
             (Some(inner @ (Tree::Doc(_) | Tree::Array(_))), false) => reach(inner, rest, out),
             (_, false) => out.push((None, true)),
@@ -96,8 +105,14 @@ fn reach<'t>(t: &'t Tree, path: &[&str], out: &mut Vec<(Option<&'t Tree>, bool)>
     }
 }
 
-/// Does some value at the path pass? `expand`: arrays at the end stand for their elements as well as for themselves.
-fn some(path: &[&str], doc: &Tree, expand: bool, passes: &mut dyn FnMut(Option<&Tree>) -> bool) -> bool {
+/// Does some value at the path pass? `expand`: arrays at the end stand for their elements as well
+/// as for themselves.
+fn some(
+    path: &[&str],
+    doc: &Tree,
+    expand: bool,
+    passes: &mut dyn FnMut(Option<&Tree>) -> bool,
+) -> bool {
     let mut found = Vec::new();
     reach(doc, path, &mut found);
     found.into_iter().any(|(v, by_name)| {
@@ -110,7 +125,14 @@ fn some(path: &[&str], doc: &Tree, expand: bool, passes: &mut dyn FnMut(Option<&
     })
 }
 
-fn on_path(op: &str, operand: &Tree, all: &[(String, Tree)], path: &[&str], doc: &Tree, c: Strings<'_>) -> bool {
+fn on_path(
+    op: &str,
+    operand: &Tree,
+    all: &[(String, Tree)],
+    path: &[&str],
+    doc: &Tree,
+    c: Strings<'_>,
+) -> bool {
     match op {
         "$ne" => !on_path("$eq", operand, all, path, doc, c),
         "$nin" => !on_path("$in", operand, all, path, doc, c),
@@ -130,7 +152,13 @@ fn on_path(op: &str, operand: &Tree, all: &[(String, Tree)], path: &[&str], doc:
 }
 
 /// One operator on one value, nothing traversed.
-fn on_value(op: &str, operand: &Tree, all: &[(String, Tree)], v: Option<&Tree>, c: Strings<'_>) -> bool {
+fn on_value(
+    op: &str,
+    operand: &Tree,
+    all: &[(String, Tree)],
+    v: Option<&Tree>,
+    c: Strings<'_>,
+) -> bool {
     let by = |wanted: &[Ordering]| ordered(operand, v, c).is_some_and(|o| wanted.contains(&o));
     use Ordering::{Equal, Greater, Less};
     match op {
@@ -145,18 +173,34 @@ fn on_value(op: &str, operand: &Tree, all: &[(String, Tree)], v: Option<&Tree>, 
         "$exists" => v.is_some() == operand.owned().get().truthy(),
         "$type" => v.is_some_and(|v| is_of_type(operand, v)),
         "$regex" => {
-            let options = all.iter().find(|(n, _)| n == "$options").map(|(_, o)| o.owned());
-            let options = options.as_ref().and_then(|o| o.get().as_str()).unwrap_or("").to_owned();
-            pattern_matches(operand.owned().get().as_str().expect("a pattern"), &options, v)
+            let options = all
+                .iter()
+                .find(|(n, _)| n == "$options")
+                .map(|(_, o)| o.owned());
+            let options = options
+                .as_ref()
+                .and_then(|o| o.get().as_str())
+                .unwrap_or("")
+                .to_owned();
+            pattern_matches(
+                operand.owned().get().as_str().expect("a pattern"),
+                &options,
+                v,
+            )
         }
         "$options" => true,
         "$mod" => modulo(operand, v),
-        "$size" => matches!(v, Some(Tree::Array(items)) if Some(items.len() as i64) == operand.owned().get().as_i64_exact()),
+        "$size" => {
+            matches!(v, Some(Tree::Array(items)) if Some(items.len() as i64) == operand.owned().get().as_i64_exact())
+        }
         "$bitsAllSet" | "$bitsAllClear" | "$bitsAnySet" | "$bitsAnyClear" => bits(op, operand, v),
-        "$all" => !list(operand).is_empty() && list(operand).iter().all(|one| match operators(one) {
-            Some(ops) => ops.iter().all(|(op, w)| on_value(op, w, ops, v, c)),
-            None => equal_or_pattern(one, v, c),
-        }),
+        "$all" => {
+            !list(operand).is_empty()
+                && list(operand).iter().all(|one| match operators(one) {
+                    Some(ops) => ops.iter().all(|(op, w)| on_value(op, w, ops, v, c)),
+                    None => equal_or_pattern(one, v, c),
+                })
+        }
         "$not" => match operators(operand) {
             Some(ops) => !ops.iter().all(|(op, w)| on_value(op, w, ops, v, c)),
             None => !equal_or_pattern(operand, v, c),
@@ -167,17 +211,23 @@ fn on_value(op: &str, operand: &Tree, all: &[(String, Tree)], v: Option<&Tree>, 
 }
 
 fn elem_match(operand: &Tree, v: Option<&Tree>, c: Strings<'_>) -> bool {
-    let Some(Tree::Array(items)) = v else { return false };
+    let Some(Tree::Array(items)) = v else {
+        return false;
+    };
     let logical = |n: &str| matches!(n, "$and" | "$or" | "$nor" | "$jsonSchema");
     match operators(operand) {
-        Some(ops) if !logical(&ops[0].0) => {
-            items.iter().any(|i| ops.iter().all(|(op, w)| on_value(op, w, ops, Some(i), c)))
-        }
+        Some(ops) if !logical(&ops[0].0) => items
+            .iter()
+            .any(|i| ops.iter().all(|(op, w)| on_value(op, w, ops, Some(i), c))),
         // An array among the elements is a document whose names are its positions.
         _ => items.iter().any(|i| match i {
             Tree::Doc(_) => matches(operand, i, c),
             Tree::Array(inner) => {
-                let named = inner.iter().enumerate().map(|(n, t)| (n.to_string(), t.clone())).collect();
+                let named = inner
+                    .iter()
+                    .enumerate()
+                    .map(|(n, t)| (n.to_string(), t.clone()))
+                    .collect();
                 matches(operand, &Tree::Doc(named), c)
             }
             Tree::Leaf(_) => false,
@@ -185,7 +235,8 @@ fn elem_match(operand: &Tree, v: Option<&Tree>, c: Strings<'_>) -> bool {
     }
 }
 
-/// How a value stands to an operand of its own type bracket; `None` when they are not to be compared.
+/// How a value stands to an operand of its own type bracket; `None` when they are not to be
+/// compared.
 fn ordered(operand: &Tree, v: Option<&Tree>, c: Strings<'_>) -> Option<Ordering> {
     let operand = operand.owned();
     let wanted = operand.get();
@@ -193,7 +244,9 @@ fn ordered(operand: &Tree, v: Option<&Tree>, c: Strings<'_>) -> Option<Ordering>
     let have = owned.as_ref().map_or(Value::Missing, |o| o.get());
     match (&have, &wanted) {
         (Value::Missing, Value::Null) => return Some(Ordering::Equal),
-        (Value::MinKey, Value::MinKey) | (Value::MaxKey, Value::MaxKey) => return Some(Ordering::Equal),
+        (Value::MinKey, Value::MinKey) | (Value::MaxKey, Value::MaxKey) => {
+            return Some(Ordering::Equal);
+        }
         (_, Value::MinKey) => return Some(Ordering::Greater),
         (_, Value::MaxKey) => return Some(Ordering::Less),
         _ if class(&have) != class(&wanted) => return None,
@@ -223,7 +276,11 @@ fn equal_or_pattern(operand: &Tree, v: Option<&Tree>, c: Strings<'_>) -> bool {
 }
 
 fn pattern_matches(pattern: &str, options: &str, v: Option<&Tree>) -> bool {
-    let meaning = PATTERNS.iter().find(|(p, o, _)| (*p, *o) == (pattern, options)).expect("a known pattern").2;
+    let meaning = PATTERNS
+        .iter()
+        .find(|(p, o, _)| (*p, *o) == (pattern, options))
+        .expect("a known pattern")
+        .2;
     match v.and_then(leaf) {
         Some(Value::String(s) | Value::Symbol(s)) => meaning(s),
         Some(Value::Regex(r)) => (r.pattern, r.options) == (pattern, options),
@@ -252,10 +309,16 @@ fn integer_part(v: &Value<'_>) -> Option<i64> {
     match v {
         Value::Int32(n) => Some(i64::from(*n)),
         Value::Int64(n) => Some(*n),
-        Value::Double(d) if d.is_finite() && d.abs() < 9_223_372_036_854_775_808.0 => Some(*d as i64),
+        Value::Double(d) if d.is_finite() && d.abs() < 9_223_372_036_854_775_808.0 => {
+            Some(*d as i64)
+        }
         Value::Double(d) if *d == -9_223_372_036_854_775_808.0 => Some(i64::MIN),
         Value::Decimal128(d) => match d.parts() {
-            Parts::Finite { negative, coefficient, exponent } => {
+            Parts::Finite {
+                negative,
+                coefficient,
+                exponent,
+            } => {
                 let magnitude = match 10u128.checked_pow(exponent.unsigned_abs()) {
                     Some(scale) if exponent < 0 => coefficient / scale,
                     Some(scale) => coefficient.checked_mul(scale)?,
@@ -273,27 +336,46 @@ fn integer_part(v: &Value<'_>) -> Option<i64> {
 
 fn modulo(operand: &Tree, v: Option<&Tree>) -> bool {
     let part = |i: usize| integer_part(&list(operand)[i].owned().get()).expect("an integer");
-    let Some(n) = v.and_then(leaf).and_then(|v| integer_part(&v)) else { return false };
+    let Some(n) = v.and_then(leaf).and_then(|v| integer_part(&v)) else {
+        return false;
+    };
     i128::from(n) % i128::from(part(0)) == i128::from(part(1))
 }
 
 fn bits(op: &str, operand: &Tree, v: Option<&Tree>) -> bool {
     let owned = operand.owned();
     let wanted: Vec<u32> = match owned.get() {
-        Value::Array(a) => a.iter().map(|p| p.as_i64_exact().expect("a position") as u32).collect(),
-        Value::Binary(b) => (0..b.bytes.len() as u32 * 8).filter(|p| b.bytes[*p as usize / 8] & (1 << (p % 8)) != 0).collect(),
+        Value::Array(a) => a
+            .iter()
+            .map(|p| p.as_i64_exact().expect("a position") as u32)
+            .collect(),
+        Value::Binary(b) => (0..b.bytes.len() as u32 * 8)
+            .filter(|p| b.bytes[*p as usize / 8] & (1 << (p % 8)) != 0)
+            .collect(),
         n => {
             let mask = n.as_i64_exact().expect("a mask");
             (0..63).filter(|p| mask & (1 << p) != 0).collect()
         }
     };
     let is_set: Vec<bool> = match v.and_then(leaf) {
-        Some(Value::Binary(b)) => {
-            wanted.iter().map(|p| b.bytes.get(*p as usize / 8).is_some_and(|x| x & (1 << (p % 8)) != 0)).collect()
-        }
+        Some(Value::Binary(b)) => wanted
+            .iter()
+            .map(|p| {
+                b.bytes
+                    .get(*p as usize / 8)
+                    .is_some_and(|x| x & (1 << (p % 8)) != 0)
+            })
+            .collect(),
         Some(n) => {
-            let Some(whole) = integer_part(&n).filter(|w| model::compare(&Value::Int64(*w), &n).is_eq()) else { return false };
-            wanted.iter().map(|p| i128::from(whole) & (1i128 << (*p).min(100)) != 0).collect()
+            let Some(whole) =
+                integer_part(&n).filter(|w| model::compare(&Value::Int64(*w), &n).is_eq())
+            else {
+                return false;
+            };
+            wanted
+                .iter()
+                .map(|p| i128::from(whole) & (1i128 << (*p).min(100)) != 0)
+                .collect()
         }
         None => return false,
     };

@@ -1,7 +1,9 @@
-//! An owned document tree, random trees full of what breaks matchers, and smaller versions of a tree for shrinking.
+//! An owned document tree, random trees full of what breaks matchers, and smaller versions of a
+//! tree for shrinking.
 
 use model::{
-    ArrayWriter, Binary, Decimal128, Doc, DocBuf, DocWriter, ObjectId, OwnedValue, Regex, Timestamp, Value,
+    ArrayWriter, Binary, Decimal128, Doc, DocBuf, DocWriter, ObjectId, OwnedValue, Regex,
+    Timestamp, Value,
 };
 
 /// A value as a tree.
@@ -22,7 +24,11 @@ impl Tree {
     }
 
     pub(super) fn of_doc(d: Doc<'_>) -> Tree {
-        Tree::Doc(d.iter().map(|(n, v)| (n.to_owned(), Tree::of(&v))).collect())
+        Tree::Doc(
+            d.iter()
+                .map(|(n, v)| (n.to_owned(), Tree::of(&v)))
+                .collect(),
+        )
     }
 
     pub(super) fn leaf<'v>(v: impl Into<Value<'v>>) -> Tree {
@@ -58,7 +64,9 @@ impl Tree {
 
     /// As a document.
     pub(super) fn buf(&self) -> DocBuf {
-        let Tree::Doc(fields) = self else { panic!("not a document: {self:?}") };
+        let Tree::Doc(fields) = self else {
+            panic!("not a document: {self:?}")
+        };
         DocBuf::build(|w| fill(w, fields))
     }
 
@@ -124,7 +132,10 @@ pub(super) struct Dice {
 
 impl Dice {
     pub(super) fn new(seed: u64) -> Dice {
-        Dice { state: seed, focus: Vec::new() }
+        Dice {
+            state: seed,
+            focus: Vec::new(),
+        }
     }
     pub(super) fn roll(&mut self, sides: usize) -> usize {
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
@@ -150,16 +161,49 @@ impl Dice {
             6 => Tree::leaf(f64::from(small)),
             7 => Tree::leaf(f64::from(small) / 2.0),
             8 => decimal(&small.to_string()),
-            9 => decimal(self.pick(&["1.50", "0.5", "-1E0", "0E+10", "-0", "0.1", "NaN", "Infinity", "1E+400", "9007199254740993", "9007199254740992.5"])),
-            10 => Tree::leaf(*self.pick(&[&-0.0f64, &f64::NAN, &f64::INFINITY, &f64::NEG_INFINITY, &0.1, &1e300, &5e-324])),
-            11 => Tree::leaf(*self.pick(&[&9_007_199_254_740_992i64, &9_007_199_254_740_993, &-9_007_199_254_740_993, &i64::MAX, &i64::MIN])),
-            12 => Tree::leaf(*self.pick(&[&9_007_199_254_740_992f64, &9_223_372_036_854_775_808.0, &-9_223_372_036_854_775_808.0])),
+            9 => decimal(self.pick(&[
+                "1.50",
+                "0.5",
+                "-1E0",
+                "0E+10",
+                "-0",
+                "0.1",
+                "NaN",
+                "Infinity",
+                "1E+400",
+                "9007199254740993",
+                "9007199254740992.5",
+            ])),
+            10 => Tree::leaf(*self.pick(&[
+                &-0.0f64,
+                &f64::NAN,
+                &f64::INFINITY,
+                &f64::NEG_INFINITY,
+                &0.1,
+                &1e300,
+                &5e-324,
+            ])),
+            11 => Tree::leaf(*self.pick(&[
+                &9_007_199_254_740_992i64,
+                &9_007_199_254_740_993,
+                &-9_007_199_254_740_993,
+                &i64::MAX,
+                &i64::MIN,
+            ])),
+            12 => Tree::leaf(*self.pick(&[
+                &9_007_199_254_740_992f64,
+                &9_223_372_036_854_775_808.0,
+                &-9_223_372_036_854_775_808.0,
+            ])),
             _ => Tree::leaf(self.roll(4) as i32),
         }
     }
 
     pub(super) fn text(&mut self) -> Tree {
-        Tree::leaf(self.pick(&["", "a", "b", "A", "á", "ab", "abc", "Ab", "aab", "a2", "a10", "b\u{0}", "a\nb", "c", "ſ", "ba"]))
+        Tree::leaf(self.pick(&[
+            "", "a", "b", "A", "á", "ab", "abc", "Ab", "aab", "a2", "a10", "b\u{0}", "a\nb", "c",
+            "ſ", "ba",
+        ]))
     }
 
     /// A value that is no container.
@@ -171,14 +215,26 @@ impl Dice {
             17 => Tree::leaf(self.one_in(2)),
             18 => Tree::Leaf(Value::Date(self.roll(4) as i64 - 1).to_owned_value()),
             19 => Tree::leaf(ObjectId([self.roll(2) as u8; 12])),
-            20 => Tree::leaf(Binary { subtype: *self.pick(&[&0u8, &4]), bytes: self.pick(&[&b"\x05"[..], b"", b"\x01\x80"]) }),
-            21 => Tree::Leaf(Value::Regex(Regex { pattern: self.pick(&["^a", "b$"]), options: "" }).to_owned_value()),
+            20 => Tree::leaf(Binary {
+                subtype: *self.pick(&[&0u8, &4]),
+                bytes: self.pick(&[&b"\x05"[..], b"", b"\x01\x80"]),
+            }),
+            21 => Tree::Leaf(
+                Value::Regex(Regex {
+                    pattern: self.pick(&["^a", "b$"]),
+                    options: "",
+                })
+                .to_owned_value(),
+            ),
             22 => match self.roll(5) {
                 0 => Tree::leaf(Value::MinKey),
                 1 => Tree::leaf(Value::MaxKey),
                 2 => Tree::leaf(Value::Undefined),
                 3 => Tree::leaf(Value::Code("a")),
-                _ => Tree::leaf(Timestamp { time: self.roll(2) as u32, increment: 1 }),
+                _ => Tree::leaf(Timestamp {
+                    time: self.roll(2) as u32,
+                    increment: 1,
+                }),
             },
             _ => Tree::leaf(self.roll(3) as i32),
         }
@@ -210,7 +266,13 @@ impl Dice {
     pub(super) fn fields(&mut self, depth: usize) -> Tree {
         let mut out: Vec<(String, Tree)> = Vec::new();
         for name in ["a", "b", "c", "0", "1"] {
-            if self.roll(10) < if name.len() == 1 && name.as_bytes()[0].is_ascii_digit() { 1 } else { 5 } {
+            if self.roll(10)
+                < if name.len() == 1 && name.as_bytes()[0].is_ascii_digit() {
+                    1
+                } else {
+                    5
+                }
+            {
                 out.push((name.to_owned(), self.value(depth)));
             }
         }
