@@ -108,6 +108,12 @@ impl Config {
         part.clamp(2 * MB, 256 * MB)
     }
 
+    /// Length a journal file is given ahead. One is left when any memtable is full; this is enough
+    /// for documents with about as many bytes of index entries.
+    pub(crate) fn journal_extent_bytes(&self) -> u64 {
+        (self.memtable_bytes(Table::Doc) as u64).saturating_mul(3) / 2
+    }
+
     /// Immutable memtables a column family may collect before RocksDB stops writers; admission
     /// slows down before.
     pub(crate) const MEMTABLES_MAX: i32 = 8;

@@ -31,6 +31,7 @@ use crate::sizes;
 use crate::snapshot::RocksSnapshot;
 use crate::space::Guard;
 use crate::stats;
+use crate::wal;
 
 /// An open RocksDB behind the storage contract.
 pub struct RocksEngine {
@@ -45,6 +46,7 @@ pub struct RocksEngine {
     watch: Arc<Watch>,
     guard: Arc<Guard>,
     events: Arc<Events>,
+    closing: Arc<AtomicBool>,
     closed: AtomicBool,
     repaired: Option<String>,
 }
@@ -92,11 +94,23 @@ impl RocksEngine {
         let mark = Arc::new(mark);
         mark.begin(db.sequence())?;
         let (sealed_in, sealed_at) = (Arc::downgrade(&db), Arc::clone(&mark));
+        let (directory, extent) = (config.path.clone(), config.journal_extent_bytes());
+        let closing = Arc::new(AtomicBool::new(false));
+        let closes = Arc::clone(&closing);
+        let extend = move || {
+            // RocksDB does not shorten a file that it never wrote to, as the last one is.
+            if !closes.load(Ordering::Acquire) {
+                // Failing costs time at each flush, nothing else.
+                let _ = wal::extend(&directory, extent);
+            }
+        };
+        extend();
         events.on_sealed(Box::new(move || {
             // Without the engine there is no writer whose commits could be missed.
             if let Some(db) = sealed_in.upgrade() {
                 sealed_at.sealed(db.sequence());
             }
+            extend();
         }));
         let db_end = db.sequence();
         let (gate, watch) = (Arc::new(Gate::new()), Arc::new(Watch::new()));
@@ -128,6 +142,7 @@ impl RocksEngine {
             watch,
             guard,
             events,
+            closing,
             closed,
             repaired: repair.map(|repair| repair.report(db_end)),
         };
@@ -497,6 +512,7 @@ impl Engine for RocksEngine {
         if self.closed.load(Ordering::Acquire) {
             return Ok(());
         }
+        self.closing.store(true, Ordering::Release);
         let flushed = self.flush();
         if self.closed.swap(true, Ordering::AcqRel) {
             return Ok(());

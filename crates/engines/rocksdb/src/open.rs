@@ -87,8 +87,9 @@ pub(crate) fn examine(config: &Config, claim: Claim) -> Result<Option<Repair>> {
         return Ok(None);
     }
     let files = wal::files(&config.path)?;
-    let Some(damage) = wal::damage(&wal::read(&files)?, claim) else {
-        return Ok(None);
+    let journal = wal::read(&files)?;
+    let Some(damage) = wal::damage(&journal, claim) else {
+        return wal::cut(&files, &journal).map(|()| None);
     };
     let found = damage.to_string();
     if !config.repair {

@@ -5,11 +5,13 @@
 
 use std::fs::{self, File};
 use std::io::Read;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 use storage::{Result, StorageError};
 
 use crate::mark::Claim;
+use crate::space::Space;
 
 const BLOCK: usize = 32 * 1024;
 const HEADER: usize = 7;
@@ -96,6 +98,44 @@ pub(crate) fn files(directory: &Path) -> Result<Vec<PathBuf>> {
     }
     files.sort_unstable();
     Ok(files.into_iter().map(|(_, path)| path).collect())
+}
+
+/// Gives the newest journal file its length ahead of its content, so that a flush writes data and no
+/// inode: of three waits for the device, two are left. Only ever makes the file longer, so it may run
+/// beside RocksDB, which cuts a file to what it wrote when it closes it. The rest reads as zeros.
+///
+/// A system that cannot do it, or a device with less than four times as much left, is left as it
+/// is: a flush then costs what it did.
+pub(crate) fn extend(directory: &Path, bytes: u64) -> std::io::Result<()> {
+    let newest = files(directory).ok().and_then(|mut files| files.pop());
+    let Some(path) = newest else { return Ok(()) };
+    if Space::of(directory)?.free_bytes / 4 < bytes {
+        return Ok(());
+    }
+    let file = File::options().write(true).open(path)?;
+    // SAFETY: a plain system call on an open descriptor; mode 0 changes no byte that was written.
+    if unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, i64::try_from(bytes).unwrap_or(0)) } != 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Cuts the newest file to the records that follow one another, so that RocksDB reads to the same
+/// end: it would go on behind zeros, where a page that a loss of power kept back may have left them.
+/// To be called when nothing that was flushed lies behind that end.
+pub(crate) fn cut(files: &[PathBuf], journal: &Journal) -> Result<()> {
+    let (Some(newest), Some(broken)) = (files.last(), &journal.broken) else {
+        return Ok(());
+    };
+    if *newest != broken.file {
+        return Ok(());
+    }
+    let cut = || {
+        let file = File::options().write(true).open(newest)?;
+        file.set_len(broken.offset)?;
+        file.sync_all()
+    };
+    cut().map_err(|error| StorageError::io(format!("cannot cut {}", newest.display()), error))
 }
 
 /// Reads all files.
@@ -240,6 +280,10 @@ impl<'a> Reader<'a> {
     /// from block to block, each of which begins with a fragment.
     fn search(&mut self, journal: &mut Journal) -> std::io::Result<()> {
         loop {
+            // The part of a file that is longer than its content.
+            if self.block.get(self.next..).is_none_or(|rest| rest.iter().all(|byte| *byte == 0)) {
+                self.next = self.block.len();
+            }
             while self.next + HEADER + RECORD_HEADER <= self.block.len() {
                 match fragment(&self.block, self.next) {
                     Some(Fragment { kind, from, to }) => {
