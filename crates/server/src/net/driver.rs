@@ -6,7 +6,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use rustix::event::epoll::{Event, EventFlags};
@@ -17,6 +17,7 @@ use super::handler::{Handler, Turn};
 use super::inbox::{Token, bits};
 use super::server::Shared;
 use super::set::{EVENT_BATCH, PollSet};
+use super::spare::Blocking;
 use super::stats::add;
 
 /// How often the monitor looks while there is traffic; a request seen running twice in a row is
@@ -26,6 +27,8 @@ const SAMPLE: Duration = Duration::from_millis(2);
 const SAMPLE_IDLE: Duration = Duration::from_millis(64);
 /// A relief thread looks this often whether it is still needed.
 const RELIEF_SLICE: Duration = Duration::from_millis(5);
+/// A spare driver looks this often whether it is still wanted.
+const SPARE_SLICE: Duration = Duration::from_millis(50);
 
 /// Odd while the thread is inside the handler, so that two looks tell whether it is still the same
 /// request.
@@ -37,9 +40,28 @@ const RELIEF_SLICE: Duration = Duration::from_millis(5);
 #[repr(align(64))]
 pub(super) struct DriverState {
     ticks: AtomicU64,
+    /// The kernel's number of the thread; 0 until it begins.
+    thread: AtomicI32,
+    /// Inside of a journal flush, which one thread does for all.
+    flushes: AtomicBool,
 }
 
 impl DriverState {
+    /// To be called by the thread itself.
+    pub(super) fn begin(&self) {
+        let thread = rustix::thread::gettid().as_raw_nonzero().get();
+        self.thread.store(thread, Ordering::Release);
+    }
+
+    pub(super) fn thread(&self) -> i32 {
+        self.thread.load(Ordering::Acquire)
+    }
+
+    /// Inside of the handler for a request of its own.
+    pub(super) fn is_in_request(&self) -> bool {
+        self.ticks() % 2 == 1 && !self.flushes.load(Ordering::Relaxed)
+    }
+
     pub(super) fn enter(&self) {
         self.ticks.store(
             self.ticks.load(Ordering::Relaxed).wrapping_add(1),
@@ -71,6 +93,7 @@ fn serve<H: Handler>(
     let Some(set) = shared.sets.get(at) else {
         return;
     };
+    driver.begin();
     let mut buffers = Buffers::new(&shared.memory);
     let mut events: Vec<Event> = Vec::with_capacity(EVENT_BATCH);
     let mut due: Vec<Token> = Vec::new();
@@ -135,9 +158,11 @@ fn take_turn<H: Handler>(
         None => return None,
     };
     // A flush that takes long counts as a request that blocks: the monitor sends relief.
+    driver.flushes.store(true, Ordering::Relaxed);
     driver.enter();
     let turn = shared.handler.take_turn(position);
     driver.leave();
+    driver.flushes.store(false, Ordering::Relaxed);
     match turn {
         Turn::Idle => None,
         Turn::Flushed { more } => Some(more),
@@ -253,8 +278,17 @@ fn run_owned<H: Handler>(
 pub(super) fn monitor<H: Handler>(shared: &Arc<Shared<H>>) {
     let mut last: Vec<Vec<u64>> = Vec::new();
     let mut sleep = SAMPLE;
+    let mut blocking: Vec<Blocking> = shared.sets.iter().map(|_| Blocking::new()).collect();
     while !shared.is_finished() {
         std::thread::sleep(sleep);
+        for (at, (set, blocking)) in shared.sets.iter().zip(&mut blocking).enumerate() {
+            let drivers = set.drivers.lock();
+            let wanted = blocking.look(&drivers, shared.spares_per_set);
+            drop(drivers);
+            if let Some(wanted) = wanted {
+                adjust_spares(shared, at, wanted);
+            }
+        }
         let now: Vec<Vec<u64>> = shared
             .sets
             .iter()
@@ -286,6 +320,24 @@ pub(super) fn monitor<H: Handler>(shared: &Arc<Shared<H>>) {
     }
 }
 
+/// Makes the set have `wanted` spare drivers: starts them here; those that are too many leave by
+/// themselves.
+fn adjust_spares<H: Handler>(shared: &Arc<Shared<H>>, at: usize, wanted: usize) {
+    let Some(set) = shared.sets.get(at) else {
+        return;
+    };
+    let had = set.spares.swap(wanted, Ordering::AcqRel);
+    for number in had..wanted {
+        let driver = Arc::new(DriverState::default());
+        set.drivers.lock().push(Arc::clone(&driver));
+        let until = move |set: &PollSet<H>| set.spares.load(Ordering::Acquire) > number;
+        if !lend(shared, at, driver, SPARE_SLICE, until) {
+            set.spares.store(number, Ordering::Release);
+            return;
+        }
+    }
+}
+
 /// Lends the set another driver for as long as all the others stay where they are.
 fn relieve<H: Handler>(shared: &Arc<Shared<H>>, at: usize) {
     let Some(set) = shared.sets.get(at) else {
@@ -301,24 +353,40 @@ fn relieve<H: Handler>(shared: &Arc<Shared<H>>, at: usize) {
         drivers.push(Arc::clone(&driver));
         stuck
     };
+    let needed = move |_: &PollSet<H>| stuck.iter().all(|(d, ticks)| d.ticks() == *ticks);
+    if lend(shared, at, driver, RELIEF_SLICE, needed) {
+        add(&shared.relieved, 1);
+    }
+}
+
+/// Lets another thread be the driver, which the set lists already, for as long as it is `needed`.
+fn lend<H: Handler>(
+    shared: &Arc<Shared<H>>,
+    at: usize,
+    driver: Arc<DriverState>,
+    slice: Duration,
+    needed: impl Fn(&PollSet<H>) -> bool + Send + 'static,
+) -> bool {
+    let Some(set) = shared.sets.get(at) else {
+        return false;
+    };
     let task_shared = Arc::clone(shared);
     let task_driver = Arc::clone(&driver);
     // Threads apart from the pool of long requests, which may be full of requests that wait for
     // this very set.
     let submitted = shared.relief.submit(move |_| {
-        let needed = || stuck.iter().all(|(d, ticks)| d.ticks() == *ticks);
+        let Some(set) = task_shared.sets.get(at) else {
+            return;
+        };
         serve(&task_shared, at, &task_driver, || {
-            Some(if needed() { Ok(RELIEF_SLICE) } else { Err(()) })
+            Some(if needed(set) { Ok(slice) } else { Err(()) })
         });
-        if let Some(set) = task_shared.sets.get(at) {
-            set.drivers.lock().retain(|d| !Arc::ptr_eq(d, &task_driver));
-            // It may have taken a wake-up that was meant for the others.
-            set.inbox.kick();
-        }
+        set.drivers.lock().retain(|d| !Arc::ptr_eq(d, &task_driver));
+        // It may have taken a wake-up that was meant for the others.
+        set.inbox.kick();
     });
-    if submitted {
-        add(&shared.relieved, 1);
-    } else {
+    if !submitted {
         set.drivers.lock().retain(|d| !Arc::ptr_eq(d, &driver));
     }
+    submitted
 }

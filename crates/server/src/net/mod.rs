@@ -20,6 +20,7 @@ mod pool;
 mod refused;
 mod server;
 mod set;
+mod spare;
 mod stats;
 mod sync;
 mod watermark;

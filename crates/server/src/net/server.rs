@@ -85,6 +85,8 @@ pub(super) struct Shared<H: Handler> {
     total: AtomicU64,
     rejected: AtomicU64,
     max_connections: u64,
+    /// Spare drivers of a set whose drivers block, such as on reads from the device.
+    pub(super) spares_per_set: usize,
     /// Home drivers and relief together.
     pub(super) max_drivers_per_set: usize,
 }
@@ -207,7 +209,8 @@ impl<H: Handler> Server<H> {
             total: AtomicU64::new(0),
             rejected: AtomicU64::new(0),
             max_connections: config.max_connections,
-            max_drivers_per_set: DRIVERS_PER_SET + config.max_long_threads,
+            spares_per_set: 2 * drivers.min(DRIVERS_PER_SET),
+            max_drivers_per_set: 3 * DRIVERS_PER_SET + config.max_long_threads,
         });
         let mut server = Self {
             shared,

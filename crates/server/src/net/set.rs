@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -31,6 +32,8 @@ pub(super) struct PollSet<H: Handler> {
     pub(super) counters: Counters,
     /// Threads that serve this set now; the monitor adds one when all of them are stuck.
     pub(super) drivers: Mutex<Vec<Arc<DriverState>>>,
+    /// Spare drivers wanted because drivers block.
+    pub(super) spares: AtomicUsize,
     slots: Mutex<Slots<H>>,
     deadlines: Mutex<BinaryHeap<Reverse<(Instant, Token)>>>,
 }
@@ -62,6 +65,7 @@ impl<H: Handler> PollSet<H> {
             inbox,
             counters: Counters::default(),
             drivers: Mutex::default(),
+            spares: AtomicUsize::new(0),
             slots: Mutex::new(Slots {
                 slots: Vec::new(),
                 free: Vec::new(),
