@@ -3,15 +3,15 @@
 
     scripts/front-chart.py lab/runs/2026-11-21-laboratory > docs/images/inserts-past-memory.svg
 
-Reads SERVER-insert-grow/result.json; each point of a line is the rate over one fortieth of the rows.
+Reads SERVER-insert-grow/result.json; each point of a line is the rate over one thirtieth of the rows.
 """
 import json
 import pathlib
 import sys
 
 SERVERS = [("quarry", "Quarry", "#b3470f"), ("myrocks", "MyRocks", "#3b6ea5"), ("innodb", "InnoDB", "#5f6b76")]
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 760, 340, 62, 92, 50, 48
-POINTS, MEMORY_MB = 40, 256
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 768, 340, 70, 92, 50, 48
+POINTS, MEMORY_MB = 30, 256
 
 
 def rates(path):
