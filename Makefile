@@ -45,7 +45,7 @@ site: ## the documents as a static site in target/site, links checked (mdBook)
 	@scripts/site.sh
 
 format: ## rustfmt over every file
-	@git ls-files -z '*.rs' | xargs -0 rustfmt --edition 2024
+	@git ls-files -z '*.rs' ':!natives/rocksdb-sys/src/bindings.rs' | xargs -0 rustfmt --edition 2024
 
 lint: ## clippy, warnings are errors
 	@$(natives) && cargo clippy --workspace --all-targets --locked -- -D warnings

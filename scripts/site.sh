@@ -23,7 +23,7 @@ while IFS= read -r line; do
     @RUNS@) for page in lab/runs/*/README*.md; do echo "  - [$(title "$page")]($page)"; done ;;
     *) printf '%s\n' "$line" ;;
   esac
-done <docs/SUMMARY.md >"$work/src/SUMMARY.md"
+done <docs/contents.txt >"$work/src/SUMMARY.md"
 cat >"$work/book.toml" <<'TOML'
 [book]
 title = "Quarry"

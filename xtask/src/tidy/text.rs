@@ -5,6 +5,9 @@ use super::finding::Finding;
 /// What rustfmt keeps code to; it leaves strings and comments alone.
 const COLUMNS_MAX: usize = 100;
 
+/// Near the head of files that a program wrote.
+const GENERATED: &str = "//! Not edited by hand.";
+
 /// Written in two halves, so that this file does not complain about itself.
 const MACROS: [(&str, &str); 3] = [
     (concat!("to", "do!("), "finish it or return an error"),
@@ -66,7 +69,8 @@ fn rust(name: &str, content: &str, findings: &mut Vec<Finding>) {
             "opens without a `//!` comment saying what the file promises",
         ));
     }
-    for (index, line) in content.lines().enumerate() {
+    let generated = content.lines().take(3).any(|line| line == GENERATED);
+    for (index, line) in content.lines().enumerate().filter(|_| !generated) {
         let columns = line.chars().count();
         if columns > COLUMNS_MAX {
             let message = format!("has {columns} columns, at most {COLUMNS_MAX}");
@@ -164,6 +168,8 @@ mod tests {
             Vec::<String>::new()
         );
         assert_eq!(complaints("a.md", &long), Vec::<String>::new());
+        let generated = format!("//! A.\n{GENERATED}\n{long}");
+        assert_eq!(complaints("a.rs", &generated), Vec::<String>::new());
     }
 
     #[test]
