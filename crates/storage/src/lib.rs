@@ -1,7 +1,7 @@
 //! What Quarry demands of a storage engine: ordered byte keys in six tables, atomic batches,
 //! explicit snapshots.
 //!
-//! This room promises one object-safe trait ([`Engine`]), typed errors, a memory engine that is the
+//! This crate promises one object-safe trait ([`Engine`]), typed errors, a memory engine that is the
 //! model of the contract, test engines (contract checker, mirror, recorder, fault injector) and one
 //! conformance suite. It must not know documents, BSON, MongoDB error codes, or any particular
 //! engine: an engine bug has to be reproducible with bytes alone. The contract in prose:
@@ -21,12 +21,12 @@ pub mod observe;
 mod rows;
 
 pub use batch::{
-    Batch, BatchIter, BatchMark, BatchOp, COUNTER_BYTES, counter_add, counter_decode,
+    WriteBatch, BatchIter, Savepoint, BatchOp, COUNTER_BYTES, counter_add, counter_decode,
     counter_encode,
 };
 pub use engine::{
-    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, Flushed, Read, Snapshot,
-    StatSink, Turn, Verified, WriteClass,
+    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, Flushed, Reader, Snapshot,
+    StatSink, FlushTurn, Verified, WriteClass,
 };
 pub use error::{Cause, Result, StorageError};
 pub use keys::{IDENT_BYTES, IdentSet, KeyRange, MAX_KEY, Table, prefix_end};

@@ -1,9 +1,9 @@
 //! `convertToCapped` and `cloneCollectionAsCapped`.
 
-use super::command;
 use crate::ddl::names;
 use crate::dispatch::args::{Kind, arg, collection_name, show, to_i64};
-use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::command::Command;
+use crate::dispatch::spec::{Privilege, flag};
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use model::{Doc, DocBuf, MongoError, Namespace, Result, bail, code};
@@ -11,9 +11,7 @@ use std::sync::Arc;
 use store::{Collection, ReadView};
 
 pub(crate) static COMMANDS: &[Command] = &[
-    Command {
-        value: Kind::Collection,
-        ..command(
+    Command::new(
             "convertToCapped",
             "makes a collection capped; its indexes go",
             Privilege::Write,
@@ -23,9 +21,8 @@ pub(crate) static COMMANDS: &[Command] = &[
                 arg("collectionUUID", Kind::Any),
             ],
             convert,
-        )
-    },
-    command(
+        ).value(Kind::Collection),
+    Command::new(
         "cloneCollectionAsCapped",
         "copies a collection into a new capped one",
         Privilege::Write,

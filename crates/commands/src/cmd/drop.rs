@@ -1,10 +1,10 @@
 //! `drop`, `dropDatabase`, `renameCollection`.
 
-use super::command;
 use crate::ddl::identity::check_uuid;
 use crate::ddl::names;
 use crate::dispatch::args::{Kind, arg, wrong_type};
-use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::command::Command;
+use crate::dispatch::spec::{Privilege, flag};
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::generic;
 use crate::dispatch::request::Outcome;
@@ -13,9 +13,7 @@ use model::{MongoError, Namespace, Result, Tag, Value, bail, code};
 const WRITES: u32 = flag::WRITE_CONCERN | flag::WRITE;
 
 pub(crate) static COMMANDS: &[Command] = &[
-    Command {
-        value: Kind::Collection,
-        ..command(
+    Command::new(
             "drop",
             "drops a collection or view",
             Privilege::Write,
@@ -25,9 +23,8 @@ pub(crate) static COMMANDS: &[Command] = &[
                 arg("encryptedFields", Kind::Object),
             ],
             drop_collection,
-        )
-    },
-    command(
+        ).value(Kind::Collection),
+    Command::new(
         "dropDatabase",
         "drops a database",
         Privilege::Schema,
@@ -35,9 +32,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         &[],
         drop_database,
     ),
-    Command {
-        value: Kind::Str,
-        ..command(
+    Command::new(
             "renameCollection",
             "renames a collection",
             Privilege::Write,
@@ -49,8 +44,7 @@ pub(crate) static COMMANDS: &[Command] = &[
                 arg("collectionUUID", Kind::OneOf(&[Tag::BINARY])),
             ],
             rename,
-        )
-    },
+        ).value(Kind::Str),
 ];
 
 fn killed(what: &str) -> MongoError {
@@ -149,7 +143,7 @@ fn rename(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         .store
         .rename_collection(&from, &to, drop_target)?;
     if let Some(c) = cx.service.store.collection(&to)? {
-        cx.service.ttl.note(&c);
+        cx.service.ttl.track(&c);
     }
     for ns in [&from, &to] {
         cx.service

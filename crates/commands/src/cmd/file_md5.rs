@@ -1,8 +1,8 @@
 //! `filemd5`: the checksum of a GridFS file, over its chunks in order.
 
-use super::command;
 use crate::dispatch::args::{Kind, arg};
-use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::command::Command;
+use crate::dispatch::spec::{Privilege, flag};
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::read::{CollationArg, StoreHost, environment};
@@ -11,17 +11,14 @@ use model::{Namespace, Result, Value, bail, code};
 use operators::expr::ParseCx;
 use query::pipeline::{ParseOptions, Pipeline, Rt, drain};
 
-pub(crate) static COMMANDS: &[Command] = &[Command {
-    value: Kind::Any,
-    ..command(
+pub(crate) static COMMANDS: &[Command] = &[Command::new(
         "filemd5",
         "checksum of a GridFS file",
         Privilege::Read,
         flag::READ_CONCERN | flag::LONG | flag::LENIENT,
         &[arg("root", Kind::Str), arg("partialOk", Kind::BoolLike)],
         run,
-    )
-}];
+    ).value(Kind::Any)];
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let root = cx.args.str("root").unwrap_or("fs");

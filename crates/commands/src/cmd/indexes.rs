@@ -1,23 +1,21 @@
 //! `createIndexes`, `listIndexes`, `dropIndexes`.
 
-use super::command;
 use super::list::batch_size;
 use crate::ddl::describe::id_index;
 use crate::ddl::{index_spec, names};
 use crate::dispatch::args::{Kind, arg, wrong_type};
-use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::command::Command;
+use crate::dispatch::spec::{Privilege, flag};
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
-use crate::listing::Listing;
+use crate::read::listing::Listing;
 use crate::state::cursors::{BatchLimit, CursorInfo};
 use model::{Array, Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
 use std::sync::Arc;
 use store::{Collection, Index};
 
 pub(crate) static COMMANDS: &[Command] = &[
-    Command {
-        value: Kind::Collection,
-        ..command(
+    Command::new(
             "createIndexes",
             "builds indexes",
             Privilege::Write,
@@ -38,11 +36,8 @@ pub(crate) static COMMANDS: &[Command] = &[
                 arg("collectionUUID", Kind::OneOf(&[Tag::BINARY])),
             ],
             create,
-        )
-    },
-    Command {
-        value: Kind::Any,
-        ..command(
+        ).value(Kind::Collection),
+    Command::new(
             "listIndexes",
             "indexes of a collection",
             Privilege::Read,
@@ -53,12 +48,8 @@ pub(crate) static COMMANDS: &[Command] = &[
                 arg("includeIndexBuildInfo", Kind::BoolLike),
             ],
             list,
-        )
-    },
-    Command {
-        aliases: &["deleteIndexes"],
-        value: Kind::Collection,
-        ..command(
+        ).value(Kind::Any),
+    Command::new(
             "dropIndexes",
             "drops indexes",
             Privilege::Write,
@@ -72,8 +63,7 @@ pub(crate) static COMMANDS: &[Command] = &[
                 arg("collectionUUID", Kind::OneOf(&[Tag::BINARY])),
             ],
             drop_indexes,
-        )
-    },
+        ).aliases(&["deleteIndexes"]).value(Kind::Collection),
 ];
 
 const INDEXES_MAX: usize = 64;
@@ -151,7 +141,7 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         );
     }
     let none = build(&c, wanted, &|| cx.interrupt.check())? == 0;
-    cx.service.ttl.note(&c);
+    cx.service.ttl.track(&c);
     cx.reply
         .put("numIndexesBefore", shown(before))
         .put("numIndexesAfter", shown(count(&c)));

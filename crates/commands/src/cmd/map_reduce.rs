@@ -1,17 +1,14 @@
 //! `mapReduce`: refused, because its functions are JavaScript. The arguments are checked first, as
 //! a server without the engine does.
 
-use super::command;
 use crate::dispatch::args::{Kind, arg};
-use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::command::Command;
+use crate::dispatch::spec::{Privilege, flag};
 use model::{Tag, bail};
 
 const FUNCTION: Kind = Kind::OneOf(&[Tag::STRING, Tag::CODE, Tag::CODE_WITH_SCOPE]);
 
-pub(crate) static COMMANDS: &[Command] = &[Command {
-    aliases: &["mapreduce"],
-    value: Kind::Collection,
-    ..command(
+pub(crate) static COMMANDS: &[Command] = &[Command::new(
         "mapReduce",
         "documents that go through functions in JavaScript; not run here",
         Privilege::Read,
@@ -38,5 +35,4 @@ pub(crate) static COMMANDS: &[Command] = &[Command {
                     aggregation pipeline"
             )
         },
-    )
-}];
+    ).aliases(&["mapreduce"]).value(Kind::Collection)];

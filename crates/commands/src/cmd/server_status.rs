@@ -2,17 +2,18 @@
 //! (`mirroredReads: 1`). Monitoring tools decode this into fixed structures, so names and number
 //! types are exact; `uptime` is a whole double.
 
-use super::{VERSION, command};
-use crate::dispatch::command::{Command, CommandTable, OpClass, Privilege, flag};
+use crate::dispatch::command::Command;
+use crate::dispatch::spec::{CommandTable, OpClass, Privilege, flag};
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
+use crate::release::VERSION;
 use crate::state::machine::Process;
 use crate::state::service::Service;
 use model::{DocWriter, Result, Value, doc_fields};
 use std::sync::atomic::Ordering::Relaxed;
 
 pub(crate) static COMMANDS: &[Command] = &[
-    command(
+    Command::new(
         "serverStatus",
         "counts and sizes of the server",
         Privilege::Monitor,
@@ -20,7 +21,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         &[],
         run,
     ),
-    command(
+    Command::new(
         "getDiagnosticData",
         "what the server records about itself",
         Privilege::Monitor,
@@ -64,7 +65,7 @@ static SECTIONS: &[Section] = &[
     ("wiredTiger", true, wired_tiger),
     ("mem", true, memory),
     ("metrics", true, metrics),
-    ("quarry", true, engine_figures),
+    ("quarry", true, engine_stats),
 ];
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
@@ -274,8 +275,8 @@ fn wired_tiger(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     );
 }
 
-/// Everything the storage engine tells of itself, under its own names.
-fn engine_figures(s: &Facts<'_>, w: &mut DocWriter<'_>) {
+/// All metrics of the storage engine, under the engine's names.
+fn engine_stats(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     w.put("version", env!("CARGO_PKG_VERSION"));
     operations_memory(s, &mut w.doc("operationsMemory"));
     let mut e = w.doc("engine");
@@ -284,10 +285,9 @@ fn engine_figures(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     });
 }
 
-/// The memory of operations. Beside it there are the engine's caches, which have bounds of their
-/// own.
+/// The memory of operations. The engine's caches have bounds of their own.
 fn operations_memory(s: &Facts<'_>, w: &mut DocWriter<'_>) {
-    let f = s.config.memory.figures();
+    let f = s.config.memory.stats();
     let n = |bytes: usize| i64::try_from(bytes).unwrap_or(i64::MAX);
     doc_fields!(w;
         "limitBytes": n(f.limit_bytes), "operationLimitBytes": n(f.share_bytes), "usedBytes": n(f.used_bytes),

@@ -1,21 +1,18 @@
 //! `collStats`, `dbStats`, `dataSize`.
 
-use super::command;
 use crate::ddl::{index_spec, names};
 use crate::dispatch::args::{Kind, arg};
-use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::command::Command;
+use crate::dispatch::spec::{Privilege, flag};
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
-use crate::read::stats::{collection_figures, fit, signed, sum_indexes};
+use crate::read::stats::{storage_stats, fit, signed, sum_indexes};
 use model::{Doc, Namespace, Result, Value, bail, code, compare};
 use std::cmp::Ordering;
 use store::{Collection, ReadView};
 
 pub(crate) static COMMANDS: &[Command] = &[
-    Command {
-        aliases: &["collstats"],
-        value: Kind::Collection,
-        ..command(
+    Command::new(
             "collStats",
             "sizes of a collection",
             Privilege::Read,
@@ -27,11 +24,8 @@ pub(crate) static COMMANDS: &[Command] = &[
                 arg("verbose", Kind::BoolLike),
             ],
             coll_stats,
-        )
-    },
-    Command {
-        aliases: &["dbstats"],
-        ..command(
+        ).aliases(&["collstats"]).value(Kind::Collection),
+    Command::new(
             "dbStats",
             "sizes of a database",
             Privilege::Read,
@@ -41,12 +35,8 @@ pub(crate) static COMMANDS: &[Command] = &[
                 arg("freeStorage", Kind::Number),
             ],
             db_stats,
-        )
-    },
-    Command {
-        aliases: &["datasize"],
-        value: Kind::Str,
-        ..command(
+        ).aliases(&["dbstats"]),
+    Command::new(
             "dataSize",
             "bytes of documents, of a range of keys when asked",
             Privilege::Read,
@@ -58,8 +48,7 @@ pub(crate) static COMMANDS: &[Command] = &[
                 arg("estimate", Kind::BoolLike),
             ],
             data_size,
-        )
-    },
+        ).aliases(&["datasize"]).value(Kind::Str),
 ];
 
 fn coll_stats(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
@@ -89,7 +78,7 @@ fn coll_stats(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             "Namespace {ns} is a view, not a collection"
         );
     }
-    collection_figures(&c, scale, &mut cx.reply)?;
+    storage_stats(&c, scale, &mut cx.reply)?;
     Ok(Outcome::Reply)
 }
 

@@ -1,7 +1,7 @@
 //! Time-series collections: the `timeseries` options of `create` and `collMod`, and what may be
 //! written. Measurements are kept as documents of their own, not in buckets.
 
-use crate::crud::{Mods, UpdateOp};
+use crate::crud::args::{Mods, UpdateOp};
 use crate::dispatch::args::{Arg, Args, Kind, arg, check_doc};
 use model::{Doc, DocBuf, Result, Value, bail, code};
 use store::Collection;

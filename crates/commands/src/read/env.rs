@@ -1,7 +1,7 @@
 //! The environment of one operation: its time, randomness, variables, collation and how it is
 //! interrupted.
 
-use crate::dispatch::command::flag;
+use crate::dispatch::spec::flag;
 use crate::dispatch::ctx::Ctx;
 use model::{Doc, Result};
 use operators::Env;

@@ -1,4 +1,4 @@
-//! Giving way to clients: while they write or read, the monitor works a small part of the time and
+//! Throttling of the TTL monitor: while clients read or write, it works a small part of the time and
 //! sleeps the rest.
 
 use crate::state::service::Service;

@@ -64,9 +64,9 @@ fn each_family_is_refused_with_its_code_and_gives_everything_back() {
             *wanted,
             "{command}: {reply:?}"
         );
-        assert_eq!(budget.figures().used_bytes, 0, "{command}");
+        assert_eq!(budget.stats().used_bytes, 0, "{command}");
     }
-    let f = budget.figures();
+    let f = budget.stats();
     assert!(
         f.refused >= 8 && f.used_bytes_max > 20 * MB && f.used_bytes_max < 90 * MB,
         "{f:?}"
@@ -90,7 +90,7 @@ fn stages_that_can_spill_do_so_instead_of_failing() {
             "{stages}: {reply:?}"
         );
     }
-    let f = budget.figures();
+    let f = budget.stats();
     assert_eq!((f.used_bytes, f.refused), (0, 0));
     assert!(f.used_bytes_max < 45 * MB, "{f:?}");
 }
@@ -110,11 +110,11 @@ fn cursors_hold_their_part_and_the_last_is_refused_while_the_first_completes() {
             break reply;
         }
         ids.push(cursor(&reply));
-        assert!(ids.len() < 10, "{:?}", budget.figures());
+        assert!(ids.len() < 10, "{:?}", budget.stats());
     };
     assert!(matches!(code(&refused), 146 | 292), "{refused:?}");
     assert!(ids.len() >= 2, "{ids:?}: {refused:?}");
-    let held = budget.figures().used_bytes;
+    let held = budget.stats().used_bytes;
     assert!(
         held > ids.len() * 14 * MB && held < 60 * MB,
         "{ids:?} hold {held}"
@@ -133,7 +133,7 @@ fn cursors_hold_their_part_and_the_last_is_refused_while_the_first_completes() {
         ),
     );
     assert_eq!((code(&rest), cursor(&rest)), (0, 0), "the first completes");
-    let after = budget.figures().used_bytes;
+    let after = budget.stats().used_bytes;
     assert!(
         after + 10 * MB < held,
         "{after} of {held} are still charged"
@@ -146,10 +146,10 @@ fn cursors_hold_their_part_and_the_last_is_refused_while_the_first_completes() {
     s.service()
         .cursors
         .invalidate("db", None, &MongoError::internal("as a drop does"));
-    assert_eq!(budget.figures().used_bytes, 0);
+    assert_eq!(budget.stats().used_bytes, 0);
     assert_eq!(code(&run(&s, &sorted)), 0, "there is room again");
     s.service().cursors.expire(i64::MAX, 0);
-    assert_eq!(budget.figures().used_bytes, 0);
+    assert_eq!(budget.stats().used_bytes, 0);
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn a_killed_operation_gives_everything_back() {
     );
     let (service, copy) = (Arc::clone(&s), command.clone());
     let running = std::thread::spawn(move || run(&service, &copy));
-    let held = || budget.figures().used_bytes > 20 * MB;
+    let held = || budget.stats().used_bytes > 20 * MB;
     while !held() && !running.is_finished() {
         std::thread::yield_now();
     }
@@ -171,10 +171,10 @@ fn a_killed_operation_gives_everything_back() {
         code(&reply) != 0,
         "it ran to its end before it could be killed: {reply:?}"
     );
-    assert_eq!(budget.figures().used_bytes, 0);
+    assert_eq!(budget.stats().used_bytes, 0);
     let timed = command.replace(r#""cursor": {}"#, r#""cursor": {}, "maxTimeMS": 100"#);
     assert_eq!(code(&run(&s, &timed)), 50);
-    assert_eq!(budget.figures().used_bytes, 0);
+    assert_eq!(budget.stats().used_bytes, 0);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! server.
 
 use crate::behaviour::send;
-use commands::{Clock, Config, Connection, Dispatcher, Language, Service, SystemClock, registry};
+use commands::{Clock, Config, Connection, Dispatcher, StoreHooks, Service, SystemClock, registry};
 use model::{Binary, DocBuf, Value, doc};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -38,7 +38,7 @@ impl Server {
         let clock = Arc::new(Hand::default());
         let store = Store::open(
             engine.clone(),
-            Arc::new(Language::new(Arc::new(SystemClock::default()))),
+            Arc::new(StoreHooks::new(Arc::new(SystemClock::default()))),
         )
         .unwrap();
         let service = Arc::new(registry::dispatcher(

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use engine_rocksdb::{Config, RocksEngine};
-use storage::{Batch, Durability, Engine, Table, WriteClass};
+use storage::{WriteBatch, Durability, Engine, Table, WriteClass};
 
 #[derive(Default)]
 struct Totals {
@@ -112,7 +112,7 @@ fn main() {
 }
 
 fn write(engine: &RocksEngine, totals: &Totals, target: u64) {
-    let (mut batch, mut value) = (Batch::new(), vec![b'x'; 1024]);
+    let (mut batch, mut value) = (WriteBatch::new(), vec![b'x'; 1024]);
     while totals.bytes.load(Ordering::Relaxed) < target {
         let number = totals.next.fetch_add(1, Ordering::Relaxed);
         let mut noise = number;

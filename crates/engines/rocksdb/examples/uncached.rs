@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use engine_rocksdb::{Config, RocksEngine};
-use storage::{Batch, Durability, Engine, Read, Table, WriteClass};
+use storage::{WriteBatch, Durability, Engine, Reader, Table, WriteClass};
 
 const IDENTS: u64 = 8;
 const WARM_UP: Duration = Duration::from_secs(10);
@@ -89,7 +89,7 @@ fn digits(out: &mut [u8], noise: &mut u64) {
 }
 
 fn load(engine: &RocksEngine, docs: u64) {
-    let (mut batch, mut value, mut noise) = (Batch::new(), vec![b'x'; 221], 1);
+    let (mut batch, mut value, mut noise) = (WriteBatch::new(), vec![b'x'; 221], 1);
     for ident in 0..IDENTS {
         for number in (ident..docs).step_by(IDENTS as usize) {
             digits(&mut value[40..220], &mut noise);
@@ -120,7 +120,7 @@ fn settle(engine: &RocksEngine) {
 }
 
 fn update(engine: &RocksEngine, docs: u64, thread: u64, done: &AtomicU64, stop: &AtomicBool) {
-    let (mut batch, mut value, mut noise) = (Batch::new(), Vec::new(), thread * 7919 + 11);
+    let (mut batch, mut value, mut noise) = (WriteBatch::new(), Vec::new(), thread * 7919 + 11);
     while !stop.load(Ordering::Relaxed) {
         let key = key(next(&mut noise) % docs);
         assert!(engine.get(Table::Doc, &key, &mut value).expect("a read"));

@@ -26,7 +26,7 @@ const ASIDE: [u8; 3] = [9, 10, 130];
 
 /// What the journal files hold.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Journal {
+pub(crate) struct JournalFiles {
     /// Last position of the records that can be read one after the other from the start; 0 when
     /// there is none.
     pub(crate) end: u64,
@@ -99,11 +99,11 @@ pub(crate) fn files(directory: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Reads all files.
-pub(crate) fn read(files: &[PathBuf]) -> Result<Journal> {
-    let mut journal = Journal::default();
+pub(crate) fn read(files: &[PathBuf]) -> Result<JournalFiles> {
+    let mut journal = JournalFiles::default();
     for path in files {
         let fail = |error| StorageError::io(format!("cannot read {}", path.display()), error);
-        let mut reader = Reader::new(path, File::open(path).map_err(fail)?);
+        let mut reader = RecordReader::new(path, File::open(path).map_err(fail)?);
         journal.newest_holds = false;
         if journal.broken.is_none() {
             reader.follow(&mut journal).map_err(fail)?;
@@ -116,7 +116,7 @@ pub(crate) fn read(files: &[PathBuf]) -> Result<Journal> {
 }
 
 /// Whether commits are missing that the mark says were flushed.
-pub(crate) fn damage(journal: &Journal, claim: Claim) -> Option<Damage> {
+pub(crate) fn damage(journal: &JournalFiles, claim: Claim) -> Option<Damage> {
     let durable = claim.durable;
     // No tail is left of a file when a record behind it was flushed.
     let hole = journal.behind.is_some_and(|behind| behind <= durable);
@@ -141,7 +141,7 @@ struct Fragment {
     to: usize,
 }
 
-struct Reader<'a> {
+struct RecordReader<'a> {
     path: &'a Path,
     file: File,
     block: Vec<u8>,
@@ -151,7 +151,7 @@ struct Reader<'a> {
     next: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> RecordReader<'a> {
     fn new(path: &'a Path, file: File) -> Self {
         Self {
             path,
@@ -174,7 +174,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads records as long as one follows the other; notes the first place where none does.
-    fn follow(&mut self, journal: &mut Journal) -> std::io::Result<()> {
+    fn follow(&mut self, journal: &mut JournalFiles) -> std::io::Result<()> {
         // First bytes of a record that is still incomplete, and where it began.
         let mut head: Option<(Vec<u8>, u64)> = None;
         while self.advance()? {
@@ -224,7 +224,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn stop(&mut self, journal: &mut Journal, offset: u64) {
+    fn stop(&mut self, journal: &mut JournalFiles, offset: u64) {
         journal.broken = Some(Place {
             file: self.path.to_owned(),
             offset,
@@ -238,7 +238,7 @@ impl<'a> Reader<'a> {
 
     /// Looks for readable records behind the first break: in the block at hand at every byte, then
     /// from block to block, each of which begins with a fragment.
-    fn search(&mut self, journal: &mut Journal) -> std::io::Result<()> {
+    fn search(&mut self, journal: &mut JournalFiles) -> std::io::Result<()> {
         loop {
             while self.next + HEADER + RECORD_HEADER <= self.block.len() {
                 match fragment(&self.block, self.next) {
@@ -292,7 +292,7 @@ fn positions(record: &[u8]) -> Option<(u64, u64)> {
     ))
 }
 
-fn note(record: &[u8], journal: &mut Journal) -> bool {
+fn note(record: &[u8], journal: &mut JournalFiles) -> bool {
     let Some((_, last)) = positions(record) else {
         return false;
     };

@@ -1,73 +1,16 @@
-//! What commands need of the query language beside running queries: compiled filters, checked
-//! validators and collations, and the hooks the store calls.
+//! Compiled filters for commands that do not run a query, and the checks of validators and
+//! collations.
 
-use crate::clock::Clock;
 use crate::state::service::Service;
 use model::{Bump, Collate, Doc, MongoError, Namespace, Result, Value, bail, code};
 use operators::Env;
 use operators::expr::ParseCx;
 use operators::filter::Filter;
-use operators::text::TextSpec;
+use query::collation::collator;
 use std::sync::Arc;
-use store::{Hooks, Predicate, Terms};
 
-/// The hooks of the store, made of operators.
-pub struct Language {
-    clock: Arc<dyn Clock>,
-}
-
-impl Language {
-    /// With a clock for `$$NOW`.
-    pub fn new(clock: Arc<dyn Clock>) -> Language {
-        Language { clock }
-    }
-}
-
-/// Checks a collation document; `None` is the simple order.
-///
-/// # Errors
-/// 40414 without a locale, 14, 2 for a locale or value that is not known.
+/// The order of a collation; `None` is the simple one, by bytes.
 pub type CheckedCollation = Option<Arc<dyn Collate>>;
-
-impl Hooks for Language {
-    fn predicate(&self, filter: Doc<'_>, collation: Option<Doc<'_>>) -> Result<Predicate> {
-        let clock = self.clock.clone();
-        let collate = collation.map_or(Ok(None), operators_collation)?;
-        let filter = Matcher::new(filter, collate, clock.now_ms())?;
-        Ok(Arc::new(move |d: Doc<'_>| {
-            filter.matches(d, clock.now_ms()).unwrap_or(false)
-        }))
-    }
-
-    fn collator(&self, spec: Doc<'_>) -> Result<CheckedCollation> {
-        operators_collation(spec)
-    }
-
-    fn terms(&self, index: Doc<'_>) -> Result<Arc<dyn Terms>> {
-        Ok(Arc::new(TextTerms(TextSpec::of_index(index))))
-    }
-}
-
-/// The terms of documents, for the store.
-struct TextTerms(TextSpec);
-
-impl Terms for TextTerms {
-    fn each(&self, doc: Doc<'_>, show: &mut dyn FnMut(&str, f64)) -> Result<()> {
-        self.0
-            .scores(doc)?
-            .iter()
-            .for_each(|(term, score)| show(term, *score));
-        Ok(())
-    }
-
-    fn same(&self, old: Doc<'_>, new: Doc<'_>) -> bool {
-        self.0.sees_same(old, new)
-    }
-}
-
-fn operators_collation(spec: Doc<'_>) -> Result<CheckedCollation> {
-    query::collation::collator(spec)
-}
 
 /// A compiled filter that brings its own environment.
 pub struct Matcher(Filter, CheckedCollation);
@@ -123,7 +66,7 @@ impl Service {
     /// # Errors
     /// The collation parser's.
     pub fn collator(&self, spec: Doc<'_>) -> Result<CheckedCollation> {
-        operators_collation(spec)
+        collator(spec)
     }
 
     /// Checks a collation.
@@ -131,7 +74,7 @@ impl Service {
     /// # Errors
     /// The collation parser's.
     pub fn check_collation(&self, spec: Doc<'_>) -> Result<()> {
-        operators_collation(spec).map(|_| ())
+        collator(spec).map(|_| ())
     }
 
     /// Checks a validator for a namespace.
