@@ -37,7 +37,7 @@ fn prepare<'a>(
     Ok(collation)
 }
 
-/// WriteOptions one statement runs.
+/// Options of one statement.
 #[derive(Default)]
 pub(crate) struct WriteOptions<'n> {
     /// Validators do not count.
