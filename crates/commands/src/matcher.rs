@@ -10,17 +10,17 @@ use query::collation::collator;
 use std::sync::Arc;
 
 /// The order of a collation; `None` is the simple one, by bytes.
-pub type CheckedCollation = Option<Arc<dyn Collate>>;
+pub(crate) type CheckedCollation = Option<Arc<dyn Collate>>;
 
 /// A compiled filter that brings its own environment.
-pub struct Matcher(Filter, CheckedCollation);
+pub(crate) struct Matcher(Filter, CheckedCollation);
 
 impl Matcher {
     /// Compiles.
     ///
     /// # Errors
     /// The filter parser's.
-    pub fn new(filter: Doc<'_>, collate: CheckedCollation, now_ms: i64) -> Result<Matcher> {
+    pub(crate) fn new(filter: Doc<'_>, collate: CheckedCollation, now_ms: i64) -> Result<Matcher> {
         let mut env = Env::new(now_ms, 1);
         env.collation = collate;
         Matcher::in_env(filter, &env)
@@ -35,7 +35,7 @@ impl Matcher {
     ///
     /// # Errors
     /// Those of `$expr`.
-    pub fn matches(&self, doc: Doc<'_>, now_ms: i64) -> Result<bool> {
+    pub(crate) fn matches(&self, doc: Doc<'_>, now_ms: i64) -> Result<bool> {
         let (mut env, arena) = (Env::new(now_ms, 1), Bump::new());
         env.collation.clone_from(&self.1);
         self.0.matches(doc, &arena, &env)
@@ -47,7 +47,7 @@ impl Service {
     ///
     /// # Errors
     /// The filter parser's.
-    pub fn listing_matcher(&self, filter: Doc<'_>) -> Result<Matcher> {
+    pub(crate) fn listing_matcher(&self, filter: Doc<'_>) -> Result<Matcher> {
         let mut env = Env::new(self.clock.now_ms(), 1);
         env.has_now = false;
         Matcher::in_env(filter, &env)
@@ -57,7 +57,7 @@ impl Service {
     ///
     /// # Errors
     /// The filter parser's.
-    pub fn matcher(&self, filter: Doc<'_>) -> Result<Matcher> {
+    pub(crate) fn matcher(&self, filter: Doc<'_>) -> Result<Matcher> {
         Matcher::new(filter, None, self.clock.now_ms())
     }
 
@@ -65,7 +65,7 @@ impl Service {
     ///
     /// # Errors
     /// The collation parser's.
-    pub fn collator(&self, spec: Doc<'_>) -> Result<CheckedCollation> {
+    pub(crate) fn collator(&self, spec: Doc<'_>) -> Result<CheckedCollation> {
         collator(spec)
     }
 
@@ -73,7 +73,7 @@ impl Service {
     ///
     /// # Errors
     /// The collation parser's.
-    pub fn check_collation(&self, spec: Doc<'_>) -> Result<()> {
+    pub(crate) fn check_collation(&self, spec: Doc<'_>) -> Result<()> {
         collator(spec).map(|_| ())
     }
 
@@ -82,7 +82,7 @@ impl Service {
     /// # Errors
     /// 72 where validators are not allowed, those of the filter parser, 2 and 5626500 for operators
     /// no validator may use.
-    pub fn check_validator(&self, ns: &Namespace, validator: Doc<'_>) -> Result<()> {
+    pub(crate) fn check_validator(&self, ns: &Namespace, validator: Doc<'_>) -> Result<()> {
         if ns.is_system() || matches!(ns.db(), "admin" | "local" | "config") {
             bail!(
                 code::INVALID_OPTIONS,

@@ -143,7 +143,9 @@ mod tests {
     #[test]
     fn names_are_unique_and_disjoint_from_what_is_not_built() {
         let mut seen = std::collections::BTreeSet::new();
-        let built = all().map(|c| &c.spec).flat_map(|c| std::iter::once(c.name).chain(c.aliases.iter().copied()));
+        let built = all()
+            .map(|c| &c.spec)
+            .flat_map(|c| std::iter::once(c.name).chain(c.aliases.iter().copied()));
         for name in built.chain(NOT_BUILT.iter().copied()) {
             assert!(seen.insert(name), "{name} stands twice");
         }

@@ -268,10 +268,7 @@ mod tests {
             (90, 100)
         );
         drop(b);
-        assert_eq!(
-            (budget.stats().used_bytes, budget.stats().refused),
-            (0, 2)
-        );
+        assert_eq!((budget.stats().used_bytes, budget.stats().refused), (0, 2));
     }
 
     #[test]
@@ -289,10 +286,7 @@ mod tests {
             "the whole is used up"
         );
         drop(a);
-        assert_eq!(
-            (part.stats().used_bytes, whole.stats().used_bytes),
-            (0, 55)
-        );
+        assert_eq!((part.stats().used_bytes, whole.stats().used_bytes), (0, 55));
     }
 
     #[test]

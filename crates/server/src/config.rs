@@ -1,8 +1,8 @@
 //! Configuration: command line over configuration file over defaults. Option names are mongod's
 //! wherever it has one.
 
-use clap::Args;
 use crate::engines::{EngineOptions, NAMES};
+use clap::Args;
 use model::DocBuf;
 use serde::Deserialize;
 use std::collections::BTreeMap;

@@ -1,12 +1,12 @@
 //! `quarry serve`: opens the engine, starts the network, waits for a signal, closes without loss.
 
-use crate::config::{ServeArgs, Settings};
 use crate::command_handler::CommandHandler;
+use crate::config::{ServeArgs, Settings};
 use crate::memory::Parts;
 use crate::net::{Server, Watermark};
 use crate::{engines, net};
 use ::memory::Budget;
-use commands::{Config, StoreHooks, Service, SystemClock, registry};
+use commands::{Config, Service, StoreHooks, SystemClock, registry};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

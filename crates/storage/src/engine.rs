@@ -13,8 +13,8 @@ use crate::error::Result;
 use crate::keys::{IdentSet, KeyRange, Table, prefix_end};
 use crate::rows::RowBatch;
 
-/// A position in the order of commits. Grows with every commit; equal or larger means "not earlier".
-/// Valid within one open engine only: a reopened engine or a checkpoint counts anew.
+/// A position in the order of commits. Grows with every commit; equal or larger means "not
+/// earlier". Valid within one open engine only: a reopened engine or a checkpoint counts anew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct CommitPos(pub u64);
 

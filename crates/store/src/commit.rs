@@ -6,7 +6,7 @@
 use crate::error;
 use model::Result;
 use smallvec::SmallVec;
-use storage::{WriteBatch, CommitPos, Durability, Engine};
+use storage::{CommitPos, Durability, Engine, WriteBatch};
 
 /// What a commit changes in memory.
 pub(crate) trait OnCommit {

@@ -41,7 +41,7 @@ pub use view::scan::Scan;
 pub use view::text_scan::TermsScan;
 pub use write::insert::Inserted;
 pub use write::modify::{Change, Decide, Modified};
-pub use write::session::{Begun, Effect, Keep, StatementLog, SessionId, SessionRecord};
+pub use write::session::{Begun, Effect, Keep, SessionId, SessionRecord, StatementLog};
 
 /// Position of a commit in the journal; hand it to [`Store::wait_durable`].
 pub use storage::CommitPos;

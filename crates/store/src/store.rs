@@ -14,7 +14,7 @@ use model::{DocBuf, MongoError, Namespace, Result, code};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::collections::HashMap;
 use std::sync::Arc;
-use storage::{WriteBatch, CommitPos, CursorOpts, Engine, KeyRange, Table};
+use storage::{CommitPos, CursorOpts, Engine, KeyRange, Table, WriteBatch};
 
 /// Open collections kept for reuse.
 const HANDLES_MAX: usize = 10_000;

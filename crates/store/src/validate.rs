@@ -152,8 +152,9 @@ impl Collection {
         }
         self.record_key(&id, &mut buffers.key);
         if buffers.key != key {
-            v.errors
-                .push(format!("document with _id {id:?} is stored under another key"));
+            v.errors.push(format!(
+                "document with _id {id:?} is stored under another key"
+            ));
         }
         Ok(())
     }

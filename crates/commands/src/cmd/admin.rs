@@ -4,9 +4,9 @@
 
 use crate::dispatch::args::{Kind, arg, to_i64};
 use crate::dispatch::command::Command;
-use crate::dispatch::spec::{Privilege, flag};
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Privilege, flag};
 use crate::state::ProfileLevel;
 use model::{Result, Value, bail, code};
 use std::sync::atomic::Ordering;
@@ -34,28 +34,30 @@ pub(crate) static COMMANDS: &[Command] = &[
         fsync_unlock,
     ),
     Command::new(
-            "autoCompact",
-            "turns background compaction on or off",
-            Privilege::Administer,
-            flag::ADMIN,
-            &[
-                arg("freeSpaceTargetMB", Kind::Number),
-                arg("runOnce", Kind::Bool),
-            ],
-            auto_compact,
-        ).value(Kind::Bool),
+        "autoCompact",
+        "turns background compaction on or off",
+        Privilege::Administer,
+        flag::ADMIN,
+        &[
+            arg("freeSpaceTargetMB", Kind::Number),
+            arg("runOnce", Kind::Bool),
+        ],
+        auto_compact,
+    )
+    .value(Kind::Bool),
     Command::new(
-            "profile",
-            "sets which operations are recorded",
-            Privilege::Schema,
-            0,
-            &[
-                arg("slowms", Kind::Number),
-                arg("sampleRate", Kind::Number),
-                arg("filter", Kind::Any),
-            ],
-            profile,
-        ).value(Kind::Number),
+        "profile",
+        "sets which operations are recorded",
+        Privilege::Schema,
+        0,
+        &[
+            arg("slowms", Kind::Number),
+            arg("sampleRate", Kind::Number),
+            arg("filter", Kind::Any),
+        ],
+        profile,
+    )
+    .value(Kind::Number),
     Command::new(
         "top",
         "time spent per collection",

@@ -5,10 +5,10 @@ use crate::crud::args::read::AGGREGATE;
 use crate::ddl::identity::check_uuid;
 use crate::dispatch::args::Kind;
 use crate::dispatch::command::Command;
-use crate::dispatch::spec::{Durability, Privilege, flag};
-use crate::dispatch::ctx::Ctx;
 use crate::dispatch::concern::{ReadLevel, check_level};
+use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Durability, Privilege, flag};
 use crate::read::{CollationArg, QueryCursor, StoreHost, environment};
 use crate::state::cursors::{BatchLimit, CursorInfo};
 use model::{Array, Namespace, Result, bail, code};
@@ -17,20 +17,23 @@ use query::pipeline::{ParseOptions, Pipeline, Rt, Target};
 use query::plan::Hint;
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
-        "aggregate",
-        "documents that go through a pipeline",
-        Privilege::Read,
-        flag::API_V1
-            | flag::READ_CONCERN
-            | flag::WRITE_CONCERN
-            | flag::LONG
-            | flag::ENDS_WITH_CLIENT
-            | flag::IN_TRANSACTION
-            | flag::RUNS_AGAIN
-            | flag::CHECKS_READ_LEVEL,
-        AGGREGATE,
-        run,
-    ).value(Kind::Any).durability(Durability::Reads).no_collection("$cmd.aggregate")];
+    "aggregate",
+    "documents that go through a pipeline",
+    Privilege::Read,
+    flag::API_V1
+        | flag::READ_CONCERN
+        | flag::WRITE_CONCERN
+        | flag::LONG
+        | flag::ENDS_WITH_CLIENT
+        | flag::IN_TRANSACTION
+        | flag::RUNS_AGAIN
+        | flag::CHECKS_READ_LEVEL,
+    AGGREGATE,
+    run,
+)
+.value(Kind::Any)
+.durability(Durability::Reads)
+.no_collection("$cmd.aggregate")];
 
 /// Documents of a first batch when the client names no number.
 const FIRST_BATCH_DOCUMENTS: i64 = 101;

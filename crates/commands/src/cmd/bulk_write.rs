@@ -2,39 +2,40 @@
 
 use crate::crud::args::bulk::BULK_WRITE;
 use crate::crud::args::{BulkArgs, BulkOp};
+use crate::crud::capped;
+use crate::crud::change::Done;
+use crate::crud::collection::collection;
+use crate::crud::document_id::with_id;
+use crate::crud::statement::{
+    WriteOptions, earlier_effect, one_delete, one_update, report, report_retried,
+};
+use crate::crud::validator::Validator;
+use crate::crud::write_batch::FLAGS;
 use crate::ddl::identity::match_uuid;
 use crate::ddl::timeseries::Series;
 use crate::dispatch::command::Command;
-use crate::dispatch::spec::{Durability, OpClass, Privilege, flag};
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::interrupt::is_interruption;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::retry::single;
-use crate::crud::capped;
-use crate::crud::statement::{
-    WriteOptions, earlier_effect, one_delete, one_update, report, report_retried,
-};
-use crate::crud::change::Done;
-use crate::crud::collection::collection;
+use crate::dispatch::spec::{Durability, OpClass, Privilege, flag};
 use crate::read::listing::Listing;
 use crate::read::{CollationArg, environment};
 use crate::state::cursors::{BatchLimit, CursorInfo};
 use crate::state::service::Service;
-use crate::crud::document_id::with_id;
-use crate::crud::validator::Validator;
-use crate::crud::write_batch::FLAGS;
 use model::{Doc, DocBuf, MongoError, Namespace, Result, bail};
 use operators::Env;
 use store::{Effect, Keep};
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
-        "bulkWrite",
-        "writes to several collections",
-        Privilege::Write,
-        FLAGS | flag::ADMIN,
-        BULK_WRITE,
-        run,
-    ).durability(Durability::OwnWrites)];
+    "bulkWrite",
+    "writes to several collections",
+    Privilege::Write,
+    FLAGS | flag::ADMIN,
+    BULK_WRITE,
+    run,
+)
+.durability(Durability::OwnWrites)];
 
 #[derive(Default)]
 struct Totals {
@@ -165,7 +166,12 @@ fn one(
     }
 }
 
-fn insert(service: &Service, ns: &Namespace, d: Doc<'_>, options: WriteOptions<'_>) -> Result<Done> {
+fn insert(
+    service: &Service,
+    ns: &Namespace,
+    d: Doc<'_>,
+    options: WriteOptions<'_>,
+) -> Result<Done> {
     let d = with_id(d, service.clock.now_ms())?;
     let Some(coll) = collection(service, ns, true)? else {
         return Ok(Done::default());

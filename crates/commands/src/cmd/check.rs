@@ -3,9 +3,9 @@
 use crate::ddl::names;
 use crate::dispatch::args::{Arg, Kind, arg, check_doc};
 use crate::dispatch::command::Command;
-use crate::dispatch::spec::{Privilege, flag};
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Privilege, flag};
 use md5::{Digest, Md5};
 use model::{Binary, Doc, DocWriter, Namespace, Result, Value, bail, code};
 use std::sync::Arc;
@@ -13,39 +13,42 @@ use store::{Collection, ReadView, Validation};
 
 pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
-            "validate",
-            "checks documents and indexes of a collection",
-            Privilege::Schema,
-            flag::LENIENT | flag::LONG,
-            &[
-                arg("full", Kind::Any),
-                arg("background", Kind::Any),
-                arg("repair", Kind::Any),
-                arg("metadata", Kind::Any),
-                arg("checkBSONConformance", Kind::Any),
-            ],
-            validate,
-        ).value(Kind::Collection),
+        "validate",
+        "checks documents and indexes of a collection",
+        Privilege::Schema,
+        flag::LENIENT | flag::LONG,
+        &[
+            arg("full", Kind::Any),
+            arg("background", Kind::Any),
+            arg("repair", Kind::Any),
+            arg("metadata", Kind::Any),
+            arg("checkBSONConformance", Kind::Any),
+        ],
+        validate,
+    )
+    .value(Kind::Collection),
     Command::new(
-            "dbHash",
-            "checksums of collections",
-            Privilege::Read,
-            flag::LENIENT | flag::LONG | flag::READ_CONCERN,
-            &[arg("collections", Kind::Any)],
-            db_hash,
-        ).aliases(&["dbhash"]),
+        "dbHash",
+        "checksums of collections",
+        Privilege::Read,
+        flag::LENIENT | flag::LONG | flag::READ_CONCERN,
+        &[arg("collections", Kind::Any)],
+        db_hash,
+    )
+    .aliases(&["dbhash"]),
     Command::new(
-            "compact",
-            "gives back unused space",
-            Privilege::Schema,
-            flag::LONG,
-            &[
-                arg("force", Kind::BoolLike),
-                arg("dryRun", Kind::Bool),
-                arg("freeSpaceTargetMB", Kind::AtLeast(1, code::BAD_VALUE)),
-            ],
-            compact,
-        ).value(Kind::Collection),
+        "compact",
+        "gives back unused space",
+        Privilege::Schema,
+        flag::LONG,
+        &[
+            arg("force", Kind::BoolLike),
+            arg("dryRun", Kind::Bool),
+            arg("freeSpaceTargetMB", Kind::AtLeast(1, code::BAD_VALUE)),
+        ],
+        compact,
+    )
+    .value(Kind::Collection),
     Command::new(
         "validateDBMetadata",
         "finds what a version of the stable API does not allow",

@@ -2,9 +2,9 @@
 
 use crate::dispatch::args::{Arg, Kind, arg, check_doc, wrong_type};
 use crate::dispatch::command::Command;
-use crate::dispatch::spec::{Privilege, flag};
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Privilege, flag};
 use model::{Doc, DocBuf, MongoError, Result, Tag, Value, bail, code, doc};
 
 pub(crate) static COMMANDS: &[Command] = &[
@@ -17,13 +17,14 @@ pub(crate) static COMMANDS: &[Command] = &[
         get,
     ),
     Command::new(
-            "setClusterParameter",
-            "sets one cluster parameter",
-            Privilege::Administer,
-            flag::ADMIN | flag::LENIENT | flag::WRITE,
-            &[],
-            set,
-        ).value(Kind::Object),
+        "setClusterParameter",
+        "sets one cluster parameter",
+        Privilege::Administer,
+        flag::ADMIN | flag::LENIENT | flag::WRITE,
+        &[],
+        set,
+    )
+    .value(Kind::Object),
 ];
 
 struct Parameter {

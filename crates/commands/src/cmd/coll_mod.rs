@@ -6,9 +6,9 @@ use crate::ddl::identity::check_uuid;
 use crate::ddl::{index_spec, names, timeseries, view};
 use crate::dispatch::args::{Arg, Kind, arg, check_doc, show, to_i64};
 use crate::dispatch::command::Command;
-use crate::dispatch::spec::{Privilege, flag};
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Privilege, flag};
 use model::{Array, Doc, DocBuf, Namespace, Result, Tag, Value, bail, code};
 use std::sync::Arc;
 use store::{Collection, Index};
@@ -52,13 +52,14 @@ static INDEX: &[Arg] = &[
 ];
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
-        "collMod",
-        "changes options of a collection or view",
-        Privilege::Schema,
-        flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE,
-        ARGS,
-        run,
-    ).value(Kind::Collection)];
+    "collMod",
+    "changes options of a collection or view",
+    Privilege::Schema,
+    flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE,
+    ARGS,
+    run,
+)
+.value(Kind::Collection)];
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::own(cx)?;

@@ -6,9 +6,9 @@ use crate::ddl::identity::check_uuid;
 use crate::ddl::names;
 use crate::dispatch::args::Kind;
 use crate::dispatch::command::Command;
-use crate::dispatch::spec::{Privilege, flag};
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Privilege, flag};
 use crate::read::{CollationArg, StoreHost, environment};
 use model::{ArrayWriter, DocBuf, Result, Value};
 use operators::expr::ParseCx;
@@ -18,13 +18,14 @@ use query::plan::{Hint, Want, choose, count_matches};
 const FLAGS: u32 = flag::API_V1 | flag::READ_CONCERN | flag::ENDS_WITH_CLIENT | flag::RUNS_AGAIN;
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
-        "count",
-        "number of documents that match",
-        Privilege::Read,
-        FLAGS,
-        COUNT,
-        run,
-    ).value(Kind::Collection)];
+    "count",
+    "number of documents that match",
+    Privilege::Read,
+    FLAGS,
+    COUNT,
+    run,
+)
+.value(Kind::Collection)];
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::own(cx)?;

@@ -4,9 +4,9 @@
 use crate::ddl::{encrypted, index_spec, names, timeseries, view};
 use crate::dispatch::args::{Arg, Args, Kind, arg, check_doc, show, to_i64};
 use crate::dispatch::command::Command;
-use crate::dispatch::spec::{Privilege, flag};
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Privilege, flag};
 use model::{Array, Doc, DocBuf, Namespace, Number, Result, Tag, Value, bail, code};
 use operators::collation;
 
@@ -45,13 +45,14 @@ pub(crate) static ARGS: &[Arg] = &[
 ];
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
-        "create",
-        "creates a collection or view",
-        Privilege::Write,
-        flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE | flag::IN_TRANSACTION,
-        ARGS,
-        run,
-    ).value(Kind::Collection)];
+    "create",
+    "creates a collection or view",
+    Privilege::Write,
+    flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE | flag::IN_TRANSACTION,
+    ARGS,
+    run,
+)
+.value(Kind::Collection)];
 
 /// Largest capped collection: a petabyte.
 const CAPPED_BYTES_MAX: i64 = 1 << 50;

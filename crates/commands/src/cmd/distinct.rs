@@ -6,9 +6,9 @@ use crate::ddl::identity::check_uuid;
 use crate::ddl::names;
 use crate::dispatch::args::Kind;
 use crate::dispatch::command::Command;
-use crate::dispatch::spec::{Privilege, flag};
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Privilege, flag};
 use crate::read::{CollationArg, StoreHost, environment};
 use model::path::PathPart;
 use model::{Collate, Doc, FieldPath, OwnedValue, Result, Value, bail, code};
@@ -24,13 +24,14 @@ const FLAGS: u32 =
     flag::READ_CONCERN | flag::ENDS_WITH_CLIENT | flag::IN_TRANSACTION | flag::RUNS_AGAIN;
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
-        "distinct",
-        "different values of a field",
-        Privilege::Read,
-        FLAGS,
-        DISTINCT,
-        run,
-    ).value(Kind::Collection)];
+    "distinct",
+    "different values of a field",
+    Privilege::Read,
+    FLAGS,
+    DISTINCT,
+    run,
+)
+.value(Kind::Collection)];
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::own(cx)?;

@@ -4,26 +4,27 @@ use crate::ddl::identity::check_uuid;
 use crate::ddl::names;
 use crate::dispatch::args::{Kind, arg, wrong_type};
 use crate::dispatch::command::Command;
-use crate::dispatch::spec::{Privilege, flag};
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::generic;
 use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Privilege, flag};
 use model::{MongoError, Namespace, Result, Tag, Value, bail, code};
 
 const WRITES: u32 = flag::WRITE_CONCERN | flag::WRITE;
 
 pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
-            "drop",
-            "drops a collection or view",
-            Privilege::Write,
-            flag::API_V1 | WRITES,
-            &[
-                arg("collectionUUID", Kind::OneOf(&[Tag::BINARY])),
-                arg("encryptedFields", Kind::Object),
-            ],
-            drop_collection,
-        ).value(Kind::Collection),
+        "drop",
+        "drops a collection or view",
+        Privilege::Write,
+        flag::API_V1 | WRITES,
+        &[
+            arg("collectionUUID", Kind::OneOf(&[Tag::BINARY])),
+            arg("encryptedFields", Kind::Object),
+        ],
+        drop_collection,
+    )
+    .value(Kind::Collection),
     Command::new(
         "dropDatabase",
         "drops a database",
@@ -33,18 +34,19 @@ pub(crate) static COMMANDS: &[Command] = &[
         drop_database,
     ),
     Command::new(
-            "renameCollection",
-            "renames a collection",
-            Privilege::Write,
-            flag::ADMIN | WRITES,
-            &[
-                arg("to", Kind::Str).required(),
-                arg("dropTarget", Kind::OneOf(&[Tag::BOOL, Tag::BINARY])).strict_null(),
-                arg("stayTemp", Kind::BoolLike),
-                arg("collectionUUID", Kind::OneOf(&[Tag::BINARY])),
-            ],
-            rename,
-        ).value(Kind::Str),
+        "renameCollection",
+        "renames a collection",
+        Privilege::Write,
+        flag::ADMIN | WRITES,
+        &[
+            arg("to", Kind::Str).required(),
+            arg("dropTarget", Kind::OneOf(&[Tag::BOOL, Tag::BINARY])).strict_null(),
+            arg("stayTemp", Kind::BoolLike),
+            arg("collectionUUID", Kind::OneOf(&[Tag::BINARY])),
+        ],
+        rename,
+    )
+    .value(Kind::Str),
 ];
 
 fn killed(what: &str) -> MongoError {

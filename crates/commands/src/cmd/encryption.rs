@@ -4,23 +4,24 @@
 use crate::ddl::names;
 use crate::dispatch::args::{Kind, arg};
 use crate::dispatch::command::Command;
-use crate::dispatch::spec::{Privilege, flag};
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Privilege, flag};
 use model::{Result, bail, code};
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
-        "compactStructuredEncryptionData",
-        "shortens the metadata of encrypted fields",
-        Privilege::Schema,
-        flag::WRITE_CONCERN,
-        &[
-            arg("compactionTokens", Kind::Object).required(),
-            arg("encryptionInformation", Kind::Object),
-            arg("anchorPaddingFactor", Kind::Number),
-        ],
-        run,
-    ).value(Kind::Collection)];
+    "compactStructuredEncryptionData",
+    "shortens the metadata of encrypted fields",
+    Privilege::Schema,
+    flag::WRITE_CONCERN,
+    &[
+        arg("compactionTokens", Kind::Object).required(),
+        arg("encryptionInformation", Kind::Object),
+        arg("anchorPaddingFactor", Kind::Number),
+    ],
+    run,
+)
+.value(Kind::Collection)];
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::own(cx)?;

@@ -2,9 +2,9 @@
 
 use crate::dispatch::args::{Kind, arg};
 use crate::dispatch::command::Command;
-use crate::dispatch::spec::{Privilege, flag};
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Privilege, flag};
 use model::{Doc, Result, bail, code};
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(

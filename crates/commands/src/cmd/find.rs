@@ -6,10 +6,10 @@ use crate::ddl::identity::check_uuid;
 use crate::ddl::names;
 use crate::dispatch::args::Kind;
 use crate::dispatch::command::Command;
-use crate::dispatch::spec::{OpClass, Privilege, flag};
-use crate::dispatch::ctx::Ctx;
 use crate::dispatch::concern::ReadLevel;
+use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{OpClass, Privilege, flag};
 use crate::read::{CollationArg, QueryCursor, StoreHost, environment};
 use crate::state::cursors::{BatchLimit, CursorInfo};
 use model::{Array, ArrayWriter, DocBuf, MongoError, Namespace, Result, Value, bail, code};
@@ -30,13 +30,15 @@ const FLAGS: u32 = flag::API_V1
     | flag::RUNS_AGAIN;
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
-        "find",
-        "documents that match a filter",
-        Privilege::Read,
-        FLAGS,
-        FIND,
-        run,
-    ).value(Kind::Collection).class(OpClass::Query)];
+    "find",
+    "documents that match a filter",
+    Privilege::Read,
+    FLAGS,
+    FIND,
+    run,
+)
+.value(Kind::Collection)
+.class(OpClass::Query)];
 
 /// Documents of a first batch when the client names no number.
 const FIRST_BATCH_DOCUMENTS: i64 = 101;

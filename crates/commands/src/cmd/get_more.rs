@@ -2,38 +2,42 @@
 
 use crate::dispatch::args::{Kind, arg, wrong_type};
 use crate::dispatch::command::Command;
-use crate::dispatch::spec::{Durability, OpClass, Privilege, flag};
 use crate::dispatch::connection::Awaits;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::{Outcome, WaitFor};
-use crate::state::service::Service;
+use crate::dispatch::spec::{Durability, OpClass, Privilege, flag};
 use crate::state::cursors::{BatchLimit, Cursor, CursorInfo, Progress};
+use crate::state::service::Service;
 use model::{Array, Result, Tag, Value, bail, code};
 use std::sync::Arc;
 
 pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
-            "getMore",
-            "next batch of a cursor",
-            Privilege::Any,
-            flag::API_V1 | flag::ENDS_WITH_CLIENT | flag::IN_TRANSACTION | flag::WAITS_FOR_DATA,
-            &[
-                arg("collection", Kind::Str).required(),
-                arg("batchSize", Kind::AtLeast(0, code::BAD_VALUE)),
-                arg("term", Kind::OneOf(&[Tag::INT64])),
-                arg("lastKnownCommittedOpTime", Kind::Object),
-                arg("includeQueryStatsMetrics", Kind::Bool),
-            ],
-            get_more,
-        ).value(Kind::OneOf(&[Tag::INT64])).class(OpClass::GetMore).durability(Durability::Reads),
+        "getMore",
+        "next batch of a cursor",
+        Privilege::Any,
+        flag::API_V1 | flag::ENDS_WITH_CLIENT | flag::IN_TRANSACTION | flag::WAITS_FOR_DATA,
+        &[
+            arg("collection", Kind::Str).required(),
+            arg("batchSize", Kind::AtLeast(0, code::BAD_VALUE)),
+            arg("term", Kind::OneOf(&[Tag::INT64])),
+            arg("lastKnownCommittedOpTime", Kind::Object),
+            arg("includeQueryStatsMetrics", Kind::Bool),
+        ],
+        get_more,
+    )
+    .value(Kind::OneOf(&[Tag::INT64]))
+    .class(OpClass::GetMore)
+    .durability(Durability::Reads),
     Command::new(
-            "killCursors",
-            "ends cursors",
-            Privilege::Any,
-            flag::API_V1 | flag::IN_TRANSACTION,
-            &[arg("cursors", Kind::Array).required()],
-            kill_cursors,
-        ).value(Kind::Collection),
+        "killCursors",
+        "ends cursors",
+        Privilege::Any,
+        flag::API_V1 | flag::IN_TRANSACTION,
+        &[arg("cursors", Kind::Array).required()],
+        kill_cursors,
+    )
+    .value(Kind::Collection),
 ];
 
 /// Milliseconds a cursor waits for data when the client names no time.
@@ -76,10 +80,11 @@ fn get_more(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         match used.awaits.take() {
             None => {
                 // Register first, then read once more: a later insert wakes this operation.
-                let waiting =
-                    cx.service
-                        .capped_waiters
-                        .wait(tails, cx.conn.info.id, cx.interrupt.link().cloned());
+                let waiting = cx.service.capped_waiters.wait(
+                    tails,
+                    cx.conn.info.id,
+                    cx.interrupt.link().cloned(),
+                );
                 used.awaits = Some(Awaits {
                     cursor: None,
                     until_us,

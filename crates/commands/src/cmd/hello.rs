@@ -1,12 +1,14 @@
-//! `hello` and its legacy aliases `isMaster`, `ismaster`: the server's role and limits. By this reply
-//! clients decide whether there are transactions, sessions, change streams and compression.
+//! `hello` and its legacy aliases `isMaster`, `ismaster`: the server's role and limits. By this
+//! reply clients decide whether there are transactions, sessions, change streams and compression.
 
 use crate::dispatch::args::{Arg, Kind, arg, check_doc, wrong_type};
 use crate::dispatch::command::Command;
-use crate::dispatch::spec::{Privilege, flag};
 use crate::dispatch::ctx::Ctx;
-use crate::release::{MESSAGE_BYTES_MAX, SESSION_TIMEOUT_MINUTES, WIRE_VERSION_MAX, WRITE_BATCH_MAX};
 use crate::dispatch::request::{Outcome, WaitFor};
+use crate::dispatch::spec::{Privilege, flag};
+use crate::release::{
+    MESSAGE_BYTES_MAX, SESSION_TIMEOUT_MINUTES, WIRE_VERSION_MAX, WRITE_BATCH_MAX,
+};
 use model::{DocBuf, Result, Tag, Timestamp, Value, bail, code};
 
 static ARGS: &[Arg] = &[
@@ -35,13 +37,14 @@ pub(crate) static COMMANDS: &[Command] = &[
         run,
     ),
     Command::new(
-            "isMaster",
-            "role, limits and versions of the server (old form)",
-            Privilege::Any,
-            flag::NO_AUTH | flag::QUIET,
-            ARGS,
-            run_legacy,
-        ).aliases(&["ismaster"]),
+        "isMaster",
+        "role, limits and versions of the server (old form)",
+        Privilege::Any,
+        flag::NO_AUTH | flag::QUIET,
+        ARGS,
+        run_legacy,
+    )
+    .aliases(&["ismaster"]),
 ];
 
 /// Largest `client` document.

@@ -5,9 +5,9 @@ use crate::ddl::describe::id_index;
 use crate::ddl::{index_spec, names};
 use crate::dispatch::args::{Kind, arg, wrong_type};
 use crate::dispatch::command::Command;
-use crate::dispatch::spec::{Privilege, flag};
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Privilege, flag};
 use crate::read::listing::Listing;
 use crate::state::cursors::{BatchLimit, CursorInfo};
 use model::{Array, Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
@@ -16,54 +16,58 @@ use store::{Collection, Index};
 
 pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
-            "createIndexes",
-            "builds indexes",
-            Privilege::Write,
-            flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE | flag::LONG | flag::IN_TRANSACTION,
-            &[
-                arg("indexes", Kind::Array).required(),
-                arg("ignoreUnknownIndexOptions", Kind::Bool),
-                arg(
-                    "commitQuorum",
-                    Kind::OneOf(&[
-                        Tag::STRING,
-                        Tag::INT64,
-                        Tag::INT32,
-                        Tag::DECIMAL128,
-                        Tag::DOUBLE,
-                    ]),
-                ),
-                arg("collectionUUID", Kind::OneOf(&[Tag::BINARY])),
-            ],
-            create,
-        ).value(Kind::Collection),
+        "createIndexes",
+        "builds indexes",
+        Privilege::Write,
+        flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE | flag::LONG | flag::IN_TRANSACTION,
+        &[
+            arg("indexes", Kind::Array).required(),
+            arg("ignoreUnknownIndexOptions", Kind::Bool),
+            arg(
+                "commitQuorum",
+                Kind::OneOf(&[
+                    Tag::STRING,
+                    Tag::INT64,
+                    Tag::INT32,
+                    Tag::DECIMAL128,
+                    Tag::DOUBLE,
+                ]),
+            ),
+            arg("collectionUUID", Kind::OneOf(&[Tag::BINARY])),
+        ],
+        create,
+    )
+    .value(Kind::Collection),
     Command::new(
-            "listIndexes",
-            "indexes of a collection",
-            Privilege::Read,
-            flag::API_V1,
-            &[
-                arg("cursor", Kind::Object),
-                arg("includeBuildUUIDs", Kind::BoolLike),
-                arg("includeIndexBuildInfo", Kind::BoolLike),
-            ],
-            list,
-        ).value(Kind::Any),
+        "listIndexes",
+        "indexes of a collection",
+        Privilege::Read,
+        flag::API_V1,
+        &[
+            arg("cursor", Kind::Object),
+            arg("includeBuildUUIDs", Kind::BoolLike),
+            arg("includeIndexBuildInfo", Kind::BoolLike),
+        ],
+        list,
+    )
+    .value(Kind::Any),
     Command::new(
-            "dropIndexes",
-            "drops indexes",
-            Privilege::Write,
-            flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE,
-            &[
-                arg(
-                    "index",
-                    Kind::OneOf(&[Tag::STRING, Tag::ARRAY, Tag::DOCUMENT]),
-                )
-                .required(),
-                arg("collectionUUID", Kind::OneOf(&[Tag::BINARY])),
-            ],
-            drop_indexes,
-        ).aliases(&["deleteIndexes"]).value(Kind::Collection),
+        "dropIndexes",
+        "drops indexes",
+        Privilege::Write,
+        flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE,
+        &[
+            arg(
+                "index",
+                Kind::OneOf(&[Tag::STRING, Tag::ARRAY, Tag::DOCUMENT]),
+            )
+            .required(),
+            arg("collectionUUID", Kind::OneOf(&[Tag::BINARY])),
+        ],
+        drop_indexes,
+    )
+    .aliases(&["deleteIndexes"])
+    .value(Kind::Collection),
 ];
 
 const INDEXES_MAX: usize = 64;

@@ -1,21 +1,21 @@
 //! `insert`.
 
+use crate::crud::capped;
+use crate::crud::collection::create_implicitly;
+use crate::crud::document_id::{check_id, new_object_id};
+use crate::crud::statement::report_retried;
+use crate::crud::validator::Validator;
+use crate::crud::write_batch::{FLAGS, check_batch, write_errors};
 use crate::ddl::identity::check_uuid;
 use crate::ddl::names;
 use crate::ddl::timeseries::Series;
 use crate::dispatch::args::{Arg, Kind, arg};
 use crate::dispatch::command::Command;
-use crate::dispatch::spec::{Durability, OpClass, Privilege};
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::retry::StatementIds;
-use crate::crud::capped;
-use crate::crud::statement::report_retried;
+use crate::dispatch::spec::{Durability, OpClass, Privilege};
 use crate::state::service::replaced;
-use crate::crud::collection::create_implicitly;
-use crate::crud::document_id::{check_id, new_object_id};
-use crate::crud::validator::Validator;
-use crate::crud::write_batch::{FLAGS, check_batch, write_errors};
 use model::{
     Doc, DocBuf, MongoError, Namespace, ObjectId, Result, Tag, Timestamp, Value, bail, code,
 };
@@ -36,13 +36,16 @@ static ARGS: &[Arg] = &[
 ];
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
-        "insert",
-        "inserts documents",
-        Privilege::Write,
-        FLAGS,
-        ARGS,
-        run,
-    ).value(Kind::Collection).class(OpClass::Insert).durability(Durability::OwnWrites)];
+    "insert",
+    "inserts documents",
+    Privilege::Write,
+    FLAGS,
+    ARGS,
+    run,
+)
+.value(Kind::Collection)
+.class(OpClass::Insert)
+.durability(Durability::OwnWrites)];
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::own(cx)?;
@@ -59,7 +62,10 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     } else {
         Validator::of(cx.service, &coll)?
     };
-    let form = Form { validate, series: Series::of(&coll) };
+    let form = Form {
+        validate,
+        series: Series::of(&coll),
+    };
     let mut errors: Vec<(usize, MongoError)> = Vec::new();
     let mut ready: Vec<(usize, Cow<'_, [u8]>)> = Vec::with_capacity(documents.len());
     let all_ids = cx

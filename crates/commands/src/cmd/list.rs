@@ -3,9 +3,9 @@
 use crate::ddl::describe::describe;
 use crate::dispatch::args::{Arg, Kind, arg, check_doc};
 use crate::dispatch::command::Command;
-use crate::dispatch::spec::{Privilege, flag};
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Privilege, flag};
 use crate::matcher::Matcher;
 use crate::read::listing::Listing;
 use crate::state::cursors::{BatchLimit, CursorInfo};

@@ -2,21 +2,21 @@
 
 use crate::crud::args::write::{DELETE, FIND_AND_MODIFY, UPDATE};
 use crate::crud::args::{DeleteOp, FindAndModifyArgs, UpdateOp, WriteArgs};
+use crate::crud::change::Done;
+use crate::crud::collection::collection;
+use crate::crud::statement::{
+    WriteOptions, earlier_effect, one_delete, one_update, report, report_retried,
+};
+use crate::crud::write_batch::{FLAGS, check_batch, write_errors};
 use crate::ddl::names;
 use crate::dispatch::args::Kind;
 use crate::dispatch::command::Command;
-use crate::dispatch::spec::{Durability, OpClass, Privilege};
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::interrupt::is_interruption;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::retry::single;
-use crate::crud::statement::{
-    WriteOptions, earlier_effect, one_delete, one_update, report, report_retried,
-};
-use crate::crud::change::Done;
-use crate::crud::collection::collection;
+use crate::dispatch::spec::{Durability, OpClass, Privilege};
 use crate::read::{CollationArg, environment};
-use crate::crud::write_batch::{FLAGS, check_batch, write_errors};
 use model::{Bump, Doc, DocBuf, MongoError, Namespace, OwnedValue, Result, Value, bail};
 use operators::expr::ParseCx;
 use operators::filter::Filter;
@@ -26,29 +26,38 @@ use store::{Effect, Keep};
 
 pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
-            "update",
-            "changes documents",
-            Privilege::Write,
-            FLAGS,
-            UPDATE,
-            run_update,
-        ).value(Kind::Collection).class(OpClass::Update).durability(Durability::OwnWrites),
+        "update",
+        "changes documents",
+        Privilege::Write,
+        FLAGS,
+        UPDATE,
+        run_update,
+    )
+    .value(Kind::Collection)
+    .class(OpClass::Update)
+    .durability(Durability::OwnWrites),
     Command::new(
-            "delete",
-            "deletes documents",
-            Privilege::Write,
-            FLAGS,
-            DELETE,
-            run_delete,
-        ).value(Kind::Collection).class(OpClass::Delete).durability(Durability::OwnWrites),
+        "delete",
+        "deletes documents",
+        Privilege::Write,
+        FLAGS,
+        DELETE,
+        run_delete,
+    )
+    .value(Kind::Collection)
+    .class(OpClass::Delete)
+    .durability(Durability::OwnWrites),
     Command::new(
-            "findAndModify",
-            "changes one document and returns it",
-            Privilege::Write,
-            FLAGS,
-            FIND_AND_MODIFY,
-            find_and_modify,
-        ).aliases(&["findandmodify"]).value(Kind::Collection).durability(Durability::OwnWrites),
+        "findAndModify",
+        "changes one document and returns it",
+        Privilege::Write,
+        FLAGS,
+        FIND_AND_MODIFY,
+        find_and_modify,
+    )
+    .aliases(&["findandmodify"])
+    .value(Kind::Collection)
+    .durability(Durability::OwnWrites),
 ];
 
 fn small(n: i64) -> Value<'static> {
@@ -80,7 +89,10 @@ fn run_update(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     for (i, op) in ops.iter().enumerate() {
         cx.interrupt.check()?;
         let id = ids.get(i..=i).unwrap_or_default();
-        let result = single(&cx.retry, op.multi, "multi=true").and_then(|()| match earlier_effect(&mut cx.retry, id) {
+        let result = single(&cx.retry, op.multi, "multi=true").and_then(|()| match earlier_effect(
+            &mut cx.retry,
+            id,
+        ) {
             Some(Effect::Deleted | Effect::Removed(_)) => Err(MongoError::new(
                 40_638,
                 "update retry request is not compatible with previous write in the transaction of \
@@ -89,7 +101,17 @@ fn run_update(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             Some(effect) => Ok(Done::before(effect)),
             None => {
                 let log = cx.retry.as_mut().map(|r| r.log(id, Keep::Fact));
-                one_update(cx.service, &mut env, &ns, op, WriteOptions { bypass: a.bypass_validation, log, ..WriteOptions::default() })
+                one_update(
+                    cx.service,
+                    &mut env,
+                    &ns,
+                    op,
+                    WriteOptions {
+                        bypass: a.bypass_validation,
+                        log,
+                        ..WriteOptions::default()
+                    },
+                )
             }
         });
         report(&mut cx.reported, &result, op.multi);
@@ -159,8 +181,8 @@ fn run_delete(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     for (i, op) in ops.iter().enumerate() {
         cx.interrupt.check()?;
         let id = ids.get(i..=i).unwrap_or_default();
-        let result =
-            single(&cx.retry, op.multi, "limit=0").and_then(|()| match earlier_effect(&mut cx.retry, id) {
+        let result = single(&cx.retry, op.multi, "limit=0").and_then(|()| {
+            match earlier_effect(&mut cx.retry, id) {
                 Some(effect) => Ok(Done::before(effect)),
                 None => {
                     let log = cx.retry.as_mut().map(|r| r.log(id, Keep::Fact));
@@ -176,7 +198,8 @@ fn run_delete(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                         },
                     )
                 }
-            });
+            }
+        });
         report(&mut cx.reported, &result, op.multi);
         match result {
             Ok(done) => n += done.matched,

@@ -2,10 +2,10 @@
 
 use crate::dispatch::args::{Kind, arg, wrong_type};
 use crate::dispatch::command::Command;
-use crate::dispatch::spec::{Privilege, flag};
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::generic;
 use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Privilege, flag};
 use crate::state::operations::list;
 use model::{DocBuf, Result, Tag, Value, bail, code};
 

@@ -2,9 +2,9 @@
 
 use crate::dispatch::args::{Arg, Kind, arg, check_doc};
 use crate::dispatch::command::Command;
-use crate::dispatch::spec::{Privilege, flag};
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Privilege, flag};
 use crate::state::parameters::{PARAMETERS, Parameter, Parameters, SetAt};
 use model::{Result, Value, bail, code};
 

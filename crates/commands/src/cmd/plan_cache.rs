@@ -4,9 +4,9 @@
 use crate::ddl::names;
 use crate::dispatch::args::{Arg, Kind, arg, collection_name};
 use crate::dispatch::command::Command;
-use crate::dispatch::spec::{Privilege, flag};
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Privilege, flag};
 use crate::state::PlanFilter;
 use model::{Array, Doc, DocBuf, Namespace, Result, Value, bail, code};
 

@@ -3,52 +3,57 @@
 use crate::ddl::{index_spec, names};
 use crate::dispatch::args::{Kind, arg};
 use crate::dispatch::command::Command;
-use crate::dispatch::spec::{Privilege, flag};
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
-use crate::read::stats::{storage_stats, fit, signed, sum_indexes};
+use crate::dispatch::spec::{Privilege, flag};
+use crate::read::stats::{fit, signed, storage_stats, sum_indexes};
 use model::{Doc, Namespace, Result, Value, bail, code, compare};
 use std::cmp::Ordering;
 use store::{Collection, ReadView};
 
 pub(crate) static COMMANDS: &[Command] = &[
     Command::new(
-            "collStats",
-            "sizes of a collection",
-            Privilege::Read,
-            flag::READ_CONCERN,
-            &[
-                arg("scale", Kind::AtLeast(1, code::BAD_VALUE)),
-                arg("waitForLock", Kind::BoolLike),
-                arg("numericOnly", Kind::BoolLike),
-                arg("verbose", Kind::BoolLike),
-            ],
-            coll_stats,
-        ).aliases(&["collstats"]).value(Kind::Collection),
+        "collStats",
+        "sizes of a collection",
+        Privilege::Read,
+        flag::READ_CONCERN,
+        &[
+            arg("scale", Kind::AtLeast(1, code::BAD_VALUE)),
+            arg("waitForLock", Kind::BoolLike),
+            arg("numericOnly", Kind::BoolLike),
+            arg("verbose", Kind::BoolLike),
+        ],
+        coll_stats,
+    )
+    .aliases(&["collstats"])
+    .value(Kind::Collection),
     Command::new(
-            "dbStats",
-            "sizes of a database",
-            Privilege::Read,
-            flag::READ_CONCERN,
-            &[
-                arg("scale", Kind::AtLeast(1, code::BAD_VALUE)),
-                arg("freeStorage", Kind::Number),
-            ],
-            db_stats,
-        ).aliases(&["dbstats"]),
+        "dbStats",
+        "sizes of a database",
+        Privilege::Read,
+        flag::READ_CONCERN,
+        &[
+            arg("scale", Kind::AtLeast(1, code::BAD_VALUE)),
+            arg("freeStorage", Kind::Number),
+        ],
+        db_stats,
+    )
+    .aliases(&["dbstats"]),
     Command::new(
-            "dataSize",
-            "bytes of documents, of a range of keys when asked",
-            Privilege::Read,
-            flag::READ_CONCERN,
-            &[
-                arg("keyPattern", Kind::Object),
-                arg("min", Kind::Object),
-                arg("max", Kind::Object),
-                arg("estimate", Kind::BoolLike),
-            ],
-            data_size,
-        ).aliases(&["datasize"]).value(Kind::Str),
+        "dataSize",
+        "bytes of documents, of a range of keys when asked",
+        Privilege::Read,
+        flag::READ_CONCERN,
+        &[
+            arg("keyPattern", Kind::Object),
+            arg("min", Kind::Object),
+            arg("max", Kind::Object),
+            arg("estimate", Kind::BoolLike),
+        ],
+        data_size,
+    )
+    .aliases(&["datasize"])
+    .value(Kind::Str),
 ];
 
 fn coll_stats(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {

@@ -4,9 +4,9 @@
 
 use crate::dispatch::args::{Arg, Kind, arg, check_doc, wrong_type};
 use crate::dispatch::command::Command;
-use crate::dispatch::spec::{Privilege, Spec, flag};
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Privilege, Spec, flag};
 use crate::state::log;
 use crate::state::machine::Host;
 use model::{Result, Tag, Value, bail, code, doc_fields};
@@ -37,13 +37,14 @@ pub(crate) static COMMANDS: &[Command] = &[
         get_cmd_line_opts,
     ),
     Command::new(
-            "getLog",
-            "last lines of the log",
-            Privilege::Monitor,
-            flag::ADMIN,
-            &[],
-            get_log,
-        ).value(Kind::Str),
+        "getLog",
+        "last lines of the log",
+        Privilege::Monitor,
+        flag::ADMIN,
+        &[],
+        get_log,
+    )
+    .value(Kind::Str),
     Command::new(
         "listCommands",
         "all commands",
@@ -77,13 +78,14 @@ pub(crate) static COMMANDS: &[Command] = &[
         host_info,
     ),
     Command::new(
-            "logRotate",
-            "starts a new log",
-            Privilege::Administer,
-            flag::ADMIN | flag::LENIENT,
-            &[],
-            log_rotate,
-        ).value(Kind::Any),
+        "logRotate",
+        "starts a new log",
+        Privilege::Administer,
+        flag::ADMIN | flag::LENIENT,
+        &[],
+        log_rotate,
+    )
+    .value(Kind::Any),
     Command::new(
         "usersInfo",
         "users that exist",

@@ -1,5 +1,5 @@
-//! Updating, upserting and deleting the documents that a selector finds, each matched again under its
-//! lock.
+//! Updating, upserting and deleting the documents that a selector finds, each matched again under
+//! its lock.
 
 use super::args::{DeleteOp, Mods, UpdateOp};
 use super::capped;

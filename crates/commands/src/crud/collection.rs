@@ -30,7 +30,7 @@ pub(crate) fn collection(
 ///
 /// # Errors
 /// 73; engine failures.
-pub fn create_implicitly(service: &Service, ns: &Namespace) -> Result<Arc<Collection>> {
+pub(crate) fn create_implicitly(service: &Service, ns: &Namespace) -> Result<Arc<Collection>> {
     names::may_create(ns)?;
     match service
         .store

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 ///
 /// # Errors
 /// 53 InvalidIdField, 52 for a field of it that starts with a dollar.
-pub fn check_id(id: &Value<'_>) -> Result<()> {
+pub(crate) fn check_id(id: &Value<'_>) -> Result<()> {
     match id {
         Value::Array(_) | Value::Regex(_) | Value::Undefined => {
             bail!(
@@ -31,7 +31,7 @@ static COUNTER: AtomicU32 = AtomicU32::new(0);
 static PROCESS: std::sync::LazyLock<[u8; 5]> = std::sync::LazyLock::new(rand::random);
 
 /// A new object id: seconds, process, counter.
-pub fn new_object_id(now_ms: i64) -> [u8; 12] {
+pub(crate) fn new_object_id(now_ms: i64) -> [u8; 12] {
     let mut id = [0; 12];
     id[..4].copy_from_slice(&u32::try_from(now_ms / 1000).unwrap_or(0).to_be_bytes());
     id[4..9].copy_from_slice(&*PROCESS);
@@ -43,7 +43,7 @@ pub fn new_object_id(now_ms: i64) -> [u8; 12] {
 ///
 /// # Errors
 /// 53, 52; 10334 when too large.
-pub fn with_id(d: Doc<'_>, now_ms: i64) -> Result<DocBuf> {
+pub(crate) fn with_id(d: Doc<'_>, now_ms: i64) -> Result<DocBuf> {
     let id = d.field("_id");
     check_id(&id)?;
     if d.len_bytes() > model::bson::MAX_DOCUMENT_BYTES {

@@ -18,7 +18,7 @@ enum Action {
 }
 
 /// The validator of a collection.
-pub struct Validator {
+pub(crate) struct Validator {
     matches: Matcher,
     now_ms: i64,
     spec: DocBuf,
@@ -33,7 +33,7 @@ impl Validator {
     ///
     /// # Errors
     /// Those of the filter parser.
-    pub fn of(service: &Service, coll: &Collection) -> Result<Option<Validator>> {
+    pub(crate) fn of(service: &Service, coll: &Collection) -> Result<Option<Validator>> {
         let options = coll.options();
         let d = options.doc();
         let level = d.field("validationLevel").as_str();
@@ -58,12 +58,12 @@ impl Validator {
     }
 
     /// Documents that were invalid before may stay so.
-    pub fn moderate(&self) -> bool {
+    pub(crate) fn moderate(&self) -> bool {
         self.moderate
     }
 
     /// True when the document is valid. A document the validator fails on is not.
-    pub fn accepts(&self, d: Doc<'_>) -> bool {
+    pub(crate) fn accepts(&self, d: Doc<'_>) -> bool {
         self.matches.matches(d, self.now_ms).unwrap_or(false)
     }
 
@@ -71,7 +71,7 @@ impl Validator {
     ///
     /// # Errors
     /// 121 DocumentValidationFailure with `errInfo`.
-    pub fn check(&self, d: Doc<'_>) -> Result<()> {
+    pub(crate) fn check(&self, d: Doc<'_>) -> Result<()> {
         if self.accepts(d) {
             return Ok(());
         }

@@ -14,7 +14,7 @@ const EXTRA_BYTES_MAX: usize = 8 << 20;
 ///
 /// # Errors
 /// 16 InvalidLength.
-pub fn check_batch(count: usize) -> Result<()> {
+pub(crate) fn check_batch(count: usize) -> Result<()> {
     let max = usize::try_from(crate::release::WRITE_BATCH_MAX).unwrap_or(100_000);
     if (1..=max).contains(&count) {
         return Ok(());
@@ -26,7 +26,7 @@ pub fn check_batch(count: usize) -> Result<()> {
 }
 
 /// Writes `writeErrors` when there are any.
-pub fn write_errors(reply: &mut DocWriter<'_>, errors: &[(usize, MongoError)]) {
+pub(crate) fn write_errors(reply: &mut DocWriter<'_>, errors: &[(usize, MongoError)]) {
     if errors.is_empty() {
         return;
     }

@@ -1,8 +1,8 @@
 //! What one run of a command sees.
 
 use super::args::Args;
-use super::connection::Connection;
 use super::concern::ReadLevel;
+use super::connection::Connection;
 use super::generic::Generic;
 use super::interrupt::Interrupt;
 use super::reported::Reported;

@@ -5,9 +5,8 @@
 //! own successful writes alone waits for the last of them, any other for the newest commit there is
 //! when its reads are done. Must not know: what commands do.
 
-
-use super::ctx::Ctx;
 use super::concern::Acknowledge;
+use super::ctx::Ctx;
 use super::spec::Durability;
 use model::{DocBuf, MongoError, Value, code};
 use store::CommitPos;
@@ -29,7 +28,9 @@ pub(super) fn due(cx: &Ctx<'_, '_>, failed: bool) -> Option<CommitPos> {
     let everything = match cx.command.durability {
         Durability::Nothing => false,
         Durability::Reads => {
-            r.durable_reads || cx.generic.promises_durable_reads() || r.wrote && acknowledged_by_journal(cx)
+            r.durable_reads
+                || cx.generic.promises_durable_reads()
+                || r.wrote && acknowledged_by_journal(cx)
         }
         Durability::OwnWrites if !acknowledged_by_journal(cx) => false,
         Durability::OwnWrites if failed || r.others || !r.wrote => true,

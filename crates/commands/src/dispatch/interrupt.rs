@@ -1,9 +1,8 @@
 //! How a running operation is interrupted: by its deadline, by a kill, by a disconnected client, by
 //! the memory limit.
 //!
-//! Promises: loops call [`Interrupt::check`] and stop within one step; the first reason given is the
-//! one reported.
-//! Must not know: what the operation does, sockets.
+//! Promises: loops call [`Interrupt::check`] and stop within one step; the first reason given is
+//! the one reported. Must not know: what the operation does, sockets.
 
 use crate::clock::Clock;
 use memory::Operation;

@@ -284,7 +284,8 @@ impl Dispatcher {
         Ok(outcome)
     }
 
-    /// Whether the command may run now: not under a lock against writes nor with a failing fail point.
+    /// Whether the command may run now: not under a lock against writes nor with a failing fail
+    /// point.
     fn hold_back(
         &self,
         conn: &mut Connection,

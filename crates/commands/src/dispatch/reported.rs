@@ -7,10 +7,10 @@ use store::CommitPos;
 /// holds for its error.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reported {
-    own: CommitPos,
-    others: bool,
-    wrote: bool,
-    durable_reads: bool,
+    pub(super) own: CommitPos,
+    pub(super) others: bool,
+    pub(super) wrote: bool,
+    pub(super) durable_reads: bool,
 }
 
 impl Reported {

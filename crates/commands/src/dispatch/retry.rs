@@ -4,7 +4,7 @@
 use crate::dispatch::args::{Args, to_i64};
 use model::{DocWriter, MongoError, Result, Value, bail, code};
 use smallvec::SmallVec;
-use store::{Begun, Effect, Keep, StatementLog, SessionRecord, Store};
+use store::{Begun, Effect, Keep, SessionRecord, StatementLog, Store};
 
 /// Numbers of the statements of one command.
 pub type StatementIds = SmallVec<[i32; 8]>;

@@ -1,10 +1,10 @@
 //! The server as pipelines see it (`query::pipeline::Host`), over the store.
 
 use super::out::Out;
-use crate::state::service::Service;
 use crate::crud::collection::create_implicitly;
 use crate::crud::document_id::with_id;
 use crate::crud::validator::Validator;
+use crate::state::service::Service;
 use model::{Doc, DocBuf, FieldPath, MongoError, Namespace, Result, Value, bail, code};
 use operators::expr::ParseCx;
 use query::pipeline::{
@@ -371,7 +371,8 @@ impl Host for StoreHost {
         let one = |name: &str, key: Doc<'_>, spec: Doc<'_>, ops: u64| {
             model::doc! {
                 "name": name, "key": key, "host": host,
-                "accesses": { "ops": i64::try_from(ops).unwrap_or(i64::MAX), "since": Value::Date(self.service.started_ms) },
+                "accesses": { "ops": i64::try_from(ops).unwrap_or(i64::MAX),
+                    "since": Value::Date(self.service.started_ms) },
                 "spec": spec
             }
         };

@@ -1,11 +1,11 @@
 //! `$out`: a temporary collection that replaces the target in one step at the end. Readers see the
 //! old or the new one; after a failure the old one is unchanged.
 
+use crate::crud::document_id::with_id;
+use crate::crud::validator::Validator;
 use crate::ddl::temporary::Temporary;
 use crate::ddl::{names, timeseries};
 use crate::state::service::Service;
-use crate::crud::document_id::with_id;
-use crate::crud::validator::Validator;
 use model::{Doc, DocBuf, MongoError, Namespace, Result, bail, code};
 use query::pipeline::{Batch, OutTarget, OutWriter};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! What connections may see of one another: who is there, and what each runs now.
 
-use crate::dispatch::spec::Spec;
 use crate::dispatch::interrupt::Interrupt;
+use crate::dispatch::spec::Spec;
 use model::DocBuf;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;

@@ -4,8 +4,8 @@
 pub mod connections;
 pub mod counters;
 pub mod cursors;
-pub mod failpoints;
 pub mod engine_stats;
+pub mod failpoints;
 pub mod log;
 pub(crate) mod machine;
 pub(crate) mod operations;

@@ -4,8 +4,8 @@
 use super::connections::ConnectionInfo;
 use super::cursors::CursorInfo;
 use super::service::Service;
-use crate::dispatch::spec::OpClass;
 use crate::dispatch::generic;
+use crate::dispatch::spec::OpClass;
 use model::{Binary, Doc, DocBuf, DocWriter, Value};
 
 /// One document per running operation, and per idle connection and idle cursor when asked.

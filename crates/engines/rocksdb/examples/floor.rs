@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use engine_rocksdb::{CacheKind, Config, RocksEngine};
 use rust_rocksdb::{ColumnFamily, DB, ReadOptions, WriteBatch, WriteOptions};
-use storage::{WriteBatch, CursorOpts, Durability, Engine, KeyRange, RowBatch, Table};
+use storage::{CursorOpts, Durability, Engine, KeyRange, RowBatch, Table, WriteBatch};
 
 const ROUNDS: usize = 7;
 const VALUE: usize = 200;

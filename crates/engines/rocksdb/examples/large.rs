@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! eval "$(scripts/natives.sh)"
-//! cargo run --release -p quarry-engine-rocksdb --example large -- [VALUE_KB] [MEGABYTES] [BUDGET_MB] [BLOB_MIN_KB] [DIRECTORY]
+//! cargo run --release -p quarry-engine-rocksdb --example large -- \
+//!     [VALUE_KB] [MEGABYTES] [BUDGET_MB] [BLOB_MIN_KB] [DIRECTORY]
 //! ```
 //! Stores MEGABYTES of documents at random places of the key order, overwrites as much again twice
 //! at random, then reads at random and scans. Half of each value is noise. BLOB_MIN_KB 0 keeps all
@@ -13,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use engine_rocksdb::{Config, RocksEngine};
-use storage::{WriteBatch, CursorOpts, Durability, Engine, KeyRange, Reader, Table, WriteClass};
+use storage::{CursorOpts, Durability, Engine, KeyRange, Reader, Table, WriteBatch, WriteClass};
 
 fn main() {
     let mut args = std::env::args().skip(1);

@@ -11,7 +11,7 @@
 use std::path::{Path, PathBuf};
 
 use engine_rocksdb::{Config, RocksEngine};
-use storage::{WriteBatch, Durability, Engine, Reader, Table};
+use storage::{Durability, Engine, Reader, Table, WriteBatch};
 
 fn main() {
     let mut args = std::env::args().skip(1);

@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! eval "$(scripts/natives.sh)"
-//! cargo run --release -p quarry-engine-rocksdb --example uncached -- [THOUSANDS] [LIMIT_MB] [THREADS] [SECONDS] [DIRECTORY]
+//! cargo run --release -p quarry-engine-rocksdb --example uncached -- \
+//!     [THOUSANDS] [LIMIT_MB] [THREADS] [SECONDS] [DIRECTORY]
 //! ```
 //! Documents of about 220 bytes (a third of it digits that hardly compress) in 8 idents, loaded in
 //! key order, then read and put back with 10 bytes changed, at random, by all threads. With control
@@ -17,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use engine_rocksdb::{Config, RocksEngine};
-use storage::{WriteBatch, Durability, Engine, Reader, Table, WriteClass};
+use storage::{Durability, Engine, Reader, Table, WriteBatch, WriteClass};
 
 const IDENTS: u64 = 8;
 const WARM_UP: Duration = Duration::from_secs(10);

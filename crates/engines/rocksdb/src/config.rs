@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use rust_rocksdb::statistics::StatsLevel;
 use rust_rocksdb::{
-    AsRawPtr, BlockBasedIndexType, BlockBasedOptions, Cache, DBCompressionType, DBRecoveryMode,
-    LogLevel, LruCacheOptions, Options, SstFileManager, WriteBufferManager,
+    BlockBasedIndexType, BlockBasedOptions, Cache, DBCompressionType, DBRecoveryMode, LogLevel,
+    LruCacheOptions, Options, SstFileManager, WriteBufferManager,
 };
 use storage::{Table, counter_add, counter_decode, counter_encode};
 

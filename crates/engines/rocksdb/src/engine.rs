@@ -8,21 +8,21 @@ use std::time::Duration;
 use rust_rocksdb::checkpoint::Checkpoint;
 use rust_rocksdb::{ColumnFamilyDescriptor, DB, DBRecoveryMode, FlushOptions};
 use storage::{
-    WriteBatch, Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, IdentSet,
-    KeyRange, Reader, Result, Snapshot, StatSink, StorageError, Table, FlushTurn, Verified, WriteClass,
-    prefix_end,
+    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, FlushTurn, IdentSet,
+    KeyRange, Reader, Result, Snapshot, StatSink, StorageError, Table, Verified, WriteBatch,
+    WriteClass, prefix_end,
 };
 
+use crate::admission::Admission;
 use crate::config::{self, Built, Config};
 use crate::cursor::{self, RocksCursor};
 use crate::error;
 use crate::ffi::{Db, Iter, IterOpts, family_name};
 use crate::filter::Dropped;
-use crate::admission::Admission;
 use crate::journal::Journal;
-use crate::monitor::{Inputs, Monitor, MonitorStats};
 use crate::listener::{Events, Listener};
 use crate::mark::Mark;
+use crate::monitor::{Inputs, Monitor, MonitorStats};
 use crate::open;
 use crate::sizes;
 use crate::snapshot::RocksSnapshot;

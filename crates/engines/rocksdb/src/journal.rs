@@ -1,6 +1,6 @@
 //! The journal of an open RocksDB: `commits.rs` over its write-ahead log, the background flush
-//! thread, and the metrics. A thread that waits for durability flushes itself; the background thread
-//! is not woken for it.
+//! thread, and the metrics. A thread that waits for durability flushes itself; the background
+//! thread is not woken for it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
-use storage::{CommitPos, DurableHook, Flushed, Result, StorageError, FlushTurn};
+use storage::{CommitPos, DurableHook, FlushTurn, Flushed, Result, StorageError};
 
 use crate::commits::{Announced, Commits, Failed, Log, Offer, WaitError};
 use crate::error;

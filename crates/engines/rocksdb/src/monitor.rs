@@ -1,5 +1,5 @@
-//! The monitor: a thread that measures write pressure for admission control, measures the free space
-//! while nobody writes, and resumes RocksDB after a background error.
+//! The monitor: a thread that measures write pressure for admission control, measures the free
+//! space while nobody writes, and resumes RocksDB after a background error.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,9 +10,9 @@ use parking_lot::{Condvar, Mutex};
 use rust_rocksdb::WriteBufferManager;
 use storage::{Result, StorageError, Table};
 
+use crate::admission::{Admission, Controller};
 use crate::config::Config;
 use crate::ffi::Db;
-use crate::admission::{Admission, Controller};
 use crate::listener::Events;
 use crate::load;
 use crate::space::Guard;

@@ -1,6 +1,6 @@
 //! How much space the device has, whether growing writes may still use it, and a file that reserves
-//! space so that a database on a full device can still be opened and emptied. Knows the file system and
-//! sizes; nothing of RocksDB's files.
+//! space so that a database on a full device can still be opened and emptied. Knows the file system
+//! and sizes; nothing of RocksDB's files.
 
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use rust_rocksdb::{SstFileManager, WriteBufferManager};
-use storage::{WriteBatch, BatchOp, Result, StorageError, Table};
+use storage::{BatchOp, Result, StorageError, Table, WriteBatch};
 
 use crate::config::Config;
 

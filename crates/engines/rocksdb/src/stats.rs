@@ -75,8 +75,14 @@ pub(crate) fn report(from: &Sources<'_>, sink: &mut StatSink<'_>) {
         put(metric, from.db.property(Table::Meta, key).unwrap_or(0));
     }
     put("block_cache_usage_bytes", from.cache.get_usage() as u64);
-    put("block_cache_pinned_bytes", from.cache.get_pinned_usage() as u64);
-    put("block_cache_capacity_bytes", from.cache.get_capacity() as u64);
+    put(
+        "block_cache_pinned_bytes",
+        from.cache.get_pinned_usage() as u64,
+    );
+    put(
+        "block_cache_capacity_bytes",
+        from.cache.get_capacity() as u64,
+    );
     put("memtables_total_bytes", from.memtables.get_usage() as u64);
     let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     put("stall_delays", get(&from.events.stall_delays));

@@ -6,10 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Instant;
 
-use memory::Charge;
-use parking_lot::Mutex;
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags};
 use super::buffers::Buffers;
 use super::context::Context;
 use super::driver_state::DriverState;
@@ -19,6 +15,10 @@ use super::set::{PollSet, Polled};
 use super::state::{Phase, State, Step};
 use super::stats::add;
 use super::watermark::Verdict;
+use memory::Charge;
+use parking_lot::Mutex;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags};
 
 /// Steps a connection may take before others get their turn.
 const STEP_BUDGET: usize = 16;
@@ -86,8 +86,8 @@ impl<H: Handler> Conn<H> {
         }
     }
 
-    /// Adds a reason why the connection wants a thread. True when the caller has become its owner and must
-    /// run it.
+    /// Adds a reason why the connection wants a thread. True when the caller has become its owner
+    /// and must run it.
     pub(super) fn claim(&self, why: u8) -> bool {
         if why & bits::HUNG_UP != 0 {
             self.hung_up.store(true, Ordering::Relaxed);

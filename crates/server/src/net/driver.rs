@@ -1,5 +1,5 @@
-//! The driver threads that serve a set, and the monitor that starts a spare driver while all drivers
-//! of a set are blocked.
+//! The driver threads that serve a set, and the monitor that starts a spare driver while all
+//! drivers of a set are blocked.
 //!
 //! Promises: a request that blocks although its command is declared short delays other connections
 //! by milliseconds, not by its own duration.
@@ -15,7 +15,7 @@ use super::conn::{Conn, DriveContext};
 use super::driver_state::DriverState;
 use super::handler::{FlushTurn, Handler};
 use super::inbox::{Token, bits};
-use super::set::{EVENT_BATCH, Polled, PollSet};
+use super::set::{EVENT_BATCH, PollSet, Polled};
 use super::shared::Shared;
 use super::state::Step;
 use super::stats::add;

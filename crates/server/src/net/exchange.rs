@@ -56,7 +56,12 @@ impl<H: Handler> Conn<H> {
     }
 
     /// `Idle`: done, next frame. Anything else ends the run of frames.
-    fn answer_frame(&self, env: &mut DriveContext<'_, H>, state: &mut State<H::Conn>, frame: &[u8]) -> Step {
+    fn answer_frame(
+        &self,
+        env: &mut DriveContext<'_, H>,
+        state: &mut State<H::Conn>,
+        frame: &[u8],
+    ) -> Step {
         let _charge = match self.charge_decompressed(env, frame) {
             Ok(charge) => charge,
             Err(step) => return step,
@@ -72,7 +77,11 @@ impl<H: Handler> Conn<H> {
 
     /// Charges the message inside a compressed one for as long as it is worked on. Without memory
     /// for it the connection is closed: whether it wants a reply is said only inside.
-    fn charge_decompressed(&self, env: &DriveContext<'_, H>, frame: &[u8]) -> Result<Option<Charge>, Step> {
+    fn charge_decompressed(
+        &self,
+        env: &DriveContext<'_, H>,
+        frame: &[u8],
+    ) -> Result<Option<Charge>, Step> {
         let Some(len) = wire::uncompressed_len(frame) else {
             return Ok(None);
         };

@@ -4,10 +4,10 @@
 //! Promises: one request of a connection at a time, exactly one reply each, nothing kept for an
 //! idle connection but its socket. Must not know: BSON beyond framing, commands, storage.
 //!
-//! The path of one request: [`accept`](listen) puts the socket into a [`PollSet`](set), a [`driver`]
-//! thread receives into its own buffer, [`conn`] splits frames and calls the [`Handler`] on the same
-//! thread, and the replies of one receive are sent together. Requests that would delay others move
-//! to a [`pool`] thread.
+//! The path of one request: [`accept`](listen) puts the socket into a [`PollSet`](set), a
+//! [`driver`] thread receives into its own buffer, [`conn`] splits frames and calls the [`Handler`]
+//! on the same thread, and the replies of one receive are sent together. Requests that would delay
+//! others move to a [`pool`] thread.
 
 mod buffers;
 mod conn;

@@ -10,7 +10,6 @@ use super::exchange::refuse;
 use super::handler::Handler;
 use super::state::{Refused, State, Step};
 
-
 impl<C> State<C> {
     /// Frees what has arrived of the message in `input`, of which `missing` bytes are still to
     /// come. The connection ends when too little has arrived to know how to reply.
@@ -33,7 +32,11 @@ impl<C> State<C> {
 
 impl<H: Handler> Conn<H> {
     /// Receives what is still to come of a refused message; after the last byte replies.
-    pub(super) fn discard(&self, env: &mut DriveContext<'_, H>, state: &mut State<H::Conn>) -> Step {
+    pub(super) fn discard(
+        &self,
+        env: &mut DriveContext<'_, H>,
+        state: &mut State<H::Conn>,
+    ) -> Step {
         let Some(refused) = &mut state.refused else {
             return Step::Go;
         };

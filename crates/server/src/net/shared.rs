@@ -1,4 +1,5 @@
-//! What all threads of one server share: the poll sets, the thread pools, the counts of connections.
+//! What all threads of one server share: the poll sets, the thread pools, the counts of
+//! connections.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

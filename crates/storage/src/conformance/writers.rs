@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::{get, key, scan_keys};
 use crate::batch::{WriteBatch, counter_decode};
-use crate::engine::{CommitPos, Durability, Engine, Flushed, FlushTurn};
+use crate::engine::{CommitPos, Durability, Engine, FlushTurn, Flushed};
 use crate::keys::{KeyRange, Table};
 
 const THREADS: u32 = 4;

@@ -14,8 +14,8 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::batch::WriteBatch;
 use crate::engine::{
-    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, Flushed, Reader, Snapshot,
-    StatSink, Verified,
+    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, Flushed, Reader,
+    Snapshot, StatSink, Verified,
 };
 use crate::error::{Result, StorageError};
 use crate::keys::{IdentSet, KeyRange, Table};
@@ -117,9 +117,9 @@ impl Engine for MemoryEngine {
     }
 
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
-        Ok(Arc::new(SharedSnapshot(Arc::new(
-            MemorySnapshot::take(&self.shared)?,
-        ))))
+        Ok(Arc::new(SharedSnapshot(Arc::new(MemorySnapshot::take(
+            &self.shared,
+        )?))))
     }
 
     fn apply(&self, batch: &WriteBatch, _durability: Durability) -> Result<CommitPos> {

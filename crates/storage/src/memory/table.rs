@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 
-use crate::batch::{WriteBatch, BatchOp, counter_add, counter_decode, counter_encode};
+use crate::batch::{BatchOp, WriteBatch, counter_add, counter_decode, counter_encode};
 use crate::keys::{IdentSet, KeyRange, Table};
 
 type Key = Box<[u8]>;

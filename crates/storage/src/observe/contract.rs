@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Call, Observer};
-use crate::batch::{WriteBatch, BatchOp};
+use crate::batch::{BatchOp, WriteBatch};
 use crate::engine::{Caps, CommitPos};
 use crate::error::{Result, StorageError};
 use crate::keys::{IDENT_BYTES, KeyRange, MAX_KEY, Table};

@@ -1,6 +1,6 @@
-//! An intercepting engine: every call is shown to an [`Observer`] before and after, which may refuse
-//! it. The contract checker, the recorder and the fault injector are
-//! observers; none of them forwards calls itself.
+//! An intercepting engine: every call is shown to an [`Observer`] before and after, which may
+//! refuse it. The contract checker, the recorder and the fault injector are observers; none of them
+//! forwards calls itself.
 
 mod contract;
 mod faulty;
@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use crate::batch::WriteBatch;
 use crate::engine::{
-    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, Flushed, Reader, Snapshot,
-    StatSink, FlushTurn, Verified, WriteClass,
+    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, FlushTurn, Flushed,
+    Reader, Snapshot, StatSink, Verified, WriteClass,
 };
 use crate::error::{Result, StorageError};
 use crate::keys::{IdentSet, KeyRange, Table};

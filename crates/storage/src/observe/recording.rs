@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use super::{Call, Observer};
-use crate::batch::{WriteBatch, BatchOp};
+use crate::batch::{BatchOp, WriteBatch};
 use crate::engine::{Caps, Durability};
 use crate::error::Result;
 use crate::keys::Table;

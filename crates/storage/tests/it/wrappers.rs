@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use storage::conformance::{self, Factory};
 use storage::{
-    WriteBatch, Contract, CursorOpts, Durability, Engine, Fault, Faulty, KeyRange, MemoryEngine, Mirror,
-    Observed, Reader, Recorder, StorageError, Table,
+    Contract, CursorOpts, Durability, Engine, Fault, Faulty, KeyRange, MemoryEngine, Mirror,
+    Observed, Reader, Recorder, StorageError, Table, WriteBatch,
 };
 
 struct Made(fn() -> Arc<dyn Engine>);

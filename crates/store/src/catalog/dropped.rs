@@ -11,7 +11,10 @@ use crate::format::meta;
 use model::Result;
 use parking_lot::Mutex;
 use std::sync::Arc;
-use storage::{WriteBatch, CursorOpts, Engine, IdentSet, KeyRange, Table};
+use storage::{CursorOpts, Engine, IdentSet, KeyRange, Table, WriteBatch};
+
+/// The tables in which identifiers have keys.
+pub(super) const TABLES: [Table; 3] = [Table::Doc, Table::Idx, Table::Cap];
 
 /// The keys of a dropped identifier in one table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +61,7 @@ impl Dropped {
             true
         };
         while cursor.visit(1024, each).map_err(error::storage)? {}
-        ALL.iter().for_each(|t| tell(engine, *t, &records));
+        TABLES.iter().for_each(|t| tell(engine, *t, &records));
         Ok(Dropped {
             records: Mutex::new(records),
         })

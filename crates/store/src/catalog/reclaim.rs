@@ -1,6 +1,7 @@
-//! Deleting the keys of dropped identifiers: at the drop, and by sweeps. Must not know: catalog rows.
+//! Deleting the keys of dropped identifiers: at the drop, and by sweeps. Must not know: catalog
+//! rows.
 
-use crate::catalog::dropped::{Leftover, record, tell};
+use crate::catalog::dropped::{Leftover, TABLES, record, tell};
 use crate::catalog::shared::Shared;
 use crate::commit::WriteUnit;
 use crate::error;
@@ -14,9 +15,6 @@ const SMALL_DROP_KEYS: u64 = 1000;
 
 /// Keys of one dropped identifier that a sweep deletes.
 const SWEEP_KEYS: usize = 10_000;
-
-/// The tables in which identifiers have keys.
-const TABLES: [Table; 3] = [Table::Doc, Table::Idx, Table::Cap];
 
 impl Shared {
     /// Deletes the keys of identifiers whose records were committed. What fails here is left to the

@@ -18,7 +18,7 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use storage::{WriteBatch, CommitPos, Engine, Table, WriteClass};
+use storage::{CommitPos, Engine, Table, WriteBatch, WriteClass};
 
 /// Identifiers reserved on disk at a time.
 const IDENT_BLOCK: u32 = 1024;

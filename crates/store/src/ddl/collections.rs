@@ -9,7 +9,7 @@ use crate::format::meta;
 use crate::store::Store;
 use model::{DocBuf, MongoError, Namespace, Result, code};
 use std::sync::Arc;
-use storage::{WriteBatch, CommitPos, Table};
+use storage::{CommitPos, Table, WriteBatch};
 
 /// An index build or another long operation runs on the collection.
 const BACKGROUND_OPERATION_IN_PROGRESS: i32 = 12587;

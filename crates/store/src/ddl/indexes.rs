@@ -14,7 +14,7 @@ use crate::write::entries::{check_length, put_entries};
 use model::{Doc, DocBuf, MongoError, Result, code};
 use std::sync::Arc;
 use std::time::Duration;
-use storage::{WriteBatch, CursorOpts, KeyRange, RowBatch, Table, WriteClass};
+use storage::{CursorOpts, KeyRange, RowBatch, Table, WriteBatch, WriteClass};
 
 const STEP_DOCS: usize = 64;
 /// How often a command that waits for another's build of the same index looks again.

@@ -17,7 +17,7 @@ use crate::format::meta;
 use crate::index::Index;
 use model::Result;
 use std::sync::Arc;
-use storage::{WriteBatch, CommitPos, Table};
+use storage::{CommitPos, Table, WriteBatch};
 
 impl Collection {
     /// Changes the catalog row. `change` gets the state to alter and adds what it drops. `ready` is

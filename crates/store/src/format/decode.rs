@@ -245,11 +245,16 @@ mod tests {
     #[test]
     fn components_come_back() {
         let d = doc! {
-            "0": Value::MinKey, "1": Value::Null, "2": 0i32, "3": -7i32, "4": 70_000i32, "5": i64::MIN, "6": 1.5, "7": -0.25,
-            "8": 1e300, "9": f64::INFINITY, "10": "a\0b", "11": "", "12": { "a": 1i32, "b": { "c": "x" } }, "13": [1i32, "a", [2i32]],
-            "14": true, "15": Value::Date(-5), "16": ObjectId([3; 12]), "17": Value::Binary(Binary { subtype: 4, bytes: b"ab" }),
-            "18": Value::Regex(Regex { pattern: "^a", options: "i" }), "19": Value::Code("f"), "20": Value::MaxKey,
-            "21": Value::Timestamp(Timestamp::from_u64(77)), "22": [], "23": -1234567.5, "24": Value::Undefined
+            "0": Value::MinKey, "1": Value::Null, "2": 0i32, "3": -7i32, "4": 70_000i32,
+                "5": i64::MIN, "6": 1.5, "7": -0.25,
+            "8": 1e300, "9": f64::INFINITY, "10": "a\0b", "11": "", "12": { "a": 1i32,
+                "b": { "c": "x" } }, "13": [1i32, "a", [2i32]],
+            "14": true, "15": Value::Date(-5), "16": ObjectId([3; 12]),
+                "17": Value::Binary(Binary { subtype: 4, bytes: b"ab" }),
+            "18": Value::Regex(Regex { pattern: "^a", options: "i" }), "19": Value::Code("f"),
+                "20": Value::MaxKey,
+            "21": Value::Timestamp(Timestamp::from_u64(77)), "22": [], "23": -1234567.5,
+                "24": Value::Undefined
         };
         for (name, v) in d.doc().iter() {
             for descending in [false, true] {

@@ -13,11 +13,11 @@ pub use key_set::KeySet;
 
 use crate::format::keys;
 use crate::hooks::{Hooks, Predicate};
+use field::encode_component;
 use model::{Array, Collate, Doc, DocBuf, FieldPath, MongoError, Result, Value, code};
 use parking_lot::{Mutex, MutexGuard};
-use std::sync::Arc;
-use field::encode_component;
 use reach::{Reach, reach};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use storage::CommitPos;
 use text::TextPart;

@@ -1,9 +1,9 @@
-//! The components of a text index's entries (`docs/on-disk.md`): the term and its score. Which terms
-//! a document has comes in through [`crate::hooks::Terms`].
+//! The components of a text index's entries (`docs/on-disk.md`): the term and its score. Which
+//! terms a document has comes in through [`crate::hooks::Terms`].
 
+use super::interval::KeyInterval;
 use crate::format::keys;
 use crate::hooks::Terms;
-use super::interval::KeyInterval;
 use model::Value;
 use std::sync::Arc;
 

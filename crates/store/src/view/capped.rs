@@ -9,7 +9,7 @@ use crate::catalog::Collection;
 use crate::error;
 use crate::format::record;
 use crate::view::ReadView;
-use crate::view::rows::{EachRow, FETCH_MAX, Row, FetchedRows, fetch};
+use crate::view::rows::{EachRow, FETCH_MAX, FetchedRows, Row, fetch};
 use model::{MongoError, Result, code};
 use std::sync::atomic::Ordering;
 use storage::{Cursor, CursorOpts, KeyRange, RowBatch, Table};

@@ -7,7 +7,7 @@ use crate::format::{keys, record};
 use crate::index::text::score_of;
 use crate::index::{Index, KeyInterval, KeySet};
 use crate::view::ReadView;
-use crate::view::rows::{EachEntry, EachRow, FETCH_MAX, Row, FetchedRows, fetch};
+use crate::view::rows::{EachEntry, EachRow, FETCH_MAX, FetchedRows, Row, fetch};
 use model::{Doc, Result};
 use rustc_hash::FxHashSet;
 use std::sync::Arc;

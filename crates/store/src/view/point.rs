@@ -5,7 +5,7 @@ use crate::error;
 use crate::format::record;
 use crate::index::Index;
 use crate::view::ReadView;
-use crate::view::rows::{EachRow, FETCH_MAX, Row, FetchedRows, fetch};
+use crate::view::rows::{EachRow, FETCH_MAX, FetchedRows, Row, fetch};
 use model::{Doc, Result, Value};
 use std::sync::Arc;
 use storage::Table;

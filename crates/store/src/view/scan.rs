@@ -6,7 +6,7 @@ use crate::error;
 use crate::format::record;
 use crate::view::ReadView;
 use crate::view::capped::CappedScan;
-use crate::view::rows::{EachRow, FETCH_MAX, Row, FetchedRows, fetch};
+use crate::view::rows::{EachRow, FETCH_MAX, FetchedRows, Row, fetch};
 use crate::view::series::Series;
 use model::Result;
 use std::collections::BTreeMap;

@@ -7,7 +7,7 @@ use crate::format::record;
 use crate::index::text::score_of;
 use crate::index::{Index, KeyInterval};
 use crate::view::ReadView;
-use crate::view::rows::{EachRow, FETCH_MAX, Row, FetchedRows, fetch};
+use crate::view::rows::{EachRow, FETCH_MAX, FetchedRows, Row, fetch};
 use model::Result;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;

@@ -1,7 +1,6 @@
-//! What a capped collection writes additionally: the order of its documents, and the deletion of old
-//! ones.
-//! Promises: a document never becomes visible after one that was inserted later, so a reader at the
-//! end misses none. Must not know: who waits for new documents.
+//! What a capped collection writes additionally: the order of its documents, and the deletion of
+//! old ones. Promises: a document never becomes visible after one that was inserted later, so a
+//! reader at the end misses none. Must not know: who waits for new documents.
 
 use crate::catalog::Collection;
 use crate::commit::WriteUnit;
@@ -13,7 +12,7 @@ use crate::view::rows::FETCH_MAX;
 use crate::write::modify::{Change, Modified};
 use model::Result;
 use std::sync::atomic::Ordering;
-use storage::{WriteBatch, CursorOpts, KeyRange, RowBatch, Table};
+use storage::{CursorOpts, KeyRange, RowBatch, Table, WriteBatch};
 
 impl Collection {
     /// Writes the order of all documents. The caller keeps writers out.

@@ -6,7 +6,7 @@ use crate::error;
 use crate::format::meta;
 use crate::index::{Index, KeySet};
 use model::Result;
-use storage::{WriteBatch, CommitPos, Table};
+use storage::{CommitPos, Table, WriteBatch};
 
 /// The value of an entry of an index that is not unique; its bytes are kept for type bits.
 const PLAIN_VALUE: &[u8] = &[0];

@@ -20,7 +20,7 @@ use model::{Doc, MongoError, Result};
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 use std::cell::RefCell;
-use storage::{WriteBatch, CommitPos, Table};
+use storage::{CommitPos, Table, WriteBatch};
 
 /// Documents of one commit, and their bytes.
 const CHUNK_DOCS: usize = 128;

@@ -17,7 +17,7 @@ use model::{Doc, MongoError, Result};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::cell::RefCell;
-use storage::{WriteBatch, CommitPos, Table};
+use storage::{CommitPos, Table, WriteBatch};
 
 /// What a change is taken to write before it is known; the rest is admitted with the thread's next
 /// write.

@@ -1,5 +1,5 @@
-//! The statement log of one session: what its retryable writes have done, recorded in the same batch
-//! as the write, so that a retry after a crash is answered from here and not run twice.
+//! The statement log of one session: what its retryable writes have done, recorded in the same
+//! batch as the write, so that a retry after a crash is answered from here and not run twice.
 //!
 //! One row per session, overwritten in place; a long list of results goes on in further parts, so
 //! that no write ever stores more than a part anew. Layout in `docs/on-disk.md`. Must not know:
@@ -10,7 +10,7 @@ use crate::commit::{OnCommit, WriteUnit};
 use crate::error;
 use crate::format::{meta, record};
 use model::{Doc, DocBuf, Result};
-use storage::{WriteBatch, CommitPos, CursorOpts, Engine, KeyRange, Table};
+use storage::{CommitPos, CursorOpts, Engine, KeyRange, Table, WriteBatch};
 
 const FORMAT: u8 = 1;
 /// Flag: another part follows.
@@ -111,7 +111,8 @@ impl OnCommit for Staged<'_> {
     }
 
     fn failed(&mut self) {
-        // It may have been applied although the engine reported an error: the next attempt reads the disk.
+        // It may have been applied although the engine reported an error: the next attempt reads
+        // the disk.
         self.record.loaded = false;
     }
 }

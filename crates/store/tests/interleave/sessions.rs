@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use storage::observe::{Fault, Faulty, Observed};
 use storage::{MemoryEngine, StorageError};
-use store::{Begun, Change, Collection, Keep, NoHooks, StatementLog, ReadView, SessionRecord, Store};
+use store::{
+    Begun, Change, Collection, Keep, NoHooks, ReadView, SessionRecord, StatementLog, Store,
+};
 
 const SESSION: [u8; 16] = [5; 16];
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use storage::observe::{Call, Fault, Faulty, Observed, Observer};
 use storage::{Caps, Engine, MemoryEngine, Reader, Result, StorageError, Table, WriteClass};
 use store::ReadView;
-use store::{Begun, Change, Collection, Effect, Keep, NoHooks, StatementLog, SessionRecord, Store};
+use store::{Begun, Change, Collection, Effect, Keep, NoHooks, SessionRecord, StatementLog, Store};
 
 fn insert(c: &Collection, id: i32) -> usize {
     c.insert(&[doc! { "_id": id }.doc()], true).unwrap().count

@@ -3,7 +3,7 @@
 use crate::{collection, dump, index, open};
 use model::{DocBuf, Namespace, doc};
 use std::sync::Arc;
-use storage::{WriteBatch, CursorOpts, Durability, Engine, KeyRange, MemoryEngine, Reader, Table};
+use storage::{CursorOpts, Durability, Engine, KeyRange, MemoryEngine, Reader, Table, WriteBatch};
 use store::ReadView;
 use store::{NoHooks, Store};
 

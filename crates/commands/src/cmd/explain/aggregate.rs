@@ -79,9 +79,13 @@ pub(crate) fn aggregation(
             let plan = explained.plan()?;
             let measured = match level {
                 Level::Planner => None,
-                _ => {
-                    Some(explained.measure(plan.as_ref(), rt, cx, explained.most(plan.as_ref()), false)?)
-                }
+                _ => Some(explained.measure(
+                    plan.as_ref(),
+                    rt,
+                    cx,
+                    explained.most(plan.as_ref()),
+                    false,
+                )?),
             };
             let source = Source {
                 ns: &explained.ns.to_string(),

@@ -141,9 +141,7 @@ pub(crate) fn reply(cx: &mut Ctx<'_, '_>, fill: impl FnOnce(&mut DocWriter<'_>))
     server
         .put("host", host)
         .put("port", port.parse::<i32>().unwrap_or(27017));
-    server
-        .put("version", VERSION)
-        .put("gitVersion", "quarry");
+    server.put("version", VERSION).put("gitVersion", "quarry");
     drop(server);
     let mut p = cx.reply.doc("serverParameters");
     for (name, bytes) in [

@@ -19,13 +19,14 @@ use read::explain_read;
 use write::explain_write;
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
-        "explain",
-        "how a command would run",
-        Privilege::Read,
-        flag::API_V1 | flag::READ_CONCERN,
-        &[arg("verbosity", Kind::Str)],
-        run,
-    ).value(Kind::Object)];
+    "explain",
+    "how a command would run",
+    Privilege::Read,
+    flag::API_V1 | flag::READ_CONCERN,
+    &[arg("verbosity", Kind::Str)],
+    run,
+)
+.value(Kind::Object)];
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let level = match cx.args.str("verbosity").unwrap_or("allPlansExecution") {

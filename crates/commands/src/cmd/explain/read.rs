@@ -35,7 +35,14 @@ pub(super) fn explain_read<'a>(
     let in_force = collation.document().map(|d| d.to_buf());
     let host = StoreHost::new(cx.service.arc()?, in_force.clone(), None);
     let rt = Rt::new(&env, &host);
-    let query = parse(cx, name, own.as_str().unwrap_or_default(), inner, &env, in_force)?;
+    let query = parse(
+        cx,
+        name,
+        own.as_str().unwrap_or_default(),
+        inner,
+        &env,
+        in_force,
+    )?;
     if coll.as_ref().is_some_and(|c| c.is_view()) {
         let pipeline = Pipeline::parse(
             &mut ParseCx::new(&env),

@@ -10,7 +10,7 @@ use crate::dispatch::args::{missing_field, wrong_type};
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::read::{CollationArg, StoreHost, environment};
-use model::{Doc, Namespace, Result, Tag, Value, bail, code};
+use model::{Doc, Result, Tag, Value, bail, code};
 use operators::Env;
 use query::explain::Over;
 use query::pipeline::Rt;
@@ -134,7 +134,9 @@ pub(super) fn explain_write<'a>(
         .transpose()?;
     let mut measured = match level {
         Level::Planner => None,
-        _ => Some(explained.measure(plan.as_ref(), &rt, cx, explained.most(plan.as_ref()), false)?),
+        _ => {
+            Some(explained.measure(plan.as_ref(), &rt, cx, explained.most(plan.as_ref()), false)?)
+        }
     };
     if let (false, Some(m)) = (s.multi, &mut measured) {
         m.matched = m.matched.min(1);

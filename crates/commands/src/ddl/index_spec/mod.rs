@@ -11,7 +11,7 @@ pub(crate) use options::ttl_seconds;
 use super::text_index::TextIndex;
 use crate::dispatch::args::{show, wrong_type};
 use key::{Special, cannot, check_key};
-use model::{Doc, DocBuf, Result, Tag, Value, bail, code};
+use model::{Doc, DocBuf, Result, Tag, Value, bail, code, doc};
 use operators::collation;
 use options::{flags, on_timeseries, partial, special, ttl};
 use stored::{OPTIONS, complete};
@@ -108,8 +108,8 @@ fn version(spec: Doc<'_>) -> Result<()> {
     }
 }
 
-/// Checks one specification of `createIndexes` and returns it as it is stored, with the collection's
-/// collation where it has none of its own. `None`: it is `_id_`, which always exists.
+/// Checks one specification of `createIndexes` and returns it as it is stored, with the
+/// collection's collation where it has none of its own. `None`: it is `_id_`, which always exists.
 ///
 /// # Errors
 /// 9, 14, 67, 2, 197, 224, 13103, 16764, 31303, 72 on time series, those of the collation.
@@ -199,9 +199,8 @@ mod tests {
             67
         );
         assert_eq!(
-            code_of(
-                doc! { "key": { "a": 1i32 }, "name": "x", "partialFilterExpression": { "a": { "$ne": 1i32 } } }
-            ),
+            code_of(doc! { "key": { "a": 1i32 }, "name": "x",
+            "partialFilterExpression": { "a": { "$ne": 1i32 } } }),
             67
         );
         assert_eq!(

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use engine_rocksdb::{CacheKind, Config, DISK_FORMAT, RocksEngine};
 use storage::conformance::{self, Factory};
 use storage::{
-    WriteBatch, Contract, CursorOpts, Durability, Engine, KeyRange, MemoryEngine, Mirror, Observed,
-    Reader, StorageError, Table,
+    Contract, CursorOpts, Durability, Engine, KeyRange, MemoryEngine, Mirror, Observed, Reader,
+    StorageError, Table, WriteBatch,
 };
 
 use crate::contract::Rocks;
@@ -53,7 +53,8 @@ fn directories_that_are_not_ours_are_refused_untouched() {
     fs::write(path.join("letter.txt"), "dear reader").unwrap();
     let error = refusal(config(&path));
     assert!(
-        matches!(&error, StorageError::ForeignDirectory { found, .. } if found.contains("letter.txt")),
+        matches!(&error, StorageError::ForeignDirectory { found,
+            .. } if found.contains("letter.txt")),
         "{error}"
     );
     assert_eq!(

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use engine_rocksdb::{CacheKind, Config, RocksEngine};
-use storage::{WriteBatch, CursorOpts, Durability, Engine, KeyRange, Reader, StorageError, Table};
+use storage::{CursorOpts, Durability, Engine, KeyRange, Reader, StorageError, Table, WriteBatch};
 
 const MB: u64 = 1 << 20;
 

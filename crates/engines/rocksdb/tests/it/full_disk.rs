@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use engine_rocksdb::{Config, RocksEngine};
-use storage::{WriteBatch, Durability, Engine, KeyRange, StorageError, Table};
+use storage::{Durability, Engine, KeyRange, StorageError, Table, WriteBatch};
 
 const MB: u64 = 1 << 20;
 /// Bytes the guard keeps free in these tests.

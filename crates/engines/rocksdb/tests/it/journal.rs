@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use engine_rocksdb::{Config, RocksEngine};
-use storage::{WriteBatch, Durability, Engine, Reader, StorageError, Table};
+use storage::{Durability, Engine, Reader, StorageError, Table, WriteBatch};
 
 const MARK: &str = "JOURNAL-MARK";
 
