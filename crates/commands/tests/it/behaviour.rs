@@ -60,7 +60,7 @@ pub(crate) fn store() -> Arc<store::Store> {
     Arc::new(
         store::Store::open(
             engine,
-            Arc::new(commands::Language::new(Arc::new(SystemClock::default()))),
+            Arc::new(commands::StoreHooks::new(Arc::new(SystemClock::default()))),
         )
         .expect("an empty store"),
     )
@@ -213,7 +213,7 @@ pub(crate) fn run_case(case: &Json) -> Option<String> {
 }
 
 fn wanted(area: &str, only: &str) -> bool {
-    // An area that is asked for runs whatever it is; otherwise only those of this room do.
+    // An area that is asked for runs whatever it is; otherwise only those of this crate do.
     area.starts_with(only)
         && (!only.is_empty()
             || area.starts_with("system/")

@@ -1,4 +1,4 @@
-//! Integration tests of the commands room, in process.
+//! Integration tests of the commands crate, in process.
 
 mod aggregation;
 mod behaviour;

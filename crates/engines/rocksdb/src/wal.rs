@@ -28,7 +28,7 @@ const ASIDE: [u8; 3] = [9, 10, 130];
 
 /// What the journal files hold.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Journal {
+pub(crate) struct JournalFiles {
     /// Last position of the records that can be read one after the other from the start; 0 when
     /// there is none.
     pub(crate) end: u64,
@@ -123,7 +123,7 @@ pub(crate) fn extend(directory: &Path, bytes: u64) -> std::io::Result<()> {
 /// Cuts the newest file to the records that follow one another, so that RocksDB reads to the same
 /// end: it would go on behind zeros, where a page that a loss of power kept back may have left them.
 /// To be called when nothing that was flushed lies behind that end.
-pub(crate) fn cut(files: &[PathBuf], journal: &Journal) -> Result<()> {
+pub(crate) fn cut(files: &[PathBuf], journal: &JournalFiles) -> Result<()> {
     let (Some(newest), Some(broken)) = (files.last(), &journal.broken) else {
         return Ok(());
     };
@@ -139,11 +139,11 @@ pub(crate) fn cut(files: &[PathBuf], journal: &Journal) -> Result<()> {
 }
 
 /// Reads all files.
-pub(crate) fn read(files: &[PathBuf]) -> Result<Journal> {
-    let mut journal = Journal::default();
+pub(crate) fn read(files: &[PathBuf]) -> Result<JournalFiles> {
+    let mut journal = JournalFiles::default();
     for path in files {
         let fail = |error| StorageError::io(format!("cannot read {}", path.display()), error);
-        let mut reader = Reader::new(path, File::open(path).map_err(fail)?);
+        let mut reader = RecordReader::new(path, File::open(path).map_err(fail)?);
         journal.newest_holds = false;
         if journal.broken.is_none() {
             reader.follow(&mut journal).map_err(fail)?;
@@ -156,7 +156,7 @@ pub(crate) fn read(files: &[PathBuf]) -> Result<Journal> {
 }
 
 /// Whether commits are missing that the mark says were flushed.
-pub(crate) fn damage(journal: &Journal, claim: Claim) -> Option<Damage> {
+pub(crate) fn damage(journal: &JournalFiles, claim: Claim) -> Option<Damage> {
     let durable = claim.durable;
     // No tail is left of a file when a record behind it was flushed.
     let hole = journal.behind.is_some_and(|behind| behind <= durable);
@@ -181,7 +181,7 @@ struct Fragment {
     to: usize,
 }
 
-struct Reader<'a> {
+struct RecordReader<'a> {
     path: &'a Path,
     file: File,
     block: Vec<u8>,
@@ -191,7 +191,7 @@ struct Reader<'a> {
     next: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> RecordReader<'a> {
     fn new(path: &'a Path, file: File) -> Self {
         Self {
             path,
@@ -214,7 +214,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads records as long as one follows the other; notes the first place where none does.
-    fn follow(&mut self, journal: &mut Journal) -> std::io::Result<()> {
+    fn follow(&mut self, journal: &mut JournalFiles) -> std::io::Result<()> {
         // First bytes of a record that is still incomplete, and where it began.
         let mut head: Option<(Vec<u8>, u64)> = None;
         while self.advance()? {
@@ -264,7 +264,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn stop(&mut self, journal: &mut Journal, offset: u64) {
+    fn stop(&mut self, journal: &mut JournalFiles, offset: u64) {
         journal.broken = Some(Place {
             file: self.path.to_owned(),
             offset,
@@ -278,7 +278,7 @@ impl<'a> Reader<'a> {
 
     /// Looks for readable records behind the first break: in the block at hand at every byte, then
     /// from block to block, each of which begins with a fragment.
-    fn search(&mut self, journal: &mut Journal) -> std::io::Result<()> {
+    fn search(&mut self, journal: &mut JournalFiles) -> std::io::Result<()> {
         loop {
             // The part of a file that is longer than its content.
             if self.block.get(self.next..).is_none_or(|rest| rest.iter().all(|byte| *byte == 0)) {
@@ -336,7 +336,7 @@ fn positions(record: &[u8]) -> Option<(u64, u64)> {
     ))
 }
 
-fn note(record: &[u8], journal: &mut Journal) -> bool {
+fn note(record: &[u8], journal: &mut JournalFiles) -> bool {
     let Some((_, last)) = positions(record) else {
         return false;
     };

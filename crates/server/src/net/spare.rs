@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::driver::DriverState;
+use super::driver_state::DriverState;
 
 /// Looks at what the drivers do for one decision.
 const LOOKS: u32 = 50;

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use engine_rocksdb::{Config, RocksEngine};
-use storage::{Batch, Durability, Engine, Read, StorageError, Table};
+use storage::{Durability, Engine, Reader, StorageError, Table, WriteBatch};
 
 const MARK: &str = "JOURNAL-MARK";
 
@@ -31,7 +31,7 @@ fn value(number: u32) -> Vec<u8> {
 }
 
 fn commit(engine: &RocksEngine, number: u32, durability: Durability) {
-    let mut batch = Batch::new();
+    let mut batch = WriteBatch::new();
     batch.put(Table::Doc, &key(number), &value(number));
     batch.add(Table::Meta, b"n|all", [1, 1]);
     // Last, so that a record does not end in zeros.

@@ -1,22 +1,23 @@
-//! One statement of a writing command, from its arguments to its effect: the environment it runs
-//! in, what is run again when its collection is replaced, what an earlier try did, what the reply
-//! tells of it. Neighbours: commands before, `write` after.
+//! One statement of a writing command, from its arguments to its effect: its environment, another
+//! run when its collection is replaced, the effect of an earlier try, what the reply reports.
 
-use super::write::{Changer, Done, Target, collection, delete, update};
-use crate::crud::{DeleteOp, Mods, UpdateOp};
+use super::args::{DeleteOp, Mods, UpdateOp};
+use super::change::{Changer, Done, delete, update};
+use super::collection::collection;
+use super::selector::Selector;
+use super::validator::Validator;
 use crate::ddl::timeseries::Series;
 use crate::dispatch::ctx::Ctx;
-use crate::dispatch::durability::Reported;
+use crate::dispatch::reported::Reported;
 use crate::dispatch::retry::Retry;
 use crate::read::CollationArg;
 use crate::state::service::{Service, replaced};
-use crate::write::Validator;
 use model::{Doc, Namespace, Result, Value};
 use operators::Env;
 use operators::expr::{ParseCx, define_let};
 use query::pipeline::MatchFilter;
 use query::plan::Hint;
-use store::{CommitPos, Effect, Noted};
+use store::{CommitPos, Effect, StatementLog};
 
 /// The environment of one statement: the command's, with the collation in force for it.
 fn prepare<'a>(
@@ -36,29 +37,29 @@ fn prepare<'a>(
     Ok(collation)
 }
 
-/// How one statement runs.
+/// Options of one statement.
 #[derive(Default)]
-pub(crate) struct How<'n> {
+pub(crate) struct WriteOptions<'n> {
     /// Validators do not count.
     pub(crate) bypass: bool,
     /// The documents before and after are wanted.
     pub(crate) keep: bool,
-    /// Where a retryable write is remembered.
-    pub(crate) noted: Option<Noted<'n>>,
+    /// Where the effect of a retryable write is recorded.
+    pub(crate) log: Option<StatementLog<'n>>,
 }
 
-impl How<'_> {
-    /// The same for another attempt.
-    fn again(&mut self) -> How<'_> {
-        let noted = self.noted.as_mut().map(|n| Noted {
+impl WriteOptions<'_> {
+    /// The same, borrowed for one attempt.
+    fn reborrow(&mut self) -> WriteOptions<'_> {
+        let log = self.log.as_mut().map(|n| StatementLog {
             record: &mut *n.record,
             ids: n.ids,
             keep: n.keep,
         });
-        How {
+        WriteOptions {
             bypass: self.bypass,
             keep: self.keep,
-            noted,
+            log,
         }
     }
 }
@@ -72,14 +73,14 @@ pub(crate) fn one_update(
     env: &mut Env,
     ns: &Namespace,
     op: &UpdateOp<'_>,
-    mut how: How<'_>,
+    mut options: WriteOptions<'_>,
 ) -> Result<Done> {
-    let done = update_once(service, env, ns, op, how.again());
+    let done = update_once(service, env, ns, op, options.reborrow());
     // A change of one document that fails has changed nothing.
     if op.multi || !replaced(&done) {
         return done;
     }
-    service.while_replaced(|| update_once(service, env, ns, op, how.again()))
+    service.while_replaced(|| update_once(service, env, ns, op, options.reborrow()))
 }
 
 fn update_once(
@@ -87,16 +88,16 @@ fn update_once(
     env: &mut Env,
     ns: &Namespace,
     op: &UpdateOp<'_>,
-    how: How<'_>,
+    options: WriteOptions<'_>,
 ) -> Result<Done> {
     let Mods::Pipeline { constants, .. } = &op.mods else {
-        return update_with(service, env, ns, op, how);
+        return update_with(service, env, ns, op, options);
     };
     // Constants hide variables of the command of the same name.
     let outer = env.let_vars.clone();
     let result = define_let(env, Value::Document(*constants)).and_then(|()| {
         env.let_vars.rotate_left(outer.len());
-        update_with(service, env, ns, op, how)
+        update_with(service, env, ns, op, options)
     });
     env.let_vars = outer;
     result
@@ -107,10 +108,10 @@ fn update_with(
     env: &mut Env,
     ns: &Namespace,
     op: &UpdateOp<'_>,
-    how: How<'_>,
+    options: WriteOptions<'_>,
 ) -> Result<Done> {
     let coll = collection(service, ns, false)?;
-    let options = coll.as_ref().map(|c| c.options());
+    let coll_options = coll.as_ref().map(|c| c.options());
     if let Some(series) = coll.as_deref().and_then(Series::of) {
         series.check_update(op)?;
     }
@@ -118,12 +119,12 @@ fn update_with(
         service,
         env,
         op.collation,
-        options.as_ref().map(|o| o.doc()),
+        coll_options.as_ref().map(|o| o.doc()),
     )?;
     let env: &Env = env;
     let filter = MatchFilter::parse(&mut ParseCx::new(env), op.filter)?;
     let validator = match &coll {
-        Some(c) if !how.bypass => Validator::of(service, c)?,
+        Some(c) if !options.bypass => Validator::of(service, c)?,
         _ => None,
     };
     let changer = Changer::parse(env, &op.mods, validator)?;
@@ -138,7 +139,7 @@ fn update_with(
     };
     update(
         service,
-        &Target {
+        &Selector {
             coll: &coll,
             filter: &filter,
             hint,
@@ -147,8 +148,8 @@ fn update_with(
         },
         &changer,
         op,
-        how.keep,
-        how.noted,
+        options.keep,
+        options.log,
     )
 }
 
@@ -162,13 +163,13 @@ pub(crate) fn one_delete(
     ns: &Namespace,
     op: &DeleteOp<'_>,
     sort: Doc<'_>,
-    mut how: How<'_>,
+    mut options: WriteOptions<'_>,
 ) -> Result<Done> {
-    let done = delete_once(service, env, ns, op, sort, how.again());
+    let done = delete_once(service, env, ns, op, sort, options.reborrow());
     if op.multi || !replaced(&done) {
         return done;
     }
-    service.while_replaced(|| delete_once(service, env, ns, op, sort, how.again()))
+    service.while_replaced(|| delete_once(service, env, ns, op, sort, options.reborrow()))
 }
 
 fn delete_once(
@@ -177,15 +178,15 @@ fn delete_once(
     ns: &Namespace,
     op: &DeleteOp<'_>,
     sort: Doc<'_>,
-    how: How<'_>,
+    options: WriteOptions<'_>,
 ) -> Result<Done> {
     let coll = collection(service, ns, false)?;
-    let options = coll.as_ref().map(|c| c.options());
+    let coll_options = coll.as_ref().map(|c| c.options());
     let collation = prepare(
         service,
         env,
         op.collation,
-        options.as_ref().map(|o| o.doc()),
+        coll_options.as_ref().map(|o| o.doc()),
     )?;
     let env: &Env = env;
     let filter = MatchFilter::parse(&mut ParseCx::new(env), op.filter)?;
@@ -195,7 +196,7 @@ fn delete_once(
     };
     delete(
         service,
-        &Target {
+        &Selector {
             coll: &coll,
             filter: &filter,
             hint,
@@ -204,20 +205,20 @@ fn delete_once(
         },
         op,
         sort,
-        how.keep,
-        how.noted,
+        options.keep,
+        options.log,
     )
 }
 
 /// What a statement did at an earlier try.
-pub(crate) fn before(retry: &mut Option<Retry<'_>>, id: &[i32]) -> Option<Effect> {
+pub(crate) fn earlier_effect(retry: &mut Option<Retry<'_>>, id: &[i32]) -> Option<Effect> {
     retry.as_mut()?.done(*id.first()?)
 }
 
-/// Notes what the reply will tell of one statement: of its own write alone when it changed the one
+/// Records what the reply tells of one statement: of its own write alone when it changed the one
 /// document it was about. One that changed nothing, one of many documents, a retry and an error
 /// tell of what others wrote.
-pub(crate) fn note(reported: &mut Reported, result: &Result<Done>, multi: bool) {
+pub(crate) fn report(reported: &mut Reported, result: &Result<Done>, multi: bool) {
     let pos = result
         .as_ref()
         .map_or(CommitPos::default(), |done| done.pos);

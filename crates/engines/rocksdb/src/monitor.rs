@@ -1,5 +1,5 @@
-//! The keeper: one slow thread that measures pressure for the gate, has the guard look at the free
-//! space when nobody writes, and resumes RocksDB after a background error.
+//! The monitor: a thread that measures write pressure for admission control, measures the free
+//! space while nobody writes, and resumes RocksDB after a background error.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,24 +10,24 @@ use parking_lot::{Condvar, Mutex};
 use rust_rocksdb::WriteBufferManager;
 use storage::{Result, StorageError, Table};
 
+use crate::admission::{Admission, Controller};
 use crate::config::Config;
 use crate::ffi::Db;
-use crate::flow::{Controller, Gate};
 use crate::listener::Events;
+use crate::load;
 use crate::space::Guard;
-use crate::stats;
 
 const TICK_BUSY: Duration = Duration::from_millis(50);
 const TICK_IDLE: Duration = Duration::from_millis(250);
 const SPACE_EVERY: Duration = Duration::from_secs(1);
 
-/// What the keeper publishes.
-pub(crate) struct Watch {
+/// What the monitor publishes.
+pub(crate) struct MonitorStats {
     pub(crate) pressure_permille: AtomicU64,
     pub(crate) resumes: AtomicU64,
 }
 
-impl Watch {
+impl MonitorStats {
     pub(crate) fn new() -> Self {
         Self {
             pressure_permille: AtomicU64::new(0),
@@ -37,30 +37,30 @@ impl Watch {
 }
 
 /// Owns the thread.
-pub(crate) struct Keeper {
+pub(crate) struct Monitor {
     stop: Arc<(Mutex<bool>, Condvar)>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What the thread works with.
-pub(crate) struct Charge {
+/// What the thread reads and controls.
+pub(crate) struct Inputs {
     pub(crate) db: Arc<Db>,
     pub(crate) config: Config,
-    pub(crate) gate: Arc<Gate>,
-    pub(crate) watch: Arc<Watch>,
+    pub(crate) admission: Arc<Admission>,
+    pub(crate) stats: Arc<MonitorStats>,
     pub(crate) guard: Arc<Guard>,
     pub(crate) events: Arc<Events>,
     pub(crate) memtables: WriteBufferManager,
 }
 
-impl Keeper {
-    pub(crate) fn start(charge: Charge) -> Result<Self> {
+impl Monitor {
+    pub(crate) fn start(inputs: Inputs) -> Result<Self> {
         let stop = Arc::new((Mutex::new(false), Condvar::new()));
         let seen = Arc::clone(&stop);
         let thread = std::thread::Builder::new()
-            .name("quarry-keeper".to_owned())
-            .spawn(move || charge.run(&seen))
-            .map_err(|error| StorageError::io("cannot start the keeper thread", error))?;
+            .name("quarry-monitor".to_owned())
+            .spawn(move || inputs.run(&seen))
+            .map_err(|error| StorageError::io("cannot start the monitor thread", error))?;
         Ok(Self {
             stop,
             thread: Mutex::new(Some(thread)),
@@ -71,19 +71,19 @@ impl Keeper {
         *self.stop.0.lock() = true;
         self.stop.1.notify_all();
         if let Some(thread) = self.thread.lock().take() {
-            // A panicked keeper has nothing left to tell.
+            // A panic of the thread has been reported by its hook.
             let _ = thread.join();
         }
     }
 }
 
-impl Drop for Keeper {
+impl Drop for Monitor {
     fn drop(&mut self) {
         self.stop();
     }
 }
 
-impl Charge {
+impl Inputs {
     fn run(&self, stop: &(Mutex<bool>, Condvar)) {
         let mut controller = Controller::new();
         let (mut last_bytes, mut last_tick, mut last_space) = (0, Instant::now(), Instant::now());
@@ -98,16 +98,16 @@ impl Charge {
                     return;
                 }
             }
-            let bytes = self.gate.admitted_bytes();
+            let bytes = self.admission.admitted_bytes();
             let moved = bytes - last_bytes;
             last_bytes = bytes;
             let pressure = self.pressure();
-            self.watch
+            self.stats
                 .pressure_permille
                 .store((pressure * 1000.0) as u64, Ordering::Relaxed);
             let rate = controller.tick(pressure, moved, last_tick.elapsed().as_secs_f64());
             last_tick = Instant::now();
-            self.gate.set_rate(rate);
+            self.admission.set_rate(rate);
             tick = if moved > 0 || rate > 0 {
                 TICK_BUSY
             } else {
@@ -115,18 +115,18 @@ impl Charge {
             };
             if last_space.elapsed() >= SPACE_EVERY {
                 last_space = Instant::now();
-                self.guard.look();
+                self.guard.measure();
                 self.try_resume();
             }
         }
     }
 
-    // The largest of all fill levels; 1 is where RocksDB's own brakes would come near.
+    // The largest of all fill levels; at 1 RocksDB itself would soon delay writers.
     fn pressure(&self) -> f64 {
         let memory =
             self.memtables.get_usage() as f64 / (2 * self.config.write_buffer_bytes.max(1)) as f64;
         Table::ALL.iter().fold(memory, |worst, &table| {
-            let load = stats::load(&self.db, table);
+            let load = load::of(&self.db, table);
             worst
                 .max(load.l0_files as f64 / (2 * Config::L0_SOFT) as f64)
                 .max(load.immutable_memtables as f64 / f64::from(Config::MEMTABLES_MAX - 2))
@@ -135,14 +135,14 @@ impl Charge {
     }
 
     // RocksDB resumes by itself after most ENOSPC errors; this covers the rest. Also while growth
-    // is refused: there may be room enough for the deletes that end it.
+    // is refused: the free space may be enough for the deletes that end it.
     fn try_resume(&self) {
         if self.events.background_error().is_none() {
             return;
         }
         if self.db.admin().resume().is_ok() {
             self.events.clear_background_error();
-            self.watch.resumes.fetch_add(1, Ordering::Relaxed);
+            self.stats.resumes.fetch_add(1, Ordering::Relaxed);
         }
     }
 }

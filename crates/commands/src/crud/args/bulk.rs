@@ -105,7 +105,7 @@ impl<'a> BulkArgs<'a> {
         for (i, d) in a.documents("bulkWrite", "ops")?.into_iter().enumerate() {
             ops.push(operation(i, d, namespaces.len())?);
         }
-        crate::write::check_batch(ops.len())?;
+        crate::crud::write_batch::check_batch(ops.len())?;
         let batch_size = match a.doc("cursor") {
             Some(d) => check_doc("bulkWrite.cursor", CURSOR, d)?.int("batchSize"),
             None => None,

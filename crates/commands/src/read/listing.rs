@@ -6,13 +6,13 @@ use model::{ArrayWriter, DocBuf, Result};
 use std::sync::Arc;
 
 /// Documents not yet handed out.
-pub struct Listing {
+pub(crate) struct Listing {
     rest: std::vec::IntoIter<DocBuf>,
 }
 
 impl Listing {
     /// Over these documents.
-    pub fn new(documents: Vec<DocBuf>) -> Listing {
+    pub(crate) fn new(documents: Vec<DocBuf>) -> Listing {
         Listing {
             rest: documents.into_iter(),
         }

@@ -1,29 +1,29 @@
-//! Between the network layer and the commands: requests in the words of the one become requests in
-//! the words of the other.
+//! The adapter between the network layer and the dispatcher: implements [`Handler`] by
+//! [`Dispatcher`].
 
-use crate::net::{Class, ConnHandle, Handler, Next, PeerInfo, Turn};
-use commands::dispatch::command::flag;
+use crate::net::{Class, ConnHandle, FlushTurn, Handler, Next, PeerInfo};
+use commands::dispatch::spec::flag;
 use commands::{Connection, Dispatcher, Link, Outcome, Request, Sequence};
 use model::{Doc, DocBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use storage::{CommitPos, Engine};
 
-/// Runs requests of all connections.
-pub struct Glue {
+/// Runs the requests of all connections.
+pub struct CommandHandler {
     dispatcher: Dispatcher,
     engine: Arc<dyn Engine>,
 }
 
-/// What is kept per connection.
+/// State of one connection.
 pub struct Client {
     connection: Connection,
     /// The request to be run again after a wait, or for the next reply of a stream.
-    again: Option<Kept>,
+    again: Option<StoredRequest>,
 }
 
 /// A request that outlives its receive buffer.
-struct Kept {
+struct StoredRequest {
     body: DocBuf,
     sequences: Vec<(String, Vec<u8>)>,
     more_to_come: bool,
@@ -32,7 +32,7 @@ struct Kept {
     waited: bool,
 }
 
-/// A socket as operations know it.
+/// A connection's socket, as [`Link`].
 struct Socket(ConnHandle);
 
 impl Link for Socket {
@@ -44,14 +44,14 @@ impl Link for Socket {
     }
 }
 
-impl Glue {
+impl CommandHandler {
     /// Over a dispatcher and the engine below it.
-    pub fn new(dispatcher: Dispatcher, engine: Arc<dyn Engine>) -> Glue {
-        Glue { dispatcher, engine }
+    pub fn new(dispatcher: Dispatcher, engine: Arc<dyn Engine>) -> CommandHandler {
+        CommandHandler { dispatcher, engine }
     }
 
     fn run(&self, client: &mut Client, request: &Request<'_>, reply: &mut Vec<u8>) -> Next {
-        let keep = |waited: bool| Kept {
+        let store = |waited: bool| StoredRequest {
             body: request.body.to_buf(),
             sequences: request
                 .sequences
@@ -74,15 +74,15 @@ impl Glue {
                 if self.engine.durable_pos() >= pos {
                     return Next::Reply;
                 }
-                // No flush yet: the thread takes its turn when it has nothing else at hand.
+                // The thread flushes when it has no other request.
                 Next::Durable(pos.0)
             }
             Outcome::Exhaust => {
-                client.again = Some(keep(false));
+                client.again = Some(store(false));
                 Next::Stream
             }
             Outcome::Wait { until_us, .. } => {
-                client.again = Some(keep(true));
+                client.again = Some(store(true));
                 let now = self.dispatcher.service().clock.monotonic_us();
                 Next::Wait {
                     until: Instant::now() + Duration::from_micros(until_us.saturating_sub(now)),
@@ -92,7 +92,7 @@ impl Glue {
     }
 }
 
-impl Handler for Glue {
+impl Handler for CommandHandler {
     type Conn = Client;
 
     fn connect(&self, peer: &PeerInfo) -> Client {
@@ -142,30 +142,30 @@ impl Handler for Glue {
     }
 
     fn resume(&self, client: &mut Client, reply: &mut Vec<u8>) -> Next {
-        let Some(kept) = client.again.take() else {
+        let Some(stored) = client.again.take() else {
             return Next::Close;
         };
-        let sequences: Vec<Sequence<'_>> = kept
+        let sequences: Vec<Sequence<'_>> = stored
             .sequences
             .iter()
             .map(|(name, documents)| Sequence { name, documents })
             .collect();
         let request = Request {
             sequences: &sequences,
-            more_to_come: kept.more_to_come,
-            legacy_db: kept.legacy_db.as_deref(),
-            exhaust_allowed: kept.exhaust_allowed,
+            more_to_come: stored.more_to_come,
+            legacy_db: stored.legacy_db.as_deref(),
+            exhaust_allowed: stored.exhaust_allowed,
             validated: true,
-            waited: kept.waited,
-            ..Request::new(kept.body.doc())
+            waited: stored.waited,
+            ..Request::new(stored.body.doc())
         };
         self.run(client, &request, reply)
     }
 
-    fn take_turn(&self, position: u64) -> Turn {
-        match self.engine.take_turn(CommitPos(position)) {
-            storage::Turn::Idle => Turn::Idle,
-            storage::Turn::Flushed { more } => Turn::Flushed { more },
+    fn try_flush(&self, position: u64) -> FlushTurn {
+        match self.engine.try_flush(CommitPos(position)) {
+            storage::FlushTurn::Idle => FlushTurn::Idle,
+            storage::FlushTurn::Flushed { more } => FlushTurn::Flushed { more },
         }
     }
 

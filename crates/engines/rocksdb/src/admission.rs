@@ -1,6 +1,6 @@
 //! Admission control: slows writers down smoothly before RocksDB would stop them all at once. Knows
-//! no engine: it turns a pressure figure (0 idle, 1 at the brink) into a byte rate and hands out
-//! waits, outside of every lock.
+//! no engine: it turns a pressure (0 idle, 1 where RocksDB would intervene) into a byte rate and
+//! makes writers wait, outside of every lock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -20,11 +20,11 @@ const BACKGROUND_FACTOR: u64 = 10;
 
 const RATE_MIN: f64 = 2.0 * 1024.0 * 1024.0;
 
-/// The pressure the controller steers to; well below the brink, well above idle.
+/// The pressure the controller steers to; well below the limit, well above idle.
 const TARGET: f64 = 0.7;
 
-/// The gate writers pass.
-pub(crate) struct Gate {
+/// The rate limit writers wait for.
+pub(crate) struct Admission {
     origin: Instant,
     // Bytes per second; 0 means unlimited.
     rate: AtomicU64,
@@ -36,8 +36,8 @@ pub(crate) struct Gate {
     wait_us_max: AtomicU64,
 }
 
-/// Figures of the gate.
-pub(crate) struct GateFigures {
+/// Counts of admissions.
+pub(crate) struct AdmissionStats {
     pub(crate) rate: u64,
     pub(crate) admitted_bytes: u64,
     pub(crate) waits: u64,
@@ -45,7 +45,7 @@ pub(crate) struct GateFigures {
     pub(crate) wait_us_max: u64,
 }
 
-impl Gate {
+impl Admission {
     pub(crate) fn new() -> Self {
         Self {
             origin: Instant::now(),
@@ -62,13 +62,12 @@ impl Gate {
         self.rate.store(bytes_per_s, Ordering::Relaxed);
     }
 
-    /// Counts bytes that did not pass the gate but weigh on the engine all the same.
     pub(crate) fn admitted_bytes(&self) -> u64 {
         self.admitted_bytes.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn figures(&self) -> GateFigures {
-        GateFigures {
+    pub(crate) fn stats(&self) -> AdmissionStats {
+        AdmissionStats {
             rate: self.rate.load(Ordering::Relaxed),
             admitted_bytes: self.admitted_bytes(),
             waits: self.waits.load(Ordering::Relaxed),
@@ -147,7 +146,7 @@ pub(crate) struct Controller {
 const BEGIN: f64 = 0.6;
 const END: f64 = 0.3;
 
-/// How steeply the rate falls: from `BEGIN` to the brink by a factor of fifty.
+/// How steeply the rate falls: from `BEGIN` to the limit by a factor of fifty.
 const STEEPNESS: f64 = 3.9 / (1.0 - BEGIN);
 
 impl Controller {
@@ -207,7 +206,7 @@ mod tests {
                 offered.min(rate as f64)
             };
             backlog = (backlog + (intake - drain) * dt).max(0.0);
-            assert!(backlog < brink, "step {step}: the brink is reached");
+            assert!(backlog < brink, "step {step}: the limit is reached");
             rate = controller.tick(backlog / brink, (intake * dt) as u64, dt);
             if step >= 2000 {
                 tail.push(intake);
@@ -235,7 +234,7 @@ mod tests {
 
     #[test]
     fn waits_follow_the_rate_and_are_bounded() {
-        let gate = Gate::new();
+        let gate = Admission::new();
         assert_eq!(
             gate.reserve(1000, WriteClass::Client, 1_000_000, 0),
             Duration::ZERO
@@ -249,7 +248,7 @@ mod tests {
         for _ in 0..1000 {
             assert!(gate.reserve(1 << 30, WriteClass::Client, 1, 0) <= WAIT_MAX);
         }
-        let fresh = Gate::new();
+        let fresh = Admission::new();
         fresh.reserve(1000, WriteClass::Background, 1_000_000, 0);
         assert_eq!(
             fresh.reserve(0, WriteClass::Client, 1_000_000, 0),

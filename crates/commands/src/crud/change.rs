@@ -1,143 +1,23 @@
-//! Changing documents that match a filter: found by a plan, changed under their locks, each matched
-//! again at that moment. One document is changed by itself; many are changed in batches, found by a
-//! scan that keeps only a position.
+//! Updating, upserting and deleting the documents that a selector finds, each matched again under
+//! its lock.
 
-use crate::crud::{DeleteOp, Mods, UpdateOp};
-use crate::read::StoreHost;
+use super::args::{DeleteOp, Mods, UpdateOp};
+use super::capped;
+use super::document_id::with_id;
+use super::selector::Selector;
+use super::validator::Validator;
 use crate::state::service::Service;
-use crate::write::{Validator, create_implicitly, with_id};
-use model::{Array, Bump, Doc, DocBuf, Namespace, OwnedValue, Result, Value, bail, code};
+use model::{Bump, Doc, DocBuf, OwnedValue, Result, Value, bail, code};
 use operators::Env;
 use operators::expr::ParseCx;
 use operators::filter::Filter;
 use operators::update::{Applied, Update, UpdateCx, upsert_base};
-use query::pipeline::{MatchFilter, ParseOptions, Pipeline, Rt, drain};
-use query::plan::{Hint, Keys, MatchKeys, Plan, Want, choose, each_match};
-use std::sync::Arc;
-use store::{Change, Collection, CommitPos, Effect, Keep, Modified, Noted};
+use store::{Change, CommitPos, Effect, Keep, Modified, StatementLog};
 
-/// How often an upsert is tried again when another writer inserts the same key.
+/// Attempts of an upsert while other writers insert the same key.
 const UPSERT_TRIES: usize = 5;
-/// How often a plan is made anew because an index changed under it.
-const PLAN_TRIES: usize = 10;
-/// Documents found before they are worked on.
-const BATCH_KEYS: usize = 256;
 
-/// Which documents a write is about.
-pub(crate) struct Target<'t> {
-    pub(crate) coll: &'t Arc<Collection>,
-    pub(crate) filter: &'t MatchFilter,
-    pub(crate) hint: Option<Hint>,
-    /// Collation in force as the client or the collection wrote it.
-    pub(crate) collation: Option<Doc<'t>>,
-    pub(crate) env: &'t Env,
-}
-
-impl Target<'_> {
-    fn plan(&self) -> Result<Plan> {
-        let want = Want {
-            filter: Some(self.filter),
-            hint: self.hint.as_ref(),
-            collation: self.collation,
-            ..Want::default()
-        };
-        choose(self.coll, &want)
-    }
-
-    /// The key of the only document a filter of the form `{_id: value, ...}` can match; no read.
-    fn key_by_id(&self) -> Option<Vec<u8>> {
-        if self.hint.is_some() || self.collation.is_some() || self.coll.id_collate().is_some() {
-            return None;
-        }
-        let id = self.filter.filter.id_equality()?;
-        // An equality with null or an array may match other ids too.
-        if matches!(
-            id,
-            Value::Null | Value::Undefined | Value::Missing | Value::Array(_) | Value::Regex(_)
-        ) {
-            return None;
-        }
-        let mut key = Vec::with_capacity(24);
-        self.coll.record_key(&id, &mut key);
-        Some(key)
-    }
-
-    /// Runs `f` with a plan; again with another one when an index changed before anything was read.
-    fn with_plan<T>(&self, mut f: impl FnMut(&Plan) -> Result<T>) -> Result<T> {
-        for _ in 1..PLAN_TRIES {
-            match f(&self.plan()?) {
-                Err(e) if Collection::is_gone(&e) && !self.coll.is_dropped() => {}
-                other => return other,
-            }
-        }
-        f(&self.plan()?)
-    }
-
-    /// The key of some matching document.
-    fn any_key(&self) -> Result<Option<Vec<u8>>> {
-        self.with_plan(|plan| {
-            let mut key = None;
-            each_match(self.coll, plan, Some(self.filter), self.env, &mut |row| {
-                key = Some(row.key.to_vec());
-                Ok(false)
-            })?;
-            Ok(key)
-        })
-    }
-
-    /// Works on the keys of all matching documents, a batch at a time.
-    fn each_batch(&self, work: &mut dyn FnMut(&[&[u8]]) -> Result<()>) -> Result<()> {
-        let mut keys = Keys::default();
-        let (mut found, mut more) = self.with_plan(|plan| {
-            let mut found = MatchKeys::open(self.coll, plan)?;
-            let more = found.next(self.filter, self.env, BATCH_KEYS, &mut keys)?;
-            Ok((found, more))
-        })?;
-        loop {
-            let batch: Vec<&[u8]> = keys.iter().collect();
-            work(&batch)?;
-            if !more {
-                return Ok(());
-            }
-            more = found.next(self.filter, self.env, BATCH_KEYS, &mut keys)?;
-        }
-    }
-
-    /// The key of the first matching document in an order.
-    fn first_key(&self, service: &Service, sort: Doc<'_>) -> Result<Option<Vec<u8>>> {
-        if sort.is_empty() {
-            return self.any_key();
-        }
-        let spec = DocBuf::build(|w| {
-            let mut a = w.array("p");
-            a.doc().put("$match", &self.filter.spec);
-            a.doc().put("$sort", sort);
-            a.doc().put("$limit", 1i64);
-        });
-        let stages = spec.doc().field("p").as_array().unwrap_or(Array::EMPTY);
-        let pipeline = Pipeline::parse(
-            &mut ParseCx::new(self.env),
-            stages,
-            &ParseOptions::collection(self.coll.ns().clone()),
-        )?;
-        let host = StoreHost::new(
-            service.arc()?,
-            self.collation.map(|c| c.to_buf()),
-            self.hint.clone(),
-        );
-        let rt = Rt::new(self.env, &host);
-        let mut key = None;
-        drain(pipeline.open(&rt)?.as_mut(), &rt, |d, _| {
-            let mut k = Vec::new();
-            self.coll.record_key(&d.field("_id"), &mut k);
-            key = Some(k);
-            Ok(())
-        })?;
-        Ok(key)
-    }
-}
-
-/// What became of an update or delete.
+/// The outcome of an update or delete.
 #[derive(Debug, Default)]
 pub(crate) struct Done {
     pub(crate) matched: i64,
@@ -199,11 +79,11 @@ fn pos_of(m: Modified) -> CommitPos {
 /// Those of the filter and the store; 2 for a hint that names no index.
 pub(crate) fn delete(
     service: &Service,
-    t: &Target<'_>,
+    t: &Selector<'_>,
     op: &DeleteOp<'_>,
     sort: Doc<'_>,
     keep: bool,
-    mut noted: Option<Noted<'_>>,
+    mut log: Option<StatementLog<'_>>,
 ) -> Result<Done> {
     let filter = &t.filter.filter;
     let by_id = t.key_by_id();
@@ -230,7 +110,7 @@ pub(crate) fn delete(
             }
             Ok(Change::Delete)
         };
-        if let Modified::Deleted(pos) = t.coll.modify_noted(&key, decide, noted.as_mut())? {
+        if let Modified::Deleted(pos) = t.coll.modify_logged(&key, decide, log.as_mut())? {
             return Ok(Done {
                 matched: 1,
                 pos,
@@ -238,7 +118,7 @@ pub(crate) fn delete(
                 ..done
             });
         }
-        // Another writer was faster: the next matching document, unless the id names the only one.
+        // Another writer changed it: the next matching document, unless the id names the only one.
         if by_id.is_some() {
             return Ok(done);
         }
@@ -246,7 +126,7 @@ pub(crate) fn delete(
     }
 }
 
-fn delete_many(t: &Target<'_>, filter: &Filter) -> Result<Done> {
+fn delete_many(t: &Selector<'_>, filter: &Filter) -> Result<Done> {
     let mut done = Done::default();
     let mut arena = Bump::new();
     t.each_batch(&mut |keys| {
@@ -323,7 +203,7 @@ impl Changer {
     /// The new document, or `None` when nothing changes.
     fn apply(
         &self,
-        t: &Target<'_>,
+        t: &Selector<'_>,
         doc: Doc<'_>,
         arena: &Bump,
         inserting: bool,
@@ -357,11 +237,11 @@ impl Changer {
 /// Those of filter, update, validator and store; 9 for a replacement of many.
 pub(crate) fn update(
     service: &Service,
-    t: &Target<'_>,
+    t: &Selector<'_>,
     changer: &Changer,
     op: &UpdateOp<'_>,
     keep: bool,
-    mut noted: Option<Noted<'_>>,
+    mut log: Option<StatementLog<'_>>,
 ) -> Result<Done> {
     if op.multi && changer.update.is_replacement() {
         bail!(
@@ -381,7 +261,7 @@ pub(crate) fn update(
             };
             let Some(key) = key else { break };
             t.env.check_interrupt()?;
-            change(t, changer, &key, keep, &mut done, noted.as_mut())?;
+            change(t, changer, &key, keep, &mut done, log.as_mut())?;
             if by_id.is_some() || done.matched > 0 {
                 break;
             }
@@ -391,13 +271,13 @@ pub(crate) fn update(
         return Ok(done);
     }
     for _ in 0..UPSERT_TRIES {
-        match upsert(service, t, changer, &mut done, noted.as_mut()) {
-            // Somebody inserted a document with that key meanwhile: it may match now.
+        match upsert(service, t, changer, &mut done, log.as_mut()) {
+            // Another writer inserted a document with that key meanwhile: it may match now.
             Err(e) if e.code() == code::DUPLICATE_KEY => {
                 let Some(key) = t.first_key(service, op.sort)? else {
                     return Err(e);
                 };
-                change(t, changer, &key, keep, &mut done, noted.as_mut())?;
+                change(t, changer, &key, keep, &mut done, log.as_mut())?;
                 if done.matched > 0 {
                     return Ok(done);
                 }
@@ -405,10 +285,10 @@ pub(crate) fn update(
             other => return other.map(|()| done),
         }
     }
-    upsert(service, t, changer, &mut done, noted.as_mut()).map(|()| done)
+    upsert(service, t, changer, &mut done, log.as_mut()).map(|()| done)
 }
 
-fn update_many(t: &Target<'_>, changer: &Changer, done: &mut Done) -> Result<()> {
+fn update_many(t: &Selector<'_>, changer: &Changer, done: &mut Done) -> Result<()> {
     let mut arena = Bump::new();
     let mut matched = Vec::new();
     t.each_batch(&mut |keys| {
@@ -436,12 +316,12 @@ fn update_many(t: &Target<'_>, changer: &Changer, done: &mut Done) -> Result<()>
 }
 
 fn change(
-    t: &Target<'_>,
+    t: &Selector<'_>,
     changer: &Changer,
     key: &[u8],
     keep: bool,
     done: &mut Done,
-    noted: Option<&mut Noted<'_>>,
+    log: Option<&mut StatementLog<'_>>,
 ) -> Result<()> {
     let mut matched = false;
     let (mut before, mut after) = (None, None);
@@ -460,7 +340,7 @@ fn change(
         }
         Ok(new.map_or(Change::Keep, |n| Change::Replace(n.into_bytes())))
     };
-    let m = t.coll.modify_noted(key, decide, noted)?;
+    let m = t.coll.modify_logged(key, decide, log)?;
     if m != Modified::Absent && matched {
         done.matched += 1;
         done.before = before;
@@ -475,10 +355,10 @@ fn change(
 
 fn upsert(
     service: &Service,
-    t: &Target<'_>,
+    t: &Selector<'_>,
     changer: &Changer,
     done: &mut Done,
-    noted: Option<&mut Noted<'_>>,
+    log: Option<&mut StatementLog<'_>>,
 ) -> Result<()> {
     let base = upsert_base(&t.filter.filter, changer.update.is_replacement())?;
     let arena = Bump::new();
@@ -493,7 +373,7 @@ fn upsert(
         }
     };
     let new = with_id(new.doc(), service.clock.now_ms())?;
-    let mut noted = noted.map(|n| Noted {
+    let mut log = log.map(|n| StatementLog {
         record: &mut *n.record,
         ids: n.ids,
         keep: if n.keep == Keep::Fact {
@@ -502,8 +382,8 @@ fn upsert(
             n.keep
         },
     });
-    let inserted = t.coll.insert_noted(&[new.doc()], true, noted.as_mut())?;
-    crate::exec::capped::inserted(service, t.coll)?;
+    let inserted = t.coll.insert_logged(&[new.doc()], true, log.as_mut())?;
+    capped::inserted(service, t.coll)?;
     if let Some((_, e)) = inserted.errors.into_iter().next() {
         return Err(e);
     }
@@ -511,24 +391,4 @@ fn upsert(
     done.upserted = Some(new.doc().field("_id").to_owned_value());
     done.after = Some(new);
     Ok(())
-}
-
-/// The collection of a write: refused for views, made when missing and wanted.
-///
-/// # Errors
-/// 166, 73.
-pub(crate) fn collection(
-    service: &Service,
-    ns: &Namespace,
-    make: bool,
-) -> Result<Option<Arc<Collection>>> {
-    match service.store.collection(ns)? {
-        Some(c) if c.is_view() => bail!(
-            code::COMMAND_NOT_SUPPORTED_ON_VIEW,
-            "Namespace {ns} is a view, not a collection"
-        ),
-        Some(c) => Ok(Some(c)),
-        None if make => create_implicitly(service, ns).map(Some),
-        None => Ok(None),
-    }
 }

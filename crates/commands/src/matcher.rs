@@ -1,83 +1,26 @@
-//! What commands need of the query language beside running queries: compiled filters, checked
-//! validators and collations, and the hooks the store calls.
+//! Compiled filters for commands that do not run a query, and the checks of validators and
+//! collations.
 
-use crate::clock::Clock;
 use crate::state::service::Service;
 use model::{Bump, Collate, Doc, MongoError, Namespace, Result, Value, bail, code};
 use operators::Env;
 use operators::expr::ParseCx;
 use operators::filter::Filter;
-use operators::text::TextSpec;
+use query::collation::collator;
 use std::sync::Arc;
-use store::{Hooks, Predicate, Terms};
 
-/// The hooks of the store, made of operators.
-pub struct Language {
-    clock: Arc<dyn Clock>,
-}
-
-impl Language {
-    /// With a clock for `$$NOW`.
-    pub fn new(clock: Arc<dyn Clock>) -> Language {
-        Language { clock }
-    }
-}
-
-/// Checks a collation document; `None` is the simple order.
-///
-/// # Errors
-/// 40414 without a locale, 14, 2 for a locale or value that is not known.
-pub type CheckedCollation = Option<Arc<dyn Collate>>;
-
-impl Hooks for Language {
-    fn predicate(&self, filter: Doc<'_>, collation: Option<Doc<'_>>) -> Result<Predicate> {
-        let clock = self.clock.clone();
-        let collate = collation.map_or(Ok(None), operators_collation)?;
-        let filter = Matcher::new(filter, collate, clock.now_ms())?;
-        Ok(Arc::new(move |d: Doc<'_>| {
-            filter.matches(d, clock.now_ms()).unwrap_or(false)
-        }))
-    }
-
-    fn collator(&self, spec: Doc<'_>) -> Result<CheckedCollation> {
-        operators_collation(spec)
-    }
-
-    fn terms(&self, index: Doc<'_>) -> Result<Arc<dyn Terms>> {
-        Ok(Arc::new(TextTerms(TextSpec::of_index(index))))
-    }
-}
-
-/// The terms of documents, for the store.
-struct TextTerms(TextSpec);
-
-impl Terms for TextTerms {
-    fn each(&self, doc: Doc<'_>, show: &mut dyn FnMut(&str, f64)) -> Result<()> {
-        self.0
-            .scores(doc)?
-            .iter()
-            .for_each(|(term, score)| show(term, *score));
-        Ok(())
-    }
-
-    fn same(&self, old: Doc<'_>, new: Doc<'_>) -> bool {
-        self.0.sees_same(old, new)
-    }
-}
-
-fn operators_collation(spec: Doc<'_>) -> Result<CheckedCollation> {
-    query::collation::collator(spec)
-}
+/// The order of a collation; `None` is the simple one, by bytes.
+pub(crate) type CheckedCollation = Option<Arc<dyn Collate>>;
 
 /// A compiled filter that brings its own environment.
-pub struct Matcher(Filter, CheckedCollation);
+pub(crate) struct Matcher(Filter, CheckedCollation);
 
 impl Matcher {
     /// Compiles.
     ///
     /// # Errors
     /// The filter parser's.
-    pub fn new(filter: Doc<'_>, collate: CheckedCollation, now_ms: i64) -> Result<Matcher> {
+    pub(crate) fn new(filter: Doc<'_>, collate: CheckedCollation, now_ms: i64) -> Result<Matcher> {
         let mut env = Env::new(now_ms, 1);
         env.collation = collate;
         Matcher::in_env(filter, &env)
@@ -92,7 +35,7 @@ impl Matcher {
     ///
     /// # Errors
     /// Those of `$expr`.
-    pub fn matches(&self, doc: Doc<'_>, now_ms: i64) -> Result<bool> {
+    pub(crate) fn matches(&self, doc: Doc<'_>, now_ms: i64) -> Result<bool> {
         let (mut env, arena) = (Env::new(now_ms, 1), Bump::new());
         env.collation.clone_from(&self.1);
         self.0.matches(doc, &arena, &env)
@@ -104,7 +47,7 @@ impl Service {
     ///
     /// # Errors
     /// The filter parser's.
-    pub fn listing_matcher(&self, filter: Doc<'_>) -> Result<Matcher> {
+    pub(crate) fn listing_matcher(&self, filter: Doc<'_>) -> Result<Matcher> {
         let mut env = Env::new(self.clock.now_ms(), 1);
         env.has_now = false;
         Matcher::in_env(filter, &env)
@@ -114,7 +57,7 @@ impl Service {
     ///
     /// # Errors
     /// The filter parser's.
-    pub fn matcher(&self, filter: Doc<'_>) -> Result<Matcher> {
+    pub(crate) fn matcher(&self, filter: Doc<'_>) -> Result<Matcher> {
         Matcher::new(filter, None, self.clock.now_ms())
     }
 
@@ -122,16 +65,16 @@ impl Service {
     ///
     /// # Errors
     /// The collation parser's.
-    pub fn collator(&self, spec: Doc<'_>) -> Result<CheckedCollation> {
-        operators_collation(spec)
+    pub(crate) fn collator(&self, spec: Doc<'_>) -> Result<CheckedCollation> {
+        collator(spec)
     }
 
     /// Checks a collation.
     ///
     /// # Errors
     /// The collation parser's.
-    pub fn check_collation(&self, spec: Doc<'_>) -> Result<()> {
-        operators_collation(spec).map(|_| ())
+    pub(crate) fn check_collation(&self, spec: Doc<'_>) -> Result<()> {
+        collator(spec).map(|_| ())
     }
 
     /// Checks a validator for a namespace.
@@ -139,7 +82,7 @@ impl Service {
     /// # Errors
     /// 72 where validators are not allowed, those of the filter parser, 2 and 5626500 for operators
     /// no validator may use.
-    pub fn check_validator(&self, ns: &Namespace, validator: Doc<'_>) -> Result<()> {
+    pub(crate) fn check_validator(&self, ns: &Namespace, validator: Doc<'_>) -> Result<()> {
         if ns.is_system() || matches!(ns.db(), "admin" | "local" | "config") {
             bail!(
                 code::INVALID_OPTIONS,

@@ -1,11 +1,11 @@
-//! Figures of engine and catalog for reports.
+//! Statistics of engine and catalog for reports.
 
 use crate::state::service::Service;
 use model::{MongoError, Namespace, Result};
 use store::catalog::{CatalogRow, Kind};
 
-/// The engine's figures that monitoring tools know from WiredTiger. Zero where the engine does not
-/// tell.
+/// The engine's metrics that monitoring tools know from WiredTiger. Zero where the engine reports
+/// none.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EngineNumbers {
     /// Block cache in use.
@@ -63,7 +63,7 @@ impl Service {
         *disk
     }
 
-    /// Figures of the engine.
+    /// Metrics of the engine.
     pub fn engine_numbers(&self) -> EngineNumbers {
         let mut n = EngineNumbers::default();
         self.store.engine().stats(&mut |name, value| match name {

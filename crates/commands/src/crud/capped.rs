@@ -13,7 +13,7 @@ pub(crate) fn inserted(service: &Service, c: &Collection) -> Result<()> {
     if !c.is_capped() {
         return Ok(());
     }
-    service.tails.inserted(c.uuid());
+    service.capped_waiters.inserted(c.uuid());
     let options = c.options();
     let limit = |name: &str| {
         options
