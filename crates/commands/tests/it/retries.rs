@@ -354,7 +354,7 @@ fn long_lists_of_results_are_split_and_replaced() {
     assert_eq!(r.doc().field("upserted").as_array().unwrap().len(), 1000);
     assert!(s.docs().iter().all(|d| d.contains("n: 1")));
     let rows = |s: &Server| {
-        use storage::Read;
+        use storage::Reader;
         let mut n = 0;
         let range = storage::KeyRange {
             lower: b"t",

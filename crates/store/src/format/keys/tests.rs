@@ -54,7 +54,7 @@ const INTEGERS: &[i64] = &[
     1 << 53,
     (1 << 53) + 1,
     -(1 << 53) - 1,
-    i64::from(i32::MAX),
+    i32::MAX as i64,
     i64::MAX - 1,
 ];
 
@@ -143,8 +143,14 @@ const SCALARS: &[Value<'static>] = &[
     Value::Date(-1),
     Value::Date(0),
     Value::Date(i64::MAX),
-    Value::Timestamp(Timestamp::from_u64(0)),
-    Value::Timestamp(Timestamp::from_u64(u64::MAX)),
+    Value::Timestamp(Timestamp {
+        time: 0,
+        increment: 0,
+    }),
+    Value::Timestamp(Timestamp {
+        time: u32::MAX,
+        increment: u32::MAX,
+    }),
     Value::Binary(Binary {
         subtype: 0,
         bytes: b"",
