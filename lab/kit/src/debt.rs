@@ -19,12 +19,12 @@ pub fn of_statistics(statistics: &Value) -> Option<u64> {
 
 /// Each table has its own pending compactions; memory tables are counted together.
 fn of_quarry(engine: &Value) -> Option<u64> {
-    let figures = engine.as_object()?;
-    let pending = figures
+    let metrics = engine.as_object()?;
+    let pending = metrics
         .iter()
         .filter(|(name, _)| name.ends_with(".pending_compaction_bytes"))
         .filter_map(|(_, value)| number(value));
-    Some(pending.sum::<u64>() + number(figures.get("memtables_total_bytes")?)?)
+    Some(pending.sum::<u64>() + number(metrics.get("memtables_total_bytes")?)?)
 }
 
 /// A number, also in extended JSON, as the driver writes long integers, or as text.

@@ -6,8 +6,6 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::warnings::Warning;
-
 /// What a run took place on.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Environment {
@@ -73,11 +71,6 @@ impl Environment {
             lab_version: env!("CARGO_PKG_VERSION").to_owned(),
             driver: driver.to_owned(),
         }
-    }
-
-    /// What it says against trusting the run.
-    pub fn warnings(&self) -> Vec<Warning> {
-        crate::warnings::of_environment(self)
     }
 }
 

@@ -163,13 +163,13 @@ impl RunFolder {
     ///
     /// # Errors
     /// The disk is full or gone.
-    pub fn finish(&self, result: &RunResult) -> Result<(), FolderError> {
+    pub fn finish(&self, result: &RunResult, page: &str) -> Result<(), FolderError> {
         let json = serde_json::to_string_pretty(result).map_err(|error| FolderError::Write {
             path: self.path.join("result.json"),
             source: io::Error::other(error),
         })?;
         write_whole(&self.path.join("result.json"), &json)?;
-        write_whole(&self.path.join("report.html"), &crate::report::page(result))
+        write_whole(&self.path.join("report.html"), page)
     }
 }
 

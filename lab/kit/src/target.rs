@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::result::{Sizes, TargetFacts};
 use crate::row::{DocumentKind, Key, Row, Value};
-use crate::workload::{Index, Need};
+use crate::workload::{Index, Capability};
 
 /// What the names of tables begin with that a probe makes beside those of the workload. They are
 /// the lab's in any database, and whoever prepares a target deletes those that a run before left.
@@ -152,7 +152,7 @@ impl Call {
 
 /// How a call ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum CallOutcome {
     /// It was done.
     Done {
         /// Operations acknowledged. For deletes the rows that were there.
@@ -179,7 +179,7 @@ pub enum Outcome {
     },
 }
 
-impl Outcome {
+impl CallOutcome {
     /// A failure of which nothing was done.
     pub fn failed(kind: &str, message: String) -> Self {
         Self::Failed {
@@ -236,18 +236,18 @@ pub enum TargetError {
 
 /// What is left over when a target was asked to come to rest.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Rest {
+pub struct Settled {
     /// Whether it is at rest.
-    pub quiet: bool,
+    pub is_idle: bool,
     /// What it waited for, or why that is not known.
     pub remark: String,
 }
 
-impl Rest {
+impl Settled {
     /// Of an engine that has nothing to do in the background once it has synced.
     pub fn after_sync<E: std::fmt::Display>(synced: Result<(), E>) -> Self {
         Self {
-            quiet: synced.is_ok(),
+            is_idle: synced.is_ok(),
             remark: synced.map_or_else(
                 |error| error.to_string(),
                 |()| "synced; no work in the background".to_owned(),
@@ -256,9 +256,24 @@ impl Rest {
     }
 }
 
+impl Settled {
+    /// Of an engine that compacts: how long it took until it was idle, none if the time ended first.
+    pub fn after_compaction<E: std::fmt::Display>(waited: Result<Option<Duration>, E>) -> Self {
+        let (is_idle, remark) = match waited {
+            Ok(Some(took)) => (
+                true,
+                format!("flushed and compacted after {:.1} s", took.as_secs_f64()),
+            ),
+            Ok(None) => (false, "still compacting".to_owned()),
+            Err(error) => (false, error.to_string()),
+        };
+        Self { is_idle, remark }
+    }
+}
+
 /// What the sampler watches.
 #[derive(Clone, Debug, Default)]
-pub struct Watch {
+pub struct TargetInfo {
     /// For the result.
     pub stored: TargetFacts,
     /// The process.
@@ -273,10 +288,10 @@ pub trait Target: Send + Sync + 'static {
     type Session: Session;
 
     /// What it is and where it can be watched.
-    fn watch(&self) -> impl Future<Output = Watch> + Send;
+    fn inspect(&self) -> impl Future<Output = TargetInfo> + Send;
 
     /// What it cannot do.
-    fn lacks(&self) -> &'static [Need];
+    fn unsupported(&self) -> &'static [Capability];
 
     /// Makes the tables, empty, without secondary indexes.
     ///
@@ -359,7 +374,7 @@ pub trait Target: Send + Sync + 'static {
     fn sizes(&self) -> impl Future<Output = Sizes> + Send;
 
     /// Waits until no work is left over: nothing to flush, nothing to compact.
-    fn settle(&self, patience: Duration) -> impl Future<Output = Rest> + Send;
+    fn settle(&self, timeout: Duration) -> impl Future<Output = Settled> + Send;
 
     /// Bytes that wait for a flush or compaction, if the target says so; `statistics` is what it
     /// said just now.
@@ -380,14 +395,14 @@ pub trait Target: Send + Sync + 'static {
 /// The connection of one client.
 pub trait Session: Send + 'static {
     /// A call encoded for this target.
-    type Ready: Send;
+    type Encoded: Send;
 
     /// Whether calls block their thread: then each client gets a thread of its own.
     const BLOCKING: bool;
 
     /// Encodes a call; not part of its latency.
-    fn ready(&mut self, call: Call) -> Self::Ready;
+    fn encode(&mut self, call: Call) -> Self::Encoded;
 
     /// Makes it.
-    fn run(&mut self, ready: Self::Ready) -> impl Future<Output = Outcome> + Send;
+    fn run(&mut self, encoded: Self::Encoded) -> impl Future<Output = CallOutcome> + Send;
 }

@@ -1,19 +1,8 @@
 //! Conditions under which numbers should not be trusted, each with advice.
 
-use serde::{Deserialize, Serialize};
-
 use crate::environment::Environment;
 use crate::format;
-use crate::result::StepResult;
-
-/// One warning.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Warning {
-    /// For programs.
-    pub code: String,
-    /// For people, with advice.
-    pub text: String,
-}
+use crate::result::{StepResult, Warning};
 
 fn warning(code: &str, text: String) -> Warning {
     Warning {

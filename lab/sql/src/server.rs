@@ -11,9 +11,9 @@ use lab_kit::kv::prepare_directory;
 use mysql::{Conn, OptsBuilder};
 use rustix::process::{Pid, Signal, kill_process};
 
-const START_PATIENCE: Duration = Duration::from_secs(60);
-const STOP_PATIENCE: Duration = Duration::from_secs(60);
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+const STOP_TIMEOUT: Duration = Duration::from_secs(60);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const SETTINGS_FILE: &str = "my.cnf";
 const LOG_FILE: &str = "server.log";
 const PID_FILE: &str = "server.pid";
@@ -186,18 +186,18 @@ impl MariaDb {
             if Conn::new(options).is_ok() {
                 return Ok(());
             }
-            if begun.elapsed() > START_PATIENCE {
+            if begun.elapsed() > START_TIMEOUT {
                 self.stop();
                 return Err(failed(
                     "to start MariaDB",
                     format!(
                         "no answer within {} s: {}",
-                        START_PATIENCE.as_secs(),
+                        START_TIMEOUT.as_secs(),
                         last_error(&self.directory)
                     ),
                 ));
             }
-            std::thread::sleep(LOOK_EVERY);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
@@ -206,7 +206,7 @@ impl MariaDb {
         loop {
             match self.child.try_wait() {
                 Ok(Some(status)) => return format!("{status}: {}", last_error(&self.directory)),
-                Ok(None) => tokio::time::sleep(LOOK_EVERY).await,
+                Ok(None) => tokio::time::sleep(POLL_INTERVAL).await,
                 Err(error) => return error.to_string(),
             }
         }
@@ -220,8 +220,8 @@ impl MariaDb {
                 let _ = kill_process(pid, Signal::TERM);
             }
             let begun = Instant::now();
-            while metrics::is_alive(successor) && begun.elapsed() < STOP_PATIENCE {
-                std::thread::sleep(LOOK_EVERY);
+            while metrics::is_alive(successor) && begun.elapsed() < STOP_TIMEOUT {
+                std::thread::sleep(POLL_INTERVAL);
             }
         }
         if let Some(pid) =
@@ -230,11 +230,11 @@ impl MariaDb {
             let _ = kill_process(pid, Signal::TERM);
         }
         let begun = Instant::now();
-        while begun.elapsed() < STOP_PATIENCE {
+        while begun.elapsed() < STOP_TIMEOUT {
             if !matches!(self.child.try_wait(), Ok(None)) {
                 return;
             }
-            std::thread::sleep(LOOK_EVERY);
+            std::thread::sleep(POLL_INTERVAL);
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -316,28 +316,7 @@ fn settings_text(settings: &Settings) -> Result<String, String> {
             ));
         }
     };
-    if ![4, 8, 16, 32, 64].contains(&settings.page_kb) {
-        return Err(format!(
-            "the page size is {} KiB; allowed is 4, 8, 16, 32 or 64",
-            settings.page_kb
-        ));
-    }
-    if settings.flush_neighbors > 2 {
-        return Err(format!(
-            "flush_neighbors is {}; allowed is 0, 1 or 2",
-            settings.flush_neighbors
-        ));
-    }
-    if let Some(library) = settings
-        .allocator
-        .as_ref()
-        .filter(|library| !library.is_file())
-    {
-        return Err(format!(
-            "there is no allocator library {}",
-            library.display()
-        ));
-    }
+    check(settings)?;
     let cache = settings.cache_mb;
     let mut out = String::from(
         "[mysqld]\nskip-name-resolve\nmax_connections = 4200\nmax_prepared_stmt_count = \
@@ -388,6 +367,33 @@ fn settings_text(settings: &Settings) -> Result<String, String> {
         );
     }
     Ok(out)
+}
+
+/// Refuses settings that MariaDB would not start with.
+fn check(settings: &Settings) -> Result<(), String> {
+    if ![4, 8, 16, 32, 64].contains(&settings.page_kb) {
+        return Err(format!(
+            "the page size is {} KiB; allowed is 4, 8, 16, 32 or 64",
+            settings.page_kb
+        ));
+    }
+    if settings.flush_neighbors > 2 {
+        return Err(format!(
+            "flush_neighbors is {}; allowed is 0, 1 or 2",
+            settings.flush_neighbors
+        ));
+    }
+    if let Some(library) = settings
+        .allocator
+        .as_ref()
+        .filter(|library| !library.is_file())
+    {
+        return Err(format!(
+            "there is no allocator library {}",
+            library.display()
+        ));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

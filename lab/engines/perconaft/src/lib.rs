@@ -5,8 +5,8 @@
 //! Promises: one dictionary of bytes; a batch is a transaction; reads use snapshots without locks;
 //! deletes are sent down the tree without a look. Must not know: rows, workloads.
 
-use lab_kit::engine::{Counters, Engine, EngineError, EngineOptions, parse_bytes};
-use lab_shim::{Manner, Recipe, Statistics, count};
+use lab_kit::engine::{Counters, LabEngine, EngineError, EngineOptions};
+use lab_shim::{EngineSpec, AdapterSpec, Statistics, count};
 
 const ADAPTER: &str = include_str!("adapter.c");
 const LIBRARY: &str = "libtokufractaltree.so";
@@ -23,19 +23,14 @@ const BASEMENT_BYTES: u64 = 64 << 10;
 ///
 /// # Errors
 /// Compiler, header or library are absent, the directory cannot be used, or a parameter is unknown.
-pub fn open(mut options: EngineOptions) -> Result<Box<dyn Engine>, EngineError> {
-    let recipe = Recipe::of(&mut options, "PerconaFT", ADAPTER, LIBRARY, ADVICE);
+pub fn open(mut options: EngineOptions) -> Result<Box<dyn LabEngine>, EngineError> {
+    let adapter_spec = AdapterSpec::of(&mut options, "PerconaFT", ADAPTER, LIBRARY, ADVICE);
     let compression = options
         .take("compression")
         .unwrap_or_else(|| "quicklz".to_owned());
-    let mut bytes = |name: &str, or: u64| {
-        options
-            .take(name)
-            .map_or(Ok(or), |text| parse_bytes(&text).map_err(EngineError))
-    };
     let (page, basement) = (
-        bytes("page", PAGE_BYTES)?,
-        bytes("basement", BASEMENT_BYTES)?,
+        options.take_bytes("page")?.unwrap_or(PAGE_BYTES),
+        options.take_bytes("basement")?.unwrap_or(BASEMENT_BYTES),
     );
     options.nothing_left(PARAMETERS)?;
     let Some((_, method)) = METHODS.iter().find(|(name, _)| *name == compression) else {
@@ -49,7 +44,7 @@ pub fn open(mut options: EngineOptions) -> Result<Box<dyn Engine>, EngineError> 
                 page is below 4 GiB"
         )));
     }
-    let manner = Manner {
+    let spec = EngineSpec {
         about: format!(
             "fractal tree, {compression}, pages of {} KiB with basements of {} KiB, cache {} MiB \
                 and the system's",
@@ -59,7 +54,7 @@ pub fn open(mut options: EngineOptions) -> Result<Box<dyn Engine>, EngineError> 
         ),
         durability: options.durability,
         has_log: true,
-        is_busy,
+        is_compacting,
         counters,
     };
     let settings = [
@@ -68,7 +63,7 @@ pub fn open(mut options: EngineOptions) -> Result<Box<dyn Engine>, EngineError> 
         ("page", page.to_string()),
         ("basement", basement.to_string()),
     ];
-    lab_shim::open(&recipe, &options.path, &settings, manner)
+    lab_shim::open(&adapter_spec, &options.path, &settings, spec)
 }
 
 const USER: &str = "ft: bytes of messages injected at root (all trees)";
@@ -81,7 +76,7 @@ const WRITTEN: &[&str] = &[
 
 /// The tree flushes messages downwards in the background; it is at rest when no more nodes are
 /// written.
-fn is_busy(before: &Statistics, now: &Statistics) -> bool {
+fn is_compacting(before: &Statistics, now: &Statistics) -> bool {
     WRITTEN
         .iter()
         .any(|name| before.get(*name) != now.get(*name))

@@ -1,7 +1,7 @@
 //! Known numbers in, known verdicts out; and what must be refused.
 
 use super::*;
-use crate::figure::named;
+use crate::metric::named;
 
 /// A run of the point workload with two clients whose rate is `rate`.
 pub(crate) fn run(id: &str, rate: f64) -> RunResult {
@@ -19,8 +19,8 @@ fn names() -> [String; 2] {
     ["old".to_owned(), "new".to_owned()]
 }
 
-fn verdict(figure: &str, pairs: &[(f64, f64)]) -> FigureComparison {
-    compare_figure(named(figure).unwrap(), pairs, "queries")
+fn verdict(metric: &str, pairs: &[(f64, f64)]) -> MetricComparison {
+    compare_metric(named(metric).unwrap(), pairs, "queries")
 }
 
 #[test]
@@ -77,8 +77,8 @@ fn a_comparison_names_its_pairs_and_its_doubts() {
         .iter()
         .find(|step| step.step == "point")
         .unwrap();
-    assert_eq!(step.figures[0].id, "rate");
-    assert_eq!(step.figures[0].verdict, Verdict::Better);
+    assert_eq!(step.metrics[0].id, "rate");
+    assert_eq!(step.metrics[0].verdict, Verdict::Better);
     assert!(
         !found
             .remarks

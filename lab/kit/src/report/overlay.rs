@@ -4,7 +4,8 @@
 use metrics::LatencyHistogram;
 
 use super::bars::{BarSeries, Bars};
-use super::chart::{Chart, Line, Quantity};
+use super::axis::Quantity;
+use super::chart::{Chart, Line};
 use crate::format;
 use crate::result::StepResult;
 use crate::statistics;
