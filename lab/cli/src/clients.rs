@@ -22,7 +22,7 @@ const FAILURES_IN_A_ROW_MAX: u32 = 10;
 const ERROR_KINDS_MAX: usize = 50;
 /// Histograms are large: more clients than this share windows.
 const WINDOWS_MAX: u32 = 64;
-/// A client that must wait for another looks again after this.
+/// Polling interval of a client that waits for another.
 const WAIT: Duration = Duration::from_micros(500);
 
 /// What clients counted since the sampler last looked.
@@ -102,8 +102,8 @@ pub(crate) struct RoleCounters {
     is_background: bool,
     has_schedule: bool,
     is_mix: bool,
-    /// What each call under way would mean if its answer never came. One per client, so that an
-    /// abandoned one loses nothing.
+    /// The effect of each call in flight, should its reply never come. One per client, so that
+    /// an abandoned call is accounted for.
     in_flight: Vec<Mutex<Effect>>,
     errors: Mutex<BTreeMap<String, u64>>,
     /// What the first call that failed was answered.
@@ -120,7 +120,7 @@ pub(crate) struct Totals {
     pub(crate) effect: Effect,
     /// Failed calls by kind.
     pub(crate) errors: BTreeMap<String, u64>,
-    /// How each client fared, in the order in which they finished.
+    /// What each client did, in the order in which they finished.
     pub(crate) client_summaries: Vec<ClientSummary>,
     /// In an open loop, latency from sending.
     pub(crate) service: Option<LatencyHistogram>,
@@ -405,7 +405,7 @@ impl Progress {
             self.failures_in_a_row = 0;
             return;
         };
-        // What broke a target, not what it answers ever after.
+        // The first error explains more than those that follow it.
         counters.first_failure.get_or_init(|| message.clone());
         self.failures_in_a_row += 1;
         if self.failures_in_a_row >= FAILURES_IN_A_ROW_MAX {

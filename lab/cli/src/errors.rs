@@ -45,13 +45,13 @@ pub(crate) enum LabError {
         /// The folder.
         folder: PathBuf,
     },
-    /// Somebody changed the data between the interruption and now.
+    /// The data were changed between the interruption and now.
     #[error(
         "the data have changed since the interruption: expected {expected} documents, found \
             {found}; start the run again"
     )]
     Changed {
-        /// Documents at the begin of the interrupted step.
+        /// Documents at the start of the interrupted step.
         expected: String,
         /// Documents now.
         found: String,

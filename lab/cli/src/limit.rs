@@ -88,7 +88,7 @@ impl Limit {
                 .and_then(|pid| group(Path::new(ROOT), Path::new("/proc"), version, pid, bytes));
             match grouped {
                 Ok(group) => {
-                    // Pages that are in memory already are charged to whoever read them first.
+                    // Pages that are in memory already are charged to the process that read them first.
                     data.into_iter().for_each(forget_pages);
                     let held = Held::ControlGroup(group);
                     return Ok(Some(Self { bytes, held, pid }));
@@ -226,7 +226,7 @@ impl ControlGroup {
         (number(&self.path.join(most)), cache)
     }
 
-    /// Sends whoever is in it home and removes it.
+    /// Moves its processes back to their group and removes it.
     fn leave(&self) {
         let members = fs::read_to_string(self.path.join("cgroup.procs")).unwrap_or_default();
         for pid in members.split_whitespace() {
@@ -352,7 +352,7 @@ fn home_of(membership: &str, controller: &str) -> Option<PathBuf> {
     })
 }
 
-/// Drops the clean pages of all files below `directory` from the page cache, so that whoever reads
+/// Drops the clean pages of all files below `directory` from the page cache, so that the process that reads
 /// them again is charged.
 fn forget_pages(directory: &Path) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {

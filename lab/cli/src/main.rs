@@ -38,9 +38,9 @@ use crate::arguments::{Arguments, Command};
 use crate::errors::LabError;
 use crate::run::{Resumed, RunArguments, RunPlan};
 
-/// Engines block their clients' threads; there may be as many as clients.
+/// Each client of an engine has a blocking thread.
 const THREADS_MAX: usize = 8_192;
-/// Clients stuck in an engine do not keep a run that ended early.
+/// A run that ended early does not wait longer for clients that are stuck in an engine.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {

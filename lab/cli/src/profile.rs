@@ -1,7 +1,7 @@
 //! The command `profile`: stacks of a running process by perf, or by gdb where the user asks for
 //! it.
 //!
-//! Promises: touches only the process it was given; a missing tool or a process of somebody else is
+//! Promises: touches only the process it was given; a missing tool or a process of another user is
 //! one clear line. perf slows its target a little, gdb stops it for each sample: metrics measured
 //! meanwhile should not be quoted.
 

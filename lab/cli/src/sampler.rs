@@ -21,7 +21,7 @@ use crate::slow_sampler::SlowSampler;
 /// Length of an interval.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
 
-/// What can be watched beside the clients.
+/// What is sampled besides the clients.
 #[derive(Debug)]
 pub(crate) struct Instruments {
     server: Option<(ProcessSampler, ProcessSample)>,
@@ -95,12 +95,12 @@ impl Instruments {
         self.slow_sampler.restart();
     }
 
-    /// The warm-up has ended: what is looked at rarely counts from now on.
+    /// The warm-up has ended: the slow samples count from now on.
     pub(crate) fn begin_measuring(&self) {
         self.slow_sampler.restart();
     }
 
-    /// What was looked at rarely, with a last look now.
+    /// The slow samples, with a last one taken now.
     pub(crate) fn details(&self) -> Details {
         self.slow_sampler.conclude()
     }

@@ -1,4 +1,4 @@
-//! What is too slow to look at each second: the data directory, parts of memory, open files,
+//! What is too slow to sample each second: the data directory, parts of memory, open files,
 //! threads. A thread of its own looks.
 //!
 //! Promises: the sampler never waits for it. Looks stand ten seconds apart, or fifty times as long
@@ -27,7 +27,7 @@ const MEMORY_EVERY: Duration = Duration::from_secs(60);
 enum Request {
     /// A step begins, or its warm-up has ended: forget what was used.
     Restart,
-    /// A step has ended: look at everything now.
+    /// A step has ended: sample everything now.
     Conclude(Sender<Details>),
 }
 
@@ -66,12 +66,12 @@ impl SlowSampler {
         self.send(Request::Restart);
     }
 
-    /// The size of the directory, if it was looked at since this was last asked. Never waits.
+    /// The size of the directory, if it was sampled since the last call. Never waits.
     pub(crate) fn take_directory(&self) -> Option<DirectorySize> {
         lock(&self.fresh).take()
     }
 
-    /// Looks at everything and says what was seen since [`Self::restart`]. Waits for the look.
+    /// Samples everything and returns what was seen since [`Self::restart`]. Waits for it.
     pub(crate) fn conclude(&self) -> Details {
         let (reply, answer) = channel();
         self.send(Request::Conclude(reply));

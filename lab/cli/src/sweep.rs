@@ -23,7 +23,7 @@ use crate::run::{CHECKPOINT_FILE, LOADED, RunArguments};
 const FILE: &str = "sweep.json";
 const SCHEMA: &str = "quarry-lab/sweep 1";
 const LISTS_MAX: usize = 2;
-/// Looked at this often whether a run has ended.
+/// Polling interval for the end of a run.
 const POLL: Duration = Duration::from_millis(100);
 /// Options that may be lists.
 const OPTIONS: [&str; 13] = [

@@ -42,7 +42,7 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Looks at the machine; `data` is the data directory of the server when it is known, else any
+    /// Reads the state of the machine; `data` is the data directory of the server when it is known, else any
     /// directory of interest.
     pub fn capture(data: &Path, driver: &str) -> Self {
         let memory = metrics::Memory::sample().unwrap_or_default();

@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use metrics::ProcessSampler;
 
-/// Looked at this often.
+/// Polling interval.
 const EVERY: Duration = Duration::from_millis(500);
-/// At rest after so many looks in a row that saw nothing.
+/// Idle after so many polls in a row that saw no work.
 const QUIET_LOOKS: u32 = 4;
 /// Less CPU than this share of a core is rest: servers have clocks and flushers of their own.
 const CPU_SHARE: f64 = 0.05;

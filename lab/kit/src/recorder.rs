@@ -42,7 +42,7 @@ pub struct StepFacts {
     pub device: Option<String>,
 }
 
-/// How one client fared.
+/// What one client did.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ClientSummary {
     /// Operations after the warm-up.

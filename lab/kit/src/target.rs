@@ -1,9 +1,8 @@
-//! The seam between workloads and whatever they measure: a server behind a driver, or an engine in
+//! The interface between workloads and what they measure: a server behind a driver, or an engine in
 //! this process.
 //!
 //! Promises: a workload asks only for what stands here; a target says beforehand what it lacks.
-//! Calls are encoded before the clock starts and answered with counts, never with errors dressed as
-//! success. Must not know: drivers, engines, workloads.
+//! Calls are encoded before the clock starts; an error is never reported as success. Must not know: drivers, engines, workloads.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,7 +12,7 @@ use crate::row::{DocumentKind, Key, Row, Value};
 use crate::workload::{Index, Capability};
 
 /// What the names of tables begin with that a probe makes beside those of the workload. They are
-/// the lab's in any database, and whoever prepares a target deletes those that a run before left.
+/// the lab's in any database, and `prepare` deletes those that an earlier run left.
 pub const EXTRA_TABLE: &str = "quarry_lab_extra";
 
 /// A table as the workload wants it.
@@ -170,7 +169,7 @@ pub enum CallOutcome {
         /// In full.
         message: String,
     },
-    /// No answer: nobody knows what became of so many operations.
+    /// No reply: whether so many operations were done is unknown.
     Lost {
         /// Operations under way.
         unknown: u64,
@@ -222,7 +221,7 @@ pub enum TargetError {
         /// What it said.
         reason: String,
     },
-    /// Data that is not ours is in the way.
+    /// Data that the lab did not make are there.
     #[error("{what} already holds {documents} documents; use --drop to delete them, or {instead}")]
     InTheWay {
         /// Database and collection, or directory.
@@ -234,10 +233,10 @@ pub enum TargetError {
     },
 }
 
-/// What is left over when a target was asked to come to rest.
+/// Whether a target became idle after it was asked to settle.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settled {
-    /// Whether it is at rest.
+    /// Whether it is idle.
     pub is_idle: bool,
     /// What it waited for, or why that is not known.
     pub remark: String,
@@ -271,11 +270,11 @@ impl Settled {
     }
 }
 
-/// What the sampler watches.
+/// What is known of a target and where it can be observed.
 #[derive(Clone, Debug, Default)]
 pub struct TargetInfo {
     /// For the result.
-    pub stored: TargetFacts,
+    pub facts: TargetFacts,
     /// The process.
     pub pid: Option<u32>,
     /// The directory.
@@ -287,7 +286,7 @@ pub trait Target: Send + Sync + 'static {
     /// The connection of one client.
     type Session: Session;
 
-    /// What it is and where it can be watched.
+    /// What it is and where it can be observed.
     fn inspect(&self) -> impl Future<Output = TargetInfo> + Send;
 
     /// What it cannot do.
@@ -317,7 +316,7 @@ pub trait Target: Send + Sync + 'static {
         async { Ok(()) }
     }
 
-    /// Takes up the secondary indexes of an interrupted run.
+    /// Restores the secondary indexes of an interrupted run.
     fn attach(&self, indexes: &[Index]);
 
     /// Makes secondary indexes on every table.

@@ -119,7 +119,7 @@ pub(crate) fn host(total: &Interval) -> HostSummary {
     }
 }
 
-/// What was looked at rarely.
+/// Samples that are taken every few seconds.
 #[derive(Clone, Debug, Default)]
 pub struct Details {
     /// The data directory at the end.
@@ -168,7 +168,7 @@ impl Details {
                 .sum()
         };
         let ops = step.ops as f64;
-        // Where no thread is known to serve clients, nobody knows who read.
+        // Where no thread is known to serve clients, reads cannot be told apart.
         if groups.iter().any(|group| group.is_foreground) {
             step.more.foreground_reads_per_op = ratio(read(true) / PAGE_KB, ops);
             step.more.background_read_kb_per_op = ratio(read(false), ops);
@@ -300,7 +300,7 @@ mod tests {
             (update.more.quiesce_seconds, settle.more.quiesce_seconds),
             (Some(4.0), None)
         );
-        // Whoever did not come to rest has no settled metrics.
+        // A target that did not become idle has no settled metrics.
         let mut steps = vec![step(Operation::Insert, 1_024, 1.0), step(Operation::Settle, 0, 1.0)];
         settled(&mut steps, false);
         assert_eq!(
@@ -420,7 +420,7 @@ mod tests {
         details.fill_step(&mut step);
         assert_eq!(step.more.foreground_reads_per_op, Some(0.04));
         assert_eq!(step.more.background_read_kb_per_op, Some(1.0));
-        // Names that nobody knows say nothing.
+        // Threads of unknown names are not counted as serving clients.
         let details = Details {
             threads: [("worker".to_owned(), ThreadUse::default())].into(),
             ..Details::default()

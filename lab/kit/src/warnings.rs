@@ -135,7 +135,7 @@ mod tests {
         };
         let has = |codes: &[String], code: &str| codes.iter().any(|known| known == code);
         let (inside, apart) = (codes(true), codes(false));
-        // 1.9 cores were busy and 1.2 of them are the engine and the lab together: somebody else
+        // 1.9 cores were busy and 1.2 of them are the engine and the lab together: other programs
         // had 0.7.
         assert!(
             has(&inside, "others-busy") && !has(&inside, "client-cpu-saturated"),

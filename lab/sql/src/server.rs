@@ -61,7 +61,7 @@ impl MariaDb {
     /// Makes the data directory, starts the server and waits until it answers.
     ///
     /// # Errors
-    /// A setting is wrong, MariaDB is not installed, files of others are in the way, or it does not
+    /// A setting is wrong, MariaDB is not installed, files that the lab did not make are there, or it does not
     /// come up.
     pub fn start(settings: &Settings) -> Result<Self, lab_kit::target::TargetError> {
         let directory = &settings.directory;
@@ -345,7 +345,7 @@ fn settings_text(settings: &Settings) -> Result<String, String> {
             // with their defaults (64 MiB for each memtable, 64 MiB and 1 GiB for the buffers) a
             // small memory limit kills the server. Indexes of files stay out of the cache: one of
             // them does not fit into a shard of a small cache, and each lookup would read and
-            // decompress it anew.
+            // decompress it again.
             out += &format!(
                 "rocksdb_db_write_buffer_size = {cache}M\nrocksdb_default_cf_options = \
                     write_buffer_size={}m;block_based_table_factory={{cache_index_and_filter_blocks=0;filter_policy=bloomfilter:10:false;whole_key_filtering=1}}\nrocksdb_merge_buf_size = {}M\nrocksdb_merge_combine_read_size = {}M\n",

@@ -46,7 +46,7 @@ impl SqlTarget {
     /// Connects and makes the database if it is not there.
     ///
     /// # Errors
-    /// The address is not one, nobody answers, or the server refuses.
+    /// The address is not valid, no server answers, or the server refuses.
     pub fn open(options: Options, tables: Vec<Table>) -> Result<Self, TargetError> {
         let wrong = |reason: String| TargetError::Address {
             given: options.shown.clone(),
@@ -180,7 +180,7 @@ impl Target for SqlTarget {
             .or_else(|| self.ask("SELECT @@default_storage_engine"));
         TargetInfo {
             pid: found.as_ref().ok().copied(),
-            stored: TargetFacts {
+            facts: TargetFacts {
                 uri: self.options.shown.clone(),
                 product: product.to_owned(),
                 version,

@@ -33,7 +33,7 @@ Examples:
   quarry-lab claims --judge results --judge more-results --out claims   (judges from runs that \
   were made before)")]
 pub(crate) struct ClaimsArguments {
-    /// Claims to look at, such as C33,C34; without it all
+    /// Claims to run and judge, such as C33,C34; without it all
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
     /// List the claims, the runs they need and what is missing with these targets; run nothing
@@ -105,7 +105,7 @@ pub(super) fn write_arguments(arguments: &ClaimsArguments, out: &Path) -> Result
     Ok(write_json(&out.join(ARGUMENTS_FILE), &kept)?)
 }
 
-/// What a folder was asked for, with addresses given anew where these are.
+/// What a folder was asked for, with the addresses of this command line where these are given.
 pub(super) fn read_arguments(folder: &Path, given: &ClaimsArguments) -> Result<ClaimsArguments, LabError> {
     let path = folder.join(ARGUMENTS_FILE);
     let text = std::fs::read_to_string(&path).map_err(|source| FolderError::Read {

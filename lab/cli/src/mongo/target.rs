@@ -264,7 +264,7 @@ impl Target for MongoTarget {
     }
 
     async fn create_extra_table(&self, number: u32) -> Result<(), TargetError> {
-        // Nobody else's collection has such a name, so what an earlier run left may go.
+        // Only the lab uses such names, so what an earlier run left may be dropped.
         let name = format!("{EXTRA_TABLE}{number}");
         let table = self.database.collection::<Document>(&name);
         let refused = |error: Error| self.refused(format!("table {name}"), &error);

@@ -99,7 +99,7 @@ pub(crate) struct Anonymiser {
 }
 
 impl Anonymiser {
-    /// With a key that nobody knows.
+    /// With a random key that is not kept.
     pub(crate) fn new() -> Self {
         Self {
             key: rand::random(),

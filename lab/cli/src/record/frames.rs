@@ -44,7 +44,7 @@ pub(crate) enum Seen {
 #[derive(Debug)]
 pub(crate) struct FrameTap {
     side: Side,
-    /// The begin of a message, of which the first `sent` bytes have been sent on.
+    /// The start of a message, of which the first `sent` bytes have been sent on.
     held: Vec<u8>,
     sent: usize,
     begun: Option<Instant>,
@@ -60,7 +60,7 @@ enum Front {
 }
 
 impl FrameTap {
-    /// At the begin of a connection.
+    /// At the start of a connection.
     pub(crate) fn new(side: Side) -> Self {
         Self {
             side,

@@ -1,8 +1,7 @@
 //! The recorder: a thread that pairs commands with replies and writes them, away from the traffic.
 //!
-//! Promises: whoever passes traffic never waits for it. What it cannot take in time or cannot write
-//! ends the recording, with a reason that is said once; never a recording with gaps that nobody
-//! knows of. Must not know: sockets.
+//! Promises: the proxy never waits for it. What it cannot take in time or cannot write
+//! ends the recording, with a reason that is printed once; a recording never has unreported gaps. Must not know: sockets.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -142,7 +141,7 @@ impl RecorderHandle {
             .send(Event::Message(connection, side, begun, whole, bytes));
     }
 
-    /// A connection holds the begin of a message: `now` bytes, `before` of which are counted
+    /// A connection holds the start of a message: `now` bytes, `before` of which are counted
     /// already.
     pub(crate) fn holds(&self, before: usize, now: usize) {
         if now > before {
@@ -299,7 +298,7 @@ impl<W: std::io::Write> RecorderThread<W> {
     }
 
     fn reply(&mut self, connection: u64, whole: Instant, bytes: &[u8]) -> std::io::Result<()> {
-        // Replies to what was left out are nobody's.
+        // Replies to commands that were left out are dropped.
         let waiting = self.open.get_mut(&connection);
         let Some(open) = waiting.and_then(|open| open.remove(&message::answers(bytes)?)) else {
             return Ok(());

@@ -46,13 +46,13 @@ pub(crate) struct ReplayArguments {
     /// all
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
     pub(crate) ops: Vec<String>,
-    /// Operations to leave out at the begin
+    /// Operations to leave out at the start
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) skip: u64,
     /// Operations to replay at most
     #[arg(long, value_name = "N")]
     pub(crate) max_ops: Option<u64>,
-    /// Seconds of the recording to leave out at the begin
+    /// Seconds of the recording to leave out at the start
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
     pub(crate) start: f64,
     /// Begin again at the end; with --seconds or --max-ops, or until the program is told to end.

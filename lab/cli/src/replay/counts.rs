@@ -107,7 +107,7 @@ impl ReplayCounts {
         count(&mut self.not_replayed, because);
     }
 
-    /// An operation was sent, but its answer has nothing to stand beside.
+    /// An operation was sent, but there is no recorded answer to compare with.
     pub(crate) fn not_compared(&mut self, because: &str) {
         count(&mut self.not_compared, because);
     }

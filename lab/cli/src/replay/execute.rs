@@ -221,7 +221,7 @@ async fn sample_while_playing(
     }
 }
 
-/// What could not be listed or watched.
+/// Warnings about what could not be listed or observed.
 fn of_sender(sender: &ReplaySender, instruments: &Instruments) -> Vec<Warning> {
     let mut out = Vec::new();
     if sender.slow_failed.load(Ordering::Relaxed) {

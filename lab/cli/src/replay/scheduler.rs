@@ -48,7 +48,7 @@ pub(crate) struct Scheduler<'a> {
 }
 
 impl<'a> Scheduler<'a> {
-    /// At the begin.
+    /// At the start.
     pub(crate) fn new(arguments: &'a ReplayArguments, sender: Arc<ReplaySender>) -> Self {
         Self {
             arguments,

@@ -91,7 +91,7 @@ pub(crate) struct Op {
     pub(crate) reply: Option<ReplyRecord>,
     /// Its kind.
     pub(crate) kind: &'static str,
-    /// When it is due since the begin, for `real`.
+    /// When it is due since the start, for `real`.
     pub(crate) due: Option<Duration>,
     /// Its cursor.
     pub(crate) turn: Option<Turn>,
@@ -149,7 +149,7 @@ impl ReplaySender {
         };
         self.send(&mut op, intended).await;
         drop(worker);
-        // The next on this cursor and whoever waits for the answer go on now; the share of the
+        // The next operation on this cursor and those that wait for the reply go on now; the share of the
         // queue is free.
         let Op {
             turn, share, done, ..

@@ -37,7 +37,7 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// From the begin of a recording.
+    /// From the start of a recording.
     pub(crate) fn new(reader: Reader) -> Self {
         Self {
             reader,
@@ -73,7 +73,7 @@ impl Source {
                 self.ahead_bytes -= command_record.command.as_bytes().len();
                 *reply = self.replies.remove(&command_record.op);
             }
-            // Nobody asks any more for a reply that came too late.
+            // A reply that came too late is not used.
             Some(Item::Reply(op)) => {
                 self.replies.remove(op);
             }

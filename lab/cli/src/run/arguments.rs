@@ -105,7 +105,7 @@ pub(crate) struct RunArguments {
     /// Whether each update is preceded by a read of its document
     #[arg(long, value_name = "BOOL")]
     pub(crate) prefetch: Option<bool>,
-    /// Inserting clients let each so manieth call wait for storage
+    /// Inserting clients wait for storage with every Nth call
     #[arg(long, value_name = "CALLS")]
     pub(crate) sync_every: Option<u32>,
     /// Wait after this step until the target is at rest

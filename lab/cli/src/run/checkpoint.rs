@@ -3,7 +3,7 @@
 //!
 //! Promises: a run killed at any moment can be taken up again at the step that was under way. A
 //! step that inserts rows is undone first, one that reads or changes rows in place is begun again;
-//! one that cannot be undone makes the run begin anew.
+//! one that cannot be undone makes the run start over.
 
 use std::path::{Path, PathBuf};
 
@@ -32,7 +32,7 @@ pub(crate) struct Checkpoint {
     schema: String,
     /// The command line, without a password.
     pub(crate) arguments: RunArguments,
-    /// How large and how many.
+    /// The settings of the run.
     pub(crate) settings: Settings,
     /// The seed of the run.
     pub(crate) seed: u64,
@@ -162,7 +162,7 @@ impl Checkpoint {
 }
 
 impl<T: Target> Run<'_, T> {
-    /// Takes up an interrupted run: brings the tables back to where the interrupted step began.
+    /// Resumes an interrupted run: brings the tables back to where the interrupted step began.
     pub(crate) async fn take_up(&self, resumed: Resumed) -> Result<RunState, LabError> {
         let Checkpoint {
             steps,
@@ -226,7 +226,7 @@ impl<T: Target> Run<'_, T> {
         Ok(done)
     }
 
-    /// Whether the begin of a step can be had again.
+    /// Whether the state before a step can be restored.
     fn can_be_repeated(&self, step: &Step) -> bool {
         let data = &self.workload.data;
         let has_numbers = data.ids == Ids::Lab && number_of(&data.documents.key(1)).is_some();

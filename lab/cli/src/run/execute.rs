@@ -30,7 +30,7 @@ pub(crate) struct RunPlan<'a> {
     pub(crate) arguments: &'a RunArguments,
     /// The workload.
     pub(crate) workload: Workload,
-    /// How large and how many.
+    /// The settings of the run.
     pub(crate) settings: Settings,
     /// An interrupted run that goes on.
     pub(crate) resumed: Option<Resumed>,

@@ -1,4 +1,4 @@
-//! Fast means right: what the target holds must be what it acknowledged.
+//! What the target must hold, from what it acknowledged, and the checks of it.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ const SUM: &str = "sum of k grew by one for each acknowledged $inc";
 pub(crate) struct ExpectedState {
     rows: i128,
     rows_unknown: [u64; 2],
-    /// None once documents were replaced or deleted whose `k` nobody knows.
+    /// None once documents were replaced or deleted whose `k` is unknown.
     sum: Option<i128>,
     sum_unknown: u64,
     /// Whether something was added that a check of the sum would show.

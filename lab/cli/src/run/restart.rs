@@ -28,7 +28,7 @@ impl<T: Target> Run<'_, T> {
             .map_err(|error| format!("cannot run the restart command: {error}"))?;
         let timeout = Duration::from_secs(self.arguments.settle_seconds);
         let begun = Instant::now();
-        // Where nobody sees the process, shutting down is part of the time.
+        // Where the process cannot be observed, shutting down is part of the time.
         let mut gone = pid.is_none().then_some(begun);
         while begun.elapsed() < timeout {
             // A server that stays in the foreground is no failure; a command that ends with one is.
@@ -44,7 +44,7 @@ impl<T: Target> Run<'_, T> {
                 && self.target.answers().await
             {
                 let (answered, waited) = (Instant::now(), gone.elapsed());
-                // The connections of before are dead; that they are made anew is no part of the
+                // The old connections are dead; making them again is no part of the
                 // start.
                 while self.target.reconnect().await.is_err() && begun.elapsed() < timeout {
                     tokio::time::sleep(POLL_INTERVAL).await;

@@ -180,8 +180,7 @@ impl<T: Target> Run<'_, T> {
         if <T::Session as Session>::BLOCKING {
             let runtime = tokio::runtime::Handle::current();
             tasks.spawn_blocking(move || {
-                // So that reads of clients can be told from those of the engine's own threads. It
-                // is for the eye of the sampler only.
+                // So that reads of clients can be told from those of the engine's own threads.
                 let _ = std::fs::write("/proc/thread-self/comm", CLIENT_THREAD);
                 runtime.block_on(client.run());
             });

@@ -8,7 +8,7 @@ use crate::{lab, run};
 #[test]
 fn an_insert_run_accounts_for_every_document() {
     let fake = Fake::start(Faults::default());
-    // Neither clients nor batch divide the rows: nobody may drop a remainder.
+    // Neither clients nor batch divide the rows: no remainder may be dropped.
     let more = [
         "--rows",
         "1003",

@@ -174,13 +174,13 @@ mod tests {
     use lab_kit::engine::contract;
 
     #[test]
-    fn keeps_the_promises_of_the_seam() {
+    fn passes_the_engine_contract() {
         let directory = tempfile::tempdir().unwrap();
         contract::check(directory.path(), &super::open);
     }
 
     #[test]
-    fn keeps_them_with_blobs() {
+    fn passes_it_with_blobs() {
         let directory = tempfile::tempdir().unwrap();
         contract::check_with(directory.path(), "blobs=true", &super::open);
     }

@@ -220,7 +220,7 @@ mod tests {
     const FAKE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fake");
 
     #[test]
-    fn keeps_the_promises_of_the_seam_on_a_stand_in() {
+    fn passes_the_engine_contract_on_a_stand_in() {
         let built = tempfile::tempdir().unwrap();
         let library = built.path().join("libfake.so");
         let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     #[ignore = "needs a real library, named by QUARRY_LAB_FORESTDB"]
-    fn keeps_the_promises_of_the_seam() {
+    fn passes_the_engine_contract() {
         let library = std::env::var("QUARRY_LAB_FORESTDB").unwrap();
         let directory = tempfile::tempdir().unwrap();
         lab_kit::engine::contract::check_with(

@@ -42,7 +42,7 @@ pub fn open(mut options: EngineOptions) -> Result<Box<dyn LabEngine>, EngineErro
     // damage the file. The lab's data can be made again, and the result names the durability.
     // NO_READ_AHEAD only advises the system.
     unsafe { builder.flags(EnvFlags::NO_SYNC | read_ahead) };
-    // SAFETY: the directory is the lab's own (its mark was checked or made), so that nobody else
+    // SAFETY: the directory is the lab's own (its mark was checked or made), so that no other program
     // changes the mapped file.
     let env = unsafe { builder.open(&options.path) }.map_err(EngineError::of)?;
     let mut write = env.write_txn().map_err(EngineError::of)?;
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_the_promises_of_the_seam() {
+    fn passes_the_engine_contract() {
         let directory = tempfile::tempdir().unwrap();
         lab_kit::engine::contract::check(directory.path(), &super::open);
     }

@@ -82,7 +82,7 @@ fn is_compacting(before: &Statistics, now: &Statistics) -> bool {
         .any(|name| before.get(*name) != now.get(*name))
 }
 
-/// By the names of PerconaFT; another version's names leave a figure unknown.
+/// By the names of PerconaFT; another version's names leave a metric unknown.
 fn counters(found: &Statistics) -> Counters {
     Counters {
         user_bytes: count(found, USER),
@@ -101,7 +101,7 @@ mod tests {
 
     const FAKE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fake");
 
-    /// Builds the stand-in; none, said aloud, where there is no C compiler.
+    /// Builds the stand-in; none, with a message, where there is no C compiler.
     fn fake(directory: &Path) -> Option<String> {
         let library = directory.join("libfake.so");
         let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_the_promises_of_the_seam_on_a_stand_in() {
+    fn passes_the_engine_contract_on_a_stand_in() {
         let built = tempfile::tempdir().unwrap();
         let Some(address) = fake(built.path()) else {
             return;

@@ -183,7 +183,7 @@ impl EngineSession for Session {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn keeps_the_promises_of_the_seam() {
+    fn passes_the_engine_contract() {
         let directory = tempfile::tempdir().unwrap();
         lab_kit::engine::contract::check(directory.path(), &super::open);
     }

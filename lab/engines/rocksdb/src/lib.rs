@@ -55,7 +55,7 @@ fn sum(operands: &MergeOperands) -> i64 {
     operands.iter().map(operand).fold(0, i64::wrapping_add)
 }
 
-/// Never fails: a failing operator would poison reads and compactions for good.
+/// Never fails: after a failing operator reads and compactions fail for ever.
 fn merge_full(_: &[u8], existing: Option<&[u8]>, operands: &MergeOperands) -> Option<Vec<u8>> {
     let added = sum(operands);
     let row = existing.and_then(|row| add_to_row(row, added));
@@ -238,7 +238,7 @@ mod tests {
     use lab_kit::engine::{EngineOptions, KeyChange, contract};
 
     #[test]
-    fn keeps_the_promises_of_the_seam_in_each_form() {
+    fn passes_the_engine_contract_in_each_form() {
         for form in [
             "",
             "style=universal",

@@ -33,7 +33,7 @@ impl Drop for Session {
     }
 }
 
-/// A visitor on its way through C, and its panic on the way back.
+/// A visitor that C calls back, and the panic to pass on.
 struct Visitor<'a, 'b> {
     visit: Visit<'a>,
     panic: &'b mut Option<Box<dyn Any + Send>>,
@@ -46,7 +46,7 @@ unsafe extern "C" fn visit(
     value: *const c_void,
     value_length: usize,
 ) -> c_int {
-    // SAFETY: `with` is the walk that `visit_all` handed over, and nobody else uses it during the
+    // SAFETY: `with` is the walk that `visit_all` handed over, and nothing else uses it during the
     // call.
     let walk = unsafe { &mut *with.cast::<Visitor<'_, '_>>() };
     // SAFETY: the adapter promises two blocks of these lengths that live through the call.

@@ -56,7 +56,7 @@ pub struct EngineSpec {
     pub has_log: bool,
     /// Whether work is under way in the background, told from statistics then and now.
     pub is_compacting: fn(&Statistics, &Statistics) -> bool,
-    /// The figures that all engines share.
+    /// The counters that all engines share.
     pub counters: fn(&Statistics) -> Counters,
 }
 

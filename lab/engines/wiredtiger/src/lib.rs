@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_the_promises_of_the_seam_in_each_form() {
+    fn passes_the_engine_contract_in_each_form() {
         if !is_there() {
             return;
         }

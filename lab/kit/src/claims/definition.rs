@@ -44,7 +44,7 @@ pub struct Claim {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Test {
-    /// What is looked at.
+    /// Which metric, in which runs.
     pub over: Selection,
     /// Divided by this.
     #[serde(default)]
@@ -76,14 +76,14 @@ pub struct Test {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ratio {
-    /// What is looked at.
+    /// Which metric, in which runs.
     pub over: Selection,
     /// Divided by this.
     pub under: Selection,
 }
 
 impl Test {
-    /// All that it looks at.
+    /// All its selections.
     pub fn selections(&self) -> impl Iterator<Item = &Selection> {
         let second = self
             .relative_to

@@ -255,7 +255,7 @@ fn examine(claim: &Claim, test: &Test, runs: &[&RunResult], cpus: usize) -> Find
         let left_out = groups.iter().find_map(|group| group.left_out.clone());
         (
             ClaimVerdict::NotRun,
-            left_out.unwrap_or_else(|| "no run showed this figure".to_owned()),
+            left_out.unwrap_or_else(|| "no run showed this metric".to_owned()),
         )
     } else if is_cached {
         (
@@ -406,7 +406,7 @@ fn describe(selection: &Selection, group: &Sample) -> String {
         format!(" ({})", settings.join(", "))
     };
     format!(
-        "{figure} of {}/{}{settings}",
+        "{metric} of {}/{}{settings}",
         selection.workload, selection.step
     )
 }
@@ -503,7 +503,7 @@ fn fits(run: &RunResult, wanted: &std::collections::BTreeMap<String, String>) ->
         let found = here.get(*name).map(plain);
         match wanted.get(*name) {
             Some(value) => found.as_deref() == Some(value),
-            // Without a preset to look at, only what is named counts.
+            // Without a preset to compare with, only named settings count.
             None => preset
                 .as_ref()
                 .is_none_or(|preset| preset.get(*name).map(plain) == found),

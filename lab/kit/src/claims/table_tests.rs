@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
-use crate::result::StepResult;
+use crate::result::{RunResult, StepResult};
 use crate::series::Point;
 use crate::workload::{Overrides, Workload};
 

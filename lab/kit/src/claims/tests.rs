@@ -1,6 +1,7 @@
 //! Claims judged from made-up runs with known answers.
 
 use super::*;
+use crate::result::RunResult;
 use crate::workload::Workload;
 
 fn hot(clients: u32, rate: f64) -> RunResult {

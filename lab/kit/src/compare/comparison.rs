@@ -343,7 +343,7 @@ fn remarks(a: &[RunResult], b: &[RunResult], metrics: usize) -> Vec<String> {
         );
     }
     out.push(format!(
-        "Intervals hold with 95 % for each figure by itself: of {figures} figures about {:.0} may \
+        "Intervals hold with 95 % for each metric by itself: of {metrics} metrics about {:.0} may \
             show a difference by chance.",
         (metrics as f64 / 20.0).ceil()
     ));
@@ -353,7 +353,7 @@ fn remarks(a: &[RunResult], b: &[RunResult], metrics: usize) -> Vec<String> {
         .any(|run| run.environment.lab_profile == "debug");
     if debug {
         out.push(
-            "The lab was a debug build: its own cost is too high for figures to be quoted."
+            "The lab was a debug build: its own cost is too high for its numbers to be quoted."
                 .to_owned(),
         );
     }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::metric::named;
+use crate::result::RunResult;
 
 /// A run of the point workload with two clients whose rate is `rate`.
 pub(crate) fn run(id: &str, rate: f64) -> RunResult {
@@ -24,7 +25,7 @@ fn verdict(metric: &str, pairs: &[(f64, f64)]) -> MetricComparison {
 }
 
 #[test]
-fn a_certain_change_is_better_or_worse_by_the_figure() {
+fn a_certain_change_is_better_or_worse_by_the_metric() {
     let pairs = [(100.0, 109.0), (100.0, 110.0), (100.0, 111.0)];
     let rate = verdict("rate", &pairs);
     assert_eq!(

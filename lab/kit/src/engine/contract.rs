@@ -1,4 +1,4 @@
-//! What every engine behind the seam must do, as one check that each driver's tests call.
+//! The contract of an engine, as one check that each driver's tests call.
 
 use std::path::Path;
 use std::time::Duration;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// An engine's own words for a failure.
+/// An error of an engine, as it says it.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct EngineError(pub String);

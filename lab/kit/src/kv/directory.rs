@@ -11,7 +11,7 @@ const MARK: &str = "quarry-lab-target";
 /// with `may_drop`.
 ///
 /// # Errors
-/// Files of others are in the way, or the directory cannot be made.
+/// Files that the lab did not make are there, or the directory cannot be made.
 pub fn prepare_directory(path: &Path, may_drop: bool, keep: bool) -> Result<(), TargetError> {
     let failed = |error: std::io::Error| TargetError::Refused {
         what: format!("the directory {}", path.display()),

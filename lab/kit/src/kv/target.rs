@@ -93,7 +93,7 @@ impl Target for KvTarget {
         let pid = std::process::id();
         let path = self.0.path.canonicalize().ok();
         TargetInfo {
-            stored: TargetFacts {
+            facts: TargetFacts {
                 uri: self.0.address.clone(),
                 product: self.0.engine.name(),
                 version: "in the process of the lab".to_owned(),
@@ -213,8 +213,8 @@ impl Target for KvTarget {
     async fn delete_above(&self, table: usize, number: i64) -> Result<(), TargetError> {
         let from = encode::row_key(table, &Key::Number(number.saturating_add(1)));
         self.clear(&from, &encode::prefix_end(table, 0))?;
-        // Entries of the deleted rows would be found by nobody's id: the indexes of the table are
-        // made anew.
+        // Index entries of the deleted rows would remain: the indexes of the table are
+        // built again.
         let indexes = self.0.indexes.read().map_or(0, |indexes| indexes.len());
         if indexes == 0 {
             return Ok(());

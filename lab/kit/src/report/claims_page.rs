@@ -42,7 +42,7 @@ pub fn claims_page(judgements: &[Judgement], runs: &[RunResult]) -> String {
     );
     out.push_str(
         "<p class=\"muted\">With three repeats or more a condition is confirmed if the 95 % \
-            interval of its figure (Student's t, of ratios on \
+            interval of its metric (Student's t, of ratios on \
          logarithms) lies within the rule, refuted if it lies outside, else inconclusive. A claim \
          needs all its conditions.</p>\n",
     );
@@ -125,7 +125,7 @@ fn pill(outcome: ClaimVerdict) -> String {
     format!("<span class=\"pill {class}\">{}</span>", outcome.name())
 }
 
-/// A row for each condition; the claim and what was published stand beside all of them.
+/// A row for each condition; the claim and what was published span all of them.
 fn write_claim(out: &mut String, judgement: &Judgement) {
     let rows = judgement.findings.len().max(1);
     let _ = write!(
@@ -175,7 +175,7 @@ fn write_claim(out: &mut String, judgement: &Judgement) {
 fn found(finding: &Finding) -> String {
     let number = format::number;
     match finding.found {
-        None => "no figure".to_owned(),
+        None => "no value".to_owned(),
         Some(found) if found.low < found.high => format!(
             "{} ({} to {})",
             number(found.mean),

@@ -77,7 +77,7 @@ fn summary(comparison: &Comparison) -> String {
     }
     let count = |wanted: Verdict| metrics().filter(|metric| metric.verdict == wanted).count();
     format!(
-        "B against A: {} figures better, {} worse, {} without a difference seen.",
+        "B against A: {} metrics better, {} worse, {} without a difference seen.",
         count(Verdict::Better),
         count(Verdict::Worse),
         count(Verdict::NoDifferenceSeen)
@@ -88,7 +88,7 @@ fn write_step(out: &mut String, step: &StepComparison, a: &[RunResult], b: &[Run
     let _ = writeln!(
         out,
         "<h2>Step {}</h2>\n<div class=\"card scroll\"><table class=\"right\"><thead><tr><th \
-            scope=\"col\">figure</th><th scope=\"col\">A</th>\
+            scope=\"col\">metric</th><th scope=\"col\">A</th>\
          <th scope=\"col\">B</th><th scope=\"col\">change (95 % interval)</th><th \
          scope=\"col\">verdict</th></tr></thead><tbody>",
         escape(&step.step)
@@ -149,7 +149,7 @@ fn write_step(out: &mut String, step: &StepComparison, a: &[RunResult], b: &[Run
     out.push_str("</div>\n");
 }
 
-/// The end of the axis in percent: one very uncertain metric must not squeeze all others.
+/// The end of the axis in percent: one very uncertain metric must not hide all others.
 fn bound_of(shown: &[(&MetricComparison, Estimate)]) -> f64 {
     let mut ends: Vec<f64> = shown
         .iter()

@@ -21,10 +21,10 @@ pub(super) fn section(result: &RunResult) -> String {
     if tables.is_empty() {
         return String::new();
     }
-    let mut out = "<h2>Beside the published figures</h2>\n".to_owned();
+    let mut out = "<h2>Published results</h2>\n".to_owned();
     out.push_str(
-        "<p class=\"muted\">Other machines, other years, other settings: these figures show the \
-            shape of the result, not a race. ",
+        "<p class=\"muted\">Other machines, other years, other settings: compare the shape of the \
+            results, not their height. ",
     );
     if result.changed_from_paper.is_empty() {
         out.push_str("The settings are those of the paper preset.");
@@ -252,7 +252,7 @@ fn steps(out: &mut String, table: &Table, result: &RunResult) {
     write_table(out, table, "step", &columns, &lines, Some(at));
 }
 
-/// Range steps were published as documents returned, so that is what stands beside them.
+/// Range steps were published as documents returned, so that is compared with them.
 fn step_value(metric: &Metric, step: &StepResult) -> Option<f64> {
     if metric.id == "rate" && step.operation == Operation::Range && step.more.rows_returned > 0 {
         return Some(step.more.rows_per_second);

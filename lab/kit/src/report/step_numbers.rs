@@ -97,7 +97,7 @@ fn write_more(out: &mut String, step: &StepResult) {
         rows.extend(latency(&role.latency));
         write_card(
             out,
-            &format!("Beside it: {} by {} clients", role.operation, role.clients),
+            &format!("Background: {} by {} clients", role.operation, role.clients),
             "right",
             &rows,
         );

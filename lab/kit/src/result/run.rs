@@ -25,7 +25,7 @@ pub struct RunResult {
     pub run: RunFacts,
     /// What was measured against.
     pub target: TargetFacts,
-    /// How large and how many.
+    /// The settings of the run.
     pub settings: Settings,
     /// In words, what differs from the `paper` preset.
     pub changed_from_paper: Vec<String>,

@@ -9,7 +9,7 @@ use crate::target::CallOutcome;
 use crate::workload::Operation;
 
 impl Work {
-    /// What the call just drawn would mean if its answer never came.
+    /// The effect of the call just drawn, should its reply never come.
     pub fn in_flight(&self) -> Effect {
         let unknown = Effect::default();
         let Some(operation) = self.pending.operation else {

@@ -14,7 +14,7 @@ use crate::workload::{Assign, DocumentKind, Draw, Operation, Placement, Role};
 /// What a client should do next.
 #[derive(Debug)]
 pub enum Next {
-    /// Make this call; it belongs to a part (of a mix).
+    /// Make this call; it is an operation (of a mix).
     Call(Operation, Call),
     /// Make both, one after the other: one operation.
     Pair(Operation, Call, Call),
@@ -27,9 +27,9 @@ pub enum Next {
 /// How much a client does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quota {
-    /// Its share of so many rows in all tables together.
+    /// Its share of this number of rows in all tables together.
     Rows(u64),
-    /// Its share of so many calls.
+    /// Its share of this number of calls.
     Calls(u64),
     /// Until it is stopped.
     Endless,

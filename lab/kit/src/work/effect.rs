@@ -15,11 +15,11 @@ pub struct Effect {
     pub bytes: u64,
     /// Rows read.
     pub rows: u64,
-    /// Inserts whose fate nobody knows.
+    /// Inserts without a reply.
     pub inserts_unknown: u64,
-    /// Deletes whose fate nobody knows.
+    /// Deletes without a reply.
     pub deletes_unknown: u64,
-    /// Additions whose fate nobody knows.
+    /// Additions without a reply.
     pub adds_unknown: u64,
 }
 

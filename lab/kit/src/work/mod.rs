@@ -1,4 +1,4 @@
-//! What one client does: draws its next call, and accounts for what came of it.
+//! What one client does: draws its next call, and accounts for the outcome.
 //!
 //! Promises: the same stream draws the same calls; what is acknowledged is accounted for, so that
 //! the end state can be checked.

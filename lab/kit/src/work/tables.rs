@@ -102,7 +102,7 @@ pub struct Dataset {
     pub ids: Ids,
     /// Secondary indexes that exist.
     pub indexes: Mutex<Vec<Index>>,
-    /// How large and how many.
+    /// The settings of the run.
     pub settings: Settings,
     /// The tables.
     pub tables: Vec<TableState>,
@@ -140,7 +140,7 @@ impl Dataset {
         }
     }
 
-    /// At the begin of a step; `paired`: it deletes what it inserts.
+    /// At the start of a step; `paired`: it deletes what it inserts.
     pub fn begin_step(&self, paired: bool) {
         self.ahead.store(0, Ordering::Relaxed);
         self.paired.store(paired, Ordering::Relaxed);
@@ -197,7 +197,7 @@ impl Dataset {
         self.tables.iter().map(mark).collect()
     }
 
-    /// Takes up what a checkpoint kept.
+    /// Restores what a checkpoint kept.
     pub fn restore(&self, table_checkpoints: &[TableCheckpoint]) {
         for (table, mark) in self.tables.iter().zip(table_checkpoints) {
             table.visible.store(mark.visible, Ordering::Release);

@@ -2,9 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
 use super::*;
+use crate::row::Key;
 use crate::seed::stream;
-use crate::workload::{Overrides, Workload};
+use crate::target::{Call, CallOutcome};
+use crate::workload::{Operation, Overrides, Role, Workload};
 
 fn dataset(workload: &str, given: Overrides) -> (Workload, Arc<Dataset>) {
     let workload = Workload::named(workload).unwrap();
@@ -14,7 +19,7 @@ fn dataset(workload: &str, given: Overrides) -> (Workload, Arc<Dataset>) {
 }
 
 fn role(operation: Operation) -> Role {
-    toml::from_str(&format!("part = {}", serde_json::to_string(&operation).unwrap())).unwrap()
+    toml::from_str(&format!("operation = {}", serde_json::to_string(&operation).unwrap())).unwrap()
 }
 
 fn work(dataset: &Arc<Dataset>, role: Role, quota: Quota, client: (u32, u32)) -> Work {
@@ -48,7 +53,7 @@ fn clients_share_the_rows_of_all_tables_without_gap_or_overlap() {
                         "{round} {table} {row:?}"
                     );
                 }
-                let (_, effect) = work.settle(CallOutcome::done(rows.len() as u64, rows.len() as u64));
+                let (_, effect) = work.account(CallOutcome::done(rows.len() as u64, rows.len() as u64));
                 assert_eq!(effect.inserted, rows.len() as u64);
             }
         }
@@ -108,7 +113,7 @@ fn a_read_that_finds_nothing_fails_unless_rows_may_be_missing() {
             misses,
         );
         assert!(matches!(work.draw(), Next::Call(..)));
-        let (outcome, _) = work.settle(CallOutcome::done(1, 0));
+        let (outcome, _) = work.account(CallOutcome::done(1, 0));
         assert_eq!(matches!(outcome, CallOutcome::Failed { .. }), is_failure);
     }
 }
@@ -148,7 +153,7 @@ fn deletes_follow_inserts_and_inserts_wait_for_them() {
     );
     let mut inserted = 0;
     while let Next::Call(..) = insert.draw() {
-        insert.settle(CallOutcome::done(10, 10));
+        insert.account(CallOutcome::done(10, 10));
         inserted += 10;
     }
     assert_eq!(
@@ -159,7 +164,7 @@ fn deletes_follow_inserts_and_inserts_wait_for_them() {
         panic!()
     };
     assert_eq!((ids.first(), ids.len()), (Some(&Key::Number(1)), 10));
-    let (_, effect) = delete.settle(CallOutcome::done(10, 10));
+    let (_, effect) = delete.account(CallOutcome::done(10, 10));
     assert_eq!(effect.deleted, 10);
     assert!(matches!(insert.draw(), Next::Call(..)));
 }
@@ -179,13 +184,13 @@ fn a_deleted_row_is_put_back_by_who_deleted_it() {
     let Next::Call(_, Call::Delete { ids, .. }) = work.draw() else {
         panic!()
     };
-    let (_, effect) = work.settle(CallOutcome::done(1, 1));
+    let (_, effect) = work.account(CallOutcome::done(1, 1));
     assert!((effect.deleted, effect.inserted) == (1, 0) && work.must_reinsert());
     let Next::Call(_, Call::Insert { rows, .. }) = work.draw() else {
         panic!()
     };
     assert_eq!(rows[0].id.as_ref(), ids.first());
-    let (_, effect) = work.settle(CallOutcome::done(1, 1));
+    let (_, effect) = work.account(CallOutcome::done(1, 1));
     assert!((effect.deleted, effect.inserted) == (0, 1) && !work.must_reinsert());
 }
 
@@ -202,7 +207,7 @@ fn rows_stored_at_random_leave_a_share_of_one_by_e_missing() {
     let mut work = work(&dataset, role(Operation::FillRandom), Quota::Calls(10_000), (0, 1));
     let mut distinct = 0;
     while let Next::Call(..) = work.draw() {
-        distinct += work.settle(CallOutcome::done(1, 1)).1.inserted;
+        distinct += work.account(CallOutcome::done(1, 1)).1.inserted;
     }
     assert!((6_250..6_400).contains(&distinct), "{distinct}");
 }
@@ -228,7 +233,7 @@ fn mixes_keep_their_weights_and_latest_prefers_the_newest() {
         match work.draw() {
             Next::Call(Operation::Insert, Call::Insert { rows, .. }) => {
                 inserts += rows.len();
-                work.settle(CallOutcome::done(1, 1));
+                work.account(CallOutcome::done(1, 1));
             }
             Next::Call(_, Call::Get { id, .. }) => {
                 newest += usize::from(id == DocumentKind::Ycsb.key(dataset.tables[0].visible()));
@@ -304,7 +309,7 @@ fn an_update_may_be_preceded_by_a_read_of_its_row() {
         panic!("no pair")
     };
     assert_eq!(read, updated);
-    let (_, effect) = updater.settle(CallOutcome::done(1, 1));
+    let (_, effect) = updater.account(CallOutcome::done(1, 1));
     assert_eq!(effect.added, 1);
 }
 

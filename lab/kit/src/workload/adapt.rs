@@ -1,7 +1,7 @@
 //! Settings that change what a workload does, and not only how much of it: indexes made unique, ids
 //! without order, a wait between steps.
 //!
-//! Promises: the adapted workload says everything; whoever runs it need not look at these settings
+//! Promises: the adapted workload says everything; code that runs it need not read these settings
 //! again. A setting that a workload has no use for is refused instead of ignored.
 
 use super::choices::Ids;
