@@ -88,7 +88,8 @@ impl Limit {
                 .and_then(|pid| group(Path::new(ROOT), Path::new("/proc"), version, pid, bytes));
             match grouped {
                 Ok(group) => {
-                    // Pages that are in memory already are charged to the process that read them first.
+                    // Pages that are in memory already are charged to the process that read them
+                    // first.
                     data.into_iter().for_each(forget_pages);
                     let held = Held::ControlGroup(group);
                     return Ok(Some(Self { bytes, held, pid }));
@@ -352,8 +353,8 @@ fn home_of(membership: &str, controller: &str) -> Option<PathBuf> {
     })
 }
 
-/// Drops the clean pages of all files below `directory` from the page cache, so that the process that reads
-/// them again is charged.
+/// Drops the clean pages of all files below `directory` from the page cache, so that the process
+/// that reads them again is charged.
 fn forget_pages(directory: &Path) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();

@@ -29,11 +29,13 @@ pub(crate) struct ProfileArguments {
     #[arg(long, value_name = "PID")]
     pub(crate) pid: u32,
     /// How long
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    #[arg(long, value_name = "N", default_value_t = 10,
+        value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub(crate) seconds: u64,
     /// Samples per second: of each CPU with perf; gdb stops the process for each, so it takes one
     /// per second at most
-    #[arg(long, value_name = "N", default_value_t = 49, value_parser = clap::value_parser!(u32).range(1..=999))]
+    #[arg(long, value_name = "N", default_value_t = 49,
+        value_parser = clap::value_parser!(u32).range(1..=999))]
     pub(crate) frequency: u32,
     /// perf sees what uses the CPU; gdb sees all threads, those that wait too, but stops the
     /// process for each sample

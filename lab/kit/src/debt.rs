@@ -44,7 +44,8 @@ mod tests {
         for (statistics, wanted) in [
             (json!({"debt_bytes": 5}), Some(5)),
             (
-                json!({"quarry": {"engine": {"data.pending_compaction_bytes": 30, "index.pending_compaction_bytes": 4, "memtables_total_bytes": 200}},
+                json!({"quarry": {"engine": {"data.pending_compaction_bytes": 30,
+                    "index.pending_compaction_bytes": 4, "memtables_total_bytes": 200}},
                     "wiredTiger": {"cache": {"tracked dirty bytes in the cache": 1}}}),
                 Some(234),
             ),

@@ -42,8 +42,8 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Reads the state of the machine; `data` is the data directory of the server when it is known, else any
-    /// directory of interest.
+    /// Reads the state of the machine; `data` is the data directory of the server when it is known,
+    /// else any directory of interest.
     pub fn capture(data: &Path, driver: &str) -> Self {
         let memory = metrics::Memory::sample().unwrap_or_default();
         let load = metrics::LoadAverage::sample().unwrap_or_default();

@@ -2,8 +2,8 @@
 //! recording, results, reports.
 //!
 //! Promises: constant memory however long a run lasts, the same operations for the same seed, and a
-//! result that a later program can read (docs/lab/results.md describes it, with a version). Must not know:
-//! drivers, engines, Quarry's own code.
+//! result that a later program can read (docs/lab/results.md describes it, with a version). Must
+//! not know: drivers, engines, Quarry's own code.
 
 pub mod claims;
 pub mod compare;

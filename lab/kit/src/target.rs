@@ -2,7 +2,8 @@
 //! this process.
 //!
 //! Promises: a workload asks only for what stands here; a target says beforehand what it lacks.
-//! Calls are encoded before the clock starts; an error is never reported as success. Must not know: drivers, engines, workloads.
+//! Calls are encoded before the clock starts; an error is never reported as success. Must not know:
+//! drivers, engines, workloads.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -256,7 +257,8 @@ impl Settled {
 }
 
 impl Settled {
-    /// Of an engine that compacts: how long it took until it was idle, none if the time ended first.
+    /// Of an engine that compacts: how long it took until it was idle, none if the time ended
+    /// first.
     pub fn after_compaction<E: std::fmt::Display>(waited: Result<Option<Duration>, E>) -> Self {
         let (is_idle, remark) = match waited {
             Ok(Some(took)) => (

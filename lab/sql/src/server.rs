@@ -61,8 +61,8 @@ impl MariaDb {
     /// Makes the data directory, starts the server and waits until it answers.
     ///
     /// # Errors
-    /// A setting is wrong, MariaDB is not installed, files that the lab did not make are there, or it does not
-    /// come up.
+    /// A setting is wrong, MariaDB is not installed, files that the lab did not make are there, or
+    /// it does not come up.
     pub fn start(settings: &Settings) -> Result<Self, lab_kit::target::TargetError> {
         let directory = &settings.directory;
         let text = settings_text(settings).map_err(|reason| failed("the settings", reason))?;
@@ -348,7 +348,11 @@ fn settings_text(settings: &Settings) -> Result<String, String> {
             // decompress it again.
             out += &format!(
                 "rocksdb_db_write_buffer_size = {cache}M\nrocksdb_default_cf_options = \
-                    write_buffer_size={}m;block_based_table_factory={{cache_index_and_filter_blocks=0;filter_policy=bloomfilter:10:false;whole_key_filtering=1}}\nrocksdb_merge_buf_size = {}M\nrocksdb_merge_combine_read_size = {}M\n",
+                    write_buffer_size={}m;\
+                    block_based_table_factory={{cache_index_and_filter_blocks=0;\
+                    filter_policy=bloomfilter:10:false;\
+                    whole_key_filtering=1}}\nrocksdb_merge_buf_size = \
+                    {}M\nrocksdb_merge_combine_read_size = {}M\n",
                 (cache / 4).clamp(1, 64),
                 (cache / 4).clamp(1, 64),
                 cache.clamp(4, 1024)

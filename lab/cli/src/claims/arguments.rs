@@ -67,7 +67,8 @@ pub(crate) struct ClaimsArguments {
     #[arg(long, default_value = "smoke")]
     pub(crate) preset: String,
     /// Repeats of each run; below three nothing is decided
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, value_name = "N", default_value_t = 3,
+        value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) repeats: u32,
     /// Folder of runs to judge from, instead of running or beside it
     #[arg(long, value_name = "DIR")]
@@ -106,7 +107,8 @@ pub(super) fn write_arguments(arguments: &ClaimsArguments, out: &Path) -> Result
 }
 
 /// What a folder was asked for, with the addresses of this command line where these are given.
-pub(super) fn read_arguments(folder: &Path, given: &ClaimsArguments) -> Result<ClaimsArguments, LabError> {
+pub(super) fn read_arguments(folder: &Path, given: &ClaimsArguments) -> Result<ClaimsArguments,
+    LabError> {
     let path = folder.join(ARGUMENTS_FILE);
     let text = std::fs::read_to_string(&path).map_err(|source| FolderError::Read {
         path: path.clone(),

@@ -266,8 +266,11 @@ mod tests {
         let command = doc! {
             "insert": "people", "$db": "crew", "ordered": true,
             "documents": [
-                { "_id": id, "name": secret, "age": 59, "from": secret, "photo": Binary { subtype: BinarySubtype::Generic, bytes: vec![1, 2, 3] } },
-                { "again": secret, "at": { "type": "Point", "coordinates": [1.5, 2.5] }, "tag": Regex { pattern: "^Jean".try_into().unwrap(), options: "i".try_into().unwrap() } },
+                { "_id": id, "name": secret, "age": 59, "from": secret,
+                    "photo": Binary { subtype: BinarySubtype::Generic, bytes: vec![1, 2, 3] } },
+                { "again": secret, "at": { "type": "Point", "coordinates": [1.5, 2.5] },
+                    "tag": Regex { pattern: "^Jean".try_into().unwrap(),
+                        options: "i".try_into().unwrap() } },
             ],
         };
         let anonymiser = Anonymiser::new();
@@ -301,7 +304,8 @@ mod tests {
             "equal values stay equal"
         );
         assert!(
-            matches!(first.get("photo"), Some(Bson::Binary(photo)) if photo.bytes.len() == 3 && photo.bytes != [1, 2, 3])
+            matches!(first.get("photo"),
+                Some(Bson::Binary(photo)) if photo.bytes.len() == 3 && photo.bytes != [1, 2, 3])
         );
         assert_eq!(
             second.get_document("at").unwrap().get_str("type").unwrap(),
@@ -329,7 +333,9 @@ mod tests {
         for gone in ["alice", "Paris", "$5"] {
             assert!(!text.contains(gone), "{gone}: {text}");
         }
-        let update = doc! { "update": "c", "$db": "d", "updates": [{ "q": { "a": { "$type": "string" } }, "u": { "$set": { "b": "secret" } } }] };
+        let update = doc! { "update": "c", "$db": "d",
+            "updates": [{ "q": { "a": { "$type": "string" } },
+                "u": { "$set": { "b": "secret" } } }] };
         let text = format!("{:?}", applied(&Anonymiser::new(), &update));
         assert!(
             text.contains("\"string\"")
@@ -348,7 +354,8 @@ mod tests {
             deep = doc! { "q": deep };
         }
         assert_eq!(anonymiser.apply(&mut deep.to_vec().unwrap()), None);
-        let good = doc! { "insert": "c", "documents": [{ "a": "b", "c": [1, { "d": 1.5 }], "e": null }], "$db": "d" }.to_vec().unwrap();
+        let good = doc! { "insert": "c", "documents": [{ "a": "b", "c": [1, { "d": 1.5 }],
+            "e": null }], "$db": "d" }.to_vec().unwrap();
         for at in 0..good.len() {
             for value in [0, 1, 3, 5, 11, 0x7f, 0x80, 0xff] {
                 let mut changed = good.clone();

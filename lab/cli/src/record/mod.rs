@@ -1,8 +1,8 @@
 //! The command `record`: a proxy between any driver and any server that keeps what passes.
 //!
 //! Promises: bytes go on before anything else is done with them; whatever happens to the recording,
-//! the traffic goes on. Neighbours: `frames` cuts streams into messages, `recorder` pairs and writes
-//! them, `file` is the format.
+//! the traffic goes on. Neighbours: `frames` cuts streams into messages, `recorder` pairs and
+//! writes them, `file` is the format.
 
 pub(crate) mod anonymise;
 pub(crate) mod file;

@@ -1,7 +1,8 @@
 //! The recorder: a thread that pairs commands with replies and writes them, away from the traffic.
 //!
 //! Promises: the proxy never waits for it. What it cannot take in time or cannot write
-//! ends the recording, with a reason that is printed once; a recording never has unreported gaps. Must not know: sockets.
+//! ends the recording, with a reason that is printed once; a recording never has unreported gaps.
+//! Must not know: sockets.
 
 use std::collections::HashMap;
 use std::fs::File;

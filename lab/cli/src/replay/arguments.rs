@@ -36,7 +36,8 @@ pub(crate) struct ReplayArguments {
     #[arg(long, value_name = "X", default_value_t = 1.0)]
     pub(crate) speed: f64,
     /// Operations under way at once, at most
-    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(long, value_name = "N", default_value_t = 50,
+        value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) workers: u32,
     /// What an operation waits for: those before it on its connection (with stress), or also all
     /// that had been answered when it was sent (with real)

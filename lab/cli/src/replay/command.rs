@@ -254,12 +254,14 @@ mod tests {
     fn the_session_goes_and_the_cursor_is_mapped() {
         let recorded = rawdoc! {
             "getMore": 77_i64, "collection": "c", "batchSize": 5, "lsid": { "id": 1 }, "txnNumber": 3_i64, "$db": "d", "$clusterTime": {},
-            "readConcern": { "level": "majority", "afterClusterTime": 5 }, "writeConcern": { "w": 0 },
+            "readConcern": { "level": "majority", "afterClusterTime": 5 },
+                "writeConcern": { "w": 0 },
         };
         let sent = Document::try_from(prepare(&recorded, Some(5)).unwrap().remove(0)).unwrap();
         assert_eq!(
             sent,
-            doc! { "getMore": 5_i64, "collection": "c", "batchSize": 5, "readConcern": { "level": "majority" } }
+            doc! { "getMore": 5_i64, "collection": "c", "batchSize": 5,
+                "readConcern": { "level": "majority" } }
         );
         let kill = rawdoc! { "killCursors": "c", "cursors": [77_i64, 78_i64], "$db": "d" };
         assert_eq!(cursors(&kill), [77, 78]);
@@ -280,7 +282,9 @@ mod tests {
     #[test]
     fn what_came_in_sequences_goes_in_pieces() {
         let pad = "x".repeat(PIECE / 3);
-        let large = rawdoc! { "insert": "c", "documents": [{ "n": 1, "x": &*pad }, { "n": 2, "x": &*pad }, { "n": 3, "x": &*pad }, { "n": 4, "x": &*pad }, { "n": 5, "x": &*pad }], "$db": "d" };
+        let large = rawdoc! { "insert": "c", "documents": [{ "n": 1, "x": &*pad }, { "n": 2,
+            "x": &*pad }, { "n": 3, "x": &*pad }, { "n": 4, "x": &*pad }, { "n": 5, "x": &*pad }],
+                "$db": "d" };
         let pieces: Vec<Document> = prepare(&large, None)
             .unwrap()
             .into_iter()

@@ -2,7 +2,8 @@
 //! they took and what was answered otherwise.
 //!
 //! Promises: constant memory however long the recording; a folder like that of any run; what ended
-//! early is still reported. Files: `source` reads ahead, `scheduler` keeps the time, `sender` sends,
+//! early is still reported. Files: `source` reads ahead, `scheduler` keeps the time, `sender`
+//! sends,
 //! `counts` counts.
 
 mod arguments;

@@ -149,8 +149,8 @@ impl ReplaySender {
         };
         self.send(&mut op, intended).await;
         drop(worker);
-        // The next operation on this cursor and those that wait for the reply go on now; the share of the
-        // queue is free.
+        // The next operation on this cursor and those that wait for the reply go on now; the share
+        // of the queue is free.
         let Op {
             turn, share, done, ..
         } = op;

@@ -157,11 +157,16 @@ async fn ask<N: Into<i128>>(
     timeout: Option<Duration>,
     question: impl Future<Output = Result<N, String>>,
 ) -> Asked {
-    let never = std::future::pending();
+    let timeout = async {
+        match timeout {
+            Some(timeout) => tokio::time::sleep(timeout).await,
+            None => std::future::pending().await,
+        }
+    };
     tokio::select! {
         answer = question => answer.map(Into::into),
         () = interrupted() => Err("interrupted".to_owned()),
-        () = async { match timeout { Some(timeout) => tokio::time::sleep(timeout).await, None => never.await } } => Err("no answer".to_owned()),
+        () = timeout => Err("no answer".to_owned()),
     }
 }
 

@@ -245,7 +245,8 @@ fn answer(command: &Document, state: &mut State, faults: Faults) -> Option<Docum
     Some(match name.as_str() {
         "hello" | "ismaster" => doc! {
             "isWritablePrimary": true, "ismaster": true, "maxBsonObjectSize": 16_777_216, "maxMessageSizeBytes": 48_000_000,
-            "maxWriteBatchSize": 100_000, "minWireVersion": 0, "maxWireVersion": 21, "readOnly": false, "ok": 1.0
+            "maxWriteBatchSize": 100_000, "minWireVersion": 0, "maxWireVersion": 21,
+                "readOnly": false, "ok": 1.0
         },
         "buildinfo" => doc! { "version": "8.0.0", "quarry": { "version": "0.0.1" }, "ok": 1.0 },
         "serverstatus" => doc! { "pid": std::process::id() as i64, "process": "fake", "ok": 1.0 },
@@ -350,11 +351,13 @@ fn answer(command: &Document, state: &mut State, faults: Faults) -> Option<Docum
         }
         "collstats" => {
             let count = state.collections.get(&collection).map_or(0, Vec::len) as i32;
-            doc! { "count": count, "size": count * 130, "storageSize": count * 60, "totalIndexSize": count * 20, "ok": 1.0 }
+            doc! { "count": count, "size": count * 130, "storageSize": count * 60,
+                "totalIndexSize": count * 20, "ok": 1.0 }
         }
         "ping" | "endsessions" => doc! { "ok": 1.0 },
         other => {
-            doc! { "ok": 0.0, "code": 59, "codeName": "CommandNotFound", "errmsg": format!("no such command: '{other}'") }
+            doc! { "ok": 0.0, "code": 59, "codeName": "CommandNotFound",
+                "errmsg": format!("no such command: '{other}'") }
         }
     })
 }

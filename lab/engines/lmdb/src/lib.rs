@@ -42,8 +42,8 @@ pub fn open(mut options: EngineOptions) -> Result<Box<dyn LabEngine>, EngineErro
     // damage the file. The lab's data can be made again, and the result names the durability.
     // NO_READ_AHEAD only advises the system.
     unsafe { builder.flags(EnvFlags::NO_SYNC | read_ahead) };
-    // SAFETY: the directory is the lab's own (its mark was checked or made), so that no other program
-    // changes the mapped file.
+    // SAFETY: the directory is the lab's own (its mark was checked or made), so that no other
+    // program changes the mapped file.
     let env = unsafe { builder.open(&options.path) }.map_err(EngineError::of)?;
     let mut write = env.write_txn().map_err(EngineError::of)?;
     let rows = env

@@ -211,7 +211,8 @@ mod tests {
             "leveled, lz4, blocks of 4 KiB, cache 64 MiB, memtable 16 MiB, bloom filter of 10 bits"
         );
         assert_eq!(
-            about("style=universal&compression=none&blobs=true&block=64K&cache=1G&wbuf=2M&bloom=0&align=true&direct=true&delayed_write_rate=12582912&soft_limit=1G&hard_limit=2G")
+            about("style=universal&compression=none&blobs=true&block=64K&cache=1G&wbuf=2M&bloom=0&\
+                align=true&direct=true&delayed_write_rate=12582912&soft_limit=1G&hard_limit=2G")
                 .unwrap(),
             "universal, none, blobs, aligned blocks of 64 KiB, cache 1 GiB, memtable 2 MiB, no \
                 bloom filter, direct I/O, delayed write rate 12 MiB, \

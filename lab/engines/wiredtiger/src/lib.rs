@@ -114,7 +114,8 @@ impl Settings {
             .map(|path| format!(",extensions=[\"{path}\"]"))
             .unwrap_or_default();
         format!(
-            "create,cache_size={},session_max={SESSIONS_MAX},statistics=(fast),checkpoint=(wait=60,log_size=2GB),log=(enabled={has_log},prealloc=false),\
+            "create,cache_size={},session_max={SESSIONS_MAX},statistics=(fast),\
+                checkpoint=(wait=60,log_size=2GB),log=(enabled={has_log},prealloc=false),\
              transaction_sync=(enabled=false,method=fsync){extensions}",
             options.cache_bytes
         )
@@ -129,7 +130,8 @@ impl Settings {
         let allocation = self.page_bytes.min(ALLOCATION_BYTES);
         let compressor = self.compression.as_deref().unwrap_or("none");
         format!(
-            "key_format=u,value_format=u,{kind},leaf_page_max={},allocation_size={allocation},block_compressor={compressor}",
+            "key_format=u,value_format=u,{kind},leaf_page_max={},allocation_size={allocation},\
+                block_compressor={compressor}",
             self.page_bytes
         )
     }

@@ -1,6 +1,7 @@
 //! The claims of the studies, and the verdicts on them from the results of runs.
 //!
-//! Promises: [`judge`] decides from results alone, so that it also works on folders of earlier runs.
+//! Promises: [`judge`] decides from results alone, so that it also works on folders of earlier
+//! runs.
 
 mod definition;
 mod judge;

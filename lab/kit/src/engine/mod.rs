@@ -2,7 +2,7 @@
 //!
 //! An engine stores bytes in key order. Rows, tables and secondary indexes over it are built by
 //! [`crate::kv`]. This is another interface than the server's storage engine, on purpose:
-//! docs/adr/0018-engine-interface-of-the-lab.md.
+//! docs/adr/0019-engine-interface-of-the-lab.md.
 //! Must not know: rows, workloads, any engine.
 
 mod background_flush;

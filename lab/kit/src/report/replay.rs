@@ -166,7 +166,8 @@ pub(super) fn side_by_side(runs: &[RunResult]) -> String {
     }
     out.push_str("</div>\n<p></p>\n<div class=\"card scroll\"><h3>Answers</h3><table \
         class=\"right\"><thead><tr><th \
-        scope=\"col\">run</th><th>target</th><th>operations</th><th>compared</th><th>differences</th><th>errors</th></tr></thead><tbody>\n");
+        scope=\"col\">run</th><th>target</th><th>operations</th><th>compared</th><th>\
+        differences</th><th>errors</th></tr></thead><tbody>\n");
     for (run, replay) in &replays {
         let total =
             |of: fn(&crate::result::KindResult) -> u64| replay.kinds.values().map(of).sum::<u64>();
@@ -355,7 +356,8 @@ fn write_answers(out: &mut String, replay: &ReplayResult) {
         return;
     }
     out.push_str("<p></p>\n<div class=\"card scroll\"><h3>First \
-        differences</h3><table><thead><tr><th>operation</th><th>kind</th><th>collection</th><th>what</th><th>recorded</th><th>replayed</th></tr></thead><tbody>\n");
+        differences</h3><table><thead><tr><th>operation</th><th>kind</th><th>collection</th><th>\
+        what</th><th>recorded</th><th>replayed</th></tr></thead><tbody>\n");
     for one in &replay.first_differences {
         let _ = writeln!(
             out,

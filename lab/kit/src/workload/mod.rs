@@ -1,5 +1,5 @@
-//! Workloads as data: a TOML file names its data, indexes and steps; a step names the operation that
-//! its clients repeat.
+//! Workloads as data: a TOML file names its data, indexes and steps; a step names the operation
+//! that its clients repeat.
 //!
 //! Promises: a setting that a workload has no use for is refused. Must not know: targets.
 
