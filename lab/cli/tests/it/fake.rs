@@ -244,9 +244,10 @@ fn answer(command: &Document, state: &mut State, faults: Faults) -> Option<Docum
         .to_owned();
     Some(match name.as_str() {
         "hello" | "ismaster" => doc! {
-            "isWritablePrimary": true, "ismaster": true, "maxBsonObjectSize": 16_777_216, "maxMessageSizeBytes": 48_000_000,
+            "isWritablePrimary": true, "ismaster": true, "maxBsonObjectSize": 16_777_216,
+            "maxMessageSizeBytes": 48_000_000,
             "maxWriteBatchSize": 100_000, "minWireVersion": 0, "maxWireVersion": 21,
-                "readOnly": false, "ok": 1.0
+            "readOnly": false, "ok": 1.0
         },
         "buildinfo" => doc! { "version": "8.0.0", "quarry": { "version": "0.0.1" }, "ok": 1.0 },
         "serverstatus" => doc! { "pid": std::process::id() as i64, "process": "fake", "ok": 1.0 },
@@ -266,27 +267,7 @@ fn answer(command: &Document, state: &mut State, faults: Faults) -> Option<Docum
         "count" => {
             doc! { "n": state.collections.get(&collection).map_or(0, Vec::len) as i32, "ok": 1.0 }
         }
-        "aggregate" => {
-            let stored = state
-                .collections
-                .get(&collection)
-                .cloned()
-                .unwrap_or_default();
-            let total: i64 = stored
-                .iter()
-                .map(|document| i64::from(document.get_i32("k").unwrap_or(0)))
-                .sum();
-            let group = documents(command, "pipeline")
-                .iter()
-                .find_map(|stage| stage.get_document("$group").ok().cloned())
-                .unwrap();
-            let counts = group.get_document("n").is_ok();
-            cursor(vec![if counts {
-                doc! { "_id": 1, "n": stored.len() as i64 }
-            } else {
-                doc! { "_id": null, "total": total }
-            }])
-        }
+        "aggregate" => aggregate(command, &collection, state),
         "find"
             if !command
                 .get_document("filter")
@@ -302,7 +283,8 @@ fn answer(command: &Document, state: &mut State, faults: Faults) -> Option<Docum
         "getmore" => match state.cursors.remove(&command.get_i64("getMore").unwrap()) {
             Some(left) => batch(command, left, "nextBatch", state),
             None => {
-                doc! { "ok": 0.0, "code": 43, "codeName": "CursorNotFound", "errmsg": "no such cursor" }
+                doc! { "ok": 0.0, "code": 43, "codeName": "CursorNotFound",
+                    "errmsg": "no such cursor" }
             }
         },
         "find" => {
@@ -320,35 +302,7 @@ fn answer(command: &Document, state: &mut State, faults: Faults) -> Option<Docum
                     .collect(),
             )
         }
-        "update" => {
-            let id = documents(command, "updates")[0]
-                .get_document("q")
-                .unwrap()
-                .get_i64("_id")
-                .unwrap();
-            state.updates += 1;
-            if faults
-                .stall_updates_every
-                .is_some_and(|every| state.updates.is_multiple_of(every))
-            {
-                std::thread::sleep(std::time::Duration::from_millis(300));
-            }
-            let skipped = faults
-                .skip_update_every
-                .is_some_and(|every| state.updates.is_multiple_of(every));
-            let found = state
-                .collections
-                .get_mut(&collection)
-                .unwrap()
-                .iter_mut()
-                .find(|document| document.get_i64("_id").is_ok_and(|own| own == id))
-                .unwrap();
-            if !skipped {
-                let k = found.get_i32("k").unwrap();
-                found.insert("k", k + 1);
-            }
-            doc! { "n": 1, "nModified": 1, "ok": 1.0 }
-        }
+        "update" => update(command, &collection, state, faults),
         "collstats" => {
             let count = state.collections.get(&collection).map_or(0, Vec::len) as i32;
             doc! { "count": count, "size": count * 130, "storageSize": count * 60,
@@ -360,6 +314,63 @@ fn answer(command: &Document, state: &mut State, faults: Faults) -> Option<Docum
                 "errmsg": format!("no such command: '{other}'") }
         }
     })
+}
+
+fn aggregate(command: &Document, collection: &str, state: &State) -> Document {
+    let stored = state
+        .collections
+        .get(collection)
+        .cloned()
+        .unwrap_or_default();
+    let total: i64 = stored
+        .iter()
+        .map(|document| i64::from(document.get_i32("k").unwrap_or(0)))
+        .sum();
+    let group = documents(command, "pipeline")
+        .iter()
+        .find_map(|stage| stage.get_document("$group").ok().cloned())
+        .unwrap();
+    let counts = group.get_document("n").is_ok();
+    cursor(vec![if counts {
+        doc! { "_id": 1, "n": stored.len() as i64 }
+    } else {
+        doc! { "_id": null, "total": total }
+    }])
+}
+
+fn update(
+    command: &Document,
+    collection: &str,
+    state: &mut State,
+    faults: Faults,
+) -> Document {
+    let id = documents(command, "updates")[0]
+        .get_document("q")
+        .unwrap()
+        .get_i64("_id")
+        .unwrap();
+    state.updates += 1;
+    if faults
+        .stall_updates_every
+        .is_some_and(|every| state.updates.is_multiple_of(every))
+    {
+        std::thread::sleep(std::time::Duration::from_millis(300));
+    }
+    let skipped = faults
+        .skip_update_every
+        .is_some_and(|every| state.updates.is_multiple_of(every));
+    let found = state
+        .collections
+        .get_mut(collection)
+        .unwrap()
+        .iter_mut()
+        .find(|document| document.get_i64("_id").is_ok_and(|own| own == id))
+        .unwrap();
+    if !skipped {
+        let k = found.get_i32("k").unwrap();
+        found.insert("k", k + 1);
+    }
+    doc! { "n": 1, "nModified": 1, "ok": 1.0 }
 }
 
 fn insert(

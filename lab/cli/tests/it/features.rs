@@ -85,7 +85,7 @@ async fn unique_indexes_and_ids_without_order_refuse_duplicates() {
 }
 
 #[test]
-fn workloads_run_with_settings_that_change_them() {
+fn settings_of_the_load_change_it() {
     let dir = tempfile::tempdir().unwrap();
     let target = format!("redb:{}", dir.path().join("data").display());
     let grow = run(
@@ -124,7 +124,12 @@ fn workloads_run_with_settings_that_change_them() {
         "{:?}",
         step.errors
     );
+}
 
+#[test]
+fn settings_of_the_clients_change_what_they_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = format!("redb:{}", dir.path().join("data").display());
     let pattern = run(
         "neighbours",
         &target,

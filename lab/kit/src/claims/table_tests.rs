@@ -188,7 +188,7 @@ fn made(of: &str, workload: &str, given: &BTreeMap<String, String>) -> RunResult
     let mut run = recorded();
     run.steps.clear();
     run.run.workload = workload.to_owned();
-    if workload != crate::result::WORKLOAD {
+    if workload != crate::result::REPLAY_WORKLOAD {
         run.settings = settings(workload, given);
     }
     run.memory_limit = Some(crate::result::MemoryLimit {

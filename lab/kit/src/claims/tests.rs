@@ -59,59 +59,63 @@ fn all_sixty_claims_are_there_and_name_things_that_exist() {
                 claim.id
             );
             for selection in test.selections() {
-                if selection.workload == crate::result::WORKLOAD {
-                    assert!(
-                        crate::metric::named(&selection.metric).is_some()
-                            && ["real", "stress"].contains(&selection.step.as_str()),
-                        "{}",
-                        claim.id
-                    );
-                    continue;
-                }
-                let side = claim
-                    .differ
-                    .as_deref()
-                    .and_then(difference)
-                    .map(|difference| difference.sides);
-                assert_eq!(
-                    claim.differ.is_some(),
-                    side.is_some(),
-                    "{}: {:?}",
-                    claim.id,
-                    claim.differ
-                );
-                assert_eq!(selection.side.is_some(), side.is_some(), "{}", claim.id);
-                assert!(
-                    selection.side.as_deref().is_none_or(
-                        |side_here| side.is_some_and(|sides| sides.contains(&side_here))
-                    ),
-                    "{}",
-                    claim.id
-                );
-                let workload = Workload::named(&selection.workload).unwrap();
-                let stem = selection
-                    .step
-                    .trim_end_matches(".first")
-                    .trim_end_matches(".last");
-                assert!(
-                    workload
-                        .steps
-                        .iter()
-                        .any(|step| step.name == selection.step || step.name == stem),
-                    "{}: {}",
-                    claim.id,
-                    selection.step
-                );
-                assert!(
-                    selection.metric == "scan_r_squared"
-                        || crate::metric::named(&selection.metric).is_some(),
-                    "{}: {}",
-                    claim.id,
-                    selection.metric
-                );
+                check_selection(claim, selection);
             }
         }
     }
+}
+
+fn check_selection(claim: &Claim, selection: &Selection) {
+    if selection.workload == crate::result::REPLAY_WORKLOAD {
+        assert!(
+            crate::metric::named(&selection.metric).is_some()
+                && ["real", "stress"].contains(&selection.step.as_str()),
+            "{}",
+            claim.id
+        );
+        return;
+    }
+    let side = claim
+        .differ
+        .as_deref()
+        .and_then(difference)
+        .map(|difference| difference.sides);
+    assert_eq!(
+        claim.differ.is_some(),
+        side.is_some(),
+        "{}: {:?}",
+        claim.id,
+        claim.differ
+    );
+    assert_eq!(selection.side.is_some(), side.is_some(), "{}", claim.id);
+    assert!(
+        selection.side.as_deref().is_none_or(
+            |side_here| side.is_some_and(|sides| sides.contains(&side_here))
+        ),
+        "{}",
+        claim.id
+    );
+    let workload = Workload::named(&selection.workload).unwrap();
+    let stem = selection
+        .step
+        .trim_end_matches(".first")
+        .trim_end_matches(".last");
+    assert!(
+        workload
+            .steps
+            .iter()
+            .any(|step| step.name == selection.step || step.name == stem),
+        "{}: {}",
+        claim.id,
+        selection.step
+    );
+    assert!(
+        selection.metric == "scan_r_squared"
+            || crate::metric::named(&selection.metric).is_some(),
+        "{}: {}",
+        claim.id,
+        selection.metric
+    );
 }
 
 #[test]

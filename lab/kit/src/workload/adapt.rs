@@ -320,106 +320,92 @@ mod tests {
     #[test]
     fn settings_without_a_use_are_refused() {
         let default = Overrides::default;
-        assert!(
-            refused(
+        let cases = [
+            (
                 "insert",
                 Overrides {
                     unique_indexes: Some(1),
                     indexes: Some(3),
                     ..default()
-                }
-            )
-            .contains("--unique-indexes")
-        );
-        assert!(
-            refused(
+                },
+                "--unique-indexes",
+            ),
+            (
                 "insert-grow",
                 Overrides {
                     unique_indexes: Some(2),
                     ..default()
-                }
-            )
-            .contains("0 to 1")
-        );
-        assert!(
-            refused(
+                },
+                "0 to 1",
+            ),
+            (
                 "scanned",
                 Overrides {
                     ids: Some(Ids::Random),
                     ..default()
-                }
-            )
-            .contains("--ids")
-        );
-        assert!(
-            refused(
+                },
+                "--ids",
+            ),
+            (
                 "forestdb",
                 Overrides {
                     ids: Some(Ids::Random),
                     ..default()
-                }
-            )
-            .contains("--ids")
-        );
-        assert!(
-            refused(
+                },
+                "--ids",
+            ),
+            (
                 "point",
                 Overrides {
                     ids: Some(Ids::Target),
                     ..default()
-                }
-            )
-            .contains("finds rows by id")
-        );
-        assert!(
-            refused(
+                },
+                "finds rows by id",
+            ),
+            (
                 "hot",
                 Overrides {
                     read_batch: Some(5),
                     ..default()
-                }
-            )
-            .contains("--read-batch")
-        );
-        assert!(
-            refused(
+                },
+                "--read-batch",
+            ),
+            (
                 "point",
                 Overrides {
                     sync_every: Some(0),
                     ..default()
-                }
-            )
-            .contains("--sync-every")
-        );
-        assert!(
-            refused(
+                },
+                "--sync-every",
+            ),
+            (
                 "point",
                 Overrides {
                     prefetch: Some(true),
                     ..default()
-                }
-            )
-            .contains("--prefetch")
-        );
-        assert!(
-            refused(
+                },
+                "--prefetch",
+            ),
+            (
                 "point",
                 Overrides {
                     capped: Some(true),
                     ..default()
-                }
-            )
-            .contains("--capped")
-        );
-        assert!(
-            refused(
+                },
+                "--capped",
+            ),
+            (
                 "point",
                 Overrides {
                     settle_after: Some("lunch".to_owned()),
                     ..default()
-                }
-            )
-            .contains("load, point")
-        );
+                },
+                "load, point",
+            ),
+        ];
+        for (workload, overrides, reason) in cases {
+            let found = refused(workload, overrides);
+            assert!(found.contains(reason), "{workload}: {found}");
+        }
     }
 }
