@@ -141,7 +141,12 @@ pub(crate) struct Limits {
 
 impl RoleCounters {
     /// For `clients` clients.
-    pub(crate) fn new(clients: u32, is_background: bool, has_schedule: bool, operation: Operation) -> Arc<Self> {
+    pub(crate) fn new(
+        clients: u32,
+        is_background: bool,
+        has_schedule: bool,
+        operation: Operation,
+    ) -> Arc<Self> {
         Arc::new(Self {
             windows: (0..clients.min(WINDOWS_MAX))
                 .map(|_| Mutex::default())
@@ -171,7 +176,10 @@ impl RoleCounters {
                 out.service.get_or_insert_default().merge(service);
             }
             for (operation, latency) in &window.by_operation {
-                out.by_operation.entry(*operation).or_default().merge(latency);
+                out.by_operation
+                    .entry(*operation)
+                    .or_default()
+                    .merge(latency);
             }
         }
         for in_flight in &self.in_flight {
@@ -237,7 +245,10 @@ impl<S: Session> Client<S> {
             let size = first.ops();
             number = number.wrapping_add(1);
             let session = self.session_for(number);
-            let calls = (session.encode(first), second.map(|call| session.encode(call)));
+            let calls = (
+                session.encode(first),
+                second.map(|call| session.encode(call)),
+            );
             let Some(timing) = self.wait_for_turn(begun, &mut progress).await else {
                 break;
             };
@@ -248,7 +259,13 @@ impl<S: Session> Client<S> {
             let (outcome, effect) = self.work.account(outcome);
             let done = Instant::now();
             let is_measured = done.duration_since(begun) >= self.limits.warmup;
-            progress.take(&self, operation, (outcome, effect), (&timing, done), is_measured);
+            progress.take(
+                &self,
+                operation,
+                (outcome, effect),
+                (&timing, done),
+                is_measured,
+            );
             if let Some(in_flight) = self.counters.in_flight.get(self.number) {
                 *lock(in_flight) = Effect::default();
             }
@@ -394,7 +411,11 @@ impl Progress {
                     window.service.get_or_insert_default().record(service);
                 }
                 if is_measured && counters.is_mix {
-                    window.by_operation.entry(operation).or_default().record(latency);
+                    window
+                        .by_operation
+                        .entry(operation)
+                        .or_default()
+                        .record(latency);
                 }
             }
         }

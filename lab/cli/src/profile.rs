@@ -13,8 +13,8 @@ use clap::{Args, ValueEnum};
 use lab_kit::folder::write_whole;
 use lab_kit::profile::Stacks;
 
-use crate::output::{make_folder, write_page};
 use crate::errors::LabError;
+use crate::output::{make_folder, write_page};
 
 /// Options of `profile`.
 #[derive(Clone, Debug, Args)]

@@ -177,7 +177,8 @@ mod tests {
     fn sees_what_is_there_at_the_end() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("a"), vec![1; 10_000]).unwrap();
-        let slow_sampler = SlowSampler::start(Some(std::process::id()), Some(dir.path().to_owned()));
+        let slow_sampler =
+            SlowSampler::start(Some(std::process::id()), Some(dir.path().to_owned()));
         slow_sampler.restart();
         let details = slow_sampler.conclude();
         assert_eq!(
@@ -189,7 +190,10 @@ mod tests {
                 && details.memory.is_some()
                 && !details.threads.is_empty()
         );
-        assert_eq!(slow_sampler.take_directory().map(|size| size.files), Some(1));
+        assert_eq!(
+            slow_sampler.take_directory().map(|size| size.files),
+            Some(1)
+        );
         assert_eq!(slow_sampler.take_directory(), None);
         let nobody = SlowSampler::start(None, None).conclude();
         assert!(nobody.directory.is_none() && nobody.threads.is_empty());

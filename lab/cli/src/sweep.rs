@@ -15,9 +15,9 @@ use lab_kit::report::runs_page;
 use lab_kit::workload::{Operation, Role, Settings, Step, Workload};
 use serde::{Deserialize, Serialize};
 
-use crate::output::{make_folder, write_json, write_page};
 use crate::errors::LabError;
 use crate::interrupt::interrupted;
+use crate::output::{make_folder, write_json, write_page};
 use crate::run::{CHECKPOINT_FILE, LOADED, RunArguments};
 
 const FILE: &str = "sweep.json";
@@ -199,7 +199,12 @@ fn only_reads(workload: &Workload) -> bool {
     let reads = |operation: Operation| {
         matches!(
             operation,
-            Operation::Point | Operation::Points | Operation::Range | Operation::IndexRange | Operation::Scan | Operation::Settle
+            Operation::Point
+                | Operation::Points
+                | Operation::Range
+                | Operation::IndexRange
+                | Operation::Scan
+                | Operation::Settle
         )
     };
     let role_reads = |role: &Role| {

@@ -217,7 +217,11 @@ impl StepRecorder {
 }
 
 fn finish_summary(client_summaries: &[ClientSummary], rate: &RateSummary) -> FinishSummary {
-    let active = || client_summaries.iter().map(|summary| summary.active.as_secs_f64());
+    let active = || {
+        client_summaries
+            .iter()
+            .map(|summary| summary.active.as_secs_f64())
+    };
     let skew = active().fold(0.0, f64::max) - active().fold(f64::INFINITY, f64::min);
     FinishSummary {
         skew_seconds: if skew.is_finite() { skew } else { 0.0 },

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::result::{Sizes, TargetFacts};
 use crate::row::{DocumentKind, Key, Row, Value};
-use crate::workload::{Index, Capability};
+use crate::workload::{Capability, Index};
 
 /// What the names of tables begin with that a probe makes beside those of the workload. They are
 /// the lab's in any database, and `prepare` deletes those that an earlier run left.

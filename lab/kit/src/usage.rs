@@ -280,7 +280,10 @@ mod tests {
                 step.more.settled_write_amplification,
             )
         };
-        let mut steps = vec![step(Operation::Insert, 1_024, 1.0), step(Operation::Settle, 0, 1.0)];
+        let mut steps = vec![
+            step(Operation::Insert, 1_024, 1.0),
+            step(Operation::Settle, 0, 1.0),
+        ];
         settled(&mut steps, true);
         steps.extend([
             step(Operation::Insert, 3_072, 6.0),
@@ -301,7 +304,10 @@ mod tests {
             (Some(4.0), None)
         );
         // A target that did not become idle has no settled metrics.
-        let mut steps = vec![step(Operation::Insert, 1_024, 1.0), step(Operation::Settle, 0, 1.0)];
+        let mut steps = vec![
+            step(Operation::Insert, 1_024, 1.0),
+            step(Operation::Settle, 0, 1.0),
+        ];
         settled(&mut steps, false);
         assert_eq!(
             (of(&steps[0]).1, steps[0].more.quiesce_seconds),

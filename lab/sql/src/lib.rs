@@ -12,4 +12,3 @@ mod target;
 
 pub use session::{SqlCall, SqlSession};
 pub use target::{Options, SqlTarget};
-

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lab_kit::row::{Key, Row, Value};
-use lab_kit::target::{Call, Change, CallOutcome, Session, Table};
+use lab_kit::target::{Call, CallOutcome, Change, Session, Table};
 use lab_kit::workload::Index;
 use mysql::prelude::Queryable;
 use mysql::{Conn, Params};

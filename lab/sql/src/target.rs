@@ -382,10 +382,8 @@ impl Target for SqlTarget {
                 .conn()
                 .query_drop(format!("SET GLOBAL innodb_max_dirty_pages_pct = {old}"));
         }
-        let (is_idle, waited) = lab_kit::idle::until_idle(
-            self.process().ok(),
-            timeout.saturating_sub(begun.elapsed()),
-        );
+        let (is_idle, waited) =
+            lab_kit::idle::until_idle(self.process().ok(), timeout.saturating_sub(begun.elapsed()));
         Settled {
             is_idle,
             remark: format!("{} dirty pages; {waited}", dirty()),

@@ -107,8 +107,10 @@ pub(super) fn write_arguments(arguments: &ClaimsArguments, out: &Path) -> Result
 }
 
 /// What a folder was asked for, with the addresses of this command line where these are given.
-pub(super) fn read_arguments(folder: &Path, given: &ClaimsArguments) -> Result<ClaimsArguments,
-    LabError> {
+pub(super) fn read_arguments(
+    folder: &Path,
+    given: &ClaimsArguments,
+) -> Result<ClaimsArguments, LabError> {
     let path = folder.join(ARGUMENTS_FILE);
     let text = std::fs::read_to_string(&path).map_err(|source| FolderError::Read {
         path: path.clone(),

@@ -9,11 +9,11 @@ use lab_kit::claims::{Claim, DIFFERENCES, Needed, difference, systems_at};
 use lab_kit::result::RunResult;
 use lab_kit::workload::{Settings, Workload};
 
-use super::arguments::ClaimsArguments;
+use super::arguments::{ClaimsArguments, OwnServer};
 use super::own_server::{self, Variant};
 use crate::credentials::without_password;
-use crate::run::RunArguments;
 use crate::errors::LabError;
+use crate::run::RunArguments;
 
 /// The label that says which server of its own a run was made against: its address has another port
 /// each time.
@@ -286,7 +286,8 @@ pub(super) fn missing(arguments: &ClaimsArguments, claim: &Claim) -> Option<Stri
         let is_own = arguments
             .own
             .is_some_and(|kind| Variant::of(kind, differ, true).is_some());
-        if is_own && differ == "allocator" && own_server::allocator(arguments).is_none() && !is_pair {
+        if is_own && differ == "allocator" && own_server::allocator(arguments).is_none() && !is_pair
+        {
             return Some(
                 "neither jemalloc nor tcmalloc is installed (--own-allocator PATH)".to_owned(),
             );
@@ -306,7 +307,12 @@ pub(super) fn missing(arguments: &ClaimsArguments, claim: &Claim) -> Option<Stri
         // A server may be anything.
         known.extend(systems_at(address)?);
     }
-    known.extend(arguments.own.map(own_server::OwnServer::systems).unwrap_or_default());
+    known.extend(
+        arguments
+            .own
+            .map(OwnServer::systems)
+            .unwrap_or_default(),
+    );
     let lacks: Vec<&str> = claim
         .systems()
         .into_iter()

@@ -12,7 +12,6 @@ use mongodb::options::{ServerAddress, WriteConcern};
 
 use super::reply::integer;
 
-
 /// A connection and what its user said of it.
 pub(super) struct Connection<'a> {
     /// The database `admin`.
@@ -82,7 +81,7 @@ pub(super) async fn gather(connection: &Connection<'_>) -> TargetInfo {
     TargetInfo { facts, pid, data }
 }
 
-fn in_words(concern: &mongodb::options::WriteConcern) -> String {
+fn in_words(concern: &WriteConcern) -> String {
     let w = concern.w.as_ref().map_or_else(
         || "default".to_owned(),
         |w| match w {

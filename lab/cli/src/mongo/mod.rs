@@ -7,4 +7,3 @@ mod target;
 
 pub(crate) use reply::{integer, one_line};
 pub(crate) use target::MongoTarget;
-

@@ -1,7 +1,7 @@
 //! One client's calls on a MongoDB server, through the official driver.
 
 use lab_kit::row::{Key, Row, Value};
-use lab_kit::target::{Call, Change, CallOutcome, Session};
+use lab_kit::target::{Call, CallOutcome, Change, Session};
 use lab_kit::workload::Index;
 use mongodb::Collection;
 use mongodb::bson::raw::CStr;

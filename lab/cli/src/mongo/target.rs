@@ -368,8 +368,7 @@ impl Target for MongoTarget {
             |_| "fsync done".to_owned(),
         );
         let watched = gather(&self.connection(None)).await.pid;
-        let waiting =
-            tokio::task::spawn_blocking(move || until_idle(watched, timeout));
+        let waiting = tokio::task::spawn_blocking(move || until_idle(watched, timeout));
         let (is_idle, waited) = waiting.await.unwrap_or_default();
         Settled {
             is_idle,

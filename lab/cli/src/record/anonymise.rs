@@ -303,10 +303,8 @@ mod tests {
             (name, name),
             "equal values stay equal"
         );
-        assert!(
-            matches!(first.get("photo"),
-                Some(Bson::Binary(photo)) if photo.bytes.len() == 3 && photo.bytes != [1, 2, 3])
-        );
+        assert!(matches!(first.get("photo"),
+                Some(Bson::Binary(photo)) if photo.bytes.len() == 3 && photo.bytes != [1, 2, 3]));
         assert_eq!(
             second.get_document("at").unwrap().get_str("type").unwrap(),
             "Point"
@@ -334,8 +332,8 @@ mod tests {
             assert!(!text.contains(gone), "{gone}: {text}");
         }
         let update = doc! { "update": "c", "$db": "d",
-            "updates": [{ "q": { "a": { "$type": "string" } },
-                "u": { "$set": { "b": "secret" } } }] };
+        "updates": [{ "q": { "a": { "$type": "string" } },
+            "u": { "$set": { "b": "secret" } } }] };
         let text = format!("{:?}", applied(&Anonymiser::new(), &update));
         assert!(
             text.contains("\"string\"")
@@ -355,7 +353,9 @@ mod tests {
         }
         assert_eq!(anonymiser.apply(&mut deep.to_vec().unwrap()), None);
         let good = doc! { "insert": "c", "documents": [{ "a": "b", "c": [1, { "d": 1.5 }],
-            "e": null }], "$db": "d" }.to_vec().unwrap();
+        "e": null }], "$db": "d" }
+        .to_vec()
+        .unwrap();
         for at in 0..good.len() {
             for value in [0, 1, 3, 5, 11, 0x7f, 0x80, 0xff] {
                 let mut changed = good.clone();

@@ -134,9 +134,9 @@ pub(crate) struct End {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Record {
     /// A command.
-    CommandRecord(Box<CommandRecord>),
+    Command(Box<CommandRecord>),
     /// A reply.
-    ReplyRecord(ReplyRecord),
+    Reply(ReplyRecord),
     /// A connection that was closed.
     Closed(i64),
     /// The end of a recording that was closed in order.
@@ -469,10 +469,8 @@ pub(crate) mod tests {
         let (records, cut) = read(&recording()).unwrap();
         assert_eq!((records.len(), cut), (4_002, None));
         assert_eq!(records[0], Record::Command(Box::new(command_record(0, 0))));
-        assert!(
-            matches!(&records[1],
-                Record::Reply(reply) if reply.facts.returned == Some(1) && reply.facts.n.is_none())
-        );
+        assert!(matches!(&records[1],
+                Record::Reply(reply) if reply.facts.returned == Some(1) && reply.facts.n.is_none()));
         assert_eq!(records[4_000], Record::Closed(1));
         assert!(matches!(&records[4_001], Record::End(end) if end.ops == 2_000));
     }

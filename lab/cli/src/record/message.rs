@@ -282,7 +282,7 @@ mod tests {
             assert_eq!(
                 command,
                 doc! { "insert": "c", "ordered": true, "$db": "d", "documents": [{ "_id": 1 },
-                    { "_id": 2 }] }
+                { "_id": 2 }] }
             );
         }
     }
@@ -330,8 +330,11 @@ mod tests {
         let failed = of(doc! { "ok": 0.0, "code": 59, "errmsg": "no" });
         assert_eq!(failed.code, Some(59));
         let operation = of(doc! { "n": 1, "ok": 1.0, "writeErrors": [{ "index": 1,
-            "code": 11000 }] });
-        assert_eq!((operation.code, operation.write_errors), (Some(11_000), Some(1)));
+        "code": 11000 }] });
+        assert_eq!(
+            (operation.code, operation.write_errors),
+            (Some(11_000), Some(1))
+        );
         assert_eq!(of(doc! { "value": null, "ok": 1 }).returned, Some(0));
         assert_eq!(of(doc! { "values": [1, 2, 3], "ok": 1 }).returned, Some(3));
         assert_eq!(answers(&message(1, 9, &doc! {})), Some(9));

@@ -30,8 +30,8 @@ use crate::errors::LabError;
 use crate::interrupt::interrupted;
 use anonymise::Anonymiser;
 use file::{Header, RecordingError, VERSION, Writer};
-use frames::{Seen, Side, FrameTap};
-use recorder::{Summary, RecorderHandle};
+use frames::{FrameTap, Seen, Side};
+use recorder::{RecorderHandle, Summary};
 
 /// Read from a socket at once.
 const CHUNK: usize = 64 * 1_024;
@@ -97,7 +97,8 @@ pub(crate) fn run(arguments: &RecordArguments) -> Result<(), LabError> {
             anonymised: arguments.anonymise,
         };
         let writer = Writer::begin(to, &header).map_err(failed)?;
-        let (recorder, summary) = RecorderHandle::start(writer, arguments.anonymise.then(Anonymiser::new));
+        let (recorder, summary) =
+            RecorderHandle::start(writer, arguments.anonymise.then(Anonymiser::new));
         println!(
             "mongodb://{}/?directConnection=true",
             listener.local_addr()?
@@ -274,7 +275,9 @@ impl Proxy {
             let Some(bytes) = chunk.get(..length) else {
                 break;
             };
-            if !self.recorder.is_on() && tap.is_looking() && to.write_all(&tap.give_up()).await.is_err()
+            if !self.recorder.is_on()
+                && tap.is_looking()
+                && to.write_all(&tap.give_up()).await.is_err()
             {
                 break;
             }

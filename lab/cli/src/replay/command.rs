@@ -261,7 +261,7 @@ mod tests {
         assert_eq!(
             sent,
             doc! { "getMore": 5_i64, "collection": "c", "batchSize": 5,
-                "readConcern": { "level": "majority" } }
+            "readConcern": { "level": "majority" } }
         );
         let kill = rawdoc! { "killCursors": "c", "cursors": [77_i64, 78_i64], "$db": "d" };
         assert_eq!(cursors(&kill), [77, 78]);
@@ -283,8 +283,8 @@ mod tests {
     fn what_came_in_sequences_goes_in_pieces() {
         let pad = "x".repeat(PIECE / 3);
         let large = rawdoc! { "insert": "c", "documents": [{ "n": 1, "x": &*pad }, { "n": 2,
-            "x": &*pad }, { "n": 3, "x": &*pad }, { "n": 4, "x": &*pad }, { "n": 5, "x": &*pad }],
-                "$db": "d" };
+        "x": &*pad }, { "n": 3, "x": &*pad }, { "n": 4, "x": &*pad }, { "n": 5, "x": &*pad }],
+            "$db": "d" };
         let pieces: Vec<Document> = prepare(&large, None)
             .unwrap()
             .into_iter()

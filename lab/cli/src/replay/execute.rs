@@ -147,7 +147,10 @@ fn new_sender(
     target: &MongoTarget,
     path: &Path,
 ) -> Result<Arc<ReplaySender>, LabError> {
-    let slow = arguments.slow_ms.map(|ms| open_slow(path, ms)).transpose()?;
+    let slow = arguments
+        .slow_ms
+        .map(|ms| open_slow(path, ms))
+        .transpose()?;
     let has_schedule = arguments.style == Style::Real;
     Ok(Arc::new(ReplaySender {
         client: target.client().clone(),

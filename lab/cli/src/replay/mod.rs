@@ -18,4 +18,3 @@ mod summary;
 
 pub(crate) use arguments::ReplayArguments;
 pub(crate) use execute::run;
-

@@ -15,7 +15,7 @@ use super::arguments::{Order, ReplayArguments, Style};
 use super::counts::ReplayCounts;
 use super::summary::RecordingSummary;
 use crate::errors::LabError;
-use summary_line;
+use crate::run::summary_line;
 use crate::sampler::SampledRole;
 
 pub(super) fn step(
@@ -32,9 +32,10 @@ pub(super) fn step(
         active,
         behind: counts.behind,
     };
-    let mut step = sampled_role
-        .recorder
-        .finish(folder, &[summary], counts.errors.clone(), sizes)?;
+    let mut step =
+        sampled_role
+            .recorder
+            .finish(folder, &[summary], counts.errors.clone(), sizes)?;
     step.more.rows_returned = counts.returned;
     step.more.rows_per_second = if step.seconds > 0.0 {
         counts.returned as f64 / step.seconds
@@ -59,7 +60,10 @@ pub(super) fn step(
 
 /// The size of a replay, in the terms of every run; what a replay has no say in is as where nothing
 /// is set.
-pub(super) fn settings(arguments: &ReplayArguments, summary: &RecordingSummary) -> Result<Settings, LabError> {
+pub(super) fn settings(
+    arguments: &ReplayArguments,
+    summary: &RecordingSummary,
+) -> Result<Settings, LabError> {
     let given = serde_json::json!({
         "preset": arguments.style.name(),
         "rows": summary.wanted,
@@ -159,8 +163,7 @@ pub(super) fn conclude(result: &RunResult, folder: &Path) -> Result<(), LabError
         println!("{}", summary_line(step));
         let replay = step.more.replay.iter();
         for (kind, of) in replay.clone().flat_map(|replay| &replay.kinds) {
-            let mean =
-                |latency: &LatencySummary| format::latency_us(latency.mean_us);
+            let mean = |latency: &LatencySummary| format::latency_us(latency.mean_us);
             println!(
                 "  {kind}: {}, mean {}, max {}; recorded mean {}",
                 format::count(of.ops),

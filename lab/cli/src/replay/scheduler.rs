@@ -10,10 +10,10 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
 
-use super::sender::{Cursor, Op, ReplaySender, Turn};
-use super::source::{Item, Selection, Source};
 use super::arguments::{Order, ReplayArguments, Style};
 use super::command;
+use super::sender::{Cursor, Op, ReplaySender, Turn};
+use super::source::{Item, Selection, Source};
 use crate::clients::lock;
 use crate::errors::LabError;
 use crate::record::file::{CommandRecord, Reader, ReplyRecord};
@@ -176,8 +176,9 @@ impl<'a> Scheduler<'a> {
             return None;
         }
         let first = *self.first_ns.get_or_insert(command_record.at_ns);
-        let since =
-            Duration::from_nanos(u64::try_from(command_record.at_ns.saturating_sub(first)).unwrap_or(0));
+        let since = Duration::from_nanos(
+            u64::try_from(command_record.at_ns.saturating_sub(first)).unwrap_or(0),
+        );
         Some(self.offset + since.div_f64(self.arguments.speed))
     }
 

@@ -19,7 +19,7 @@ use super::command;
 use super::counts::{OpId, ReplayCounts};
 use crate::clients::{Control, RoleCounters, lock};
 use crate::mongo::one_line;
-use crate::record::file::{CommandRecord, ReplyRecord, ReplyFacts};
+use crate::record::file::{CommandRecord, ReplyFacts, ReplyRecord};
 
 /// Calls without an answer after which the target counts as gone.
 const LOST_IN_A_ROW_MAX: u32 = 10;
@@ -182,7 +182,8 @@ impl ReplaySender {
     async fn wait_for_turn(&self, turn: &Turn) -> bool {
         let mut watched = turn.cursor.turn.subscribe();
         while !self.control.is_stopping() {
-            match tokio::time::timeout(STOP_POLL, watched.wait_for(|now| *now >= turn.ticket)).await {
+            match tokio::time::timeout(STOP_POLL, watched.wait_for(|now| *now >= turn.ticket)).await
+            {
                 Ok(came) => return came.is_ok(),
                 Err(_) => continue,
             }
@@ -331,7 +332,11 @@ impl ReplaySender {
     }
 
     /// Sends the pieces of a command one after the other; nearly always there is one.
-    async fn call_all(&self, command_record: &CommandRecord, pieces: Vec<mongodb::bson::RawDocumentBuf>) -> Answer {
+    async fn call_all(
+        &self,
+        command_record: &CommandRecord,
+        pieces: Vec<mongodb::bson::RawDocumentBuf>,
+    ) -> Answer {
         let mut total: Option<(ReplyFacts, Option<String>)> = None;
         for piece in pieces {
             let (facts, error) = match self.call(&command_record.database, piece).await {

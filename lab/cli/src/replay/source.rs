@@ -21,7 +21,7 @@ pub(crate) enum Item {
     /// An operation and its recorded reply.
     Op(Box<CommandRecord>, Option<ReplyRecord>),
     /// Here the reply of that operation came.
-    ReplyRecord(i64),
+    Reply(i64),
     /// Here a connection was closed.
     Closed(i64),
 }
@@ -136,7 +136,10 @@ impl Selection {
 
     /// The kind of an operation that is wanted, or why it is not (nothing where it was not asked
     /// for).
-    pub(crate) fn take(&mut self, command_record: &CommandRecord) -> Result<&'static str, Option<String>> {
+    pub(crate) fn take(
+        &mut self,
+        command_record: &CommandRecord,
+    ) -> Result<&'static str, Option<String>> {
         self.seen += 1;
         let kind = command::kind(&command_record.name);
         let is_wanted = kind.is_some_and(|kind| {

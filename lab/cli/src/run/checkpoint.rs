@@ -119,7 +119,11 @@ impl Checkpoint {
     ) -> Self {
         let mut arguments = run.arguments.clone();
         arguments.target = without_password(&arguments.target);
-        let indexes = run.dataset.indexes.lock().map_or(0, |indexes| indexes.len());
+        let indexes = run
+            .dataset
+            .indexes
+            .lock()
+            .map_or(0, |indexes| indexes.len());
         Self {
             schema: SCHEMA.to_owned(),
             arguments,
@@ -131,7 +135,10 @@ impl Checkpoint {
             expected_state: done.expected_state.clone(),
             table_checkpoints: run.dataset.table_checkpoints(),
             has_indexes: indexes > 0,
-            is_sparse: run.dataset.sparse.load(std::sync::atomic::Ordering::Relaxed),
+            is_sparse: run
+                .dataset
+                .sparse
+                .load(std::sync::atomic::Ordering::Relaxed),
             begun: step.map(str::to_owned),
         }
     }
@@ -239,7 +246,9 @@ impl<T: Target> Run<'_, T> {
                 .all(|operation| match operation {
                     // Rows beside the quota of a step are not undone by their numbers alone if
                     // others delete meanwhile.
-                    Operation::Insert => has_numbers && step.background.is_empty() && role.mix.is_empty(),
+                    Operation::Insert => {
+                        has_numbers && step.background.is_empty() && role.mix.is_empty()
+                    }
                     Operation::DeleteOldest
                     | Operation::DeleteInsert
                     | Operation::FillRandom

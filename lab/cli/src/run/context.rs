@@ -49,7 +49,11 @@ impl<T: Target> Run<'_, T> {
         }
         let reads_index = |operation: Operation| operation == Operation::IndexRange;
         let wants = roles().any(|role| {
-            reads_index(role.operation) || role.mix.iter().any(|(operation, _)| reads_index(*operation))
+            reads_index(role.operation)
+                || role
+                    .mix
+                    .iter()
+                    .any(|(operation, _)| reads_index(*operation))
         });
         (wants && self.settings.indexes == 0).then(|| "it needs --indexes 1 or more".to_owned())
     }
@@ -57,7 +61,9 @@ impl<T: Target> Run<'_, T> {
     /// The steps in order; making no indexes is no step.
     pub(crate) fn planned(&self) -> Vec<Step> {
         let mut out = self.workload.steps(self.settings.rounds);
-        out.retain(|step| step.work.operation != Operation::CreateIndexes || self.settings.indexes > 0);
+        out.retain(|step| {
+            step.work.operation != Operation::CreateIndexes || self.settings.indexes > 0
+        });
         out
     }
 

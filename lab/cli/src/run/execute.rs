@@ -115,7 +115,11 @@ impl RunPlan<'_> {
         };
         let target = open(&self).await.inspect_err(failed)?;
         let data = &self.workload.data;
-        let dataset = Arc::new(Dataset::new(data.documents, data.ids, self.settings.clone()));
+        let dataset = Arc::new(Dataset::new(
+            data.documents,
+            data.ids,
+            self.settings.clone(),
+        ));
         let (workload, settings) = (self.workload, self.settings);
         let run = Run {
             arguments,
@@ -173,7 +177,8 @@ struct Measured {
 impl<T: Target> Run<'_, T> {
     /// Refuses a run of which nothing measured would be left.
     fn can_begin(&self) -> Result<(), LabError> {
-        if self.workload.data.capped_bytes.is_some() && self.target.unsupported().contains(&Capability::Capped)
+        if self.workload.data.capped_bytes.is_some()
+            && self.target.unsupported().contains(&Capability::Capped)
         {
             return Err(LabError::Nothing {
                 lacks: Capability::Capped.name().to_owned(),

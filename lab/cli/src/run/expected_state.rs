@@ -132,7 +132,12 @@ impl ExpectedState {
 
 fn operations(step: &Step) -> impl Iterator<Item = Operation> {
     let roles = step.background.iter().chain([&step.work]);
-    roles.flat_map(|role| role.mix.iter().map(|(operation, _)| *operation).chain([role.operation]))
+    roles.flat_map(|role| {
+        role.mix
+            .iter()
+            .map(|(operation, _)| *operation)
+            .chain([role.operation])
+    })
 }
 
 fn adds(step: &Step) -> bool {
@@ -144,7 +149,10 @@ fn changes_sum(step: &Step) -> bool {
     operations(step).any(|operation| {
         matches!(
             operation,
-            Operation::Blind | Operation::FillRandom | Operation::DeleteOldest | Operation::DeleteInsert
+            Operation::Blind
+                | Operation::FillRandom
+                | Operation::DeleteOldest
+                | Operation::DeleteInsert
         )
     })
 }

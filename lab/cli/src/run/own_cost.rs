@@ -20,7 +20,11 @@ const OWN_COST_TIME: Duration = Duration::from_millis(50);
 impl<T: Target> Run<'_, T> {
     /// What the lab itself costs for each operation: drawing, encoding and recording calls that are
     /// never made, on copies of everything.
-    pub(super) async fn measure_own_cost(&self, step: &Step, plan: &RolePlan<'_>) -> Result<Option<f64>, LabError> {
+    pub(super) async fn measure_own_cost(
+        &self,
+        step: &Step,
+        plan: &RolePlan<'_>,
+    ) -> Result<Option<f64>, LabError> {
         let dataset = Dataset::new(self.dataset.kind, self.dataset.ids, self.settings.clone());
         dataset.restore(&self.dataset.table_checkpoints());
         dataset

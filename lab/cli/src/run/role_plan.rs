@@ -36,9 +36,9 @@ impl<'a> RolePlan<'a> {
         let rate = role.rate.map(|rate| rate * f64::from(clients)).or(rate);
         let removes = |role: &Role| {
             let mixed = role.mix.iter().map(|(operation, _)| *operation);
-            mixed
-                .chain([role.operation])
-                .any(|operation| matches!(operation, Operation::DeleteOldest | Operation::DeleteInsert))
+            mixed.chain([role.operation]).any(|operation| {
+                matches!(operation, Operation::DeleteOldest | Operation::DeleteInsert)
+            })
         };
         Self {
             role,

@@ -225,9 +225,12 @@ impl<T: Target> Run<'_, T> {
         let totals = plan.counters.totals();
         let mut effect = totals.effect;
         let rows = sampled_role.rows;
-        let mut result =
-            sampled_role.recorder
-                .finish(&folder, &totals.client_summaries, totals.errors.clone(), sizes)?;
+        let mut result = sampled_role.recorder.finish(
+            &folder,
+            &totals.client_summaries,
+            totals.errors.clone(),
+            sizes,
+        )?;
         let more = &mut result.more;
         more.rows_returned = rows;
         more.rows_per_second = if result.seconds > 0.0 {
@@ -244,10 +247,16 @@ impl<T: Target> Run<'_, T> {
         for (sampled_role, plan) in sampled_roles {
             let totals = plan.counters.totals();
             effect.add(&totals.effect);
-            let role = sampled_role.recorder.finish_background(totals.errors, plan.rate);
+            let role = sampled_role
+                .recorder
+                .finish_background(totals.errors, plan.rate);
             more.background.push(role);
         }
-        let promised: Vec<bool> = more.background.iter().filter_map(|role| role.sla_met).collect();
+        let promised: Vec<bool> = more
+            .background
+            .iter()
+            .filter_map(|role| role.sla_met)
+            .collect();
         more.sla_met = (!promised.is_empty()).then(|| promised.iter().all(|met| *met));
         let measured = result.ops as f64 / (result.ops + result.warmup_ops).max(1) as f64;
         amplification(&mut result, (effect.bytes as f64 * measured) as u64);
@@ -269,8 +278,15 @@ struct End<'a, 'b> {
     lab_cpu_us_per_op: Option<f64>,
 }
 
-fn by_operation(totals: &Totals) -> std::collections::BTreeMap<String, lab_kit::result::LatencySummary> {
-    let name = |operation: &Operation| serde_json::to_value(operation).ok()?.as_str().map(str::to_owned);
+fn by_operation(
+    totals: &Totals,
+) -> std::collections::BTreeMap<String, lab_kit::result::LatencySummary> {
+    let name = |operation: &Operation| {
+        serde_json::to_value(operation)
+            .ok()?
+            .as_str()
+            .map(str::to_owned)
+    };
     totals
         .by_operation
         .iter()

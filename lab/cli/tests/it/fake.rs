@@ -284,7 +284,7 @@ fn answer(command: &Document, state: &mut State, faults: Faults) -> Option<Docum
             Some(left) => batch(command, left, "nextBatch", state),
             None => {
                 doc! { "ok": 0.0, "code": 43, "codeName": "CursorNotFound",
-                    "errmsg": "no such cursor" }
+                "errmsg": "no such cursor" }
             }
         },
         "find" => {
@@ -306,12 +306,12 @@ fn answer(command: &Document, state: &mut State, faults: Faults) -> Option<Docum
         "collstats" => {
             let count = state.collections.get(&collection).map_or(0, Vec::len) as i32;
             doc! { "count": count, "size": count * 130, "storageSize": count * 60,
-                "totalIndexSize": count * 20, "ok": 1.0 }
+            "totalIndexSize": count * 20, "ok": 1.0 }
         }
         "ping" | "endsessions" => doc! { "ok": 1.0 },
         other => {
             doc! { "ok": 0.0, "code": 59, "codeName": "CommandNotFound",
-                "errmsg": format!("no such command: '{other}'") }
+            "errmsg": format!("no such command: '{other}'") }
         }
     })
 }
@@ -338,12 +338,7 @@ fn aggregate(command: &Document, collection: &str, state: &State) -> Document {
     }])
 }
 
-fn update(
-    command: &Document,
-    collection: &str,
-    state: &mut State,
-    faults: Faults,
-) -> Document {
+fn update(command: &Document, collection: &str, state: &mut State, faults: Faults) -> Document {
     let id = documents(command, "updates")[0]
         .get_document("q")
         .unwrap()

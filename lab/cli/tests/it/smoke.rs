@@ -40,7 +40,9 @@ fn look(name: &str, engine: &str) -> RunResult {
         assert_eq!(check.passed, Some(true), "{name} on {engine}: {check:?}");
     }
     let mut steps = workload.steps(result.settings.rounds);
-    steps.retain(|step| step.work.operation != Operation::CreateIndexes || result.settings.indexes > 0);
+    steps.retain(|step| {
+        step.work.operation != Operation::CreateIndexes || result.settings.indexes > 0
+    });
     assert_eq!(
         result.steps.len() + result.skipped.len(),
         steps.len(),
@@ -114,8 +116,18 @@ fn sysbench_on_two_engines() {
     for engine in ["redb", "fjall"] {
         let result = look("sysbench-transaction", engine);
         let mix = result.steps.last().unwrap();
-        assert_eq!(mix.more.by_operation.len(), 5, "{:?}", mix.more.by_operation.keys());
-        let calls: u64 = mix.more.by_operation.values().map(|latency| latency.calls).sum();
+        assert_eq!(
+            mix.more.by_operation.len(),
+            5,
+            "{:?}",
+            mix.more.by_operation.keys()
+        );
+        let calls: u64 = mix
+            .more
+            .by_operation
+            .values()
+            .map(|latency| latency.calls)
+            .sum();
         assert_eq!(calls, mix.calls);
         let ranges = result.steps.iter().find(|step| step.name == "rq1").unwrap();
         assert!(

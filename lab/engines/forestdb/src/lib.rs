@@ -8,21 +8,21 @@
 //! know: rows, workloads.
 
 mod library;
-mod store;
 mod settings;
+mod store;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lab_kit::engine::{
-    Durability, LabEngine, EngineError, EngineOptions, EngineSession, KeyChange, Visit,
+    Durability, EngineError, EngineOptions, EngineSession, KeyChange, LabEngine, Visit,
 };
 use lab_kit::target::Settled;
 use lab_kit::workload::Capability;
 
 use library::Library;
-use store::{StoreHandle, KeyIterator};
 use settings::Settings;
+use store::{KeyIterator, StoreHandle};
 
 /// Uncommitted changes of a session reach storage after this long.
 const COMMIT_EVERY: Duration = Duration::from_secs(1);
@@ -169,7 +169,11 @@ impl EngineSession for Session {
         visit: Visit<'_>,
     ) -> Result<(), EngineError> {
         let iterator = |store| KeyIterator::begin(store, from, end, reverse);
-        let mut iterators = self.stores.iter().map(iterator).collect::<Result<Vec<_>, _>>()?;
+        let mut iterators = self
+            .stores
+            .iter()
+            .map(iterator)
+            .collect::<Result<Vec<_>, _>>()?;
         loop {
             let next = iterators
                 .iter_mut()

@@ -4,8 +4,8 @@
 //! unsynced commits reach storage once a second. Must not know: rows, workloads.
 
 use std::ops::Bound;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use heed::types::Bytes;

@@ -5,8 +5,8 @@
 //! Promises: one dictionary of bytes; a batch is a transaction; reads use snapshots without locks;
 //! deletes are sent down the tree without a look. Must not know: rows, workloads.
 
-use lab_kit::engine::{Counters, LabEngine, EngineError, EngineOptions};
-use lab_shim::{EngineSpec, AdapterSpec, Statistics, count};
+use lab_kit::engine::{Counters, EngineError, EngineOptions, LabEngine};
+use lab_shim::{AdapterSpec, EngineSpec, Statistics, count};
 
 const ADAPTER: &str = include_str!("adapter.c");
 const LIBRARY: &str = "libtokufractaltree.so";

@@ -4,8 +4,8 @@
 //! second. Must not know: rows, workloads.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use lab_kit::engine::{

@@ -50,7 +50,8 @@ impl Settings {
         let given = &mut given;
         let style = given.take_one_of("style", &["leveled", "universal"])?;
         let compression = given.take_one_of("compression", &["lz4", "none", "zstd"])?;
-        let memtable_bytes = given.take_bytes("wbuf")?
+        let memtable_bytes = given
+            .take_bytes("wbuf")?
             .unwrap_or_else(|| (given.cache_bytes / 4).clamp(1 << 20, MEMTABLE_BYTES_MAX));
         let bloom_bits = match given.take("bloom") {
             None => BLOOM_BITS,
@@ -211,9 +212,11 @@ mod tests {
             "leveled, lz4, blocks of 4 KiB, cache 64 MiB, memtable 16 MiB, bloom filter of 10 bits"
         );
         assert_eq!(
-            about("style=universal&compression=none&blobs=true&block=64K&cache=1G&wbuf=2M&bloom=0&\
-                align=true&direct=true&delayed_write_rate=12582912&soft_limit=1G&hard_limit=2G")
-                .unwrap(),
+            about(
+                "style=universal&compression=none&blobs=true&block=64K&cache=1G&wbuf=2M&bloom=0&\
+                align=true&direct=true&delayed_write_rate=12582912&soft_limit=1G&hard_limit=2G"
+            )
+            .unwrap(),
             "universal, none, blobs, aligned blocks of 64 KiB, cache 1 GiB, memtable 2 MiB, no \
                 bloom filter, direct I/O, delayed write rate 12 MiB, \
              soft limit 1 GiB, hard limit 2 GiB"

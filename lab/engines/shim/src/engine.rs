@@ -21,7 +21,6 @@ use crate::spec::{AdapterSpec, EngineSpec, Statistics};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-
 /// Compiles the adapter, loads it and opens the engine with `settings`, pairs that the adapter
 /// understands.
 ///
@@ -33,7 +32,8 @@ pub fn open(
     settings: &[(&str, String)],
     spec: EngineSpec,
 ) -> Result<Box<dyn LabEngine>, EngineError> {
-    let functions = Functions::of(load(adapter_spec)?).map_err(|reason| adapter_spec.failed(&reason))?;
+    let functions =
+        Functions::of(load(adapter_spec)?).map_err(|reason| adapter_spec.failed(&reason))?;
     let path = CString::new(directory.as_os_str().as_bytes()).map_err(EngineError::of)?;
     let mut words = Vec::new();
     for (name, value) in settings {

@@ -16,4 +16,3 @@ mod spec;
 pub use compile::load;
 pub use engine::open;
 pub use spec::{AdapterSpec, EngineSpec, Statistics, count};
-

@@ -46,15 +46,15 @@ unsafe extern "C" fn visit(
     value: *const c_void,
     value_length: usize,
 ) -> c_int {
-    // SAFETY: `with` is the walk that `visit_all` handed over, and nothing else uses it during the
+    // SAFETY: `with` is the context that `visit_all` handed over, and nothing else uses it during the
     // call.
-    let walk = unsafe { &mut *with.cast::<Visitor<'_, '_>>() };
+    let visitor = unsafe { &mut *with.cast::<Visitor<'_, '_>>() };
     // SAFETY: the adapter promises two blocks of these lengths that live through the call.
     let (key, value) = unsafe { (block(key, key_length), block(value, value_length)) };
-    match catch_unwind(AssertUnwindSafe(|| (walk.visit)(key, value))) {
+    match catch_unwind(AssertUnwindSafe(|| (visitor.visit)(key, value))) {
         Ok(goes_on) => c_int::from(goes_on),
         Err(panic) => {
-            *walk.panic = Some(panic);
+            *visitor.panic = Some(panic);
             0
         }
     }
@@ -177,11 +177,11 @@ impl Session {
         call: impl FnOnce(*mut c_void) -> c_int,
     ) -> Result<(), EngineError> {
         let mut panic = None;
-        let mut walk = Visitor {
+        let mut context = Visitor {
             visit: visitor,
             panic: &mut panic,
         };
-        let status = call((&raw mut walk).cast());
+        let status = call((&raw mut context).cast());
         if let Some(panic) = panic {
             resume_unwind(panic);
         }
@@ -216,9 +216,9 @@ impl EngineSession for Session {
             is_there = true;
             false
         };
-        // SAFETY: the handle is open; the key and the walk live through the call.
-        self.visit_all("a read", &mut copy, |visitor| unsafe {
-            (self.shared.functions.get)(self.handle, key.as_ptr().cast(), key.len(), visit, walk)
+        // SAFETY: the handle is open; the key and the context live through the call.
+        self.visit_all("a read", &mut copy, |context| unsafe {
+            (self.shared.functions.get)(self.handle, key.as_ptr().cast(), key.len(), visit, context)
         })?;
         Ok(is_there)
     }
@@ -235,8 +235,8 @@ impl EngineSession for Session {
             (from.as_ptr().cast(), from.len()),
             (end.as_ptr().cast(), end.len()),
         );
-        // SAFETY: the handle is open; both keys and the walk live through the call.
-        self.visit_all("a scan", visitor, |visitor| unsafe {
+        // SAFETY: the handle is open; both keys and the context live through the call.
+        self.visit_all("a scan", visitor, |context| unsafe {
             (functions.scan)(
                 self.handle,
                 first.0,
@@ -245,7 +245,7 @@ impl EngineSession for Session {
                 last.1,
                 c_int::from(reverse),
                 visit,
-                walk,
+                context,
             )
         })
     }

@@ -5,8 +5,8 @@
 //! Promises: one table of bytes; a batch is a transaction; every setting that matters is in the
 //! name. Must not know: rows, workloads.
 
-use lab_kit::engine::{Counters, Durability, LabEngine, EngineError, EngineOptions};
-use lab_shim::{EngineSpec, AdapterSpec, Statistics, count};
+use lab_kit::engine::{Counters, Durability, EngineError, EngineOptions, LabEngine};
+use lab_shim::{AdapterSpec, EngineSpec, Statistics, count};
 
 const ADAPTER: &str = include_str!("adapter.c");
 const LIBRARY: &str = "libwiredtiger.so";

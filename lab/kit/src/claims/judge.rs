@@ -6,14 +6,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::pairs::{PAIR, is_of_a_pair};
 use super::definition::{Claim, Selection, Test};
+use super::pairs::{PAIR, is_of_a_pair};
 use super::systems::systems;
-use crate::metric;
 use crate::format;
+use crate::metric;
 use crate::result::{RunResult, StepResult};
 use crate::statistics::{Estimate, difference_of_groups, estimate, line, mean, product_of_groups};
-use crate::workload::{Overrides, Operation, Workload};
+use crate::workload::{Operation, Overrides, Workload};
 
 /// Repeats below which nothing is decided.
 const REPEATS_MIN: usize = 3;
@@ -337,7 +337,12 @@ impl Bounds {
 
     fn judge(&self, found: &Estimate) -> (ClaimVerdict, String) {
         let rule = self.words();
-        let confirmed = || (ClaimVerdict::Confirmed, format!("all of the interval is {rule}"));
+        let confirmed = || {
+            (
+                ClaimVerdict::Confirmed,
+                format!("all of the interval is {rule}"),
+            )
+        };
         let refuted = |why: String| (ClaimVerdict::Refuted, why);
         let spans = || {
             (
@@ -552,10 +557,9 @@ fn step<'a>(run: &'a RunResult, name: &str) -> Option<&'a StepResult> {
 fn scan_r_squared(run: &RunResult) -> Option<f64> {
     let workload = Workload::named(&run.run.workload).ok()?;
     let point = |step: &StepResult| {
-        let planned = workload
-            .steps
-            .iter()
-            .find(|planned| planned.name == step.name && planned.work.operation == Operation::Scan)?;
+        let planned = workload.steps.iter().find(|planned| {
+            planned.name == step.name && planned.work.operation == Operation::Scan
+        })?;
         Some((
             f64::from(planned.work.limit?),
             metric::named("latency_us_p50")?.value(step)?,

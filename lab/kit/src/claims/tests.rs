@@ -89,9 +89,10 @@ fn check_selection(claim: &Claim, selection: &Selection) {
     );
     assert_eq!(selection.side.is_some(), side.is_some(), "{}", claim.id);
     assert!(
-        selection.side.as_deref().is_none_or(
-            |side_here| side.is_some_and(|sides| sides.contains(&side_here))
-        ),
+        selection
+            .side
+            .as_deref()
+            .is_none_or(|side_here| side.is_some_and(|sides| sides.contains(&side_here))),
         "{}",
         claim.id
     );
@@ -110,8 +111,7 @@ fn check_selection(claim: &Claim, selection: &Selection) {
         selection.step
     );
     assert!(
-        selection.metric == "scan_r_squared"
-            || crate::metric::named(&selection.metric).is_some(),
+        selection.metric == "scan_r_squared" || crate::metric::named(&selection.metric).is_some(),
         "{}: {}",
         claim.id,
         selection.metric

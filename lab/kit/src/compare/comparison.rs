@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::metric::{ALL, Better, Metric};
 use crate::folder::{FolderError, read_result};
+use crate::metric::{ALL, Better, Metric};
 use crate::result::{RunResult, StepResult};
 use crate::statistics::{self, Estimate};
 

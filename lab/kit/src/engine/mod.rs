@@ -17,4 +17,3 @@ pub use counters::Counters;
 pub use idle_wait::wait_until_idle;
 pub use interface::{EngineSession, KeyChange, LabEngine, Visit};
 pub use options::{Durability, EngineError, EngineOptions, parse_bytes};
-

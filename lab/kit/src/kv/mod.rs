@@ -14,4 +14,3 @@ pub use directory::prepare_directory;
 pub use encode::add_to_row;
 pub use session::{KvCall, KvSession};
 pub use target::KvTarget;
-

@@ -8,7 +8,7 @@ use super::encode;
 use super::tables::{KvTables, STRIPES, space_of};
 use crate::engine::{EngineError, EngineSession, KeyChange};
 use crate::row::{Key, Value};
-use crate::target::{Call, Change, CallOutcome, Session};
+use crate::target::{Call, CallOutcome, Change, Session};
 
 /// One client.
 pub struct KvSession {

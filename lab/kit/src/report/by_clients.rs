@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::html::{capital, escape};
-use crate::metric::{self, Better, Metric};
 use crate::format;
+use crate::metric::{self, Better, Metric};
 use crate::result::{RunResult, StepResult};
 use crate::statistics::mean;
 

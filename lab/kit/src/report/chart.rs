@@ -99,7 +99,7 @@ impl Chart {
     }
 
     /// What the chart shows, for those who cannot see it.
-    fn description(&self) -> String {
+    pub(super) fn description(&self) -> String {
         let mut out = format!("{} by {}.", self.y_title, self.x_title);
         for line in &self.lines {
             let seen = || line.values.iter().flatten().copied();

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::html::{capital, escape, foot, head};
-use crate::claims::{Finding, Judgement, ClaimVerdict};
+use crate::claims::{ClaimVerdict, Finding, Judgement};
 use crate::format;
 use crate::result::RunResult;
 
@@ -72,7 +72,10 @@ fn write_study(out: &mut String, title: &str, mine: &[&Judgement]) {
         return;
     }
     let judged = |judgement: &&&Judgement| {
-        !matches!(judgement.outcome, ClaimVerdict::NotRun | ClaimVerdict::NotRunnable)
+        !matches!(
+            judgement.outcome,
+            ClaimVerdict::NotRun | ClaimVerdict::NotRunnable
+        )
     };
     let _ = writeln!(out, "<h2>{}</h2>", escape(title));
     if mine.iter().any(|judgement| judged(&judgement)) {

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use super::axis::{Quantity, round_ticks};
-use super::overlay::{Named, percentiles, throughput};
 use super::html::{escape, foot, head};
+use super::overlay::{Named, percentiles, throughput};
 use crate::compare::{Comparison, MetricComparison, StepComparison, Verdict, change};
 use crate::format;
 use crate::result::{RunResult, StepResult};

@@ -3,8 +3,8 @@
 
 use metrics::LatencyHistogram;
 
-use super::bars::{BarSeries, Bars};
 use super::axis::Quantity;
+use super::bars::{BarSeries, Bars};
 use super::chart::{Chart, Line};
 use crate::format;
 use crate::result::StepResult;

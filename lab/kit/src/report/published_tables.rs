@@ -2,12 +2,12 @@
 
 use std::fmt::Write;
 
-use super::bars::{BarSeries, Bars};
 use super::axis::Quantity;
+use super::bars::{BarSeries, Bars};
 use super::html::escape;
 use super::overlay::colour;
-use crate::metric::{self, Metric};
 use crate::format;
+use crate::metric::{self, Metric};
 use crate::published::{Layout, Row, Table, of_workload};
 use crate::result::{RunResult, StepResult};
 use crate::workload::Operation;

@@ -8,8 +8,8 @@ use std::fmt::Write;
 
 use metrics::LatencyHistogram;
 
-use super::bars::{BarSeries, Bars};
 use super::axis::Quantity;
+use super::bars::{BarSeries, Bars};
 use super::html::escape;
 use super::overlay::colour;
 use crate::format;
@@ -164,10 +164,12 @@ pub(super) fn side_by_side(runs: &[RunResult]) -> String {
             "From sending; the recorder saw its own between driver and server.",
         ));
     }
-    out.push_str("</div>\n<p></p>\n<div class=\"card scroll\"><h3>Answers</h3><table \
+    out.push_str(
+        "</div>\n<p></p>\n<div class=\"card scroll\"><h3>Answers</h3><table \
         class=\"right\"><thead><tr><th \
         scope=\"col\">run</th><th>target</th><th>operations</th><th>compared</th><th>\
-        differences</th><th>errors</th></tr></thead><tbody>\n");
+        differences</th><th>errors</th></tr></thead><tbody>\n",
+    );
     for (run, replay) in &replays {
         let total =
             |of: fn(&crate::result::KindResult) -> u64| replay.kinds.values().map(of).sum::<u64>();
@@ -355,9 +357,11 @@ fn write_answers(out: &mut String, replay: &ReplayResult) {
     if replay.first_differences.is_empty() {
         return;
     }
-    out.push_str("<p></p>\n<div class=\"card scroll\"><h3>First \
+    out.push_str(
+        "<p></p>\n<div class=\"card scroll\"><h3>First \
         differences</h3><table><thead><tr><th>operation</th><th>kind</th><th>collection</th><th>\
-        what</th><th>recorded</th><th>replayed</th></tr></thead><tbody>\n");
+        what</th><th>recorded</th><th>replayed</th></tr></thead><tbody>\n",
+    );
     for one in &replay.first_differences {
         let _ = writeln!(
             out,

@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::steps_by_configuration;
-use super::bars::{BarSeries, Bars};
 use super::axis::Quantity;
+use super::bars::{BarSeries, Bars};
 use super::by_clients::{self, Configuration};
-use super::overlay::{COLOURS, Named, colour, percentiles, throughput};
 use super::html::{capital, escape, foot, head};
-use crate::metric::{self, Metric};
+use super::overlay::{COLOURS, Named, colour, percentiles, throughput};
+use super::steps_by_configuration;
 use crate::format;
+use crate::metric::{self, Metric};
 use crate::result::{RunResult, StepResult};
 
 /// Runs that cannot stand on one page.

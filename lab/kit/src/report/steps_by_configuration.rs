@@ -3,13 +3,13 @@
 
 use std::fmt::Write;
 
-use super::bars::{BarSeries, Bars};
 use super::axis::Quantity;
+use super::bars::{BarSeries, Bars};
 use super::by_clients::{Configuration, mean_of, ratio_cell};
-use super::overlay::colour;
 use super::html::{capital, escape};
-use crate::metric::{self, Metric};
+use super::overlay::colour;
 use crate::format;
+use crate::metric::{self, Metric};
 use crate::result::StepResult;
 
 /// What is drawn, each as steps by configurations.

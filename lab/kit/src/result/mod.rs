@@ -15,12 +15,8 @@ pub use replay::{
     AnswerDifference, KindResult, RecordingFacts, ReplayResult, WORKLOAD as REPLAY_WORKLOAD,
     WRITES as REPLAY_WRITES,
 };
-pub use resources::{
-    CostSummary, DeviceSummary, HostSummary, PressureSummary, Sizes, ThreadGroup,
-};
+pub use resources::{CostSummary, DeviceSummary, HostSummary, PressureSummary, Sizes, ThreadGroup};
 pub use run::{
     Check, MemoryLimit, RunFacts, RunResult, SCHEMA, Skipped, TargetFacts, VERSION, Warning,
 };
-pub use step::{
-    FinishSummary, RateSummary, RoleResult, Stalls, StepMore, StepResult, Stretch,
-};
+pub use step::{FinishSummary, RateSummary, RoleResult, Stalls, StepMore, StepResult, Stretch};

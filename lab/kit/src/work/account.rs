@@ -39,7 +39,8 @@ impl Work {
 
     /// After its delete the row of a delete-and-insert waits to be put back.
     fn is_delete(&self, operation: Operation, pending: &Pending) -> bool {
-        operation == Operation::DeleteOldest || (operation == Operation::DeleteInsert && !pending.is_reinsert)
+        operation == Operation::DeleteOldest
+            || (operation == Operation::DeleteInsert && !pending.is_reinsert)
     }
 
     /// Judges an outcome: a read that found too little is a failure, unless rows may be missing.
@@ -99,7 +100,9 @@ impl Work {
                     u64::from(pending.is_new) * unknown,
                 );
             }
-            operation if operation.adds_to_k() => (out.added, out.adds_unknown) = (done.min(rows), unknown),
+            operation if operation.adds_to_k() => {
+                (out.added, out.adds_unknown) = (done.min(rows), unknown)
+            }
             _ => out.rows = rows,
         }
         let change =
@@ -113,5 +116,8 @@ impl Work {
 
 /// Writes whose reply counts rows in another way than reads do.
 fn is_write_of_rows(operation: Operation) -> bool {
-    matches!(operation, Operation::Insert | Operation::DeleteOldest | Operation::DeleteInsert)
+    matches!(
+        operation,
+        Operation::Insert | Operation::DeleteOldest | Operation::DeleteInsert
+    )
 }

@@ -163,7 +163,10 @@ impl Work {
                 return *operation;
             }
         }
-        self.role.mix.last().map_or(Operation::Point, |(operation, _)| *operation)
+        self.role
+            .mix
+            .last()
+            .map_or(Operation::Point, |(operation, _)| *operation)
     }
 
     fn draw_call(&mut self, operation: Operation) -> Next {

@@ -1,15 +1,13 @@
 //! Clients together do the work once, and account for it.
 
 use std::collections::BTreeSet;
-
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::*;
 use crate::row::Key;
 use crate::seed::stream;
 use crate::target::{Call, CallOutcome};
-use crate::workload::{Operation, Overrides, Role, Workload};
+use crate::workload::{DocumentKind, Ids, Operation, Overrides, Role, Workload};
 
 fn dataset(workload: &str, given: Overrides) -> (Workload, Arc<Dataset>) {
     let workload = Workload::named(workload).unwrap();
@@ -19,7 +17,11 @@ fn dataset(workload: &str, given: Overrides) -> (Workload, Arc<Dataset>) {
 }
 
 fn role(operation: Operation) -> Role {
-    toml::from_str(&format!("operation = {}", serde_json::to_string(&operation).unwrap())).unwrap()
+    toml::from_str(&format!(
+        "operation = {}",
+        serde_json::to_string(&operation).unwrap()
+    ))
+    .unwrap()
 }
 
 fn work(dataset: &Arc<Dataset>, role: Role, quota: Quota, client: (u32, u32)) -> Work {
@@ -45,7 +47,12 @@ fn clients_share_the_rows_of_all_tables_without_gap_or_overlap() {
     let mut seen = BTreeSet::new();
     for round in 0..2 {
         for client in 0..4 {
-            let mut work = work(&dataset, role(Operation::Insert), Quota::Rows(1_003), (client, 4));
+            let mut work = work(
+                &dataset,
+                role(Operation::Insert),
+                Quota::Rows(1_003),
+                (client, 4),
+            );
             while let Next::Call(_, Call::Insert { table, rows }) = work.draw() {
                 for row in &rows {
                     assert!(
@@ -53,7 +60,8 @@ fn clients_share_the_rows_of_all_tables_without_gap_or_overlap() {
                         "{round} {table} {row:?}"
                     );
                 }
-                let (_, effect) = work.account(CallOutcome::done(rows.len() as u64, rows.len() as u64));
+                let (_, effect) =
+                    work.account(CallOutcome::done(rows.len() as u64, rows.len() as u64));
                 assert_eq!(effect.inserted, rows.len() as u64);
             }
         }
@@ -180,7 +188,12 @@ fn a_deleted_row_is_put_back_by_who_deleted_it() {
         },
     );
     dataset.stored(50);
-    let mut work = work(&dataset, role(Operation::DeleteInsert), Quota::Endless, (0, 1));
+    let mut work = work(
+        &dataset,
+        role(Operation::DeleteInsert),
+        Quota::Endless,
+        (0, 1),
+    );
     let Next::Call(_, Call::Delete { ids, .. }) = work.draw() else {
         panic!()
     };
@@ -204,7 +217,12 @@ fn rows_stored_at_random_leave_a_share_of_one_by_e_missing() {
             ..Overrides::default()
         },
     );
-    let mut work = work(&dataset, role(Operation::FillRandom), Quota::Calls(10_000), (0, 1));
+    let mut work = work(
+        &dataset,
+        role(Operation::FillRandom),
+        Quota::Calls(10_000),
+        (0, 1),
+    );
     let mut distinct = 0;
     while let Next::Call(..) = work.draw() {
         distinct += work.account(CallOutcome::done(1, 1)).1.inserted;
@@ -267,9 +285,9 @@ fn batches_of_neighbours_go_on_where_the_read_before_was() {
     );
     let numbers: Vec<u64> = (0..400)
         .map(|_| match reader.draw() {
-            Next::Call(Operation::Point, Call::Get { id, .. }) => {
-                (1..=1_000).find(|number| dataset.key(*number) == id).unwrap()
-            }
+            Next::Call(Operation::Point, Call::Get { id, .. }) => (1..=1_000)
+                .find(|number| dataset.key(*number) == id)
+                .unwrap(),
             other => panic!("{other:?}"),
         })
         .collect();
@@ -303,8 +321,11 @@ fn an_update_may_be_preceded_by_a_read_of_its_row() {
         Quota::Endless,
         (0, 1),
     );
-    let Next::Pair(Operation::UpdateInc, Call::Get { id: read, .. }, Call::Update { id: updated, .. }) =
-        updater.draw()
+    let Next::Pair(
+        Operation::UpdateInc,
+        Call::Get { id: read, .. },
+        Call::Update { id: updated, .. },
+    ) = updater.draw()
     else {
         panic!("no pair")
     };

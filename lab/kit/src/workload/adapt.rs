@@ -90,7 +90,12 @@ impl Workload {
             .steps
             .iter()
             .flat_map(|step| step.background.iter().chain([&step.work]));
-        roles.flat_map(|role| role.mix.iter().map(|(operation, _)| *operation).chain([role.operation]))
+        roles.flat_map(|role| {
+            role.mix
+                .iter()
+                .map(|(operation, _)| *operation)
+                .chain([role.operation])
+        })
     }
 
     /// Whether this workload can be adapted so.
@@ -121,7 +126,8 @@ impl Workload {
             ));
         }
         if settings.sync_every == Some(0)
-            || settings.sync_every.is_some() && !works().any(|operation| operation == Operation::Insert)
+            || settings.sync_every.is_some()
+                && !works().any(|operation| operation == Operation::Insert)
         {
             return Err(wrong(
                 "--sync-every",
@@ -157,7 +163,9 @@ impl Workload {
         match settings.ids {
             Some(Ids::Random)
                 if self.data.documents.has_text_keys()
-                    || self.operations().any(|operation| operation == Operation::Scan) =>
+                    || self
+                        .operations()
+                        .any(|operation| operation == Operation::Scan) =>
             {
                 Err(wrong(
                     "--ids",
@@ -168,7 +176,8 @@ impl Workload {
             Some(Ids::Target)
                 if self.data.ids != Ids::Target
                     && self.operations().any(|operation| {
-                        !operation.is_action() && !matches!(operation, Operation::Insert | Operation::IndexRange)
+                        !operation.is_action()
+                            && !matches!(operation, Operation::Insert | Operation::IndexRange)
                     }) =>
             {
                 Err(wrong(

@@ -325,8 +325,17 @@ impl Capability {
 impl Role {
     /// What it asks of a target.
     pub fn requires(&self) -> Vec<Capability> {
-        let mixed = self.mix.iter().flat_map(|(operation, _)| operation.requires());
-        let mut out: Vec<Capability> = self.operation.requires().iter().chain(mixed).copied().collect();
+        let mixed = self
+            .mix
+            .iter()
+            .flat_map(|(operation, _)| operation.requires());
+        let mut out: Vec<Capability> = self
+            .operation
+            .requires()
+            .iter()
+            .chain(mixed)
+            .copied()
+            .collect();
         if self.sync || self.sync_every.is_some() {
             out.push(Capability::Sync);
         }

@@ -304,17 +304,17 @@ impl Workload {
 
 /// Whether each client of a step changes documents of its own.
 fn owns_rows(step: &Step) -> bool {
-        let operations = || {
-            step.work
-                .mix
-                .iter()
-                .map(|(operation, _)| *operation)
-                .chain([step.work.operation])
-        };
-        operations().any(|operation| {
-            matches!(
-                operation,
-                Operation::ReadModifyWrite | Operation::DeleteInsert
-            )
-        })
-    }
+    let operations = || {
+        step.work
+            .mix
+            .iter()
+            .map(|(operation, _)| *operation)
+            .chain([step.work.operation])
+    };
+    operations().any(|operation| {
+        matches!(
+            operation,
+            Operation::ReadModifyWrite | Operation::DeleteInsert
+        )
+    })
+}
