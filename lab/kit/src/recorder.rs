@@ -15,8 +15,8 @@ use crate::result::{
     PERCENTILES_FAR, RateSummary, RoleResult, Sizes, Stalls, StepMore, StepResult, Stretch,
 };
 use crate::series::Series;
-use crate::use_of;
-use crate::workload::Part;
+use crate::usage::{self, ratio};
+use crate::workload::Operation;
 
 /// Stalls listed at most.
 const STRETCHES_MAX: usize = 100;
@@ -29,7 +29,7 @@ pub struct StepFacts {
     /// Its name.
     pub name: String,
     /// The work.
-    pub part: Part,
+    pub operation: Operation,
     /// Whether the workload is about it.
     pub measured: bool,
     /// Clients.
@@ -42,9 +42,9 @@ pub struct StepFacts {
     pub device: Option<String>,
 }
 
-/// How one client fared.
+/// What one client did.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct ClientFate {
+pub struct ClientSummary {
     /// Operations after the warm-up.
     pub ops: u64,
     /// Time after the warm-up until it finished.
@@ -116,7 +116,7 @@ impl StepRecorder {
     pub fn finish(
         self,
         folder: &RunFolder,
-        fates: &[ClientFate],
+        client_summaries: &[ClientSummary],
         errors: BTreeMap<String, u64>,
         sizes: Sizes,
     ) -> Result<StepResult, FolderError> {
@@ -130,9 +130,9 @@ impl StepRecorder {
         } = self;
         let mut rate = rates.summary();
         rate.average = total.rate();
-        rate.sum_of_clients = fates
+        rate.sum_of_clients = client_summaries
             .iter()
-            .map(|fate| ratio(fate.ops as f64, fate.active.as_secs_f64()).unwrap_or(0.0))
+            .map(|summary| ratio(summary.ops as f64, summary.active.as_secs_f64()).unwrap_or(0.0))
             .sum();
         let stalls = find_stalls(
             folder,
@@ -146,13 +146,13 @@ impl StepRecorder {
             steal_percent: total.host.steal_percent,
             io_wait_percent: total.host.io_wait_percent,
             busy_percent_per_op_millionths: ratio(total.host.busy_percent * 1e6, rate.average),
-            ..use_of::host(&total)
+            ..usage::host(&total)
         };
         Ok(StepResult {
             name: facts.name,
-            part: facts.part,
+            operation: facts.operation,
             measured: facts.measured,
-            unit: facts.part.unit().to_owned(),
+            unit: facts.operation.unit().to_owned(),
             pacing: if facts.open_loop { "open" } else { "closed" }.to_owned(),
             clients: facts.clients,
             batch: facts.batch,
@@ -161,7 +161,7 @@ impl StepRecorder {
             calls: total.latency.count(),
             warmup_ops: warmup.ops,
             errors,
-            finish: finish_summary(fates, &rate),
+            finish: finish_summary(client_summaries, &rate),
             rate,
             stalls,
             latency: latency_summary(&total.latency),
@@ -169,10 +169,10 @@ impl StepRecorder {
                 throttled_percent: total
                     .throttled_us
                     .and_then(|us| ratio(us as f64 / 1e4, seconds)),
-                ..use_of::process(used, total.ops, seconds)
+                ..usage::process(used, total.ops, seconds)
             }),
-            client: use_of::process(&total.client, total.ops, seconds),
-            device: use_of::device(&total, facts.device),
+            client: usage::process(&total.client, total.ops, seconds),
+            device: usage::device(&total, facts.device),
             host,
             sizes,
             series: series.into_points(),
@@ -181,7 +181,7 @@ impl StepRecorder {
     }
 
     /// Closes work that went on beside a step; `target_rate` is what was asked of it.
-    pub fn finish_beside(
+    pub fn finish_background(
         self,
         errors: BTreeMap<String, u64>,
         target_rate: Option<f64>,
@@ -200,8 +200,8 @@ impl StepRecorder {
             ratio(met * 100.0, measured().map(|point| point.seconds).sum())
         });
         RoleResult {
-            unit: facts.part.unit().to_owned(),
-            part: facts.name.rsplit(':').next().unwrap_or_default().to_owned(),
+            unit: facts.operation.unit().to_owned(),
+            operation: facts.name.rsplit(':').next().unwrap_or_default().to_owned(),
             clients: facts.clients,
             batch: facts.batch,
             ops: total.ops,
@@ -216,41 +216,24 @@ impl StepRecorder {
     }
 }
 
-/// What a step wrote, relative to what was asked of it.
-pub fn amplification(step: &mut StepResult, user_bytes: u64) {
-    let bytes = user_bytes as f64;
-    let written = |kb_per_op: Option<f64>| ratio(kb_per_op? * step.ops as f64 * 1_024.0, bytes);
-    step.more.user_bytes = user_bytes;
-    step.more.write_amplification = step
-        .server
-        .as_ref()
-        .and_then(|server| written(server.write_kb_per_op));
-    step.more.device_write_amplification = step
-        .device
-        .as_ref()
-        .and_then(|device| written(device.write_kb_per_op));
-}
-
-pub(crate) fn ratio(above: f64, below: f64) -> Option<f64> {
-    (below > 0.0)
-        .then(|| above / below)
-        .filter(|value| value.is_finite())
-}
-
-fn finish_summary(fates: &[ClientFate], rate: &RateSummary) -> FinishSummary {
-    let active = || fates.iter().map(|fate| fate.active.as_secs_f64());
+fn finish_summary(client_summaries: &[ClientSummary], rate: &RateSummary) -> FinishSummary {
+    let active = || {
+        client_summaries
+            .iter()
+            .map(|summary| summary.active.as_secs_f64())
+    };
     let skew = active().fold(0.0, f64::max) - active().fold(f64::INFINITY, f64::min);
     FinishSummary {
         skew_seconds: if skew.is_finite() { skew } else { 0.0 },
         skew_factor: ratio(rate.sum_of_clients, rate.average),
-        behind_schedule_seconds_max: fates
+        behind_schedule_seconds_max: client_summaries
             .iter()
-            .map(|fate| fate.behind.as_secs_f64())
+            .map(|summary| summary.behind.as_secs_f64())
             .fold(0.0, f64::max),
     }
 }
 
-/// The figures of a histogram.
+/// The metrics of a histogram.
 pub fn latency_summary(latency: &LatencyHistogram) -> LatencySummary {
     let calls = latency.count();
     // A percentile is known when at least ten calls lie beyond it.
@@ -283,7 +266,7 @@ pub fn latency_summary(latency: &LatencyHistogram) -> LatencySummary {
     }
 }
 
-/// Running figures of the rates per interval.
+/// Running metrics of the rates per interval.
 #[derive(Debug)]
 struct Rates {
     histogram: Histogram<u64>,
@@ -443,7 +426,7 @@ mod tests {
         let (name, device) = ("l.i0".to_owned(), None);
         StepFacts {
             name,
-            part: Part::Insert,
+            operation: Operation::Insert,
             measured: true,
             clients: 1,
             batch: 10,

@@ -1,19 +1,8 @@
 //! Conditions under which numbers should not be trusted, each with advice.
 
-use serde::{Deserialize, Serialize};
-
 use crate::environment::Environment;
 use crate::format;
-use crate::result::StepResult;
-
-/// One warning.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Warning {
-    /// For programs.
-    pub code: String,
-    /// For people, with advice.
-    pub text: String,
-}
+use crate::result::{StepResult, Warning};
 
 fn warning(code: &str, text: String) -> Warning {
     Warning {
@@ -146,7 +135,7 @@ mod tests {
         };
         let has = |codes: &[String], code: &str| codes.iter().any(|known| known == code);
         let (inside, apart) = (codes(true), codes(false));
-        // 1.9 cores were busy and 1.2 of them are the engine and the lab together: somebody else
+        // 1.9 cores were busy and 1.2 of them are the engine and the lab together: other programs
         // had 0.7.
         assert!(
             has(&inside, "others-busy") && !has(&inside, "client-cpu-saturated"),
