@@ -104,7 +104,7 @@ impl ProcessUse {
         self.cpu_user + self.cpu_system
     }
 
-    /// Adds a neighbouring stretch of the same process.
+    /// Adds the adjacent interval of the same process.
     pub fn merge(&mut self, other: &Self) {
         self.cpu_user += other.cpu_user;
         self.cpu_system += other.cpu_system;

@@ -142,7 +142,6 @@ fn wrapped(to: &mut impl Sink, fields: &Map<String, Json>) -> Result<bool, Strin
     }
     let bad = || format!("malformed {key}: {inner}");
     let text = || inner.as_str().ok_or_else(bad);
-    let part = |name: &str| inner.get(name).ok_or_else(bad);
     match key.as_str() {
         "$numberInt" => to.value(Value::Int32(text()?.parse().map_err(|_| bad())?)),
         "$numberLong" => to.value(Value::Int64(text()?.parse().map_err(|_| bad())?)),
@@ -157,6 +156,17 @@ fn wrapped(to: &mut impl Sink, fields: &Map<String, Json>) -> Result<bool, Strin
         "$undefined" => to.value(Value::Undefined),
         "$minKey" => to.value(Value::MinKey),
         "$maxKey" => to.value(Value::MaxKey),
+        _ => return composite(to, key, inner),
+    }
+    Ok(true)
+}
+
+/// The wrappers whose value has several parts.
+fn composite(to: &mut impl Sink, key: &str, inner: &Json) -> Result<bool, String> {
+    let bad = || format!("malformed {key}: {inner}");
+    let text = || inner.as_str().ok_or_else(bad);
+    let part = |name: &str| inner.get(name).ok_or_else(bad);
+    match key {
         "$uuid" => {
             let hex: String = text()?.chars().filter(|c| *c != '-').collect();
             let n = u128::from_str_radix(&hex, 16).map_err(|_| bad())?;

@@ -6,8 +6,8 @@ use divan::counter::ItemsCount;
 use model::{DocBuf, Namespace, doc};
 use operators::Env;
 use operators::expr::ParseCx;
-use query::pipeline::MatchFilter;
-use query::plan::{Want, choose, each_match};
+use query::exec::MatchFilter;
+use query::plan::{PlanRequest, plan_read, each_match};
 use std::sync::Arc;
 use storage::MemoryEngine;
 use store::{Collection, NoHooks, Store};
@@ -48,11 +48,11 @@ fn nothing() -> DocBuf {
 fn scan(c: &Arc<Collection>, spec: &DocBuf) -> usize {
     let env = Env::new(0, 1);
     let f = MatchFilter::parse(&mut ParseCx::new(&env), spec.doc()).unwrap();
-    let plan = choose(
+    let plan = plan_read(
         c,
-        &Want {
+        &PlanRequest {
             filter: Some(&f),
-            ..Want::default()
+            ..PlanRequest::default()
         },
     )
     .unwrap();

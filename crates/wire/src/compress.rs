@@ -1,4 +1,4 @@
-//! `OP_COMPRESSED`. Promises: memory grows with what is really produced, never with what a client
+//! `OP_COMPRESSED`. Promises: memory grows with what is produced, never with what a client
 //! declares.
 
 use std::io::Read;
@@ -9,9 +9,9 @@ use crate::{HEADER_LEN, MAX_MESSAGE_LEN};
 
 /// `originalOpcode`, `uncompressedSize`, `compressorId`.
 const PREFIX_LEN: usize = 4 + 4 + 1;
-/// First step of a decompression buffer; it doubles from there as output really appears.
+/// First step of a decompression buffer; it doubles from there as output appears.
 const FIRST_STEP_LEN: usize = 64 * 1024;
-/// Snappy's densest element turns 3 bytes into 64, so a larger claim is a lie.
+/// Snappy's densest element turns 3 bytes into 64, so a larger declared size is false.
 const SNAPPY_MAX_RATIO: usize = 32;
 const ZSTD_LEVEL: i32 = 3;
 const ZLIB_LEVEL: u32 = 6;

@@ -12,8 +12,9 @@ use crate::read::{CollationArg, StoreHost, environment};
 use model::path::PathPart;
 use model::{Collate, Doc, FieldPath, OwnedValue, Result, Value, bail, code};
 use operators::expr::ParseCx;
-use query::pipeline::{MatchFilter, ParseOptions, Pipeline, Rt, drain};
-use query::plan::{DistinctWalk, Hint, Want, choose, distinct_plan, each_match};
+use query::exec::{ExecContext, MatchFilter, drain};
+use query::pipeline::Pipeline;
+use query::plan::{DistinctScan, Hint, PlanRequest, plan_read, distinct_plan, each_match};
 use rustc_hash::FxHashSet;
 
 const FLAGS: u32 =
@@ -66,25 +67,25 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             let pipeline = Pipeline::parse(
                 &mut ParseCx::new(&env),
                 pipeline.doc().as_array(),
-                &ParseOptions::collection(ns),
+                &query::stages::collection_options(ns),
             )?;
-            let rt = Rt::new(&env, &host);
-            let mut docs = pipeline.open(&rt)?;
-            drain(docs.as_mut(), &rt, |doc, _| {
+            let exec = ExecContext::new(&env, &host);
+            let mut docs = pipeline.open(&exec)?;
+            drain(docs.as_mut(), &exec, |doc, _| {
                 values.collect(Value::Document(doc), path.parts(), env.collate())
             })?;
         }
         Some(c) => {
-            let want = Want {
+            let want = PlanRequest {
                 filter: Some(&filter),
-                sort: None,
                 hint: hint.as_ref(),
                 collation: collation.document(),
                 view: Some(&view),
+                ..PlanRequest::default()
             };
-            let plan = choose(&c, &want)?;
+            let plan = plan_read(&c, &want)?;
             let leaping = distinct_plan(&c, &want, &plan, args.key)
-                .and_then(|p| DistinctWalk::open(c.clone(), &p));
+                .and_then(|p| DistinctScan::open(c.clone(), &p));
             if let Some(mut walk) = leaping {
                 // A document without the field stands beside those with null: it has no value to
                 // give.

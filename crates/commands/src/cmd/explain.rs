@@ -15,11 +15,12 @@ use crate::read::{CollationArg, StoreHost, environment};
 use model::{Doc, DocBuf, DocWriter, Namespace, Result, Tag, Value, bail, code};
 use operators::Env;
 use operators::expr::ParseCx;
-use query::explain::{self, Measured, Over, Shown, Source, Subject};
+use query::explain::{self, ReadStats, Operation, PlanNode, ExplainedSource, Explained};
 use query::find::Find;
-use query::pipeline::{MatchFilter, ParseOptions, Pipeline, Rt};
-use query::plan::{Hint, Plan, Want, alternatives, distinct_plan, each_match};
-use query::stages::sort_pattern::SortPattern;
+use query::exec::{ExecContext, MatchFilter};
+use query::pipeline::Pipeline;
+use query::plan::{Hint, Plan, alternatives, distinct_plan, each_match, plan_read};
+use query::exec::SortPattern;
 use std::sync::Arc;
 use store::Collection;
 
@@ -123,22 +124,26 @@ struct Asked<'a> {
 
 impl Asked<'_> {
     fn plan(&self) -> Result<Option<Plan>> {
-        self.coll.as_ref().map(|c| self.find.plan(c)).transpose()
+        let request = self.find.plan_request();
+        self.coll
+            .as_ref()
+            .map(|c| plan_read(c, &request))
+            .transpose()
     }
 
     fn measure(
         &self,
         plan: Option<&Plan>,
-        rt: &Rt<'_>,
+        exec: &ExecContext<'_>,
         cx: &Ctx<'_, '_>,
         most: u64,
         entries: bool,
-    ) -> Result<Measured> {
+    ) -> Result<ReadStats> {
         let (Some(c), Some(plan)) = (&self.coll, plan) else {
-            return Ok(Measured::default());
+            return Ok(ReadStats::default());
         };
         let start = cx.service.clock.monotonic_us();
-        let mut m = explain::measure(c, plan, Some(&self.find.filter), rt.env, most, entries)?;
+        let mut m = explain::measure(c, plan, Some(&self.find.filter), exec.env, most, entries)?;
         m.ms = (cx.service.clock.monotonic_us() - start) / 1000;
         Ok(m)
     }
@@ -152,12 +157,12 @@ impl Asked<'_> {
             .map_or(u64::MAX, |n| n.saturating_add(self.find.skip))
     }
 
-    fn subject<'s>(&'s self, plan: Option<&'s Plan>, over: Over) -> Subject<'s> {
+    fn subject<'s>(&'s self, plan: Option<&'s Plan>, over: Operation) -> Explained<'s> {
         let clustered = self
             .coll
             .as_ref()
             .is_some_and(|c| c.options().doc().contains("clusteredIndex"));
-        Subject {
+        Explained {
             find: &self.find,
             projection: self.projection,
             plan,
@@ -166,25 +171,15 @@ impl Asked<'_> {
         }
     }
 
-    fn want(&self) -> Want<'_> {
-        Want {
-            filter: Some(&self.find.filter),
-            sort: self.find.sort.as_ref(),
-            hint: self.find.hint.as_ref(),
-            collation: self.find.collation.as_ref().map(DocBuf::doc),
-            view: None,
-        }
-    }
-
     /// Plans that were looked at and not taken.
-    fn rejected(&self, plan: Option<&Plan>) -> Vec<Shown> {
+    fn rejected(&self, plan: Option<&Plan>) -> Vec<PlanNode> {
         let (Some(c), Some(plan)) = (&self.coll, plan) else {
             return Vec::new();
         };
-        let others = alternatives(c, &self.want(), plan);
+        let others = alternatives(c, &self.find.plan_request(), plan);
         others
             .iter()
-            .map(|p| explain::tree(&self.subject(Some(p), Over::Find), &Measured::default()))
+            .map(|p| explain::tree(&self.subject(Some(p), Operation::Find), &ReadStats::default()))
             .collect()
     }
 
@@ -193,8 +188,8 @@ impl Asked<'_> {
         &self,
         cx: &mut Ctx<'_, '_>,
         plan: Option<&Plan>,
-        over: Over,
-        measured: Option<&Measured>,
+        over: Operation,
+        measured: Option<&ReadStats>,
         level: Level,
     ) {
         let subject = self.subject(plan, over);
@@ -232,7 +227,7 @@ fn explain_read<'a>(
     let env = environment(cx, &collation)?;
     let in_force = collation.document().map(|d| d.to_buf());
     let host = StoreHost::new(cx.service.arc()?, in_force.clone(), None);
-    let rt = Rt::new(&env, &host);
+    let exec = ExecContext::new(&env, &host);
     let own = own.as_str().unwrap_or_default();
     let (mut projection, mut key) = (Doc::EMPTY, None);
     let (find, on_view) = match name {
@@ -266,9 +261,9 @@ fn explain_read<'a>(
         let pipeline = Pipeline::parse(
             &mut ParseCx::new(&env),
             on_view.doc().as_array(),
-            &ParseOptions::collection(ns),
+            &query::stages::collection_options(ns),
         )?;
-        return aggregation(cx, &pipeline, None, &rt, level);
+        return aggregation(cx, &pipeline, None, &exec, level);
     }
     let asked = Asked {
         ns,
@@ -278,14 +273,14 @@ fn explain_read<'a>(
     };
     let plan = asked.plan()?;
     if let (Some(c), Some(chosen), Some(key)) = (&asked.coll, &plan, key)
-        && let Some(leap) = distinct_plan(c, &asked.want(), chosen, key)
+        && let Some(leap) = distinct_plan(c, &asked.find.plan_request(), chosen, key)
     {
         let measured = if level == Level::Planner {
             None
         } else {
-            Some(explain::measure_distinct(c, &leap, rt.env)?)
+            Some(explain::measure_distinct(c, &leap, exec.env)?)
         };
-        asked.reply(cx, Some(&leap), Over::Distinct, measured.as_ref(), level);
+        asked.reply(cx, Some(&leap), Operation::Distinct, measured.as_ref(), level);
         return Ok(Outcome::Reply);
     }
     let counts = name == "count";
@@ -294,13 +289,13 @@ fn explain_read<'a>(
         counts && asked.find.filter.filter.is_always_true() && asked.find.hint.is_none();
     let measured = match level {
         Level::Planner => None,
-        _ if by_counter => Some(Measured {
+        _ if by_counter => Some(ReadStats {
             matched: asked.coll.as_ref().map_or(0, |c| c.count()),
-            ..Measured::default()
+            ..ReadStats::default()
         }),
-        _ => Some(asked.measure(plan.as_ref(), &rt, cx, asked.most(plan.as_ref()), counts)?),
+        _ => Some(asked.measure(plan.as_ref(), &exec, cx, asked.most(plan.as_ref()), counts)?),
     };
-    let over = if counts { Over::Count } else { Over::Find };
+    let over = if counts { Operation::Count } else { Operation::Find };
     asked.reply(cx, plan.as_ref(), over, measured.as_ref(), level);
     Ok(Outcome::Reply)
 }
@@ -337,8 +332,8 @@ fn explain_aggregate<'a>(
     let args = arguments(cx, "aggregate", AGGREGATE, inner)?;
     let a = AggregateArgs::of(own, &args, true, false)?;
     let options = match a.coll {
-        Some(coll) => ParseOptions::collection(Namespace::new(cx.db, coll)?),
-        None => ParseOptions::database(cx.db),
+        Some(coll) => query::stages::collection_options(Namespace::new(cx.db, coll)?),
+        None => query::stages::database_options(cx.db),
     };
     let coll = match a.coll {
         Some(coll) => cx.service.store.collection(&Namespace::new(cx.db, coll)?)?,
@@ -354,8 +349,8 @@ fn explain_aggregate<'a>(
         collation.document().map(|d| d.to_buf()),
         hint.clone(),
     );
-    let rt = Rt::new(&env, &host);
-    aggregation(cx, &pipeline, hint, &rt, level)
+    let exec = ExecContext::new(&env, &host);
+    aggregation(cx, &pipeline, hint, &exec, level)
 }
 
 /// Answers with the plan of a pipeline.
@@ -366,23 +361,23 @@ pub(crate) fn aggregation(
     cx: &mut Ctx<'_, '_>,
     pipeline: &Pipeline,
     hint: Option<Hint>,
-    rt: &Rt<'_>,
+    exec: &ExecContext<'_>,
     level: Level,
 ) -> Result<Outcome> {
-    let pipeline = pipeline.resolved(rt)?;
+    let pipeline = pipeline.resolved(exec)?;
     let all = level == Level::All;
     let mut out = DocBuf::new();
     let mut failed = Ok(());
     match pipeline.reads() {
         None => {
-            out.append(|w| failed = explain::aggregation(w, &pipeline, None, 0, all, rt));
+            out.append(|w| failed = explain::aggregation(w, &pipeline, None, 0, all, exec));
         }
         Some(ns) => {
             let fields = pipeline.fields_needed();
             let (mut find, projection, taken) =
-                explain::plain_prefix(pipeline.stages(), rt, fields.as_deref())?;
+                explain::plain_prefix(pipeline.stages(), exec, fields.as_deref())?;
             find.hint = hint;
-            find.collation = rt.host.collation();
+            find.collation = exec.host.collation();
             let coll = cx.service.store.collection(ns)?;
             let asked = Asked {
                 ns: ns.clone(),
@@ -394,17 +389,17 @@ pub(crate) fn aggregation(
             let measured = match level {
                 Level::Planner => None,
                 _ => {
-                    Some(asked.measure(plan.as_ref(), rt, cx, asked.most(plan.as_ref()), false)?)
+                    Some(asked.measure(plan.as_ref(), exec, cx, asked.most(plan.as_ref()), false)?)
                 }
             };
-            let source = Source {
+            let source = ExplainedSource {
                 ns: &asked.ns.to_string(),
-                subject: asked.subject(plan.as_ref(), Over::Find),
+                subject: asked.subject(plan.as_ref(), Operation::Find),
                 rejected: asked.rejected(plan.as_ref()),
                 measured,
             };
             out.append(|w| {
-                failed = explain::aggregation(w, &pipeline, Some(&source), taken, all, rt)
+                failed = explain::aggregation(w, &pipeline, Some(&source), taken, all, exec)
             });
         }
     }
@@ -510,7 +505,7 @@ fn explain_write<'a>(
     let env = environment(cx, &collation)?;
     let in_force = collation.document().map(|d| d.to_buf());
     let host = StoreHost::new(cx.service.arc()?, in_force.clone(), None);
-    let rt = Rt::new(&env, &host);
+    let exec = ExecContext::new(&env, &host);
     let mut find = plain_find(s.filter, s.hint, &env, in_force)?;
     if !s.sort.is_empty() {
         find.sort = Some(SortPattern::parse(s.sort)?);
@@ -532,13 +527,13 @@ fn explain_write<'a>(
         .transpose()?;
     let mut measured = match level {
         Level::Planner => None,
-        _ => Some(asked.measure(plan.as_ref(), &rt, cx, asked.most(plan.as_ref()), false)?),
+        _ => Some(asked.measure(plan.as_ref(), &exec, cx, asked.most(plan.as_ref()), false)?),
     };
     if let (false, Some(m)) = (s.multi, &mut measured) {
         m.matched = m.matched.min(1);
     }
     let over = match &changer {
-        None => Over::Delete,
+        None => Operation::Delete,
         Some(changer) => {
             let found = measured.as_ref().map_or(0, |m| m.matched);
             let modified = if found > 0 {
@@ -546,7 +541,7 @@ fn explain_write<'a>(
             } else {
                 0
             };
-            Over::Update {
+            Operation::Update {
                 modified,
                 upserted: u64::from(s.upsert && measured.is_some() && found == 0),
             }

@@ -14,7 +14,7 @@ use crate::write::Validator;
 use model::{Doc, Namespace, Result, Value};
 use operators::Env;
 use operators::expr::{ParseCx, define_let};
-use query::pipeline::MatchFilter;
+use query::exec::MatchFilter;
 use query::plan::Hint;
 use store::{CommitPos, Effect, Noted};
 

@@ -11,8 +11,9 @@ use operators::Env;
 use operators::expr::ParseCx;
 use operators::filter::Filter;
 use operators::update::{Applied, Update, UpdateCx, upsert_base};
-use query::pipeline::{MatchFilter, ParseOptions, Pipeline, Rt, drain};
-use query::plan::{Hint, Keys, MatchKeys, Plan, Want, choose, each_match};
+use query::exec::{ExecContext, MatchFilter, drain};
+use query::pipeline::Pipeline;
+use query::plan::{Hint, RecordKeys, MatchingKeys, Plan, PlanRequest, plan_read, each_match};
 use std::sync::Arc;
 use store::{Change, Collection, CommitPos, Effect, Keep, Modified, Noted};
 
@@ -35,13 +36,13 @@ pub(crate) struct Target<'t> {
 
 impl Target<'_> {
     fn plan(&self) -> Result<Plan> {
-        let want = Want {
+        let want = PlanRequest {
             filter: Some(self.filter),
             hint: self.hint.as_ref(),
             collation: self.collation,
-            ..Want::default()
+            ..PlanRequest::default()
         };
-        choose(self.coll, &want)
+        plan_read(self.coll, &want)
     }
 
     /// The key of the only document a filter of the form `{_id: value, ...}` can match; no read.
@@ -87,9 +88,9 @@ impl Target<'_> {
 
     /// Works on the keys of all matching documents, a batch at a time.
     fn each_batch(&self, work: &mut dyn FnMut(&[&[u8]]) -> Result<()>) -> Result<()> {
-        let mut keys = Keys::default();
+        let mut keys = RecordKeys::default();
         let (mut found, mut more) = self.with_plan(|plan| {
-            let mut found = MatchKeys::open(self.coll, plan)?;
+            let mut found = MatchingKeys::open(self.coll, plan)?;
             let more = found.next(self.filter, self.env, BATCH_KEYS, &mut keys)?;
             Ok((found, more))
         })?;
@@ -118,16 +119,16 @@ impl Target<'_> {
         let pipeline = Pipeline::parse(
             &mut ParseCx::new(self.env),
             stages,
-            &ParseOptions::collection(self.coll.ns().clone()),
+            &query::stages::collection_options(self.coll.ns().clone()),
         )?;
         let host = StoreHost::new(
             service.arc()?,
             self.collation.map(|c| c.to_buf()),
             self.hint.clone(),
         );
-        let rt = Rt::new(self.env, &host);
+        let exec = ExecContext::new(self.env, &host);
         let mut key = None;
-        drain(pipeline.open(&rt)?.as_mut(), &rt, |d, _| {
+        drain(pipeline.open(&exec)?.as_mut(), &exec, |d, _| {
             let mut k = Vec::new();
             self.coll.record_key(&d.field("_id"), &mut k);
             key = Some(k);

@@ -1,5 +1,5 @@
 //! The door: one walk over untrusted bytes that proves them to be a well-formed BSON document,
-//! after which every reader in the house may trust lengths, terminators, types, UTF-8 and depth.
+//! after which every reader may trust lengths, terminators, types, UTF-8 and depth.
 
 use super::doc::{Doc, Elements, payload_len};
 use super::value::Tag;

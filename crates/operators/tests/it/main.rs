@@ -4,8 +4,10 @@
 
 mod bounded;
 mod documents;
+mod expressions;
 mod hostile;
 mod hostile_specs;
+mod memory_collections;
 mod pipeline;
+#[path = "../../../../tests/recorded/mod.rs"]
 mod recorded;
-mod shop;

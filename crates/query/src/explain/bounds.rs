@@ -4,7 +4,7 @@ use crate::plan::{Bound, FieldBounds, ValueRange};
 use model::Value;
 use store::format::{decode, keys};
 
-/// The ranges of one field in the order they are walked.
+/// The ranges of one field in the order they are scanned.
 pub(super) fn texts(b: &FieldBounds, backwards: bool) -> Vec<String> {
     let Some(ranges) = &b.ranges else {
         return vec![
@@ -53,7 +53,7 @@ fn end(b: &Bound, low: bool) -> (String, bool) {
 fn component(c: &[u8]) -> String {
     decode::component(c).map_or_else(
         || "?".to_owned(),
-        |(v, _)| model::show::Shown(&v.get()).to_string(),
+        |(v, _)| model::show::PlanNode(&v.get()).to_string(),
     )
 }
 

@@ -3,18 +3,18 @@
 //! in `count` or `queryExecStats`, 40415 unknown names, 166 on a view (except latencyStats), and
 //! the host's 26.
 
+use crate::exec::Resolved;
+use crate::stage::{PipelineSource, Placement, StageContext, StageOp, one};
 use super::listed::Listed;
-use super::{StageOp, one};
-use crate::pipeline::{Place, Resolved, StageCx, Target};
 use model::{Doc, Result, Value, bail, code};
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$collStats",
-    place: Place::FIRST,
+    placement: Placement::FIRST,
     parse: |scx, name, arg| one(parse(scx, name, arg)?),
 }];
 
-fn parse(scx: &mut StageCx<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<Listed> {
+fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<Listed> {
     let Value::Document(spec) = arg else {
         bail!(
             5447000,
@@ -25,7 +25,7 @@ fn parse(scx: &mut StageCx<'_, '_>, name: &'static str, arg: Value<'_>) -> Resul
     for (part, v) in spec.iter() {
         check_part(name, part, v)?;
     }
-    let Target::Collection(ns) = scx.options.target.clone() else {
+    let PipelineSource::Collection(ns) = scx.options.target.clone() else {
         bail!(
             code::INVALID_NAMESPACE,
             "{name} is only valid on a collection"

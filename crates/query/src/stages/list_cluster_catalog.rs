@@ -1,15 +1,14 @@
 //! `$listClusterCatalog: {shards, balancingConfiguration, tracked}`: the collections the server
 //! has. Errors: 9 no object, 14 no boolean, 40415 unknown.
 
+use crate::stage::{Placement, StageOp, one};
 use super::fields::Fields;
 use super::listed::Listed;
-use super::{StageOp, one};
-use crate::pipeline::Place;
 use model::{Value, bail, code};
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$listClusterCatalog",
-    place: Place::DATABASE,
+    placement: Placement::DATABASE,
     parse: |scx, name, arg| {
         let Value::Document(spec) = arg else {
             bail!(

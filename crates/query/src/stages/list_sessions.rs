@@ -2,16 +2,15 @@
 //! ...]}`. Errors: 9 no object, 14 wrong types, 40415 unknown, 40414 a user without name or
 //! database, 73 for `$listSessions` anywhere but `config.system.sessions`.
 
+use crate::stage::{PipelineSource, Placement, StageOp, one};
 use super::fields::Fields;
 use super::listed::Listed;
-use super::{StageOp, one};
-use crate::pipeline::{Place, Target};
 use model::{Result, Value, bail, code};
 
 pub(super) static STAGES: &[StageOp] = &[
     StageOp {
         name: "$listLocalSessions",
-        place: Place::DATABASE,
+        placement: Placement::DATABASE,
         parse: |scx, name, arg| {
             check(name, arg)?;
             let db = scx.options.target.db().to_owned();
@@ -23,11 +22,11 @@ pub(super) static STAGES: &[StageOp] = &[
     },
     StageOp {
         name: "$listSessions",
-        place: Place::FIRST,
+        placement: Placement::FIRST,
         parse: |scx, name, arg| {
             check(name, arg)?;
             let spec = arg.as_doc().map(|d| d.to_buf()).unwrap_or_default();
-            let here = matches!(&scx.options.target, Target::Collection(ns) if ns.db() == "config" && ns.coll() == "system.sessions");
+            let here = matches!(&scx.options.target, PipelineSource::Collection(ns) if ns.db() == "config" && ns.coll() == "system.sessions");
             if !here {
                 bail!(
                     code::INVALID_NAMESPACE,

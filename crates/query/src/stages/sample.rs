@@ -1,16 +1,15 @@
 //! `$sample: {size: n}`: n documents by chance. Errors: 28745 no object, 28746 size no number,
 //! 28747 size not positive, 28748 unknown field, 28749 no size.
 
+use crate::exec::SortPattern;
+use crate::stage::{Placement, Stage, StageOp};
 use super::sort::Sort;
-use super::sort_pattern::SortPattern;
-use super::{Stage, StageOp};
-use crate::pipeline::Place;
 use model::{Result, Value, bail, doc};
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$sample",
-    place: Place::ANYWHERE,
+    placement: Placement::ANYWHERE,
     parse: |_, name, arg| {
         let Value::Document(spec) = arg else {
             bail!(

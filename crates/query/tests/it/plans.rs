@@ -5,9 +5,9 @@ use model::{DocBuf, Namespace, Value, doc};
 use operators::Env;
 use operators::expr::ParseCx;
 use proptest::prelude::*;
-use query::pipeline::MatchFilter;
-use query::plan::{Access, Want, choose, each_match};
-use query::stages::sort_pattern::SortPattern;
+use query::exec::MatchFilter;
+use query::plan::{Access, PlanRequest, plan_read, each_match};
+use query::exec::SortPattern;
 use std::sync::Arc;
 use storage::MemoryEngine;
 use store::{Collection, NoHooks, Store};
@@ -146,8 +146,8 @@ proptest! {
                 }
                 prop_assert_eq!(c.insert(&[d.doc()], true).unwrap().count, 1);
             }
-            let want = Want { filter: Some(&f), sort: order.as_ref(), ..Want::default() };
-            let plan = choose(&c, &want).unwrap();
+            let want = PlanRequest { filter: Some(&f), sort: order.as_ref(), ..PlanRequest::default() };
+            let plan = plan_read(&c, &want).unwrap();
             let mut found = Vec::new();
             each_match(&c, &plan, Some(&f), &env, &mut |row| {
                 found.push(row.doc.to_buf());
@@ -178,12 +178,12 @@ fn plans_use_what_is_there() {
     let plan = |spec: DocBuf, sort: Option<DocBuf>| {
         let f = MatchFilter::parse(&mut ParseCx::new(&env), spec.doc()).unwrap();
         let s = sort.map(|s| SortPattern::parse(s.doc()).unwrap());
-        choose(
+        plan_read(
             &c,
-            &Want {
+            &PlanRequest {
                 filter: Some(&f),
                 sort: s.as_ref(),
-                ..Want::default()
+                ..PlanRequest::default()
             },
         )
         .unwrap()

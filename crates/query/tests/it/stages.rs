@@ -5,7 +5,8 @@ use crate::memory_host::MemoryHost;
 use model::{DocBuf, Namespace, doc};
 use operators::Env;
 use operators::expr::ParseCx;
-use query::pipeline::{ParseOptions, Pipeline, Rt};
+use query::exec::ExecContext;
+use query::pipeline::Pipeline;
 use std::sync::atomic::Ordering;
 
 fn ns() -> Namespace {
@@ -18,9 +19,9 @@ pub(crate) fn run(host: &MemoryHost, spec: &DocBuf) -> Vec<String> {
     let parsed = Pipeline::parse_value(
         &mut ParseCx::new(&env),
         spec.doc().field("p"),
-        &ParseOptions::collection(ns()),
+        &query::stages::collection_options(ns()),
     );
-    match parsed.and_then(|p| p.run_to_end(&Rt::new(&env, host))) {
+    match parsed.and_then(|p| p.run_to_end(&ExecContext::new(&env, host))) {
         Ok(docs) => docs.iter().map(|d| format!("{d:?}")).collect(),
         Err(e) => vec![e.code().to_string()],
     }
@@ -329,26 +330,26 @@ fn nearness_orders_and_limits() {
     let env = Env::new(0, 1);
     let host = MemoryHost::default();
     let spec = doc! { "loc": { "$near": { "$geometry": { "type": "Point", "coordinates": [0.0, 0.0] }, "$maxDistance": 250000i32 } } };
-    let filter = query::pipeline::MatchFilter::parse(&mut ParseCx::new(&env), spec.doc()).unwrap();
-    let mut batch = query::pipeline::Batch::new();
+    let filter = query::exec::MatchFilter::parse(&mut ParseCx::new(&env), spec.doc()).unwrap();
+    let mut batch = query::exec::DocBatch::new();
     let arena = model::Bump::new();
-    let rt = Rt::new(&env, &host);
+    let exec = ExecContext::new(&env, &host);
     let docs: Vec<DocBuf> = [2.0, 9.0, 1.0, 0.5]
         .iter()
         .map(|x| doc! { "loc": { "type": "Point", "coordinates": [*x, 0.0] } })
         .collect();
     for d in docs
         .iter()
-        .filter(|d| filter.matches(&rt, d.doc(), &arena).unwrap())
+        .filter(|d| filter.matches(&exec, d.doc(), &arena).unwrap())
     {
         batch.push(d.doc());
     }
-    let mut near = query::near::NearDocs::new(
-        Box::new(query::pipeline::Ready(batch)),
+    let mut near = query::near::NearStream::new(
+        Box::new(query::exec::ReadyBatch(batch)),
         std::sync::Arc::new(filter),
     );
     let mut found = Vec::new();
-    query::pipeline::drain(&mut near, &rt, |d, _| {
+    query::exec::drain(&mut near, &exec, |d, _| {
         found.push(
             format!("{d:?}")
                 .split("[ ")
@@ -396,13 +397,13 @@ fn stages_past_their_budget_fail_without_disk_use() {
         let parsed = Pipeline::parse_value(
             &mut ParseCx::new(&env),
             spec.doc().field("p"),
-            &ParseOptions::collection(ns()),
+            &query::stages::collection_options(ns()),
         )
         .unwrap();
         parsed
-            .run_to_end(&Rt {
+            .run_to_end(&ExecContext {
                 allow_disk_use: false,
-                ..Rt::new(&env, &host)
+                ..ExecContext::new(&env, &host)
             })
             .map(|b| b.len())
             .map_err(|e| e.code())

@@ -2,7 +2,7 @@
 //! facts that hold for every document are told; whatever is not in the tables here reads everything
 //! and changes everything.
 
-use crate::stages::{Kind, Stage, Transform};
+use crate::stage::{Kind, Stage, Transform};
 use model::{Doc, Value};
 use std::collections::BTreeSet;
 
@@ -124,7 +124,7 @@ pub(crate) fn groups_by_alone(stage: &dyn Stage) -> Option<String> {
     let Kind::Transform(Transform::Group(spec)) = stage.kind() else {
         return None;
     };
-    let ("_id", Value::String(path)) = super::super::single_field(spec)? else {
+    let ("_id", Value::String(path)) = single_field(spec)? else {
         return None;
     };
     let path = path.strip_prefix('$').filter(|p| !p.starts_with('$'))?;

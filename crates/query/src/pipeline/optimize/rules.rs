@@ -1,9 +1,9 @@
 //! The rewrites, one function each. A rule looks at the stages from a place on and says whether it
 //! changed them.
 
+use crate::stage::{Kind, Stage, Transform};
 use super::facts::{self, Effect, Facts};
 use super::split::{self, Parts};
-use crate::stages::{Kind, Stage, Transform, limit::Limit, matching, skip::Skip};
 use operators::expr::ParseCx;
 use std::sync::Arc;
 

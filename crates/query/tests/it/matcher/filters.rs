@@ -100,22 +100,7 @@ impl Dice {
                 );
             }
             16 => {
-                let name = self.pick(&[
-                    "$bitsAllSet",
-                    "$bitsAllClear",
-                    "$bitsAnySet",
-                    "$bitsAnyClear",
-                ]);
-                let mask = match self.roll(3) {
-                    0 => Tree::leaf(self.roll(8) as i64),
-                    1 => Tree::leaf(Binary {
-                        subtype: 0,
-                        bytes: self.pick(&[&b"\x01"[..], b"\x00\x80", b""]),
-                    }),
-                    _ => self.list_of(3, |d| {
-                        Tree::leaf(*d.pick(&[&0i32, &1, &2, &15, &63, &64, &200]))
-                    }),
-                };
+                let (name, mask) = self.bits();
                 put(name, mask);
             }
             17 => {
@@ -157,6 +142,26 @@ impl Dice {
             ),
             _ => put("$elemMatch", self.elem_match(depth - 1)),
         }
+    }
+
+    fn bits(&mut self) -> (&'static str, Tree) {
+            let name = self.pick(&[
+                "$bitsAllSet",
+                "$bitsAllClear",
+                "$bitsAnySet",
+                "$bitsAnyClear",
+            ]);
+            let mask = match self.roll(3) {
+                0 => Tree::leaf(self.roll(8) as i64),
+                1 => Tree::leaf(Binary {
+                    subtype: 0,
+                    bytes: self.pick(&[&b"\x01"[..], b"\x00\x80", b""]),
+                }),
+                _ => self.list_of(3, |d| {
+                    Tree::leaf(*d.pick(&[&0i32, &1, &2, &15, &63, &64, &200]))
+                }),
+            };
+            (name, mask)
     }
 
     fn operators(&mut self, depth: usize) -> Tree {

@@ -6,7 +6,7 @@
 //! empty, 13103 more than 32 keys, 17312 other expressions, 31138 unknown `$meta`, field path
 //! codes.
 
-use super::path::checked_path;
+use crate::path::checked_path;
 use model::{
     Array, Collate, Doc, DocBuf, FieldPath, Number, Result, Value, bail, code, compare_with,
 };
