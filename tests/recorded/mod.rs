@@ -8,7 +8,7 @@
 mod judge;
 
 use judge::judge;
-use model::{Doc, DocBuf, MongoError, Value, extjson};
+use model::{Doc, DocBuf, Value, extjson};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -32,40 +32,6 @@ pub(crate) struct Tally {
     pub(crate) passed: usize,
     pub(crate) failed: usize,
     pub(crate) skipped: usize,
-}
-
-/// What a server would reply.
-pub(crate) fn reply(outcome: Result<DocBuf, MongoError>) -> DocBuf {
-    outcome.unwrap_or_else(|e| model::doc! { "ok": 0.0, "errmsg": e.message(), "code": e.code() })
-}
-
-/// Whether the outcome of any step is judged in a way that `unfit` names: by the name of the step's
-/// command and the expectation.
-pub(crate) fn is_judged(case: &Json, unfit: &dyn Fn(&str, &Json) -> bool) -> bool {
-    let steps = case["steps"].as_array().map_or(&[][..], Vec::as_slice);
-    steps.iter().filter_map(|s| s.get("expect")).any(|e| {
-        let of = extjson::value(&e["of"])
-            .ok()
-            .and_then(|v| v.get().as_i64_exact());
-        let command = of
-            .and_then(|n| steps.get(usize::try_from(n).ok()?))
-            .and_then(|s| s["run"].as_object()?.keys().next());
-        unfit(command.map_or("", String::as_str), e)
-    })
-}
-
-/// A reply with documents as the first batch of a cursor.
-pub(crate) fn first_batch<'d>(docs: impl IntoIterator<Item = Doc<'d>>) -> DocBuf {
-    DocBuf::build(|w| {
-        {
-            let mut cursor = w.doc("cursor");
-            let mut list = cursor.array("firstBatch");
-            for d in docs {
-                list.push(d);
-            }
-        }
-        w.put("ok", 1.0);
-    })
 }
 
 /// Runs the steps of a case; `answer` gives the reply to a command sent to a database, or `None`
@@ -225,7 +191,11 @@ pub(crate) fn run_areas(
             .stack_size(STACK_BYTES)
             .spawn_scoped(scope, || tally(&cases, show, run))
             .expect("a thread");
-        Some(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        Some(
+            thread
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+        )
     })
 }
 
@@ -244,10 +214,7 @@ fn tally(
                 tally.failed += 1;
                 if tally.failed <= show {
                     let steps = case["steps"].to_string();
-                    println!(
-                        "FAIL {area} #{}\n   {why:.600}\n   {steps:.900}",
-                        case["n"]
-                    );
+                    println!("FAIL {area} #{}\n   {why:.600}\n   {steps:.900}", case["n"]);
                 }
             }
         }

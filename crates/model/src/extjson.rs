@@ -394,14 +394,20 @@ mod tests {
     #[test]
     fn canonical_round_trips_every_type() {
         let text = concat!(
-            r#"{"i":{"$numberInt":"1"},"l":{"$numberLong":"-9223372036854775808"},"f":{"$numberDouble":"-0.0"},"#,
-            r#""n":{"$numberDouble":"NaN"},"m":{"$numberDecimal":"1.50"},"o":{"$oid":"0123456789abcdef01234567"},"#,
+            r#"{"i":{"$numberInt":"1"},"l":{"$numberLong":"-9223372036854775808"},"#,
+            r#""f":{"$numberDouble":"-0.0"},"#,
+            r#""n":{"$numberDouble":"NaN"},"m":{"$numberDecimal":"1.50"},"#,
+            r#""o":{"$oid":"0123456789abcdef01234567"},"#,
             r#""d":{"$date":{"$numberLong":"-1"}},"t":{"$timestamp":{"t":4294967295,"i":1}},"#,
-            r#""b":{"$binary":{"base64":"AAEC","subType":"80"}},"b2":{"$binary":{"base64":"AAEC","subType":"02"}},"#,
+            r#""b":{"$binary":{"base64":"AAEC","subType":"80"}},"b2":{"$binary":{"base64":"AAEC","#,
+            r#""subType":"02"}},"#,
             r#""r":{"$regularExpression":{"pattern":"^a","options":"i"}},"#,
-            r#""p":{"$dbPointer":{"$ref":"a.b","$id":{"$oid":"0123456789abcdef01234567"}}},"c":{"$code":"x"},"#,
-            r#""w":{"$code":"y","$scope":{"a":{"$numberInt":"1"}}},"s":{"$symbol":"z"},"u":{"$undefined":true},"#,
-            r#""lo":{"$minKey":1},"hi":{"$maxKey":1},"a":[null,true,"x",[],{}],"q":{"$add":["$x",{"$numberInt":"2"}]}}"#
+            r#""p":{"$dbPointer":{"$ref":"a.b","$id":{"$oid":"0123456789abcdef01234567"}}},"#,
+            r#""c":{"$code":"x"},"#,
+            r#""w":{"$code":"y","$scope":{"a":{"$numberInt":"1"}}},"s":{"$symbol":"z"},"#,
+            r#""u":{"$undefined":true},"#,
+            r#""lo":{"$minKey":1},"hi":{"$maxKey":1},"a":[null,true,"x",[],{}],"q":{"$add":["$x","#,
+            r#"{"$numberInt":"2"}]}}"#
         );
         let doc = parse_document(text).unwrap();
         assert_eq!(from_document(doc.doc(), Mode::Canonical).to_string(), text);

@@ -173,17 +173,20 @@ mod tests {
             Value::Int64(i64::MAX)
         ));
         assert!(
-            matches!(sum(&[Double(0.1), Double(0.2), Double(-0.3)]), Value::Double(x) if x.abs() < 1e-16)
+            matches!(sum(&[Double(0.1), Double(0.2), Double(-0.3)]), Value::Double(x)
+                if x.abs() < 1e-16)
         );
         assert!(matches!(
             sum(&[Double(f64::INFINITY), Double(1.0)]),
             Value::Double(f64::INFINITY)
         ));
         assert!(
-            matches!(sum(&[Double(2.0), Decimal(Decimal128::from_i64(3))]), Value::Decimal128(d) if d.to_string() == "5.00000000000000")
+            matches!(sum(&[Double(2.0), Decimal(Decimal128::from_i64(3))]), Value::Decimal128(d)
+                if d.to_string() == "5.00000000000000")
         );
         assert!(
-            matches!(sum(&[Int32(1), Decimal(Decimal128::from_i64(2))]), Value::Decimal128(d) if d.to_string() == "3")
+            matches!(sum(&[Int32(1), Decimal(Decimal128::from_i64(2))]), Value::Decimal128(d)
+                if d.to_string() == "3")
         );
     }
 }

@@ -1,7 +1,6 @@
 //! A `find`: filter, order, skip, limit and projection over one collection, as a chain of pull
 //! operators.
 
-use crate::exec::{BatchStream, DocBatch, ExecContext, MatchFilter, Run, SortPattern, sort_all};
 use crate::exec::{
     BatchStream, DocBatch, ExecContext, MatchFilter, ReadRequest, Run, SortPattern, sort_all,
 };

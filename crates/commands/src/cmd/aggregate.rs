@@ -14,8 +14,8 @@ use model::{Array, Namespace, Result, bail, code};
 use operators::expr::ParseCx;
 use query::exec::ExecContext;
 use query::pipeline::Pipeline;
-use query::stage::PipelineSource;
 use query::plan::Hint;
+use query::stage::PipelineSource;
 
 pub(crate) static COMMANDS: &[Command] = &[Command {
     value: Kind::Any,

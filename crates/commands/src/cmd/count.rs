@@ -13,7 +13,7 @@ use model::{ArrayWriter, DocBuf, Result, Value};
 use operators::expr::ParseCx;
 use query::exec::{ExecContext, MatchFilter};
 use query::pipeline::Pipeline;
-use query::plan::{Hint, PlanRequest, plan_read, count_matches};
+use query::plan::{Hint, PlanRequest, count_matches, plan_read};
 
 const FLAGS: u32 = flag::API_V1 | flag::READ_CONCERN | flag::ENDS_WITH_CLIENT | flag::RUNS_AGAIN;
 

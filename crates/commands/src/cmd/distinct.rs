@@ -14,7 +14,7 @@ use model::{Collate, Doc, FieldPath, OwnedValue, Result, Value, bail, code};
 use operators::expr::ParseCx;
 use query::exec::{ExecContext, MatchFilter, drain};
 use query::pipeline::Pipeline;
-use query::plan::{DistinctScan, Hint, PlanRequest, plan_read, distinct_plan, each_match};
+use query::plan::{DistinctScan, Hint, PlanRequest, distinct_plan, each_match, plan_read};
 use rustc_hash::FxHashSet;
 
 const FLAGS: u32 =

@@ -15,12 +15,12 @@ use crate::read::{CollationArg, StoreHost, environment};
 use model::{Doc, DocBuf, DocWriter, Namespace, Result, Tag, Value, bail, code};
 use operators::Env;
 use operators::expr::ParseCx;
-use query::explain::{self, ReadStats, Operation, PlanNode, ExplainedSource, Explained};
-use query::find::Find;
+use query::exec::SortPattern;
 use query::exec::{ExecContext, MatchFilter};
+use query::explain::{self, Explained, ExplainedSource, Operation, PlanNode, ReadStats};
+use query::find::Find;
 use query::pipeline::Pipeline;
 use query::plan::{Hint, Plan, alternatives, distinct_plan, each_match, plan_read};
-use query::exec::SortPattern;
 use std::sync::Arc;
 use store::Collection;
 
@@ -179,7 +179,12 @@ impl Asked<'_> {
         let others = alternatives(c, &self.find.plan_request(), plan);
         others
             .iter()
-            .map(|p| explain::tree(&self.subject(Some(p), Operation::Find), &ReadStats::default()))
+            .map(|p| {
+                explain::tree(
+                    &self.subject(Some(p), Operation::Find),
+                    &ReadStats::default(),
+                )
+            })
             .collect()
     }
 
@@ -280,7 +285,13 @@ fn explain_read<'a>(
         } else {
             Some(explain::measure_distinct(c, &leap, exec.env)?)
         };
-        asked.reply(cx, Some(&leap), Operation::Distinct, measured.as_ref(), level);
+        asked.reply(
+            cx,
+            Some(&leap),
+            Operation::Distinct,
+            measured.as_ref(),
+            level,
+        );
         return Ok(Outcome::Reply);
     }
     let counts = name == "count";
@@ -295,7 +306,11 @@ fn explain_read<'a>(
         }),
         _ => Some(asked.measure(plan.as_ref(), &exec, cx, asked.most(plan.as_ref()), counts)?),
     };
-    let over = if counts { Operation::Count } else { Operation::Find };
+    let over = if counts {
+        Operation::Count
+    } else {
+        Operation::Find
+    };
     asked.reply(cx, plan.as_ref(), over, measured.as_ref(), level);
     Ok(Outcome::Reply)
 }
@@ -388,9 +403,13 @@ pub(crate) fn aggregation(
             let plan = asked.plan()?;
             let measured = match level {
                 Level::Planner => None,
-                _ => {
-                    Some(asked.measure(plan.as_ref(), exec, cx, asked.most(plan.as_ref()), false)?)
-                }
+                _ => Some(asked.measure(
+                    plan.as_ref(),
+                    exec,
+                    cx,
+                    asked.most(plan.as_ref()),
+                    false,
+                )?),
             };
             let source = ExplainedSource {
                 ns: &asked.ns.to_string(),

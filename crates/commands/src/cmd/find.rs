@@ -15,11 +15,11 @@ use model::{Array, ArrayWriter, DocBuf, MongoError, Namespace, Result, Value, ba
 use operators::Env;
 use operators::expr::ParseCx;
 use operators::project::Projection;
-use query::find::Find;
 use query::exec::{BatchStream, EmptyStream, ExecContext, MatchFilter};
+use query::exec::{SortBy, SortPart, SortPattern};
+use query::find::Find;
 use query::pipeline::Pipeline;
 use query::plan::Hint;
-use query::exec::{SortBy, SortPart, SortPattern};
 use std::sync::Arc;
 use store::{Collection, ReadView};
 

@@ -13,7 +13,7 @@ use operators::filter::Filter;
 use operators::update::{Applied, Update, UpdateCx, upsert_base};
 use query::exec::{ExecContext, MatchFilter, drain};
 use query::pipeline::Pipeline;
-use query::plan::{Hint, RecordKeys, MatchingKeys, Plan, PlanRequest, plan_read, each_match};
+use query::plan::{Hint, MatchingKeys, Plan, PlanRequest, RecordKeys, each_match, plan_read};
 use std::sync::Arc;
 use store::{Change, Collection, CommitPos, Effect, Keep, Modified, Noted};
 

@@ -5,10 +5,11 @@ use crate::state::service::Service;
 use crate::write;
 use model::{Doc, DocBuf, FieldPath, MongoError, Namespace, Result, Value, bail, code};
 use operators::expr::ParseCx;
-use query::exec::{BatchStream, ExecContext, GeoIndex, Host, MatchFilter, MergeWrite, OnMatch, OpenedRead, OutTarget, OutWriter, ReadRequest, Resolved, WhenNotMatched};
-use query::plan::{
-    Plan, PlanRequest, PlanStream, ReadOptions, each_match, open_read, plan_read,
+use query::exec::{
+    BatchStream, ExecContext, GeoIndex, Host, MatchFilter, MergeWrite, OnMatch, OpenedRead,
+    OutTarget, OutWriter, ReadRequest, Resolved, WhenNotMatched,
 };
+use query::plan::{Plan, PlanRequest, PlanStream, ReadOptions, each_match, open_read, plan_read};
 use std::sync::Arc;
 use store::{Change, Collection, ReadView};
 

@@ -123,7 +123,10 @@ fn recorded_cases() {
     };
     for (area, excused, _) in COMPLETE {
         if let Some(tally) = areas.get(*area) {
-            assert!(tally.failed <= *excused, "{area}: {tally:?}, excused {excused}");
+            assert!(
+                tally.failed <= *excused,
+                "{area}: {tally:?}, excused {excused}"
+            );
         }
     }
 }

@@ -81,13 +81,11 @@ fn judge_all(dir: &Path) {
                 std::thread::Builder::new()
                     .stack_size(STACK_BYTES)
                     .spawn_scoped(scope, || {
-                        let judged = part.iter().filter_map(|(area, case)| {
-                            match run_case(case) {
-                                Verdict::Failed(why) => {
-                                    Some((area.clone(), case["n"].as_i64().unwrap_or(-1), why))
-                                }
-                                Verdict::Passed | Verdict::Skipped => None,
+                        let judged = part.iter().filter_map(|(area, case)| match run_case(case) {
+                            Verdict::Failed(why) => {
+                                Some((area.clone(), case["n"].as_i64().unwrap_or(-1), why))
                             }
+                            Verdict::Passed | Verdict::Skipped => None,
                         });
                         judged.collect::<Vec<_>>()
                     })

@@ -139,7 +139,7 @@ const ROWS: &[(&str, &str, &str)] = &[
 
 #[test]
 fn agrees_with_an_arbitrary_precision_library() {
-    for (function, argument, expected) in ROWS {
+    for &(function, argument, expected) in ROWS {
         let x = d(argument);
         let got = match function {
             "sin" => x.sin(),

@@ -322,7 +322,8 @@ mod tests {
     #[test]
     fn languages_are_overridden_level_by_level() {
         let s = spec(
-            doc! { "weights": { "a": 1i32, "b.c": 1i32 }, "default_language": "none", "language_override": "idioma" },
+            doc! { "weights": { "a": 1i32, "b.c": 1i32 }, "default_language": "none",
+            "language_override": "idioma" },
         );
         is(&s, doc! { "a": "dogs" }, &[("dogs", 1.1)]);
         is(

@@ -1,7 +1,9 @@
-//! Recorded cases of filters, updates and projections, on collections in memory ([`crate::memory_collections`]).
+//! Recorded cases of filters, updates and projections, on collections in memory
+//! ([`crate::memory_collections`]).
 
-use crate::recorded::{self, Verdict, first_batch, reply, run_areas};
-use crate::memory_collections::{Reply, Collections};
+use crate::memory_collections::{Collections, Reply};
+use crate::outcome::{first_batch, is_judged, reply};
+use crate::recorded::{self, Verdict, run_areas};
 use model::DocBuf;
 use serde_json::Value as Json;
 
@@ -38,7 +40,7 @@ fn documents_answer_as_recorded() {
 
 fn run_case(case: &Json) -> Verdict {
     // Whole replies are the server's.
-    if recorded::is_judged(case, &|name, expect| {
+    if is_judged(case, &|name, expect| {
         name == "listCollections" || expect.get("raw").is_some()
     }) {
         return Verdict::Skipped;

@@ -1,7 +1,8 @@
 //! Recorded cases of expressions, on the expression core without a server.
 
+use crate::outcome::{first_batch, is_judged, reply};
 use crate::pipeline;
-use crate::recorded::{self, Verdict, first_batch, reply, run_areas};
+use crate::recorded::{self, Verdict, run_areas};
 use model::{DocBuf, Value};
 use serde_json::Value as Json;
 
@@ -23,7 +24,7 @@ fn expressions_answer_as_recorded() {
 }
 
 fn run_case(case: &Json) -> Verdict {
-    if recorded::is_judged(case, &|name, expect| {
+    if is_judged(case, &|name, expect| {
         name != "aggregate" || expect.get("raw").is_some()
     }) {
         return Verdict::Skipped;
@@ -40,7 +41,9 @@ fn run_case(case: &Json) -> Verdict {
         Some(("create", _)) if command.count() == 1 => Some(DocBuf::new()),
         Some(("aggregate", _)) => {
             let docs = pipeline::run(command, &inserted)?;
-            Some(reply(docs.map(|docs| first_batch(docs.iter().map(|d| d.doc())))))
+            Some(reply(
+                docs.map(|docs| first_batch(docs.iter().map(|d| d.doc()))),
+            ))
         }
         _ => None,
     })

@@ -8,6 +8,8 @@ mod expressions;
 mod hostile;
 mod hostile_specs;
 mod memory_collections;
+#[path = "../../../../tests/recorded/outcome.rs"]
+mod outcome;
 mod pipeline;
 #[path = "../../../../tests/recorded/mod.rs"]
 mod recorded;

@@ -119,7 +119,12 @@ fn together(
     })
 }
 
-fn read(docs: &mut dyn BatchStream, exec: &ExecContext<'_>, full: &SyncSender<Group>, empty: &Receiver<Vec<DocBatch>>) {
+fn read(
+    docs: &mut dyn BatchStream,
+    exec: &ExecContext<'_>,
+    full: &SyncSender<Group>,
+    empty: &Receiver<Vec<DocBatch>>,
+) {
     loop {
         let mut group = empty.try_recv().unwrap_or_default();
         let mut filled = 0;

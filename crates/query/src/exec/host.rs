@@ -47,7 +47,12 @@ impl<'r> ExecContext<'r> {
     ///
     /// # Errors
     /// Those of `$expr`.
-    pub fn matches<'a>(&self, filter: &'a MatchFilter, doc: Doc<'a>, arena: &'a Bump) -> Result<bool>
+    pub fn matches<'a>(
+        &self,
+        filter: &'a MatchFilter,
+        doc: Doc<'a>,
+        arena: &'a Bump,
+    ) -> Result<bool>
     where
         'r: 'a,
     {

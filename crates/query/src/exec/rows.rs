@@ -1,4 +1,4 @@
-//! SortBuffer to sort: a key and a document each, in chunks of memory; and sorted runs of them, in memory
+//! Rows to sort: a key and a document each, in chunks of memory; and sorted runs of them, in memory
 //! or in temporary files. Keys are bytes in the order of the index format, so every comparison is
 //! one of bytes and looks at eight of them first.
 

@@ -420,7 +420,8 @@ mod tests {
 
     #[test]
     fn arrays_count_by_their_extreme_element() {
-        let d = doc! { "a": [3i32, 1i32, 2i32], "e": [], "n": [[1i32]], "x": 7i32, "o": [{ "p": 2i32, "q": 9i32 }, { "p": 1i32, "q": 8i32 }] };
+        let d = doc! { "a": [3i32, 1i32, 2i32], "e": [], "n": [[1i32]], "x": 7i32, "o": [{
+        "p": 2i32, "q": 9i32 }, { "p": 1i32, "q": 8i32 }] };
         for (spec, want) in [
             (doc! { "a": 1i32 }, "Int32(1)"),
             (doc! { "a": -1i32 }, "Int32(3)"),

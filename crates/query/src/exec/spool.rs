@@ -21,7 +21,12 @@ pub(crate) struct Spool {
 
 impl Spool {
     /// Appends a document.
-    pub(crate) fn push(&mut self, doc: Doc<'_>, meta: Option<Doc<'_>>, exec: &ExecContext<'_>) -> Result<()> {
+    pub(crate) fn push(
+        &mut self,
+        doc: Doc<'_>,
+        meta: Option<Doc<'_>>,
+        exec: &ExecContext<'_>,
+    ) -> Result<()> {
         if let Some(file) = &mut self.file {
             self.spilled += 1;
             return file.write_all(doc.as_bytes()).map_err(spill_failed);

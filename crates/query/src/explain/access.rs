@@ -1,7 +1,7 @@
 //! The lower part of a plan: how documents are reached.
 
+use super::{PlanNode, StageStats, bounds, count, filter};
 use crate::exec::{MatchFilter, SortPattern};
-use super::{StageStats, PlanNode, bounds, count, filter};
 use crate::plan::{Access, DistinctScan, Plan, ScanCounts, scan_counted};
 use model::{DocBuf, Result};
 use operators::Env;
@@ -58,7 +58,12 @@ fn stats(returned: u64, looked_at: u64, ms: u64) -> StageStats {
 
 /// The tree of an access path with its filter. `clustered` collections are in the order of `_id` by
 /// the client's own wish.
-pub(super) fn tree(plan: &Plan, f: Option<&MatchFilter>, clustered: bool, m: &ReadStats) -> PlanNode {
+pub(super) fn tree(
+    plan: &Plan,
+    f: Option<&MatchFilter>,
+    clustered: bool,
+    m: &ReadStats,
+) -> PlanNode {
     let spec = f.map(|f| &f.spec).filter(|s| !s.doc().is_empty());
     let whole = || spec.map(|s| filter::canonical(s.doc()));
     let docs = m.scanned.docs;
@@ -89,7 +94,8 @@ pub(super) fn tree(plan: &Plan, f: Option<&MatchFilter>, clustered: bool, m: &Re
                 works: 1,
                 ms: m.ms,
             },
-            counted: model::doc! { "keysExamined": count(docs), "docsExamined": count(docs), "projectionCovered": false },
+            counted: model::doc! { "keysExamined": count(docs), "docsExamined": count(docs),
+            "projectionCovered": false },
             ..PlanNode::default()
         },
         Access::Ids { reverse, .. } | Access::IdRange { reverse, .. } if clustered => PlanNode {
@@ -149,7 +155,8 @@ fn id_scan(plan: &Plan, backwards: bool, m: &ReadStats) -> PlanNode {
         stage: "IXSCAN",
         own,
         stats: stats(docs, docs, m.ms),
-        counted: model::doc! { "keysExamined": count(docs), "seeks": 1i32, "dupsTested": 0i32, "dupsDropped": 0i32 },
+        counted: model::doc! { "keysExamined": count(docs), "seeks": 1i32, "dupsTested": 0i32,
+        "dupsDropped": 0i32 },
         ..PlanNode::default()
     }
 }
@@ -181,8 +188,7 @@ fn union(
         .collect();
     PlanNode {
         stage: if merge.is_some() { "SORT_MERGE" } else { "OR" },
-        own: merge
-            .map_or_else(DocBuf::new, |s| model::doc! { "sortPattern": s.spec() }),
+        own: merge.map_or_else(DocBuf::new, |s| model::doc! { "sortPattern": s.spec() }),
         stats: stats(docs, m.scanned.keys, m.ms),
         counted: model::doc! { "dupsTested": count(docs), "dupsDropped": 0i32 },
         inputs: scans,
@@ -343,7 +349,8 @@ pub(super) fn index_scan(plan: &Plan, keys: u64, m: &ReadStats) -> PlanNode {
     });
     let dups = if i.is_multikey() { keys } else { 0 };
     let counted = model::doc! {
-        "keysExamined": count(keys), "seeks": count(intervals.len() as u64), "dupsTested": count(dups),
+        "keysExamined": count(keys), "seeks": count(intervals.len() as u64),
+            "dupsTested": count(dups),
         "dupsDropped": count(keys.saturating_sub(m.scanned.docs).min(dups))
     };
     PlanNode {
@@ -363,8 +370,8 @@ pub(super) fn distinct_scan(plan: &Plan, m: &ReadStats) -> PlanNode {
         .put("isShardFiltering", false)
         .put("isFetching", true)
         .put("isShardFilteringDistinctScanEnabled", false);
-    scan.counted =
-        model::doc! { "keysExamined": count(m.scanned.keys), "docsExamined": count(m.scanned.docs) };
+    scan.counted = model::doc! { "keysExamined": count(m.scanned.keys),
+    "docsExamined": count(m.scanned.docs) };
     scan
 }
 

@@ -53,7 +53,7 @@ fn end(b: &Bound, low: bool) -> (String, bool) {
 fn component(c: &[u8]) -> String {
     decode::component(c).map_or_else(
         || "?".to_owned(),
-        |(v, _)| model::show::PlanNode(&v.get()).to_string(),
+        |(v, _)| model::show::Shown(&v.get()).to_string(),
     )
 }
 

@@ -92,7 +92,8 @@ fn above(s: &Explained<'_>, mut shown: PlanNode, m: &ReadStats) -> PlanNode {
         }
         Operation::Update { modified, upserted } => {
             let mut top = PlanNode::over(shown, "UPDATE", DocBuf::new(), 0);
-            top.counted = model::doc! { "nMatched": count(m.matched), "nWouldModify": count(modified), "nWouldUpsert": count(upserted) };
+            top.counted = model::doc! { "nMatched": count(m.matched),
+            "nWouldModify": count(modified), "nWouldUpsert": count(upserted) };
             return top;
         }
         Operation::Delete => {
@@ -174,7 +175,8 @@ fn sorted(
     let mut shown = PlanNode::over(input, "SORT", own, returned);
     shown.stats.works += returned;
     shown.counted = model::doc! {
-        "totalDataSizeSorted": i64::try_from(m.bytes).unwrap_or(i64::MAX), "usedDisk": false, "spills": 0i32,
+        "totalDataSizeSorted": i64::try_from(m.bytes).unwrap_or(i64::MAX), "usedDisk": false,
+            "spills": 0i32,
         "spilledDataStorageSize": 0i32
     };
     (shown, returned)

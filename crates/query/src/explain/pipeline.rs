@@ -1,12 +1,12 @@
 //! Aggregations: as a plan alone when every stage went into it, else as stages over a cursor.
 
-use crate::exec::{BatchStream, DocBatch, ExecContext, MatchFilter};
-use crate::pipeline::Pipeline;
-use crate::stage::{Kind, Stage};
 use super::PlanNode;
 use super::access::ReadStats;
 use super::find::{Explained, query_planner, tree};
+use crate::exec::{BatchStream, DocBatch, ExecContext, MatchFilter};
 use crate::find::Find;
+use crate::pipeline::Pipeline;
+use crate::stage::{Kind, Stage};
 use model::{Doc, DocBuf, DocWriter, Namespace, Result, Value};
 use operators::expr::ParseCx;
 use operators::project::Projection;
@@ -293,11 +293,12 @@ fn own_figures(
 fn run(pipeline: &Pipeline, taken: usize, exec: &ExecContext<'_>) -> Result<Vec<Arc<Meter>>> {
     let (mut docs, done) = pipeline.open_leading(exec, taken)?;
     let mut meters = Vec::new();
-    let metered = |docs: Box<dyn BatchStream>, meters: &mut Vec<Arc<Meter>>| -> Box<dyn BatchStream> {
-        let meter = Arc::new(Meter::default());
-        meters.push(meter.clone());
-        Box::new(Metered { inner: docs, meter })
-    };
+    let metered =
+        |docs: Box<dyn BatchStream>, meters: &mut Vec<Arc<Meter>>| -> Box<dyn BatchStream> {
+            let meter = Arc::new(Meter::default());
+            meters.push(meter.clone());
+            Box::new(Metered { inner: docs, meter })
+        };
     docs = metered(docs, &mut meters);
     for stage in pipeline
         .stages()

@@ -4,9 +4,7 @@
 mod optimize;
 mod parse;
 
-use crate::exec::{
-    BatchStream, DocBatch, EmptyStream, ExecContext, ReadRequest, Resolved, drain,
-};
+use crate::exec::{BatchStream, DocBatch, EmptyStream, ExecContext, ReadRequest, Resolved, drain};
 use crate::stage::{Inside, Kind, MAX_DEPTH, ParseOptions, PipelineSource, Stage, StageTable};
 use model::{Array, Namespace, Result, Value, bail, code};
 use operators::expr::ParseCx;
@@ -152,7 +150,11 @@ impl Pipeline {
     ///
     /// # Errors
     /// Those of the stages.
-    pub fn open_over(&self, exec: &ExecContext<'_>, source: Box<dyn BatchStream>) -> Result<Box<dyn BatchStream>> {
+    pub fn open_over(
+        &self,
+        exec: &ExecContext<'_>,
+        source: Box<dyn BatchStream>,
+    ) -> Result<Box<dyn BatchStream>> {
         self.open_rest(exec, source, 0)
     }
 
@@ -304,7 +306,11 @@ impl Pipeline {
     ///
     /// # Errors
     /// Those of the host and of the stages.
-    pub(crate) fn open_leading(&self, exec: &ExecContext<'_>, n: usize) -> Result<(Box<dyn BatchStream>, usize)> {
+    pub(crate) fn open_leading(
+        &self,
+        exec: &ExecContext<'_>,
+        n: usize,
+    ) -> Result<(Box<dyn BatchStream>, usize)> {
         let Some(leading) = self.stages.get(..n) else {
             return Ok((Box::new(EmptyStream), 0));
         };

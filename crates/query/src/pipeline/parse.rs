@@ -107,7 +107,11 @@ pub(super) fn check_shape(spec: Array<'_>, table: StageTable, depth: usize) -> R
 fn check_inside(name: &str, placement: &Placement, inside: Inside) -> Result<()> {
     let (allowed, number, around) = match inside {
         Inside::Top | Inside::Update => return Ok(()),
-        Inside::Facet => (placement.in_facet || placement.needs_database, 40600, "$facet"),
+        Inside::Facet => (
+            placement.in_facet || placement.needs_database,
+            40600,
+            "$facet",
+        ),
         Inside::Lookup => (placement.in_lookup, 51047, "$lookup"),
         Inside::Union => (placement.in_union, 31441, "$unionWith"),
         Inside::View => (

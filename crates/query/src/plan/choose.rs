@@ -82,7 +82,12 @@ fn choose(coll: &Collection, request: &PlanRequest<'_>) -> Result<Plan> {
         return Ok(p);
     }
     Ok(best.map_or_else(
-        || Plan::of(Access::Collection { reverse: false }, request.sort.is_none()),
+        || {
+            Plan::of(
+                Access::Collection { reverse: false },
+                request.sort.is_none(),
+            )
+        },
         |(_, p)| p,
     ))
 }

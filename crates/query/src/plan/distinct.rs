@@ -1,10 +1,10 @@
 //! A loose index scan: one document for each value of an index's first field; entries with a value
 //! already seen are skipped by a seek.
 
-use crate::exec::{BatchStream, DocBatch, ExecContext};
 use super::access::{Access, Plan};
 use super::index_path::by_index;
 use super::request::{Hint, PlanRequest};
+use crate::exec::{BatchStream, DocBatch, ExecContext};
 use model::{Doc, Result};
 use operators::Env;
 use operators::filter::Node;
@@ -12,8 +12,8 @@ use std::sync::Arc;
 use store::format::decode;
 use store::{Collection, FieldKind, Index, IndexScan, KeyInterval, ReadView, Row};
 
-/// Entries with the same value that are read one by one before a seek skips the others: a seek costs
-/// about as much.
+/// Entries with the same value that are read one by one before a seek skips the others: a seek
+/// costs about as much.
 const ENTRIES_PER_SEEK: usize = 8;
 
 /// A plan that meets every value of `field` among the documents that match, through an index that
@@ -31,7 +31,8 @@ pub fn distinct_plan(
             && request.collation.is_none()
             // A number in a path is a position to an index and a name to an expression.
             && first.is_some_and(|f| {
-                f.path.as_str() == field && f.kind != FieldKind::Hashed && f.path.parts().iter().all(|p| p.index.is_none())
+                f.path.as_str() == field && f.kind != FieldKind::Hashed
+                    && f.path.parts().iter().all(|p| p.index.is_none())
             })
     };
     if request.filter.is_none_or(|f| f.filter.is_always_true()) {
@@ -50,7 +51,8 @@ pub fn distinct_plan(
             .filter(usable)
             .filter(hinted)
             .find(|i| fits(i))?;
-        let plan = by_index(index, &PlanRequest::default(), &Node::AlwaysTrue, true).map(|(_, p)| p)?;
+        let plan =
+            by_index(index, &PlanRequest::default(), &Node::AlwaysTrue, true).map(|(_, p)| p)?;
         return Some(Plan {
             view: chosen.view.clone(),
             ..plan
@@ -129,17 +131,19 @@ impl DistinctScan {
             env.check_interrupt()?;
             let (mut found, mut passed) = (None, 0);
             let (seen, taken) = (&self.seen, self.taken);
-            let more = self.scan.visit_entries(ENTRIES_PER_SEEK * 4, &mut |entry, id| {
-                let same = !seen.is_empty()
-                    && entry.starts_with(seen)
-                    && entry.get(seen.len()) != Some(&longer);
-                if same && taken {
-                    passed += 1;
-                    return passed < ENTRIES_PER_SEEK;
-                }
-                found = Some((entry.to_vec(), id.to_vec()));
-                false
-            })?;
+            let more = self
+                .scan
+                .visit_entries(ENTRIES_PER_SEEK * 4, &mut |entry, id| {
+                    let same = !seen.is_empty()
+                        && entry.starts_with(seen)
+                        && entry.get(seen.len()) != Some(&longer);
+                    if same && taken {
+                        passed += 1;
+                        return passed < ENTRIES_PER_SEEK;
+                    }
+                    found = Some((entry.to_vec(), id.to_vec()));
+                    false
+                })?;
             let Some((entry, id)) = found else {
                 if !more {
                     return Ok(false);

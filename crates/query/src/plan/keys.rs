@@ -2,9 +2,9 @@
 //! only a position is kept, so their number is bounded by nothing but the collection. Must not
 //! know: what is done with the documents.
 
-use crate::exec::MatchFilter;
 use super::access::{Access, Plan};
 use super::scan::PlanScan;
+use crate::exec::MatchFilter;
 use model::{Bump, Result};
 use operators::Env;
 use std::sync::Arc;

@@ -17,7 +17,10 @@ const BEFORE: u8 = 0x01;
 /// 2 for a hint that names no index, 51174 when it has other fields, 51175 when `min` does not come
 /// before `max`.
 pub(super) fn between(coll: &Collection, request: &PlanRequest<'_>) -> Result<Plan> {
-    let (min, max) = (request.min.unwrap_or(Doc::EMPTY), request.max.unwrap_or(Doc::EMPTY));
+    let (min, max) = (
+        request.min.unwrap_or(Doc::EMPTY),
+        request.max.unwrap_or(Doc::EMPTY),
+    );
     let (hint, sorted) = (request.hint, request.sort.is_none());
     let unfit = || MongoError::new(51_174, "The index chosen is not compatible with min/max");
     let indexes = coll.indexes();

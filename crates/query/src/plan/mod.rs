@@ -1,5 +1,5 @@
-//! Access paths: how the documents of a filter and an order are read, and in which order they come. A
-//! plan promises a superset; documents are matched again when they are read, unless the plan is
+//! Access paths: how the documents of a filter and an order are read, and in which order they come.
+//! A plan gives a superset; documents are matched again when they are read, unless the plan is
 //! complete.
 //!
 //! Must not know: commands, pipelines around the read. Neighbours: `operators::filter` before,

@@ -35,7 +35,8 @@ impl Implication<'_> {
             match name {
                 "$and" => v.as_array().is_some_and(|l| l.iter().all(branch)),
                 "$or" => {
-                    v.as_array().is_some_and(|l| l.iter().any(branch)) || has_condition(query, name, v)
+                    v.as_array().is_some_and(|l| l.iter().any(branch))
+                        || has_condition(query, name, v)
                 }
                 _ => each_operator(v).all(|(op, limit)| {
                     any_condition(query, name, &|have, given| {

@@ -1,9 +1,9 @@
 //! Running a plan: documents that match, copied into batches, or shown in place.
 
-use crate::exec::{BatchStream, DocBatch, ExecContext, MatchFilter};
 use super::access::{Access, Plan};
 use super::row_metadata::RowMetadata;
 use super::scan::PlanScan;
+use crate::exec::{BatchStream, DocBatch, ExecContext, MatchFilter};
 use model::{Bump, Doc, Result};
 use operators::{Cx, Env};
 use std::sync::Arc;
@@ -190,7 +190,10 @@ impl PlanStream {
         filter: Option<Arc<MatchFilter>>,
         limit: Option<u64>,
     ) -> PlanStream {
-        let (scan, left) = (PlanScan::Records(coll.tail(reverse)), limit.unwrap_or(u64::MAX));
+        let (scan, left) = (
+            PlanScan::Records(coll.tail(reverse)),
+            limit.unwrap_or(u64::MAX),
+        );
         PlanStream {
             scan,
             coll,

@@ -1,8 +1,8 @@
 //! The metadata of a row: record id and index key for `showRecordId` and `returnKey`, and the score
 //! of a text search.
 
-use crate::exec::MatchFilter;
 use super::access::{Access, Plan};
+use crate::exec::MatchFilter;
 use model::compare::compare_with;
 use model::{Doc, DocBuf, FieldPath, Value};
 use std::sync::Arc;

@@ -35,7 +35,12 @@ impl PlanScan {
                 lower,
                 upper,
                 reverse,
-            } => PlanScan::Records(coll.scan_keys(view, lower.as_deref(), upper.as_deref(), *reverse)),
+            } => PlanScan::Records(coll.scan_keys(
+                view,
+                lower.as_deref(),
+                upper.as_deref(),
+                *reverse,
+            )),
             Access::Ids { ids, reverse } => {
                 let mut ids = ids.clone();
                 if !reverse {
@@ -90,7 +95,7 @@ impl PlanScan {
         coll: &Collection,
         env: &Env,
         max: usize,
-        f: &mut store::EachRow<'_>,
+        f: &mut EachRow<'_>,
     ) -> Result<bool> {
         match self {
             PlanScan::Nothing => Ok(false),

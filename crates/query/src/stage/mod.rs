@@ -1,5 +1,5 @@
-//! What a stage is: its contract, how it is parsed, where it may appear. Must not know: which stages
-//! there are (the table above them says), pipelines as a whole.
+//! What a stage is: its contract, how it is parsed, where it may appear. Must not know: which
+//! stages there are (the table above them says), pipelines as a whole.
 
 mod parse;
 mod placement;

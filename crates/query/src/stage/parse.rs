@@ -42,7 +42,9 @@ impl StageTable {
 
 impl std::fmt::Debug for StageTable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.iter().map(|op| op.name)).finish()
+        f.debug_list()
+            .entries(self.iter().map(|op| op.name))
+            .finish()
     }
 }
 

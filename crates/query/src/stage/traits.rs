@@ -1,5 +1,5 @@
-//! One stage of a pipeline, parsed: an immutable description that becomes a pull operator when it is
-//! opened over its input. Must not know: which stages there are.
+//! One stage of a pipeline, parsed: an immutable description that becomes a pull operator when it
+//! is opened over its input. Must not know: which stages there are.
 
 use crate::exec::{BatchStream, ExecContext, MatchFilter, SortPattern};
 use model::{Doc, DocBuf, Result, Value};
@@ -11,7 +11,11 @@ pub trait Stage: Send + Sync {
     ///
     /// # Errors
     /// The stage's own.
-    fn open(self: Arc<Self>, input: Box<dyn BatchStream>, exec: &ExecContext<'_>) -> Result<Box<dyn BatchStream>>;
+    fn open(
+        self: Arc<Self>,
+        input: Box<dyn BatchStream>,
+        exec: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>>;
 
     /// Checks what only the server knows, before anything runs; explain asks as well.
     ///

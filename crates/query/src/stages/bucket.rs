@@ -5,10 +5,10 @@
 //! required field absent, 40199 default inside the boundaries, 40066 a value outside without
 //! default.
 
-use crate::exec::SortPattern;
-use crate::stage::{Placement, Stage, StageContext, StageOp};
 use super::group::Group;
 use super::sort::Sort;
+use crate::exec::SortPattern;
+use crate::stage::{Placement, Stage, StageContext, StageOp};
 use model::{OwnedValue, Result, Value, bail, compare, compare_with, doc};
 use operators::Cx;
 use operators::expr::{self, BoxExpr, Expr};
@@ -78,7 +78,11 @@ fn parse(
 }
 
 /// A field path or an operator expression.
-pub(super) fn group_by(scx: &mut StageContext<'_, '_>, number: i32, v: Value<'_>) -> Result<BoxExpr> {
+pub(super) fn group_by(
+    scx: &mut StageContext<'_, '_>,
+    number: i32,
+    v: Value<'_>,
+) -> Result<BoxExpr> {
     let fits = match v {
         Value::String(s) => s.starts_with('$'),
         Value::Document(d) => d.first().is_some_and(|(n, _)| n.starts_with('$')),

@@ -4,11 +4,11 @@
 //! 40246 required field absent, 40261 granularity no string, 40257 unknown granularity; at run time
 //! 40258 value no number, 40259 not finite, 40260 negative, each only with a granularity.
 
-use crate::exec::{BatchStream, DocBatch, ExecContext, Run, SortBuffer, drain, memory_exceeded};
-use crate::stage::{Placement, Stage, StageContext, StageOp, one};
 use super::accumulate::{Field, States, emit, parse_field};
 use super::bucket::group_by;
 use super::granularity::Granularity;
+use crate::exec::{BatchStream, DocBatch, ExecContext, Run, SortBuffer, drain, memory_exceeded};
+use crate::stage::{Placement, Stage, StageContext, StageOp, one};
 use model::{Bump, Doc, DocBuf, Number, OwnedValue, Result, Value, bail, compare_with, doc};
 use operators::expr::BoxExpr;
 use std::cmp::Ordering;
@@ -105,7 +105,12 @@ struct BucketAuto {
 }
 
 impl BucketAuto {
-    fn key<'a>(&'a self, exec: &ExecContext<'a>, arena: &'a Bump, doc: Doc<'a>) -> Result<Value<'a>> {
+    fn key<'a>(
+        &'a self,
+        exec: &ExecContext<'a>,
+        arena: &'a Bump,
+        doc: Doc<'a>,
+    ) -> Result<Value<'a>> {
         let v = match self.by.eval(&exec.cx(arena, doc))? {
             Value::Missing => Value::Null,
             v => v,
@@ -139,7 +144,11 @@ impl BucketAuto {
 }
 
 impl Stage for BucketAuto {
-    fn open(self: Arc<Self>, input: Box<dyn BatchStream>, _: &ExecContext<'_>) -> Result<Box<dyn BatchStream>> {
+    fn open(
+        self: Arc<Self>,
+        input: Box<dyn BatchStream>,
+        _: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
         Ok(Box::new(BucketAutoStream {
             stage: self,
             input: Some(input),
@@ -181,8 +190,9 @@ impl BucketAutoStream {
             rows.push_keyed(stage.key(exec, &arena, doc)?, doc, exec.env.collate());
             arena.reset();
             n += 1;
-            let short =
-                rows.len_bytes() > budget / 4 && exec.allow_disk_use && exec.env.is_short_of_memory();
+            let short = rows.len_bytes() > budget / 4
+                && exec.allow_disk_use
+                && exec.env.is_short_of_memory();
             if short || rows.len_bytes() > budget {
                 if !exec.allow_disk_use {
                     return Err(memory_exceeded("$bucketAuto", budget));

@@ -2,8 +2,8 @@
 //! no change log. Errors: 50808 no object, 40415 unknown field, 40573 on a standalone server,
 //! 7182800 a split that follows no change stream.
 
-use crate::stage::{Placement, Stage, StageContext, StageOp};
 use super::fields::Fields;
+use crate::stage::{Placement, Stage, StageContext, StageOp};
 use model::{Result, Value, bail};
 use std::sync::Arc;
 

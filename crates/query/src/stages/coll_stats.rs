@@ -3,10 +3,10 @@
 //! in `count` or `queryExecStats`, 40415 unknown names, 166 on a view (except latencyStats), and
 //! the host's 26.
 
+use super::listed::Listed;
 use crate::exec::Resolved;
 use crate::stage::{PipelineSource, Placement, StageContext, StageOp, one};
-use super::listed::Listed;
-use model::{Doc, Result, Value, bail, code};
+use model::{Doc, Number, Result, Value, bail, code};
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$collStats",
@@ -93,7 +93,23 @@ fn check_part(name: &str, part: &str, v: Value<'_>) -> Result<()> {
                 );
             }
         }
-        "storageStats" | "operationStats" => {}
+        "storageStats" => {
+            let v = inner.field("scale");
+            match Number::of(&v) {
+                Some(n) if n.to_i64_lenient() < 1 => bail!(
+                    code::BAD_VALUE,
+                    "BSON field '{name}.storageStats.scale' value must be >= 1, actual value {v:?}"
+                ),
+                None if !v.is_nullish() => bail!(
+                    code::TYPE_MISMATCH,
+                    "BSON field '{name}.storageStats.scale' is the wrong type '{}', expected \
+                        types '[long, int, decimal, double]'",
+                    v.type_name()
+                ),
+                _ => {}
+            }
+        }
+        "operationStats" => {}
         _ => bail!(
             40415,
             "BSON field '{name}.{part}' is an unknown field. Known are latencyStats, storageStats, \

@@ -34,7 +34,11 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
 struct Count(String);
 
 impl Stage for Count {
-    fn open(self: Arc<Self>, input: Box<dyn BatchStream>, _: &ExecContext<'_>) -> Result<Box<dyn BatchStream>> {
+    fn open(
+        self: Arc<Self>,
+        input: Box<dyn BatchStream>,
+        _: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
         Ok(Box::new(CountStream {
             stage: self,
             input,

@@ -2,8 +2,8 @@
 //! targetAllNodes}`: running operations; only on the admin database. Errors: 14 no object or no
 //! boolean, 40415 unknown, 9 for targetAllNodes, 73 elsewhere.
 
-use crate::stage::{PipelineSource, Placement, StageOp, one};
 use super::listed::Listed;
+use crate::stage::{PipelineSource, Placement, StageOp, one};
 use model::{Doc, Result, Value, bail, code};
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {

@@ -8,12 +8,12 @@
 //! numbers or dates, 5897900 too many documents.
 
 use super::arithmetic;
-use crate::exec::{BatchStream, DocBatch, ExecContext, SortPattern, Spool, SpoolStream, drain};
-use crate::stage::{Placement, Stage, StageContext, StageOp};
 use super::date_unit::DateUnit;
 use super::fields::Fields;
-use crate::path::{checked_path, plain_at, write_with};
 use super::sort::Sort;
+use crate::exec::{BatchStream, DocBatch, ExecContext, SortPattern, Spool, SpoolStream, drain};
+use crate::path::{checked_path, plain_at, write_with};
+use crate::stage::{Placement, Stage, StageContext, StageOp};
 use hashbrown::HashMap;
 use model::{Doc, DocBuf, FieldPath, Number, OwnedValue, Result, Value, bail, compare};
 use operators::Env;
@@ -199,7 +199,11 @@ struct Densify {
 }
 
 impl Stage for Densify {
-    fn open(self: Arc<Self>, input: Box<dyn BatchStream>, _: &ExecContext<'_>) -> Result<Box<dyn BatchStream>> {
+    fn open(
+        self: Arc<Self>,
+        input: Box<dyn BatchStream>,
+        _: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
         Ok(Box::new(DensifyStream {
             stage: self,
             input: Some(input),

@@ -24,7 +24,11 @@ struct Documents {
 }
 
 impl Stage for Documents {
-    fn open(self: Arc<Self>, _: Box<dyn BatchStream>, exec: &ExecContext<'_>) -> Result<Box<dyn BatchStream>> {
+    fn open(
+        self: Arc<Self>,
+        _: Box<dyn BatchStream>,
+        exec: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
         let arena = Bump::new();
         let list = self.list.eval(&exec.cx(&arena, Doc::EMPTY))?;
         let Value::Array(list) = list else {

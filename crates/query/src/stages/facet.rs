@@ -4,9 +4,9 @@
 //! any more.
 
 use crate::exec::{BatchStream, DocBatch, ExecContext, Spool, drain};
+use crate::path::checked_path;
 use crate::pipeline::Pipeline;
 use crate::stage::{Inside, Placement, Stage, StageContext, StageOp, one};
-use crate::path::checked_path;
 use model::{ArrayWriter, DocBuf, Result, Value, bail, code};
 use std::sync::Arc;
 
@@ -70,7 +70,11 @@ struct Facet {
 }
 
 impl Stage for Facet {
-    fn open(self: Arc<Self>, input: Box<dyn BatchStream>, _: &ExecContext<'_>) -> Result<Box<dyn BatchStream>> {
+    fn open(
+        self: Arc<Self>,
+        input: Box<dyn BatchStream>,
+        _: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
         Ok(Box::new(FacetStream { stage: self, input }))
     }
     fn describe(&self) -> DocBuf {

@@ -1,16 +1,16 @@
 //! `$fill: {partitionBy | partitionByFields, sortBy, output: {field: {value} | {method}}}`: gives
 //! null and missing fields a value: a constant expression, the last value ("locf") or one
 //! interpolated ("linear"). Errors: strict field codes, 6050202 an unknown method, 6050204 both
-//! kinds of partitions, 6050201 no sort for "linear" or "locf", 9 an output without value and
+//! kinds of partitions, 6050201 no sort for "linear", 9 an output without value and
 //! method.
 
-use crate::exec::SortPattern;
-use crate::stage::{Placement, Stage, StageContext, StageOp};
 use super::fields::Fields;
-use crate::path::{checked_path, write_with};
 use super::set_window_fields::SetWindowFields;
 use super::window::{self, WindowContext, WindowFn};
-use model::{Doc, DocBuf, MongoError, Result, Value, bail, code};
+use crate::exec::SortPattern;
+use crate::path::{checked_path, write_with};
+use crate::stage::{Placement, Stage, StageContext, StageOp};
+use model::{Doc, DocBuf, Result, Value, bail, code};
 use operators::expr;
 use std::sync::Arc;
 
@@ -104,12 +104,13 @@ fn fill_method(
             "Method must be either 'locf' or 'linear', not '{other}'"
         ),
     };
-    let Some(sort) = sort else {
-        bail!(6050201, "{name} with method '{method}' requires sortBy")
-    };
+    // The last value is that of the order in which documents come.
+    if function == "$linearFill" && sort.is_none() {
+        bail!(6050201, "{name} with method '{method}' requires sortBy");
+    }
     let wcx = &mut WindowContext {
         cx: scx.cx,
-        sort: Some(sort),
+        sort,
         window: None,
     };
     window::parse(wcx, function, Value::String(&format!("${field}")))

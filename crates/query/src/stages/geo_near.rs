@@ -7,10 +7,12 @@
 //! bad points, 16433 a point outside the plane, 26 no collection, 27 no (or no single) geospatial
 //! index, 291 an index of the wrong kind.
 
-use crate::exec::{BatchStream, DocBatch, ExecContext, GeoIndex, MatchFilter, ReadRequest, Resolved, drain};
-use crate::stage::{PipelineSource, Placement, Stage, StageContext, StageOp, one};
 use super::geo_point::{Point, QueryPoint};
+use crate::exec::{
+    BatchStream, DocBatch, ExecContext, GeoIndex, MatchFilter, ReadRequest, Resolved, drain,
+};
 use crate::path::{checked_path, write_with};
+use crate::stage::{PipelineSource, Placement, Stage, StageContext, StageOp, one};
 use model::{Bump, Doc, DocBuf, FieldPath, Namespace, Number, Result, Value, bail, code};
 use operators::expr::{self, BoxExpr, Expr};
 use std::sync::Arc;
@@ -125,11 +127,7 @@ fn key(name: &str, v: Value<'_>) -> Result<FieldPath> {
     Ok(path)
 }
 
-fn query(
-    scx: &mut StageContext<'_, '_>,
-    name: &str,
-    v: Value<'_>,
-) -> Result<Arc<MatchFilter>> {
+fn query(scx: &mut StageContext<'_, '_>, name: &str, v: Value<'_>) -> Result<Arc<MatchFilter>> {
     let Value::Document(q) = v else {
         bail!(
             code::TYPE_MISMATCH,
@@ -299,7 +297,11 @@ impl GeoNear {
 }
 
 impl Stage for GeoNear {
-    fn open(self: Arc<Self>, _: Box<dyn BatchStream>, exec: &ExecContext<'_>) -> Result<Box<dyn BatchStream>> {
+    fn open(
+        self: Arc<Self>,
+        _: Box<dyn BatchStream>,
+        exec: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
         let ns = super::listed::under_views(exec.host, self.ns.clone(), "$geoNear")?;
         let origin = self.origin(exec)?;
         let field = self.field(exec, &ns, origin)?;

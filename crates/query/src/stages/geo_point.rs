@@ -243,7 +243,8 @@ mod tests {
     fn distances_on_the_sphere_and_on_the_plane() {
         let d = model::doc! { "p": { "type": "Point", "coordinates": [1.0, 0.0] }, "l": [3.0, 4.0],
         "line": { "type": "LineString", "coordinates": [[-1.0, 1.0], [1.0, 1.0]] },
-        "poly": { "type": "Polygon", "coordinates": [[[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0], [-1.0, -1.0]]] } };
+        "poly": { "type": "Polygon", "coordinates": [[[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0,
+            1.0], [-1.0, -1.0]]] } };
         let (sphere, flat) = (
             QueryPoint::Sphere(Point { x: 0.0, y: 0.0 }),
             QueryPoint::Flat(Point { x: 0.0, y: 0.0 }),

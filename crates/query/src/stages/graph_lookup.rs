@@ -4,11 +4,11 @@
 //! unknown field, 40105 required field absent, 40185 restriction no object, 40099 past the memory
 //! budget, and those of field paths.
 
+use super::join::{Join, JoinCache, key_of, values_on_path};
 use crate::exec::{BatchStream, DocBatch, ExecContext, MatchFilter};
+use crate::path::{checked_path, write_with};
 use crate::pipeline::Pipeline;
 use crate::stage::{PipelineSource, Placement, Stage, StageContext, StageOp, one};
-use super::join::{Join, JoinCache, key_of, values_on_path};
-use crate::path::{checked_path, write_with};
 use hashbrown::HashSet;
 use model::{
     Array, ArrayWriter, Bump, Doc, DocBuf, FieldPath, Namespace, Number, OwnedValue, Result, Value,
@@ -76,7 +76,11 @@ fn parse(scx: &mut StageContext<'_, '_>, name: &str, arg: Value<'_>) -> Result<G
                 to be specified"
         );
     };
-    let source = Pipeline::from_stages(scx.options.stages, PipelineSource::Collection(from), Vec::new());
+    let source = Pipeline::from_stages(
+        scx.options.stages,
+        PipelineSource::Collection(from),
+        Vec::new(),
+    );
     let join = Join {
         source,
         local: connect_from,
@@ -127,7 +131,11 @@ struct GraphLookup {
 }
 
 impl Stage for GraphLookup {
-    fn open(self: Arc<Self>, input: Box<dyn BatchStream>, _: &ExecContext<'_>) -> Result<Box<dyn BatchStream>> {
+    fn open(
+        self: Arc<Self>,
+        input: Box<dyn BatchStream>,
+        _: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
         Ok(Box::new(GraphStream {
             stage: self,
             input,

@@ -4,9 +4,9 @@
 //! afterwards; the order inside a group never changes. Errors: 15947 no document, 15955 no `_id`,
 //! 292 past the budget without disk use, and those of [`super::accumulate`].
 
+use super::accumulate::{Field, States, emit, parse_field};
 use crate::exec::{BatchStream, DocBatch, ExecContext, SpillFile, drain_ahead, memory_exceeded};
 use crate::stage::{Inside, Kind, Placement, Stage, StageOp, Transform, one};
-use super::accumulate::{Field, States, emit, parse_field};
 use hashbrown::HashTable;
 use model::{
     Bump, Doc, DocBuf, ErrorKind, MongoError, OwnedValue, Result, Value, bail, code, compare,
@@ -107,7 +107,11 @@ impl Group {
 }
 
 impl Stage for Group {
-    fn open(self: Arc<Self>, input: Box<dyn BatchStream>, _: &ExecContext<'_>) -> Result<Box<dyn BatchStream>> {
+    fn open(
+        self: Arc<Self>,
+        input: Box<dyn BatchStream>,
+        _: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
         Ok(Box::new(GroupStream {
             stage: self,
             input: Some(input),

@@ -1,7 +1,7 @@
 //! `$indexStats: {}`: one document per index. Errors: 28803 for any other argument.
 
-use crate::stage::{PipelineSource, Placement, StageOp, one};
 use super::listed::{Listed, under_views};
+use crate::stage::{PipelineSource, Placement, StageOp, one};
 use model::{bail, code};
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {

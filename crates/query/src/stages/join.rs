@@ -4,10 +4,10 @@
 //! read once into a hash table, or, when that does not fit the budget, once per batch for the
 //! values of the batch.
 
+use super::group::hash_bytes;
 use crate::exec::{DocBatch, ExecContext, Resolved, drain};
 use crate::pipeline::Pipeline;
 use crate::stage::PipelineSource;
-use super::group::hash_bytes;
 use hashbrown::{HashMap, HashTable};
 use model::{Doc, FieldPath, OwnedValue, Result, Value, compare};
 use operators::filter;
@@ -174,7 +174,12 @@ impl JoinCache {
     ///
     /// # Errors
     /// Those of the host.
-    pub(super) fn prepare(&mut self, join: &Join, batch: &DocBatch, exec: &ExecContext<'_>) -> Result<()> {
+    pub(super) fn prepare(
+        &mut self,
+        join: &Join,
+        batch: &DocBatch,
+        exec: &ExecContext<'_>,
+    ) -> Result<()> {
         let mut values = Vec::new();
         if self.state != State::Whole {
             for doc in batch.iter() {
@@ -261,7 +266,11 @@ impl JoinCache {
     }
 
     /// The foreign documents with any of these values.
-    pub(super) fn matches_values(&self, values: &[OwnedValue], exec: &ExecContext<'_>) -> Matched<'_> {
+    pub(super) fn matches_values(
+        &self,
+        values: &[OwnedValue],
+        exec: &ExecContext<'_>,
+    ) -> Matched<'_> {
         let mut matched = Matched {
             table: &self.table,
             rows: Vec::new(),

@@ -27,7 +27,11 @@ pub(super) fn whole_number(v: Value<'_>) -> Option<u64> {
 pub(crate) struct Limit(pub(crate) u64);
 
 impl Stage for Limit {
-    fn open(self: Arc<Self>, input: Box<dyn BatchStream>, _: &ExecContext<'_>) -> Result<Box<dyn BatchStream>> {
+    fn open(
+        self: Arc<Self>,
+        input: Box<dyn BatchStream>,
+        _: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
         Ok(Box::new(LimitStream {
             left: self.0,
             input,

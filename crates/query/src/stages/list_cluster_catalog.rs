@@ -1,9 +1,9 @@
 //! `$listClusterCatalog: {shards, balancingConfiguration, tracked}`: the collections the server
 //! has. Errors: 9 no object, 14 no boolean, 40415 unknown.
 
-use crate::stage::{Placement, StageOp, one};
 use super::fields::Fields;
 use super::listed::Listed;
+use crate::stage::{Placement, StageOp, one};
 use model::{Value, bail, code};
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {

@@ -2,9 +2,9 @@
 //! ...]}`. Errors: 9 no object, 14 wrong types, 40415 unknown, 40414 a user without name or
 //! database, 73 for `$listSessions` anywhere but `config.system.sessions`.
 
-use crate::stage::{PipelineSource, Placement, StageOp, one};
 use super::fields::Fields;
 use super::listed::Listed;
+use crate::stage::{PipelineSource, Placement, StageOp, one};
 use model::{Result, Value, bail, code};
 
 pub(super) static STAGES: &[StageOp] = &[
@@ -26,7 +26,8 @@ pub(super) static STAGES: &[StageOp] = &[
         parse: |scx, name, arg| {
             check(name, arg)?;
             let spec = arg.as_doc().map(|d| d.to_buf()).unwrap_or_default();
-            let here = matches!(&scx.options.target, PipelineSource::Collection(ns) if ns.db() == "config" && ns.coll() == "system.sessions");
+            let here = matches!(&scx.options.target, PipelineSource::Collection(ns)
+                if ns.db() == "config" && ns.coll() == "system.sessions");
             if !here {
                 bail!(
                     code::INVALID_NAMESPACE,

@@ -28,7 +28,11 @@ impl Listed {
 }
 
 impl Stage for Listed {
-    fn open(self: Arc<Self>, _: Box<dyn BatchStream>, exec: &ExecContext<'_>) -> Result<Box<dyn BatchStream>> {
+    fn open(
+        self: Arc<Self>,
+        _: Box<dyn BatchStream>,
+        exec: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
         let mut docs = DocBatch::new();
         for d in (self.ask)(exec.host)? {
             docs.push(d.doc());

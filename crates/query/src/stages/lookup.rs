@@ -4,13 +4,15 @@
 //! variables. Both: the pipeline over the equal ones. Errors: 9 no object, missing or mixed fields;
 //! 14 wrong types; 73 a pipeline that needs a database; strict field codes.
 
-use crate::exec::{BatchStream, DocBatch, ExecContext, ReadyBatch, Spool, Spooled, drain};
-use crate::pipeline::Pipeline;
-use crate::stage::{Inside, Kind, PipelineSource, Placement, Stage, StageContext, StageOp, Transform, one};
 use super::fields::Fields;
 use super::join::{Join, JoinCache};
-use crate::path::{checked_path, write_with};
 use super::variables::{Let, with_variables};
+use crate::exec::{BatchStream, DocBatch, ExecContext, ReadyBatch, Spool, Spooled, drain};
+use crate::path::{checked_path, write_with};
+use crate::pipeline::Pipeline;
+use crate::stage::{
+    Inside, Kind, PipelineSource, Placement, Stage, StageContext, StageOp, Transform, one,
+};
 use model::{
     Array, ArrayWriter, Bump, Doc, DocBuf, FieldPath, Namespace, Result, Value, bail, code,
 };
@@ -85,7 +87,10 @@ fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> 
     // A pipeline that makes its documents is joined on what its first stage makes.
     let (source, pipeline) = match by_field.is_some() && own_documents {
         true => pipeline.split_first(),
-        false => (Pipeline::from_stages(scx.options.stages, target, Vec::new()), pipeline),
+        false => (
+            Pipeline::from_stages(scx.options.stages, target, Vec::new()),
+            pipeline,
+        ),
     };
     let join = by_field.map(|(local, foreign)| Join {
         source,
@@ -173,7 +178,11 @@ struct Lookup {
 }
 
 impl Stage for Lookup {
-    fn open(self: Arc<Self>, input: Box<dyn BatchStream>, _: &ExecContext<'_>) -> Result<Box<dyn BatchStream>> {
+    fn open(
+        self: Arc<Self>,
+        input: Box<dyn BatchStream>,
+        _: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
         Ok(Box::new(LookupStream {
             stage: self,
             input,

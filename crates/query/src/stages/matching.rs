@@ -64,7 +64,11 @@ pub(crate) fn stage(cx: &mut ParseCx<'_>, spec: Doc<'_>) -> Result<Arc<dyn Stage
 struct Match(Arc<MatchFilter>);
 
 impl Stage for Match {
-    fn open(self: Arc<Self>, input: Box<dyn BatchStream>, _: &ExecContext<'_>) -> Result<Box<dyn BatchStream>> {
+    fn open(
+        self: Arc<Self>,
+        input: Box<dyn BatchStream>,
+        _: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
         Ok(Box::new(MatchStream {
             stage: self,
             input,

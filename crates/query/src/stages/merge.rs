@@ -5,12 +5,16 @@
 //! 51199 / 51273 bad `let`, 72 stages not allowed in whenMatched; at run time 51132 / 51185 bad
 //! `on` values, 11000 for whenMatched "fail", and the host's.
 
-use crate::exec::{BatchStream, DocBatch, ExecContext, MergeWrite, ReadyBatch, WhenNotMatched, drain};
-use crate::pipeline::Pipeline;
-use crate::stage::{Inside, Placement, Stage, StageContext, StageOp, StageTable, one, single_field};
 use super::fields::Fields;
-use crate::path::{checked_path, plain_at};
 use super::variables::{Let, with_variables};
+use crate::exec::{
+    BatchStream, DocBatch, ExecContext, MergeWrite, ReadyBatch, WhenNotMatched, drain,
+};
+use crate::path::{checked_path, plain_at};
+use crate::pipeline::Pipeline;
+use crate::stage::{
+    Inside, Placement, Stage, StageContext, StageOp, StageTable, one, single_field,
+};
 use model::{
     Array, Bump, Doc, DocBuf, DocWriter, FieldPath, MongoError, Namespace, Result, Value, bail,
     code, namespace,
@@ -276,7 +280,11 @@ fn names_variable(v: Value<'_>, name: &str) -> bool {
 }
 
 impl Stage for Merge {
-    fn open(self: Arc<Self>, input: Box<dyn BatchStream>, _: &ExecContext<'_>) -> Result<Box<dyn BatchStream>> {
+    fn open(
+        self: Arc<Self>,
+        input: Box<dyn BatchStream>,
+        _: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
         Ok(Box::new(MergeStream {
             stage: self,
             input,
@@ -310,7 +318,8 @@ impl BatchStream for MergeStream {
         let (stage, mut batch) = (self.stage.clone(), DocBatch::new());
         let arena = &mut self.arena;
         drain(self.input.as_mut(), exec, |doc, _| {
-            let fresh = (stage.on == ["_id"] && !doc.contains("_id")).then(|| with_new_id(exec, doc));
+            let fresh =
+                (stage.on == ["_id"] && !doc.contains("_id")).then(|| with_new_id(exec, doc));
             let doc = fresh.as_ref().map_or(doc, |d| d.doc());
             stage.on_values(doc)?;
             batch.push(doc);
@@ -349,7 +358,12 @@ impl Merge {
     }
 
     /// Writes all it can; the first error is the batch's.
-    fn write_batch(&self, batch: &DocBatch, exec: &ExecContext<'_>, arena: &mut Bump) -> Result<()> {
+    fn write_batch(
+        &self,
+        batch: &DocBatch,
+        exec: &ExecContext<'_>,
+        arena: &mut Bump,
+    ) -> Result<()> {
         let mut first = Ok(());
         for doc in batch.iter() {
             exec.env.check_interrupt()?;

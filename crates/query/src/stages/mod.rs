@@ -49,7 +49,7 @@ mod unwind;
 mod variables;
 mod window;
 
-use crate::stage::{ParseOptions, PipelineSource, StageOp, StageTable};
+use crate::stage::{ParseOptions, PipelineSource, StageTable};
 use model::Namespace;
 
 /// Every stage.

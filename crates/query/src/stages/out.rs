@@ -3,9 +3,9 @@
 //! bad names, 20 names no collection can have, 17385 system collections, 31321 internal databases,
 //! 72 time-series options that do not go together, and the host's.
 
+use super::fields::Fields;
 use crate::exec::{BatchStream, DocBatch, ExecContext, OutTarget};
 use crate::stage::{Placement, Stage, StageContext, StageOp, one};
-use super::fields::Fields;
 use model::{DocBuf, Namespace, Result, Value, bail, code, namespace};
 use std::sync::Arc;
 
@@ -102,7 +102,11 @@ struct Out {
 }
 
 impl Stage for Out {
-    fn open(self: Arc<Self>, input: Box<dyn BatchStream>, _: &ExecContext<'_>) -> Result<Box<dyn BatchStream>> {
+    fn open(
+        self: Arc<Self>,
+        input: Box<dyn BatchStream>,
+        _: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
         Ok(Box::new(OutStream { stage: self, input }))
     }
     fn describe(&self) -> DocBuf {

@@ -1,9 +1,9 @@
 //! `$planCacheStats: {}`: one document per cached plan. Errors: 9 no empty object, 13111 `allHosts`
 //! no boolean, 4503200 all hosts asked of a single server, 50933 when the collection is missing.
 
+use super::listed::{Listed, under_views};
 use crate::exec::Resolved;
 use crate::stage::{PipelineSource, Placement, StageOp, one};
-use super::listed::{Listed, under_views};
 use model::{Value, bail, code};
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {

@@ -1,9 +1,9 @@
 //! `$project`, `$addFields` / `$set`, `$unset`: the projections of `operators`, as stages. Errors
 //! are the projections'.
 
+use super::each::{Each, EachStream, Emit};
 use crate::exec::{BatchStream, ExecContext};
 use crate::stage::{Kind, Placement, Stage, StageOp, Transform, one};
-use super::each::{Each, EachStream, Emit};
 use model::{Doc, DocBuf, Result, Value};
 use operators::Cx;
 use operators::project::Projection;
@@ -94,7 +94,11 @@ impl Each for Project {
 }
 
 impl Stage for Project {
-    fn open(self: Arc<Self>, input: Box<dyn BatchStream>, _: &ExecContext<'_>) -> Result<Box<dyn BatchStream>> {
+    fn open(
+        self: Arc<Self>,
+        input: Box<dyn BatchStream>,
+        _: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
         Ok(EachStream::open(self, input))
     }
     fn describe(&self) -> DocBuf {

@@ -1,8 +1,8 @@
 //! `$querySettings: {showDebugQueryShape}`: the settings stored for query shapes; only on the admin
 //! database. Errors: 7746800 no object, 14 no boolean, 40415 unknown, 73 elsewhere.
 
-use crate::stage::{PipelineSource, Placement, StageOp, one};
 use super::listed::Listed;
+use crate::stage::{PipelineSource, Placement, StageOp, one};
 use model::{Value, bail, code};
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {

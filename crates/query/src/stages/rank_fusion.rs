@@ -5,12 +5,15 @@
 //! documents, 10473002 / 10170100 fusions inside or not first, 9460300 / 9460301 / 9967500 / 13118
 //! bad weights.
 
-use crate::exec::{BatchStream, DocBatch, ExecContext, ReadyBatch, SortPattern, drain};
-use crate::pipeline::Pipeline;
-use crate::stage::{Inside, Kind, PipelineSource, Placement, Stage, StageContext, StageOp, StageTable, one, single_field};
 use super::facet::check_name;
 use super::fields::Fields;
 use super::join::key_of;
+use crate::exec::{BatchStream, DocBatch, ExecContext, ReadyBatch, SortPattern, drain};
+use crate::pipeline::Pipeline;
+use crate::stage::{
+    Inside, Kind, PipelineSource, Placement, Stage, StageContext, StageOp, StageTable, one,
+    single_field,
+};
 use hashbrown::HashMap;
 use model::{Array, Doc, DocBuf, Number, Result, Value, bail, code};
 use std::cmp::Ordering;
@@ -214,7 +217,11 @@ struct Fused {
 }
 
 impl Stage for RankFusion {
-    fn open(self: Arc<Self>, _: Box<dyn BatchStream>, exec: &ExecContext<'_>) -> Result<Box<dyn BatchStream>> {
+    fn open(
+        self: Arc<Self>,
+        _: Box<dyn BatchStream>,
+        exec: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
         let mut by_id: HashMap<Vec<u8>, usize> = HashMap::new();
         let mut fused: Vec<Fused> = Vec::new();
         for (i, input) in self.inputs.iter().enumerate() {

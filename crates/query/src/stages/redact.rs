@@ -2,9 +2,9 @@
 //! and asks again for every document below, arrays included. Field paths are relative to the level
 //! asked about; `$$ROOT` stays the whole document. Errors: 17053 for any other value.
 
+use super::each::{Each, EachStream, Emit};
 use crate::exec::{BatchStream, ExecContext};
 use crate::stage::{Placement, Stage, StageOp, one};
-use super::each::{Each, EachStream, Emit};
 use model::{Array, Doc, DocBuf, OwnedValue, Result, Value, bail};
 use operators::expr::{self, BoxExpr};
 use operators::{Cx, Frame, VarId};
@@ -115,7 +115,11 @@ impl Each for Redact {
 }
 
 impl Stage for Redact {
-    fn open(self: Arc<Self>, input: Box<dyn BatchStream>, _: &ExecContext<'_>) -> Result<Box<dyn BatchStream>> {
+    fn open(
+        self: Arc<Self>,
+        input: Box<dyn BatchStream>,
+        _: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
         Ok(EachStream::open(self, input))
     }
     fn describe(&self) -> DocBuf {

@@ -2,9 +2,9 @@
 //! Errors: 40229 no object, 40230 unknown field, 40231 no newRoot, 40228 when the value is no
 //! document.
 
+use super::each::{Each, EachStream, Emit};
 use crate::exec::{BatchStream, ExecContext};
 use crate::stage::{Kind, Placement, Stage, StageOp, Transform, one};
-use super::each::{Each, EachStream, Emit};
 use model::{Doc, DocBuf, OwnedValue, Result, Value, bail};
 use operators::Cx;
 use operators::expr::{self, BoxExpr};
@@ -70,7 +70,11 @@ impl Each for ReplaceRoot {
 }
 
 impl Stage for ReplaceRoot {
-    fn open(self: Arc<Self>, input: Box<dyn BatchStream>, _: &ExecContext<'_>) -> Result<Box<dyn BatchStream>> {
+    fn open(
+        self: Arc<Self>,
+        input: Box<dyn BatchStream>,
+        _: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
         Ok(EachStream::open(self, input))
     }
     fn describe(&self) -> DocBuf {

@@ -24,7 +24,11 @@ pub(super) static STAGES: &[StageOp] = &[
     refused("$listSearchIndexes"),
 ];
 
-fn parse(_: &mut StageContext<'_, '_>, name: &'static str, _: Value<'_>) -> Result<Vec<Arc<dyn Stage>>> {
+fn parse(
+    _: &mut StageContext<'_, '_>,
+    name: &'static str,
+    _: Value<'_>,
+) -> Result<Vec<Arc<dyn Stage>>> {
     bail!(
         31082,
         "{name} needs a search server, and none is configured. Full-text search is available as \

@@ -3,11 +3,13 @@
 //! malformed functions, strict field codes, 14 a partition by an array, 292 a partition past the
 //! memory budget, and those of the window functions.
 
-use crate::exec::{BatchStream, DocBatch, ExecContext, Run, SortBuffer, SortPattern, drain, memory_exceeded};
-use crate::stage::{Kind, Placement, Stage, StageContext, StageOp, Transform, one};
 use super::fields::Fields;
-use crate::path::{checked_path, write_with};
 use super::window::{self, Partition, WindowContext, WindowFn};
+use crate::exec::{
+    BatchStream, DocBatch, ExecContext, Run, SortBuffer, SortPattern, drain, memory_exceeded,
+};
+use crate::path::{checked_path, write_with};
+use crate::stage::{Kind, Placement, Stage, StageContext, StageOp, Transform, one};
 use model::{Bump, Doc, DocBuf, FieldPath, OwnedValue, Result, Value, bail, code, compare_with};
 use operators::expr::{self, BoxExpr, ParseCx};
 use std::cmp::Ordering;
@@ -19,7 +21,11 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
     parse: |scx, name, arg| one(parse(scx, name, arg)?),
 }];
 
-fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<SetWindowFields> {
+fn parse(
+    scx: &mut StageContext<'_, '_>,
+    name: &'static str,
+    arg: Value<'_>,
+) -> Result<SetWindowFields> {
     let Value::Document(spec) = arg else {
         bail!(
             code::FAILED_TO_PARSE,
@@ -117,7 +123,12 @@ impl SetWindowFields {
         }
     }
 
-    fn partition_of<'a>(&'a self, exec: &ExecContext<'a>, arena: &'a Bump, doc: Doc<'a>) -> Result<Value<'a>> {
+    fn partition_of<'a>(
+        &'a self,
+        exec: &ExecContext<'a>,
+        arena: &'a Bump,
+        doc: Doc<'a>,
+    ) -> Result<Value<'a>> {
         let Some(by) = &self.by else {
             return Ok(Value::Null);
         };
@@ -133,7 +144,11 @@ impl SetWindowFields {
 }
 
 impl Stage for SetWindowFields {
-    fn open(self: Arc<Self>, input: Box<dyn BatchStream>, _: &ExecContext<'_>) -> Result<Box<dyn BatchStream>> {
+    fn open(
+        self: Arc<Self>,
+        input: Box<dyn BatchStream>,
+        _: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
         // The order: the partition's value first, then the sort components on the document below.
         let mut order = DocBuf::new();
         if self.by.is_some() {
@@ -234,8 +249,9 @@ impl WindowStream {
                 None => rows.push_keyed(Value::Null, wrapped.doc(), None),
             }
             arena.reset();
-            let short =
-                rows.len_bytes() > budget / 4 && exec.allow_disk_use && exec.env.is_short_of_memory();
+            let short = rows.len_bytes() > budget / 4
+                && exec.allow_disk_use
+                && exec.env.is_short_of_memory();
             if short || rows.len_bytes() > budget {
                 if !exec.allow_disk_use {
                     return Err(memory_exceeded("$setWindowFields", budget));
@@ -290,7 +306,9 @@ impl WindowStream {
         let Some((partition, doc)) = first else {
             return Ok(false);
         };
-        let mut part = Partition { docs: DocBatch::new() };
+        let mut part = Partition {
+            docs: DocBatch::new(),
+        };
         part.docs.push(doc.doc());
         while let Some((p, doc)) = self.take()? {
             if compare_with(&p.get(), &partition.get(), exec.env.collate()) != Ordering::Equal {

@@ -1,8 +1,8 @@
 //! `$skip: n`, n a whole number, zero allowed. Errors: 5107200.
 
+use super::limit::whole_number;
 use crate::exec::{BatchStream, DocBatch, ExecContext};
 use crate::stage::{Kind, Placement, Stage, StageOp, one};
-use super::limit::whole_number;
 use model::{DocBuf, Result, bail, doc};
 use std::sync::Arc;
 
@@ -22,7 +22,11 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
 pub(crate) struct Skip(pub(crate) u64);
 
 impl Stage for Skip {
-    fn open(self: Arc<Self>, input: Box<dyn BatchStream>, _: &ExecContext<'_>) -> Result<Box<dyn BatchStream>> {
+    fn open(
+        self: Arc<Self>,
+        input: Box<dyn BatchStream>,
+        _: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
         Ok(Box::new(SkipStream {
             left: self.0,
             input,

@@ -2,7 +2,7 @@
 //! budget sorted runs go to temporary files and are merged. Errors: 15973 for no document, 40218
 //! for `$meta` nobody provides, 292 past the budget without disk use, and those of [`SortPattern`].
 
-use crate::exec::{BatchStream, DocBatch, ExecContext, Run, SortBuffer, SortBy, SortPattern, drain_ahead, memory_exceeded};
+use crate::exec::{BatchStream, DocBatch, ExecContext, Run, SortBy, SortPattern, sort_all};
 use crate::stage::{Kind, Placement, Stage, StageOp, one};
 use model::{DocBuf, Result, Value, bail};
 use std::sync::Arc;
@@ -53,7 +53,11 @@ impl Sort {
 }
 
 impl Stage for Sort {
-    fn open(self: Arc<Self>, input: Box<dyn BatchStream>, _: &ExecContext<'_>) -> Result<Box<dyn BatchStream>> {
+    fn open(
+        self: Arc<Self>,
+        input: Box<dyn BatchStream>,
+        _: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
         Ok(Box::new(SortStream {
             stage: self,
             input,

@@ -1,8 +1,8 @@
 //! `$sortByCount: expression`: `$group` by it with a count, then `$sort` by count, most first.
 //! Errors: 40149 an object that is no expression, 40147 no field path, 40148 neither.
 
-use crate::stage::{Placement, StageContext, StageOp};
-use model::{MongoError, Result, Value, bail, doc};
+use crate::stage::{Placement, StageOp};
+use model::{Value, bail, doc};
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$sortByCount",

@@ -2,11 +2,11 @@
 //! pipeline. Errors: 9 neither string nor object, or no collection where the pipeline needs one;
 //! strict field codes.
 
+use super::fields::Fields;
+use super::lookup::starts_with_documents;
 use crate::exec::{BatchStream, DocBatch, ExecContext};
 use crate::pipeline::Pipeline;
 use crate::stage::{Inside, PipelineSource, Placement, Stage, StageContext, StageOp, one};
-use super::fields::Fields;
-use super::lookup::starts_with_documents;
 use model::{Array, DocBuf, Namespace, OwnedValue, Result, Value, bail, code};
 use std::sync::Arc;
 
@@ -56,7 +56,11 @@ struct UnionWith {
 }
 
 impl Stage for UnionWith {
-    fn open(self: Arc<Self>, input: Box<dyn BatchStream>, _: &ExecContext<'_>) -> Result<Box<dyn BatchStream>> {
+    fn open(
+        self: Arc<Self>,
+        input: Box<dyn BatchStream>,
+        _: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
         Ok(Box::new(UnionStream {
             stage: self,
             now: Some(input),

@@ -5,8 +5,8 @@
 //! field paths (16419 for a null byte).
 
 use crate::exec::{BatchStream, DocBatch, ExecContext};
-use crate::stage::{Kind, Placement, Stage, StageOp, Transform, one};
 use crate::path::{checked_path, plain_at, write_with};
+use crate::stage::{Kind, Placement, Stage, StageOp, Transform, one};
 use model::{Doc, DocBuf, FieldPath, Result, Value, bail};
 use std::sync::Arc;
 
@@ -192,7 +192,11 @@ impl BatchStream for UnwindStream {
 }
 
 impl Stage for Unwind {
-    fn open(self: Arc<Self>, input: Box<dyn BatchStream>, _: &ExecContext<'_>) -> Result<Box<dyn BatchStream>> {
+    fn open(
+        self: Arc<Self>,
+        input: Box<dyn BatchStream>,
+        _: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
         let inbox = DocBatch::new();
         Ok(Box::new(UnwindStream {
             stage: self,

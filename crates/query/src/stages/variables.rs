@@ -125,7 +125,11 @@ fn bind<T>(
 type Inner<'i, T> = Box<dyn FnOnce(&ExecContext<'_>) -> Result<T> + 'i>;
 
 /// As [`bind`], with a type that does not grow at each level.
-fn bind_dyn<'i, T>(values: &[(VarId, Value<'_>)], exec: &ExecContext<'_>, inner: Inner<'i, T>) -> Result<T> {
+fn bind_dyn<'i, T>(
+    values: &[(VarId, Value<'_>)],
+    exec: &ExecContext<'_>,
+    inner: Inner<'i, T>,
+) -> Result<T> {
     match values.split_first() {
         None => inner(exec),
         Some(((id, value), rest)) => {

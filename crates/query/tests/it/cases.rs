@@ -2,7 +2,8 @@
 //! aggregate), in process.
 
 use crate::memory_host::{Coll, MemoryHost};
-use crate::recorded::{self, Verdict, reply, run_areas};
+use crate::outcome::{first_batch, is_judged, reply};
+use crate::recorded::{self, Verdict, run_areas};
 use model::{Doc, DocBuf, MongoError, Namespace, Result, Value, code, doc};
 use operators::Env;
 use operators::expr::ParseCx;
@@ -116,20 +117,6 @@ fn env(cmd: Doc<'_>) -> Env {
     env
 }
 
-fn cursor(ns: &str, docs: &query::exec::DocBatch) -> DocBuf {
-    DocBuf::build(|w| {
-        {
-            let mut c = w.doc("cursor");
-            c.put("id", 0i64).put("ns", ns);
-            let mut a = c.array("firstBatch");
-            docs.iter().for_each(|d| {
-                a.push(d);
-            });
-        }
-        w.put("ok", 1.0);
-    })
-}
-
 fn aggregate(
     host: &MemoryHost,
     db: &str,
@@ -153,16 +140,16 @@ fn aggregate(
     }
     let run = || -> Result<DocBuf> {
         let env = env(cmd);
-        let (options, name) = match cmd.field("aggregate") {
-            Value::String(c) => (query::stages::collection_options(ns(db, c)?), format!("{db}.{c}")),
-            _ => (query::stages::database_options(db), format!("{db}.$cmd.aggregate")),
+        let options = match cmd.field("aggregate") {
+            Value::String(c) => query::stages::collection_options(ns(db, c)?),
+            _ => query::stages::database_options(db),
         };
         let pipeline =
             Pipeline::parse_value(&mut ParseCx::new(&env), cmd.field("pipeline"), &options)?;
         let mut exec = ExecContext::new(&env, host);
         exec.allow_disk_use = cmd.field("allowDiskUse").as_bool().unwrap_or(true);
         let docs = pipeline.run_to_end(&exec)?;
-        Ok(cursor(&name, &docs))
+        Ok(first_batch(docs.iter()))
     };
     Ok(run())
 }
@@ -221,7 +208,7 @@ fn step(host: &MemoryHost, db: &str, cmd: Doc<'_>) -> std::result::Result<Result
 }
 
 fn run_case(case: &Json) -> Verdict {
-    if recorded::is_judged(case, &|name, _| name == "listCollections") {
+    if is_judged(case, &|name, _| name == "listCollections") {
         return Verdict::Skipped;
     }
     let host = MemoryHost::default();

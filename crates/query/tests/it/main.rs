@@ -4,6 +4,8 @@ mod cases;
 mod matcher;
 mod memory_host;
 mod optimizer;
+#[path = "../../../../tests/recorded/outcome.rs"]
+mod outcome;
 mod plans;
 #[path = "../../../../tests/recorded/mod.rs"]
 mod recorded;

@@ -1,7 +1,10 @@
 //! A `Host` over collections in memory.
 
 use model::{Doc, DocBuf, FieldPath, MongoError, Namespace, Result, Value, bail, code, doc};
-use query::exec::{BatchStream, DocBatch, ExecContext, GeoIndex, Host, MergeWrite, OnMatch, OpenedRead, OutTarget, OutWriter, ReadRequest, ReadyBatch, Resolved, WhenNotMatched};
+use query::exec::{
+    BatchStream, DocBatch, ExecContext, GeoIndex, Host, MergeWrite, OnMatch, OpenedRead, OutTarget,
+    OutWriter, ReadRequest, ReadyBatch, Resolved, WhenNotMatched,
+};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -277,7 +280,8 @@ impl Host for MemoryHost {
         let all = [id].into_iter().chain(coll.indexes);
         Ok(all
             .map(|(name, key, _)| {
-                doc! { "name": name.as_str(), "key": &key, "host": "memory", "accesses": { "ops": 0i64, "since": 0i64 },
+                doc! { "name": name.as_str(), "key": &key, "host": "memory", "accesses": {
+                    "ops": 0i64, "since": 0i64 },
                 "spec": &doc! { "v": 2i32, "key": &key, "name": name.as_str() } }
             })
             .collect())
@@ -290,7 +294,13 @@ impl Host for MemoryHost {
             "$currentOp" => vec![doc! { "type": "op", "ns": db }],
             "$listClusterCatalog" => {
                 let colls = self.colls.lock().unwrap();
-                colls.keys().map(|ns| doc! { "db": ns.db(), "ns": ns.to_string().as_str(), "type": "collection" }).collect()
+                colls
+                    .keys()
+                    .map(|ns| {
+                        doc! { "db": ns.db(), "ns": ns.to_string().as_str(),
+                        "type": "collection" }
+                    })
+                    .collect()
             }
             _ => Vec::new(),
         })

@@ -6,8 +6,8 @@ use operators::Env;
 use operators::expr::ParseCx;
 use proptest::prelude::*;
 use query::exec::MatchFilter;
-use query::plan::{Access, PlanRequest, plan_read, each_match};
 use query::exec::SortPattern;
+use query::plan::{Access, PlanRequest, each_match, plan_read};
 use std::sync::Arc;
 use storage::MemoryEngine;
 use store::{Collection, NoHooks, Store};
@@ -146,7 +146,8 @@ proptest! {
                 }
                 prop_assert_eq!(c.insert(&[d.doc()], true).unwrap().count, 1);
             }
-            let want = PlanRequest { filter: Some(&f), sort: order.as_ref(), ..PlanRequest::default() };
+            let want = PlanRequest { filter: Some(&f), sort: order.as_ref(),
+                ..PlanRequest::default() };
             let plan = plan_read(&c, &want).unwrap();
             let mut found = Vec::new();
             each_match(&c, &plan, Some(&f), &env, &mut |row| {
@@ -158,10 +159,12 @@ proptest! {
                     let (mut x, mut y) = (Default::default(), Default::default());
                     order.key_values(w[0].doc(), None, &env, &mut x).unwrap();
                     order.key_values(w[1].doc(), None, &env, &mut y).unwrap();
-                    prop_assert!(order.compare(&x, &y, None).is_le(), "{:?} before {:?} under {:?}", w[0], w[1], order.spec());
+                    prop_assert!(order.compare(&x, &y, None).is_le(),
+                        "{:?} before {:?} under {:?}", w[0], w[1], order.spec());
                 }
             }
-            let mut ids: Vec<_> = found.iter().map(|d| d.doc().field("_id").as_i64_exact()).collect();
+            let mut ids: Vec<_> = found.iter().map(|d|
+                d.doc().field("_id").as_i64_exact()).collect();
             ids.sort();
             answers.push(ids);
         }
@@ -189,7 +192,8 @@ fn plans_use_what_is_there() {
         .unwrap()
     };
     assert!(
-        matches!(plan(doc! { "_id": 5i32 }, None).access, Access::Ids { ref ids, .. } if ids.len() == 1)
+        matches!(plan(doc! { "_id": 5i32 }, None).access, Access::Ids { ref ids, .. }
+            if ids.len() == 1)
     );
     assert!(matches!(
         plan(doc! { "a": 5i32 }, None).access,

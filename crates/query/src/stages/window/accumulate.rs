@@ -2,12 +2,12 @@
 //! computed anew per document, but for standard deviations, which slide as in MongoDB: there they
 //! are null with an infinity or NaN in the window, and the integer zero of a single number.
 
-use crate::exec::ExecContext;
 use super::bounds::Bounds;
 use super::function::{WindowContext, WindowFn};
 use super::partition::Partition;
-use super::removable::{SlidingDeviation, Slider};
-use model::{Bump, Doc, Number, OwnedValue, Result};
+use super::removable::{Slider, SlidingDeviation};
+use crate::exec::ExecContext;
+use model::{Bump, Doc, Number, OwnedValue, Result, Value};
 use operators::accumulator::{Accumulator, AccumulatorOp, AccumulatorSpec};
 
 pub(super) fn parse(

@@ -3,10 +3,10 @@
 //! range without one ascending sort field; at run time 5429413 a date without unit, 5429414 a sort
 //! value that is no number, 5429513 one that is no date.
 
-use crate::exec::{ExecContext, SortBy, SortPattern};
 use super::partition::Partition;
-use crate::stages::date_unit::DateUnit;
+use crate::exec::{ExecContext, SortBy, SortPattern};
 use crate::path::plain_at;
+use crate::stages::date_unit::DateUnit;
 use model::{Doc, FieldPath, OwnedValue, Result, Value, bail, code, compare};
 use operators::expr::{self, ParseCx};
 use std::cmp::Ordering;

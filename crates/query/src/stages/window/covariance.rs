@@ -1,11 +1,11 @@
 //! `$covariancePop` and `$covarianceSamp`, `[x, y]`: covariance over a window; pairs with anything
 //! but numbers do not count. Null for no pairs (for a sample: fewer than two).
 
-use crate::exec::ExecContext;
 use super::bounds::Bounds;
 use super::function::{WindowContext, WindowFn};
 use super::partition::Partition;
 use super::removable::{RemovableSum, Slider, is_finite};
+use crate::exec::ExecContext;
 use model::{Number, OwnedValue, Result, Value};
 use operators::expr::{self, BoxExpr};
 

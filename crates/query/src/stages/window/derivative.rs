@@ -4,13 +4,13 @@
 //! field or window missing, 5423900 / 5423901 / 5423902 sort values that do not fit the unit,
 //! 5624901 an unfit window of dates.
 
-use crate::exec::{ExecContext, SortBy};
 use super::bounds::Bounds;
 use super::function::{WindowContext, WindowFn};
 use super::partition::Partition;
+use crate::exec::{ExecContext, SortBy};
+use crate::path::plain_at;
 use crate::stages::arithmetic::{add, divide, multiply, subtract};
 use crate::stages::date_unit::DateUnit;
-use crate::path::plain_at;
 use model::{FieldPath, Number, OwnedValue, Result, Value, bail, code};
 use operators::expr::{self, BoxExpr};
 
@@ -102,7 +102,12 @@ impl OverField {
         }
     }
 
-    fn derivative(&self, x: [Value<'_>; 2], y: [Value<'_>; 2], exec: &ExecContext<'_>) -> Result<OwnedValue> {
+    fn derivative(
+        &self,
+        x: [Value<'_>; 2],
+        y: [Value<'_>; 2],
+        exec: &ExecContext<'_>,
+    ) -> Result<OwnedValue> {
         if y.iter().any(|v| Number::of(v).is_none()) {
             return Ok(Value::Null.to_owned_value());
         }
@@ -120,7 +125,12 @@ impl OverField {
     }
 
     /// The area between two neighbours; zero when either value is no number.
-    fn trapezoid(&self, x: [Value<'_>; 2], y: [Value<'_>; 2], exec: &ExecContext<'_>) -> Result<OwnedValue> {
+    fn trapezoid(
+        &self,
+        x: [Value<'_>; 2],
+        y: [Value<'_>; 2],
+        exec: &ExecContext<'_>,
+    ) -> Result<OwnedValue> {
         let width = subtract(x[1], x[0], exec.env)?;
         let height = add(y[0], y[1], exec.env)?;
         let twice = multiply(width.get(), height.get(), exec.env)?;
@@ -156,7 +166,12 @@ impl WindowFn for OverField {
 }
 
 impl OverField {
-    fn slope(&self, x: &[OwnedValue], y: &[OwnedValue], exec: &ExecContext<'_>) -> Result<OwnedValue> {
+    fn slope(
+        &self,
+        x: &[OwnedValue],
+        y: &[OwnedValue],
+        exec: &ExecContext<'_>,
+    ) -> Result<OwnedValue> {
         match (x, y) {
             ([x0, .., x1], [y0, .., y1]) => {
                 self.derivative([x0.get(), x1.get()], [y0.get(), y1.get()], exec)
@@ -165,7 +180,12 @@ impl OverField {
         }
     }
 
-    fn area(&self, x: &[OwnedValue], y: &[OwnedValue], exec: &ExecContext<'_>) -> Result<OwnedValue> {
+    fn area(
+        &self,
+        x: &[OwnedValue],
+        y: &[OwnedValue],
+        exec: &ExecContext<'_>,
+    ) -> Result<OwnedValue> {
         let numbers: Vec<(Value<'_>, Value<'_>)> = x
             .iter()
             .zip(y)

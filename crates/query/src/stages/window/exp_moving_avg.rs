@@ -1,9 +1,9 @@
 //! `$expMovingAvg: {input, N}` or `{input, alpha}`: the exponential moving average; anything but
 //! numbers is passed over. Errors: 9 for bad arguments, a window, or no sortBy.
 
-use crate::exec::ExecContext;
 use super::function::{WindowContext, WindowFn};
 use super::partition::Partition;
+use crate::exec::ExecContext;
 use crate::stages::arithmetic::{add, multiply};
 use model::{Number, OwnedValue, Result, Value, bail, code};
 use operators::expr::{self, BoxExpr};

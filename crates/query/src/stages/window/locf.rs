@@ -4,11 +4,11 @@
 //! documents with the same sort value, 6050106 for values or sort values that are no numbers (sort
 //! values may be dates).
 
-use crate::exec::{ExecContext, SortBy};
 use super::function::{WindowContext, WindowFn};
 use super::partition::Partition;
-use crate::stages::arithmetic::{add, divide, multiply, subtract};
+use crate::exec::{ExecContext, SortBy};
 use crate::path::plain_at;
+use crate::stages::arithmetic::{add, divide, multiply, subtract};
 use model::{FieldPath, Number, OwnedValue, Result, Value, bail, code, compare};
 use operators::expr::{self, BoxExpr};
 use std::cmp::Ordering;

@@ -2,10 +2,10 @@
 //! the greatest of its window, scaled to min..max (0..1 without). Errors: 10487002-10487006 for bad
 //! arguments, 10487001 a value that is no number.
 
-use crate::exec::ExecContext;
 use super::bounds::Bounds;
 use super::function::{WindowContext, WindowFn};
 use super::partition::Partition;
+use crate::exec::ExecContext;
 use crate::stages::arithmetic::{add, divide, multiply, subtract};
 use model::{Number, OwnedValue, Result, Value, bail, compare};
 use operators::expr::{self, BoxExpr};
@@ -118,7 +118,11 @@ impl WindowFn for MinMaxScaler {
                 out.push(self.min.clone());
                 continue;
             }
-            let place = divide(subtract(v.get(), least, exec.env)?.get(), width.get(), exec.env)?;
+            let place = divide(
+                subtract(v.get(), least, exec.env)?.get(),
+                width.get(),
+                exec.env,
+            )?;
             out.push(add(
                 multiply(place.get(), scale.get(), exec.env)?.get(),
                 self.min.get(),

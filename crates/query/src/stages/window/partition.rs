@@ -11,7 +11,11 @@ pub(in crate::stages) struct Partition {
 
 impl Partition {
     /// The value of an expression on every document.
-    pub(in crate::stages) fn values(&self, e: &BoxExpr, exec: &ExecContext<'_>) -> Result<Vec<OwnedValue>> {
+    pub(in crate::stages) fn values(
+        &self,
+        e: &BoxExpr,
+        exec: &ExecContext<'_>,
+    ) -> Result<Vec<OwnedValue>> {
         let mut arena = Bump::new();
         let mut out = Vec::with_capacity(self.docs.len());
         for doc in self.docs.iter() {

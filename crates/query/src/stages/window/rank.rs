@@ -2,9 +2,9 @@
 //! share ranks. Errors: 5371601 a window, 5371602 no sortBy (for ranks exactly one component),
 //! 5371603 arguments.
 
-use crate::exec::{ExecContext, SortBy, SortPattern};
 use super::function::{WindowContext, WindowFn};
 use super::partition::Partition;
+use crate::exec::{ExecContext, SortBy, SortPattern};
 use crate::path::plain_at;
 use model::{OwnedValue, Result, Value, bail};
 use operators::numeric::int_or_long;
@@ -57,7 +57,10 @@ impl WindowFn for Rank {
     fn compute(&self, part: &Partition, exec: &ExecContext<'_>) -> Result<Vec<OwnedValue>> {
         let mut previous: Option<(SmallVec<[Value<'_>; 4]>, bool)> = None;
         // Null and missing sort alike, yet do not share a rank.
-        let absent = |doc| matches!(self.sort.parts(), [p] if matches!(&p.by, SortBy::Path(path) if plain_at(doc, path).is_missing()));
+        let absent = |doc| {
+            matches!(self.sort.parts(), [p] if matches!(&p.by, SortBy::Path(path)
+            if plain_at(doc, path).is_missing()))
+        };
         let (mut rank, mut out) = (0i64, Vec::with_capacity(part.docs.len()));
         for (i, (doc, meta)) in part.docs.iter_meta().enumerate() {
             let mut key = SmallVec::new();

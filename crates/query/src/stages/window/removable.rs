@@ -7,7 +7,7 @@ use model::{Decimal128, Number, Value};
 use operators::numeric::DoubleDouble;
 
 /// The sum of the numbers in a window, a double or, with a decimal in the window, a decimal.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub(super) struct RemovableSum {
     count: i64,
     decimals: i64,
@@ -16,6 +16,20 @@ pub(super) struct RemovableSum {
     negative_infinities: i64,
     binary: DoubleDouble,
     decimal: Decimal128,
+}
+
+impl Default for RemovableSum {
+    fn default() -> RemovableSum {
+        RemovableSum {
+            count: 0,
+            decimals: 0,
+            nans: 0,
+            positive_infinities: 0,
+            negative_infinities: 0,
+            binary: DoubleDouble::default(),
+            decimal: Decimal128::ZERO,
+        }
+    }
 }
 
 impl RemovableSum {

@@ -1,9 +1,9 @@
 //! `$shift: {output, by, default}`: a value of the document so many places away. Errors: 9 for bad
 //! arguments, a window, or no sortBy.
 
-use crate::exec::ExecContext;
 use super::function::{WindowContext, WindowFn};
 use super::partition::Partition;
+use crate::exec::ExecContext;
 use model::{OwnedValue, Result, Value, bail, code};
 use operators::expr::{self, BoxExpr};
 
