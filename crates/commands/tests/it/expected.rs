@@ -9,10 +9,13 @@ use std::path::{Path, PathBuf};
 
 type Numbers = BTreeMap<String, BTreeSet<i64>>;
 
-fn recordings() -> Option<PathBuf> {
-    let named = std::env::var_os("QUARRY_BEHAVIOUR").map(PathBuf::from);
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/behaviour/cases");
-    named.or(Some(beside)).filter(|dir| dir.is_dir())
+/// The folder of recordings that a variable names, or one beside the repository.
+fn recordings(variable: &str, folder: &str) -> Option<PathBuf> {
+    let named = std::env::var_os(variable).map(PathBuf::from);
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/behaviour");
+    named
+        .or(Some(beside.join(folder)))
+        .filter(|dir| dir.is_dir())
 }
 
 /// Rows `| area | 1, 4-6, ~9 | reason |` of the document: those expected to fail, and those that
@@ -66,7 +69,8 @@ fn shown(numbers: &BTreeSet<i64>) -> String {
         .join(", ")
 }
 
-fn judge_all(dir: &Path) {
+/// Runs every case of a folder: how many there are, and area, number and reason of those that fail.
+fn run_all(dir: &Path) -> (usize, Vec<(String, i64, String)>) {
     let all = cases(dir, &|_| true);
     let half = all.len() / 2;
     // Some cases wait for data that never comes, so more threads than processors pay.
@@ -102,23 +106,37 @@ fn judge_all(dir: &Path) {
         all.len() - failed.len(),
         all.len()
     );
+    (all.len(), failed)
+}
+
+/// Prints the failures as rows of the document.
+fn print_rows(found: &Numbers, why: &BTreeMap<(String, i64), String>) {
+    for (area, numbers) in found {
+        println!("| {area} | {} | |", shown(numbers));
+        for n in numbers {
+            println!(
+                "    {n}: {:.300}",
+                why[&(area.clone(), *n)].replace('\n', " ")
+            );
+        }
+    }
+}
+
+fn by_area(failed: Vec<(String, i64, String)>) -> (Numbers, BTreeMap<(String, i64), String>) {
     let mut found = Numbers::new();
     let mut why: BTreeMap<(String, i64), String> = BTreeMap::new();
     for (area, n, reason) in failed {
         why.insert((area.clone(), n), reason);
         found.entry(area).or_default().insert(n);
     }
+    (found, why)
+}
+
+fn judge_all(dir: &Path) {
+    let (_, failed) = run_all(dir);
+    let (found, why) = by_area(failed);
     if std::env::var_os("QUARRY_EXPECTED").is_some() {
-        for (area, numbers) in &found {
-            println!("| {area} | {} | |", shown(numbers));
-            for n in numbers {
-                println!(
-                    "    {n}: {:.300}",
-                    why[&(area.clone(), *n)].replace('\n', " ")
-                );
-            }
-        }
-        return;
+        return print_rows(&found, &why);
     }
     let (expected, may) = expected();
     let mut wrong = Vec::new();
@@ -148,10 +166,28 @@ fn judge_all(dir: &Path) {
 
 #[test]
 fn recorded_behaviour_is_as_expected() {
-    match recordings() {
+    match recordings("QUARRY_BEHAVIOUR", "cases") {
         Some(dir) => judge_all(&dir),
         None => println!(
             "skipped: no recorded cases beside the repository, and QUARRY_BEHAVIOUR names none"
         ),
     }
+}
+
+/// Cases recorded later, in thousandths that must pass: what passed before, and may only rise.
+const MORE_FLOOR: usize = 940;
+
+#[test]
+fn behaviour_recorded_later_is_met() {
+    let Some(dir) = recordings("QUARRY_BEHAVIOUR_MORE", "more") else {
+        println!("skipped: no later recordings beside the repository, and none are named");
+        return;
+    };
+    let (all, failed) = run_all(&dir);
+    let passed = all - failed.len();
+    if std::env::var_os("QUARRY_EXPECTED").is_some() {
+        let (found, why) = by_area(failed);
+        print_rows(&found, &why);
+    }
+    assert!(passed * 1000 >= all * MORE_FLOOR, "{passed} of {all}");
 }
