@@ -1,13 +1,14 @@
 //! `aggregate`.
 
-use crate::crud::AggregateArgs;
-use crate::crud::read::AGGREGATE;
+use crate::crud::args::AggregateArgs;
+use crate::crud::args::read::AGGREGATE;
 use crate::ddl::identity::check_uuid;
 use crate::dispatch::args::Kind;
-use crate::dispatch::command::{Command, Durability, Privilege, flag};
+use crate::dispatch::command::Command;
+use crate::dispatch::concern::{ReadLevel, check_level};
 use crate::dispatch::ctx::Ctx;
-use crate::dispatch::generic::{self, ReadLevel};
 use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Durability, Privilege, flag};
 use crate::read::{CollationArg, QueryCursor, StoreHost, environment};
 use crate::state::cursors::{BatchLimit, CursorInfo};
 use model::{Array, Namespace, Result, bail, code};
@@ -15,28 +16,26 @@ use operators::expr::ParseCx;
 use query::exec::ExecContext;
 use query::pipeline::Pipeline;
 use query::plan::Hint;
-use query::stage::PipelineSource;
+use query::stage::{ParseOptions, PipelineSource};
 
-pub(crate) static COMMANDS: &[Command] = &[Command {
-    value: Kind::Any,
-    durability: Durability::Reads,
-    no_collection: "$cmd.aggregate",
-    ..super::command(
-        "aggregate",
-        "documents that go through a pipeline",
-        Privilege::Read,
-        flag::API_V1
-            | flag::READ_CONCERN
-            | flag::WRITE_CONCERN
-            | flag::LONG
-            | flag::ENDS_WITH_CLIENT
-            | flag::IN_TRANSACTION
-            | flag::RUNS_AGAIN
-            | flag::CHECKS_READ_LEVEL,
-        AGGREGATE,
-        run,
-    )
-}];
+pub(crate) static COMMANDS: &[Command] = &[Command::new(
+    "aggregate",
+    "documents that go through a pipeline",
+    Privilege::Read,
+    flag::API_V1
+        | flag::READ_CONCERN
+        | flag::WRITE_CONCERN
+        | flag::LONG
+        | flag::ENDS_WITH_CLIENT
+        | flag::IN_TRANSACTION
+        | flag::RUNS_AGAIN
+        | flag::CHECKS_READ_LEVEL,
+    AGGREGATE,
+    run,
+)
+.value(Kind::Any)
+.durability(Durability::Reads)
+.no_collection("$cmd.aggregate")];
 
 /// Documents of a first batch when the client names no number.
 const FIRST_BATCH_DOCUMENTS: i64 = 101;
@@ -65,7 +64,7 @@ fn check_read_concern(cx: &Ctx<'_, '_>, pipeline: Array<'_>) -> Result<()> {
             );
         }
     }
-    generic::check_level(level, cx.service.config.replica_set.is_none())
+    check_level(level, cx.service.config.replica_set.is_none())
 }
 
 /// `$geoNear` reads by its geospatial index and no other way.
@@ -86,6 +85,22 @@ fn check_hint(hint: Option<&Hint>, pipeline: Array<'_>) -> Result<()> {
     Ok(())
 }
 
+/// The namespace of the cursor, and how the pipeline is parsed.
+fn target(cx: &Ctx<'_, '_>, coll: Option<&str>) -> Result<(String, ParseOptions)> {
+    let (ns, mut options) = match coll {
+        Some(coll) => {
+            let ns = Namespace::new(cx.db, coll)?;
+            (ns.to_string(), query::stages::collection_options(ns))
+        }
+        None => (
+            format!("{}.$cmd.aggregate", cx.db),
+            query::stages::database_options(cx.db),
+        ),
+    };
+    options.optimize = cx.service.config.optimize_pipelines;
+    Ok((ns, options))
+}
+
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let args = AggregateArgs::of(
         cx.value(),
@@ -97,17 +112,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         crate::dispatch::api::check_pipeline(args.pipeline)?;
     }
     check_read_concern(cx, args.pipeline)?;
-    let (ns, mut options) = match args.coll {
-        Some(coll) => {
-            let ns = Namespace::new(cx.db, coll)?;
-            (ns.to_string(), query::stages::collection_options(ns))
-        }
-        None => (
-            format!("{}.$cmd.aggregate", cx.db),
-            query::stages::database_options(cx.db),
-        ),
-    };
-    options.optimize = cx.service.config.optimize_pipelines;
+    let (ns, options) = target(cx, args.coll)?;
     let coll = match &options.target {
         PipelineSource::Collection(ns) => cx.service.store.collection(ns)?,
         PipelineSource::Database(_) => None,
@@ -140,16 +145,16 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     };
     if args.explain {
         let hint = Hint::parse(args.hint.unwrap_or_default())?;
-        return super::explain::aggregation(
+        return super::explain::aggregate::aggregation(
             cx,
             &pipeline,
             hint,
             &exec,
-            super::explain::Level::Planner,
+            super::explain::explained::Level::Planner,
         );
     }
-    // A pipeline that writes runs to its end whatever the batch size, and whether or not somebody
-    // waits for it.
+    // A pipeline that writes runs to its end whatever the batch size and whether or not its client
+    // is still connected.
     let writes = pipeline.writes();
     cx.interrupt.ends_with_client(!writes);
     if writes {

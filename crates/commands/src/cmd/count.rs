@@ -1,13 +1,14 @@
 //! `count`. Without a filter it is the collection's counter, which is exact and costs no read.
 
-use crate::crud::CountArgs;
-use crate::crud::read::COUNT;
+use crate::crud::args::CountArgs;
+use crate::crud::args::read::COUNT;
 use crate::ddl::identity::check_uuid;
 use crate::ddl::names;
 use crate::dispatch::args::Kind;
-use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Privilege, flag};
 use crate::read::{CollationArg, StoreHost, environment};
 use model::{ArrayWriter, DocBuf, Result, Value};
 use operators::expr::ParseCx;
@@ -17,17 +18,15 @@ use query::plan::{Hint, PlanRequest, count_matches, plan_read};
 
 const FLAGS: u32 = flag::API_V1 | flag::READ_CONCERN | flag::ENDS_WITH_CLIENT | flag::RUNS_AGAIN;
 
-pub(crate) static COMMANDS: &[Command] = &[Command {
-    value: Kind::Collection,
-    ..super::command(
-        "count",
-        "number of documents that match",
-        Privilege::Read,
-        FLAGS,
-        COUNT,
-        run,
-    )
-}];
+pub(crate) static COMMANDS: &[Command] = &[Command::new(
+    "count",
+    "number of documents that match",
+    Privilege::Read,
+    FLAGS,
+    COUNT,
+    run,
+)
+.value(Kind::Collection)];
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::own(cx)?;

@@ -1,10 +1,10 @@
 //! `filemd5`: the checksum of a GridFS file, over its chunks in order.
 
-use super::command;
 use crate::dispatch::args::{Kind, arg};
-use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Privilege, flag};
 use crate::read::{CollationArg, StoreHost, environment};
 use md5::{Digest, Md5};
 use model::{Namespace, Result, Value, bail, code};
@@ -12,23 +12,22 @@ use operators::expr::ParseCx;
 use query::exec::{ExecContext, drain};
 use query::pipeline::Pipeline;
 
-pub(crate) static COMMANDS: &[Command] = &[Command {
-    value: Kind::Any,
-    ..command(
-        "filemd5",
-        "checksum of a GridFS file",
-        Privilege::Read,
-        flag::READ_CONCERN | flag::LONG | flag::LENIENT,
-        &[arg("root", Kind::Str), arg("partialOk", Kind::BoolLike)],
-        run,
-    )
-}];
+pub(crate) static COMMANDS: &[Command] = &[Command::new(
+    "filemd5",
+    "checksum of a GridFS file",
+    Privilege::Read,
+    flag::READ_CONCERN | flag::LONG | flag::LENIENT,
+    &[arg("root", Kind::Str), arg("partialOk", Kind::BoolLike)],
+    run,
+)
+.value(Kind::Any)];
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let root = cx.args.str("root").unwrap_or("fs");
     let ns = Namespace::new(cx.db, &format!("{root}.chunks"))?;
     let env = environment(cx, &CollationArg::Default(None))?;
-    let stages = model::doc! { "p": [{ "$match": { "files_id": { "$eq": cx.value() } } }, { "$sort": { "n": 1i32 } }] };
+    let stages = model::doc! { "p": [{ "$match": { "files_id": { "$eq": cx.value() } } },
+    { "$sort": { "n": 1i32 } }] };
     let stages = stages
         .doc()
         .field("p")

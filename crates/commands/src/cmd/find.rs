@@ -1,14 +1,15 @@
 //! `find`. A point lookup by `_id` goes straight from the engine's bytes into the reply.
 
-use crate::crud::FindArgs;
-use crate::crud::read::FIND;
+use crate::crud::args::FindArgs;
+use crate::crud::args::read::FIND;
 use crate::ddl::identity::check_uuid;
 use crate::ddl::names;
 use crate::dispatch::args::Kind;
-use crate::dispatch::command::{Command, OpClass, Privilege, flag};
+use crate::dispatch::command::Command;
+use crate::dispatch::concern::ReadLevel;
 use crate::dispatch::ctx::Ctx;
-use crate::dispatch::generic::ReadLevel;
 use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{OpClass, Privilege, flag};
 use crate::read::{CollationArg, QueryCursor, StoreHost, environment};
 use crate::state::cursors::{BatchLimit, CursorInfo};
 use model::{Array, ArrayWriter, DocBuf, MongoError, Namespace, Result, Value, bail, code};
@@ -29,18 +30,16 @@ const FLAGS: u32 = flag::API_V1
     | flag::IN_TRANSACTION
     | flag::RUNS_AGAIN;
 
-pub(crate) static COMMANDS: &[Command] = &[Command {
-    value: Kind::Collection,
-    class: OpClass::Query,
-    ..super::command(
-        "find",
-        "documents that match a filter",
-        Privilege::Read,
-        FLAGS,
-        FIND,
-        run,
-    )
-}];
+pub(crate) static COMMANDS: &[Command] = &[Command::new(
+    "find",
+    "documents that match a filter",
+    Privilege::Read,
+    FLAGS,
+    FIND,
+    run,
+)
+.value(Kind::Collection)
+.class(OpClass::Query)];
 
 /// Documents of a first batch when the client names no number.
 const FIRST_BATCH_DOCUMENTS: i64 = 101;

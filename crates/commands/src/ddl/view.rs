@@ -115,7 +115,7 @@ fn check_nested(name: &str, spec: Value<'_>) -> Result<()> {
     }
 }
 
-/// Collections a pipeline reads beside its source.
+/// Collections a pipeline reads besides its source.
 fn involved<'a>(pipeline: Array<'a>, out: &mut Vec<&'a str>) {
     for stage in pipeline.iter().filter_map(|s| s.as_doc()) {
         let Some((name, spec)) = stage.first() else {

@@ -94,7 +94,7 @@ impl Kind {
     }
 }
 
-/// 14 TypeMismatch in MongoDB's words.
+/// 14 TypeMismatch with MongoDB's message.
 pub fn wrong_type(path: &str, value: &Value<'_>, expected: &[Tag]) -> MongoError {
     let given = value.type_name();
     MongoError::type_mismatch(match expected {
@@ -313,7 +313,7 @@ impl<'a> Args<'a> {
         self.value(name).as_array()
     }
     /// The documents of an argument, whether it came as an array of the body or as a sequence
-    /// beside it.
+    /// of the message.
     ///
     /// # Errors
     /// 14 when an element of the array is no document.

@@ -1,8 +1,10 @@
-//! What pipelines ask of the server, answered over the store.
+//! The server as pipelines see it (`query::exec::Host`), over the store.
 
 use super::out::Out;
+use crate::crud::collection::create_implicitly;
+use crate::crud::document_id::with_id;
+use crate::crud::validator::Validator;
 use crate::state::service::Service;
-use crate::write;
 use model::{Doc, DocBuf, FieldPath, MongoError, Namespace, Result, Value, bail, code};
 use operators::expr::ParseCx;
 use query::exec::{
@@ -60,11 +62,11 @@ impl StoreHost {
     }
 
     /// The validator of a collection that is written to.
-    fn validator(&self, coll: &Collection) -> Result<Option<write::Validator>> {
+    fn validator(&self, coll: &Collection) -> Result<Option<Validator>> {
         if self.bypass_validation {
             Ok(None)
         } else {
-            write::Validator::of(&self.service, coll)
+            Validator::of(&self.service, coll)
         }
     }
 
@@ -270,7 +272,7 @@ impl Host for StoreHost {
     fn merge(&self, write: &MergeWrite<'_>, matched: &OnMatch<'_>) -> Result<()> {
         let coll = match self.writable(write.ns)? {
             Some(c) => c,
-            None => write::create_implicitly(&self.service, write.ns)?,
+            None => create_implicitly(&self.service, write.ns)?,
         };
         let env = operators::Env::new(self.service.clock.now_ms(), rand::random());
         let spec = DocBuf::build(|w| {
@@ -322,11 +324,11 @@ impl Host for StoreHost {
                     one document in the source collection"
             ),
             WhenNotMatched::Insert => {
-                let doc = write::with_id(write.doc, self.service.clock.now_ms())?;
+                let doc = with_id(write.doc, self.service.clock.now_ms())?;
                 valid(doc.doc())?;
                 match coll.insert(&[doc.doc()], true)?.errors.pop() {
                     Some((_, e)) => Err(e),
-                    None => crate::exec::capped::inserted(&self.service, &coll),
+                    None => crate::crud::capped::inserted(&self.service, &coll),
                 }
             }
         }
@@ -347,7 +349,8 @@ impl Host for StoreHost {
         let one = |name: &str, key: Doc<'_>, spec: Doc<'_>, ops: u64| {
             model::doc! {
                 "name": name, "key": key, "host": host,
-                "accesses": { "ops": i64::try_from(ops).unwrap_or(i64::MAX), "since": Value::Date(self.service.started_ms) },
+                "accesses": { "ops": i64::try_from(ops).unwrap_or(i64::MAX),
+                    "since": Value::Date(self.service.started_ms) },
                 "spec": spec
             }
         };

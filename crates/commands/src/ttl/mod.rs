@@ -1,4 +1,4 @@
-//! Documents that expire are deleted by a monitor with a thread of its own.
+//! The TTL monitor: deletes expired documents on a thread of its own.
 //!
 //! Promises: a document is deleted only when it is still expired under its lock; clients come
 //! first; a pass looks at the collections in which something can expire and at no other;
@@ -346,13 +346,13 @@ fn delete(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Config, Language, SystemClock};
+    use crate::{Config, StoreHooks, SystemClock};
     use model::{DocBuf, Namespace, Value, doc};
 
     #[test]
     fn a_document_touched_after_it_was_found_stays() {
         let clock = Arc::new(SystemClock::default());
-        let language = Arc::new(Language::new(clock.clone()));
+        let language = Arc::new(StoreHooks::new(clock.clone()));
         let store =
             Arc::new(store::Store::open(Arc::new(storage::MemoryEngine::new()), language).unwrap());
         let service = Service::new(Config::default(), clock, store).shared();

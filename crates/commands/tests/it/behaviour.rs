@@ -55,7 +55,7 @@ pub(crate) fn store() -> Arc<store::Store> {
     Arc::new(
         store::Store::open(
             engine,
-            Arc::new(commands::Language::new(Arc::new(SystemClock::default()))),
+            Arc::new(commands::StoreHooks::new(Arc::new(SystemClock::default()))),
         )
         .expect("an empty store"),
     )

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use engine_rocksdb::{CacheKind, Config, RocksEngine};
 use rust_rocksdb::{ColumnFamily, DB, ReadOptions, WriteBatch, WriteOptions};
-use storage::{Batch, CursorOpts, Durability, Engine, KeyRange, RowBatch, Table};
+use storage::{CursorOpts, Durability, Engine, KeyRange, RowBatch, Table, WriteBatch};
 
 const ROUNDS: usize = 7;
 const VALUE: usize = 200;
@@ -113,7 +113,7 @@ impl Bench<'_> {
         let flush = || engine.flush().expect("a flush");
         let value = [7u8; VALUE];
         let (opts, many) = (WriteOptions::default(), 20_000u32);
-        let mut batch = Batch::new();
+        let mut batch = WriteBatch::new();
         compare(
             "put",
             many as usize,
@@ -166,7 +166,7 @@ impl Bench<'_> {
                 }
             },
         );
-        let mut load = Batch::new();
+        let mut load = WriteBatch::new();
         for i in 0..self.keys {
             load.put(Table::Doc, &key(i), &value);
             if load.byte_len() > 1 << 20 {

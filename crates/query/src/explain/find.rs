@@ -27,7 +27,7 @@ pub enum Operation {
 }
 
 /// What is explained.
-pub struct Explained<'s> {
+pub struct ExplainedQuery<'s> {
     /// The read.
     pub find: &'s Find,
     /// The projection as the client wrote it.
@@ -41,7 +41,7 @@ pub struct Explained<'s> {
 }
 
 /// The stages of a plan, with what they did.
-pub fn tree(s: &Explained<'_>, m: &ReadStats) -> PlanNode {
+pub fn tree(s: &ExplainedQuery<'_>, m: &ReadStats) -> PlanNode {
     let Some(plan) = s.plan else {
         return above(
             s,
@@ -76,13 +76,13 @@ pub fn tree(s: &Explained<'_>, m: &ReadStats) -> PlanNode {
     )
 }
 
-fn counted(s: &Explained<'_>, m: &ReadStats) -> DocBuf {
+fn counted(s: &ExplainedQuery<'_>, m: &ReadStats) -> DocBuf {
     let most = s.find.limit.unwrap_or(u64::MAX);
     let skipped = s.find.skip.min(m.matched);
     model::doc! { "nCounted": count((m.matched - skipped).min(most)), "nSkipped": count(skipped) }
 }
 
-fn above(s: &Explained<'_>, mut shown: PlanNode, m: &ReadStats) -> PlanNode {
+fn above(s: &ExplainedQuery<'_>, mut shown: PlanNode, m: &ReadStats) -> PlanNode {
     let (find, amount) = (s.find, |n: u64| i64::try_from(n).unwrap_or(i64::MAX));
     match s.over {
         Operation::Count => {
@@ -148,7 +148,7 @@ fn above(s: &Explained<'_>, mut shown: PlanNode, m: &ReadStats) -> PlanNode {
 
 /// A sort that is done after reading; with a limit it gives no more than wanted.
 fn sorted(
-    s: &Explained<'_>,
+    s: &ExplainedQuery<'_>,
     sort: &SortPattern,
     input: PlanNode,
     given: u64,
@@ -210,7 +210,12 @@ fn outline(spec: Doc<'_>, out: &mut String) {
 }
 
 /// Fills `queryPlanner`.
-pub fn query_planner(w: &mut DocWriter<'_>, ns: &str, s: &Explained<'_>, rejected: &[PlanNode]) {
+pub fn query_planner(
+    w: &mut DocWriter<'_>,
+    ns: &str,
+    s: &ExplainedQuery<'_>,
+    rejected: &[PlanNode],
+) {
     let parsed = filter::canonical(s.find.filter.spec.doc());
     let mut filter_shape = String::new();
     outline(parsed.doc(), &mut filter_shape);

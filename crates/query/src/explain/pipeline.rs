@@ -2,7 +2,7 @@
 
 use super::PlanNode;
 use super::access::ReadStats;
-use super::find::{Explained, query_planner, tree};
+use super::find::{ExplainedQuery, query_planner, tree};
 use crate::exec::{BatchStream, DocBatch, ExecContext, MatchFilter};
 use crate::find::Find;
 use crate::pipeline::Pipeline;
@@ -128,7 +128,7 @@ pub struct ExplainedSource<'s> {
     /// Its namespace.
     pub ns: &'s str,
     /// What is explained of it.
-    pub subject: Explained<'s>,
+    pub subject: ExplainedQuery<'s>,
     /// Plans not taken.
     pub rejected: Vec<PlanNode>,
     /// What it did, when it was run.
