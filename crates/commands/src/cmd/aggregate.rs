@@ -13,8 +13,10 @@ use crate::read::{CollationArg, QueryCursor, StoreHost, environment};
 use crate::state::cursors::{BatchLimit, CursorInfo};
 use model::{Array, Namespace, Result, bail, code};
 use operators::expr::ParseCx;
-use query::pipeline::{ParseOptions, Pipeline, Rt, Target};
+use query::exec::ExecContext;
+use query::pipeline::Pipeline;
 use query::plan::Hint;
+use query::stage::{ParseOptions, PipelineSource};
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "aggregate",
@@ -88,11 +90,11 @@ fn target(cx: &Ctx<'_, '_>, coll: Option<&str>) -> Result<(String, ParseOptions)
     let (ns, mut options) = match coll {
         Some(coll) => {
             let ns = Namespace::new(cx.db, coll)?;
-            (ns.to_string(), ParseOptions::collection(ns))
+            (ns.to_string(), query::stages::collection_options(ns))
         }
         None => (
             format!("{}.$cmd.aggregate", cx.db),
-            ParseOptions::database(cx.db),
+            query::stages::database_options(cx.db),
         ),
     };
     options.optimize = cx.service.config.optimize_pipelines;
@@ -112,10 +114,10 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     check_read_concern(cx, args.pipeline)?;
     let (ns, options) = target(cx, args.coll)?;
     let coll = match &options.target {
-        Target::Collection(ns) => cx.service.store.collection(ns)?,
-        Target::Database(_) => None,
+        PipelineSource::Collection(ns) => cx.service.store.collection(ns)?,
+        PipelineSource::Database(_) => None,
     };
-    if let Target::Collection(ns) = &options.target {
+    if let PipelineSource::Collection(ns) = &options.target {
         check_uuid(cx, ns, coll.as_ref().map(|c| c.uuid()))?;
     }
     let coll_options = coll.as_ref().map(|c| c.options());
@@ -135,7 +137,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let allow_disk_use = args
         .allow_disk_use
         .unwrap_or_else(|| cx.service.state.parameters.bool("allowDiskUseByDefault"));
-    let rt = Rt {
+    let exec = ExecContext {
         env: &env,
         host: &host,
         vars: None,
@@ -147,7 +149,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             cx,
             &pipeline,
             hint,
-            &rt,
+            &exec,
             super::explain::explained::Level::Planner,
         );
     }
@@ -158,7 +160,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     if writes {
         cx.reported.writes_somewhere();
     }
-    let docs = pipeline.open(&rt)?;
+    let docs = pipeline.open(&exec)?;
     let batch = if writes {
         None
     } else {

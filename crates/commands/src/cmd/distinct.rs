@@ -14,8 +14,9 @@ use model::path::PathPart;
 use model::{Collate, Doc, FieldPath, OwnedValue, Result, Value, bail, code};
 use operators::Env;
 use operators::expr::ParseCx;
-use query::pipeline::{MatchFilter, ParseOptions, Pipeline, Rt, drain};
-use query::plan::{DistinctWalk, Hint, Want, choose, distinct_plan, each_match};
+use query::exec::{ExecContext, MatchFilter, drain};
+use query::pipeline::Pipeline;
+use query::plan::{DistinctScan, Hint, PlanRequest, distinct_plan, each_match, plan_read};
 use rustc_hash::FxHashSet;
 use std::sync::Arc;
 use store::Collection;
@@ -64,21 +65,21 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             let pipeline = Pipeline::parse(
                 &mut ParseCx::new(&env),
                 pipeline.doc().as_array(),
-                &ParseOptions::collection(ns),
+                &query::stages::collection_options(ns),
             )?;
-            let rt = Rt::new(&env, &host);
-            let mut docs = pipeline.open(&rt)?;
-            drain(docs.as_mut(), &rt, |doc, _| {
+            let exec = ExecContext::new(&env, &host);
+            let mut docs = pipeline.open(&exec)?;
+            drain(docs.as_mut(), &exec, |doc, _| {
                 values.collect(Value::Document(doc), path.parts(), env.collate())
             })?;
         }
         Some(c) => {
-            let want = Want {
+            let want = PlanRequest {
                 filter: Some(&filter),
-                sort: None,
                 hint: hint.as_ref(),
                 collation: collation.document(),
                 view: Some(&view),
+                ..PlanRequest::default()
             };
             values.read(&c, &want, args.key, &env)?;
         }
@@ -105,11 +106,17 @@ struct Values {
 
 impl Values {
     /// Collects from the documents of a collection, by a loose index scan where that is possible.
-    fn read(&mut self, c: &Arc<Collection>, want: &Want<'_>, key: &str, env: &Env) -> Result<()> {
+    fn read(
+        &mut self,
+        c: &Arc<Collection>,
+        want: &PlanRequest<'_>,
+        key: &str,
+        env: &Env,
+    ) -> Result<()> {
         let path = FieldPath::new(key);
-        let plan = choose(c, want)?;
+        let plan = plan_read(c, want)?;
         let loose_scan =
-            distinct_plan(c, want, &plan, key).and_then(|p| DistinctWalk::open(c.clone(), &p));
+            distinct_plan(c, want, &plan, key).and_then(|p| DistinctScan::open(c.clone(), &p));
         let Some(mut scan) = loose_scan else {
             return each_match(c, &plan, want.filter, env, &mut |row| {
                 self.collect(Value::Document(row.doc), path.parts(), env.collate())?;

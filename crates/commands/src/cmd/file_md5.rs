@@ -9,7 +9,8 @@ use crate::read::{CollationArg, StoreHost, environment};
 use md5::{Digest, Md5};
 use model::{Namespace, Result, Value, bail, code};
 use operators::expr::ParseCx;
-use query::pipeline::{ParseOptions, Pipeline, Rt, drain};
+use query::exec::{ExecContext, drain};
+use query::pipeline::Pipeline;
 
 pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "filemd5",
@@ -35,13 +36,13 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let pipeline = Pipeline::parse(
         &mut ParseCx::new(&env),
         stages,
-        &ParseOptions::collection(ns),
+        &query::stages::collection_options(ns),
     )?;
     let host = StoreHost::new(cx.service.arc()?, None, None);
-    let rt = Rt::new(&env, &host);
+    let exec = ExecContext::new(&env, &host);
     let partial = cx.args.bool("partialOk", false);
     let (mut md5, mut chunks, mut gap) = (Md5::new(), 0i32, false);
-    drain(pipeline.open(&rt)?.as_mut(), &rt, |chunk, _| {
+    drain(pipeline.open(&exec)?.as_mut(), &exec, |chunk, _| {
         gap |= chunk.field("n").as_i64_exact() != Some(i64::from(chunks));
         match (gap, chunk.field("data")) {
             (true, _) if partial => {}

@@ -16,10 +16,11 @@ use model::{Array, ArrayWriter, DocBuf, MongoError, Namespace, Result, Value, ba
 use operators::Env;
 use operators::expr::ParseCx;
 use operators::project::Projection;
+use query::exec::{BatchStream, EmptyStream, ExecContext, MatchFilter};
+use query::exec::{SortBy, SortPart, SortPattern};
 use query::find::Find;
-use query::pipeline::{Docs, MatchFilter, NoDocs, ParseOptions, Pipeline, Rt};
+use query::pipeline::Pipeline;
 use query::plan::Hint;
-use query::stages::sort_pattern::{SortBy, SortPart, SortPattern};
 use std::sync::Arc;
 use store::{Collection, ReadView};
 
@@ -261,10 +262,10 @@ fn open(
     env: &Env,
     collation: Option<DocBuf>,
     view: &ReadView,
-) -> Result<(Box<dyn Docs>, StoreHost)> {
+) -> Result<(Box<dyn BatchStream>, StoreHost)> {
     let hint = Hint::parse(args.hint.unwrap_or_default())?;
     let host = StoreHost::new(cx.service.arc()?, collation.clone(), hint).reading(view.clone());
-    let rt = Rt {
+    let exec = ExecContext {
         env,
         host: &host,
         vars: None,
@@ -275,8 +276,8 @@ fn open(
         view: Some(view.clone()),
         ..parse(args, env, collation)?
     });
-    let docs: Box<dyn Docs> = match coll {
-        None => Box::new(NoDocs),
+    let docs: Box<dyn BatchStream> = match coll {
+        None => Box::new(EmptyStream),
         Some(c) if c.is_view() => {
             check_view(args)?;
             let stages = as_pipeline(args);
@@ -284,9 +285,9 @@ fn open(
             Pipeline::parse(
                 &mut ParseCx::new(env),
                 stages,
-                &ParseOptions::collection(ns.clone()),
+                &query::stages::collection_options(ns.clone()),
             )?
-            .open(&rt)?
+            .open(&exec)?
         }
         Some(c) if args.cursor.tailable && names::is_timeseries(&c) => {
             return Err(not_in_pipelines("tailable"));

@@ -6,14 +6,15 @@ use crate::state::service::Service;
 use model::{Array, Doc, DocBuf, Result, Value};
 use operators::Env;
 use operators::expr::ParseCx;
-use query::pipeline::{MatchFilter, ParseOptions, Pipeline, Rt, drain};
-use query::plan::{Hint, Keys, MatchKeys, Plan, Want, choose, each_match};
+use query::exec::{ExecContext, MatchFilter, drain};
+use query::pipeline::Pipeline;
+use query::plan::{Hint, MatchingKeys, Plan, PlanRequest, RecordKeys, each_match, plan_read};
 use std::sync::Arc;
 use store::Collection;
 
 /// Attempts of a plan while its index is changed.
 const PLAN_TRIES: usize = 10;
-/// Keys found before their documents are changed.
+/// RecordKeys found before their documents are changed.
 const BATCH_KEYS: usize = 256;
 
 /// Which documents an update or delete is about.
@@ -28,13 +29,13 @@ pub(crate) struct Selector<'t> {
 
 impl Selector<'_> {
     fn plan(&self) -> Result<Plan> {
-        let want = Want {
+        let want = PlanRequest {
             filter: Some(self.filter),
             hint: self.hint.as_ref(),
             collation: self.collation,
-            ..Want::default()
+            ..PlanRequest::default()
         };
-        choose(self.coll, &want)
+        plan_read(self.coll, &want)
     }
 
     /// The key of the only document a filter of the form `{_id: value, ...}` can match; no read.
@@ -80,9 +81,9 @@ impl Selector<'_> {
 
     /// Works on the keys of all matching documents, a batch at a time.
     pub(super) fn each_batch(&self, work: &mut dyn FnMut(&[&[u8]]) -> Result<()>) -> Result<()> {
-        let mut keys = Keys::default();
+        let mut keys = RecordKeys::default();
         let (mut found, mut more) = self.with_plan(|plan| {
-            let mut found = MatchKeys::open(self.coll, plan)?;
+            let mut found = MatchingKeys::open(self.coll, plan)?;
             let more = found.next(self.filter, self.env, BATCH_KEYS, &mut keys)?;
             Ok((found, more))
         })?;
@@ -111,16 +112,16 @@ impl Selector<'_> {
         let pipeline = Pipeline::parse(
             &mut ParseCx::new(self.env),
             stages,
-            &ParseOptions::collection(self.coll.ns().clone()),
+            &query::stages::collection_options(self.coll.ns().clone()),
         )?;
         let host = StoreHost::new(
             service.arc()?,
             self.collation.map(|c| c.to_buf()),
             self.hint.clone(),
         );
-        let rt = Rt::new(self.env, &host);
+        let exec = ExecContext::new(self.env, &host);
         let mut key = None;
-        drain(pipeline.open(&rt)?.as_mut(), &rt, |d, _| {
+        drain(pipeline.open(&exec)?.as_mut(), &exec, |d, _| {
             let mut k = Vec::new();
             self.coll.record_key(&d.field("_id"), &mut k);
             key = Some(k);

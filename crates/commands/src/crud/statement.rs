@@ -15,7 +15,7 @@ use crate::state::service::{Service, replaced};
 use model::{Doc, Namespace, Result, Value};
 use operators::Env;
 use operators::expr::{ParseCx, define_let};
-use query::pipeline::MatchFilter;
+use query::exec::MatchFilter;
 use query::plan::Hint;
 use store::{CommitPos, Effect, StatementLog};
 

@@ -7,7 +7,7 @@ use crate::ddl::temporary::Temporary;
 use crate::ddl::{names, timeseries};
 use crate::state::service::Service;
 use model::{Doc, DocBuf, MongoError, Namespace, Result, bail, code};
-use query::pipeline::{Batch, OutTarget, OutWriter};
+use query::exec::{DocBatch, OutTarget, OutWriter};
 use std::sync::Arc;
 use store::Collection;
 
@@ -120,7 +120,7 @@ fn check_existing(c: &Collection, ns: &Namespace, wanted: Option<&DocBuf>) -> Re
 }
 
 impl OutWriter for Out {
-    fn write(&mut self, docs: &Batch) -> Result<()> {
+    fn write(&mut self, docs: &DocBatch) -> Result<()> {
         let now = self.service.clock.now_ms();
         let series = timeseries::Series::of(self.fresh.coll());
         let mut owned: Vec<DocBuf> = Vec::with_capacity(docs.len());

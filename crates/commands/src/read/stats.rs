@@ -2,7 +2,7 @@
 
 use crate::ddl::names;
 use crate::state::service::Service;
-use model::{Doc, DocBuf, DocWriter, Namespace, Result, Value, bail, code};
+use model::{Doc, DocBuf, DocWriter, Namespace, Number, Result, Value, bail, code};
 use store::{CollStats, Collection};
 
 /// Bytes of all indexes.
@@ -132,8 +132,8 @@ pub(crate) fn stage(service: &Service, ns: &Namespace, spec: Doc<'_>) -> Result<
         if let (Some(options), Some(c)) = (spec.get("storageStats"), c) {
             let scale = options
                 .as_doc()
-                .and_then(|d| d.field("scale").as_f64())
-                .map_or(1, |f| f as i64);
+                .and_then(|d| Number::of(&d.field("scale")))
+                .map_or(1, |n| n.to_i64_lenient().min(i64::from(i32::MAX)));
             failed = storage_stats(c, scale, &mut w.doc("storageStats"));
         }
         if let (true, Some(c)) = (spec.contains("count"), c) {

@@ -9,11 +9,12 @@ mod explain;
 mod find_options;
 mod golden;
 mod interrupts;
-mod judge;
 mod memory;
 mod metamorphic;
 mod out;
 mod protocol;
+#[path = "../../../../tests/recorded/mod.rs"]
+mod recorded;
 mod retries;
 mod snapshots;
 mod tails;

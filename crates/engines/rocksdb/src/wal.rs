@@ -281,7 +281,11 @@ impl<'a> RecordReader<'a> {
     fn search(&mut self, journal: &mut JournalFiles) -> std::io::Result<()> {
         loop {
             // The part of a file that is longer than its content.
-            if self.block.get(self.next..).is_none_or(|rest| rest.iter().all(|byte| *byte == 0)) {
+            if self
+                .block
+                .get(self.next..)
+                .is_none_or(|rest| rest.iter().all(|byte| *byte == 0))
+            {
                 self.next = self.block.len();
             }
             while self.next + HEADER + RECORD_HEADER <= self.block.len() {

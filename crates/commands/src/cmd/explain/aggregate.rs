@@ -9,8 +9,9 @@ use crate::dispatch::request::Outcome;
 use crate::read::{CollationArg, StoreHost, environment};
 use model::{Doc, DocBuf, Namespace, Result, Value};
 use operators::expr::ParseCx;
-use query::explain::{self, Over, Source};
-use query::pipeline::{ParseOptions, Pipeline, Rt};
+use query::exec::ExecContext;
+use query::explain::{self, ExplainedSource, Operation};
+use query::pipeline::Pipeline;
 use query::plan::Hint;
 
 /// `explain` of `aggregate`.
@@ -23,8 +24,8 @@ pub(super) fn explain_aggregate<'a>(
     let args = arguments(cx, "aggregate", AGGREGATE, inner)?;
     let a = AggregateArgs::of(own, &args, true, false)?;
     let options = match a.coll {
-        Some(coll) => ParseOptions::collection(Namespace::new(cx.db, coll)?),
-        None => ParseOptions::database(cx.db),
+        Some(coll) => query::stages::collection_options(Namespace::new(cx.db, coll)?),
+        None => query::stages::database_options(cx.db),
     };
     let coll = match a.coll {
         Some(coll) => cx.service.store.collection(&Namespace::new(cx.db, coll)?)?,
@@ -40,8 +41,8 @@ pub(super) fn explain_aggregate<'a>(
         collation.document().map(|d| d.to_buf()),
         hint.clone(),
     );
-    let rt = Rt::new(&env, &host);
-    aggregation(cx, &pipeline, hint, &rt, level)
+    let exec = ExecContext::new(&env, &host);
+    aggregation(cx, &pipeline, hint, &exec, level)
 }
 
 /// Writes the plan of a pipeline.
@@ -52,23 +53,23 @@ pub(crate) fn aggregation(
     cx: &mut Ctx<'_, '_>,
     pipeline: &Pipeline,
     hint: Option<Hint>,
-    rt: &Rt<'_>,
+    exec: &ExecContext<'_>,
     level: Level,
 ) -> Result<Outcome> {
-    let pipeline = pipeline.resolved(rt)?;
+    let pipeline = pipeline.resolved(exec)?;
     let all = level == Level::All;
     let mut out = DocBuf::new();
     let mut failed = Ok(());
     match pipeline.reads() {
         None => {
-            out.append(|w| failed = explain::aggregation(w, &pipeline, None, 0, all, rt));
+            out.append(|w| failed = explain::aggregation(w, &pipeline, None, 0, all, exec));
         }
         Some(ns) => {
             let fields = pipeline.fields_needed();
             let (mut find, projection, taken) =
-                explain::plain_prefix(pipeline.stages(), rt, fields.as_deref())?;
+                explain::plain_prefix(pipeline.stages(), exec, fields.as_deref())?;
             find.hint = hint;
-            find.collation = rt.host.collation();
+            find.collation = exec.host.collation();
             let coll = cx.service.store.collection(ns)?;
             let explained = Explained {
                 ns: ns.clone(),
@@ -81,20 +82,20 @@ pub(crate) fn aggregation(
                 Level::Planner => None,
                 _ => Some(explained.measure(
                     plan.as_ref(),
-                    rt,
+                    exec,
                     cx,
                     explained.most(plan.as_ref()),
                     false,
                 )?),
             };
-            let source = Source {
+            let source = ExplainedSource {
                 ns: &explained.ns.to_string(),
-                subject: explained.subject(plan.as_ref(), Over::Find),
+                subject: explained.subject(plan.as_ref(), Operation::Find),
                 rejected: explained.rejected(plan.as_ref()),
                 measured,
             };
             out.append(|w| {
-                failed = explain::aggregation(w, &pipeline, Some(&source), taken, all, rt)
+                failed = explain::aggregation(w, &pipeline, Some(&source), taken, all, exec)
             });
         }
     }

@@ -5,8 +5,8 @@ use crate::dispatch::ctx::Ctx;
 use model::{Doc, DocBuf, Namespace, Result, Tag, Value};
 use operators::Env;
 use operators::expr::ParseCx;
+use query::exec::MatchFilter;
 use query::find::Find;
-use query::pipeline::MatchFilter;
 use query::plan::Hint;
 use std::sync::Arc;
 

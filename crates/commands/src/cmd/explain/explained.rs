@@ -2,11 +2,11 @@
 
 use crate::dispatch::ctx::Ctx;
 use crate::release::VERSION;
-use model::{Doc, DocBuf, DocWriter, Namespace, Result, Value};
-use query::explain::{self, Measured, Over, Shown, Subject};
+use model::{Doc, DocWriter, Namespace, Result, Value};
+use query::exec::ExecContext;
+use query::explain::{self, ExplainedQuery, Operation, PlanNode, ReadStats};
 use query::find::Find;
-use query::pipeline::Rt;
-use query::plan::{Plan, Want, alternatives};
+use query::plan::{Plan, alternatives, plan_read};
 use std::sync::Arc;
 use store::Collection;
 
@@ -31,22 +31,26 @@ pub(super) struct Explained<'a> {
 
 impl Explained<'_> {
     pub(super) fn plan(&self) -> Result<Option<Plan>> {
-        self.coll.as_ref().map(|c| self.find.plan(c)).transpose()
+        let request = self.find.plan_request();
+        self.coll
+            .as_ref()
+            .map(|c| plan_read(c, &request))
+            .transpose()
     }
 
     pub(super) fn measure(
         &self,
         plan: Option<&Plan>,
-        rt: &Rt<'_>,
+        exec: &ExecContext<'_>,
         cx: &Ctx<'_, '_>,
         most: u64,
         entries: bool,
-    ) -> Result<Measured> {
+    ) -> Result<ReadStats> {
         let (Some(c), Some(plan)) = (&self.coll, plan) else {
-            return Ok(Measured::default());
+            return Ok(ReadStats::default());
         };
         let start = cx.service.clock.monotonic_us();
-        let mut m = explain::measure(c, plan, Some(&self.find.filter), rt.env, most, entries)?;
+        let mut m = explain::measure(c, plan, Some(&self.find.filter), exec.env, most, entries)?;
         m.ms = (cx.service.clock.monotonic_us() - start) / 1000;
         Ok(m)
     }
@@ -60,12 +64,16 @@ impl Explained<'_> {
             .map_or(u64::MAX, |n| n.saturating_add(self.find.skip))
     }
 
-    pub(super) fn subject<'s>(&'s self, plan: Option<&'s Plan>, over: Over) -> Subject<'s> {
+    pub(super) fn subject<'s>(
+        &'s self,
+        plan: Option<&'s Plan>,
+        over: Operation,
+    ) -> ExplainedQuery<'s> {
         let clustered = self
             .coll
             .as_ref()
             .is_some_and(|c| c.options().doc().contains("clusteredIndex"));
-        Subject {
+        ExplainedQuery {
             find: &self.find,
             projection: self.projection,
             plan,
@@ -74,25 +82,20 @@ impl Explained<'_> {
         }
     }
 
-    pub(super) fn want(&self) -> Want<'_> {
-        Want {
-            filter: Some(&self.find.filter),
-            sort: self.find.sort.as_ref(),
-            hint: self.find.hint.as_ref(),
-            collation: self.find.collation.as_ref().map(DocBuf::doc),
-            view: None,
-        }
-    }
-
     /// Plans that were considered and not chosen.
-    pub(super) fn rejected(&self, plan: Option<&Plan>) -> Vec<Shown> {
+    pub(super) fn rejected(&self, plan: Option<&Plan>) -> Vec<PlanNode> {
         let (Some(c), Some(plan)) = (&self.coll, plan) else {
             return Vec::new();
         };
-        let others = alternatives(c, &self.want(), plan);
+        let others = alternatives(c, &self.find.plan_request(), plan);
         others
             .iter()
-            .map(|p| explain::tree(&self.subject(Some(p), Over::Find), &Measured::default()))
+            .map(|p| {
+                explain::tree(
+                    &self.subject(Some(p), Operation::Find),
+                    &ReadStats::default(),
+                )
+            })
             .collect()
     }
 
@@ -101,8 +104,8 @@ impl Explained<'_> {
         &self,
         cx: &mut Ctx<'_, '_>,
         plan: Option<&Plan>,
-        over: Over,
-        measured: Option<&Measured>,
+        over: Operation,
+        measured: Option<&ReadStats>,
         level: Level,
     ) {
         let subject = self.subject(plan, over);

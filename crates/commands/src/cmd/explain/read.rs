@@ -11,9 +11,10 @@ use crate::read::{CollationArg, StoreHost, environment};
 use model::{Doc, DocBuf, Result, Value};
 use operators::Env;
 use operators::expr::ParseCx;
-use query::explain::{self, Measured, Over};
+use query::exec::ExecContext;
+use query::explain::{self, Operation, ReadStats};
 use query::find::Find;
-use query::pipeline::{ParseOptions, Pipeline, Rt};
+use query::pipeline::Pipeline;
 use query::plan::distinct_plan;
 
 /// `explain` of `find`, `count` and `distinct`.
@@ -34,7 +35,7 @@ pub(super) fn explain_read<'a>(
     let env = environment(cx, &collation)?;
     let in_force = collation.document().map(|d| d.to_buf());
     let host = StoreHost::new(cx.service.arc()?, in_force.clone(), None);
-    let rt = Rt::new(&env, &host);
+    let exec = ExecContext::new(&env, &host);
     let query = parse(
         cx,
         name,
@@ -47,9 +48,9 @@ pub(super) fn explain_read<'a>(
         let pipeline = Pipeline::parse(
             &mut ParseCx::new(&env),
             query.on_view.doc().as_array(),
-            &ParseOptions::collection(ns),
+            &query::stages::collection_options(ns),
         )?;
-        return aggregation(cx, &pipeline, None, &rt, level);
+        return aggregation(cx, &pipeline, None, &exec, level);
     }
     let explained = Explained {
         ns,
@@ -59,13 +60,19 @@ pub(super) fn explain_read<'a>(
     };
     let plan = explained.plan()?;
     if let (Some(c), Some(chosen), Some(key)) = (&explained.coll, &plan, query.key)
-        && let Some(loose) = distinct_plan(c, &explained.want(), chosen, key)
+        && let Some(loose) = distinct_plan(c, &explained.find.plan_request(), chosen, key)
     {
         let measured = match level {
             Level::Planner => None,
-            _ => Some(explain::measure_distinct(c, &loose, rt.env)?),
+            _ => Some(explain::measure_distinct(c, &loose, exec.env)?),
         };
-        explained.reply(cx, Some(&loose), Over::Distinct, measured.as_ref(), level);
+        explained.reply(
+            cx,
+            Some(&loose),
+            Operation::Distinct,
+            measured.as_ref(),
+            level,
+        );
         return Ok(Outcome::Reply);
     }
     let counts = name == "count";
@@ -74,16 +81,20 @@ pub(super) fn explain_read<'a>(
         counts && explained.find.filter.filter.is_always_true() && explained.find.hint.is_none();
     let measured = match level {
         Level::Planner => None,
-        _ if by_counter => Some(Measured {
+        _ if by_counter => Some(ReadStats {
             matched: explained.coll.as_ref().map_or(0, |c| c.count()),
-            ..Measured::default()
+            ..ReadStats::default()
         }),
         _ => {
             let most = explained.most(plan.as_ref());
-            Some(explained.measure(plan.as_ref(), &rt, cx, most, counts)?)
+            Some(explained.measure(plan.as_ref(), &exec, cx, most, counts)?)
         }
     };
-    let over = if counts { Over::Count } else { Over::Find };
+    let over = if counts {
+        Operation::Count
+    } else {
+        Operation::Find
+    };
     explained.reply(cx, plan.as_ref(), over, measured.as_ref(), level);
     Ok(Outcome::Reply)
 }

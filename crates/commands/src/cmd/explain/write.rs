@@ -12,10 +12,10 @@ use crate::dispatch::request::Outcome;
 use crate::read::{CollationArg, StoreHost, environment};
 use model::{Doc, Result, Tag, Value, bail, code};
 use operators::Env;
-use query::explain::Over;
-use query::pipeline::Rt;
+use query::exec::ExecContext;
+use query::exec::SortPattern;
+use query::explain::Operation;
 use query::plan::{Plan, each_match};
-use query::stages::sort_pattern::SortPattern;
 
 /// The statement of an `update`, `delete` or `findAndModify`.
 struct Statement<'a> {
@@ -112,7 +112,7 @@ pub(super) fn explain_write<'a>(
     let env = environment(cx, &collation)?;
     let in_force = collation.document().map(|d| d.to_buf());
     let host = StoreHost::new(cx.service.arc()?, in_force.clone(), None);
-    let rt = Rt::new(&env, &host);
+    let exec = ExecContext::new(&env, &host);
     let mut find = plain_find(s.filter, s.hint, &env, in_force)?;
     if !s.sort.is_empty() {
         find.sort = Some(SortPattern::parse(s.sort)?);
@@ -134,15 +134,19 @@ pub(super) fn explain_write<'a>(
         .transpose()?;
     let mut measured = match level {
         Level::Planner => None,
-        _ => {
-            Some(explained.measure(plan.as_ref(), &rt, cx, explained.most(plan.as_ref()), false)?)
-        }
+        _ => Some(explained.measure(
+            plan.as_ref(),
+            &exec,
+            cx,
+            explained.most(plan.as_ref()),
+            false,
+        )?),
     };
     if let (false, Some(m)) = (s.multi, &mut measured) {
         m.matched = m.matched.min(1);
     }
     let over = match &changer {
-        None => Over::Delete,
+        None => Operation::Delete,
         Some(changer) => {
             let found = measured.as_ref().map_or(0, |m| m.matched);
             let modified = if found > 0 {
@@ -150,7 +154,7 @@ pub(super) fn explain_write<'a>(
             } else {
                 0
             };
-            Over::Update {
+            Operation::Update {
                 modified,
                 upserted: u64::from(s.upsert && measured.is_some() && found == 0),
             }

@@ -384,7 +384,10 @@ fn repair_opens_up_to_the_damage_and_says_so_and_changes_nothing_without() {
     let left = held(&repaired);
     assert!((1..60).contains(&left), "{left}");
     let kept = fs::read(killed.scratch.join("journal-before-repair-1").join(&name)).unwrap();
-    assert_eq!(kept.len() as u64, fs::metadata(killed.path.join(&name)).unwrap().len());
+    assert_eq!(
+        kept.len() as u64,
+        fs::metadata(killed.path.join(&name)).unwrap().len()
+    );
     commit(&repaired, left, Durability::Journaled);
     repaired.close().unwrap();
     drop(repaired);

@@ -1,8 +1,8 @@
-//! What `showRecordId` and `returnKey` tell of a document besides itself, and what a text search
-//! says it is worth. It travels as the document's metadata.
+//! The metadata of a row: record id and index key for `showRecordId` and `returnKey`, and the score
+//! of a text search.
 
-use super::{Access, Plan};
-use crate::pipeline::MatchFilter;
+use super::access::{Access, Plan};
+use crate::exec::MatchFilter;
 use model::compare::compare_with;
 use model::{Doc, DocBuf, FieldPath, Value};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub(crate) const INDEX_KEY: &str = "indexKey";
 const TEXT_SCORE: &str = "textScore";
 
 /// Where the key of a document comes from.
-enum Key {
+enum KeySource {
     /// Nobody asked.
     Unwanted,
     /// No index is read.
@@ -26,13 +26,13 @@ enum Key {
 }
 
 /// Makes the metadata of the rows of one plan.
-pub(crate) struct RowExtras {
-    key: Key,
-    score: Score,
+pub(crate) struct RowMetadata {
+    key: KeySource,
+    score: ScoreSource,
 }
 
 /// Where the score of a text search comes from.
-enum Score {
+enum ScoreSource {
     /// There is none.
     None,
     /// The row has it.
@@ -41,33 +41,33 @@ enum Score {
     OfDoc(Arc<MatchFilter>),
 }
 
-impl RowExtras {
+impl RowMetadata {
     /// Of a plan that answers a `$text`; `None` for others.
-    pub(crate) fn scores(plan: &Plan, filter: Option<&Arc<MatchFilter>>) -> Option<RowExtras> {
+    pub(crate) fn scores(plan: &Plan, filter: Option<&Arc<MatchFilter>>) -> Option<RowMetadata> {
         let score = match &plan.access {
-            Access::Text { .. } => Score::OfRow,
+            Access::Text { .. } => ScoreSource::OfRow,
             Access::Union { .. } => {
-                Score::OfDoc(filter.filter(|f| f.filter.text().is_some())?.clone())
+                ScoreSource::OfDoc(filter.filter(|f| f.filter.text().is_some())?.clone())
             }
             _ => return None,
         };
-        Some(RowExtras {
-            key: Key::Unwanted,
+        Some(RowMetadata {
+            key: KeySource::Unwanted,
             score,
         })
     }
 
     /// Of any plan, with what it had already.
-    pub(crate) fn of(plan: &Plan, before: Option<RowExtras>) -> RowExtras {
-        let score = before.map_or(Score::None, |b| b.score);
+    pub(crate) fn of(plan: &Plan, before: Option<RowMetadata>) -> RowMetadata {
+        let score = before.map_or(ScoreSource::None, |b| b.score);
         let key = match (&plan.access, &plan.index) {
-            (Access::Ids { .. } | Access::IdRange { .. }, _) => Key::Id,
+            (Access::Ids { .. } | Access::IdRange { .. }, _) => KeySource::Id,
             (Access::Index { intervals, .. }, Some(index)) => {
-                Key::Index(index.clone(), intervals.clone())
+                KeySource::Index(index.clone(), intervals.clone())
             }
-            _ => Key::None,
+            _ => KeySource::None,
         };
-        RowExtras { key, score }
+        RowMetadata { key, score }
     }
 
     /// The metadata of one row.
@@ -76,7 +76,7 @@ impl RowExtras {
             if let Some(score) = self.score(row) {
                 w.put(TEXT_SCORE, score);
             }
-            if matches!(self.key, Key::Unwanted) {
+            if matches!(self.key, KeySource::Unwanted) {
                 return;
             }
             w.put(
@@ -85,11 +85,11 @@ impl RowExtras {
             );
             let mut key = w.doc(INDEX_KEY);
             match &self.key {
-                Key::None | Key::Unwanted => {}
-                Key::Id => {
+                KeySource::None | KeySource::Unwanted => {}
+                KeySource::Id => {
                     key.put("_id", row.doc.field("_id"));
                 }
-                Key::Index(index, intervals) => {
+                KeySource::Index(index, intervals) => {
                     for (at, f) in index.fields().iter().enumerate() {
                         key.put(
                             f.path.as_str(),
@@ -102,12 +102,12 @@ impl RowExtras {
     }
 }
 
-impl RowExtras {
+impl RowMetadata {
     fn score(&self, row: &store::Row<'_>) -> Option<f64> {
         match &self.score {
-            Score::None => None,
-            Score::OfRow => Some(row.score),
-            Score::OfDoc(filter) => {
+            ScoreSource::None => None,
+            ScoreSource::OfRow => Some(row.score),
+            ScoreSource::OfDoc(filter) => {
                 let matcher = filter.filter.text()?.matcher()?;
                 let matches = matcher.matches(row.doc).unwrap_or(false);
                 matches.then(|| matcher.score(row.doc).ok()).flatten()

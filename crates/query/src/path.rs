@@ -11,7 +11,7 @@ const MAX_PARTS: usize = 200;
 ///
 /// # Errors
 /// 40352 empty, 40353 trailing dot, 15998 empty part, 16410 dollar, 16411 null byte, 15 too deep.
-pub fn checked_path(text: &str) -> Result<FieldPath> {
+pub(crate) fn checked_path(text: &str) -> Result<FieldPath> {
     if text.is_empty() {
         bail!(40352, "FieldPath cannot be constructed with empty string");
     }

@@ -1,22 +1,22 @@
-//! `Batch`: many documents in one buffer. Operators hand batches over so that a stage is entered
-//! once per batch and no document is a heap object of its own.
+//! `DocBatch`: many documents in one buffer. Operators pass batches on, so that a stage is
+//! entered once per batch and no document is a heap object of its own.
 
 use model::{Doc, DocWriter};
 
 /// Documents back to back in one reusable buffer; each may carry a metadata document (`$meta`
 /// values) beside it.
-pub struct Batch {
+pub struct DocBatch {
     bytes: Vec<u8>,
     slots: Vec<Slot>,
-    wanted: usize,
+    max_docs: usize,
 }
 
-impl Default for Batch {
-    fn default() -> Batch {
-        Batch {
+impl Default for DocBatch {
+    fn default() -> DocBatch {
+        DocBatch {
             bytes: Vec::new(),
             slots: Vec::new(),
-            wanted: Batch::TARGET_DOCS,
+            max_docs: DocBatch::TARGET_DOCS,
         }
     }
 }
@@ -28,15 +28,15 @@ struct Slot {
     meta_len: usize,
 }
 
-impl Batch {
+impl DocBatch {
     /// A source stops filling a batch at this many documents ...
     pub const TARGET_DOCS: usize = 256;
     /// ... or this many bytes.
     pub const TARGET_BYTES: usize = 256 * 1024;
 
     /// An empty batch; allocates nothing.
-    pub fn new() -> Batch {
-        Batch::default()
+    pub fn new() -> DocBatch {
+        DocBatch::default()
     }
     /// Forgets the documents, keeps the memory.
     pub fn clear(&mut self) {
@@ -61,15 +61,15 @@ impl Batch {
     }
     /// True when a source should hand the batch over.
     pub fn is_full(&self) -> bool {
-        self.slots.len() >= self.wanted || self.bytes.len() >= Batch::TARGET_BYTES
+        self.slots.len() >= self.max_docs || self.bytes.len() >= DocBatch::TARGET_BYTES
     }
     /// Asks sources for no more than `docs` documents at a time.
-    pub fn want(&mut self, docs: usize) {
-        self.wanted = docs.clamp(1, Batch::TARGET_DOCS);
+    pub fn set_max_docs(&mut self, docs: usize) {
+        self.max_docs = docs.clamp(1, DocBatch::TARGET_DOCS);
     }
-    /// Documents asked for.
-    pub fn wanted(&self) -> usize {
-        self.wanted
+    /// The number of documents at which a source stops.
+    pub fn max_docs(&self) -> usize {
+        self.max_docs
     }
     /// Appends a copy of a document.
     pub fn push(&mut self, doc: Doc<'_>) {
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn documents_and_metadata_stay_apart() {
-        let mut b = Batch::new();
+        let mut b = DocBatch::new();
         b.push(doc! { "a": 1i32 }.doc());
         b.push_with_meta(
             doc! { "a": 2i32 }.doc(),

@@ -1,7 +1,8 @@
 //! Documents kept in a temporary file, read back in the order they were written.
 
-use crate::pipeline::{Batch, Docs, Rt};
-use crate::rows::spill_failed;
+use super::batch::DocBatch;
+use super::host::{BatchStream, ExecContext};
+use super::rows::spill_failed;
 use model::{Doc, Result};
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write};
@@ -14,9 +15,9 @@ pub(crate) struct SpillFile {
 
 impl SpillFile {
     /// An empty file.
-    pub(crate) fn create(rt: &Rt<'_>) -> Result<SpillFile> {
+    pub(crate) fn create(exec: &ExecContext<'_>) -> Result<SpillFile> {
         Ok(SpillFile {
-            file: BufWriter::new(rt.host.spill_file()?),
+            file: BufWriter::new(exec.host.spill_file()?),
             documents: 0,
         })
     }
@@ -30,13 +31,13 @@ impl SpillFile {
         self.documents == 0
     }
     /// Ends writing, begins reading.
-    pub(crate) fn into_docs(self) -> Result<SpillDocs> {
+    pub(crate) fn into_docs(self) -> Result<SpillStream> {
         let mut file = self
             .file
             .into_inner()
             .map_err(|e| spill_failed(e.into_error()))?;
         file.seek(SeekFrom::Start(0)).map_err(spill_failed)?;
-        Ok(SpillDocs {
+        Ok(SpillStream {
             file: BufReader::with_capacity(256 * 1024, file),
             left: self.documents,
             buf: Vec::new(),
@@ -45,14 +46,14 @@ impl SpillFile {
 }
 
 /// A file being read.
-pub(crate) struct SpillDocs {
+pub(crate) struct SpillStream {
     file: BufReader<File>,
     left: u64,
     buf: Vec<u8>,
 }
 
-impl Docs for SpillDocs {
-    fn next_batch(&mut self, _: &Rt<'_>, out: &mut Batch) -> Result<bool> {
+impl BatchStream for SpillStream {
+    fn next_batch(&mut self, _: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
         while self.left > 0 && !out.is_full() {
             let mut len = [0u8; 4];
             self.file.read_exact(&mut len).map_err(spill_failed)?;

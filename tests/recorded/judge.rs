@@ -1,14 +1,14 @@
-//! Judges replies against recorded expectations. Equality is strict: number types and the sign of
-//! zero count.
+//! Judges replies against recorded expectations. Equality is strict: number types, the sign of zero
+//! and the exponent of decimals count; NaN equals NaN.
 
 use model::{Array, Doc, DocBuf, Value, compare};
 use std::cmp::Ordering;
 
-/// Fields of replies that depend on the moment.
-const GOSSIP: &[&str] = &["$clusterTime", "operationTime", "electionId", "opTime"];
+/// Fields of replies that depend on when they are made.
+const VOLATILE: &[&str] = &["$clusterTime", "operationTime", "electionId", "opTime"];
 
 /// Strict equality of an actual and an expected value; fields of documents in any order.
-pub(crate) fn equal(a: &Value<'_>, e: &Value<'_>) -> bool {
+fn equal(a: &Value<'_>, e: &Value<'_>) -> bool {
     if let Value::Document(d) = e
         && let (1, Some(approx)) = (d.count(), d.get("$$approx"))
     {
@@ -32,13 +32,14 @@ pub(crate) fn equal(a: &Value<'_>, e: &Value<'_>) -> bool {
             a.is_nan() && e.is_nan()
                 || a == e && (*a != 0.0 || a.is_sign_negative() == e.is_sign_negative())
         }
+        (Value::Decimal128(a), Value::Decimal128(e)) => a == e || a.is_nan() && e.is_nan(),
         _ => a.tag() == e.tag() && compare(a, e) == Ordering::Equal,
     }
 }
 
-fn without_gossip(d: Doc<'_>) -> DocBuf {
+fn without_volatile(d: Doc<'_>) -> DocBuf {
     DocBuf::build(|w| {
-        for (k, v) in d.iter().filter(|(k, _)| !GOSSIP.contains(k)) {
+        for (k, v) in d.iter().filter(|(k, _)| !VOLATILE.contains(k)) {
             w.put(k, v);
         }
     })
@@ -57,7 +58,7 @@ fn contains(actual: &Value<'_>, wanted: &Value<'_>) -> bool {
     }
 }
 
-fn walk<'a>(doc: Value<'a>, path: &str) -> Value<'a> {
+fn at_path<'a>(doc: Value<'a>, path: &str) -> Value<'a> {
     let mut at = doc;
     for part in path.split('.').filter(|p| !p.is_empty()) {
         at = match at {
@@ -137,7 +138,7 @@ fn run_checks(doc: Value<'_>, checks: Doc<'_>, prefix: &str, bad: &mut Vec<Strin
             Value::Array(a) => a.iter().filter_map(|v| v.as_doc()).collect(),
             _ => continue,
         };
-        let value = walk(doc, &full);
+        let value = at_path(doc, &full);
         for one in list {
             let kind = one.field("$$check").as_str().unwrap_or("");
             let args = one.field("args").as_doc().unwrap_or(Doc::EMPTY);
@@ -173,7 +174,7 @@ fn sort_fields<'a>(d: Doc<'a>, fields: &[&str]) -> DocBuf {
 }
 
 /// `None` when the reply is as expected, else how it differs.
-pub(crate) fn judge(reply: Doc<'_>, expect: Doc<'_>) -> Option<String> {
+pub(super) fn judge(reply: Doc<'_>, expect: Doc<'_>) -> Option<String> {
     let failed = reply.field("ok").as_f64() != Some(1.0);
     if let Some(code) = expect.get("code") {
         let error = if failed {
@@ -202,7 +203,7 @@ pub(crate) fn judge(reply: Doc<'_>, expect: Doc<'_>) -> Option<String> {
         return (!fine).then(|| format!("expected at least {partial:?}, got {reply:?}"));
     }
     let raw = expect.field("raw").truthy();
-    let batch = walk(Value::Document(reply), "cursor.firstBatch").as_array();
+    let batch = at_path(Value::Document(reply), "cursor.firstBatch").as_array();
     let docs: Vec<Value<'_>> = match (raw, batch) {
         (true, _) => vec![Value::Document(reply)],
         (false, Some(a)) => a.iter().collect(),
@@ -252,10 +253,10 @@ fn judge_equal(reply: Doc<'_>, docs: &[Value<'_>], raw: bool, expect: Doc<'_>) -
         .as_array()
         .map(|a| a.iter().filter_map(|v| v.as_str()).collect())
         .unwrap_or_default();
-    let tidy = |d: Doc<'_>| sort_fields(without_gossip(d).doc(), &free);
+    let comparable = |d: Doc<'_>| sort_fields(without_volatile(d).doc(), &free);
     if raw {
-        let got = tidy(reply);
-        let want = want.as_doc().map(tidy).unwrap_or_default();
+        let got = comparable(reply);
+        let want = want.as_doc().map(comparable).unwrap_or_default();
         let fine = equal(&Value::from(&got), &Value::from(&want));
         return (!fine).then(|| format!("expected {want:?}, got {got:?}"));
     }

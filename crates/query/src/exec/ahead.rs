@@ -2,7 +2,8 @@
 //! shown to be long, a second thread pulls it while this one works on what it pulled before.
 //! Documents arrive in the same order, so results do not change. Must not know which stages use it.
 
-use super::{Batch, Docs, Rt};
+use super::batch::DocBatch;
+use super::host::{BatchStream, ExecContext};
 use model::{Doc, MongoError, Result};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -47,24 +48,24 @@ impl Drop for Permit {
 /// # Cost
 /// At most 24 batches (6 MiB) on the way.
 pub(crate) fn drain_ahead<S>(
-    docs: &mut dyn Docs,
-    rt: &Rt<'_>,
+    docs: &mut dyn BatchStream,
+    exec: &ExecContext<'_>,
     state: &mut S,
     mut each: impl FnMut(&mut S, Doc<'_>, Option<Doc<'_>>) -> Result<()>,
     mut between: impl FnMut(&mut S) -> Result<()>,
 ) -> Result<()> {
-    let mut work = |state: &mut S, batch: &Batch| {
+    let mut work = |state: &mut S, batch: &DocBatch| {
         for (doc, meta) in batch.iter_meta() {
             each(state, doc, meta)?;
         }
         between(state)
     };
-    let mut batch = Batch::new();
+    let mut batch = DocBatch::new();
     let mut alone = 0;
     loop {
-        rt.env.check_interrupt()?;
+        exec.env.check_interrupt()?;
         batch.clear();
-        let more = docs.next_batch(rt, &mut batch)?;
+        let more = docs.next_batch(exec, &mut batch)?;
         // Batches without documents say that the reading is the work.
         alone += usize::from(!batch.is_empty());
         work(state, &batch)?;
@@ -74,30 +75,30 @@ pub(crate) fn drain_ahead<S>(
         if alone == ALONE
             && let Some(permit) = Permit::take()
         {
-            return together(docs, rt, permit, |batch| work(state, batch));
+            return together(docs, exec, permit, |batch| work(state, batch));
         }
     }
 }
 
-type Group = Result<Vec<Batch>>;
+type Group = Result<Vec<DocBatch>>;
 
 fn together(
-    docs: &mut dyn Docs,
-    rt: &Rt<'_>,
+    docs: &mut dyn BatchStream,
+    exec: &ExecContext<'_>,
     permit: Permit,
-    mut work: impl FnMut(&Batch) -> Result<()>,
+    mut work: impl FnMut(&DocBatch) -> Result<()>,
 ) -> Result<()> {
     let (full_in, full_out) = sync_channel::<Group>(GROUPS);
-    let (empty_in, empty_out) = sync_channel::<Vec<Batch>>(GROUPS + 2);
+    let (empty_in, empty_out) = sync_channel::<Vec<DocBatch>>(GROUPS + 2);
     std::thread::scope(|scope| {
         let reader = scope.spawn(move || {
             let _permit = permit;
-            let _account = rt.env.memory.as_ref().map(|m| m.join());
-            read(docs, rt, &full_in, &empty_out);
+            let _account = exec.env.memory.as_ref().map(|m| m.join());
+            read(docs, exec, &full_in, &empty_out);
         });
         let mut ended = Ok(());
         while let Ok(group) = full_out.recv() {
-            ended = rt.env.check_interrupt().and(group).and_then(|group| {
+            ended = exec.env.check_interrupt().and(group).and_then(|group| {
                 group.iter().try_for_each(&mut work)?;
                 // The reader may have ended already; then nobody needs the buffers.
                 let _ = empty_in.try_send(group);
@@ -118,7 +119,12 @@ fn together(
     })
 }
 
-fn read(docs: &mut dyn Docs, rt: &Rt<'_>, full: &SyncSender<Group>, empty: &Receiver<Vec<Batch>>) {
+fn read(
+    docs: &mut dyn BatchStream,
+    exec: &ExecContext<'_>,
+    full: &SyncSender<Group>,
+    empty: &Receiver<Vec<DocBatch>>,
+) {
     loop {
         let mut group = empty.try_recv().unwrap_or_default();
         let mut filled = 0;
@@ -126,16 +132,16 @@ fn read(docs: &mut dyn Docs, rt: &Rt<'_>, full: &SyncSender<Group>, empty: &Rece
         let mut more = Ok(true);
         while filled < GROUP && bytes < GROUP_BYTES && matches!(more, Ok(true)) {
             if group.len() == filled {
-                group.push(Batch::new());
+                group.push(DocBatch::new());
             }
             let Some(batch) = group.get_mut(filled) else {
                 break;
             };
             batch.clear();
-            more = rt
+            more = exec
                 .env
                 .check_interrupt()
-                .and_then(|()| docs.next_batch(rt, batch));
+                .and_then(|()| docs.next_batch(exec, batch));
             if !batch.is_empty() && more.is_ok() {
                 filled += 1;
                 bytes += batch.len_bytes();

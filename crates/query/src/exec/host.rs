@@ -1,49 +1,80 @@
-//! `Host`: everything a pipeline needs from outside. Implemented over the store by the server, over
-//! memory by tests.
+//! The three contracts of execution, which name each other: [`BatchStream`], the pull operator;
+//! [`ExecContext`], what is passed to it at each call; [`Host`], everything a query needs from
+//! outside, implemented over the store by the server and over memory by tests.
 
-use super::{Batch, Docs, MatchFilter, Rt};
-use crate::stages::sort_pattern::SortPattern;
-use model::{Doc, DocBuf, FieldPath, Namespace, Result, Value};
-use std::sync::Arc;
+use super::batch::DocBatch;
+use super::match_filter::MatchFilter;
+use super::request::{GeoIndex, MergeWrite, OnMatch, OutTarget, OutWriter, ReadRequest, Resolved};
+use model::{Bump, Doc, DocBuf, FieldPath, Namespace, Result, Value};
+use operators::{Cx, Env, Frame};
 
-/// What a name stands for.
-#[derive(Clone, Debug)]
-pub enum Resolved {
-    /// Nothing of that name: reads give no documents.
-    Missing,
-    /// A collection.
-    Collection,
-    /// A view: its pipeline runs over `on`.
-    View {
-        /// The collection or view below.
-        on: Namespace,
-        /// An array of stages.
-        pipeline: DocBuf,
-    },
+/// A query operator: gives batches of documents when asked.
+pub trait BatchStream: Send {
+    /// Appends documents to `out`, which comes cleared. `false` when there are no more after these;
+    /// a `true` batch may be empty.
+    ///
+    /// # Errors
+    /// Any error ends the stream.
+    fn next_batch(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool>;
 }
 
-/// A read of one collection. `filter`, `sort` and `limit` are offers; what the host does not take
-/// the pipeline does.
-pub struct Read<'q> {
-    /// The collection; never a view.
-    pub ns: &'q Namespace,
-    /// Documents the pipeline wants.
-    pub filter: Option<&'q Arc<MatchFilter>>,
-    /// The order it wants them in.
-    pub sort: Option<&'q SortPattern>,
-    /// No more than this many are needed, after filter and sort.
-    pub limit: Option<u64>,
-    /// One document for each value at this path is enough; more do no harm.
-    pub distinct: Option<&'q str>,
-    /// Besides by the filter, only these top-level fields are looked at; `None` is all of them. A
-    /// host that leaves the filter to the pipeline gives whole documents.
-    pub fields: Option<&'q [String]>,
+/// The execution context of a query: what its operators may use. Passed in at each call, so that a
+/// cursor borrows nothing between commands.
+#[derive(Clone, Copy)]
+pub struct ExecContext<'r> {
+    /// The operation.
+    pub env: &'r Env,
+    /// The server.
+    pub host: &'r dyn Host,
+    /// Variables bound around the pipeline (`let` of `$lookup`).
+    pub vars: Option<&'r Frame<'r, 'r>>,
+    /// Blocking stages may use temporary files.
+    pub allow_disk_use: bool,
+}
+
+impl<'r> ExecContext<'r> {
+    /// Without outer variables, temporary files allowed.
+    pub fn new(env: &'r Env, host: &'r dyn Host) -> ExecContext<'r> {
+        ExecContext {
+            env,
+            host,
+            vars: None,
+            allow_disk_use: true,
+        }
+    }
+
+    /// Whether a document matches a filter.
+    ///
+    /// # Errors
+    /// Those of `$expr`.
+    pub fn matches<'a>(
+        &self,
+        filter: &'a MatchFilter,
+        doc: Doc<'a>,
+        arena: &'a Bump,
+    ) -> Result<bool>
+    where
+        'r: 'a,
+    {
+        filter.filter.matches_in(&self.cx(arena, doc), doc)
+    }
+
+    /// The context to evaluate expressions on a document in.
+    pub fn cx<'a>(&self, arena: &'a Bump, doc: Doc<'a>) -> Cx<'r, 'a>
+    where
+        'r: 'a,
+    {
+        Cx {
+            vars: self.vars,
+            ..Cx::new(arena, Value::Document(doc), self.env)
+        }
+    }
 }
 
 /// An open read, and which offers the host took.
-pub struct Opened {
+pub struct OpenedRead {
     /// The documents.
-    pub docs: Box<dyn Docs>,
+    pub docs: Box<dyn BatchStream>,
     /// Only matching documents come.
     pub filtered: bool,
     /// They come in the wanted order.
@@ -51,65 +82,6 @@ pub struct Opened {
     /// No more come than were wanted.
     pub limited: bool,
 }
-
-/// Kinds of geospatial indexes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum GeoIndex {
-    /// `2d`.
-    Flat,
-    /// `2dsphere`.
-    Sphere,
-}
-
-/// Where `$out` writes.
-#[derive(Clone, Debug)]
-pub struct OutTarget {
-    /// The collection that is replaced.
-    pub ns: Namespace,
-    /// Time-series options, when it shall be a time-series collection.
-    pub timeseries: Option<DocBuf>,
-}
-
-/// A replacement of a collection in the making. Dropped without [`OutWriter::commit`], nothing has
-/// happened.
-pub trait OutWriter: Send {
-    /// Adds documents.
-    ///
-    /// # Errors
-    /// 11000 DuplicateKey, 121 DocumentValidationFailure.
-    fn write(&mut self, docs: &Batch) -> Result<()>;
-    /// Puts the new content in place of the old, indexes kept.
-    ///
-    /// # Errors
-    /// Those of the store.
-    fn commit(self: Box<Self>) -> Result<()>;
-}
-
-/// What becomes of a document of `$merge` that matches none.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum NotMatched {
-    /// It is inserted.
-    Insert,
-    /// It is dropped.
-    Discard,
-    /// The operation fails with 13113.
-    Fail,
-}
-
-/// One document of `$merge`.
-pub struct MergeWrite<'m> {
-    /// The collection written to; created when missing.
-    pub ns: &'m Namespace,
-    /// The `on` fields and their values in the document.
-    pub on: &'m [(&'m str, Value<'m>)],
-    /// The document.
-    pub doc: Doc<'m>,
-    /// What to do without a match.
-    pub not_matched: NotMatched,
-}
-
-/// Gives the new version of a matched document; `None` leaves it alone.
-pub type OnMatch<'m> = dyn Fn(Doc<'_>) -> Result<Option<DocBuf>> + 'm;
 
 /// What a pipeline asks of the server. Object-safe; every method may be called many times, and
 /// while one thread reads another may call.
@@ -124,7 +96,7 @@ pub trait Host: Sync {
     ///
     /// # Errors
     /// Those of the store and of the filter.
-    fn open(&self, rt: &Rt<'_>, read: &Read<'_>) -> Result<Opened>;
+    fn open(&self, exec: &ExecContext<'_>, read: &ReadRequest<'_>) -> Result<OpenedRead>;
 
     /// Whether `field` of a collection can be looked up by value cheaply (an index with it first).
     fn can_look_up(&self, ns: &Namespace, field: &FieldPath) -> bool;
@@ -136,11 +108,11 @@ pub trait Host: Sync {
     /// Those of the store.
     fn look_up(
         &self,
-        rt: &Rt<'_>,
+        exec: &ExecContext<'_>,
         ns: &Namespace,
         field: &FieldPath,
         values: &[Value<'_>],
-    ) -> Result<Box<dyn Docs>>;
+    ) -> Result<Box<dyn BatchStream>>;
 
     /// The geospatial indexes of a collection: the field and the kind.
     ///

@@ -18,7 +18,7 @@ pub(crate) enum Reply {
 
 /// The collections of one case.
 #[derive(Default)]
-pub(crate) struct Shop {
+pub(crate) struct Collections {
     collections: HashMap<String, Vec<DocBuf>>,
     has_geo_index: bool,
     has_text_index: bool,
@@ -43,7 +43,7 @@ fn known(command: Doc<'_>, fields: &[&str]) -> Option<()> {
         .then_some(())
 }
 
-impl Shop {
+impl Collections {
     /// Runs a command; `None` when it is not for this harness.
     pub(crate) fn run(&mut self, command: Doc<'_>) -> Option<Result<Reply>> {
         let (name, target) = command.first()?;

@@ -2,8 +2,9 @@
 //! or in temporary files. Keys are bytes in the order of the index format, so every comparison is
 //! one of bytes and looks at eight of them first.
 
-use crate::pipeline::{Batch, Rt};
-use crate::stages::sort_pattern::SortPattern;
+use super::batch::DocBatch;
+use super::host::ExecContext;
+use super::sort_pattern::SortPattern;
 use model::{Collate, Doc, MongoError, Result, Value, code};
 use operators::Env;
 use std::cmp::Ordering;
@@ -30,14 +31,14 @@ pub(crate) fn spill_failed(e: std::io::Error) -> MongoError {
     )
 }
 
-/// Rows are laid into chunks of this size, so that growing never copies what is there.
+/// SortBuffer are laid into chunks of this size, so that growing never copies what is there.
 const CHUNK_BYTES: usize = 1 << 20;
 /// Larger rows that do not fit any more get a chunk of their own: a new common one would leave much
 /// of the last unused.
 const OWN_CHUNK_BYTES: usize = CHUNK_BYTES / 8;
 
 #[derive(Clone, Copy)]
-struct Row {
+struct SortRow {
     /// The first bytes of the key, padded with zeros, as one number.
     prefix: u64,
     chunk: u32,
@@ -49,7 +50,7 @@ struct Row {
     arrived: u32,
 }
 
-impl Row {
+impl SortRow {
     fn len(&self) -> usize {
         (self.key_len + self.doc_len + self.meta_len) as usize
     }
@@ -64,21 +65,21 @@ fn prefix_of(key: &[u8]) -> u64 {
 
 /// Unsorted or sorted rows in memory.
 #[derive(Default)]
-pub(crate) struct Rows {
+pub(crate) struct SortBuffer {
     chunks: Vec<Vec<u8>>,
     /// The chunk that rows are laid into.
     open: usize,
     /// Capacity of all chunks.
     bytes: usize,
-    rows: Vec<Row>,
+    rows: Vec<SortRow>,
     next: usize,
     arrived: u32,
     scratch: Vec<u8>,
-    /// Rows whose key is not below this one are not wanted.
+    /// SortBuffer whose key is not below this one are not wanted.
     bound: Option<Vec<u8>>,
 }
 
-impl Rows {
+impl SortBuffer {
     /// Appends a document under its key.
     pub(crate) fn push(
         &mut self,
@@ -120,7 +121,7 @@ impl Rows {
             to.extend_from_slice(doc.as_bytes());
             to.extend_from_slice(meta);
         }
-        self.rows.push(Row {
+        self.rows.push(SortRow {
             prefix: prefix_of(key),
             chunk,
             start,
@@ -171,25 +172,25 @@ impl Rows {
     }
     /// Bytes held in memory.
     pub(crate) fn len_bytes(&self) -> usize {
-        self.bytes + self.rows.capacity() * size_of::<Row>()
+        self.bytes + self.rows.capacity() * size_of::<SortRow>()
     }
-    fn part(&self, row: Row, from: u32, len: u32) -> &[u8] {
+    fn part(&self, row: SortRow, from: u32, len: u32) -> &[u8] {
         let start = (row.start + from) as usize;
         self.chunks
             .get(row.chunk as usize)
             .and_then(|c| c.get(start..start + len as usize))
             .unwrap_or(&[])
     }
-    fn all(&self, row: Row) -> &[u8] {
+    fn all(&self, row: SortRow) -> &[u8] {
         self.part(row, 0, row.len() as u32)
     }
-    fn key(&self, row: Row) -> &[u8] {
+    fn key(&self, row: SortRow) -> &[u8] {
         self.part(row, 0, row.key_len)
     }
-    fn doc(&self, row: Row) -> Doc<'_> {
+    fn doc(&self, row: SortRow) -> Doc<'_> {
         Doc::new(self.part(row, row.key_len, row.doc_len)).unwrap_or(Doc::EMPTY)
     }
-    fn meta(&self, row: Row) -> Option<Doc<'_>> {
+    fn meta(&self, row: SortRow) -> Option<Doc<'_>> {
         Doc::new(self.part(row, row.key_len + row.doc_len, row.meta_len))
     }
 
@@ -224,12 +225,12 @@ impl Rows {
         }
         let mut rows = std::mem::take(&mut self.rows);
         rows.truncate(n);
-        let old = Rows {
+        let old = SortBuffer {
             chunks: std::mem::take(&mut self.chunks),
-            ..Rows::default()
+            ..SortBuffer::default()
         };
         (self.open, self.bytes) = (0, 0);
-        let total: usize = rows.iter().map(Row::len).sum();
+        let total: usize = rows.iter().map(SortRow::len).sum();
         if total <= CHUNK_BYTES {
             self.add_chunk(total);
         }
@@ -255,10 +256,10 @@ impl Rows {
     }
 }
 
-/// Rows in order: some in temporary files, the last of them in memory.
+/// SortBuffer in order: some in temporary files, the last of them in memory.
 pub(crate) struct Run {
     files: Vec<SpilledRun>,
-    memory: Rows,
+    memory: SortBuffer,
     left: usize,
     /// Sources with rows left, the one whose row comes first on top. Source `files.len()` is the
     /// memory.
@@ -270,15 +271,15 @@ impl Run {
     pub(crate) fn new(limit: usize) -> Run {
         Run {
             files: Vec::new(),
-            memory: Rows::default(),
+            memory: SortBuffer::default(),
             left: limit,
             heap: Vec::new(),
         }
     }
 
     /// Writes sorted rows to a temporary file and empties them.
-    pub(crate) fn spill(&mut self, rows: &mut Rows, rt: &Rt<'_>) -> Result<()> {
-        let mut file = BufWriter::with_capacity(256 * 1024, rt.host.spill_file()?);
+    pub(crate) fn spill(&mut self, rows: &mut SortBuffer, exec: &ExecContext<'_>) -> Result<()> {
+        let mut file = BufWriter::with_capacity(256 * 1024, exec.host.spill_file()?);
         for row in &rows.rows {
             let mut head = [0u8; 12];
             head[..4].copy_from_slice(&row.key_len.to_le_bytes());
@@ -306,7 +307,7 @@ impl Run {
     }
 
     /// The last, sorted rows.
-    pub(crate) fn finish(&mut self, rows: Rows) {
+    pub(crate) fn finish(&mut self, rows: SortBuffer) {
         self.memory = rows;
         self.heap = (0..=self.files.len())
             .filter(|s| self.head(*s).is_some())
@@ -317,7 +318,7 @@ impl Run {
     }
 
     /// Gives the next rows in order.
-    pub(crate) fn next_batch(&mut self, out: &mut Batch) -> Result<bool> {
+    pub(crate) fn next_batch(&mut self, out: &mut DocBatch) -> Result<bool> {
         while self.left > 0 && !out.is_full() {
             let Some(source) = self.heap.first().copied() else {
                 return Ok(false);
@@ -333,7 +334,7 @@ impl Run {
     }
 
     /// Gives the next rows in the order they were written, when there is no other.
-    pub(crate) fn next_unordered(&mut self, out: &mut Batch) -> Result<bool> {
+    pub(crate) fn next_unordered(&mut self, out: &mut DocBatch) -> Result<bool> {
         while !out.is_full() {
             let Some(source) = (0..=self.files.len()).find(|s| self.head(*s).is_some()) else {
                 return Ok(false);
@@ -344,7 +345,7 @@ impl Run {
     }
 
     /// Gives the next row of a source.
-    fn give(&mut self, source: usize, out: &mut Batch) -> Result<()> {
+    fn give(&mut self, source: usize, out: &mut DocBatch) -> Result<()> {
         if let Some(file) = self.files.get_mut(source) {
             out.push_with_meta(file.doc(), file.meta());
             return file.advance();
@@ -447,8 +448,8 @@ mod tests {
     use super::*;
     use model::{DocBuf, doc};
 
-    fn rows_of(pattern: &SortPattern, docs: &[DocBuf], env: &Env) -> Rows {
-        let mut rows = Rows::default();
+    fn rows_of(pattern: &SortPattern, docs: &[DocBuf], env: &Env) -> SortBuffer {
+        let mut rows = SortBuffer::default();
         for d in docs {
             rows.push(pattern, d.doc(), None, env).unwrap();
         }
@@ -456,7 +457,7 @@ mod tests {
     }
 
     fn given(run: &mut Run) -> Vec<DocBuf> {
-        let (mut out, mut all) = (Batch::new(), Vec::new());
+        let (mut out, mut all) = (DocBatch::new(), Vec::new());
         loop {
             out.clear();
             let more = run.next_batch(&mut out).unwrap();
@@ -522,7 +523,7 @@ mod tests {
     fn large_rows_leave_no_chunk_half_empty() {
         let env = Env::new(0, 1);
         let pattern = SortPattern::parse(doc! { "a": 1i32 }.doc()).unwrap();
-        let (mut rows, mut documents) = (Rows::default(), 0);
+        let (mut rows, mut documents) = (SortBuffer::default(), 0);
         for i in 0..100i32 {
             let d =
                 doc! { "a": -i, "pad": "x".repeat(if i % 3 == 0 { 40 } else { 600_000 }).as_str() };
@@ -532,7 +533,7 @@ mod tests {
         let held: usize = rows.chunks.iter().map(Vec::capacity).sum();
         assert_eq!(
             rows.len_bytes(),
-            held + rows.rows.capacity() * size_of::<Row>()
+            held + rows.rows.capacity() * size_of::<SortRow>()
         );
         assert!(
             held < documents + 3 * CHUNK_BYTES,

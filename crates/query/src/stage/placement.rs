@@ -2,7 +2,7 @@
 
 /// The rules of one stage.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct Placement {
     /// It makes documents itself and must be first (40602).
     pub first: bool,
     /// It writes and must be last (40601).
@@ -17,9 +17,9 @@ pub struct Place {
     pub needs_database: bool,
 }
 
-impl Place {
+impl Placement {
     /// An ordinary stage: anywhere.
-    pub const ANYWHERE: Place = Place {
+    pub const ANYWHERE: Placement = Placement {
         first: false,
         last: false,
         in_facet: true,
@@ -28,22 +28,22 @@ impl Place {
         needs_database: false,
     };
     /// A source that reads nothing but what it makes.
-    pub const FIRST: Place = Place {
+    pub const FIRST: Placement = Placement {
         first: true,
         in_facet: false,
-        ..Place::ANYWHERE
+        ..Placement::ANYWHERE
     };
     /// A source that runs on a database.
-    pub const DATABASE: Place = Place {
+    pub const DATABASE: Placement = Placement {
         needs_database: true,
-        ..Place::FIRST
+        ..Placement::FIRST
     };
     /// A writer.
-    pub const LAST: Place = Place {
+    pub const LAST: Placement = Placement {
         last: true,
         in_facet: false,
         in_lookup: false,
         in_union: false,
-        ..Place::ANYWHERE
+        ..Placement::ANYWHERE
     };
 }

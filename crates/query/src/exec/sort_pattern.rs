@@ -6,7 +6,7 @@
 //! empty, 13103 more than 32 keys, 17312 other expressions, 31138 unknown `$meta`, field path
 //! codes.
 
-use super::path::checked_path;
+use crate::path::checked_path;
 use model::{
     Array, Collate, Doc, DocBuf, FieldPath, Number, Result, Value, bail, code, compare_with,
 };
@@ -420,7 +420,8 @@ mod tests {
 
     #[test]
     fn arrays_count_by_their_extreme_element() {
-        let d = doc! { "a": [3i32, 1i32, 2i32], "e": [], "n": [[1i32]], "x": 7i32, "o": [{ "p": 2i32, "q": 9i32 }, { "p": 1i32, "q": 8i32 }] };
+        let d = doc! { "a": [3i32, 1i32, 2i32], "e": [], "n": [[1i32]], "x": 7i32, "o": [{
+        "p": 2i32, "q": 9i32 }, { "p": 1i32, "q": 8i32 }] };
         for (spec, want) in [
             (doc! { "a": 1i32 }, "Int32(1)"),
             (doc! { "a": -1i32 }, "Int32(3)"),

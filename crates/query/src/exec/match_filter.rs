@@ -1,7 +1,6 @@
 //! A parsed filter together with the document it was parsed from, which the planner reads.
 
-use super::Rt;
-use model::{Bump, Doc, DocBuf, Result};
+use model::{Doc, DocBuf, Result};
 use operators::expr::ParseCx;
 use operators::filter::Filter;
 
@@ -23,13 +22,5 @@ impl MatchFilter {
             spec: spec.to_buf(),
             filter: Filter::parse(cx, spec)?,
         })
-    }
-
-    /// Whether a document matches.
-    ///
-    /// # Errors
-    /// Those of `$expr`.
-    pub fn matches<'a>(&'a self, rt: &Rt<'a>, doc: Doc<'a>, arena: &'a Bump) -> Result<bool> {
-        self.filter.matches_in(&rt.cx(arena, doc), doc)
     }
 }

@@ -1,8 +1,9 @@
 //! Documents kept to be read several times: in memory up to the budget, the rest in a temporary
 //! file.
 
-use crate::pipeline::{Batch, Docs, Rt};
-use crate::rows::spill_failed;
+use super::batch::DocBatch;
+use super::host::{BatchStream, ExecContext};
+use super::rows::spill_failed;
 use model::{Doc, Result};
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Write};
@@ -12,7 +13,7 @@ use std::sync::Arc;
 /// A spool being written. Metadata of documents stays only in memory.
 #[derive(Default)]
 pub(crate) struct Spool {
-    batches: Vec<Batch>,
+    batches: Vec<DocBatch>,
     memory_bytes: usize,
     file: Option<BufWriter<File>>,
     spilled: u64,
@@ -20,17 +21,22 @@ pub(crate) struct Spool {
 
 impl Spool {
     /// Appends a document.
-    pub(crate) fn push(&mut self, doc: Doc<'_>, meta: Option<Doc<'_>>, rt: &Rt<'_>) -> Result<()> {
+    pub(crate) fn push(
+        &mut self,
+        doc: Doc<'_>,
+        meta: Option<Doc<'_>>,
+        exec: &ExecContext<'_>,
+    ) -> Result<()> {
         if let Some(file) = &mut self.file {
             self.spilled += 1;
             return file.write_all(doc.as_bytes()).map_err(spill_failed);
         }
-        if self.memory_bytes > rt.host.memory_limit_bytes() {
-            self.file = Some(BufWriter::new(rt.host.spill_file()?));
-            return self.push(doc, meta, rt);
+        if self.memory_bytes > exec.host.memory_limit_bytes() {
+            self.file = Some(BufWriter::new(exec.host.spill_file()?));
+            return self.push(doc, meta, exec);
         }
-        if self.batches.last().is_none_or(Batch::is_full) {
-            self.batches.push(Batch::new());
+        if self.batches.last().is_none_or(DocBatch::is_full) {
+            self.batches.push(DocBatch::new());
         }
         if let Some(batch) = self.batches.last_mut() {
             batch.push_with_meta(doc, meta);
@@ -54,7 +60,7 @@ impl Spool {
 }
 
 struct Inner {
-    batches: Vec<Batch>,
+    batches: Vec<DocBatch>,
     file: Option<File>,
     spilled: u64,
 }
@@ -65,7 +71,7 @@ pub(crate) struct Spooled(Arc<Inner>);
 
 impl Spooled {
     /// Reads from the start.
-    pub(crate) fn reader(&self) -> Result<SpoolDocs> {
+    pub(crate) fn reader(&self) -> Result<SpoolStream> {
         let file = BufReader::with_capacity(
             256 * 1024,
             AtOffset {
@@ -73,7 +79,7 @@ impl Spooled {
                 offset: 0,
             },
         );
-        Ok(SpoolDocs {
+        Ok(SpoolStream {
             next: 0,
             left: self.0.spilled,
             file,
@@ -100,15 +106,15 @@ impl Read for AtOffset {
 }
 
 /// One reading of a spool.
-pub(crate) struct SpoolDocs {
+pub(crate) struct SpoolStream {
     next: usize,
     left: u64,
     file: BufReader<AtOffset>,
     buf: Vec<u8>,
 }
 
-impl Docs for SpoolDocs {
-    fn next_batch(&mut self, _: &Rt<'_>, out: &mut Batch) -> Result<bool> {
+impl BatchStream for SpoolStream {
+    fn next_batch(&mut self, _: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
         let spool = self.file.get_ref().spool.clone();
         if let Some(batch) = spool.batches.get(self.next) {
             batch
