@@ -457,7 +457,9 @@ fn wait(
             if let Some(status) = child.try_wait()? {
                 return match status.code() {
                     Some(code) if !is_told || code != 0 => Ok(code),
-                    _ => Err(LabError::Sweep { reason: "interrupted".to_owned() }),
+                    _ => Err(LabError::Sweep {
+                        reason: "interrupted".to_owned(),
+                    }),
                 };
             }
             if !has_begun {
@@ -466,7 +468,8 @@ fn wait(
             tokio::select! {
                 () = &mut interrupt, if !is_told => {
                     is_told = true;
-                    if let Some(pid) = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw) {
+                    let pid = i32::try_from(child.id()).ok();
+                    if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw) {
                         let _ = rustix::process::kill_process(pid, rustix::process::Signal::INT);
                     }
                 }

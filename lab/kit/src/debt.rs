@@ -50,7 +50,9 @@ mod tests {
                 Some(234),
             ),
             (
-                json!({"wiredTiger": {"cache": {"tracked dirty bytes in the cache": {"$numberLong": "77"}}}}),
+                json!({"wiredTiger": {
+                    "cache": {"tracked dirty bytes in the cache": {"$numberLong": "77"}}
+                }}),
                 Some(77),
             ),
             (

@@ -106,7 +106,8 @@ impl fmt::Display for Measured {
             .sum();
         write!(
             out,
-            "{cycles} files in cycles, {} functions above {FUNCTION_LINES_MAX} lines, {} files above {FILE_LINES_MAX}",
+            "{cycles} files in cycles, {} functions above {FUNCTION_LINES_MAX} lines, \
+             {} files above {FILE_LINES_MAX}",
             self.functions.len(),
             self.files.len()
         )

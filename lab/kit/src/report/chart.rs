@@ -192,8 +192,11 @@ impl Chart {
             .lines
             .iter()
             .map(|line| {
-                let text = |value: &Option<f64>| value.map_or_else(|| "–".to_owned(), |value| self.quantity.readout(value));
-                serde_json::json!({ "name": line.name, "text": line.values.iter().map(text).collect::<Vec<_>>() })
+                let text = |value: &Option<f64>| {
+                    value.map_or_else(|| "–".to_owned(), |value| self.quantity.readout(value))
+                };
+                let texts: Vec<String> = line.values.iter().map(text).collect();
+                serde_json::json!({ "name": line.name, "text": texts })
             })
             .collect();
         let px: Vec<f64> = self
