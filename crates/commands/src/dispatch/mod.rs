@@ -29,7 +29,7 @@ use command::{Command, Run};
 use connection::Connection;
 use ctx::Ctx;
 use generic::{Generic, Lsid};
-use interrupt::{Interrupt, Link};
+use interrupt::{Interrupt, Link, Running};
 use model::{Doc, DocWriter, MongoError, Result, Value, bail, code};
 use reported::Reported;
 use request::{Outcome, Request, WaitFor};
@@ -295,7 +295,12 @@ impl Dispatcher {
             ok_int: false,
             reply: DocWriter::new(reply),
         };
+        // Only writers wait for something below the command.
+        let running = command
+            .is(flag::WRITE)
+            .then(|| Running::new(&ctx.interrupt));
         let mut outcome = finish(&mut ctx, run);
+        drop(running);
         let failed = ctx.failed;
         drop(ctx);
         if let (Some(w), Numbered::Transaction) = (&mut writes, numbered) {

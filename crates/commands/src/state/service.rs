@@ -188,7 +188,7 @@ impl Service {
         }
     }
 
-    /// Ends all running operations: the server stops.
+    /// Ends all running operations and open transactions: the server stops.
     pub fn interrupt_all(&self) {
         for conn in self.connections.list() {
             if let Some(op) = conn.op.lock().as_ref() {
@@ -196,6 +196,12 @@ impl Service {
                     code::INTERRUPTED_AT_SHUTDOWN,
                     "interrupted at shutdown",
                 ));
+            }
+        }
+        for (_, session) in self.state.sessions.list() {
+            // One that is locked runs a statement, which was just interrupted.
+            if let Some(mut writes) = session.writes.try_lock() {
+                writes.abort_open(&self.state.transactions);
             }
         }
     }

@@ -421,6 +421,48 @@ fn writers_outside_wait_for_the_transaction() {
 }
 
 #[test]
+fn a_wait_for_a_transaction_ends_by_a_kill_and_when_the_server_stops() {
+    let s = Server::with(2);
+    let mut t = s.client(1);
+    assert_eq!(code(&t.begin().set(0, 5)), 0);
+    let waiter = |session: u8| {
+        let mut other = s.client(session);
+        std::thread::spawn(move || {
+            let update =
+                r#"{"update": "c", "updates": [{"q": {"_id": 0}, "u": {"$inc": {"a": 1}}}]}"#;
+            code(&other.run(update))
+        })
+    };
+    let killed = waiter(2);
+    let mut admin = s.client(3);
+    let running = r#"{"aggregate": 1, "cursor": {}, "pipeline": [{"$currentOp": {}},
+        {"$match": {"op": "update"}}, {"$project": {"_id": "$opid"}}]}"#;
+    let opid = loop {
+        let r = send(&s.dispatcher, &mut admin.conn, "admin", json(running).doc());
+        if let Some((opid, _)) = pairs(&r).first() {
+            break *opid;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    let kill = format!(r#"{{"killOp": 1, "op": {opid}}}"#);
+    assert_eq!(
+        code(&send(
+            &s.dispatcher,
+            &mut admin.conn,
+            "admin",
+            json(&kill).doc()
+        )),
+        0
+    );
+    assert_eq!(killed.join().unwrap(), 11601);
+    let stopped = waiter(4);
+    std::thread::sleep(Duration::from_millis(100));
+    s.dispatcher.service().interrupt_all();
+    assert!(matches!(stopped.join().unwrap(), 0 | 11600));
+    assert_eq!(code(&t.commit()), 251, "aborted because the server stops");
+}
+
+#[test]
 fn a_cursor_of_a_transaction_goes_on_in_it_and_ends_with_it() {
     let s = Server::with(10);
     let mut t = s.client(1);
