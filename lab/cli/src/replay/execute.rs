@@ -12,6 +12,7 @@ use lab_kit::report::{page, runs_page};
 use lab_kit::result::{REPLAY_WORKLOAD, RunFacts, RunResult, SCHEMA, Sizes, VERSION, Warning};
 use lab_kit::target::Target;
 use lab_kit::warnings::{of_environment, of_step};
+use lab_kit::stalls::GapTracker;
 use lab_kit::workload::Operation;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -23,7 +24,8 @@ use super::scheduler::Scheduler;
 use super::sender::ReplaySender;
 use super::summary::{RecordingSummary, summary};
 use crate::address::DRIVER_MONGO;
-use crate::clients::{Control, GRACE, RoleCounters, lock};
+use crate::clients::{Control, GRACE};
+use crate::counters::{RoleCounters, lock};
 use crate::errors::LabError;
 use crate::interrupt::interrupted;
 use crate::mongo::MongoTarget;
@@ -191,6 +193,7 @@ fn new_sampling(
             recorder: StepRecorder::new(facts, INTERVAL),
             counters: sender.counters.clone(),
             rows: 0,
+            gaps: GapTracker::default(),
         }],
         progress: Progress::new(arguments.style.name(), "operations", goal),
         folder,
