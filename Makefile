@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
-.PHONY: compat help setup fresh-root build serve test tidy lint clients clients-all pymongo-suite server-tests soak-kill soak-collections soak-ddl example bench clean
+.PHONY: compat help setup fresh-root build serve test tidy format lint site clients clients-all pymongo-suite server-tests soak-kill soak-collections soak-ddl example bench clean
 
 PORT ?= 27017
 BIND_IP ?= 127.0.0.1
@@ -38,8 +38,14 @@ test: ## every test: tidy, client smokes, the Debian example, cargo test
 	@scripts/setup.sh test
 	@scripts/test.sh
 
-tidy: ## imports between rooms, file heads, sizes, links
+tidy: ## imports between crates and files, file heads, sizes, links
 	@cargo run -q --locked -p xtask -- tidy
+
+site: ## the documents as a static site in target/site, links checked (mdBook)
+	@scripts/site.sh
+
+format: ## rustfmt over every file
+	@git ls-files -z '*.rs' ':!natives/rocksdb-sys/src/bindings.rs' | xargs -0 rustfmt --edition 2024
 
 lint: ## clippy, warnings are errors
 	@$(natives) && cargo clippy --workspace --all-targets --locked -- -D warnings

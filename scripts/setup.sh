@@ -103,6 +103,12 @@ if ! rust_works >"$scratch/said" 2>&1; then
   rust_works >"$scratch/said" 2>&1 || fail "missing: Rust: $(tail -n 1 "$scratch/said")"
 fi
 
+# The tests check format and lints where the toolchain has them.
+if [ "$purpose" = test ] && command -v rustup >/dev/null; then
+  for component in rustfmt clippy; do
+    cargo "${component/rustfmt/fmt}" --version >/dev/null 2>&1 || rustup component add "$component" </dev/null || true
+  done
+fi
 # Everything cargo needs is downloaded before anything is compiled.
 (cd "$root" && cargo fetch --locked --quiet --target x86_64-unknown-linux-gnu) \
   || fail "missing: cargo's packages: cargo could not download them (see above; TLS needs Debian: ca-certificates)"

@@ -5,37 +5,53 @@ set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
 export CARGO_TERM_PROGRESS_WHEN=never
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
 
 step() {
   local name=$1 began=$SECONDS
   shift
   echo "== $name"
-  "$@" || { echo "test: FAILED in step '$name' after $((SECONDS - began)) s" >&2; exit 1; }
+  "$@" 2>&1 | tee -a "$scratch/said" || { echo "test: FAILED in step '$name' after $((SECONDS - began)) s" >&2; exit 1; }
   echo "== $name: $((SECONDS - began)) s"
 }
 
+skip() { echo "$1: skipped, $2" | tee -a "$scratch/said"; }
+
 # Steps run under `||`, where bash does not stop at a failing command: each chains its commands itself.
 cargo_tests() {
-  local log=$1
+  # What passing tests print is kept for the list of what was skipped, and not shown.
+  local log=$1 shown='/^successes:$/,/^failures:$|^test result:/{/^failures:$|^test result:/!d}'
   # Libraries, binaries and integration tests last, so that the closing lines are of tests and not of empty doc tests.
   cargo test --locked --workspace --doc --quiet 2>&1 | tee "$log" \
-    && cargo test --locked --workspace --lib --bins --examples --tests --no-fail-fast -- --quiet 2>&1 | tee -a "$log"
+    && cargo test --locked --workspace --lib --bins --examples --tests --no-fail-fast -- --quiet --show-output 2>&1 \
+      | tee -a "$log" | sed -E "$shown"
+}
+
+# By name: rustfmt does not follow modules that are declared inside of macros.
+formatted() {
+  git ls-files -z '*.rs' ':!natives/rocksdb-sys/src/bindings.rs' | xargs -0 rustfmt --edition 2024 --check >"$scratch/format.log" \
+    || { head -n 40 "$scratch/format.log"; echo "format: run \`make format\`" >&2; return 1; }
 }
 
 # Downloads what the client smokes need, so that a registry that cannot be reached is known before anything is compiled.
 client_packages() { bash -c 'set -euo pipefail; root=$PWD; . tests/clients/lib.sh; python_with_pymongo; node_modules'; }
 
 # The binaries that other checkouts or later builds may replace are copied away first.
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
 
 step "client packages" client_packages
 step natives scripts/natives.sh
+if rustfmt --version >/dev/null 2>&1; then step format formatted; else skip format "rustfmt is not installed"; fi
 step tidy cargo run -q --locked -p xtask -- tidy
 step "build server" cargo build --locked -p quarry-server
 cp "${CARGO_TARGET_DIR:-target}/debug/quarry" "$scratch/quarry"
 step "build tests" cargo test --locked --workspace --no-run --quiet
 cp "${CARGO_TARGET_DIR:-target}/debug/quarry-lab" "$scratch/quarry-lab"
+if cargo clippy --version >/dev/null 2>&1; then
+  step clippy cargo clippy --locked --workspace --all-targets --quiet -- -D warnings
+else
+  skip clippy "it is not installed"
+fi
 QUARRY_BIN=$scratch/quarry step "client smokes" tests/clients/run.sh python node mongosh
 QUARRY_BIN=$scratch/quarry step "pymongo suite" env QUARRY_BIN="$scratch/quarry" tests/clients/pymongo-suite/run.sh
 cp "${CARGO_TARGET_DIR:-target}/debug/examples/idents" "$scratch/idents"
@@ -48,3 +64,5 @@ step "cargo test" cargo_tests "$scratch/tests.log"
 awk '/^test result:/ { binaries++; passed += $4; failed += $6; ignored += $8 }
   END { printf "test: %d passed, %d failed, %d ignored in %d test binaries; client smokes, server tests, workloads of the lab and Debian example passed before\n",
         passed, failed, ignored, binaries }' "$scratch/tests.log"
+# Each test that cannot run here says so in a line of its own.
+grep -hE '^skipped:|: skipped,|are skipped,' "$scratch/said" "$scratch/tests.log" | sort | uniq -c | sed -E 's/^ *([0-9]+) (skipped: )?/test: skipped (\1): /' || true

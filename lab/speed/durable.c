@@ -260,8 +260,11 @@ int main(int count, char **given) {
     mysql = !strcmp(given[1], "mysql"), port = atoi(given[2]), rows = atoi(given[5]);
     int clients = atoi(given[3]), seconds = atoi(given[4]);
     struct client *all = calloc((size_t)clients, sizeof *all);
+    /* Another sequence at each run: a row that already has the value would be an update without a
+       write. */
+    uint64_t start = (uint64_t)now_us() * 1000003u;
     for (int i = 0; i < clients; i++)
-        all[i].seed = (uint64_t)i * 7919 + 1, open_client(&all[i]);
+        all[i].seed = start + (uint64_t)i * 7919 + 1, open_client(&all[i]);
     if (!seconds)
         return load(&all[0]), 0;
     if (mysql)

@@ -1,4 +1,4 @@
-//! Chores of the repository. `tidy` checks what the compiler cannot: imports between rooms, file
+//! Chores of the repository. `tidy` checks what the compiler cannot: imports between crates, file
 //! heads, sizes, forbidden words.
 //!
 //! Knows the repository's layout and nothing of what the crates do.
@@ -8,7 +8,10 @@ mod tidy;
 use std::path::Path;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo run -p xtask -- tidy";
+const USAGE: &str = "usage: cargo run -p xtask -- tidy | limits
+
+tidy    checks the repository; status 1 when something is to be mended
+limits  prints what xtask/limits.txt would be, were all there is allowed";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -19,6 +22,7 @@ fn main() -> ExitCode {
         .as_slice()
     {
         ["tidy"] => run_tidy(),
+        ["limits"] => print_limits(),
         _ => {
             eprintln!("{USAGE}");
             ExitCode::from(2)
@@ -26,15 +30,30 @@ fn main() -> ExitCode {
     }
 }
 
+fn root() -> &'static Path {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    own.parent().unwrap_or(Path::new("."))
+}
+
+fn print_limits() -> ExitCode {
+    match tidy::check(root()) {
+        Ok(summary) => {
+            print!("{}", summary.measured.as_limits());
+            ExitCode::SUCCESS
+        }
+        Err(reason) => {
+            eprintln!("limits: could not look: {reason}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
 fn run_tidy() -> ExitCode {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .unwrap_or(Path::new("."));
-    match tidy::check(root) {
+    match tidy::check(root()) {
         Ok(summary) if summary.findings.is_empty() => {
             println!(
-                "tidy: {} crates, {} files: nothing to complain about",
-                summary.crates, summary.files
+                "tidy: {} crates, {} files: nothing to complain about; {}",
+                summary.crates, summary.files, summary.measured
             );
             ExitCode::SUCCESS
         }

@@ -28,7 +28,7 @@ fn main() {
         "Differences and what is missing: \
             [docs/expected-differences.md](docs/expected-differences.md)."
     );
-    table("Commands", registry::all().map(|c| c.name));
+    table("Commands", registry::all().map(|c| c.spec.name));
     println!(
         "\nKnown and answered with 238 NotImplemented: {}",
         registry::NOT_BUILT

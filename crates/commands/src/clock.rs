@@ -1,4 +1,4 @@
-//! Time as the commands see it. Passed in, so that tests and simulation can turn the hands.
+//! The clock of commands. Passed in, so that tests can use a mock clock.
 
 /// A source of time.
 pub trait Clock: Send + Sync {

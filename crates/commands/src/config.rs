@@ -1,10 +1,10 @@
-//! What the server is told at its start, in the words of commands.
+//! Configuration of the command layer.
 
 use memory::Budget;
 use model::DocBuf;
 use std::sync::Arc;
 
-/// What the server is told at its start.
+/// Configuration of the command layer.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Name of the replica set to present; `None` is the standalone profile.

@@ -1,8 +1,9 @@
-//! Every command on one line each. Names are case-sensitive.
+//! The table of all commands, composed from the files of `cmd`. Names are case-sensitive.
 
 use crate::cmd;
+use crate::ddl::temporary;
 use crate::dispatch::Dispatcher;
-use crate::dispatch::command::{Command, CommandTable};
+use crate::dispatch::command::Command;
 use crate::state::service::Service;
 use std::sync::Arc;
 
@@ -115,30 +116,36 @@ pub static NOT_BUILT: &[&str] = &[
     "whatsmysni",
 ];
 
-/// Every command in registry order.
-pub fn all() -> impl Iterator<Item = &'static Command> {
+/// Every command, family by family.
+pub fn all() -> impl Iterator<Item = &'static Command> + Clone {
     FAMILIES.iter().flat_map(|f| f.iter())
 }
 
-/// The table of all commands, as a dispatcher takes it.
-pub fn table() -> CommandTable {
-    CommandTable::new(all(), NOT_BUILT)
-}
-
-/// A dispatcher of all commands over a service.
+/// A dispatcher of all commands over a service. Drops the temporary collections that an earlier
+/// process has left behind.
 pub fn dispatcher(service: Arc<Service>) -> Dispatcher {
-    Dispatcher::new(service, table())
+    if let Err(e) = temporary::sweep(&service) {
+        let reason = e.message();
+        service.log(
+            'W',
+            "STORAGE",
+            &format!("temporary collections of an earlier run could not be dropped: {reason}"),
+        );
+    }
+    Dispatcher::new(service, all(), NOT_BUILT)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dispatch::command::{Durability, Privilege, flag};
+    use crate::dispatch::spec::{Durability, Privilege, flag};
 
     #[test]
     fn names_are_unique_and_disjoint_from_what_is_not_built() {
         let mut seen = std::collections::BTreeSet::new();
-        let built = all().flat_map(|c| std::iter::once(c.name).chain(c.aliases.iter().copied()));
+        let built = all()
+            .map(|c| &c.spec)
+            .flat_map(|c| std::iter::once(c.name).chain(c.aliases.iter().copied()));
         for name in built.chain(NOT_BUILT.iter().copied()) {
             assert!(seen.insert(name), "{name} stands twice");
         }
@@ -146,7 +153,7 @@ mod tests {
 
     #[test]
     fn tables_are_sound() {
-        for c in all() {
+        for c in all().map(|c| &c.spec) {
             let mut names = std::collections::BTreeSet::new();
             for a in c.args {
                 assert!(

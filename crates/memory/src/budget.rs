@@ -26,13 +26,13 @@ pub struct Budget {
 
 impl std::fmt::Debug for Budget {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.figures().fmt(f)
+        self.stats().fmt(f)
     }
 }
 
-/// What a budget says of itself.
+/// Statistics of a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Figures {
+pub struct BudgetStats {
     /// Bytes all operations, open cursors and connections may hold together.
     pub limit_bytes: usize,
     /// Bytes one operation may hold.
@@ -85,9 +85,9 @@ impl Budget {
         }
     }
 
-    /// Its figures now.
-    pub fn figures(&self) -> Figures {
-        Figures {
+    /// Its statistics now.
+    pub fn stats(&self) -> BudgetStats {
+        BudgetStats {
             limit_bytes: self.limit,
             share_bytes: self.share,
             used_bytes: self.used.load(Relaxed),
@@ -264,14 +264,11 @@ mod tests {
         drop(a);
         b.set(90);
         assert_eq!(
-            (budget.figures().used_bytes, budget.figures().used_bytes_max),
+            (budget.stats().used_bytes, budget.stats().used_bytes_max),
             (90, 100)
         );
         drop(b);
-        assert_eq!(
-            (budget.figures().used_bytes, budget.figures().refused),
-            (0, 2)
-        );
+        assert_eq!((budget.stats().used_bytes, budget.stats().refused), (0, 2));
     }
 
     #[test]
@@ -281,7 +278,7 @@ mod tests {
         let (a, other) = (part.charge(), whole.charge());
         assert_eq!(a.try_set(51).unwrap_err().code(), 146);
         a.try_set(40).unwrap();
-        assert_eq!(whole.figures().used_bytes, 40);
+        assert_eq!(whole.stats().used_bytes, 40);
         other.set(55);
         assert_eq!(
             a.try_set(46).unwrap_err().code(),
@@ -289,10 +286,7 @@ mod tests {
             "the whole is used up"
         );
         drop(a);
-        assert_eq!(
-            (part.figures().used_bytes, whole.figures().used_bytes),
-            (0, 55)
-        );
+        assert_eq!((part.stats().used_bytes, whole.stats().used_bytes), (0, 55));
     }
 
     #[test]

@@ -13,7 +13,7 @@
 mod budget;
 mod operation;
 
-pub use budget::{Budget, Charge, Figures};
+pub use budget::{Budget, BudgetStats, Charge};
 pub use heap::Counting;
 pub use operation::{Attached, Operation};
 

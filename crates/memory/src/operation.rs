@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering::Relaxed};
 /// Stands for a thread that works for no operation.
 const DETACHED: isize = isize::MAX;
 
-/// Who holds less makes no room by spilling.
+/// Spilling less than this does not pay.
 const SPILL_BYTES_MIN: usize = 4 << 20;
 
 thread_local! {
@@ -120,7 +120,7 @@ impl Operation {
             return Ok(());
         }
         let grew = self.settle() > 0;
-        // Who gives back is not refused: it may be the one that makes room.
+        // A decrease is never refused: it frees memory.
         if !grew && more == 0 {
             return Ok(());
         }
@@ -274,7 +274,7 @@ mod tests {
             (146, 10),
             "the list itself counts: {refused:?}"
         );
-        assert!(budget.figures().used_bytes > 10 * MB);
+        assert!(budget.stats().used_bytes > 10 * MB);
         held.truncate(5);
         op.check().expect("what was given back may be used again");
         assert_eq!(
@@ -285,7 +285,7 @@ mod tests {
         op.room_for(4 * MB).unwrap();
         drop(held);
         drop(at);
-        let f = budget.figures();
+        let f = budget.stats();
         assert_eq!(
             (f.used_bytes, f.refused),
             (0, 1),
@@ -313,16 +313,16 @@ mod tests {
         );
         let held = vec![1u8; 7 * MB];
         first.check().unwrap();
-        assert!(budget.figures().used_bytes < 8 * MB, "not charged twice");
+        assert!(budget.stats().used_bytes < 8 * MB, "not charged twice");
         drop(held);
         first.check().unwrap();
         first
             .room_for(6 * MB)
             .expect("room that was not used is given back with the next settling");
         first.check().unwrap();
-        assert!(budget.figures().used_bytes < MB, "{:?}", budget.figures());
+        assert!(budget.stats().used_bytes < MB, "{:?}", budget.stats());
         drop(at);
-        assert_eq!(budget.figures().used_bytes, 0);
+        assert_eq!(budget.stats().used_bytes, 0);
     }
 
     #[test]
@@ -372,7 +372,7 @@ mod tests {
             "{}",
             cursor.bytes()
         );
-        assert_eq!(budget.figures().used_bytes, cursor.bytes());
+        assert_eq!(budget.stats().used_bytes, cursor.bytes());
 
         let at = op.begin();
         op.resume(&cursor);
@@ -383,7 +383,7 @@ mod tests {
         at.end(0);
         assert!(cursor.bytes() < 1 << 16, "{}", cursor.bytes());
         drop(cursor);
-        assert_eq!(budget.figures().used_bytes, 0);
+        assert_eq!(budget.stats().used_bytes, 0);
         drop(reply);
     }
 
@@ -400,17 +400,17 @@ mod tests {
             .join()
             .unwrap()
         });
-        assert!(budget.figures().used_bytes >= 4 * MB);
+        assert!(budget.stats().used_bytes >= 4 * MB);
         drop(foreign);
         op.check().unwrap();
         assert_eq!(
-            budget.figures().used_bytes,
+            budget.stats().used_bytes,
             0,
             "it gave back more than it took"
         );
         drop(held);
         drop(at);
-        assert_eq!(budget.figures().used_bytes, 0);
+        assert_eq!(budget.stats().used_bytes, 0);
     }
 
     #[test]
@@ -441,6 +441,6 @@ mod tests {
             panic!("as a fault of ours would");
         }));
         assert!(r.is_err());
-        assert_eq!(budget.figures().used_bytes, 0);
+        assert_eq!(budget.stats().used_bytes, 0);
     }
 }

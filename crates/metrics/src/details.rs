@@ -1,5 +1,5 @@
-//! What is worth knowing of a process but too slow to ask each second: parts of its memory, open
-//! files, use by groups of threads.
+//! What is too slow to read each second of a process: parts of its memory, open files, resources
+//! used by groups of threads.
 //!
 //! Promises: absent where the kernel or permissions hide it; threads are grouped by the name that
 //! they gave themselves.
@@ -294,7 +294,7 @@ mod tests {
             (1, 8_192, 3, 10)
         );
         assert_eq!(conn.cpu_us, 500_000);
-        // A thread that was born meanwhile counts from its birth; a name may hold brackets.
+        // A thread that started meanwhile counts from its start; a name may hold brackets.
         assert_eq!(
             groups
                 .get("conn (x)")

@@ -1,6 +1,6 @@
 //! Block device counters from `/proc/diskstats`.
 //!
-//! Promises: the device of a path is found through its mount, or honestly not found (overlay,
+//! Promises: the device of a path is found through its mount, or reported as not found (overlay,
 //! tmpfs, network file systems).
 
 use std::fs;
@@ -52,7 +52,7 @@ impl DiskSample {
         }
     }
 
-    /// Adds a neighbouring stretch of the same device.
+    /// Adds the adjacent interval of the same device.
     pub fn merge(&mut self, other: &Self) {
         self.reads += other.reads;
         self.read_bytes += other.read_bytes;

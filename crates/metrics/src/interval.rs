@@ -1,4 +1,4 @@
-//! The interval row: everything counted in one stretch of time.
+//! The interval row: everything counted in one interval of time.
 //!
 //! Rates, costs per operation and cumulative averages are derived from these rows and never
 //! measured a second time.
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::{DirectorySize, DiskUse, HostCpuUse, LatencyHistogram, Paging, Pressure, ProcessUse};
 
-/// One stretch of a run, usually a second.
+/// One interval of a run, usually a second.
 #[derive(Clone, Debug, Default)]
 pub struct Interval {
     /// Begin, since the step began.

@@ -59,7 +59,7 @@ impl Pressure {
         out
     }
 
-    /// Adds a neighbouring stretch.
+    /// Adds the adjacent interval.
     pub fn merge(&mut self, other: &Self) {
         self.fields_mut()
             .into_iter()
@@ -137,7 +137,7 @@ impl Paging {
         }
     }
 
-    /// Adds a neighbouring stretch.
+    /// Adds the adjacent interval.
     pub fn merge(&mut self, other: &Self) {
         self.in_bytes += other.in_bytes;
         self.out_bytes += other.out_bytes;

@@ -104,7 +104,7 @@ impl ProcessUse {
         self.cpu_user + self.cpu_system
     }
 
-    /// Adds a neighbouring stretch of the same process.
+    /// Adds the adjacent interval of the same process.
     pub fn merge(&mut self, other: &Self) {
         self.cpu_user += other.cpu_user;
         self.cpu_system += other.cpu_system;
@@ -420,7 +420,11 @@ mod tests {
         for (tid, voluntary, involuntary) in threads {
             let task = root.join("task").join(tid.to_string());
             fs::create_dir_all(&task).unwrap();
-            fs::write(task.join("status"), format!("voluntary_ctxt_switches:\t{voluntary}\nnonvoluntary_ctxt_switches:\t{involuntary}\n")).unwrap();
+            let status = format!(
+                "voluntary_ctxt_switches:\t{voluntary}\n\
+                 nonvoluntary_ctxt_switches:\t{involuntary}\n"
+            );
+            fs::write(task.join("status"), status).unwrap();
         }
     }
 

@@ -124,7 +124,8 @@ codes! {
     COMMAND_NOT_SUPPORTED_ON_VIEW = 166 "CommandNotSupportedOnView";
     OPTION_NOT_SUPPORTED_ON_VIEW = 167 "OptionNotSupportedOnView";
     INVALID_PIPELINE_OPERATOR = 168 "InvalidPipelineOperator";
-    COMMAND_ON_SHARDED_VIEW_NOT_SUPPORTED_ON_MONGOD = 169 "CommandOnShardedViewNotSupportedOnMongod";
+    COMMAND_ON_SHARDED_VIEW_NOT_SUPPORTED_ON_MONGOD = 169
+        "CommandOnShardedViewNotSupportedOnMongod";
     CANNOT_IMPLICITLY_CREATE_COLLECTION = 227 "CannotImplicitlyCreateCollection";
     QUERY_PLAN_KILLED = 175 "QueryPlanKilled";
     CANNOT_CREATE_COLLECTION = 177 "CannotCreateCollection";
@@ -175,12 +176,14 @@ codes! {
     CLIENT_DISCONNECT = 279 "ClientDisconnect";
     CHANGE_STREAM_FATAL_ERROR = 280 "ChangeStreamFatalError";
     CHANGE_STREAM_HISTORY_LOST = 286 "ChangeStreamHistoryLost";
-    QUERY_EXCEEDED_MEMORY_LIMIT_NO_DISK_USE_ALLOWED = 292 "QueryExceededMemoryLimitNoDiskUseAllowed";
+    QUERY_EXCEEDED_MEMORY_LIMIT_NO_DISK_USE_ALLOWED = 292
+        "QueryExceededMemoryLimitNoDiskUseAllowed";
     SEARCH_NOT_ENABLED = 31082 "SearchNotEnabled";
     IDL_FAILED_TO_PARSE = 40415 "IDLFailedToParse";
     IDL_DUPLICATE_FIELD = 40413 "IDLDuplicateField";
     IDL_MISSING_FIELD = 40414 "IDLMissingField";
-    COMMAND_NOT_SUPPORTED_ON_LEGACY_TIMESERIES_BUCKETS = 441 "CommandNotSupportedOnLegacyTimeseriesBucketsNamespace";
+    COMMAND_NOT_SUPPORTED_ON_LEGACY_TIMESERIES_BUCKETS = 441
+        "CommandNotSupportedOnLegacyTimeseriesBucketsNamespace";
 }
 
 /// The name of a code.

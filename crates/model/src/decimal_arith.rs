@@ -77,7 +77,8 @@ macro_rules! quad_operator {
         impl $trait for Decimal128 {
             type Output = Decimal128;
             fn $method(self, other: Decimal128) -> Decimal128 {
-                from_quad(dec::Context::<dec::Decimal128>::default().$method(quad(self), quad(other)))
+                from_quad(dec::Context::<dec::Decimal128>::default().$method(quad(self),
+                    quad(other)))
             }
         }
     )*};

@@ -5,7 +5,8 @@
 #[macro_export]
 macro_rules! doc {
     ($($body:tt)*) => {
-        $crate::DocBuf::build(|_w: &mut $crate::DocWriter<'_>| { $crate::doc_fields!(_w; $($body)*); })
+        $crate::DocBuf::build(|_w: &mut $crate::DocWriter<'_>| {
+            $crate::doc_fields!(_w; $($body)*); })
     };
 }
 

@@ -142,7 +142,6 @@ fn wrapped(to: &mut impl Sink, fields: &Map<String, Json>) -> Result<bool, Strin
     }
     let bad = || format!("malformed {key}: {inner}");
     let text = || inner.as_str().ok_or_else(bad);
-    let part = |name: &str| inner.get(name).ok_or_else(bad);
     match key.as_str() {
         "$numberInt" => to.value(Value::Int32(text()?.parse().map_err(|_| bad())?)),
         "$numberLong" => to.value(Value::Int64(text()?.parse().map_err(|_| bad())?)),
@@ -157,6 +156,17 @@ fn wrapped(to: &mut impl Sink, fields: &Map<String, Json>) -> Result<bool, Strin
         "$undefined" => to.value(Value::Undefined),
         "$minKey" => to.value(Value::MinKey),
         "$maxKey" => to.value(Value::MaxKey),
+        _ => return composite(to, key, inner),
+    }
+    Ok(true)
+}
+
+/// The wrappers whose value has several parts.
+fn composite(to: &mut impl Sink, key: &str, inner: &Json) -> Result<bool, String> {
+    let bad = || format!("malformed {key}: {inner}");
+    let text = || inner.as_str().ok_or_else(bad);
+    let part = |name: &str| inner.get(name).ok_or_else(bad);
+    match key {
         "$uuid" => {
             let hex: String = text()?.chars().filter(|c| *c != '-').collect();
             let n = u128::from_str_radix(&hex, 16).map_err(|_| bad())?;
@@ -384,14 +394,20 @@ mod tests {
     #[test]
     fn canonical_round_trips_every_type() {
         let text = concat!(
-            r#"{"i":{"$numberInt":"1"},"l":{"$numberLong":"-9223372036854775808"},"f":{"$numberDouble":"-0.0"},"#,
-            r#""n":{"$numberDouble":"NaN"},"m":{"$numberDecimal":"1.50"},"o":{"$oid":"0123456789abcdef01234567"},"#,
+            r#"{"i":{"$numberInt":"1"},"l":{"$numberLong":"-9223372036854775808"},"#,
+            r#""f":{"$numberDouble":"-0.0"},"#,
+            r#""n":{"$numberDouble":"NaN"},"m":{"$numberDecimal":"1.50"},"#,
+            r#""o":{"$oid":"0123456789abcdef01234567"},"#,
             r#""d":{"$date":{"$numberLong":"-1"}},"t":{"$timestamp":{"t":4294967295,"i":1}},"#,
-            r#""b":{"$binary":{"base64":"AAEC","subType":"80"}},"b2":{"$binary":{"base64":"AAEC","subType":"02"}},"#,
+            r#""b":{"$binary":{"base64":"AAEC","subType":"80"}},"b2":{"$binary":{"base64":"AAEC","#,
+            r#""subType":"02"}},"#,
             r#""r":{"$regularExpression":{"pattern":"^a","options":"i"}},"#,
-            r#""p":{"$dbPointer":{"$ref":"a.b","$id":{"$oid":"0123456789abcdef01234567"}}},"c":{"$code":"x"},"#,
-            r#""w":{"$code":"y","$scope":{"a":{"$numberInt":"1"}}},"s":{"$symbol":"z"},"u":{"$undefined":true},"#,
-            r#""lo":{"$minKey":1},"hi":{"$maxKey":1},"a":[null,true,"x",[],{}],"q":{"$add":["$x",{"$numberInt":"2"}]}}"#
+            r#""p":{"$dbPointer":{"$ref":"a.b","$id":{"$oid":"0123456789abcdef01234567"}}},"#,
+            r#""c":{"$code":"x"},"#,
+            r#""w":{"$code":"y","$scope":{"a":{"$numberInt":"1"}}},"s":{"$symbol":"z"},"#,
+            r#""u":{"$undefined":true},"#,
+            r#""lo":{"$minKey":1},"hi":{"$maxKey":1},"a":[null,true,"x",[],{}],"q":{"$add":["$x","#,
+            r#"{"$numberInt":"2"}]}}"#
         );
         let doc = parse_document(text).unwrap();
         assert_eq!(from_document(doc.doc(), Mode::Canonical).to_string(), text);

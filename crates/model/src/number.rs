@@ -1,5 +1,6 @@
 //! `Number`: one of the four BSON numeric types, compared exactly across types.
 
+use crate::decimal::Parts;
 use crate::{Decimal128, Value};
 use std::cmp::Ordering;
 
@@ -65,6 +66,16 @@ impl Number {
             Number::Decimal(n) => n.to_i64_exact(),
         }
     }
+    /// The whole number that MongoDB's lenient conversions make, held within 64 bits: doubles lose
+    /// their fraction, decimals round half to even, NaN is 0.
+    pub fn to_i64_lenient(self) -> i64 {
+        match self {
+            n if n.is_nan() => 0,
+            Number::Decimal(d) => round_half_even(&d),
+            n => n.to_i64_exact().unwrap_or_else(|| n.to_f64() as i64),
+        }
+    }
+
     /// NaN of either kind.
     pub fn is_nan(self) -> bool {
         match self {
@@ -164,6 +175,32 @@ fn compare_f64_decimal(a: f64, b: &Decimal128) -> Ordering {
     }
     // The nearest double decides unless it is the same double; then the exact digits do.
     compare_f64(a, b.to_f64()).then_with(|| Decimal128::from_f64_exact34(a).compare(b))
+}
+
+fn round_half_even(d: &Decimal128) -> i64 {
+    let Parts::Finite {
+        negative,
+        coefficient,
+        exponent,
+    } = d.parts()
+    else {
+        return d.to_f64() as i64;
+    };
+    let Ok(digits) = u32::try_from(-exponent) else {
+        return d.to_f64() as i64;
+    };
+    // More digits to drop than a coefficient can have: below one half.
+    let Some(unit) = 10u128.checked_pow(digits) else {
+        return 0;
+    };
+    let (whole, rest) = (coefficient / unit, coefficient % unit);
+    let up = match rest.cmp(&(unit - rest)) {
+        Ordering::Less => false,
+        Ordering::Greater => true,
+        Ordering::Equal => whole % 2 == 1,
+    };
+    let n = i64::try_from(whole + u128::from(up && rest > 0)).unwrap_or(i64::MAX);
+    if negative { -n } else { n }
 }
 
 #[cfg(test)]

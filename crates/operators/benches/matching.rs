@@ -39,8 +39,10 @@ fn main() {
 /// 10 fields in about 200 bytes.
 fn flat(n: i32) -> Document {
     doc! {
-        "_id": ObjectId::from_bytes([(n % 251) as u8; 12]), "n": n, "group": n % 100, "name": format!("name-{n:06}"),
-        "price": f64::from(n) / 4.0, "active": n % 2 == 0, "created": bson::DateTime::from_millis(1_700_000_000_000 + i64::from(n)),
+        "_id": ObjectId::from_bytes([(n % 251) as u8; 12]), "n": n, "group": n % 100,
+            "name": format!("name-{n:06}"),
+        "price": f64::from(n) / 4.0, "active": n % 2 == 0,
+            "created": bson::DateTime::from_millis(1_700_000_000_000 + i64::from(n)),
         "count": i64::from(n) * 3, "city": CITIES[n as usize % 3], "last": n % 1000,
     }
 }
@@ -48,7 +50,10 @@ fn flat(n: i32) -> Document {
 /// About 1 kB with documents in documents and arrays of both kinds.
 fn nested(n: i32) -> Document {
     let items: Vec<Document> = (0..6)
-        .map(|i| doc! { "sku": format!("sku-{:05}", (n * 7 + i) % 5000), "qty": (n + i) % 20, "price": f64::from(n + i) / 10.0 })
+        .map(|i| {
+            doc! { "sku": format!("sku-{:05}", (n * 7 + i) % 5000), "qty": (n + i) % 20,
+            "price": f64::from(n + i) / 10.0 }
+        })
         .collect();
     let tags: Vec<String> = (0..8)
         .map(|t| format!("tag-{}", (n + t * 13) % 90))
@@ -56,8 +61,10 @@ fn nested(n: i32) -> Document {
     let mut d = flat(n);
     d.remove("last");
     d.extend(doc! {
-        "address": { "street": format!("{n} Long Street"), "zip": format!("{n:05}"), "geo": { "lat": f64::from(n) / 100.0, "lon": 2.5 } },
-        "items": items, "tags": tags, "notes": "a text of some length that nobody asks for ".repeat(4), "last": n % 1000,
+        "address": { "street": format!("{n} Long Street"), "zip": format!("{n:05}"), "geo": {
+            "lat": f64::from(n) / 100.0, "lon": 2.5 } },
+        "items": items, "tags": tags, "notes": "a text of some length that nobody asks for \
+            ".repeat(4), "last": n % 1000,
     });
     d
 }
@@ -81,7 +88,8 @@ fn filter(name: &str) -> Document {
         "range" => doc! { "price": { "$gte": 20.0, "$lt": 30.0 } },
         "in-10" => doc! { "group": { "$in": (0..10).map(|n| n * 7).collect::<Vec<i32>>() } },
         "in-1000" => {
-            doc! { "name": { "$in": (0..1000).map(|n| format!("name-{:06}", n * 11)).collect::<Vec<String>>() } }
+            doc! { "name": { "$in": (0..1000).map(|n| format!("name-{:06}",
+            n * 11)).collect::<Vec<String>>() } }
         }
         "path" => doc! { "address.geo.lat": { "$gt": 9.5 } },
         "elem" => {

@@ -11,7 +11,7 @@ pub fn int_or_long(n: i64) -> Value<'static> {
 
 /// A sum held as an unevaluated pair of doubles (about 106 bits).
 #[derive(Clone, Copy, Default)]
-pub(crate) struct DoubleDouble {
+pub struct DoubleDouble {
     sum: f64,
     rest: f64,
     /// The plain sum: right when infinities make the pair NaN.
@@ -27,7 +27,7 @@ fn two_sum(a: f64, b: f64) -> (f64, f64) {
 
 impl DoubleDouble {
     /// Adds a double.
-    pub(crate) fn add(&mut self, x: f64) {
+    pub fn add(&mut self, x: f64) {
         self.plain += x;
         let (x, low) = two_sum(x, self.rest);
         let (s, rest) = two_sum(self.sum, x);
@@ -36,7 +36,7 @@ impl DoubleDouble {
         self.rest = small - (self.sum - s);
     }
     /// Adds an integer exactly as far as 106 bits go.
-    pub(crate) fn add_integer(&mut self, n: i128) {
+    pub fn add_integer(&mut self, n: i128) {
         let high = n as f64;
         self.add(high);
         let low = n.saturating_sub(high as i128);
@@ -45,7 +45,7 @@ impl DoubleDouble {
         }
     }
     /// The nearest double.
-    pub(crate) fn value(&self) -> f64 {
+    pub fn value(&self) -> f64 {
         if self.sum.is_nan() {
             self.plain
         } else {
@@ -53,7 +53,7 @@ impl DoubleDouble {
         }
     }
     /// The sum as a decimal, with the exact digits of both doubles.
-    pub(crate) fn to_decimal(self) -> Decimal128 {
+    pub fn to_decimal(self) -> Decimal128 {
         if self.sum.is_nan() {
             return exact(self.plain);
         }
@@ -173,17 +173,20 @@ mod tests {
             Value::Int64(i64::MAX)
         ));
         assert!(
-            matches!(sum(&[Double(0.1), Double(0.2), Double(-0.3)]), Value::Double(x) if x.abs() < 1e-16)
+            matches!(sum(&[Double(0.1), Double(0.2), Double(-0.3)]), Value::Double(x)
+                if x.abs() < 1e-16)
         );
         assert!(matches!(
             sum(&[Double(f64::INFINITY), Double(1.0)]),
             Value::Double(f64::INFINITY)
         ));
         assert!(
-            matches!(sum(&[Double(2.0), Decimal(Decimal128::from_i64(3))]), Value::Decimal128(d) if d.to_string() == "5.00000000000000")
+            matches!(sum(&[Double(2.0), Decimal(Decimal128::from_i64(3))]), Value::Decimal128(d)
+                if d.to_string() == "5.00000000000000")
         );
         assert!(
-            matches!(sum(&[Int32(1), Decimal(Decimal128::from_i64(2))]), Value::Decimal128(d) if d.to_string() == "3")
+            matches!(sum(&[Int32(1), Decimal(Decimal128::from_i64(2))]), Value::Decimal128(d)
+                if d.to_string() == "3")
         );
     }
 }

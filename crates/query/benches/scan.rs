@@ -6,8 +6,8 @@ use divan::counter::ItemsCount;
 use model::{DocBuf, Namespace, doc};
 use operators::Env;
 use operators::expr::ParseCx;
-use query::pipeline::MatchFilter;
-use query::plan::{Want, choose, each_match};
+use query::exec::MatchFilter;
+use query::plan::{PlanRequest, each_match, plan_read};
 use std::sync::Arc;
 use storage::MemoryEngine;
 use store::{Collection, NoHooks, Store};
@@ -33,7 +33,8 @@ fn collection() -> Arc<Collection> {
         .create_collection(&Namespace::new("db", "c").unwrap(), DocBuf::new(), [0; 16])
         .unwrap();
     for n in 0..DOCS {
-        let d = doc! { "_id": n, "n": n, "group": n % 100, "name": format!("name-{n:06}").as_str(), "price": f64::from(n) / 4.0,
+        let d = doc! { "_id": n, "n": n, "group": n % 100, "name": format!("name-{n:06}").as_str(),
+            "price": f64::from(n) / 4.0,
         "active": n % 2 == 0, "count": i64::from(n) * 3, "city": "Oslo", "text": "something of a \
             certain length", "last": n % 1000 };
         c.insert(&[d.doc()], true).unwrap();
@@ -48,11 +49,11 @@ fn nothing() -> DocBuf {
 fn scan(c: &Arc<Collection>, spec: &DocBuf) -> usize {
     let env = Env::new(0, 1);
     let f = MatchFilter::parse(&mut ParseCx::new(&env), spec.doc()).unwrap();
-    let plan = choose(
+    let plan = plan_read(
         c,
-        &Want {
+        &PlanRequest {
             filter: Some(&f),
-            ..Want::default()
+            ..PlanRequest::default()
         },
     )
     .unwrap();

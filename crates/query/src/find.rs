@@ -1,12 +1,12 @@
 //! A `find`: filter, order, skip, limit and projection over one collection, as a chain of pull
 //! operators.
 
-use crate::near;
-use crate::pipeline::{Batch, Docs, MatchFilter, Rt};
-use crate::plan::{self, Hint, INDEX_KEY, Plan, PlanDocs, RECORD_ID, Want, choose};
-use crate::rows::Run;
-use crate::stages::sort::sort_all;
-use crate::stages::sort_pattern::SortPattern;
+use crate::exec::{
+    BatchStream, DocBatch, ExecContext, MatchFilter, ReadRequest, Run, SortPattern, sort_all,
+};
+use crate::plan::{
+    Hint, INDEX_KEY, Plan, PlanRequest, PlanStream, RECORD_ID, ReadOptions, open_read,
+};
 use model::{Bump, Doc, DocBuf, Result, Value, bail, code};
 use operators::Cx;
 use operators::project::Projection;
@@ -44,109 +44,102 @@ pub struct Find {
 }
 
 impl Find {
-    /// Chooses how to read.
-    ///
-    /// # Errors
-    /// 2 for a hint that names no index.
-    pub fn plan(&self, coll: &Collection) -> Result<Plan> {
-        let bounded = !self.min.doc().is_empty() || !self.max.doc().is_empty();
-        // With a `$text` the planner says why not.
-        if bounded && self.filter.filter.text().is_none() {
-            let plan = plan::between(coll, self.hint.as_ref(), self.min.doc(), self.max.doc())?;
-            let view = self.view.clone().unwrap_or_default();
-            return Ok(Plan {
-                sorted: self.sort.is_none(),
-                view,
-                ..plan
-            });
-        }
-        let want = Want {
+    /// The read as the planner is asked for it.
+    pub fn plan_request(&self) -> PlanRequest<'_> {
+        PlanRequest {
             filter: Some(&self.filter),
             sort: self.sort.as_ref(),
             hint: self.hint.as_ref(),
+            min: given(&self.min),
+            max: given(&self.max),
             collation: self.collation.as_ref().map(DocBuf::doc),
             view: self.view.as_ref(),
-        };
-        choose(coll, &want)
+        }
     }
 
-    /// Opens the chain.
+    /// Opens the chain of operators.
     ///
     /// # Errors
     /// Those of the planner.
-    pub fn open(self: &Arc<Self>, coll: Arc<Collection>) -> Result<Box<dyn Docs>> {
-        if self.tail {
-            if self.filter.filter.text().is_some() {
-                bail!(
-                    code::BAD_VALUE,
-                    "error processing query: text and tailable cursor not allowed in same query"
-                );
-            }
-            // Only the collection itself has an end where new documents come in; other hints count
-            // for nothing.
-            let reverse = matches!(self.hint, Some(Hint::Natural { reverse: true }));
-            let wanted = self.limit.map(|n| n.saturating_add(self.skip));
-            let mut source = PlanDocs::tail(coll, reverse, Some(self.filter.clone()), wanted);
-            if self.tells_more() {
-                source = source.with_extras(&Plan::scan());
-            }
-            return Ok(self.above(Box::new(source), true));
-        }
-        let plan = self.plan(&coll)?;
-        let sorted = plan.sorted || self.sort.is_none();
+    pub fn open(self: &Arc<Self>, coll: Arc<Collection>) -> Result<Box<dyn BatchStream>> {
         let wanted = self.limit.map(|n| n.saturating_add(self.skip));
-        let near = self.filter.filter.near().is_some();
-        if near {
-            near::check_index(&self.filter, &coll)?;
+        if self.tail {
+            return self.open_tail(coll, wanted);
         }
-        let source = PlanDocs::new(
-            coll,
-            &plan,
-            Some(self.filter.clone()),
-            wanted.filter(|_| sorted && !near),
-        );
-        let source = if self.tells_more() {
-            source.with_extras(&plan)
-        } else {
-            source
+        let read = ReadRequest {
+            filter: Some(&self.filter),
+            sort: self.sort.as_ref(),
+            limit: wanted,
+            ..ReadRequest::all(coll.ns())
         };
-        let source: Box<dyn Docs> = match near && self.sort.is_none() {
-            true => Box::new(near::NearDocs::new(Box::new(source), self.filter.clone())),
-            false => Box::new(source),
+        let options = ReadOptions {
+            hint: self.hint.as_ref(),
+            min: given(&self.min),
+            max: given(&self.max),
+            collation: self.collation.as_ref().map(DocBuf::doc),
+            view: self.view.as_ref(),
+            row_metadata: self.shows_row_metadata(),
         };
-        Ok(self.above(source, sorted))
+        let opened = open_read(coll.clone(), &read, &options)?;
+        Ok(self.above(opened.docs, opened.sorted || self.sort.is_none()))
     }
 
-    fn tells_more(&self) -> bool {
+    /// Only the collection itself has an end where new documents come in; hints other than its
+    /// direction count for nothing.
+    fn open_tail(
+        self: &Arc<Self>,
+        coll: Arc<Collection>,
+        wanted: Option<u64>,
+    ) -> Result<Box<dyn BatchStream>> {
+        if self.filter.filter.text().is_some() {
+            bail!(
+                code::BAD_VALUE,
+                "error processing query: text and tailable cursor not allowed in same query"
+            );
+        }
+        let reverse = matches!(self.hint, Some(Hint::Natural { reverse: true }));
+        let mut source = PlanStream::tail(coll, reverse, Some(self.filter.clone()), wanted);
+        if self.shows_row_metadata() {
+            source = source.with_row_metadata(&Plan::scan());
+        }
+        Ok(self.above(Box::new(source), true))
+    }
+
+    fn shows_row_metadata(&self) -> bool {
         self.return_key || self.show_record_id
     }
 
-    fn above(self: &Arc<Self>, source: Box<dyn Docs>, sorted: bool) -> Box<dyn Docs> {
-        Box::new(FindDocs {
+    fn above(self: &Arc<Self>, source: Box<dyn BatchStream>, sorted: bool) -> Box<dyn BatchStream> {
+        Box::new(FindStream {
             find: self.clone(),
             source,
             sort: (!sorted).then_some(None),
             skip: self.skip,
             left: self.limit.unwrap_or(u64::MAX),
-            scratch: Batch::new(),
+            scratch: DocBatch::new(),
         })
     }
 }
 
-struct FindDocs {
+/// A bound of the hinted index; an empty document is none.
+fn given(bound: &DocBuf) -> Option<Doc<'_>> {
+    Some(bound.doc()).filter(|d| !d.is_empty())
+}
+
+struct FindStream {
     find: Arc<Find>,
-    source: Box<dyn Docs>,
+    source: Box<dyn BatchStream>,
     /// `Some(None)` before and `Some(Some)` after sorting, when the source is not in order.
     sort: Option<Option<Run>>,
     skip: u64,
     left: u64,
-    scratch: Batch,
+    scratch: DocBatch,
 }
 
-impl FindDocs {
-    fn pull(&mut self, rt: &Rt<'_>, out: &mut Batch) -> Result<bool> {
+impl FindStream {
+    fn pull(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
         let Some(run) = &mut self.sort else {
-            return self.source.next_batch(rt, out);
+            return self.source.next_batch(exec, out);
         };
         let Some(pattern) = &self.find.sort else {
             return Ok(false);
@@ -155,24 +148,24 @@ impl FindDocs {
             Some(run) => run,
             none => {
                 let keep = self.find.limit.map(|n| n.saturating_add(self.find.skip));
-                none.insert(sort_all(pattern, keep, self.source.as_mut(), rt)?)
+                none.insert(sort_all(pattern, keep, self.source.as_mut(), exec)?)
             }
         };
         run.next_batch(out)
     }
 }
 
-impl Docs for FindDocs {
-    fn next_batch(&mut self, rt: &Rt<'_>, out: &mut Batch) -> Result<bool> {
+impl BatchStream for FindStream {
+    fn next_batch(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
         if self.left == 0 {
             return Ok(false);
         }
         let mut raw = std::mem::take(&mut self.scratch);
-        let projected = self.find.projection.is_some() || self.find.tells_more();
-        raw.want(out.wanted());
+        let projected = self.find.projection.is_some() || self.find.shows_row_metadata();
+        raw.set_max_docs(out.max_docs());
         let target = if projected { &mut raw } else { &mut *out };
         target.clear();
-        let more = self.pull(rt, target)?;
+        let more = self.pull(exec, target)?;
         let skipped = usize::try_from(self.skip)
             .unwrap_or(usize::MAX)
             .min(target.len());
@@ -190,14 +183,14 @@ impl Docs for FindDocs {
                     Some(p) => {
                         let cx = Cx {
                             meta,
-                            ..rt.cx(&arena, doc)
+                            ..exec.cx(&arena, doc)
                         };
                         let position = match p.needs_position() {
                             true => {
                                 self.find
                                     .filter
                                     .filter
-                                    .matches_with_position(doc, &arena, rt.env)?
+                                    .matches_with_position(doc, &arena, exec.env)?
                                     .1
                             }
                             false => None,

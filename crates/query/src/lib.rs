@@ -1,15 +1,17 @@
-//! Queries over documents: aggregation pipelines parsed once and run as a chain of pull operators
-//! over document batches.
-//! Must not know: commands, sessions, sockets. What a pipeline needs from outside comes through
-//! [`pipeline::Host`].
+//! Queries over documents, parsed once and executed as a chain of pull operators over batches of
+//! documents. From below: [`exec`], what operators are made of; [`plan`], access paths; [`stage`],
+//! what a stage is; [`pipeline`], stages in a row; [`stages`], all there are and their table;
+//! [`find`] and [`explain`].
+//! Must not know: commands, sessions, sockets. What a query needs from outside comes through
+//! [`exec::Host`].
 
 pub mod collation;
+pub mod exec;
 pub mod explain;
 pub mod find;
 pub mod near;
+mod path;
 pub mod pipeline;
 pub mod plan;
-mod rows;
-mod spill;
-mod spool;
+pub mod stage;
 pub mod stages;

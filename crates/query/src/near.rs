@@ -1,7 +1,7 @@
 //! `$near` and `$nearSphere` in a find: results come from near to far, and only where a geospatial
 //! index exists.
 
-use crate::pipeline::{Batch, Docs, MatchFilter, Rt, drain};
+use crate::exec::{BatchStream, DocBatch, ExecContext, MatchFilter, drain};
 use model::{Result, Value, bail};
 use std::sync::Arc;
 use store::Collection;
@@ -32,18 +32,18 @@ pub fn check_index(filter: &MatchFilter, coll: &Collection) -> Result<()> {
 }
 
 /// Matching documents by distance.
-pub struct NearDocs {
-    input: Box<dyn Docs>,
+pub struct NearStream {
+    input: Box<dyn BatchStream>,
     filter: Arc<MatchFilter>,
     /// The documents and, from near to far, their numbers; once everything was read.
-    sorted: Option<(Batch, Vec<usize>)>,
+    sorted: Option<(DocBatch, Vec<usize>)>,
     next: usize,
 }
 
-impl NearDocs {
+impl NearStream {
     /// Over documents that match.
-    pub fn new(input: Box<dyn Docs>, filter: Arc<MatchFilter>) -> NearDocs {
-        NearDocs {
+    pub fn new(input: Box<dyn BatchStream>, filter: Arc<MatchFilter>) -> NearStream {
+        NearStream {
             input,
             filter,
             sorted: None,
@@ -51,10 +51,10 @@ impl NearDocs {
         }
     }
 
-    fn read(&mut self, rt: &Rt<'_>) -> Result<(Batch, Vec<usize>)> {
-        let (mut all, mut distances) = (Batch::new(), Vec::new());
+    fn read(&mut self, exec: &ExecContext<'_>) -> Result<(DocBatch, Vec<usize>)> {
+        let (mut all, mut distances) = (DocBatch::new(), Vec::new());
         let filter = &self.filter.filter;
-        drain(self.input.as_mut(), rt, |doc, meta| {
+        drain(self.input.as_mut(), exec, |doc, meta| {
             distances.push(filter.distance(doc).unwrap_or(f64::INFINITY));
             all.push_with_meta(doc, meta);
             Ok(())
@@ -66,11 +66,11 @@ impl NearDocs {
     }
 }
 
-impl Docs for NearDocs {
-    fn next_batch(&mut self, rt: &Rt<'_>, out: &mut Batch) -> Result<bool> {
+impl BatchStream for NearStream {
+    fn next_batch(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
         let (all, order) = match self.sorted.take() {
             Some(sorted) => sorted,
-            None => self.read(rt)?,
+            None => self.read(exec)?,
         };
         while let Some(i) = order.get(self.next).filter(|_| !out.is_full()) {
             out.push_with_meta(all.doc(*i), all.meta(*i));

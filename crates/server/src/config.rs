@@ -1,10 +1,12 @@
 //! Configuration: command line over configuration file over defaults. Option names are mongod's
 //! wherever it has one.
 
+use crate::engines::{EngineOptions, NAMES};
 use clap::Args;
 use model::DocBuf;
 use serde::Deserialize;
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 /// Options of `quarry serve`.
 #[derive(Args, Clone, Debug, Default)]
@@ -69,7 +71,7 @@ struct File {
     replication: Replication,
     quarry: Own,
     #[serde(rename = "setParameter")]
-    set_parameter: std::collections::BTreeMap<String, serde_yaml_ng::Value>,
+    set_parameter: BTreeMap<String, serde_yaml_ng::Value>,
     #[serde(rename = "systemLog")]
     _system_log: serde_yaml_ng::Value,
     #[serde(rename = "processManagement")]
@@ -155,21 +157,7 @@ impl Settings {
     /// # Errors
     /// One line that says which option is wrong and what is allowed.
     pub fn of(args: &ServeArgs) -> Result<Settings, String> {
-        let file = match &args.config {
-            None => File::default(),
-            Some(path) => {
-                let text = std::fs::read_to_string(path).map_err(|e| {
-                    format!("cannot read the configuration file {}: {e}", path.display())
-                })?;
-                if text.trim().is_empty() {
-                    File::default()
-                } else {
-                    serde_yaml_ng::from_str(&text).map_err(|e| {
-                        format!("the configuration file {} is wrong: {e}", path.display())
-                    })?
-                }
-            }
-        };
+        let file = File::read(args.config.as_deref())?;
         let memory = args.memory.clone().or(file.quarry.memory);
         let memory_bytes = match &memory {
             Some(text) => crate::memory::parse(text)?,
@@ -189,75 +177,24 @@ impl Settings {
             .unix_socket_prefix
             .clone()
             .or(file.net.unix_domain_socket.path_prefix);
-        let list = |text: String| -> Vec<String> {
-            text.split(',')
-                .map(|s| s.trim().to_owned())
-                .filter(|s| !s.is_empty())
-                .collect()
-        };
         let compressors = args
             .network_message_compressors
             .clone()
             .or(file.net.compression.compressors);
-        let compressors = list(compressors.unwrap_or_else(|| "zstd,zlib,snappy".to_owned()));
-        if let Some(bad) = compressors
-            .iter()
-            .find(|c| !matches!(c.as_str(), "zstd" | "zlib" | "snappy" | "disabled"))
-        {
-            return Err(format!(
-                "unknown compressor {bad}; zstd, zlib and snappy are known, disabled turns them off"
-            ));
-        }
-        let engine = args
-            .storage_engine
-            .clone()
-            .or(file.storage.engine)
-            .unwrap_or_else(|| "rocksdb".to_owned());
-        if !crate::engines::NAMES.contains(&engine.as_str()) {
-            return Err(format!(
-                "unknown storage engine {engine}; this build has {}",
-                crate::engines::NAMES.join(" and ")
-            ));
-        }
-        let mut parameters = Vec::new();
-        for (name, value) in &file.set_parameter {
-            let text = serde_yaml_ng::to_string(value)
-                .map_err(|e| format!("setParameter {name} is wrong: {e}"))?;
-            parameters.push((name.clone(), text.trim().to_owned()));
-        }
-        for given in &args.set_parameter {
-            let Some((name, value)) = given.split_once('=') else {
-                return Err(format!("setParameter takes NAME=VALUE, given {given}"));
-            };
-            parameters.push((name.to_owned(), value.to_owned()));
-        }
+        let engine = args.storage_engine.clone().or(file.storage.engine);
+        let path = args.dbpath.clone().or(file.storage.db_path);
+        let addresses = args.bind_ip.clone().or(file.net.bind_ip);
+        let set = args.repl_set.clone().or(file.replication.repl_set_name);
+        let standalone = args.standalone || file.quarry.standalone;
         Ok(Settings {
-            parameters,
-            dbpath: args
-                .dbpath
-                .clone()
-                .or(file.storage.db_path)
-                .unwrap_or_else(|| PathBuf::from("data")),
+            parameters: parameters(&file.set_parameter, &args.set_parameter)?,
+            dbpath: path.unwrap_or_else(|| PathBuf::from("data")),
             port: args.port.or(file.net.port).unwrap_or(27017),
-            bind_ip: list(
-                args.bind_ip
-                    .clone()
-                    .or(file.net.bind_ip)
-                    .unwrap_or_else(|| "127.0.0.1".to_owned()),
-            ),
+            bind_ip: list(addresses.as_deref().unwrap_or("127.0.0.1")),
             ipv6: args.ipv6 || file.net.ipv6,
-            replica_set: if args.standalone || file.quarry.standalone {
-                None
-            } else {
-                Some(
-                    args.repl_set
-                        .clone()
-                        .or(file.replication.repl_set_name)
-                        .unwrap_or_else(|| "rs0".to_owned()),
-                )
-            },
+            replica_set: (!standalone).then(|| set.unwrap_or_else(|| "rs0".to_owned())),
             memory_bytes,
-            storage_engine: engine,
+            storage_engine: known_engine(engine)?,
             journal_commit_interval_ms: interval,
             repair: args.repair || file.storage.repair,
             unix_socket_prefix: unix.then(|| prefix.unwrap_or_else(|| PathBuf::from("/tmp"))),
@@ -265,12 +202,19 @@ impl Settings {
                 .max_conns
                 .or(file.net.max_incoming_connections)
                 .unwrap_or(65_536),
-            compressors: if compressors.iter().any(|c| c == "disabled") {
-                Vec::new()
-            } else {
-                compressors
-            },
+            compressors: known_compressors(compressors.as_deref())?,
         })
+    }
+
+    /// What the storage engine is opened with.
+    pub fn engine(&self) -> EngineOptions<'_> {
+        EngineOptions {
+            name: &self.storage_engine,
+            path: &self.dbpath,
+            bytes: crate::memory::Parts::of(self.memory_bytes).engine,
+            journal_commit_interval_ms: self.journal_commit_interval_ms,
+            repair: self.repair,
+        }
     }
 
     /// As `getCmdLineOpts` shows them.
@@ -288,6 +232,71 @@ impl Settings {
         }
         d
     }
+}
+
+impl File {
+    fn read(path: Option<&Path>) -> Result<File, String> {
+        let Some(path) = path else {
+            return Ok(File::default());
+        };
+        let text = std::fs::read_to_string(path)
+            .map_err(|e| format!("cannot read the configuration file {}: {e}", path.display()))?;
+        if text.trim().is_empty() {
+            return Ok(File::default());
+        }
+        serde_yaml_ng::from_str(&text)
+            .map_err(|e| format!("the configuration file {} is wrong: {e}", path.display()))
+    }
+}
+
+fn list(text: &str) -> Vec<String> {
+    text.split(',')
+        .map(|s| s.trim().to_owned())
+        .filter(|s| !s.is_empty())
+        .collect()
+}
+
+fn known_compressors(given: Option<&str>) -> Result<Vec<String>, String> {
+    let names = list(given.unwrap_or("zstd,zlib,snappy"));
+    let known = |name: &str| matches!(name, "zstd" | "zlib" | "snappy" | "disabled");
+    if let Some(bad) = names.iter().find(|c| !known(c)) {
+        return Err(format!(
+            "unknown compressor {bad}; zstd, zlib and snappy are known, disabled turns them off"
+        ));
+    }
+    let disabled = names.iter().any(|c| c == "disabled");
+    Ok(if disabled { Vec::new() } else { names })
+}
+
+fn known_engine(given: Option<String>) -> Result<String, String> {
+    let engine = given.unwrap_or_else(|| "rocksdb".to_owned());
+    if !NAMES.contains(&engine.as_str()) {
+        return Err(format!(
+            "unknown storage engine {engine}; this build has {}",
+            NAMES.join(" and ")
+        ));
+    }
+    Ok(engine)
+}
+
+/// Server parameters of the file, then those of the command line.
+fn parameters(
+    file: &BTreeMap<String, serde_yaml_ng::Value>,
+    args: &[String],
+) -> Result<Vec<(String, String)>, String> {
+    let mut parameters = Vec::new();
+    for (name, value) in file {
+        let text = serde_yaml_ng::to_string(value)
+            .map_err(|e| format!("setParameter {name} is wrong: {e}"))?;
+        parameters.push((name.clone(), text.trim().to_owned()));
+    }
+    for given in args {
+        let Some((name, value)) = given.split_once('=') else {
+            return Err(format!("setParameter takes NAME=VALUE, given {given}"));
+        };
+        parameters.push((name.to_owned(), value.to_owned()));
+    }
+    Ok(parameters)
 }
 
 #[cfg(test)]

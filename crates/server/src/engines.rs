@@ -1,39 +1,10 @@
 //! The engine factory. A new engine is one arm here.
 
-use crate::config::Settings;
+use std::path::Path;
 use std::sync::Arc;
-use storage::{Engine, MemoryEngine, StorageError};
-
-/// Opens the engine the settings name.
-///
-/// # Errors
-/// One line that says what to do.
-pub fn open(settings: &Settings) -> Result<Arc<dyn Engine>, String> {
-    match settings.storage_engine.as_str() {
-        #[cfg(feature = "rocksdb")]
-        "rocksdb" => {
-            let path = &settings.dbpath;
-            engine_rocksdb::raise_open_files_limit();
-            let mut config = engine_rocksdb::Config::with_budget(path, engine_bytes(settings));
-            config.journal_commit_interval_ms = settings.journal_commit_interval_ms;
-            config.repair = settings.repair;
-            match engine_rocksdb::RocksEngine::open(config) {
-                Ok(engine) => {
-                    if let Some(report) = engine.repaired() {
-                        println!("quarry: repaired {}: {report}", path.display());
-                    }
-                    Ok(Arc::new(engine))
-                }
-                Err(e) => Err(advice(&e, &path.display().to_string())),
-            }
-        }
-        "memory" => Ok(Arc::new(MemoryEngine::new())),
-        other => Err(format!(
-            "unknown storage engine {other}; this build has {}",
-            NAMES.join(" and ")
-        )),
-    }
-}
+#[cfg(feature = "rocksdb")]
+use storage::StorageError;
+use storage::{Engine, MemoryEngine};
 
 /// Engines of this build.
 pub const NAMES: &[&str] = if cfg!(feature = "rocksdb") {
@@ -42,13 +13,58 @@ pub const NAMES: &[&str] = if cfg!(feature = "rocksdb") {
     &["memory"]
 };
 
-/// The engine's part of the budget.
-#[cfg(feature = "rocksdb")]
-fn engine_bytes(settings: &Settings) -> usize {
-    usize::try_from(crate::memory::Parts::of(settings.memory_bytes).engine).unwrap_or(usize::MAX)
+/// What an engine is opened with.
+#[derive(Clone, Copy, Debug)]
+pub struct EngineOptions<'a> {
+    /// One of [`NAMES`].
+    pub name: &'a str,
+    /// Directory of the data.
+    pub path: &'a Path,
+    /// Bytes of memory it may use.
+    pub bytes: u64,
+    /// Longest time a commit stays out of the durable journal.
+    pub journal_commit_interval_ms: u64,
+    /// Open a damaged journal with the commits before the damage.
+    pub repair: bool,
 }
 
-/// What happened and what to do about it.
+/// Opens an engine.
+///
+/// # Errors
+/// One line that says what to do.
+pub fn open(options: &EngineOptions<'_>) -> Result<Arc<dyn Engine>, String> {
+    match options.name {
+        #[cfg(feature = "rocksdb")]
+        "rocksdb" => open_rocksdb(options),
+        "memory" => Ok(Arc::new(MemoryEngine::new())),
+        other => Err(format!(
+            "unknown storage engine {other}; this build has {}",
+            NAMES.join(" and ")
+        )),
+    }
+}
+
+#[cfg(feature = "rocksdb")]
+fn open_rocksdb(options: &EngineOptions<'_>) -> Result<Arc<dyn Engine>, String> {
+    let path = options.path;
+    engine_rocksdb::raise_open_files_limit();
+    let bytes = usize::try_from(options.bytes).unwrap_or(usize::MAX);
+    let mut config = engine_rocksdb::Config::with_budget(path, bytes);
+    config.journal_commit_interval_ms = options.journal_commit_interval_ms;
+    config.repair = options.repair;
+    match engine_rocksdb::RocksEngine::open(config) {
+        Ok(engine) => {
+            if let Some(report) = engine.repaired() {
+                println!("quarry: repaired {}: {report}", path.display());
+            }
+            Ok(Arc::new(engine))
+        }
+        Err(e) => Err(advice(&e, &path.display().to_string())),
+    }
+}
+
+/// The error and what to do about it.
+#[cfg(feature = "rocksdb")]
 fn advice(e: &StorageError, path: &str) -> String {
     match e {
         StorageError::Locked { .. } => {

@@ -3,11 +3,11 @@
 //!
 //! Promises: hostile input never stops the process; a start that cannot succeed says why in one
 //! line and damages nothing.
-//! Must not know: what a command means; that is `commands`, reached through [`glue`].
+//! Must not know: what a command means; that is `commands`, reached through [`command_handler`].
 
+pub mod command_handler;
 pub mod config;
 pub mod engines;
-pub mod glue;
 pub mod memory;
 pub mod net;
 pub mod serve;

@@ -1,12 +1,12 @@
 //! `quarry serve`: opens the engine, starts the network, waits for a signal, closes without loss.
 
+use crate::command_handler::CommandHandler;
 use crate::config::{ServeArgs, Settings};
-use crate::glue::Glue;
 use crate::memory::Parts;
 use crate::net::{Server, Watermark};
 use crate::{engines, net};
 use ::memory::Budget;
-use commands::{Config, Language, Service, SystemClock, registry};
+use commands::{Config, Service, StoreHooks, SystemClock, registry};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ use store::Store;
 
 /// Why the server did not start or ended badly.
 #[derive(Debug)]
-pub struct Failure {
+pub struct ServeError {
     /// One line.
     pub message: String,
     /// Exit code.
@@ -32,8 +32,8 @@ const CODE_JOURNAL: u8 = 14;
 /// As mongod: the data cannot be opened.
 const CODE_DATA: u8 = 100;
 
-fn fail(code: u8) -> impl Fn(String) -> Failure {
-    move |message| Failure { message, code }
+fn fail(code: u8) -> impl Fn(String) -> ServeError {
+    move |message| ServeError { message, code }
 }
 
 /// How long open requests may take to end when the server stops.
@@ -43,33 +43,28 @@ const GRACE: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 /// One line and an exit code.
-pub fn run(args: &ServeArgs) -> Result<(), Failure> {
+pub fn run(args: &ServeArgs) -> Result<(), ServeError> {
     let mut settings = Settings::of(args).map_err(fail(CODE_OPTIONS))?;
     if settings.port == 0 {
         settings.port = free_port(&settings).map_err(fail(CODE_NETWORK))?;
     }
-    // From here on a signal is waited for, not obeyed: a start that is interrupted still closes
-    // what it opened.
+    // From here on a signal does not end the process: a start that is interrupted still closes what
+    // it opened.
     let mut signals = signal_hook::iterator::Signals::new([
         signal_hook::consts::SIGTERM,
         signal_hook::consts::SIGINT,
     ])
-    .map_err(|e| Failure {
-        message: format!("cannot wait for signals: {e}"),
-        code: CODE_OPTIONS,
-    })?;
+    .map_err(|e| fail(CODE_OPTIONS)(format!("cannot wait for signals: {e}")))?;
     if settings.storage_engine != "memory" {
         prepare_directory(&settings.dbpath).map_err(fail(CODE_DATA))?;
     }
-    let engine = engines::open(&settings).map_err(fail(CODE_DATA))?;
+    let engine = engines::open(&settings.engine()).map_err(fail(CODE_DATA))?;
     let clock = Arc::new(SystemClock::default());
-    let store =
-        Store::open(engine.clone(), Arc::new(Language::new(clock.clone()))).map_err(|e| {
-            Failure {
-                message: format!("cannot open {}: {e}", settings.dbpath.display()),
-                code: CODE_DATA,
-            }
-        })?;
+    let hooks = Arc::new(StoreHooks::new(clock.clone()));
+    let store = Store::open(engine.clone(), hooks).map_err(|e| {
+        let path = settings.dbpath.display();
+        fail(CODE_DATA)(format!("cannot open {path}: {e}"))
+    })?;
     let store = Arc::new(store);
     crate::memory::set_decay();
     let parts = Parts::of(settings.memory_bytes);
@@ -79,53 +74,23 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
     for (name, value) in &settings.parameters {
         if let Err(e) = service.state.parameters.set_at_startup_text(name, value) {
             let _ = store.close();
-            return Err(Failure {
-                message: e.message().to_owned(),
-                code: CODE_OPTIONS,
-            });
+            return Err(fail(CODE_OPTIONS)(e.message().to_owned()));
         }
     }
     let service = service.shared();
     let watermark = Watermark::new();
     follow_journal(&engine, &watermark);
-    let glue = Glue::new(registry::dispatcher(service.clone()), engine.clone());
-    let started = Server::start(&net_config(&settings, messages), glue, watermark);
-    let server = match started {
-        Ok(s) => s,
-        Err(e) => {
-            let _ = store.close();
-            let listen = format!("{}:{}", settings.bind_ip.join(","), settings.port);
-            let advice = match e.kind() {
-                std::io::ErrorKind::AddrInUse => "; stop the other server or choose another --port",
-                std::io::ErrorKind::PermissionDenied => "; choose a --port above 1023",
-                _ => "",
-            };
-            return Err(Failure {
-                message: format!("cannot listen on {listen}: {e}{advice}"),
-                code: CODE_NETWORK,
-            });
-        }
-    };
-    announce(&settings, &server);
-    let stopping = Arc::new(AtomicBool::new(false));
-    let helpers = [
-        housekeeping(service.clone(), stopping.clone()),
-        ttl_monitor(service.clone(), stopping.clone()),
-        sweeper(service.clone(), stopping.clone()),
-    ];
-    signals.forever().next();
-    println!("quarry: stopping");
-    stopping.store(true, Ordering::Release);
-    service.interrupt_all();
-    let clean = server.stop(GRACE);
-    for helper in helpers.into_iter().flatten() {
-        helper.thread().unpark();
-        let _ = helper.join();
-    }
-    store.close().map_err(|e| Failure {
-        message: format!("closing the data failed: {e}"),
-        code: CODE_DATA,
+    let handler = CommandHandler::new(registry::dispatcher(service.clone()), engine.clone());
+    let started = Server::start(&net_config(&settings, messages), handler, watermark);
+    let server = started.map_err(|e| {
+        let _ = store.close();
+        cannot_listen(&settings, &e)
     })?;
+    announce(&settings, &server);
+    let clean = serve_until_signal(&service, server, &mut signals);
+    store
+        .close()
+        .map_err(|e| fail(CODE_DATA)(format!("closing the data failed: {e}")))?;
     println!(
         "quarry: stopped{}",
         if clean {
@@ -135,6 +100,41 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
         }
     );
     Ok(())
+}
+
+/// Runs the background threads until a signal comes, then stops them and the server. False when
+/// requests did not end in time.
+fn serve_until_signal(
+    service: &Arc<Service>,
+    server: Server<CommandHandler>,
+    signals: &mut signal_hook::iterator::Signals,
+) -> bool {
+    let stopping = Arc::new(AtomicBool::new(false));
+    let threads = [
+        housekeeping(service.clone(), stopping.clone()),
+        ttl_monitor(service.clone(), stopping.clone()),
+        sweeper(service.clone(), stopping.clone()),
+    ];
+    signals.forever().next();
+    println!("quarry: stopping");
+    stopping.store(true, Ordering::Release);
+    service.interrupt_all();
+    let clean = server.stop(GRACE);
+    for thread in threads.into_iter().flatten() {
+        thread.thread().unpark();
+        let _ = thread.join();
+    }
+    clean
+}
+
+fn cannot_listen(settings: &Settings, e: &std::io::Error) -> ServeError {
+    let listen = format!("{}:{}", settings.bind_ip.join(","), settings.port);
+    let advice = match e.kind() {
+        std::io::ErrorKind::AddrInUse => "; stop the other server or choose another --port",
+        std::io::ErrorKind::PermissionDenied => "; choose a --port above 1023",
+        _ => "",
+    };
+    fail(CODE_NETWORK)(format!("cannot listen on {listen}: {e}{advice}"))
 }
 
 /// Tells the network how far the journal is durable. Ends the process when the journal has failed
@@ -161,7 +161,7 @@ fn follow_journal(engine: &Arc<dyn Engine>, watermark: &Arc<Watermark>) {
     }));
 }
 
-/// An error with what lies below it.
+/// An error with its causes.
 fn whole(error: &StorageError) -> String {
     match std::error::Error::source(error) {
         Some(cause) => format!("{error}: {cause}"),
@@ -231,7 +231,7 @@ fn net_config(settings: &Settings, memory: Arc<Budget>) -> net::Config {
     }
 }
 
-fn announce(settings: &Settings, server: &Server<Glue>) {
+fn announce(settings: &Settings, server: &Server<CommandHandler>) {
     let addresses: Vec<String> = server
         .tcp_addresses()
         .iter()
@@ -267,7 +267,7 @@ fn housekeeping(
         .spawn(move || {
             while !stopping.load(Ordering::Acquire) {
                 service.expire();
-                // A set's clock goes on while nobody writes, as a primary's no-op writer sees to.
+                // The cluster time advances while nobody writes, as with a primary's no-op writer.
                 let seconds = u32::try_from(service.clock.now_ms() / 1000).unwrap_or(0);
                 service.advance_operation_time(model::Timestamp {
                     time: seconds,
@@ -279,7 +279,7 @@ fn housekeeping(
         .ok()
 }
 
-/// How often dropped identifiers are looked at.
+/// How often keys of dropped identifiers are looked for.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 
 /// Gives back the space of what was dropped: all of it once after the start, then what the engine
@@ -305,7 +305,7 @@ fn sweeper(
         .ok()
 }
 
-/// Deletes documents that expire, on a thread of its own: a long pass holds up nothing else.
+/// Deletes documents that expire, on a thread of its own, so that a long pass delays nothing else.
 fn ttl_monitor(
     service: Arc<Service>,
     stopping: Arc<AtomicBool>,

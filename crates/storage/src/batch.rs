@@ -1,7 +1,7 @@
 //! A write batch: many changes over several tables in one contiguous buffer, applied atomically and
 //! in order.
 //!
-//! Layout of [`Batch::as_bytes`]: a header of 8 zero bytes and the number of operations (u32,
+//! Layout of [`WriteBatch::as_bytes`]: a header of 8 zero bytes and the number of operations (u32,
 //! little-endian), then per operation `code(1) table(1) varint(len) key`, and `varint(len) value`
 //! where there is one (for a range: the upper bound). The numbers are those of RocksDB's batch
 //! format, so that engine takes the buffer with a single copy instead of one call per key; an
@@ -50,7 +50,7 @@ pub fn counter_add(left: [i64; 2], right: [i64; 2]) -> [i64; 2] {
 
 /// Changes to be applied together. Reuse one per worker: `clear` keeps the memory.
 #[derive(Clone)]
-pub struct Batch {
+pub struct WriteBatch {
     bytes: Vec<u8>,
     count: u32,
     longest_key: usize,
@@ -59,7 +59,7 @@ pub struct Batch {
 
 /// A place in a batch to fall back to, for undoing one statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BatchMark {
+pub struct Savepoint {
     len: usize,
     count: u32,
     longest_key: usize,
@@ -104,13 +104,13 @@ pub enum BatchOp<'a> {
     },
 }
 
-impl Default for Batch {
+impl Default for WriteBatch {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Batch {
+impl WriteBatch {
     /// An empty batch; allocates the header only.
     pub fn new() -> Self {
         Self::with_capacity(0)
@@ -131,7 +131,7 @@ impl Batch {
     /// Forgets all operations and what was declared of them, keeps the memory.
     pub fn clear(&mut self) {
         self.shrinks = false;
-        self.rollback_to(BatchMark {
+        self.rollback_to(Savepoint {
             len: HEADER_BYTES,
             count: 0,
             longest_key: 0,
@@ -175,12 +175,12 @@ impl Batch {
     /// takes the place of one that is at least as long. An engine that refuses growth for want of
     /// space lets such a batch pass, as it does one without puts. Only the caller knows the values
     /// replaced, so nothing is assumed without this call. Holds for operations added later, too,
-    /// until [`Batch::clear`].
+    /// until [`WriteBatch::clear`].
     pub fn set_shrinks(&mut self) {
         self.shrinks = true;
     }
 
-    /// [`Batch::set_shrinks`] was called.
+    /// [`WriteBatch::set_shrinks`] was called.
     pub fn shrinks(&self) -> bool {
         self.shrinks
     }
@@ -219,9 +219,9 @@ impl Batch {
         &self.bytes
     }
 
-    /// The present end, to return to with [`Batch::rollback_to`].
-    pub fn mark(&self) -> BatchMark {
-        BatchMark {
+    /// The present end, to return to with [`WriteBatch::rollback_to`].
+    pub fn mark(&self) -> Savepoint {
+        Savepoint {
             len: self.bytes.len(),
             count: self.count,
             longest_key: self.longest_key,
@@ -229,7 +229,7 @@ impl Batch {
     }
 
     /// Undoes everything after `mark`; a mark beyond the end changes nothing.
-    pub fn rollback_to(&mut self, mark: BatchMark) {
+    pub fn rollback_to(&mut self, mark: Savepoint) {
         if mark.len <= self.bytes.len() {
             self.bytes.truncate(mark.len);
             self.longest_key = mark.longest_key;
@@ -265,7 +265,7 @@ impl Batch {
     }
 }
 
-impl std::fmt::Debug for Batch {
+impl std::fmt::Debug for WriteBatch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_list().entries(self.iter()).finish()
     }
@@ -281,7 +281,7 @@ fn push_sized(bytes: &mut Vec<u8>, part: &[u8]) {
     bytes.extend_from_slice(part);
 }
 
-/// Walks the operations of a [`Batch`].
+/// Walks the operations of a [`WriteBatch`].
 #[derive(Debug, Clone)]
 pub struct BatchIter<'a> {
     rest: &'a [u8],
@@ -342,7 +342,7 @@ mod tests {
 
     #[test]
     fn operations_come_back_in_order() {
-        let mut batch = Batch::new();
+        let mut batch = WriteBatch::new();
         let long = vec![7u8; 70_000];
         batch.put(Table::Doc, b"k", &long);
         batch.delete(Table::Idx, b"");
@@ -379,7 +379,7 @@ mod tests {
 
     #[test]
     fn rollback_and_append_keep_the_count() {
-        let mut batch = Batch::new();
+        let mut batch = WriteBatch::new();
         batch.put(Table::Doc, b"a", b"1");
         let mark = batch.mark();
         batch.put(Table::Doc, b"b", b"2");
@@ -401,14 +401,14 @@ mod tests {
 
     #[test]
     fn a_batch_shrinks_only_when_all_of_it_was_declared_to() {
-        let mut shrinking = Batch::new();
+        let mut shrinking = WriteBatch::new();
         shrinking.put(Table::Doc, b"a", b"1");
         assert!(!shrinking.shrinks());
         shrinking.set_shrinks();
-        let mut sum = Batch::new();
+        let mut sum = WriteBatch::new();
         sum.append(&shrinking);
         assert!(sum.shrinks(), "an empty batch adds nothing");
-        let mut growing = Batch::new();
+        let mut growing = WriteBatch::new();
         growing.put(Table::Doc, b"b", b"2");
         sum.append(&growing);
         assert!(!sum.shrinks());

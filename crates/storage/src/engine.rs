@@ -8,13 +8,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::batch::Batch;
+use crate::batch::WriteBatch;
 use crate::error::Result;
 use crate::keys::{IdentSet, KeyRange, Table, prefix_end};
 use crate::rows::RowBatch;
 
-/// A place in the order of commits. Grows with every commit; equal or larger means "not earlier".
-/// Survives neither close nor checkpoint as a meaning: compare only positions of one open engine.
+/// A position in the order of commits. Grows with every commit; equal or larger means "not
+/// earlier". Valid within one open engine only: a reopened engine or a checkpoint counts anew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct CommitPos(pub u64);
 
@@ -32,14 +32,14 @@ pub enum Flushed {
     Lost,
 }
 
-/// What [`Engine::take_turn`] came to.
+/// The outcome of [`Engine::try_flush`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Turn {
+pub enum FlushTurn {
     /// There was nothing to do: it is durable, or another thread is flushing and sees to it that
     /// this is covered.
     Idle,
-    /// This thread has flushed, hooks included. With `more`, somebody asked meanwhile: take another
-    /// turn before sleeping, or leave it to [`Engine::hurry`].
+    /// This thread has flushed, hooks included. With `more`, later positions were asked for
+    /// meanwhile: flush again before sleeping, or leave it to [`Engine::request_flush`].
     Flushed {
         /// Positions were asked for that this flush does not cover.
         more: bool,
@@ -49,7 +49,7 @@ pub enum Turn {
 /// Called after each journal flush. Must not block.
 pub type DurableHook = Box<dyn Fn(Flushed) + Send + Sync>;
 
-/// Receives one named figure at a time, e.g. `doc.l0_files`; bytes end in `_bytes`, times in `_us`.
+/// Receives one named metric at a time, e.g. `doc.l0_files`; bytes end in `_bytes`, times in `_us`.
 pub type StatSink<'a> = dyn FnMut(&str, i64) + 'a;
 
 /// When a commit counts as done.
@@ -85,9 +85,9 @@ pub struct Caps {
     pub key_bytes_max: usize,
     /// Longest value in bytes.
     pub value_bytes_max: usize,
-    /// Largest batch in bytes, see `Batch::byte_len`.
+    /// Largest batch in bytes, see `WriteBatch::byte_len`.
     pub batch_bytes_max: usize,
-    /// `Batch::delete_range` is understood.
+    /// `WriteBatch::delete_range` is understood.
     pub delete_range: bool,
     /// `drop_range` gives space back at once rather than some day.
     pub physical_drop: bool,
@@ -134,14 +134,14 @@ impl Default for CursorOpts {
 }
 
 /// Reading, at the latest state ([`Engine`]) or at a fixed one ([`Snapshot`]).
-pub trait Read: Send + Sync {
+pub trait Reader: Send + Sync {
     /// Reads one value into `out`, replacing what was there.
     ///
     /// # Output
     /// True when found; otherwise `out` is empty.
     ///
     /// # Cost
-    /// One copy of the value. [`Read::get_with`] makes none.
+    /// One copy of the value. [`Reader::get_with`] makes none.
     fn get(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         out.clear();
         self.get_with(table, key, &mut |value| out.extend_from_slice(value))
@@ -172,7 +172,7 @@ pub trait Read: Send + Sync {
 }
 
 /// A fixed state of all tables. Cheap to take; releases its claim on old versions when dropped.
-pub trait Snapshot: Read {
+pub trait Snapshot: Reader {
     /// Every commit up to here is visible, none after it.
     fn pos(&self) -> CommitPos;
 
@@ -223,7 +223,7 @@ pub struct Verified {
 }
 
 /// A storage engine: ordered byte keys, atomic batches, snapshots, a journal.
-pub trait Engine: Read {
+pub trait Engine: Reader {
     /// Abilities and limits.
     fn caps(&self) -> &Caps;
 
@@ -244,7 +244,7 @@ pub trait Engine: Read {
     ///
     /// # Output
     /// A position that covers this commit; hand it to [`Engine::wait_durable`].
-    fn apply(&self, batch: &Batch, durability: Durability) -> Result<CommitPos>;
+    fn apply(&self, batch: &WriteBatch, durability: Durability) -> Result<CommitPos>;
 
     /// Position of the newest commit that a read begun now may see. What a client can conclude from
     /// a read is durable once [`Engine::durable_pos`] has reached the position asked for after that
@@ -263,16 +263,16 @@ pub trait Engine: Read {
 
     /// Asks for an early journal flush by a thread of the engine, without waiting for it (see
     /// [`Engine::on_durable`]).
-    fn hurry(&self, pos: CommitPos) {
+    fn request_flush(&self, pos: CommitPos) {
         let _ = pos;
     }
 
     /// Flushes the journal up to `pos` on the calling thread, unless it is durable or another
     /// thread is flushing. For a thread that holds replies of several waiters back: it may be
     /// blocked for one flush, never for that of another thread.
-    fn take_turn(&self, pos: CommitPos) -> Turn {
-        self.hurry(pos);
-        Turn::Idle
+    fn try_flush(&self, pos: CommitPos) -> FlushTurn {
+        self.request_flush(pos);
+        FlushTurn::Idle
     }
 
     /// Adds a hook that is called after each journal flush, on the thread that flushed, for waiters
@@ -316,7 +316,7 @@ pub trait Engine: Read {
     /// Estimated bytes a range occupies on the device, including recent writes.
     fn approx_size(&self, table: Table, range: KeyRange<'_>) -> Result<u64>;
 
-    /// Reports figures for serverStatus and the lab.
+    /// Reports metrics for serverStatus and benchmarks.
     fn stats(&self, sink: &mut StatSink<'_>);
 
     /// Writes a consistent copy that can be opened by itself into `path`, which must not exist.

@@ -5,7 +5,7 @@
 use std::error::Error;
 use std::sync::Arc;
 
-/// Shorthand used in the whole room.
+/// Result of storage calls.
 pub type Result<T> = std::result::Result<T, StorageError>;
 
 /// The engine's own error below ours; shared so that errors can be cloned to many waiters.
@@ -35,7 +35,7 @@ pub enum StorageError {
         #[source]
         source: Option<Cause>,
     },
-    /// No room on the device, or the reserve that the engine keeps for itself is reached.
+    /// No space on the device, or the reserve that the engine keeps for itself is reached.
     /// Reads, deletes and drops still work.
     #[error("no space left for growing writes: {context}")]
     Full {

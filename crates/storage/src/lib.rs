@@ -1,9 +1,9 @@
 //! What Quarry demands of a storage engine: ordered byte keys in six tables, atomic batches,
 //! explicit snapshots.
 //!
-//! This room promises one object-safe trait ([`Engine`]), typed errors, a memory engine that is the
-//! model of the contract, test engines (contract checker, mirror, recorder, fault injector) and one
-//! conformance suite. It must not know documents, BSON, MongoDB error codes, or any particular
+//! This crate promises one object-safe trait ([`Engine`]), typed errors, a memory engine that is
+//! the model of the contract, test engines (contract checker, mirror, recorder, fault injector) and
+//! one conformance suite. It must not know documents, BSON, MongoDB error codes, or any particular
 //! engine: an engine bug has to be reproducible with bytes alone. The contract in prose:
 //! `docs/storage-contract.md`.
 //!
@@ -21,12 +21,12 @@ pub mod observe;
 mod rows;
 
 pub use batch::{
-    Batch, BatchIter, BatchMark, BatchOp, COUNTER_BYTES, counter_add, counter_decode,
+    BatchIter, BatchOp, COUNTER_BYTES, Savepoint, WriteBatch, counter_add, counter_decode,
     counter_encode,
 };
 pub use engine::{
-    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, Flushed, Read, Snapshot,
-    StatSink, Turn, Verified, WriteClass,
+    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, FlushTurn, Flushed,
+    Reader, Snapshot, StatSink, Verified, WriteClass,
 };
 pub use error::{Cause, Result, StorageError};
 pub use keys::{IDENT_BYTES, IdentSet, KeyRange, MAX_KEY, Table, prefix_end};

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use parking_lot::RwLock;
 
-use crate::batch::Batch;
+use crate::batch::WriteBatch;
 use crate::engine::{
-    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, Read, Snapshot, StatSink,
-    Turn, Verified, WriteClass,
+    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, FlushTurn, Reader,
+    Snapshot, StatSink, Verified, WriteClass,
 };
 use crate::error::{Result, StorageError};
 use crate::keys::{IdentSet, KeyRange, Table};
@@ -53,12 +53,12 @@ fn same<T>(call: &str, first: Result<T>, second: Result<T>) -> Result<(T, T)> {
 }
 
 fn get_both(
-    first: &dyn Read,
-    second: &dyn Read,
+    first: &dyn Reader,
+    second: &dyn Reader,
     table: Table,
     key: &[u8],
 ) -> Result<Option<Vec<u8>>> {
-    let read = |engine: &dyn Read| -> Result<Option<Vec<u8>>> {
+    let read = |engine: &dyn Reader| -> Result<Option<Vec<u8>>> {
         let mut out = Vec::new();
         Ok(engine.get(table, key, &mut out)?.then_some(out))
     };
@@ -68,13 +68,13 @@ fn get_both(
 }
 
 fn multi_get_both(
-    first: &dyn Read,
-    second: &dyn Read,
+    first: &dyn Reader,
+    second: &dyn Reader,
     table: Table,
     keys: &[&[u8]],
     each: &mut dyn FnMut(usize, Option<&[u8]>),
 ) -> Result<()> {
-    let read = |engine: &dyn Read| -> Result<Vec<Option<Vec<u8>>>> {
+    let read = |engine: &dyn Reader| -> Result<Vec<Option<Vec<u8>>>> {
         let mut values = Vec::with_capacity(keys.len());
         engine.multi_get(table, keys, &mut |_, value| {
             values.push(value.map(<[u8]>::to_vec))
@@ -90,8 +90,8 @@ fn multi_get_both(
 }
 
 fn cursor_both(
-    first: &dyn Read,
-    second: &dyn Read,
+    first: &dyn Reader,
+    second: &dyn Reader,
     table: Table,
     range: KeyRange<'_>,
     opts: CursorOpts,
@@ -147,7 +147,7 @@ struct MirrorSnapshot {
     second: Arc<dyn Snapshot>,
 }
 
-impl Read for MirrorSnapshot {
+impl Reader for MirrorSnapshot {
     fn get_with(&self, table: Table, key: &[u8], f: &mut dyn FnMut(&[u8])) -> Result<bool> {
         Ok(get_both(&*self.first, &*self.second, table, key)?
             .map(|value| f(&value))
@@ -183,7 +183,7 @@ impl Snapshot for MirrorSnapshot {
     }
 }
 
-impl Read for Mirror {
+impl Reader for Mirror {
     fn get_with(&self, table: Table, key: &[u8], f: &mut dyn FnMut(&[u8])) -> Result<bool> {
         let _order = self.order.read();
         Ok(get_both(&*self.first, &*self.second, table, key)?
@@ -227,7 +227,7 @@ impl Engine for Mirror {
         self.first.admit(bytes, class)
     }
 
-    fn apply(&self, batch: &Batch, durability: Durability) -> Result<CommitPos> {
+    fn apply(&self, batch: &WriteBatch, durability: Durability) -> Result<CommitPos> {
         let _order = self.order.write();
         let first = self.first.apply(batch, durability);
         // Refused before it changed anything, by a limit or a condition of its own: the second must
@@ -252,12 +252,12 @@ impl Engine for Mirror {
         self.first.wait_durable(pos)
     }
 
-    fn hurry(&self, pos: CommitPos) {
-        self.first.hurry(pos);
+    fn request_flush(&self, pos: CommitPos) {
+        self.first.request_flush(pos);
     }
 
-    fn take_turn(&self, pos: CommitPos) -> Turn {
-        self.first.take_turn(pos)
+    fn try_flush(&self, pos: CommitPos) -> FlushTurn {
+        self.first.try_flush(pos)
     }
 
     fn on_durable(&self, hook: DurableHook) {

@@ -6,7 +6,7 @@
 use crate::error;
 use model::Result;
 use smallvec::SmallVec;
-use storage::{Batch, CommitPos, Durability, Engine};
+use storage::{CommitPos, Durability, Engine, WriteBatch};
 
 /// What a commit changes in memory.
 pub(crate) trait OnCommit {
@@ -24,14 +24,14 @@ impl<F: FnMut(CommitPos)> OnCommit for F {
 
 /// One atomic change: operations for the engine and effects on memory.
 pub(crate) struct WriteUnit<'u> {
-    batch: &'u Batch,
+    batch: &'u WriteBatch,
     effects: SmallVec<[&'u mut dyn OnCommit; 4]>,
     durability: Durability,
 }
 
 impl<'u> WriteUnit<'u> {
     /// A change of what `batch` says, journaled in the background.
-    pub(crate) fn new(batch: &'u Batch) -> WriteUnit<'u> {
+    pub(crate) fn new(batch: &'u WriteBatch) -> WriteUnit<'u> {
         WriteUnit {
             batch,
             effects: SmallVec::new(),

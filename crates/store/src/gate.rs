@@ -28,20 +28,20 @@ pub struct Entered<'g>(&'g Gate);
 pub struct Closed<'g>(&'g Gate);
 
 impl Gate {
-    /// Goes inside; waits while a change runs.
+    /// Enters; waits while a change runs.
     pub fn enter(&self) -> Entered<'_> {
         self.enter_unguarded();
         Entered(self)
     }
 
-    /// Goes inside; the caller keeps the count right with [`Gate::leave`].
+    /// Enters; the caller must balance it with [`Gate::leave`].
     pub fn enter_unguarded(&self) {
         loop {
             let before = self.state.fetch_add(1, Ordering::AcqRel);
             if before & CLOSED == 0 {
                 return;
             }
-            // It was too late: take the count back, and wait until the change is over.
+            // A change has begun: undo the increment, and wait until the change is over.
             self.leave();
             let mut closed = self.closed.lock();
             while *closed {

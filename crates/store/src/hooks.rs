@@ -1,4 +1,4 @@
-//! What the store needs from rooms above it, passed in when it is opened: predicates for partial
+//! What the store needs from layers above it, passed in when it is opened: predicates for partial
 //! indexes, collators, and the terms of text indexes.
 
 use model::{Collate, Doc, MongoError, Result, code};
@@ -7,9 +7,9 @@ use std::sync::Arc;
 /// Decides whether a document belongs into a partial index.
 pub type Predicate = Arc<dyn Fn(Doc<'_>) -> bool + Send + Sync>;
 
-/// What a text index takes of documents.
+/// The terms a text index extracts from documents.
 pub trait Terms: Send + Sync {
-    /// Shows each distinct term of a document, with what it is worth (above 0).
+    /// Shows each distinct term of a document with its score (above 0).
     ///
     /// # Errors
     /// 17261 and 17262 for a document whose language is none; 16732 for too many terms.

@@ -8,7 +8,7 @@
 //! Layers, each importing only from those before it: the leaves `error`, `hooks`, `format` (bytes),
 //! `commit` (the one way to change data), `sync`, `locks`, `gate`; `index` (specification, and the
 //! keys of a document); `catalog` (what exists); `view` (reading); `write` (documents); `store`
-//! (the face); `ddl` (collections and indexes), `validate`.
+//! (the public interface); `ddl` (collections and indexes), `validate`.
 
 pub mod catalog;
 mod commit;
@@ -41,9 +41,9 @@ pub use view::scan::Scan;
 pub use view::text_scan::TermsScan;
 pub use write::insert::Inserted;
 pub use write::modify::{Change, Decide, Modified};
-pub use write::session::{Begun, Effect, Keep, Noted, SessionId, SessionRecord};
+pub use write::session::{Begun, Effect, Keep, SessionId, SessionRecord, StatementLog};
 
 /// Position of a commit in the journal; hand it to [`Store::wait_durable`].
 pub use storage::CommitPos;
-/// Who writes, for the engine's admission.
+/// Classes of writers, for the engine's admission control.
 pub use storage::WriteClass;

@@ -14,7 +14,7 @@ use model::{DocBuf, MongoError, Namespace, Result, code};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::collections::HashMap;
 use std::sync::Arc;
-use storage::{Batch, CommitPos, CursorOpts, Engine, KeyRange, Table};
+use storage::{CommitPos, CursorOpts, Engine, KeyRange, Table, WriteBatch};
 
 /// Open collections kept for reuse.
 const HANDLES_MAX: usize = 10_000;
@@ -145,7 +145,7 @@ impl Store {
             return Ok(());
         }
         row.indexes.retain(|i| i.ready);
-        let mut batch = Batch::new();
+        let mut batch = WriteBatch::new();
         Shared::put_row(&mut batch, ns, row);
         dropped::record(&mut batch, &leftovers);
         self.shared.commit(WriteUnit::new(&batch))?;
@@ -162,7 +162,7 @@ impl Store {
             handles.retain(|_, h| {
                 let drop_it = budget > 0 && Arc::strong_count(h) == 1;
                 if drop_it {
-                    self.shared.remember_sequence(h);
+                    self.shared.remember_sequence(h.ident, h.live.next_seq());
                 }
                 budget -= usize::from(drop_it);
                 !drop_it
@@ -179,7 +179,7 @@ impl Store {
         });
         self.handles.write().remove(c.ns());
         if renamed {
-            self.shared.remember_sequence(c);
+            self.shared.remember_sequence(c.ident, c.live.next_seq());
         } else {
             self.shared.forget_sequence(c.ident);
         }
@@ -362,7 +362,7 @@ impl Store {
     /// # Errors
     /// Engine failures.
     pub fn set_setting(&self, name: &str, value: &DocBuf) -> Result<()> {
-        let mut batch = Batch::new();
+        let mut batch = WriteBatch::new();
         batch.put(Table::Meta, &meta::setting(name), value.as_bytes());
         self.shared
             .commit(WriteUnit::new(&batch).durable())
@@ -385,7 +385,7 @@ fn check_layout(engine: &dyn Engine) -> Result<()> {
         .get(Table::Meta, meta::FORMAT_VERSION, &mut buf)
         .map_err(error::storage)?;
     if !found {
-        let mut batch = Batch::new();
+        let mut batch = WriteBatch::new();
         batch.put(
             Table::Meta,
             meta::FORMAT_VERSION,

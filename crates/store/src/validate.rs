@@ -1,28 +1,36 @@
 //! `validate`: reads documents and indexes both ways and compares them with each other, with the
-//! counters and with the multikey marks. Must not know: who asks.
+//! counters and with the multikey marks.
 
-use crate::catalog::Collection;
+use crate::catalog::collection::{Collection, State};
 use crate::error;
 use crate::format::{keys, meta, record};
 use crate::index::{Index, KeySet};
-use model::Result;
+use model::{Doc, Result};
+use std::sync::Arc;
 use storage::{CursorOpts, KeyRange, Table};
 
 /// What a validation found.
 #[derive(Clone, Debug, Default)]
 pub struct Validation {
-    /// Documents met.
+    /// Documents read.
     pub documents: u64,
-    /// Bytes of BSON met.
+    /// Bytes of BSON read.
     pub bytes: u64,
     /// Entries per index.
     pub index_entries: Vec<(String, u64)>,
-    /// Trouble found; empty means sound.
+    /// Errors found; empty when the collection is valid.
     pub errors: Vec<String>,
 }
 
+/// Keys of one document.
+#[derive(Default)]
+struct Buffers {
+    set: KeySet,
+    key: Vec<u8>,
+}
+
 impl Collection {
-    /// Checks everything. Writers are held up meanwhile, so that both sides are of one moment.
+    /// Checks everything. Writers wait meanwhile, so that both sides are of one moment.
     ///
     /// # Errors
     /// Engine failures; findings are in the result.
@@ -30,7 +38,7 @@ impl Collection {
         self.validate_while(&|| Ok(()))
     }
 
-    /// [`Collection::validate`], asking `go_on` now and then.
+    /// [`Collection::validate`], calling `go_on` now and then.
     ///
     /// # Errors
     /// Those of `go_on` and engine failures.
@@ -40,91 +48,15 @@ impl Collection {
         if state.dropped {
             return Err(self.gone());
         }
-        let engine = &self.shared.engine;
         let mut v = Validation::default();
-        // An index that is being built has not all its entries yet, and nobody reads it.
+        // An index that is being built has not all its entries yet and is not read.
         let ready: Vec<_> = state
             .indexes
             .iter()
             .filter(|i| i.is_ready())
             .cloned()
             .collect();
-        let mut expected = vec![(0u64, 0u32); ready.len()];
-        let (lower, upper) = self.key_bounds();
-        let mut after = lower.to_vec();
-        let mut rows = storage::RowBatch::new();
-        let opts = CursorOpts {
-            fill_cache: false,
-            ..CursorOpts::default()
-        };
-        let (mut set, mut entry, mut id_key) = (KeySet::default(), Vec::new(), Vec::new());
-        loop {
-            go_on()?;
-            let range = KeyRange {
-                lower: &after,
-                upper: &upper,
-            };
-            let mut cursor = engine
-                .cursor(Table::Doc, range, opts)
-                .map_err(error::storage)?;
-            let more = cursor
-                .next_batch(&mut rows, 1024, 4 << 20)
-                .map_err(error::storage)?;
-            for (key, value) in rows.iter() {
-                after.clear();
-                after.extend_from_slice(key);
-                after.push(0);
-                let Some((header, doc)) = record::read(value) else {
-                    v.errors.push(format!("record {key:02x?} is damaged"));
-                    continue;
-                };
-                v.documents += 1;
-                v.bytes += doc.len_bytes() as u64;
-                if let Err(e) = model::validate(doc.as_bytes()) {
-                    v.errors.push(format!("document at {key:02x?}: {e}"));
-                }
-                if state.capped && !self.has_place(key, header.insert_seq)? {
-                    v.errors.push(format!(
-                        "the order of a capped collection lacks _id {:?}",
-                        doc.field("_id")
-                    ));
-                }
-                self.record_key(&doc.field("_id"), &mut id_key);
-                if id_key != key {
-                    v.errors.push(format!(
-                        "document with _id {:?} lies under another key",
-                        doc.field("_id")
-                    ));
-                }
-                for (index, (entries, multikey)) in ready.iter().zip(&mut expected) {
-                    if let Err(e) = index.keys_of(doc, &mut set) {
-                        v.errors.push(format!("index {}: {e}", index.name()));
-                        continue;
-                    }
-                    *entries += set.len() as u64;
-                    *multikey |= set.multikey;
-                    for k in set.iter() {
-                        index.entry_key(k, &key[4..], &mut entry);
-                        let mut right = false;
-                        engine
-                            .get_with(Table::Idx, &entry, &mut |owner| {
-                                right = !index.is_unique() || owner == &key[4..]
-                            })
-                            .map_err(error::storage)?;
-                        if !right {
-                            v.errors.push(format!(
-                                "index {} lacks the entry of _id {:?}",
-                                index.name(),
-                                doc.field("_id")
-                            ));
-                        }
-                    }
-                }
-            }
-            if !more {
-                break;
-            }
-        }
+        let expected = self.check_documents(&state, &ready, go_on, &mut v)?;
         for (index, (expected, multikey)) in ready.iter().zip(expected) {
             self.check_multikey_mark(index, multikey, &mut v)?;
             let entries = self.count_entries(index.ident(), index.is_unique(), &mut v)?;
@@ -146,6 +78,119 @@ impl Collection {
             ));
         }
         Ok(v)
+    }
+
+    /// Reads all documents; the number of entries and the multikey bits they need, by index.
+    fn check_documents(
+        &self,
+        state: &State,
+        ready: &[Arc<Index>],
+        go_on: &dyn Fn() -> Result<()>,
+        v: &mut Validation,
+    ) -> Result<Vec<(u64, u32)>> {
+        let mut expected = vec![(0u64, 0u32); ready.len()];
+        let (lower, upper) = self.key_bounds();
+        let mut after = lower.to_vec();
+        let mut rows = storage::RowBatch::new();
+        let opts = CursorOpts {
+            fill_cache: false,
+            ..CursorOpts::default()
+        };
+        let mut buffers = Buffers::default();
+        loop {
+            go_on()?;
+            let range = KeyRange {
+                lower: &after,
+                upper: &upper,
+            };
+            let mut cursor = self
+                .shared
+                .engine
+                .cursor(Table::Doc, range, opts)
+                .map_err(error::storage)?;
+            let more = cursor
+                .next_batch(&mut rows, 1024, 4 << 20)
+                .map_err(error::storage)?;
+            for (key, value) in rows.iter() {
+                after.clear();
+                after.extend_from_slice(key);
+                after.push(0);
+                self.check_record(state, (key, value), &mut buffers, v)?;
+                let Some((_, doc)) = record::read(value) else {
+                    continue;
+                };
+                for (index, expected) in ready.iter().zip(&mut expected) {
+                    self.check_entries(index, key, doc, expected, &mut buffers, v)?;
+                }
+            }
+            if !more {
+                return Ok(expected);
+            }
+        }
+    }
+
+    fn check_record(
+        &self,
+        state: &State,
+        (key, value): (&[u8], &[u8]),
+        buffers: &mut Buffers,
+        v: &mut Validation,
+    ) -> Result<()> {
+        let Some((header, doc)) = record::read(value) else {
+            v.errors.push(format!("record {key:02x?} is damaged"));
+            return Ok(());
+        };
+        v.documents += 1;
+        v.bytes += doc.len_bytes() as u64;
+        if let Err(e) = model::validate(doc.as_bytes()) {
+            v.errors.push(format!("document at {key:02x?}: {e}"));
+        }
+        let id = doc.field("_id");
+        if state.capped && !self.has_place(key, header.insert_seq)? {
+            v.errors
+                .push(format!("the order of a capped collection lacks _id {id:?}"));
+        }
+        self.record_key(&id, &mut buffers.key);
+        if buffers.key != key {
+            v.errors.push(format!(
+                "document with _id {id:?} is stored under another key"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Looks for every entry of a document in one index.
+    fn check_entries(
+        &self,
+        index: &Index,
+        key: &[u8],
+        doc: Doc<'_>,
+        (entries, multikey): &mut (u64, u32),
+        buffers: &mut Buffers,
+        v: &mut Validation,
+    ) -> Result<()> {
+        if let Err(e) = index.keys_of(doc, &mut buffers.set) {
+            v.errors.push(format!("index {}: {e}", index.name()));
+            return Ok(());
+        }
+        *entries += buffers.set.len() as u64;
+        *multikey |= buffers.set.multikey;
+        for k in buffers.set.iter() {
+            index.entry_key(k, &key[4..], &mut buffers.key);
+            let mut right = false;
+            self.shared
+                .engine
+                .get_with(Table::Idx, &buffers.key, &mut |owner| {
+                    right = !index.is_unique() || owner == &key[4..]
+                })
+                .map_err(error::storage)?;
+            if !right {
+                let (name, id) = (index.name(), doc.field("_id"));
+                v.errors
+                    .push(format!("index {name} lacks the entry of _id {id:?}"));
+            }
+        }
+        Ok(())
     }
 
     /// The mark must be on disk and in memory; one too many does no harm.

@@ -1,59 +1,23 @@
-//! `OP_COMPRESSED`. Promises: memory grows with what is really produced, never with what a client
+//! `OP_COMPRESSED`. Promises: memory grows with what is produced, never with what a client
 //! declares.
 
 use std::io::Read;
 
-use crate::error::{WireError, code};
-use crate::header::{Header, OpCode, split_i32};
-use crate::{HEADER_LEN, MAX_MESSAGE_LEN};
+use crate::bytes::split_i32;
+use crate::code;
+use crate::context::Compressor;
+use crate::error::WireError;
+use crate::header::{Header, OpCode};
+use crate::limits::{HEADER_LEN, MAX_MESSAGE_LEN};
 
 /// `originalOpcode`, `uncompressedSize`, `compressorId`.
 const PREFIX_LEN: usize = 4 + 4 + 1;
-/// First step of a decompression buffer; it doubles from there as output really appears.
+/// First step of a decompression buffer; it doubles from there as output appears.
 const FIRST_STEP_LEN: usize = 64 * 1024;
-/// Snappy's densest element turns 3 bytes into 64, so a larger claim is a lie.
+/// Snappy's densest element turns 3 bytes into 64, so a larger declared size is false.
 const SNAPPY_MAX_RATIO: usize = 32;
 const ZSTD_LEVEL: i32 = 3;
 const ZLIB_LEVEL: u32 = 6;
-
-/// A compression method by its number on the wire.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Compressor {
-    /// Wrapped but not compressed; for tests of the protocol.
-    Noop = 0,
-    /// Fast, block format without frame.
-    Snappy = 1,
-    /// zlib stream.
-    Zlib = 2,
-    /// Zstandard frame.
-    Zstd = 3,
-}
-
-impl Compressor {
-    /// Every method, in MongoDB's default order of preference after `Noop`.
-    pub const ALL: [Self; 4] = [Self::Noop, Self::Snappy, Self::Zstd, Self::Zlib];
-
-    /// By wire number.
-    pub fn from_id(id: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|c| *c as u8 == id)
-    }
-
-    /// By the name used in `hello` and in `--networkMessageCompressors`.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|c| c.name() == name)
-    }
-
-    /// The name used in `hello`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Noop => "noop",
-            Self::Snappy => "snappy",
-            Self::Zlib => "zlib",
-            Self::Zstd => "zstd",
-        }
-    }
-}
 
 /// A small set of compressors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,9 +3,9 @@
 //!
 //! Promises: outer framing only. Must not know: element types beyond what an error document holds.
 
-use crate::MAX_DOCUMENT_LEN;
-use crate::error::code;
-use crate::header::split_i32;
+use crate::bytes::split_i32;
+use crate::code;
+use crate::limits::MAX_DOCUMENT_LEN;
 
 /// One document and what follows it, or a MongoDB error code with its message.
 pub type Split<'a> = Result<(&'a [u8], &'a [u8]), (i32, String)>;

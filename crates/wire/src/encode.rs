@@ -1,9 +1,10 @@
 //! Client-side encoding, for tests, tools and the replay of traffic. Promises: what it builds,
 //! [`crate::decode`] reads.
 
-use crate::compress::{self, Compressor};
+use crate::compress;
+use crate::context::Compressor;
 use crate::header::{Header, OpCode};
-use crate::{HEADER_LEN, flags};
+use crate::limits::{HEADER_LEN, flags};
 
 /// Builds one `OP_MSG` request, section by section, in the order of the calls.
 #[derive(Debug, Clone)]

@@ -1,7 +1,9 @@
 //! The 16-byte message header. Promises: lengths are checked before anyone allocates for them.
 
-use crate::error::{WireError, code};
-use crate::{HEADER_LEN, MAX_MESSAGE_LEN};
+use crate::bytes::split_i32;
+use crate::code;
+use crate::error::WireError;
+use crate::limits::{HEADER_LEN, MAX_MESSAGE_LEN};
 
 /// Operation codes that appear on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,11 +92,6 @@ impl Header {
         }
         out
     }
-}
-
-pub(crate) fn split_i32(bytes: &[u8]) -> Option<(i32, &[u8])> {
-    let (head, rest) = bytes.split_first_chunk::<4>()?;
-    Some((i32::from_le_bytes(*head), rest))
 }
 
 /// How long the message at the start of `received` is.

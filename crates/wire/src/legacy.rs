@@ -3,11 +3,13 @@
 
 use smallvec::SmallVec;
 
+use crate::bytes::split_i32;
+use crate::code;
+use crate::context::{Protocol, ReplyContext};
 use crate::document::{first_embedded, first_key, split_document};
-use crate::error::{WireError, code};
-use crate::header::{Header, split_i32};
-use crate::reply::{Protocol, ReplyContext};
-use crate::request::Request;
+use crate::error::WireError;
+use crate::header::Header;
+use crate::message::Request;
 
 /// What a driver may still send before it knows that the server speaks `OP_MSG`.
 const ALLOWED_COMMANDS: [&str; 9] = [

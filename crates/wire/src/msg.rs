@@ -2,12 +2,14 @@
 
 use smallvec::SmallVec;
 
+use crate::bytes::split_i32;
+use crate::code;
+use crate::context::ReplyContext;
 use crate::document::split_document;
-use crate::error::{WireError, code};
-use crate::flags;
-use crate::header::{Header, split_i32};
-use crate::reply::ReplyContext;
-use crate::request::{Request, Sequence};
+use crate::error::WireError;
+use crate::header::Header;
+use crate::limits::flags;
+use crate::message::{Request, Sequence};
 
 /// The protocol's own bound; it also keeps the duplicate search short.
 const MAX_SEQUENCES: usize = 2;

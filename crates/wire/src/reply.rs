@@ -1,36 +1,12 @@
 //! Reply framing. Promises: the document is written once, straight behind a reserved header that is
 //! patched after.
 
-use crate::compress::{self, Compressor};
-use crate::error::{WireError, code};
+use crate::code;
+use crate::compress;
+use crate::context::{Protocol, ReplyContext};
+use crate::error::WireError;
 use crate::header::{Header, OpCode};
-use crate::{HEADER_LEN, MAX_MESSAGE_LEN, flags};
-
-/// The shape of the answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Protocol {
-    /// `OP_MSG` answered by `OP_MSG`.
-    Msg,
-    /// A command in `OP_QUERY`, answered by `OP_REPLY`.
-    LegacyCommand,
-    /// A refused legacy query: `OP_REPLY` with the failure bit and `$err`.
-    LegacyFailure,
-}
-
-/// All that a reply needs to remember of its request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ReplyContext {
-    /// Shape of the answer.
-    pub protocol: Protocol,
-    /// `request_id` of the request, or of the previous reply in an exhaust stream.
-    pub response_to: i32,
-    /// The client set `moreToCome`: it must not be answered.
-    pub suppressed: bool,
-    /// The request carried a checksum, so the reply does too.
-    pub checksum: bool,
-    /// The request was compressed, so the reply is too.
-    pub compressor: Option<Compressor>,
-}
+use crate::limits::{HEADER_LEN, MAX_MESSAGE_LEN, flags};
 
 /// `OP_REPLY` flag: the query failed and the document holds `$err`.
 const QUERY_FAILURE: i32 = 2;

@@ -1,10 +1,10 @@
-//! The imports between rooms: the table of ARCHITECTURE.md against what the manifests say.
+//! The imports between crates: the table of ARCHITECTURE.md against what the manifests say.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::Finding;
+use super::finding::Finding;
 
 /// The file that holds the table.
 pub(super) const TABLE_FILE: &str = "ARCHITECTURE.md";
@@ -192,16 +192,20 @@ fn short(package: &str) -> String {
 mod tests {
     use super::*;
 
-    const TABLE: &str = "# Rooms\n\n| crate | folder | promises | may import |\n|---|---|---|---|\n\
+    const TABLE: &str = "# Crates\n\n| crate | folder | promises | may import |\n\
+        |---|---|---|---|\n\
         | model | crates/model | BSON. | |\n| storage | crates/storage | bytes. | |\n| query | \
         crates/query | plans. | model |\n";
 
     fn metadata(query_dependencies: &str) -> String {
         format!(
             r#"{{"packages":[
-            {{"name":"quarry-model","manifest_path":"/r/crates/model/Cargo.toml","dependencies":[{{"name":"ryu","path":null,"kind":null}}]}},
-            {{"name":"quarry-storage","manifest_path":"/r/crates/storage/Cargo.toml","dependencies":[]}},
-            {{"name":"quarry-query","manifest_path":"/r/crates/query/Cargo.toml","dependencies":[{query_dependencies}]}}]}}"#
+            {{"name":"quarry-model","manifest_path":"/r/crates/model/Cargo.toml",
+             "dependencies":[{{"name":"ryu","path":null,"kind":null}}]}},
+            {{"name":"quarry-storage","manifest_path":"/r/crates/storage/Cargo.toml",
+             "dependencies":[]}},
+            {{"name":"quarry-query","manifest_path":"/r/crates/query/Cargo.toml",
+             "dependencies":[{query_dependencies}]}}]}}"#
         )
     }
 

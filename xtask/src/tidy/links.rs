@@ -1,8 +1,8 @@
 //! Documents may only point at files that exist: relative links in every Markdown file, paths in
 //! backticks in ARCHITECTURE.md.
 
-use super::Finding;
 use super::edges::TABLE_FILE;
+use super::finding::Finding;
 
 /// Checks one document; `exists` answers for paths below the root of the repository.
 pub(super) fn check(name: &str, content: &str, exists: impl Fn(&str) -> bool) -> Vec<Finding> {

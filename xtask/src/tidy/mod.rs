@@ -2,48 +2,24 @@
 //! functions over text.
 
 mod edges;
+mod finding;
+mod limits;
 mod links;
+mod modules;
 mod natives;
+mod source;
 mod text;
 
-use std::fmt;
 use std::path::Path;
 use std::process::Command;
 
-/// One thing that breaks a rule.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Finding {
-    /// Repository path of the file that is wrong.
-    pub(crate) file: String,
-    /// Line from 1, or 0 when the whole file is meant.
-    pub(crate) line: usize,
-    /// What is wrong and what is allowed.
-    pub(crate) message: String,
-}
-
-impl Finding {
-    fn new(file: &str, line: usize, message: impl Into<String>) -> Finding {
-        Finding {
-            file: file.to_owned(),
-            line,
-            message: message.into(),
-        }
-    }
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.line {
-            0 => write!(out, "{}: {}", self.file, self.message),
-            line => write!(out, "{}:{line}: {}", self.file, self.message),
-        }
-    }
-}
+use finding::Finding;
 
 /// What one pass saw.
 pub(crate) struct Summary {
     pub(crate) crates: usize,
     pub(crate) files: usize,
+    pub(crate) measured: limits::Measured,
     pub(crate) findings: Vec<Finding>,
 }
 
@@ -89,6 +65,7 @@ pub(crate) fn check(root: &Path) -> Result<Summary, String> {
     )?;
     let listing = String::from_utf8(listing).map_err(|e| e.to_string())?;
     let mut files = 0;
+    let mut measured = limits::Measured::default();
     for name in listing.split('\0').filter(|name| !name.is_empty()) {
         // A file deleted but still in the index is not there to be read.
         let Ok(bytes) = std::fs::read(root.join(name)) else {
@@ -98,6 +75,9 @@ pub(crate) fn check(root: &Path) -> Result<Summary, String> {
         match String::from_utf8(bytes) {
             Ok(content) => {
                 findings.extend(text::check(name, &content));
+                if let Err(reason) = measured.add(name, &content, &packages) {
+                    findings.push(Finding::new(name, 0, reason));
+                }
                 findings.extend(links::check(name, &content, |path| {
                     root.join(path).exists()
                 }));
@@ -106,7 +86,9 @@ pub(crate) fn check(root: &Path) -> Result<Summary, String> {
             Err(_) => {}
         }
     }
+    findings.extend(limits::check(&measured, &read(limits::FILE)?));
     Ok(Summary {
+        measured,
         crates: packages.len(),
         files,
         findings,

@@ -1,7 +1,7 @@
 //! RocksDB comes from three places that must be of one version: the bindings kept in the
 //! repository, the package whose sources are compiled, and the crate that the workspace links.
 
-use super::Finding;
+use super::finding::Finding;
 
 const PACKAGE: &str = "rust-librocksdb-sys";
 /// The workspace's.

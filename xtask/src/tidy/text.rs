@@ -1,12 +1,12 @@
 //! Rules on the text of single files.
 
-use super::Finding;
+use super::finding::Finding;
 
-/// A file this long is two files.
-const LINES_MAX: usize = 900;
+/// What rustfmt keeps code to; it leaves strings and comments alone.
+const COLUMNS_MAX: usize = 100;
 
-/// Said by a file that has a reason to be longer.
-const SIZE_MARK: &str = "// SIZE:";
+/// Near the head of files that a program wrote.
+const GENERATED: &str = "//! Not edited by hand.";
 
 /// Written in two halves, so that this file does not complain about itself.
 const MACROS: [(&str, &str); 3] = [
@@ -69,18 +69,13 @@ fn rust(name: &str, content: &str, findings: &mut Vec<Finding>) {
             "opens without a `//!` comment saying what the file promises",
         ));
     }
-    let lines = content.lines().count();
-    let excused = content.lines().any(|line| {
-        line.trim()
-            .strip_prefix(SIZE_MARK)
-            .is_some_and(|reason| !reason.trim().is_empty())
-    });
-    if lines > LINES_MAX && !excused {
-        findings.push(Finding::new(
-            name,
-            0,
-            format!("has {lines} lines, at most {LINES_MAX} without `{SIZE_MARK} reason`"),
-        ));
+    let generated = content.lines().take(3).any(|line| line == GENERATED);
+    for (index, line) in content.lines().enumerate().filter(|_| !generated) {
+        let columns = line.chars().count();
+        if columns > COLUMNS_MAX {
+            let message = format!("has {columns} columns, at most {COLUMNS_MAX}");
+            findings.push(Finding::new(name, index + 1, message));
+        }
     }
     for (index, line) in content.lines().enumerate() {
         let code = line.split("//").next().unwrap_or("");
@@ -165,14 +160,16 @@ mod tests {
     }
 
     #[test]
-    fn long_files_need_a_reason() {
-        let long = |mark: &str| format!("//! Long.\n{mark}\n{}", "fn f() {}\n".repeat(899));
-        one("a.rs", &long(""), "has 901 lines, at most 900");
-        one("a.rs", &long(SIZE_MARK), "has 901 lines");
+    fn long_lines_fail_in_rust_only() {
+        let long = format!("//! {}\n", "x".repeat(97));
+        one("a.rs", &long, "a.rs:1: has 101 columns, at most 100");
         assert_eq!(
-            complaints("a.rs", &long("// SIZE: a table")),
+            complaints("a.rs", &long.replacen('x', "", 1)),
             Vec::<String>::new()
         );
+        assert_eq!(complaints("a.md", &long), Vec::<String>::new());
+        let generated = format!("//! A.\n{GENERATED}\n{long}");
+        assert_eq!(complaints("a.rs", &generated), Vec::<String>::new());
     }
 
     #[test]

@@ -2,17 +2,17 @@
 //! find nothing to do here because this server has neither authentication caches nor free-space
 //! reports.
 
-use super::command;
 use crate::dispatch::args::{Kind, arg, to_i64};
-use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Privilege, flag};
 use crate::state::ProfileLevel;
 use model::{Result, Value, bail, code};
 use std::sync::atomic::Ordering;
 
 pub(crate) static COMMANDS: &[Command] = &[
-    command(
+    Command::new(
         "fsync",
         "makes all writes durable, with lock: true also holds back further ones",
         Privilege::Administer,
@@ -25,7 +25,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         ],
         fsync,
     ),
-    command(
+    Command::new(
         "fsyncUnlock",
         "lets writes go on after fsync with lock: true",
         Privilege::Administer,
@@ -33,36 +33,32 @@ pub(crate) static COMMANDS: &[Command] = &[
         &[],
         fsync_unlock,
     ),
-    Command {
-        value: Kind::Bool,
-        ..command(
-            "autoCompact",
-            "turns background compaction on or off",
-            Privilege::Administer,
-            flag::ADMIN,
-            &[
-                arg("freeSpaceTargetMB", Kind::Number),
-                arg("runOnce", Kind::Bool),
-            ],
-            auto_compact,
-        )
-    },
-    Command {
-        value: Kind::Number,
-        ..command(
-            "profile",
-            "sets which operations are recorded",
-            Privilege::Schema,
-            0,
-            &[
-                arg("slowms", Kind::Number),
-                arg("sampleRate", Kind::Number),
-                arg("filter", Kind::Any),
-            ],
-            profile,
-        )
-    },
-    command(
+    Command::new(
+        "autoCompact",
+        "turns background compaction on or off",
+        Privilege::Administer,
+        flag::ADMIN,
+        &[
+            arg("freeSpaceTargetMB", Kind::Number),
+            arg("runOnce", Kind::Bool),
+        ],
+        auto_compact,
+    )
+    .value(Kind::Bool),
+    Command::new(
+        "profile",
+        "sets which operations are recorded",
+        Privilege::Schema,
+        0,
+        &[
+            arg("slowms", Kind::Number),
+            arg("sampleRate", Kind::Number),
+            arg("filter", Kind::Any),
+        ],
+        profile,
+    )
+    .value(Kind::Number),
+    Command::new(
         "top",
         "time spent per collection",
         Privilege::Monitor,
@@ -70,7 +66,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         &[],
         top,
     ),
-    command(
+    Command::new(
         "rotateCertificates",
         "reads certificates again",
         Privilege::Administer,
@@ -78,7 +74,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         &[arg("message", Kind::Str)],
         |_| Ok(Outcome::Reply),
     ),
-    command(
+    Command::new(
         "logout",
         "forgets who is authenticated on this connection",
         Privilege::Any,
@@ -86,7 +82,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         &[],
         |_| Ok(Outcome::Reply),
     ),
-    command(
+    Command::new(
         "invalidateUserCache",
         "forgets cached users",
         Privilege::Administer,

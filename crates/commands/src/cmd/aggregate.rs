@@ -1,40 +1,41 @@
 //! `aggregate`.
 
-use crate::crud::AggregateArgs;
-use crate::crud::read::AGGREGATE;
+use crate::crud::args::AggregateArgs;
+use crate::crud::args::read::AGGREGATE;
 use crate::ddl::identity::check_uuid;
 use crate::dispatch::args::Kind;
-use crate::dispatch::command::{Command, Durability, Privilege, flag};
+use crate::dispatch::command::Command;
+use crate::dispatch::concern::{ReadLevel, check_level};
 use crate::dispatch::ctx::Ctx;
-use crate::dispatch::generic::{self, ReadLevel};
 use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Durability, Privilege, flag};
 use crate::read::{CollationArg, QueryCursor, StoreHost, environment};
 use crate::state::cursors::{BatchLimit, CursorInfo};
 use model::{Array, Namespace, Result, bail, code};
 use operators::expr::ParseCx;
-use query::pipeline::{ParseOptions, Pipeline, Rt, Target};
+use query::exec::ExecContext;
+use query::pipeline::Pipeline;
 use query::plan::Hint;
+use query::stage::{ParseOptions, PipelineSource};
 
-pub(crate) static COMMANDS: &[Command] = &[Command {
-    value: Kind::Any,
-    durability: Durability::Reads,
-    no_collection: "$cmd.aggregate",
-    ..super::command(
-        "aggregate",
-        "documents that go through a pipeline",
-        Privilege::Read,
-        flag::API_V1
-            | flag::READ_CONCERN
-            | flag::WRITE_CONCERN
-            | flag::LONG
-            | flag::ENDS_WITH_CLIENT
-            | flag::IN_TRANSACTION
-            | flag::RUNS_AGAIN
-            | flag::CHECKS_READ_LEVEL,
-        AGGREGATE,
-        run,
-    )
-}];
+pub(crate) static COMMANDS: &[Command] = &[Command::new(
+    "aggregate",
+    "documents that go through a pipeline",
+    Privilege::Read,
+    flag::API_V1
+        | flag::READ_CONCERN
+        | flag::WRITE_CONCERN
+        | flag::LONG
+        | flag::ENDS_WITH_CLIENT
+        | flag::IN_TRANSACTION
+        | flag::RUNS_AGAIN
+        | flag::CHECKS_READ_LEVEL,
+    AGGREGATE,
+    run,
+)
+.value(Kind::Any)
+.durability(Durability::Reads)
+.no_collection("$cmd.aggregate")];
 
 /// Documents of a first batch when the client names no number.
 const FIRST_BATCH_DOCUMENTS: i64 = 101;
@@ -63,7 +64,7 @@ fn check_read_concern(cx: &Ctx<'_, '_>, pipeline: Array<'_>) -> Result<()> {
             );
         }
     }
-    generic::check_level(level, cx.service.config.replica_set.is_none())
+    check_level(level, cx.service.config.replica_set.is_none())
 }
 
 /// `$geoNear` reads by its geospatial index and no other way.
@@ -84,6 +85,22 @@ fn check_hint(hint: Option<&Hint>, pipeline: Array<'_>) -> Result<()> {
     Ok(())
 }
 
+/// The namespace of the cursor, and how the pipeline is parsed.
+fn target(cx: &Ctx<'_, '_>, coll: Option<&str>) -> Result<(String, ParseOptions)> {
+    let (ns, mut options) = match coll {
+        Some(coll) => {
+            let ns = Namespace::new(cx.db, coll)?;
+            (ns.to_string(), query::stages::collection_options(ns))
+        }
+        None => (
+            format!("{}.$cmd.aggregate", cx.db),
+            query::stages::database_options(cx.db),
+        ),
+    };
+    options.optimize = cx.service.config.optimize_pipelines;
+    Ok((ns, options))
+}
+
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let args = AggregateArgs::of(
         cx.value(),
@@ -95,22 +112,12 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         crate::dispatch::api::check_pipeline(args.pipeline)?;
     }
     check_read_concern(cx, args.pipeline)?;
-    let (ns, mut options) = match args.coll {
-        Some(coll) => {
-            let ns = Namespace::new(cx.db, coll)?;
-            (ns.to_string(), ParseOptions::collection(ns))
-        }
-        None => (
-            format!("{}.$cmd.aggregate", cx.db),
-            ParseOptions::database(cx.db),
-        ),
-    };
-    options.optimize = cx.service.config.optimize_pipelines;
+    let (ns, options) = target(cx, args.coll)?;
     let coll = match &options.target {
-        Target::Collection(ns) => cx.service.store.collection(ns)?,
-        Target::Database(_) => None,
+        PipelineSource::Collection(ns) => cx.service.store.collection(ns)?,
+        PipelineSource::Database(_) => None,
     };
-    if let Target::Collection(ns) = &options.target {
+    if let PipelineSource::Collection(ns) = &options.target {
         check_uuid(cx, ns, coll.as_ref().map(|c| c.uuid()))?;
     }
     let coll_options = coll.as_ref().map(|c| c.options());
@@ -130,7 +137,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let allow_disk_use = args
         .allow_disk_use
         .unwrap_or_else(|| cx.service.state.parameters.bool("allowDiskUseByDefault"));
-    let rt = Rt {
+    let exec = ExecContext {
         env: &env,
         host: &host,
         vars: None,
@@ -138,22 +145,22 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     };
     if args.explain {
         let hint = Hint::parse(args.hint.unwrap_or_default())?;
-        return super::explain::aggregation(
+        return super::explain::aggregate::aggregation(
             cx,
             &pipeline,
             hint,
-            &rt,
-            super::explain::Level::Planner,
+            &exec,
+            super::explain::explained::Level::Planner,
         );
     }
-    // A pipeline that writes runs to its end whatever the batch size, and whether or not somebody
-    // waits for it.
+    // A pipeline that writes runs to its end whatever the batch size and whether or not its client
+    // is still connected.
     let writes = pipeline.writes();
     cx.interrupt.ends_with_client(!writes);
     if writes {
         cx.reported.writes_somewhere();
     }
-    let docs = pipeline.open(&rt)?;
+    let docs = pipeline.open(&exec)?;
     let batch = if writes {
         None
     } else {

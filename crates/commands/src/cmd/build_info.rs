@@ -1,22 +1,21 @@
 //! `buildInfo`: which release clients may take us for, and what we really are.
 
-use super::{VERSION, VERSION_PARTS, command};
-use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Privilege, flag};
+use crate::release::{VERSION, VERSION_PARTS};
 use model::{Result, doc_fields};
 
-pub(crate) static COMMANDS: &[Command] = &[Command {
-    aliases: &["buildinfo"],
-    ..command(
-        "buildInfo",
-        "version and build of the server",
-        Privilege::Any,
-        flag::NO_AUTH,
-        &[],
-        run,
-    )
-}];
+pub(crate) static COMMANDS: &[Command] = &[Command::new(
+    "buildInfo",
+    "version and build of the server",
+    Privilege::Any,
+    flag::NO_AUTH,
+    &[],
+    run,
+)
+.aliases(&["buildinfo"])];
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let w = &mut cx.reply;

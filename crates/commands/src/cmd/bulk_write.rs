@@ -1,37 +1,41 @@
 //! `bulkWrite`: inserts, updates and deletes on several collections; results come in a cursor.
 
-use crate::crud::bulk::BULK_WRITE;
-use crate::crud::{BulkArgs, BulkOp};
+use crate::crud::args::bulk::BULK_WRITE;
+use crate::crud::args::{BulkArgs, BulkOp};
+use crate::crud::capped;
+use crate::crud::change::Done;
+use crate::crud::collection::collection;
+use crate::crud::document_id::with_id;
+use crate::crud::statement::{
+    WriteOptions, earlier_effect, one_delete, one_update, report, report_retried,
+};
+use crate::crud::validator::Validator;
+use crate::crud::write_batch::FLAGS;
 use crate::ddl::identity::match_uuid;
 use crate::ddl::timeseries::Series;
-use crate::dispatch::command::{Command, Durability, OpClass, Privilege, flag};
+use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::interrupt::is_interruption;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::retry::single;
-use crate::exec::capped;
-use crate::exec::statement::{How, before, note, one_delete, one_update, report_retried};
-use crate::exec::write::{Done, collection};
-use crate::listing::Listing;
+use crate::dispatch::spec::{Durability, OpClass, Privilege, flag};
+use crate::read::listing::Listing;
 use crate::read::{CollationArg, environment};
 use crate::state::cursors::{BatchLimit, CursorInfo};
 use crate::state::service::Service;
-use crate::write::{FLAGS, Validator, with_id};
 use model::{Doc, DocBuf, MongoError, Namespace, Result, bail};
 use operators::Env;
 use store::{Effect, Keep};
 
-pub(crate) static COMMANDS: &[Command] = &[Command {
-    durability: Durability::OwnWrites,
-    ..super::command(
-        "bulkWrite",
-        "writes to several collections",
-        Privilege::Write,
-        FLAGS | flag::ADMIN,
-        BULK_WRITE,
-        run,
-    )
-}];
+pub(crate) static COMMANDS: &[Command] = &[Command::new(
+    "bulkWrite",
+    "writes to several collections",
+    Privilege::Write,
+    FLAGS | flag::ADMIN,
+    BULK_WRITE,
+    run,
+)
+.durability(Durability::OwnWrites)];
 
 #[derive(Default)]
 struct Totals {
@@ -60,7 +64,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     for (i, op) in a.ops.iter().enumerate() {
         cx.interrupt.check()?;
         let result = one(cx, &mut env, &a, op, ids.get(i..=i).unwrap_or_default());
-        note(&mut cx.reported, &result, is_multi(op));
+        report(&mut cx.reported, &result, is_multi(op));
         match result {
             Ok(done) => {
                 let result = count(op, &done, i, &mut totals);
@@ -138,7 +142,7 @@ fn one(
     };
     cx.service.counters.add(class, 1);
     single(&cx.retry, is_multi(op), "multi=true")?;
-    match (before(&mut cx.retry, id), op) {
+    match (earlier_effect(&mut cx.retry, id), op) {
         (Some(Effect::Deleted | Effect::Removed(_)), BulkOp::Update(..)) => {
             bail!(
                 40_638,
@@ -149,20 +153,25 @@ fn one(
         (Some(effect), _) => return Ok(Done::before(effect)),
         (None, _) => {}
     }
-    let how = How {
+    let options = WriteOptions {
         bypass: a.bypass_validation,
         keep: false,
-        noted: cx.retry.as_mut().map(|r| r.note(id, Keep::Fact)),
+        log: cx.retry.as_mut().map(|r| r.log(id, Keep::Fact)),
     };
     match op {
-        BulkOp::Insert(_, d) => insert(cx.service, ns, *d, how),
-        BulkOp::Update(_, u) => one_update(cx.service, env, ns, u, how),
-        BulkOp::Delete(_, d) => one_delete(cx.service, env, ns, d, Doc::EMPTY, how),
+        BulkOp::Insert(_, d) => insert(cx.service, ns, *d, options),
+        BulkOp::Update(_, u) => one_update(cx.service, env, ns, u, options),
+        BulkOp::Delete(_, d) => one_delete(cx.service, env, ns, d, Doc::EMPTY, options),
         BulkOp::Refused(_, e) => Err(e.clone()),
     }
 }
 
-fn insert(service: &Service, ns: &Namespace, d: Doc<'_>, how: How<'_>) -> Result<Done> {
+fn insert(
+    service: &Service,
+    ns: &Namespace,
+    d: Doc<'_>,
+    options: WriteOptions<'_>,
+) -> Result<Done> {
     let d = with_id(d, service.clock.now_ms())?;
     let Some(coll) = collection(service, ns, true)? else {
         return Ok(Done::default());
@@ -171,11 +180,11 @@ fn insert(service: &Service, ns: &Namespace, d: Doc<'_>, how: How<'_>) -> Result
         Some(s) => s.arrange(d.doc())?,
         None => d,
     };
-    if let Some(v) = Validator::of(service, &coll)?.filter(|_| !how.bypass) {
+    if let Some(v) = Validator::of(service, &coll)?.filter(|_| !options.bypass) {
         v.check(d.doc())?;
     }
-    let mut noted = how.noted;
-    let done = coll.insert_noted(&[d.doc()], true, noted.as_mut())?;
+    let mut log = options.log;
+    let done = coll.insert_logged(&[d.doc()], true, log.as_mut())?;
     capped::inserted(service, &coll)?;
     match done.errors.into_iter().next() {
         Some((_, e)) => Err(e),

@@ -1,31 +1,29 @@
 //! `convertToCapped` and `cloneCollectionAsCapped`.
 
-use super::command;
 use crate::ddl::names;
 use crate::dispatch::args::{Kind, arg, collection_name, show, to_i64};
-use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Privilege, flag};
 use model::{Doc, DocBuf, MongoError, Namespace, Result, bail, code};
 use std::sync::Arc;
 use store::{Collection, ReadView};
 
 pub(crate) static COMMANDS: &[Command] = &[
-    Command {
-        value: Kind::Collection,
-        ..command(
-            "convertToCapped",
-            "makes a collection capped; its indexes go",
-            Privilege::Write,
-            flag::WRITE_CONCERN | flag::WRITE | flag::LONG,
-            &[
-                arg("size", Kind::Number).required(),
-                arg("collectionUUID", Kind::Any),
-            ],
-            convert,
-        )
-    },
-    command(
+    Command::new(
+        "convertToCapped",
+        "makes a collection capped; its indexes go",
+        Privilege::Write,
+        flag::WRITE_CONCERN | flag::WRITE | flag::LONG,
+        &[
+            arg("size", Kind::Number).required(),
+            arg("collectionUUID", Kind::Any),
+        ],
+        convert,
+    )
+    .value(Kind::Collection),
+    Command::new(
         "cloneCollectionAsCapped",
         "copies a collection into a new capped one",
         Privilege::Write,

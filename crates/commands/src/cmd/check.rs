@@ -1,61 +1,55 @@
 //! `validate`, `dbHash`, `compact`, `validateDBMetadata`.
 
-use super::command;
 use crate::ddl::names;
 use crate::dispatch::args::{Arg, Kind, arg, check_doc};
-use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Privilege, flag};
 use md5::{Digest, Md5};
-use model::{Binary, Doc, Namespace, Result, Value, bail, code};
+use model::{Binary, Doc, DocWriter, Namespace, Result, Value, bail, code};
 use std::sync::Arc;
-use store::{Collection, ReadView};
+use store::{Collection, ReadView, Validation};
 
 pub(crate) static COMMANDS: &[Command] = &[
-    Command {
-        value: Kind::Collection,
-        ..command(
-            "validate",
-            "checks documents and indexes of a collection",
-            Privilege::Schema,
-            flag::LENIENT | flag::LONG,
-            &[
-                arg("full", Kind::Any),
-                arg("background", Kind::Any),
-                arg("repair", Kind::Any),
-                arg("metadata", Kind::Any),
-                arg("checkBSONConformance", Kind::Any),
-            ],
-            validate,
-        )
-    },
-    Command {
-        aliases: &["dbhash"],
-        ..command(
-            "dbHash",
-            "checksums of collections",
-            Privilege::Read,
-            flag::LENIENT | flag::LONG | flag::READ_CONCERN,
-            &[arg("collections", Kind::Any)],
-            db_hash,
-        )
-    },
-    Command {
-        value: Kind::Collection,
-        ..command(
-            "compact",
-            "gives back unused space",
-            Privilege::Schema,
-            flag::LONG,
-            &[
-                arg("force", Kind::BoolLike),
-                arg("dryRun", Kind::Bool),
-                arg("freeSpaceTargetMB", Kind::AtLeast(1, code::BAD_VALUE)),
-            ],
-            compact,
-        )
-    },
-    command(
+    Command::new(
+        "validate",
+        "checks documents and indexes of a collection",
+        Privilege::Schema,
+        flag::LENIENT | flag::LONG,
+        &[
+            arg("full", Kind::Any),
+            arg("background", Kind::Any),
+            arg("repair", Kind::Any),
+            arg("metadata", Kind::Any),
+            arg("checkBSONConformance", Kind::Any),
+        ],
+        validate,
+    )
+    .value(Kind::Collection),
+    Command::new(
+        "dbHash",
+        "checksums of collections",
+        Privilege::Read,
+        flag::LENIENT | flag::LONG | flag::READ_CONCERN,
+        &[arg("collections", Kind::Any)],
+        db_hash,
+    )
+    .aliases(&["dbhash"]),
+    Command::new(
+        "compact",
+        "gives back unused space",
+        Privilege::Schema,
+        flag::LONG,
+        &[
+            arg("force", Kind::BoolLike),
+            arg("dryRun", Kind::Bool),
+            arg("freeSpaceTargetMB", Kind::AtLeast(1, code::BAD_VALUE)),
+        ],
+        compact,
+    )
+    .value(Kind::Collection),
+    Command::new(
         "validateDBMetadata",
         "finds what a version of the stable API does not allow",
         Privilege::Schema,
@@ -97,6 +91,11 @@ fn validate(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         );
     }
     let v = c.validate_while(&|| cx.interrupt.check())?;
+    put_validation(&mut cx.reply, &ns, &c, &v);
+    Ok(Outcome::Reply)
+}
+
+fn put_validation(w: &mut DocWriter<'_>, ns: &Namespace, c: &Collection, v: &Validation) {
     let ok = v.errors.is_empty();
     let options = c.options();
     let own_id = !options.doc().contains("clusteredIndex");
@@ -106,7 +105,6 @@ fn validate(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             Value::Int32,
         )
     };
-    let w = &mut cx.reply;
     w.put("ns", ns.to_string().as_str()).put(
         "uuid",
         Binary {
@@ -153,30 +151,34 @@ fn validate(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             "A corrupt namespace has been detected: restore it from a backup",
         );
     }
-    Ok(Outcome::Reply)
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
+/// The names in `collections`; `None` for all.
+fn chosen_collections<'a>(cx: &Ctx<'a, '_>) -> Result<Option<Vec<&'a str>>> {
+    let Value::Array(names) = cx.args.value("collections") else {
+        return Ok(None);
+    };
+    let mut list = Vec::new();
+    for v in names.iter() {
+        match v {
+            Value::String(s) => list.push(s),
+            v => bail!(
+                code::BAD_VALUE,
+                "collections must be an array of strings, given {}",
+                v.type_name()
+            ),
+        }
+    }
+    Ok(Some(list).filter(|l| !l.is_empty()))
+}
+
 fn db_hash(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let start_us = cx.service.clock.monotonic_us();
-    let mut chosen: Option<Vec<&str>> = None;
-    if let Value::Array(names) = cx.args.value("collections") {
-        let mut list = Vec::new();
-        for v in names.iter() {
-            match v {
-                Value::String(s) => list.push(s),
-                v => bail!(
-                    code::BAD_VALUE,
-                    "collections must be an array of strings, given {}",
-                    v.type_name()
-                ),
-            }
-        }
-        chosen = Some(list).filter(|l| !l.is_empty());
-    }
+    let chosen = chosen_collections(cx)?;
     let mut found: Vec<(String, Arc<Collection>)> = Vec::new();
     for e in cx.service.store.list_collections(cx.db)? {
         let wanted = chosen.as_ref().is_none_or(|l| l.contains(&e.name.as_str()));
@@ -243,8 +245,7 @@ fn db_hash(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// Name, checksum and identity of `system.views`. Its identity is that of its content: nothing else
-/// is kept of it.
+/// Name, checksum and UUID of `system.views`. The UUID is made from its content: none is stored.
 fn views_sum(cx: &Ctx<'_, '_>) -> Result<(&'static str, String, [u8; 16])> {
     let mut md5 = Md5::new();
     for e in cx.service.store.list_collections(cx.db)? {
@@ -279,8 +280,7 @@ fn compact(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             e
         }
     })?;
-    // The engine rewrites files by itself all the time; nothing is held back that could be freed on
-    // demand.
+    // The engine compacts continuously; there is nothing to free on demand.
     if cx.args.bool("dryRun", false) {
         cx.reply.put("estimatedBytesFreed", 0i32);
     } else {
@@ -290,7 +290,7 @@ fn compact(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// What stands in the way of version 1: `(code, name, sentence)`.
+/// What version 1 of the stable API does not allow.
 fn api_errors(c: &Collection) -> Vec<String> {
     let special = |key: Doc<'_>| {
         key.iter()
@@ -366,7 +366,7 @@ fn validate_metadata(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     Ok(Outcome::Reply)
 }
 
-/// This command's own words for bad database names.
+/// This command's own error for bad database names.
 fn check_db(db: &str) -> Result<()> {
     if db.is_empty() {
         bail!(28_539, "the database name must not be empty");

@@ -1,14 +1,14 @@
 //! `getClusterParameter` and `setClusterParameter`.
 
-use super::command;
 use crate::dispatch::args::{Arg, Kind, arg, check_doc, wrong_type};
-use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Privilege, flag};
 use model::{Doc, DocBuf, MongoError, Result, Tag, Value, bail, code, doc};
 
 pub(crate) static COMMANDS: &[Command] = &[
-    command(
+    Command::new(
         "getClusterParameter",
         "reads cluster parameters",
         Privilege::Monitor,
@@ -16,17 +16,15 @@ pub(crate) static COMMANDS: &[Command] = &[
         &[],
         get,
     ),
-    Command {
-        value: Kind::Object,
-        ..command(
-            "setClusterParameter",
-            "sets one cluster parameter",
-            Privilege::Administer,
-            flag::ADMIN | flag::LENIENT | flag::WRITE,
-            &[],
-            set,
-        )
-    },
+    Command::new(
+        "setClusterParameter",
+        "sets one cluster parameter",
+        Privilege::Administer,
+        flag::ADMIN | flag::LENIENT | flag::WRITE,
+        &[],
+        set,
+    )
+    .value(Kind::Object),
 ];
 
 struct Parameter {

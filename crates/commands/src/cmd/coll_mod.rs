@@ -1,14 +1,14 @@
 //! `collMod`: changes options of a collection, view or index. Everything is checked before anything
 //! changes.
 
-use super::command;
 use super::create::{expire_seconds, pre_images, validation_words};
 use crate::ddl::identity::check_uuid;
 use crate::ddl::{index_spec, names, timeseries, view};
 use crate::dispatch::args::{Arg, Kind, arg, check_doc, show, to_i64};
-use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Privilege, flag};
 use model::{Array, Doc, DocBuf, Namespace, Result, Tag, Value, bail, code};
 use std::sync::Arc;
 use store::{Collection, Index};
@@ -51,17 +51,15 @@ static INDEX: &[Arg] = &[
     arg("forceNonUnique", Kind::BoolLike),
 ];
 
-pub(crate) static COMMANDS: &[Command] = &[Command {
-    value: Kind::Collection,
-    ..command(
-        "collMod",
-        "changes options of a collection or view",
-        Privilege::Schema,
-        flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE,
-        ARGS,
-        run,
-    )
-}];
+pub(crate) static COMMANDS: &[Command] = &[Command::new(
+    "collMod",
+    "changes options of a collection or view",
+    Privilege::Schema,
+    flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE,
+    ARGS,
+    run,
+)
+.value(Kind::Collection)];
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::own(cx)?;
@@ -103,7 +101,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         let interrupt = Arc::clone(&cx.interrupt);
         change.apply(&c, &mut cx.reply, &|| interrupt.check())?;
     }
-    cx.service.ttl.note(&c);
+    cx.service.ttl.track(&c);
     Ok(Outcome::Reply)
 }
 

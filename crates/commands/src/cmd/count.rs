@@ -1,32 +1,32 @@
 //! `count`. Without a filter it is the collection's counter, which is exact and costs no read.
 
-use crate::crud::CountArgs;
-use crate::crud::read::COUNT;
+use crate::crud::args::CountArgs;
+use crate::crud::args::read::COUNT;
 use crate::ddl::identity::check_uuid;
 use crate::ddl::names;
 use crate::dispatch::args::Kind;
-use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Privilege, flag};
 use crate::read::{CollationArg, StoreHost, environment};
 use model::{ArrayWriter, DocBuf, Result, Value};
 use operators::expr::ParseCx;
-use query::pipeline::{MatchFilter, ParseOptions, Pipeline, Rt};
-use query::plan::{Hint, Want, choose, count_matches};
+use query::exec::{ExecContext, MatchFilter};
+use query::pipeline::Pipeline;
+use query::plan::{Hint, PlanRequest, count_matches, plan_read};
 
 const FLAGS: u32 = flag::API_V1 | flag::READ_CONCERN | flag::ENDS_WITH_CLIENT | flag::RUNS_AGAIN;
 
-pub(crate) static COMMANDS: &[Command] = &[Command {
-    value: Kind::Collection,
-    ..super::command(
-        "count",
-        "number of documents that match",
-        Privilege::Read,
-        FLAGS,
-        COUNT,
-        run,
-    )
-}];
+pub(crate) static COMMANDS: &[Command] = &[Command::new(
+    "count",
+    "number of documents that match",
+    Privilege::Read,
+    FLAGS,
+    COUNT,
+    run,
+)
+.value(Kind::Collection)];
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::own(cx)?;
@@ -52,10 +52,10 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                 None,
             )
             .reading(view);
-            let options = ParseOptions::collection(ns.clone());
+            let options = query::stages::collection_options(ns.clone());
             let pipeline =
                 Pipeline::parse(&mut ParseCx::new(&env), stages.doc().as_array(), &options)?;
-            let all = pipeline.run_to_end(&Rt::new(&env, &host))?;
+            let all = pipeline.run_to_end(&ExecContext::new(&env, &host))?;
             found = all
                 .iter()
                 .next()
@@ -69,14 +69,14 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             found = c.count()
         }
         Some(c) => {
-            let want = Want {
+            let want = PlanRequest {
                 filter: Some(&filter),
-                sort: None,
                 hint: hint.as_ref(),
                 collation: collation.document(),
                 view: Some(&view),
+                ..PlanRequest::default()
             };
-            let plan = choose(&c, &want)?;
+            let plan = plan_read(&c, &want)?;
             found = count_matches(&c, &plan, Some(&filter), &env, want_most)?;
         }
     }

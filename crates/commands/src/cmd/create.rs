@@ -1,12 +1,12 @@
 //! `create`: collections, capped and clustered ones, time series, views. The options are checked
 //! here and kept in the catalog as `listCollections` shows them.
 
-use super::command;
 use crate::ddl::{encrypted, index_spec, names, timeseries, view};
 use crate::dispatch::args::{Arg, Args, Kind, arg, check_doc, show, to_i64};
-use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Privilege, flag};
 use model::{Array, Doc, DocBuf, Namespace, Number, Result, Tag, Value, bail, code};
 use operators::collation;
 
@@ -44,17 +44,15 @@ pub(crate) static ARGS: &[Arg] = &[
     arg("recordIdsReplicated", Kind::Bool),
 ];
 
-pub(crate) static COMMANDS: &[Command] = &[Command {
-    value: Kind::Collection,
-    ..command(
-        "create",
-        "creates a collection or view",
-        Privilege::Write,
-        flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE | flag::IN_TRANSACTION,
-        ARGS,
-        run,
-    )
-}];
+pub(crate) static COMMANDS: &[Command] = &[Command::new(
+    "create",
+    "creates a collection or view",
+    Privilege::Write,
+    flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE | flag::IN_TRANSACTION,
+    ARGS,
+    run,
+)
+.value(Kind::Collection)];
 
 /// Largest capped collection: a petabyte.
 const CAPPED_BYTES_MAX: i64 = 1 << 50;
@@ -77,7 +75,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         .service
         .store
         .create_collection(&ns, options, names::new_uuid())?;
-    cx.service.ttl.note(&c);
+    cx.service.ttl.track(&c);
     Ok(Outcome::Reply)
 }
 

@@ -1,35 +1,38 @@
 //! `distinct`: the different values at a path, array elements one by one.
 
-use crate::crud::DistinctArgs;
-use crate::crud::read::DISTINCT;
+use crate::crud::args::DistinctArgs;
+use crate::crud::args::read::DISTINCT;
 use crate::ddl::identity::check_uuid;
 use crate::ddl::names;
 use crate::dispatch::args::Kind;
-use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Privilege, flag};
 use crate::read::{CollationArg, StoreHost, environment};
 use model::path::PathPart;
 use model::{Collate, Doc, FieldPath, OwnedValue, Result, Value, bail, code};
+use operators::Env;
 use operators::expr::ParseCx;
-use query::pipeline::{MatchFilter, ParseOptions, Pipeline, Rt, drain};
-use query::plan::{DistinctWalk, Hint, Want, choose, distinct_plan, each_match};
+use query::exec::{ExecContext, MatchFilter, drain};
+use query::pipeline::Pipeline;
+use query::plan::{DistinctScan, Hint, PlanRequest, distinct_plan, each_match, plan_read};
 use rustc_hash::FxHashSet;
+use std::sync::Arc;
+use store::Collection;
 
 const FLAGS: u32 =
     flag::READ_CONCERN | flag::ENDS_WITH_CLIENT | flag::IN_TRANSACTION | flag::RUNS_AGAIN;
 
-pub(crate) static COMMANDS: &[Command] = &[Command {
-    value: Kind::Collection,
-    ..super::command(
-        "distinct",
-        "different values of a field",
-        Privilege::Read,
-        FLAGS,
-        DISTINCT,
-        run,
-    )
-}];
+pub(crate) static COMMANDS: &[Command] = &[Command::new(
+    "distinct",
+    "different values of a field",
+    Privilege::Read,
+    FLAGS,
+    DISTINCT,
+    run,
+)
+.value(Kind::Collection)];
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::own(cx)?;
@@ -56,49 +59,29 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         None => {}
         Some(c) if c.is_view() => {
             cx.ok_int = true;
-            let host = StoreHost::new(
-                cx.service.arc()?,
-                collation.document().map(|d| d.to_buf()),
-                None,
-            )
-            .reading(view);
+            let collation = collation.document().map(|d| d.to_buf());
+            let host = StoreHost::new(cx.service.arc()?, collation, None).reading(view);
             let pipeline = model::doc! { "0": { "$match": args.query } };
             let pipeline = Pipeline::parse(
                 &mut ParseCx::new(&env),
                 pipeline.doc().as_array(),
-                &ParseOptions::collection(ns),
+                &query::stages::collection_options(ns),
             )?;
-            let rt = Rt::new(&env, &host);
-            let mut docs = pipeline.open(&rt)?;
-            drain(docs.as_mut(), &rt, |doc, _| {
+            let exec = ExecContext::new(&env, &host);
+            let mut docs = pipeline.open(&exec)?;
+            drain(docs.as_mut(), &exec, |doc, _| {
                 values.collect(Value::Document(doc), path.parts(), env.collate())
             })?;
         }
         Some(c) => {
-            let want = Want {
+            let want = PlanRequest {
                 filter: Some(&filter),
-                sort: None,
                 hint: hint.as_ref(),
                 collation: collation.document(),
                 view: Some(&view),
+                ..PlanRequest::default()
             };
-            let plan = choose(&c, &want)?;
-            let leaping = distinct_plan(&c, &want, &plan, args.key)
-                .and_then(|p| DistinctWalk::open(c.clone(), &p));
-            if let Some(mut walk) = leaping {
-                // A document without the field stands beside those with null: it has no value to
-                // give.
-                while walk.next(&env, &mut |doc| {
-                    let before = values.list.len();
-                    values.collect(Value::Document(doc), path.parts(), env.collate())?;
-                    Ok(values.list.len() > before)
-                })? {}
-            } else {
-                each_match(&c, &plan, Some(&filter), &env, &mut |row| {
-                    values.collect(Value::Document(row.doc), path.parts(), env.collate())?;
-                    Ok(true)
-                })?;
-            }
+            values.read(&c, &want, args.key, &env)?;
         }
     }
     values
@@ -122,6 +105,33 @@ struct Values {
 }
 
 impl Values {
+    /// Collects from the documents of a collection, by a loose index scan where that is possible.
+    fn read(
+        &mut self,
+        c: &Arc<Collection>,
+        want: &PlanRequest<'_>,
+        key: &str,
+        env: &Env,
+    ) -> Result<()> {
+        let path = FieldPath::new(key);
+        let plan = plan_read(c, want)?;
+        let loose_scan =
+            distinct_plan(c, want, &plan, key).and_then(|p| DistinctScan::open(c.clone(), &p));
+        let Some(mut scan) = loose_scan else {
+            return each_match(c, &plan, want.filter, env, &mut |row| {
+                self.collect(Value::Document(row.doc), path.parts(), env.collate())?;
+                Ok(true)
+            });
+        };
+        // The entry of a document without the field is that of null, but it has no value.
+        while scan.next(env, &mut |doc| {
+            let before = self.list.len();
+            self.collect(Value::Document(doc), path.parts(), env.collate())?;
+            Ok(self.list.len() > before)
+        })? {}
+        Ok(())
+    }
+
     /// Collects the values at a path; arrays are gone through on the way and once at the end.
     fn collect(
         &mut self,

@@ -1,33 +1,31 @@
 //! `drop`, `dropDatabase`, `renameCollection`.
 
-use super::command;
 use crate::ddl::identity::check_uuid;
 use crate::ddl::names;
 use crate::dispatch::args::{Kind, arg, wrong_type};
-use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::generic;
 use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Privilege, flag};
 use model::{MongoError, Namespace, Result, Tag, Value, bail, code};
 
 const WRITES: u32 = flag::WRITE_CONCERN | flag::WRITE;
 
 pub(crate) static COMMANDS: &[Command] = &[
-    Command {
-        value: Kind::Collection,
-        ..command(
-            "drop",
-            "drops a collection or view",
-            Privilege::Write,
-            flag::API_V1 | WRITES,
-            &[
-                arg("collectionUUID", Kind::OneOf(&[Tag::BINARY])),
-                arg("encryptedFields", Kind::Object),
-            ],
-            drop_collection,
-        )
-    },
-    command(
+    Command::new(
+        "drop",
+        "drops a collection or view",
+        Privilege::Write,
+        flag::API_V1 | WRITES,
+        &[
+            arg("collectionUUID", Kind::OneOf(&[Tag::BINARY])),
+            arg("encryptedFields", Kind::Object),
+        ],
+        drop_collection,
+    )
+    .value(Kind::Collection),
+    Command::new(
         "dropDatabase",
         "drops a database",
         Privilege::Schema,
@@ -35,22 +33,20 @@ pub(crate) static COMMANDS: &[Command] = &[
         &[],
         drop_database,
     ),
-    Command {
-        value: Kind::Str,
-        ..command(
-            "renameCollection",
-            "renames a collection",
-            Privilege::Write,
-            flag::ADMIN | WRITES,
-            &[
-                arg("to", Kind::Str).required(),
-                arg("dropTarget", Kind::OneOf(&[Tag::BOOL, Tag::BINARY])).strict_null(),
-                arg("stayTemp", Kind::BoolLike),
-                arg("collectionUUID", Kind::OneOf(&[Tag::BINARY])),
-            ],
-            rename,
-        )
-    },
+    Command::new(
+        "renameCollection",
+        "renames a collection",
+        Privilege::Write,
+        flag::ADMIN | WRITES,
+        &[
+            arg("to", Kind::Str).required(),
+            arg("dropTarget", Kind::OneOf(&[Tag::BOOL, Tag::BINARY])).strict_null(),
+            arg("stayTemp", Kind::BoolLike),
+            arg("collectionUUID", Kind::OneOf(&[Tag::BINARY])),
+        ],
+        rename,
+    )
+    .value(Kind::Str),
 ];
 
 fn killed(what: &str) -> MongoError {
@@ -149,7 +145,7 @@ fn rename(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         .store
         .rename_collection(&from, &to, drop_target)?;
     if let Some(c) = cx.service.store.collection(&to)? {
-        cx.service.ttl.note(&c);
+        cx.service.ttl.track(&c);
     }
     for ns in [&from, &to] {
         cx.service

@@ -1,29 +1,27 @@
 //! `compactStructuredEncryptionData`: refuses collections without encrypted fields, as every
 //! collection here is.
 
-use super::command;
 use crate::ddl::names;
 use crate::dispatch::args::{Kind, arg};
-use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Privilege, flag};
 use model::{Result, bail, code};
 
-pub(crate) static COMMANDS: &[Command] = &[Command {
-    value: Kind::Collection,
-    ..command(
-        "compactStructuredEncryptionData",
-        "shortens the metadata of encrypted fields",
-        Privilege::Schema,
-        flag::WRITE_CONCERN,
-        &[
-            arg("compactionTokens", Kind::Object).required(),
-            arg("encryptionInformation", Kind::Object),
-            arg("anchorPaddingFactor", Kind::Number),
-        ],
-        run,
-    )
-}];
+pub(crate) static COMMANDS: &[Command] = &[Command::new(
+    "compactStructuredEncryptionData",
+    "shortens the metadata of encrypted fields",
+    Privilege::Schema,
+    flag::WRITE_CONCERN,
+    &[
+        arg("compactionTokens", Kind::Object).required(),
+        arg("encryptionInformation", Kind::Object),
+        arg("anchorPaddingFactor", Kind::Number),
+    ],
+    run,
+)
+.value(Kind::Collection)];
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::own(cx)?;

@@ -1,13 +1,13 @@
 //! `configureFailPoint`, for tests of drivers. Only with `enableTestCommands`.
 
-use super::command;
 use crate::dispatch::args::{Kind, arg};
-use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Privilege, flag};
 use model::{Doc, Result, bail, code};
 
-pub(crate) static COMMANDS: &[Command] = &[command(
+pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "configureFailPoint",
     "makes commands fail on purpose",
     Privilege::Administer,

@@ -1,27 +1,26 @@
 //! `setFeatureCompatibilityVersion`: which release's features may be used. Two are known.
 
-use super::{FCV, command};
 use crate::dispatch::args::{Kind, arg};
-use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Privilege, flag};
+use crate::release::FCV;
 use model::{Result, bail};
 
-pub(crate) static COMMANDS: &[Command] = &[Command {
-    value: Kind::Str,
-    ..command(
-        "setFeatureCompatibilityVersion",
-        "sets the release whose features may be used",
-        Privilege::Administer,
-        flag::ADMIN | flag::WRITE_CONCERN | flag::WRITE,
-        &[
-            arg("confirm", Kind::BoolLike),
-            arg("downgradeOnDiskChanges", Kind::BoolLike),
-            arg("fromConfigServer", Kind::BoolLike),
-        ],
-        run,
-    )
-}];
+pub(crate) static COMMANDS: &[Command] = &[Command::new(
+    "setFeatureCompatibilityVersion",
+    "sets the release whose features may be used",
+    Privilege::Administer,
+    flag::ADMIN | flag::WRITE_CONCERN | flag::WRITE,
+    &[
+        arg("confirm", Kind::BoolLike),
+        arg("downgradeOnDiskChanges", Kind::BoolLike),
+        arg("fromConfigServer", Kind::BoolLike),
+    ],
+    run,
+)
+.value(Kind::Str)];
 
 /// The release before the current one.
 const LAST: &str = "8.0";

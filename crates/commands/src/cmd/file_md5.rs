@@ -1,33 +1,33 @@
 //! `filemd5`: the checksum of a GridFS file, over its chunks in order.
 
-use super::command;
 use crate::dispatch::args::{Kind, arg};
-use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Privilege, flag};
 use crate::read::{CollationArg, StoreHost, environment};
 use md5::{Digest, Md5};
 use model::{Namespace, Result, Value, bail, code};
 use operators::expr::ParseCx;
-use query::pipeline::{ParseOptions, Pipeline, Rt, drain};
+use query::exec::{ExecContext, drain};
+use query::pipeline::Pipeline;
 
-pub(crate) static COMMANDS: &[Command] = &[Command {
-    value: Kind::Any,
-    ..command(
-        "filemd5",
-        "checksum of a GridFS file",
-        Privilege::Read,
-        flag::READ_CONCERN | flag::LONG | flag::LENIENT,
-        &[arg("root", Kind::Str), arg("partialOk", Kind::BoolLike)],
-        run,
-    )
-}];
+pub(crate) static COMMANDS: &[Command] = &[Command::new(
+    "filemd5",
+    "checksum of a GridFS file",
+    Privilege::Read,
+    flag::READ_CONCERN | flag::LONG | flag::LENIENT,
+    &[arg("root", Kind::Str), arg("partialOk", Kind::BoolLike)],
+    run,
+)
+.value(Kind::Any)];
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let root = cx.args.str("root").unwrap_or("fs");
     let ns = Namespace::new(cx.db, &format!("{root}.chunks"))?;
     let env = environment(cx, &CollationArg::Default(None))?;
-    let stages = model::doc! { "p": [{ "$match": { "files_id": { "$eq": cx.value() } } }, { "$sort": { "n": 1i32 } }] };
+    let stages = model::doc! { "p": [{ "$match": { "files_id": { "$eq": cx.value() } } },
+    { "$sort": { "n": 1i32 } }] };
     let stages = stages
         .doc()
         .field("p")
@@ -36,13 +36,13 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let pipeline = Pipeline::parse(
         &mut ParseCx::new(&env),
         stages,
-        &ParseOptions::collection(ns),
+        &query::stages::collection_options(ns),
     )?;
     let host = StoreHost::new(cx.service.arc()?, None, None);
-    let rt = Rt::new(&env, &host);
+    let exec = ExecContext::new(&env, &host);
     let partial = cx.args.bool("partialOk", false);
     let (mut md5, mut chunks, mut gap) = (Md5::new(), 0i32, false);
-    drain(pipeline.open(&rt)?.as_mut(), &rt, |chunk, _| {
+    drain(pipeline.open(&exec)?.as_mut(), &exec, |chunk, _| {
         gap |= chunk.field("n").as_i64_exact() != Some(i64::from(chunks));
         match (gap, chunk.field("data")) {
             (true, _) if partial => {}

@@ -1,24 +1,26 @@
 //! `find`. A point lookup by `_id` goes straight from the engine's bytes into the reply.
 
-use crate::crud::FindArgs;
-use crate::crud::read::FIND;
+use crate::crud::args::FindArgs;
+use crate::crud::args::read::FIND;
 use crate::ddl::identity::check_uuid;
 use crate::ddl::names;
 use crate::dispatch::args::Kind;
-use crate::dispatch::command::{Command, OpClass, Privilege, flag};
+use crate::dispatch::command::Command;
+use crate::dispatch::concern::ReadLevel;
 use crate::dispatch::ctx::Ctx;
-use crate::dispatch::generic::ReadLevel;
 use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{OpClass, Privilege, flag};
 use crate::read::{CollationArg, QueryCursor, StoreHost, environment};
 use crate::state::cursors::{BatchLimit, CursorInfo};
 use model::{Array, ArrayWriter, DocBuf, MongoError, Namespace, Result, Value, bail, code};
 use operators::Env;
 use operators::expr::ParseCx;
 use operators::project::Projection;
+use query::exec::{BatchStream, EmptyStream, ExecContext, MatchFilter};
+use query::exec::{SortBy, SortPart, SortPattern};
 use query::find::Find;
-use query::pipeline::{Docs, MatchFilter, NoDocs, ParseOptions, Pipeline, Rt};
+use query::pipeline::Pipeline;
 use query::plan::Hint;
-use query::stages::sort_pattern::{SortBy, SortPart, SortPattern};
 use std::sync::Arc;
 use store::{Collection, ReadView};
 
@@ -28,18 +30,16 @@ const FLAGS: u32 = flag::API_V1
     | flag::IN_TRANSACTION
     | flag::RUNS_AGAIN;
 
-pub(crate) static COMMANDS: &[Command] = &[Command {
-    value: Kind::Collection,
-    class: OpClass::Query,
-    ..super::command(
-        "find",
-        "documents that match a filter",
-        Privilege::Read,
-        FLAGS,
-        FIND,
-        run,
-    )
-}];
+pub(crate) static COMMANDS: &[Command] = &[Command::new(
+    "find",
+    "documents that match a filter",
+    Privilege::Read,
+    FLAGS,
+    FIND,
+    run,
+)
+.value(Kind::Collection)
+.class(OpClass::Query)];
 
 /// Documents of a first batch when the client names no number.
 const FIRST_BATCH_DOCUMENTS: i64 = 101;
@@ -262,10 +262,10 @@ fn open(
     env: &Env,
     collation: Option<DocBuf>,
     view: &ReadView,
-) -> Result<(Box<dyn Docs>, StoreHost)> {
+) -> Result<(Box<dyn BatchStream>, StoreHost)> {
     let hint = Hint::parse(args.hint.unwrap_or_default())?;
     let host = StoreHost::new(cx.service.arc()?, collation.clone(), hint).reading(view.clone());
-    let rt = Rt {
+    let exec = ExecContext {
         env,
         host: &host,
         vars: None,
@@ -276,8 +276,8 @@ fn open(
         view: Some(view.clone()),
         ..parse(args, env, collation)?
     });
-    let docs: Box<dyn Docs> = match coll {
-        None => Box::new(NoDocs),
+    let docs: Box<dyn BatchStream> = match coll {
+        None => Box::new(EmptyStream),
         Some(c) if c.is_view() => {
             check_view(args)?;
             let stages = as_pipeline(args);
@@ -285,9 +285,9 @@ fn open(
             Pipeline::parse(
                 &mut ParseCx::new(env),
                 stages,
-                &ParseOptions::collection(ns.clone()),
+                &query::stages::collection_options(ns.clone()),
             )?
-            .open(&rt)?
+            .open(&exec)?
         }
         Some(c) if args.cursor.tailable && names::is_timeseries(&c) => {
             return Err(not_in_pipelines("tailable"));

@@ -1,45 +1,43 @@
 //! `getMore` and `killCursors`.
 
 use crate::dispatch::args::{Kind, arg, wrong_type};
-use crate::dispatch::command::{Command, Durability, OpClass, Privilege, flag};
+use crate::dispatch::command::Command;
 use crate::dispatch::connection::Awaits;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::{Outcome, WaitFor};
+use crate::dispatch::spec::{Durability, OpClass, Privilege, flag};
 use crate::state::cursors::{BatchLimit, Cursor, CursorInfo, Progress};
+use crate::state::service::Service;
 use model::{Array, Result, Tag, Value, bail, code};
 use std::sync::Arc;
 
 pub(crate) static COMMANDS: &[Command] = &[
-    Command {
-        value: Kind::OneOf(&[Tag::INT64]),
-        class: OpClass::GetMore,
-        durability: Durability::Reads,
-        ..super::command(
-            "getMore",
-            "next batch of a cursor",
-            Privilege::Any,
-            flag::API_V1 | flag::ENDS_WITH_CLIENT | flag::IN_TRANSACTION | flag::WAITS_FOR_DATA,
-            &[
-                arg("collection", Kind::Str).required(),
-                arg("batchSize", Kind::AtLeast(0, code::BAD_VALUE)),
-                arg("term", Kind::OneOf(&[Tag::INT64])),
-                arg("lastKnownCommittedOpTime", Kind::Object),
-                arg("includeQueryStatsMetrics", Kind::Bool),
-            ],
-            get_more,
-        )
-    },
-    Command {
-        value: Kind::Collection,
-        ..super::command(
-            "killCursors",
-            "ends cursors",
-            Privilege::Any,
-            flag::API_V1 | flag::IN_TRANSACTION,
-            &[arg("cursors", Kind::Array).required()],
-            kill_cursors,
-        )
-    },
+    Command::new(
+        "getMore",
+        "next batch of a cursor",
+        Privilege::Any,
+        flag::API_V1 | flag::ENDS_WITH_CLIENT | flag::IN_TRANSACTION | flag::WAITS_FOR_DATA,
+        &[
+            arg("collection", Kind::Str).required(),
+            arg("batchSize", Kind::AtLeast(0, code::BAD_VALUE)),
+            arg("term", Kind::OneOf(&[Tag::INT64])),
+            arg("lastKnownCommittedOpTime", Kind::Object),
+            arg("includeQueryStatsMetrics", Kind::Bool),
+        ],
+        get_more,
+    )
+    .value(Kind::OneOf(&[Tag::INT64]))
+    .class(OpClass::GetMore)
+    .durability(Durability::Reads),
+    Command::new(
+        "killCursors",
+        "ends cursors",
+        Privilege::Any,
+        flag::API_V1 | flag::IN_TRANSACTION,
+        &[arg("cursors", Kind::Array).required()],
+        kill_cursors,
+    )
+    .value(Kind::Collection),
 ];
 
 /// Milliseconds a cursor waits for data when the client names no time.
@@ -58,7 +56,7 @@ fn get_more(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = format!("{}.{coll}", cx.db);
     let mut used = begin(cx, id, &ns)?;
     cx.reported.durable_reads(used.info.durable_reads);
-    // From here on the cursor must be parked, suspended or closed whatever happens.
+    // From here on every path must park, suspend or close the cursor.
     let limit = match cx.args.int("batchSize") {
         Some(0) | None => BatchLimit::of(None),
         n => BatchLimit::of(n),
@@ -81,11 +79,12 @@ fn get_more(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         let until_us = used.until_us;
         match used.awaits.take() {
             None => {
-                // On the list first, then one more look: what comes in after it wakes us.
-                let waiting =
-                    cx.service
-                        .tails
-                        .wait(tails, cx.conn.info.id, cx.interrupt.link().cloned());
+                // Register first, then read once more: a later insert wakes this operation.
+                let waiting = cx.service.capped_waiters.wait(
+                    tails,
+                    cx.conn.info.id,
+                    cx.interrupt.link().cloned(),
+                );
                 used.awaits = Some(Awaits {
                     cursor: None,
                     until_us,
@@ -107,21 +106,11 @@ fn get_more(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let count = batch.len();
     drop(batch);
     used.cursor.write_extra(&mut out);
-    let open = if progress == Progress::Done {
+    let open = if progress != Progress::Done {
+        used.park(cx.service, id, count, cx.interrupt.left_us())
+    } else {
         cx.service.cursors.close(id);
         false
-    } else {
-        let info = CursorInfo {
-            last_use_ms: cx.service.clock.now_ms(),
-            batches: used.info.batches + 1,
-            documents: used
-                .info
-                .documents
-                .saturating_add(i64::try_from(count).unwrap_or(i64::MAX)),
-            left_us: cx.interrupt.left_us(),
-            ..used.info
-        };
-        cx.service.cursors.park(id, used.cursor, info)
     };
     out.put("id", if open { id } else { 0 }).put("ns", &ns);
     drop(out);
@@ -132,8 +121,8 @@ fn get_more(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     })
 }
 
-/// A cursor in use.
-struct Used {
+/// A cursor that this command uses.
+struct CursorInUse {
     cursor: Box<dyn Cursor>,
     info: CursorInfo,
     /// Until when to wait for data, monotonic microseconds; 0 when not at all.
@@ -141,12 +130,27 @@ struct Used {
     awaits: Option<Awaits>,
 }
 
-/// Takes the cursor, or takes it up again after a wait.
-fn begin(cx: &mut Ctx<'_, '_>, id: i64, ns: &str) -> Result<Used> {
+impl CursorInUse {
+    /// Parks the cursor after a batch of `count` documents; false when it was killed meanwhile.
+    fn park(self, service: &Service, id: i64, count: usize, left_us: Option<u64>) -> bool {
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        let info = CursorInfo {
+            last_use_ms: service.clock.now_ms(),
+            batches: self.info.batches + 1,
+            documents: self.info.documents.saturating_add(count),
+            left_us,
+            ..self.info
+        };
+        service.cursors.park(id, self.cursor, info)
+    }
+}
+
+/// Takes the cursor, or resumes it after a wait.
+fn begin(cx: &mut Ctx<'_, '_>, id: i64, ns: &str) -> Result<CursorInUse> {
     if let (Some(mut awaits), true) = (cx.conn.awaits.take(), cx.request.waited) {
         let (cursor, info) = cx.service.cursors.resume(id)?;
         awaits.cursor = None;
-        return Ok(Used {
+        return Ok(CursorInUse {
             cursor,
             info,
             until_us: awaits.until_us,
@@ -190,7 +194,7 @@ fn begin(cx: &mut Ctx<'_, '_>, id: i64, ns: &str) -> Result<Used> {
             .saturating_add(u64::try_from(wait_ms).unwrap_or(0).saturating_mul(1000)),
         false => 0,
     };
-    Ok(Used {
+    Ok(CursorInUse {
         cursor,
         info,
         until_us,

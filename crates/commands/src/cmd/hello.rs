@@ -1,13 +1,14 @@
-//! `hello` and its elders `isMaster`, `ismaster`: who we are, what we can do. Clients decide by
-//! this reply whether there are transactions, sessions, change streams and compression.
+//! `hello` and its legacy aliases `isMaster`, `ismaster`: the server's role and limits. By this
+//! reply clients decide whether there are transactions, sessions, change streams and compression.
 
-use super::{
-    MESSAGE_BYTES_MAX, SESSION_TIMEOUT_MINUTES, WIRE_VERSION_MAX, WRITE_BATCH_MAX, command,
-};
 use crate::dispatch::args::{Arg, Kind, arg, check_doc, wrong_type};
-use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::{Outcome, WaitFor};
+use crate::dispatch::spec::{Privilege, flag};
+use crate::release::{
+    MESSAGE_BYTES_MAX, SESSION_TIMEOUT_MINUTES, WIRE_VERSION_MAX, WRITE_BATCH_MAX,
+};
 use model::{DocBuf, Result, Tag, Timestamp, Value, bail, code};
 
 static ARGS: &[Arg] = &[
@@ -27,7 +28,7 @@ static ARGS: &[Arg] = &[
 ];
 
 pub(crate) static COMMANDS: &[Command] = &[
-    command(
+    Command::new(
         "hello",
         "role, limits and versions of the server",
         Privilege::Any,
@@ -35,17 +36,15 @@ pub(crate) static COMMANDS: &[Command] = &[
         ARGS,
         run,
     ),
-    Command {
-        aliases: &["ismaster"],
-        ..command(
-            "isMaster",
-            "role, limits and versions of the server (old form)",
-            Privilege::Any,
-            flag::NO_AUTH | flag::QUIET,
-            ARGS,
-            run_legacy,
-        )
-    },
+    Command::new(
+        "isMaster",
+        "role, limits and versions of the server (old form)",
+        Privilege::Any,
+        flag::NO_AUTH | flag::QUIET,
+        ARGS,
+        run_legacy,
+    )
+    .aliases(&["ismaster"]),
 ];
 
 /// Largest `client` document.

@@ -1,79 +1,73 @@
 //! `createIndexes`, `listIndexes`, `dropIndexes`.
 
-use super::command;
 use super::list::batch_size;
 use crate::ddl::describe::id_index;
 use crate::ddl::{index_spec, names};
 use crate::dispatch::args::{Kind, arg, wrong_type};
-use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
-use crate::listing::Listing;
+use crate::dispatch::spec::{Privilege, flag};
+use crate::read::listing::Listing;
 use crate::state::cursors::{BatchLimit, CursorInfo};
 use model::{Array, Doc, DocBuf, MongoError, Namespace, Result, Tag, Value, bail, code};
 use std::sync::Arc;
 use store::{Collection, Index};
 
 pub(crate) static COMMANDS: &[Command] = &[
-    Command {
-        value: Kind::Collection,
-        ..command(
-            "createIndexes",
-            "builds indexes",
-            Privilege::Write,
-            flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE | flag::LONG | flag::IN_TRANSACTION,
-            &[
-                arg("indexes", Kind::Array).required(),
-                arg("ignoreUnknownIndexOptions", Kind::Bool),
-                arg(
-                    "commitQuorum",
-                    Kind::OneOf(&[
-                        Tag::STRING,
-                        Tag::INT64,
-                        Tag::INT32,
-                        Tag::DECIMAL128,
-                        Tag::DOUBLE,
-                    ]),
-                ),
-                arg("collectionUUID", Kind::OneOf(&[Tag::BINARY])),
-            ],
-            create,
-        )
-    },
-    Command {
-        value: Kind::Any,
-        ..command(
-            "listIndexes",
-            "indexes of a collection",
-            Privilege::Read,
-            flag::API_V1,
-            &[
-                arg("cursor", Kind::Object),
-                arg("includeBuildUUIDs", Kind::BoolLike),
-                arg("includeIndexBuildInfo", Kind::BoolLike),
-            ],
-            list,
-        )
-    },
-    Command {
-        aliases: &["deleteIndexes"],
-        value: Kind::Collection,
-        ..command(
-            "dropIndexes",
-            "drops indexes",
-            Privilege::Write,
-            flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE,
-            &[
-                arg(
-                    "index",
-                    Kind::OneOf(&[Tag::STRING, Tag::ARRAY, Tag::DOCUMENT]),
-                )
-                .required(),
-                arg("collectionUUID", Kind::OneOf(&[Tag::BINARY])),
-            ],
-            drop_indexes,
-        )
-    },
+    Command::new(
+        "createIndexes",
+        "builds indexes",
+        Privilege::Write,
+        flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE | flag::LONG | flag::IN_TRANSACTION,
+        &[
+            arg("indexes", Kind::Array).required(),
+            arg("ignoreUnknownIndexOptions", Kind::Bool),
+            arg(
+                "commitQuorum",
+                Kind::OneOf(&[
+                    Tag::STRING,
+                    Tag::INT64,
+                    Tag::INT32,
+                    Tag::DECIMAL128,
+                    Tag::DOUBLE,
+                ]),
+            ),
+            arg("collectionUUID", Kind::OneOf(&[Tag::BINARY])),
+        ],
+        create,
+    )
+    .value(Kind::Collection),
+    Command::new(
+        "listIndexes",
+        "indexes of a collection",
+        Privilege::Read,
+        flag::API_V1,
+        &[
+            arg("cursor", Kind::Object),
+            arg("includeBuildUUIDs", Kind::BoolLike),
+            arg("includeIndexBuildInfo", Kind::BoolLike),
+        ],
+        list,
+    )
+    .value(Kind::Any),
+    Command::new(
+        "dropIndexes",
+        "drops indexes",
+        Privilege::Write,
+        flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE,
+        &[
+            arg(
+                "index",
+                Kind::OneOf(&[Tag::STRING, Tag::ARRAY, Tag::DOCUMENT]),
+            )
+            .required(),
+            arg("collectionUUID", Kind::OneOf(&[Tag::BINARY])),
+        ],
+        drop_indexes,
+    )
+    .aliases(&["deleteIndexes"])
+    .value(Kind::Collection),
 ];
 
 const INDEXES_MAX: usize = 64;
@@ -151,7 +145,7 @@ fn create(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         );
     }
     let none = build(&c, wanted, &|| cx.interrupt.check())? == 0;
-    cx.service.ttl.note(&c);
+    cx.service.ttl.track(&c);
     cx.reply
         .put("numIndexesBefore", shown(before))
         .put("numIndexesAfter", shown(count(&c)));

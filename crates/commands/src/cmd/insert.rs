@@ -1,17 +1,21 @@
 //! `insert`.
 
+use crate::crud::capped;
+use crate::crud::collection::create_implicitly;
+use crate::crud::document_id::{check_id, new_object_id};
+use crate::crud::statement::report_retried;
+use crate::crud::validator::Validator;
+use crate::crud::write_batch::{FLAGS, check_batch, write_errors};
 use crate::ddl::identity::check_uuid;
 use crate::ddl::names;
 use crate::ddl::timeseries::Series;
 use crate::dispatch::args::{Arg, Kind, arg};
-use crate::dispatch::command::{Command, Durability, OpClass, Privilege};
+use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::retry::StatementIds;
-use crate::exec::capped;
-use crate::exec::statement::report_retried;
+use crate::dispatch::spec::{Durability, OpClass, Privilege};
 use crate::state::service::replaced;
-use crate::write;
 use model::{
     Doc, DocBuf, MongoError, Namespace, ObjectId, Result, Tag, Timestamp, Value, bail, code,
 };
@@ -31,24 +35,22 @@ static ARGS: &[Arg] = &[
     arg("isTimeseriesNamespace", Kind::Bool),
 ];
 
-pub(crate) static COMMANDS: &[Command] = &[Command {
-    value: Kind::Collection,
-    class: OpClass::Insert,
-    durability: Durability::OwnWrites,
-    ..super::command(
-        "insert",
-        "inserts documents",
-        Privilege::Write,
-        write::FLAGS,
-        ARGS,
-        run,
-    )
-}];
+pub(crate) static COMMANDS: &[Command] = &[Command::new(
+    "insert",
+    "inserts documents",
+    Privilege::Write,
+    FLAGS,
+    ARGS,
+    run,
+)
+.value(Kind::Collection)
+.class(OpClass::Insert)
+.durability(Durability::OwnWrites)];
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::own(cx)?;
     let documents = cx.args.documents("insert", "documents")?;
-    write::check_batch(documents.len())?;
+    check_batch(documents.len())?;
     let ordered = cx.args.bool("ordered", true);
     cx.service.counters.add(
         OpClass::Insert,
@@ -58,9 +60,12 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let validate = if cx.args.bool("bypassDocumentValidation", false) {
         None
     } else {
-        write::Validator::of(cx.service, &coll)?
+        Validator::of(cx.service, &coll)?
     };
-    let series = Series::of(&coll);
+    let form = Form {
+        validate,
+        series: Series::of(&coll),
+    };
     let mut errors: Vec<(usize, MongoError)> = Vec::new();
     let mut ready: Vec<(usize, Cow<'_, [u8]>)> = Vec::with_capacity(documents.len());
     let all_ids = cx
@@ -79,18 +84,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             }
             ids.push(*id);
         }
-        let prepared = prepare(cx, *d, i).and_then(|p| {
-            if let Some(s) = &series {
-                return s
-                    .arrange(Doc::from_prefix(&p))
-                    .map(|d| Cow::Owned(d.into_bytes()));
-            }
-            if let Some(v) = &validate {
-                v.check(Doc::from_prefix(&p))?;
-            }
-            Ok(p)
-        });
-        match prepared {
+        match prepare(cx, *d, i).and_then(|p| form.apply(p)) {
             Ok(p) => ready.push((i, p)),
             Err(e) => {
                 ids.pop();
@@ -122,7 +116,7 @@ fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     errors.sort_by_key(|(i, _)| *i);
     cx.reply
         .put("n", i32::try_from(done.count + known).unwrap_or(i32::MAX));
-    write::errors(&mut cx.reply, &errors);
+    write_errors(&mut cx.reply, &errors);
     report_retried(cx);
     if done.pos != CommitPos::default() {
         cx.reported.own_write(done.pos);
@@ -141,8 +135,28 @@ fn insert_into(
     ordered: bool,
     ids: &StatementIds,
 ) -> Result<Inserted> {
-    let mut noted = cx.retry.as_mut().map(|r| r.note(ids, Keep::Fact));
-    coll.insert_noted(docs, ordered, noted.as_mut())
+    let mut log = cx.retry.as_mut().map(|r| r.log(ids, Keep::Fact));
+    coll.insert_logged(docs, ordered, log.as_mut())
+}
+
+/// What a collection asks of its documents.
+struct Form {
+    validate: Option<Validator>,
+    series: Option<Series>,
+}
+
+impl Form {
+    /// Checks a document, and arranges a measurement.
+    fn apply<'a>(&self, document: Cow<'a, [u8]>) -> Result<Cow<'a, [u8]>> {
+        if let Some(s) = &self.series {
+            let arranged = s.arrange(Doc::from_prefix(&document))?;
+            return Ok(Cow::Owned(arranged.into_bytes()));
+        }
+        if let Some(v) = &self.validate {
+            v.check(Doc::from_prefix(&document))?;
+        }
+        Ok(document)
+    }
 }
 
 /// The collection, made when it is not there.
@@ -158,7 +172,7 @@ fn collection(cx: &Ctx<'_, '_>, ns: &Namespace) -> Result<Arc<Collection>> {
         return Ok(c);
     }
     check_uuid(cx, ns, None)?;
-    write::create_implicitly(cx.service, ns)
+    create_implicitly(cx.service, ns)
 }
 
 /// The document as it is stored, borrowed when it is fine as it is: `_id` there and first, empty
@@ -173,7 +187,7 @@ fn prepare<'a>(cx: &Ctx<'_, '_>, d: Doc<'a>, i: usize) -> Result<Cow<'a, [u8]>> 
         );
     }
     let id = d.field("_id");
-    write::check_id(&id)?;
+    check_id(&id)?;
     let fill = !cx.args.bool("bypassEmptyTsReplacement", false);
     let empty_time = |name: &str, v: &Value<'_>| {
         fill && name != "_id" && matches!(v, Value::Timestamp(t) if t.as_u64() == 0)
@@ -189,7 +203,7 @@ fn prepare<'a>(cx: &Ctx<'_, '_>, d: Doc<'a>, i: usize) -> Result<Cow<'a, [u8]>> 
     Ok(Cow::Owned(
         DocBuf::build(|w| {
             match id {
-                Value::Missing => w.put("_id", ObjectId(write::new_object_id(cx.now_ms()))),
+                Value::Missing => w.put("_id", ObjectId(new_object_id(cx.now_ms()))),
                 id => w.put("_id", id),
             };
             let mut seen = false;

@@ -1,18 +1,18 @@
 //! `listDatabases` and `listCollections`.
 
-use super::command;
 use crate::ddl::describe::describe;
 use crate::dispatch::args::{Arg, Kind, arg, check_doc};
-use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
-use crate::language::Matcher;
-use crate::listing::Listing;
+use crate::dispatch::spec::{Privilege, flag};
+use crate::matcher::Matcher;
+use crate::read::listing::Listing;
 use crate::state::cursors::{BatchLimit, CursorInfo};
 use model::{DocBuf, Namespace, Result, code};
 
 pub(crate) static COMMANDS: &[Command] = &[
-    command(
+    Command::new(
         "listDatabases",
         "databases and their sizes",
         Privilege::Any,
@@ -24,7 +24,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         ],
         list_databases,
     ),
-    command(
+    Command::new(
         "listCollections",
         "collections and views of a database",
         Privilege::Read,

@@ -1,15 +1,5 @@
-//! One file per command; tiny siblings share one. Each exports `COMMANDS`, joined in
-//! `registry::FAMILIES`.
-
-use crate::dispatch::args::{Arg, Kind};
-use crate::dispatch::command::{Command, Durability, OpClass, Privilege, flag};
-use crate::dispatch::ctx::Ctx;
-use crate::dispatch::request::Outcome;
-use crate::release::{
-    FCV, MESSAGE_BYTES_MAX, SESSION_TIMEOUT_MINUTES, VERSION, VERSION_PARTS, WIRE_VERSION_MAX,
-    WRITE_BATCH_MAX,
-};
-use model::Result;
+//! One file per command; small ones of a kind share one. Each exports `COMMANDS`, joined in
+//! `crate::registry`. Must not know: the dispatcher, which other commands there are.
 
 pub(crate) mod admin;
 pub(crate) mod aggregate;
@@ -45,35 +35,3 @@ pub(crate) mod server_status;
 pub(crate) mod session;
 pub(crate) mod stats;
 pub(crate) mod status;
-
-/// A command of class `Command` whose own value may be anything. What its reply waits for follows
-/// from the concerns it takes, unless its row says otherwise.
-const fn command(
-    name: &'static str,
-    help: &'static str,
-    privilege: Privilege,
-    flags: u32,
-    args: &'static [Arg],
-    run: fn(&mut Ctx<'_, '_>) -> Result<Outcome>,
-) -> Command {
-    let durability = if flags & flag::WRITE_CONCERN != 0 {
-        Durability::Everything
-    } else if flags & flag::READ_CONCERN != 0 {
-        Durability::Reads
-    } else {
-        Durability::Nothing
-    };
-    Command {
-        name,
-        aliases: &[],
-        help,
-        privilege,
-        value: Kind::Any,
-        args,
-        flags,
-        class: OpClass::Command,
-        durability,
-        no_collection: "$cmd",
-        run,
-    }
-}

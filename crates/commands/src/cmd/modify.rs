@@ -1,18 +1,22 @@
 //! `update`, `delete`, `findAndModify`.
 
-use crate::crud::write::{DELETE, FIND_AND_MODIFY, UPDATE};
-use crate::crud::{DeleteOp, FindAndModifyArgs, UpdateOp, WriteArgs};
+use crate::crud::args::write::{DELETE, FIND_AND_MODIFY, UPDATE};
+use crate::crud::args::{DeleteOp, FindAndModifyArgs, UpdateOp, WriteArgs};
+use crate::crud::change::Done;
+use crate::crud::collection::collection;
+use crate::crud::statement::{
+    WriteOptions, earlier_effect, one_delete, one_update, report, report_retried,
+};
+use crate::crud::write_batch::{FLAGS, check_batch, write_errors};
 use crate::ddl::names;
 use crate::dispatch::args::Kind;
-use crate::dispatch::command::{Command, Durability, OpClass, Privilege};
+use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::interrupt::is_interruption;
 use crate::dispatch::request::Outcome;
 use crate::dispatch::retry::single;
-use crate::exec::statement::{How, before, note, one_delete, one_update, report_retried};
-use crate::exec::write::{Done, collection};
+use crate::dispatch::spec::{Durability, OpClass, Privilege};
 use crate::read::{CollationArg, environment};
-use crate::write::{self, FLAGS};
 use model::{Bump, Doc, DocBuf, MongoError, Namespace, OwnedValue, Result, Value, bail};
 use operators::expr::ParseCx;
 use operators::filter::Filter;
@@ -21,45 +25,39 @@ use operators::{Cx, Env};
 use store::{Effect, Keep};
 
 pub(crate) static COMMANDS: &[Command] = &[
-    Command {
-        value: Kind::Collection,
-        class: OpClass::Update,
-        durability: Durability::OwnWrites,
-        ..super::command(
-            "update",
-            "changes documents",
-            Privilege::Write,
-            FLAGS,
-            UPDATE,
-            run_update,
-        )
-    },
-    Command {
-        value: Kind::Collection,
-        class: OpClass::Delete,
-        durability: Durability::OwnWrites,
-        ..super::command(
-            "delete",
-            "deletes documents",
-            Privilege::Write,
-            FLAGS,
-            DELETE,
-            run_delete,
-        )
-    },
-    Command {
-        aliases: &["findandmodify"],
-        value: Kind::Collection,
-        durability: Durability::OwnWrites,
-        ..super::command(
-            "findAndModify",
-            "changes one document and returns it",
-            Privilege::Write,
-            FLAGS,
-            FIND_AND_MODIFY,
-            find_and_modify,
-        )
-    },
+    Command::new(
+        "update",
+        "changes documents",
+        Privilege::Write,
+        FLAGS,
+        UPDATE,
+        run_update,
+    )
+    .value(Kind::Collection)
+    .class(OpClass::Update)
+    .durability(Durability::OwnWrites),
+    Command::new(
+        "delete",
+        "deletes documents",
+        Privilege::Write,
+        FLAGS,
+        DELETE,
+        run_delete,
+    )
+    .value(Kind::Collection)
+    .class(OpClass::Delete)
+    .durability(Durability::OwnWrites),
+    Command::new(
+        "findAndModify",
+        "changes one document and returns it",
+        Privilege::Write,
+        FLAGS,
+        FIND_AND_MODIFY,
+        find_and_modify,
+    )
+    .aliases(&["findandmodify"])
+    .value(Kind::Collection)
+    .durability(Durability::OwnWrites),
 ];
 
 fn small(n: i64) -> Value<'static> {
@@ -70,7 +68,7 @@ fn run_update(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::own(cx)?;
     let a = WriteArgs::of(cx.value().as_str().unwrap_or(""), &cx.args);
     let documents = cx.args.documents("update", "updates")?;
-    write::check_batch(documents.len())?;
+    check_batch(documents.len())?;
     let ops = documents
         .into_iter()
         .enumerate()
@@ -91,7 +89,10 @@ fn run_update(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     for (i, op) in ops.iter().enumerate() {
         cx.interrupt.check()?;
         let id = ids.get(i..=i).unwrap_or_default();
-        let result = single(&cx.retry, op.multi, "multi=true").and_then(|()| match before(&mut cx.retry, id) {
+        let result = single(&cx.retry, op.multi, "multi=true").and_then(|()| match earlier_effect(
+            &mut cx.retry,
+            id,
+        ) {
             Some(Effect::Deleted | Effect::Removed(_)) => Err(MongoError::new(
                 40_638,
                 "update retry request is not compatible with previous write in the transaction of \
@@ -99,11 +100,21 @@ fn run_update(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             )),
             Some(effect) => Ok(Done::before(effect)),
             None => {
-                let noted = cx.retry.as_mut().map(|r| r.note(id, Keep::Fact));
-                one_update(cx.service, &mut env, &ns, op, How { bypass: a.bypass_validation, noted, ..How::default() })
+                let log = cx.retry.as_mut().map(|r| r.log(id, Keep::Fact));
+                one_update(
+                    cx.service,
+                    &mut env,
+                    &ns,
+                    op,
+                    WriteOptions {
+                        bypass: a.bypass_validation,
+                        log,
+                        ..WriteOptions::default()
+                    },
+                )
             }
         });
-        note(&mut cx.reported, &result, op.multi);
+        report(&mut cx.reported, &result, op.multi);
         match result {
             Ok(done) => {
                 matched += done.matched;
@@ -130,7 +141,7 @@ fn run_update(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         }
     }
     cx.reply.put("nModified", small(modified));
-    write::errors(&mut cx.reply, &errors);
+    write_errors(&mut cx.reply, &errors);
     report_retried(cx);
     used(cx, &ns, start_us);
     Ok(Outcome::Reply)
@@ -150,7 +161,7 @@ fn run_delete(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let ns = names::own(cx)?;
     let a = WriteArgs::of(cx.value().as_str().unwrap_or(""), &cx.args);
     let documents = cx.args.documents("delete", "deletes")?;
-    write::check_batch(documents.len())?;
+    check_batch(documents.len())?;
     let ops = documents
         .into_iter()
         .enumerate()
@@ -170,25 +181,26 @@ fn run_delete(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     for (i, op) in ops.iter().enumerate() {
         cx.interrupt.check()?;
         let id = ids.get(i..=i).unwrap_or_default();
-        let result =
-            single(&cx.retry, op.multi, "limit=0").and_then(|()| match before(&mut cx.retry, id) {
+        let result = single(&cx.retry, op.multi, "limit=0").and_then(|()| {
+            match earlier_effect(&mut cx.retry, id) {
                 Some(effect) => Ok(Done::before(effect)),
                 None => {
-                    let noted = cx.retry.as_mut().map(|r| r.note(id, Keep::Fact));
+                    let log = cx.retry.as_mut().map(|r| r.log(id, Keep::Fact));
                     one_delete(
                         cx.service,
                         &mut env,
                         &ns,
                         op,
                         Doc::EMPTY,
-                        How {
-                            noted,
-                            ..How::default()
+                        WriteOptions {
+                            log,
+                            ..WriteOptions::default()
                         },
                     )
                 }
-            });
-        note(&mut cx.reported, &result, op.multi);
+            }
+        });
+        report(&mut cx.reported, &result, op.multi);
         match result {
             Ok(done) => n += done.matched,
             Err(e) if is_interruption(&e) => return Err(e),
@@ -201,7 +213,7 @@ fn run_delete(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         }
     }
     cx.reply.put("n", small(n));
-    write::errors(&mut cx.reply, &errors);
+    write_errors(&mut cx.reply, &errors);
     report_retried(cx);
     used(cx, &ns, start_us);
     Ok(Outcome::Reply)
@@ -293,11 +305,11 @@ fn find_and_modify(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         .map(|r| r.ids(&cx.args, 1))
         .transpose()?
         .unwrap_or_default();
-    let known = before(&mut cx.retry, &ids);
-    let noted = cx
+    let known = earlier_effect(&mut cx.retry, &ids);
+    let log = cx
         .retry
         .as_mut()
-        .map(|r| r.note(&ids, if a.new { Keep::After } else { Keep::Before }));
+        .map(|r| r.log(&ids, if a.new { Keep::After } else { Keep::Before }));
     let result = match (known, &a.mods) {
         (Some(effect), _) => retried_result(&a, effect).map(Done::before),
         (None, None) => {
@@ -313,10 +325,10 @@ fn find_and_modify(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                 &ns,
                 &op,
                 a.sort,
-                How {
+                WriteOptions {
                     keep: true,
-                    noted,
-                    ..How::default()
+                    log,
+                    ..WriteOptions::default()
                 },
             )
         }
@@ -335,16 +347,32 @@ fn find_and_modify(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
                 &mut env,
                 &ns,
                 &op,
-                How {
+                WriteOptions {
                     bypass: a.bypass_validation,
                     keep: true,
-                    noted,
+                    log,
                 },
             )
         }
     };
-    note(&mut cx.reported, &result, false);
-    let done = result?;
+    report(&mut cx.reported, &result, false);
+    put_image(cx, &env, &a, shape.as_ref(), result?)?;
+    if cx.retry.as_ref().is_some_and(|r| r.retried(&ids)) {
+        cx.reply
+            .put("retriedStmtId", ids.first().copied().unwrap_or(0));
+    }
+    used(cx, &ns, start_us);
+    Ok(Outcome::Reply)
+}
+
+/// Writes `lastErrorObject` and `value`.
+fn put_image(
+    cx: &mut Ctx<'_, '_>,
+    env: &Env,
+    a: &FindAndModifyArgs<'_>,
+    shape: Option<&Shape>,
+    done: Done,
+) -> Result<()> {
     let mut last = cx.reply.doc("lastErrorObject");
     let n = done.matched + i64::from(done.upserted.is_some());
     last.put("n", small(n));
@@ -357,15 +385,10 @@ fn find_and_modify(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     drop(last);
     let shown: Option<DocBuf> = if a.new { done.after } else { done.before };
     let arena = Bump::new();
-    match (&shown, &shape) {
+    match (&shown, shape) {
         (None, _) => cx.reply.put("value", Value::Null),
         (Some(d), None) => cx.reply.put("value", d),
-        (Some(d), Some(s)) => cx.reply.put("value", s.apply(&env, &arena, d.doc())?),
+        (Some(d), Some(s)) => cx.reply.put("value", s.apply(env, &arena, d.doc())?),
     };
-    if cx.retry.as_ref().is_some_and(|r| r.retried(&ids)) {
-        cx.reply
-            .put("retriedStmtId", ids.first().copied().unwrap_or(0));
-    }
-    used(cx, &ns, start_us);
-    Ok(Outcome::Reply)
+    Ok(())
 }

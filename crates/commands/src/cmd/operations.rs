@@ -1,16 +1,16 @@
 //! `currentOp` and `killOp`.
 
-use super::command;
 use crate::dispatch::args::{Kind, arg, wrong_type};
-use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::generic;
 use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Privilege, flag};
 use crate::state::operations::list;
 use model::{DocBuf, Result, Tag, Value, bail, code};
 
 pub(crate) static COMMANDS: &[Command] = &[
-    command(
+    Command::new(
         "currentOp",
         "operations running now",
         Privilege::Monitor,
@@ -22,7 +22,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         ],
         current_op,
     ),
-    command(
+    Command::new(
         "killOp",
         "ends an operation",
         Privilege::Administer,

@@ -1,15 +1,15 @@
 //! `getParameter` and `setParameter`.
 
-use super::command;
 use crate::dispatch::args::{Arg, Kind, arg, check_doc};
-use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Privilege, flag};
 use crate::state::parameters::{PARAMETERS, Parameter, Parameters, SetAt};
 use model::{Result, Value, bail, code};
 
 pub(crate) static COMMANDS: &[Command] = &[
-    command(
+    Command::new(
         "getParameter",
         "reads server parameters",
         Privilege::Monitor,
@@ -17,7 +17,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         &[],
         get,
     ),
-    command(
+    Command::new(
         "setParameter",
         "sets server parameters",
         Privilege::Administer,

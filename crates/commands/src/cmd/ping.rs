@@ -1,10 +1,10 @@
-//! `ping`: is anybody there.
+//! `ping`.
 
-use super::command;
-use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::command::Command;
 use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Privilege, flag};
 
-pub(crate) static COMMANDS: &[Command] = &[command(
+pub(crate) static COMMANDS: &[Command] = &[Command::new(
     "ping",
     "answers, to show that the server is there",
     Privilege::Any,

@@ -1,12 +1,12 @@
 //! `planCacheClear`, `planCacheListFilters`, `planCacheSetFilter`, `planCacheClearFilters`. Filters
 //! are kept in memory only, as in MongoDB; the planner asks for them.
 
-use super::command;
 use crate::ddl::names;
 use crate::dispatch::args::{Arg, Kind, arg, collection_name};
-use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Privilege, flag};
 use crate::state::PlanFilter;
 use model::{Array, Doc, DocBuf, Namespace, Result, Value, bail, code};
 
@@ -19,7 +19,7 @@ static SHAPE: &[Arg] = &[
 ];
 
 pub(crate) static COMMANDS: &[Command] = &[
-    command(
+    Command::new(
         "planCacheClear",
         "forgets cached plans",
         Privilege::Schema,
@@ -27,7 +27,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         SHAPE,
         clear,
     ),
-    command(
+    Command::new(
         "planCacheListFilters",
         "index filters of a collection",
         Privilege::Schema,
@@ -35,7 +35,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         &[],
         list,
     ),
-    command(
+    Command::new(
         "planCacheSetFilter",
         "allows only some indexes for a query shape",
         Privilege::Schema,
@@ -43,7 +43,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         SHAPE,
         set,
     ),
-    command(
+    Command::new(
         "planCacheClearFilters",
         "removes index filters",
         Privilege::Schema,

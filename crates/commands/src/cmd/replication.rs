@@ -1,14 +1,14 @@
 //! `replSetGetStatus`, `replSetGetConfig`, `replSetInitiate`, `replSetGetRBID`: one member, always
 //! the primary, or the standalone's refusals.
 
-use super::command;
-use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Privilege, flag};
 use model::{DocWriter, MongoError, Result, Timestamp, Value, code, doc_fields};
 
 pub(crate) static COMMANDS: &[Command] = &[
-    command(
+    Command::new(
         "replSetGetStatus",
         "state of the replica set",
         Privilege::Monitor,
@@ -16,7 +16,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         &[],
         status,
     ),
-    command(
+    Command::new(
         "replSetGetConfig",
         "configuration of the replica set",
         Privilege::Monitor,
@@ -24,7 +24,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         &[],
         config,
     ),
-    command(
+    Command::new(
         "replSetInitiate",
         "starts a replica set",
         Privilege::Administer,
@@ -32,7 +32,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         &[],
         initiate,
     ),
-    command(
+    Command::new(
         "replSetGetRBID",
         "rollback number",
         Privilege::Monitor,

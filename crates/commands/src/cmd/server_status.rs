@@ -2,17 +2,18 @@
 //! (`mirroredReads: 1`). Monitoring tools decode this into fixed structures, so names and number
 //! types are exact; `uptime` is a whole double.
 
-use super::{VERSION, command};
-use crate::dispatch::command::{Command, CommandTable, OpClass, Privilege, flag};
+use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{CommandTable, OpClass, Privilege, flag};
+use crate::release::VERSION;
 use crate::state::machine::Process;
 use crate::state::service::Service;
 use model::{DocWriter, Result, Value, doc_fields};
 use std::sync::atomic::Ordering::Relaxed;
 
 pub(crate) static COMMANDS: &[Command] = &[
-    command(
+    Command::new(
         "serverStatus",
         "counts and sizes of the server",
         Privilege::Monitor,
@@ -20,7 +21,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         &[],
         run,
     ),
-    command(
+    Command::new(
         "getDiagnosticData",
         "what the server records about itself",
         Privilege::Monitor,
@@ -64,7 +65,7 @@ static SECTIONS: &[Section] = &[
     ("wiredTiger", true, wired_tiger),
     ("mem", true, memory),
     ("metrics", true, metrics),
-    ("quarry", true, engine_figures),
+    ("quarry", true, engine_stats),
 ];
 
 fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
@@ -124,14 +125,17 @@ fn head(s: &Facts<'_>, w: &mut DocWriter<'_>) {
 
 fn asserts(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     let user = s.counters.user_asserts.load(Relaxed) as i32;
-    doc_fields!(w; "regular": 0i32, "warning": 0i32, "msg": 0i32, "user": user, "tripwire": 0i32, "rollovers": 0i32);
+    doc_fields!(w; "regular": 0i32, "warning": 0i32, "msg": 0i32, "user": user, "tripwire": 0i32,
+        "rollovers": 0i32);
 }
 
 fn catalog(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     let c = s.catalog_counts();
     doc_fields!(w;
-        "collections": c.collections, "capped": c.capped, "clustered": c.clustered, "timeseries": c.timeseries,
-        "views": c.views, "internalCollections": c.internal, "internalViews": 0i32, "systemProfile": c.profile
+        "collections": c.collections, "capped": c.capped, "clustered": c.clustered,
+            "timeseries": c.timeseries,
+        "views": c.views, "internalCollections": c.internal, "internalViews": 0i32,
+            "systemProfile": c.profile
     );
 }
 
@@ -141,7 +145,8 @@ fn connections(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     let active = all.iter().filter(|c| c.op.lock().is_some()).count() as i32;
     let max = i32::try_from(s.config.connections_max).unwrap_or(i32::MAX);
     doc_fields!(w;
-        "current": current, "available": max.saturating_sub(current), "totalCreated": s.connections.created(), "rejected": 0i32,
+        "current": current, "available": max.saturating_sub(current),
+            "totalCreated": s.connections.created(), "rejected": 0i32,
         "active": active, "threaded": 0i32
     );
 }
@@ -149,7 +154,8 @@ fn connections(s: &Facts<'_>, w: &mut DocWriter<'_>) {
 fn extra_info(_: &Facts<'_>, w: &mut DocWriter<'_>) {
     let p = Process::sample();
     doc_fields!(w;
-        "note": "fields vary by platform", "user_time_us": p.user_time_us, "system_time_us": p.system_time_us,
+        "note": "fields vary by platform", "user_time_us": p.user_time_us,
+            "system_time_us": p.system_time_us,
         "page_faults": p.page_faults, "threads": p.threads
     );
 }
@@ -169,12 +175,14 @@ fn session_cache(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     let started = Value::Date(s.started_ms);
     doc_fields!(w;
         "activeSessionsCount": active, "sessionsCollectionJobCount": 0i32,
-        "lastSessionsCollectionJobTimestamp": started, "transactionReaperJobCount": 0i32, "sessionCatalogSize": 0i32
+        "lastSessionsCollectionJobTimestamp": started, "transactionReaperJobCount": 0i32,
+            "sessionCatalogSize": 0i32
     );
 }
 
 fn mirrored_reads(_: &Facts<'_>, w: &mut DocWriter<'_>) {
-    doc_fields!(w; "seen": 0i64, "sent": 0i64, "erroredDuringSend": 0i64, "resolved": 0i64, "resolvedBreakdown": {}, "succeeded": 0i64, "pending": 0i64, "scheduled": 0i64);
+    doc_fields!(w; "seen": 0i64, "sent": 0i64, "erroredDuringSend": 0i64, "resolved": 0i64,
+        "resolvedBreakdown": {}, "succeeded": 0i64, "pending": 0i64, "scheduled": 0i64);
 }
 
 fn network(s: &Facts<'_>, w: &mut DocWriter<'_>) {
@@ -184,7 +192,8 @@ fn network(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     );
     doc_fields!(w;
         "bytesIn": in_, "bytesOut": out, "physicalBytesIn": in_, "physicalBytesOut": out,
-        "numSlowDNSOperations": 0i64, "numSlowSSLOperations": 0i64, "numRequests": s.counters.requests.load(Relaxed)
+        "numSlowDNSOperations": 0i64, "numSlowSSLOperations": 0i64,
+            "numRequests": s.counters.requests.load(Relaxed)
     );
 }
 
@@ -227,8 +236,10 @@ fn repl(s: &Facts<'_>, w: &mut DocWriter<'_>) {
 fn storage_engine(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     let name = s.engine_name();
     doc_fields!(w;
-        "name": name, "supportsCommittedReads": true, "oldestRequiredTimestampForCrashRecovery": s.operation_time(),
-        "dropPendingIdents": 0i64, "supportsSnapshotReadConcern": true, "readOnly": false, "persistent": s.engine_persistent(),
+        "name": name, "supportsCommittedReads": true,
+            "oldestRequiredTimestampForCrashRecovery": s.operation_time(),
+        "dropPendingIdents": 0i64, "supportsSnapshotReadConcern": true, "readOnly": false,
+            "persistent": s.engine_persistent(),
         "backupCursorOpen": false
     );
 }
@@ -266,7 +277,8 @@ fn wired_tiger(s: &Facts<'_>, w: &mut DocWriter<'_>) {
             "bytes read into cache": e.read_bytes,
             "bytes written from cache": e.written_bytes
         },
-        "transaction": { "transaction checkpoints": e.flushes, "transaction begins": e.commits, "transactions committed": e.commits },
+        "transaction": { "transaction checkpoints": e.flushes, "transaction begins": e.commits,
+            "transactions committed": e.commits },
         "concurrentTransactions": {
             "read": { "out": active, "available": 128 - active.min(128), "totalTickets": 128i32 },
             "write": { "out": 0i32, "available": 128i32, "totalTickets": 128i32 }
@@ -274,8 +286,8 @@ fn wired_tiger(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     );
 }
 
-/// Everything the storage engine tells of itself, under its own names.
-fn engine_figures(s: &Facts<'_>, w: &mut DocWriter<'_>) {
+/// All metrics of the storage engine, under the engine's names.
+fn engine_stats(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     w.put("version", env!("CARGO_PKG_VERSION"));
     operations_memory(s, &mut w.doc("operationsMemory"));
     let mut e = w.doc("engine");
@@ -284,21 +296,23 @@ fn engine_figures(s: &Facts<'_>, w: &mut DocWriter<'_>) {
     });
 }
 
-/// The memory of operations. Beside it there are the engine's caches, which have bounds of their
-/// own.
+/// The memory of operations. The engine's caches have bounds of their own.
 fn operations_memory(s: &Facts<'_>, w: &mut DocWriter<'_>) {
-    let f = s.config.memory.figures();
+    let f = s.config.memory.stats();
     let n = |bytes: usize| i64::try_from(bytes).unwrap_or(i64::MAX);
     doc_fields!(w;
-        "limitBytes": n(f.limit_bytes), "operationLimitBytes": n(f.share_bytes), "usedBytes": n(f.used_bytes),
-        "usedBytesMax": n(f.used_bytes_max), "refused": f.refused as i64, "reclaimed": f.reclaimed as i64
+        "limitBytes": n(f.limit_bytes), "operationLimitBytes": n(f.share_bytes),
+            "usedBytes": n(f.used_bytes),
+        "usedBytesMax": n(f.used_bytes_max), "refused": f.refused as i64,
+            "reclaimed": f.reclaimed as i64
     );
 }
 
 fn memory(_: &Facts<'_>, w: &mut DocWriter<'_>) {
     let p = Process::sample();
     let mb = |b: i64| i32::try_from(b / (1024 * 1024)).unwrap_or(i32::MAX);
-    doc_fields!(w; "bits": 64i32, "resident": mb(p.resident_bytes), "virtual": mb(p.virtual_bytes), "supported": true);
+    doc_fields!(w; "bits": 64i32, "resident": mb(p.resident_bytes), "virtual": mb(p.virtual_bytes),
+        "supported": true);
 }
 
 fn metrics(s: &Facts<'_>, w: &mut DocWriter<'_>) {

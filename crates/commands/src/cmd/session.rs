@@ -1,16 +1,17 @@
 //! `startSession`, `endSessions`, `refreshSessions`, `killSessions`, `killAllSessions`,
 //! `killAllSessionsByPattern`.
 
-use super::{SESSION_TIMEOUT_MINUTES, command};
 use crate::dispatch::args::{Arg, Kind, arg, check_doc, wrong_type};
-use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::generic;
 use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Privilege, flag};
+use crate::release::SESSION_TIMEOUT_MINUTES;
 use model::{Array, Binary, Result, Tag, Value};
 
 pub(crate) static COMMANDS: &[Command] = &[
-    command(
+    Command::new(
         "startSession",
         "makes a session",
         Privilege::Any,
@@ -18,61 +19,51 @@ pub(crate) static COMMANDS: &[Command] = &[
         &[],
         start,
     ),
-    Command {
-        value: Kind::Array,
-        ..command(
-            "endSessions",
-            "ends sessions",
-            Privilege::Any,
-            flag::API_V1 | flag::NO_AUTH | flag::LENIENT | flag::WRITE_CONCERN,
-            &[],
-            end,
-        )
-    },
-    Command {
-        value: Kind::Array,
-        ..command(
-            "refreshSessions",
-            "keeps sessions alive",
-            Privilege::Any,
-            flag::API_V1 | flag::LENIENT,
-            &[],
-            refresh,
-        )
-    },
-    Command {
-        value: Kind::Array,
-        ..command(
-            "killSessions",
-            "ends sessions and what runs on them",
-            Privilege::Any,
-            flag::LENIENT,
-            &[],
-            kill,
-        )
-    },
-    Command {
-        value: Kind::Array,
-        ..command(
-            "killAllSessions",
-            "ends all sessions of users",
-            Privilege::Administer,
-            0,
-            &[],
-            kill_all,
-        )
-    },
-    Command {
-        value: Kind::Array,
-        ..command(
-            "killAllSessionsByPattern",
-            "ends sessions by pattern",
-            Privilege::Administer,
-            0,
-            &[],
-            kill_by_pattern,
-        )
-    },
+    Command::new(
+        "endSessions",
+        "ends sessions",
+        Privilege::Any,
+        flag::API_V1 | flag::NO_AUTH | flag::LENIENT | flag::WRITE_CONCERN,
+        &[],
+        end,
+    )
+    .value(Kind::Array),
+    Command::new(
+        "refreshSessions",
+        "keeps sessions alive",
+        Privilege::Any,
+        flag::API_V1 | flag::LENIENT,
+        &[],
+        refresh,
+    )
+    .value(Kind::Array),
+    Command::new(
+        "killSessions",
+        "ends sessions and what runs on them",
+        Privilege::Any,
+        flag::LENIENT,
+        &[],
+        kill,
+    )
+    .value(Kind::Array),
+    Command::new(
+        "killAllSessions",
+        "ends all sessions of users",
+        Privilege::Administer,
+        0,
+        &[],
+        kill_all,
+    )
+    .value(Kind::Array),
+    Command::new(
+        "killAllSessionsByPattern",
+        "ends sessions by pattern",
+        Privilege::Administer,
+        0,
+        &[],
+        kill_by_pattern,
+    )
+    .value(Kind::Array),
 ];
 
 fn start(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {

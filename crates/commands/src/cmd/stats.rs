@@ -1,65 +1,59 @@
 //! `collStats`, `dbStats`, `dataSize`.
 
-use super::command;
 use crate::ddl::{index_spec, names};
 use crate::dispatch::args::{Kind, arg};
-use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
-use crate::read::stats::{collection_figures, fit, signed, sum_indexes};
+use crate::dispatch::spec::{Privilege, flag};
+use crate::read::stats::{fit, signed, storage_stats, sum_indexes};
 use model::{Doc, Namespace, Result, Value, bail, code, compare};
 use std::cmp::Ordering;
 use store::{Collection, ReadView};
 
 pub(crate) static COMMANDS: &[Command] = &[
-    Command {
-        aliases: &["collstats"],
-        value: Kind::Collection,
-        ..command(
-            "collStats",
-            "sizes of a collection",
-            Privilege::Read,
-            flag::READ_CONCERN,
-            &[
-                arg("scale", Kind::AtLeast(1, code::BAD_VALUE)),
-                arg("waitForLock", Kind::BoolLike),
-                arg("numericOnly", Kind::BoolLike),
-                arg("verbose", Kind::BoolLike),
-            ],
-            coll_stats,
-        )
-    },
-    Command {
-        aliases: &["dbstats"],
-        ..command(
-            "dbStats",
-            "sizes of a database",
-            Privilege::Read,
-            flag::READ_CONCERN,
-            &[
-                arg("scale", Kind::AtLeast(1, code::BAD_VALUE)),
-                arg("freeStorage", Kind::Number),
-            ],
-            db_stats,
-        )
-    },
-    Command {
-        aliases: &["datasize"],
-        value: Kind::Str,
-        ..command(
-            "dataSize",
-            "bytes of documents, of a range of keys when asked",
-            Privilege::Read,
-            flag::READ_CONCERN,
-            &[
-                arg("keyPattern", Kind::Object),
-                arg("min", Kind::Object),
-                arg("max", Kind::Object),
-                arg("estimate", Kind::BoolLike),
-            ],
-            data_size,
-        )
-    },
+    Command::new(
+        "collStats",
+        "sizes of a collection",
+        Privilege::Read,
+        flag::READ_CONCERN,
+        &[
+            arg("scale", Kind::AtLeast(1, code::BAD_VALUE)),
+            arg("waitForLock", Kind::BoolLike),
+            arg("numericOnly", Kind::BoolLike),
+            arg("verbose", Kind::BoolLike),
+        ],
+        coll_stats,
+    )
+    .aliases(&["collstats"])
+    .value(Kind::Collection),
+    Command::new(
+        "dbStats",
+        "sizes of a database",
+        Privilege::Read,
+        flag::READ_CONCERN,
+        &[
+            arg("scale", Kind::AtLeast(1, code::BAD_VALUE)),
+            arg("freeStorage", Kind::Number),
+        ],
+        db_stats,
+    )
+    .aliases(&["dbstats"]),
+    Command::new(
+        "dataSize",
+        "bytes of documents, of a range of keys when asked",
+        Privilege::Read,
+        flag::READ_CONCERN,
+        &[
+            arg("keyPattern", Kind::Object),
+            arg("min", Kind::Object),
+            arg("max", Kind::Object),
+            arg("estimate", Kind::BoolLike),
+        ],
+        data_size,
+    )
+    .aliases(&["datasize"])
+    .value(Kind::Str),
 ];
 
 fn coll_stats(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
@@ -89,7 +83,7 @@ fn coll_stats(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
             "Namespace {ns} is a view, not a collection"
         );
     }
-    collection_figures(&c, scale, &mut cx.reply)?;
+    storage_stats(&c, scale, &mut cx.reply)?;
     Ok(Outcome::Reply)
 }
 

@@ -2,17 +2,17 @@
 //! `listCommands`, `connPoolStats`, `lockInfo`, `hostInfo`, `logRotate`, `getDefaultRWConcern`,
 //! `setDefaultRWConcern`.
 
-use super::command;
 use crate::dispatch::args::{Arg, Kind, arg, check_doc, wrong_type};
-use crate::dispatch::command::{Command, Privilege, flag};
+use crate::dispatch::command::Command;
 use crate::dispatch::ctx::Ctx;
 use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Privilege, Spec, flag};
 use crate::state::log;
 use crate::state::machine::Host;
 use model::{Result, Tag, Value, bail, code, doc_fields};
 
 pub(crate) static COMMANDS: &[Command] = &[
-    command(
+    Command::new(
         "whatsmyuri",
         "address the server sees the client at",
         Privilege::Any,
@@ -20,7 +20,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         &[],
         whatsmyuri,
     ),
-    command(
+    Command::new(
         "connectionStatus",
         "who is authenticated on this connection",
         Privilege::Any,
@@ -28,7 +28,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         &[arg("showPrivileges", Kind::BoolLike)],
         connection_status,
     ),
-    command(
+    Command::new(
         "getCmdLineOpts",
         "command line of the server",
         Privilege::Monitor,
@@ -36,18 +36,16 @@ pub(crate) static COMMANDS: &[Command] = &[
         &[],
         get_cmd_line_opts,
     ),
-    Command {
-        value: Kind::Str,
-        ..command(
-            "getLog",
-            "last lines of the log",
-            Privilege::Monitor,
-            flag::ADMIN,
-            &[],
-            get_log,
-        )
-    },
-    command(
+    Command::new(
+        "getLog",
+        "last lines of the log",
+        Privilege::Monitor,
+        flag::ADMIN,
+        &[],
+        get_log,
+    )
+    .value(Kind::Str),
+    Command::new(
         "listCommands",
         "all commands",
         Privilege::Any,
@@ -55,7 +53,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         &[],
         list_commands,
     ),
-    command(
+    Command::new(
         "connPoolStats",
         "outgoing connections",
         Privilege::Monitor,
@@ -63,7 +61,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         &[],
         conn_pool_stats,
     ),
-    command(
+    Command::new(
         "lockInfo",
         "locks held and awaited",
         Privilege::Monitor,
@@ -71,7 +69,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         &[arg("includeStorageEngineDump", Kind::Bool)],
         lock_info,
     ),
-    command(
+    Command::new(
         "hostInfo",
         "machine and operating system",
         Privilege::Monitor,
@@ -79,18 +77,16 @@ pub(crate) static COMMANDS: &[Command] = &[
         &[],
         host_info,
     ),
-    Command {
-        value: Kind::Any,
-        ..command(
-            "logRotate",
-            "starts a new log",
-            Privilege::Administer,
-            flag::ADMIN | flag::LENIENT,
-            &[],
-            log_rotate,
-        )
-    },
-    command(
+    Command::new(
+        "logRotate",
+        "starts a new log",
+        Privilege::Administer,
+        flag::ADMIN | flag::LENIENT,
+        &[],
+        log_rotate,
+    )
+    .value(Kind::Any),
+    Command::new(
         "usersInfo",
         "users that exist",
         Privilege::Administer,
@@ -101,7 +97,7 @@ pub(crate) static COMMANDS: &[Command] = &[
             Ok(Outcome::Reply)
         },
     ),
-    command(
+    Command::new(
         "rolesInfo",
         "roles that users made",
         Privilege::Administer,
@@ -112,7 +108,7 @@ pub(crate) static COMMANDS: &[Command] = &[
             Ok(Outcome::Reply)
         },
     ),
-    command(
+    Command::new(
         "getDefaultRWConcern",
         "default read and write concern",
         Privilege::Monitor,
@@ -120,7 +116,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         &[arg("inMemory", Kind::Bool)],
         get_default_concern,
     ),
-    command(
+    Command::new(
         "setDefaultRWConcern",
         "sets the default read and write concern",
         Privilege::Administer,
@@ -198,7 +194,7 @@ fn get_log(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
 
 fn list_commands(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
     let mut list = cx.reply.doc("commands");
-    let mut commands: Vec<&Command> = cx.commands.all().map(|row| row.command).collect();
+    let mut commands: Vec<&Spec> = cx.commands.all().map(|row| row.command).collect();
     commands.sort_by_key(|c| c.name);
     for c in commands {
         let mut one = list.doc(c.name);
@@ -375,7 +371,7 @@ fn set_default_concern(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
         }
     }
     if let Some(write) = write {
-        crate::dispatch::generic::write_concern(write, false)?;
+        crate::dispatch::concern::write_concern(write, false)?;
         if write.is_empty() || write.field("w").as_i64_exact() == Some(0) {
             bail!(
                 code::BAD_VALUE,

@@ -1,4 +1,4 @@
-//! Rules of names beyond those every namespace obeys, and finding what a name stands for.
+//! Names of collections: which may be created, and what exists under a name.
 
 use crate::dispatch::ctx::Ctx;
 use crate::state::service::Service;

@@ -21,9 +21,9 @@ pub(crate) struct Temporary {
     renamed: bool,
 }
 
-fn note(service: &Service, change: impl FnOnce(&mut Vec<String>)) -> Result<()> {
+fn record(service: &Service, change: impl FnOnce(&mut Vec<String>)) -> Result<()> {
     let _one = SETTING_LOCK.lock();
-    let mut names = noted(service)?;
+    let mut names = recorded(service)?;
     change(&mut names);
     let row = DocBuf::build(|w| {
         let mut list = w.array("names");
@@ -34,7 +34,7 @@ fn note(service: &Service, change: impl FnOnce(&mut Vec<String>)) -> Result<()> 
     service.store.set_setting(SETTING, &row)
 }
 
-fn noted(service: &Service) -> Result<Vec<String>> {
+fn recorded(service: &Service) -> Result<Vec<String>> {
     let row = service.store.setting(SETTING)?.unwrap_or_default();
     let names = row
         .doc()
@@ -61,7 +61,7 @@ impl Temporary {
             target.db(),
             &format!("tmp.agg_out.{:016x}", rand::random::<u64>()),
         )?;
-        note(service, |names| names.push(ns.to_string()))?;
+        record(service, |names| names.push(ns.to_string()))?;
         let coll = service
             .store
             .create_collection(&ns, options, names::new_uuid())?;
@@ -93,11 +93,11 @@ impl Temporary {
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // A failure leaves the name noted, and the next start tries again.
+        // A failure leaves the name recorded, and the next start tries again.
         let gone = self.renamed || self.service.store.drop_collection(&self.ns).is_ok();
         if gone {
             let name = self.ns.to_string();
-            let _ = note(&self.service, |names| names.retain(|n| *n != name));
+            let _ = record(&self.service, |names| names.retain(|n| *n != name));
         }
     }
 }
@@ -107,7 +107,7 @@ impl Drop for Temporary {
 /// # Errors
 /// Engine failures.
 pub(crate) fn sweep(service: &Service) -> Result<()> {
-    let names = noted(service)?;
+    let names = recorded(service)?;
     if names.is_empty() {
         return Ok(());
     }
@@ -115,5 +115,5 @@ pub(crate) fn sweep(service: &Service) -> Result<()> {
         // Renamed ones are not found under this name any more.
         service.store.drop_collection(&Namespace::parse(name)?)?;
     }
-    note(service, Vec::clear)
+    record(service, Vec::clear)
 }

@@ -213,10 +213,12 @@ mod tests {
     #[test]
     fn completed() {
         let wanted = doc! {
-            "key": { "a": 1i32, "_fts": "text", "_ftsx": 1i32, "z": -1i32 }, "weights": { "b": 7i32, "c": 1i32, "d": 2i32 },
+            "key": { "a": 1i32, "_fts": "text", "_ftsx": 1i32, "z": -1i32 }, "weights": { "b": 7i32,
+                "c": 1i32, "d": 2i32 },
             "default_language": "none", "language_override": "language", "textIndexVersion": 3i32
         };
-        let given = doc! { "key": { "a": 1i32, "c": "text", "b": "text", "z": -1i32 }, "weights": { "d": 2i32, "b": 7.0 }, "default_language": "none" };
+        let given = doc! { "key": { "a": 1i32, "c": "text", "b": "text", "z": -1i32 },
+        "weights": { "d": 2i32, "b": 7.0 }, "default_language": "none" };
         assert_eq!(made(given).unwrap(), wanted);
         assert_eq!(
             made(wanted.clone()).unwrap(),

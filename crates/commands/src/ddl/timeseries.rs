@@ -1,7 +1,7 @@
 //! Time-series collections: the `timeseries` options of `create` and `collMod`, and what may be
 //! written. Measurements are kept as documents of their own, not in buckets.
 
-use crate::crud::{Mods, UpdateOp};
+use crate::crud::args::{Mods, UpdateOp};
 use crate::dispatch::args::{Arg, Args, Kind, arg, check_doc};
 use model::{Doc, DocBuf, Result, Value, bail, code};
 use store::Collection;
@@ -334,16 +334,16 @@ mod tests {
         let d = create(doc! { "timeField": "t", "metaField": "m" }.doc()).unwrap();
         assert_eq!(
             d,
-            doc! { "timeField": "t", "metaField": "m", "granularity": "seconds", "bucketMaxSpanSeconds": 3600i32 }
+            doc! { "timeField": "t", "metaField": "m", "granularity": "seconds",
+            "bucketMaxSpanSeconds": 3600i32 }
         );
         let code = |d: DocBuf| create(d.doc()).unwrap_err().code();
         assert_eq!(code(doc! {}), 40414);
         assert_eq!(code(doc! { "timeField": "a.b" }), 72);
         assert_eq!(code(doc! { "timeField": "t", "metaField": "t" }), 72);
         assert_eq!(
-            code(
-                doc! { "timeField": "t", "bucketMaxSpanSeconds": 0i32, "bucketRoundingSeconds": 0i32 }
-            ),
+            code(doc! { "timeField": "t", "bucketMaxSpanSeconds": 0i32,
+            "bucketRoundingSeconds": 0i32 }),
             2
         );
         assert_eq!(
@@ -377,14 +377,16 @@ mod tests {
         );
         assert_eq!(
             check(
-                doc! { "q": { "$expr": { "$eq": ["$m", 1i32] } }, "u": { "$unset": { "m": "" } }, "multi": true }
+                doc! { "q": { "$expr": { "$eq": ["$m", 1i32] } }, "u": { "$unset": { "m": "" } },
+                "multi": true }
             ),
             Ok(())
         );
         for bad in [
             doc! { "q": {}, "u": { "$set": { "m": 2i32 } } },
             doc! { "q": { "v": 1i32 }, "u": { "$set": { "m": 2i32 } }, "multi": true },
-            doc! { "q": { "$expr": { "$eq": ["$v", 1i32] } }, "u": { "$set": { "m": 2i32 } }, "multi": true },
+            doc! { "q": { "$expr": { "$eq": ["$v", 1i32] } }, "u": { "$set": { "m": 2i32 } },
+            "multi": true },
             doc! { "q": {}, "u": { "$set": { "metal": 2i32 } }, "multi": true },
             doc! { "q": {}, "u": { "$rename": { "m": "n" } }, "multi": true },
             doc! { "q": {}, "u": [{ "$set": { "m": 2i32 } }], "multi": true },

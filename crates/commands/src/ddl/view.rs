@@ -6,7 +6,8 @@ use crate::dispatch::ctx::Ctx;
 use model::{Array, Doc, MongoError, Namespace, Result, Tag, Value, bail, code};
 use operators::Env;
 use operators::expr::ParseCx;
-use query::pipeline::{Inside, ParseOptions, Pipeline};
+use query::pipeline::Pipeline;
+use query::stage::{Inside, ParseOptions};
 
 /// Longest chain of views over views.
 const DEPTH_MAX: usize = 20;
@@ -50,7 +51,7 @@ pub(crate) fn check_pipeline(
     let stages = given.doc().field("p").as_array().unwrap_or(Array::EMPTY);
     let options = ParseOptions {
         inside: Inside::View,
-        ..ParseOptions::collection(source.clone())
+        ..query::stages::collection_options(source.clone())
     };
     Pipeline::parse(&mut ParseCx::new(&env), stages, &options).map(|_| ())
 }
@@ -114,7 +115,7 @@ fn check_nested(name: &str, spec: Value<'_>) -> Result<()> {
     }
 }
 
-/// Collections a pipeline reads beside its source.
+/// Collections a pipeline reads besides its source.
 fn involved<'a>(pipeline: Array<'a>, out: &mut Vec<&'a str>) {
     for stage in pipeline.iter().filter_map(|s| s.as_doc()) {
         let Some((name, spec)) = stage.first() else {

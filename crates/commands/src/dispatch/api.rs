@@ -63,7 +63,8 @@ mod tests {
     fn stages_outside_are_found_at_any_depth() {
         let inside = model::doc! { "p": [{ "$match": {} }, { "$collStats": { "count": {} } }] };
         assert!(check_pipeline(inside.doc().field("p").as_array().unwrap()).is_ok());
-        let outside = model::doc! { "p": [{ "$facet": { "a": [{ "$unionWith": { "coll": "c", "pipeline": [{ "$indexStats": {} }] } }] } }] };
+        let outside = model::doc! { "p": [{ "$facet": { "a": [{ "$unionWith": { "coll": "c",
+        "pipeline": [{ "$indexStats": {} }] } }] } }] };
         assert_eq!(
             check_pipeline(outside.doc().field("p").as_array().unwrap())
                 .unwrap_err()

@@ -4,10 +4,8 @@
 //! what commands do.
 
 use crate::dispatch::request::Sequence;
-use model::decimal::Parts;
 use model::{Array, Doc, MongoError, Number, Result, Tag, Value, bail, code};
 use smallvec::SmallVec;
-use std::cmp::Ordering;
 
 /// Accepted BSON types of one argument.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -96,7 +94,7 @@ impl Kind {
     }
 }
 
-/// 14 TypeMismatch in MongoDB's words.
+/// 14 TypeMismatch with MongoDB's message.
 pub fn wrong_type(path: &str, value: &Value<'_>, expected: &[Tag]) -> MongoError {
     let given = value.type_name();
     MongoError::type_mismatch(match expected {
@@ -192,38 +190,7 @@ pub fn show(value: &Value<'_>) -> String {
 /// A number as MongoDB's lenient conversion makes it a whole one, held within 64 bits: doubles lose
 /// their fraction, decimals round half to even, NaN is 0. `None` for what is no number.
 pub fn to_i64(value: &Value<'_>) -> Option<i64> {
-    let n = Number::of(value)?;
-    Some(match n {
-        _ if n.is_nan() => 0,
-        Number::Decimal(d) => round_half_even(&d),
-        _ => n.to_i64_exact().unwrap_or_else(|| n.to_f64() as i64),
-    })
-}
-
-fn round_half_even(d: &model::Decimal128) -> i64 {
-    let Parts::Finite {
-        negative,
-        coefficient,
-        exponent,
-    } = d.parts()
-    else {
-        return d.to_f64() as i64;
-    };
-    let Ok(digits) = u32::try_from(-exponent) else {
-        return d.to_f64() as i64;
-    };
-    // More digits to drop than a coefficient can have: below one half.
-    let Some(unit) = 10u128.checked_pow(digits) else {
-        return 0;
-    };
-    let (whole, rest) = (coefficient / unit, coefficient % unit);
-    let up = match rest.cmp(&(unit - rest)) {
-        Ordering::Less => false,
-        Ordering::Greater => true,
-        Ordering::Equal => whole % 2 == 1,
-    };
-    let n = i64::try_from(whole + u128::from(up && rest > 0)).unwrap_or(i64::MAX);
-    if negative { -n } else { n }
+    Number::of(value).map(Number::to_i64_lenient)
 }
 
 /// A number truncated toward zero and held within 32 bits.
@@ -346,7 +313,7 @@ impl<'a> Args<'a> {
         self.value(name).as_array()
     }
     /// The documents of an argument, whether it came as an array of the body or as a sequence
-    /// beside it.
+    /// of the message.
     ///
     /// # Errors
     /// 14 when an element of the array is no document.

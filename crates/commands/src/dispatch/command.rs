@@ -1,203 +1,82 @@
-//! What a command is to the dispatcher: a row of a table, which says as data everything that is
-//! done differently for it.
+//! A row of the table of commands: a specification and the function that runs it.
 
 use super::args::{Arg, Kind};
 use super::ctx::Ctx;
 use super::request::Outcome;
+use super::spec::{Durability, OpClass, Privilege, Spec, flag};
 use model::Result;
-use rustc_hash::FxHashMap;
-use std::sync::atomic::{AtomicI64, Ordering};
 
-/// Properties of commands, to be joined with `|`.
-pub mod flag {
-    /// Only against the database `admin` (13 otherwise).
-    pub const ADMIN: u32 = 1;
-    /// Takes a write concern (72 otherwise).
-    pub const WRITE_CONCERN: u32 = 1 << 1;
-    /// Takes read concern levels other than local (72 otherwise).
-    pub const READ_CONCERN: u32 = 1 << 2;
-    /// Part of API version 1.
-    pub const API_V1: u32 = 1 << 3;
-    /// May run before authentication.
-    pub const NO_AUTH: u32 = 1 << 4;
-    /// Unknown fields are ignored: the command is parsed by hand in MongoDB too.
-    pub const LENIENT: u32 = 1 << 5;
-    /// May take long; worth listing in currentOp and the slow log.
-    pub const LONG: u32 = 1 << 6;
-    /// Writes.
-    pub const WRITE: u32 = 1 << 7;
-    /// Does not appear in currentOp and does not count as an operation.
-    pub const QUIET: u32 = 1 << 8;
-    /// Only reads, so that it may end when its client has gone.
-    pub const ENDS_WITH_CLIENT: u32 = 1 << 9;
-    /// A write that may carry a transaction number of its own and be sent twice (50768 otherwise).
-    pub const RETRYABLE: u32 = 1 << 10;
-    /// Allowed inside a transaction of several operations (263 otherwise).
-    pub const IN_TRANSACTION: u32 = 1 << 11;
-    /// Has done nothing when it fails before it writes: run again when its collection is replaced
-    /// under it.
-    pub const RUNS_AGAIN: u32 = 1 << 12;
-    /// Checks the level of its read concern itself, after its other arguments.
-    pub const CHECKS_READ_LEVEL: u32 = 1 << 13;
-    /// `maxTimeMS` is no budget: it says how long to wait for data.
-    pub const WAITS_FOR_DATA: u32 = 1 << 14;
-    /// Fail points leave it alone: it switches them.
-    pub const NEVER_FAILS: u32 = 1 << 15;
-}
-
-/// Which of the operation counters a command moves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum OpClass {
-    Insert,
-    Query,
-    Update,
-    Delete,
-    GetMore,
-    Command,
-}
-
-/// What has to be durable before a command's reply, or its error, may be sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Durability {
-    /// Nothing: it tells nothing of data.
-    Nothing,
-    /// With a read concern that promises durable data, everything it may have read.
-    Reads,
-    /// When the acknowledgement is by the journal, its own writes, and everything when it tells of
-    /// others' (see [`super::durability::Reported`]).
-    OwnWrites,
-    /// When the acknowledgement is by the journal, everything.
-    Everything,
-}
-
-/// Whom a command is for, once there are users. Follows MongoDB's built-in roles.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Privilege {
-    /// Anybody, for what is his own or tells nothing of data.
-    Any,
-    /// Who may read the database.
-    Read,
-    /// Who may write to the database, collections and indexes included.
-    Write,
-    /// Who administers the database.
-    Schema,
-    /// Who watches over the server.
-    Monitor,
-    /// Who administers the server.
-    Administer,
-}
+/// Runs a command: writes the fields of the reply except `ok`.
+pub type Run = fn(&mut Ctx<'_, '_>) -> Result<Outcome>;
 
 /// One command.
 pub struct Command {
-    /// Name.
-    pub name: &'static str,
-    /// Other names.
-    pub aliases: &'static [&'static str],
-    /// One line for `listCommands`.
-    pub help: &'static str,
-    /// Whom it is for.
-    pub privilege: Privilege,
-    /// Accepted types of the command's own field.
-    pub value: Kind,
-    /// The table of arguments.
-    pub args: &'static [Arg],
-    /// See [`flag`].
-    pub flags: u32,
-    /// Operation counter.
-    pub class: OpClass,
-    /// What its reply waits for.
-    pub durability: Durability,
-    /// Stands in namespaces for a collection where the command names none.
-    pub no_collection: &'static str,
-    /// Does it. Writes the fields of the reply except `ok`.
-    pub run: fn(&mut Ctx<'_, '_>) -> Result<Outcome>,
-}
-
-impl std::fmt::Debug for Command {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name)
-    }
+    /// What it is.
+    pub spec: Spec,
+    /// What it does.
+    pub run: Run,
 }
 
 impl Command {
-    /// True when the flag is set.
-    pub fn is(&self, flag: u32) -> bool {
-        self.flags & flag != 0
-    }
-}
-
-/// All commands of a server, by name and alias, and how often each was run.
-pub struct CommandTable {
-    rows: Vec<Counted>,
-    by_name: FxHashMap<&'static str, usize>,
-    not_built: &'static [&'static str],
-}
-
-/// A command with its counts.
-pub struct Counted {
-    /// The command.
-    pub command: &'static Command,
-    total: AtomicI64,
-    failed: AtomicI64,
-}
-
-impl Counted {
-    /// Runs.
-    pub fn total(&self) -> i64 {
-        self.total.load(Ordering::Relaxed)
-    }
-    /// Runs that ended in an error.
-    pub fn failed(&self) -> i64 {
-        self.failed.load(Ordering::Relaxed)
-    }
-    pub(super) fn began(&self) {
-        self.total.fetch_add(1, Ordering::Relaxed);
-    }
-    pub(super) fn ended_badly(&self) {
-        self.failed.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-impl CommandTable {
-    /// Of these commands; `not_built` are names that are known and answered with 238.
-    pub fn new(
-        commands: impl Iterator<Item = &'static Command>,
-        not_built: &'static [&'static str],
-    ) -> CommandTable {
-        let rows: Vec<Counted> = commands
-            .map(|command| Counted {
-                command,
-                total: AtomicI64::new(0),
-                failed: AtomicI64::new(0),
-            })
-            .collect();
-        let mut by_name = FxHashMap::default();
-        for (at, row) in rows.iter().enumerate() {
-            for name in std::iter::once(row.command.name).chain(row.command.aliases.iter().copied())
-            {
-                by_name.insert(name, at);
-            }
-        }
-        CommandTable {
-            rows,
-            by_name,
-            not_built,
-        }
+    /// A command of class [`OpClass::Command`] whose own value may be anything. What its reply
+    /// waits for follows from the concerns it takes, unless [`Command::durability`] says otherwise.
+    pub const fn new(
+        name: &'static str,
+        help: &'static str,
+        privilege: Privilege,
+        flags: u32,
+        args: &'static [Arg],
+        run: Run,
+    ) -> Command {
+        let durability = if flags & flag::WRITE_CONCERN != 0 {
+            Durability::Everything
+        } else if flags & flag::READ_CONCERN != 0 {
+            Durability::Reads
+        } else {
+            Durability::Nothing
+        };
+        let spec = Spec {
+            name,
+            aliases: &[],
+            help,
+            privilege,
+            value: Kind::Any,
+            args,
+            flags,
+            class: OpClass::Command,
+            durability,
+            no_collection: "$cmd",
+        };
+        Command { spec, run }
     }
 
-    /// The command of this name or alias.
-    pub fn find(&self, name: &str) -> Option<&Counted> {
-        self.rows.get(*self.by_name.get(name)?)
+    /// Sets [`Spec::aliases`].
+    pub const fn aliases(mut self, aliases: &'static [&'static str]) -> Command {
+        self.spec.aliases = aliases;
+        self
     }
 
-    /// All of them, in the order they were given in.
-    pub fn all(&self) -> impl Iterator<Item = &Counted> {
-        self.rows.iter()
+    /// Sets [`Spec::value`].
+    pub const fn value(mut self, value: Kind) -> Command {
+        self.spec.value = value;
+        self
     }
 
-    /// True for a name that is known and not built.
-    pub fn is_known(&self, name: &str) -> bool {
-        self.not_built.contains(&name)
+    /// Sets [`Spec::class`].
+    pub const fn class(mut self, class: OpClass) -> Command {
+        self.spec.class = class;
+        self
+    }
+
+    /// Sets [`Spec::durability`].
+    pub const fn durability(mut self, durability: Durability) -> Command {
+        self.spec.durability = durability;
+        self
+    }
+
+    /// Sets [`Spec::no_collection`].
+    pub const fn no_collection(mut self, name: &'static str) -> Command {
+        self.spec.no_collection = name;
+        self
     }
 }

@@ -1,13 +1,14 @@
 //! What one run of a command sees.
 
 use super::args::Args;
-use super::command::{Command, CommandTable};
+use super::concern::ReadLevel;
 use super::connection::Connection;
-use super::durability::{self, Reported};
-use super::generic::{Generic, ReadLevel};
+use super::generic::Generic;
 use super::interrupt::Interrupt;
+use super::reported::Reported;
 use super::request::Request;
 use super::retry::Retry;
+use super::spec::{CommandTable, Spec};
 use crate::state::cursors::{BatchLimit, Cursor, CursorInfo, write_first_batch};
 use crate::state::service::Service;
 use model::{DocWriter, Result, Timestamp};
@@ -27,7 +28,7 @@ pub struct Ctx<'a, 'w> {
     /// The request as it came.
     pub request: &'a Request<'a>,
     /// The command.
-    pub command: &'static Command,
+    pub command: &'static Spec,
     /// Its name as the client wrote it (an alias, perhaps).
     pub invoked: &'a str,
     /// Database.
@@ -57,7 +58,7 @@ impl<'a> Ctx<'a, '_> {
             op.cursor = Some(id);
         }
     }
-    /// Facts for a cursor this request opens; the namespace is the caller's to fill in.
+    /// Properties of a cursor this request opens; the caller fills in the namespace.
     pub fn cursor_info(&self) -> CursorInfo {
         let now = self.now_ms();
         CursorInfo {
@@ -66,7 +67,7 @@ impl<'a> Ctx<'a, '_> {
             opened_ms: now,
             last_use_ms: now,
             command: Some(self.request.body.to_buf()),
-            durable_reads: durability::promises_durable_reads(self),
+            durable_reads: self.generic.promises_durable_reads(),
             ..CursorInfo::default()
         }
     }

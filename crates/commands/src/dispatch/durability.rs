@@ -5,59 +5,11 @@
 //! own successful writes alone waits for the last of them, any other for the newest commit there is
 //! when its reads are done. Must not know: what commands do.
 
-use super::command::Durability;
+use super::concern::Acknowledge;
 use super::ctx::Ctx;
-use super::generic::{Acknowledge, ReadLevel};
+use super::spec::Durability;
 use model::{DocBuf, MongoError, Value, code};
 use store::CommitPos;
-
-/// What a reply tells its client of data. Filled in by the command while it runs, so that it also
-/// holds for its error.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Reported {
-    own: CommitPos,
-    others: bool,
-    wrote: bool,
-    durable_reads: bool,
-}
-
-impl Reported {
-    /// The command wrote, and this position covers it.
-    pub fn own_write(&mut self, pos: CommitPos) {
-        self.own = self.own.max(pos);
-        self.wrote = true;
-    }
-    /// The reply tells of more than its own writes: what was found, not found, refused or left as
-    /// it was.
-    pub fn others(&mut self) {
-        self.others = true;
-    }
-    /// The command writes, or may have written, and does not know where.
-    pub fn writes_somewhere(&mut self) {
-        self.wrote = true;
-        self.others = true;
-    }
-    /// It goes on with a read whose read concern promised durable data.
-    pub fn durable_reads(&mut self, promised: bool) {
-        self.durable_reads |= promised;
-    }
-    /// True when the command wrote or may have written.
-    pub fn has_written(&self) -> bool {
-        self.wrote
-    }
-}
-
-/// True when the read concern of the command promises data that is durable.
-pub fn promises_durable_reads(cx: &Ctx<'_, '_>) -> bool {
-    let level = cx
-        .generic
-        .read_concern
-        .map_or(ReadLevel::Local, |c| c.level);
-    matches!(
-        level,
-        ReadLevel::Majority | ReadLevel::Linearizable | ReadLevel::Snapshot
-    )
-}
 
 /// True when the acknowledgement of a write is by the journal. A replica set acknowledges by
 /// majority and so with the journal unless told otherwise; a standalone server only when asked.
@@ -76,7 +28,9 @@ pub(super) fn due(cx: &Ctx<'_, '_>, failed: bool) -> Option<CommitPos> {
     let everything = match cx.command.durability {
         Durability::Nothing => false,
         Durability::Reads => {
-            r.durable_reads || promises_durable_reads(cx) || r.wrote && acknowledged_by_journal(cx)
+            r.durable_reads
+                || cx.generic.promises_durable_reads()
+                || r.wrote && acknowledged_by_journal(cx)
         }
         Durability::OwnWrites if !acknowledged_by_journal(cx) => false,
         Durability::OwnWrites if failed || r.others || !r.wrote => true,

@@ -1,71 +1,9 @@
-//! Arguments every command takes: sessions, concerns, time limits, the stable API. Checked in this
-//! one place.
+//! Generic arguments, which every command takes: session, concerns, time limit, stable API.
 
-use crate::dispatch::args::Arg;
-use crate::dispatch::args::{Args, Kind, arg, check_doc, to_i64, unknown_field, wrong_type};
-use crate::dispatch::command::{Command, flag};
-use model::{Binary, Doc, MongoError, Number, Result, Tag, Timestamp, Value, bail, code};
-
-/// Read concern levels.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ReadLevel {
-    /// The newest data.
-    #[default]
-    Local,
-    /// Like local on anything but a sharded cluster.
-    Available,
-    /// Acknowledged by a majority.
-    Majority,
-    /// Majority, confirmed to be the newest.
-    Linearizable,
-    /// One moment in time.
-    Snapshot,
-}
-
-/// A checked read concern.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct ReadConcern {
-    /// Level.
-    pub level: ReadLevel,
-    /// Read nothing older than this.
-    pub after: Option<Timestamp>,
-    /// Read exactly this moment.
-    pub at: Option<Timestamp>,
-}
-
-/// Who must have a write.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Acknowledge {
-    /// So many members.
-    Members(i32),
-    /// `"majority"`.
-    Majority,
-    /// A named mode.
-    Mode(String),
-    /// So many members with each of these tags.
-    Tags,
-}
-
-/// A checked write concern.
-#[derive(Clone, Debug, PartialEq)]
-pub struct WriteConcern {
-    /// Who.
-    pub w: Acknowledge,
-    /// Wait for the journal, when the client said so.
-    pub journal: Option<bool>,
-    /// Patience, 0 is without end.
-    pub timeout_ms: i32,
-}
-
-impl Default for WriteConcern {
-    fn default() -> WriteConcern {
-        WriteConcern {
-            w: Acknowledge::Majority,
-            journal: None,
-            timeout_ms: 0,
-        }
-    }
-}
+use super::args::{Arg, Kind, arg, check_doc, wrong_type};
+use super::concern::{ReadConcern, ReadLevel, WriteConcern, read_concern, write_concern};
+use super::spec::{Spec, flag};
+use model::{Binary, Doc, MongoError, Number, Result, Tag, Value, bail, code};
 
 /// Session of a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -101,6 +39,17 @@ pub struct Generic<'a> {
     pub api_strict: bool,
     /// `rawData`: see a time-series collection as its buckets.
     pub raw_data: bool,
+}
+
+impl Generic<'_> {
+    /// True when the read concern promises data that is durable.
+    pub fn promises_durable_reads(&self) -> bool {
+        let level = self.read_concern.map_or(ReadLevel::Local, |c| c.level);
+        matches!(
+            level,
+            ReadLevel::Majority | ReadLevel::Linearizable | ReadLevel::Snapshot
+        )
+    }
 }
 
 /// Names that need no check of their own.
@@ -140,7 +89,7 @@ const IGNORED: &[&str] = &[
 /// Those of the single checks.
 pub fn take<'a>(
     g: &mut Generic<'a>,
-    command: &Command,
+    command: &Spec,
     name: &str,
     value: Value<'a>,
     standalone: bool,
@@ -217,7 +166,7 @@ pub fn is_generic(name: &str) -> bool {
 ///
 /// # Errors
 /// 322 APIVersionError, 323 APIStrictError, 4886600 for strictness without a version, 14.
-pub fn api(g: &mut Generic<'_>, command: &Command, body: Doc<'_>) -> Result<()> {
+pub fn api(g: &mut Generic<'_>, command: &Spec, body: Doc<'_>) -> Result<()> {
     let flag_of = |name: &str| match body.field(name) {
         Value::Missing | Value::Null => Ok(false),
         Value::Bool(b) => Ok(b),
@@ -335,239 +284,6 @@ pub fn max_time_ms(value: &Value<'_>) -> Result<i64> {
         );
     }
     Ok(ms)
-}
-
-const PROVENANCES: &[&str] = &[
-    "clientSupplied",
-    "implicitDefault",
-    "customDefault",
-    "getLastErrorDefaults",
-    "internalWriteDefault",
-];
-
-fn provenance(args: &Args<'_>, scope: &str) -> Result<()> {
-    match args.str("provenance") {
-        Some(p) if !PROVENANCES.contains(&p) => {
-            bail!(
-                code::BAD_VALUE,
-                "Enumeration value '{p}' for field '{scope}.provenance' is not a valid value, \
-                    allowed are {}",
-                PROVENANCES.join(", ")
-            )
-        }
-        _ => Ok(()),
-    }
-}
-
-fn read_concern(command: &Command, value: &Value<'_>, standalone: bool) -> Result<ReadConcern> {
-    let doc = value
-        .as_doc()
-        .ok_or_else(|| wrong_type("readConcern", value, &[Tag::DOCUMENT]))?;
-    static TABLE: &[Arg] = &[
-        arg("level", Kind::Str),
-        arg("afterClusterTime", Kind::OneOf(&[Tag::TIMESTAMP])).strict_null(),
-        arg("atClusterTime", Kind::OneOf(&[Tag::TIMESTAMP])).strict_null(),
-        arg("afterOpTime", Kind::Object),
-        arg("provenance", Kind::Str),
-        arg("allowTransactionTableSnapshot", Kind::Bool),
-        arg("waitLastStableRecoveryTimestamp", Kind::Bool),
-    ];
-    let args = check_doc("readConcern", TABLE, doc)?;
-    provenance(&args, "readConcern")?;
-    let level = match args.str("level") {
-        None | Some("local") => ReadLevel::Local,
-        Some("available") => ReadLevel::Available,
-        Some("majority") => ReadLevel::Majority,
-        Some("linearizable") => ReadLevel::Linearizable,
-        Some("snapshot") => ReadLevel::Snapshot,
-        Some(other) => bail!(
-            code::BAD_VALUE,
-            "Enumeration value '{other}' for field 'readConcern.level' is not a valid value"
-        ),
-    };
-    let time = |name: &str| match args.value(name) {
-        Value::Timestamp(t) => Some(t),
-        _ => None,
-    };
-    let concern = ReadConcern {
-        level,
-        after: time("afterClusterTime"),
-        at: time("atClusterTime"),
-    };
-    if concern.at.is_some() && concern.after.is_some() {
-        bail!(
-            code::INVALID_OPTIONS,
-            "Specifying a timestamp for readConcern snapshot in both atClusterTime and \
-                afterClusterTime is not allowed"
-        );
-    }
-    if concern.at.is_some() && level != ReadLevel::Snapshot {
-        bail!(
-            code::INVALID_OPTIONS,
-            "readConcern.atClusterTime needs readConcern.level to be snapshot"
-        );
-    }
-    if matches!(
-        concern.at,
-        Some(
-            Timestamp { time: 0, .. }
-                | Timestamp {
-                    increment: 0,
-                    time: 1..
-                }
-        )
-    ) && concern.at.is_some_and(|t| t.as_u64() == 0)
-    {
-        bail!(
-            code::INVALID_OPTIONS,
-            "readConcern.atClusterTime cannot be a null timestamp"
-        );
-    }
-    if level != ReadLevel::Local && !command.is(flag::READ_CONCERN) {
-        bail!(
-            code::INVALID_OPTIONS,
-            "Command {} does not support read concern level {level:?}",
-            command.name
-        );
-    }
-    if standalone && (concern.after.is_some() || args.has("afterOpTime")) {
-        bail!(
-            code::ILLEGAL_OPERATION,
-            "Cannot specify afterClusterTime readConcern without replication enabled"
-        );
-    }
-    if standalone && concern.at.is_some() {
-        bail!(
-            code::INVALID_OPTIONS,
-            "readConcern.atClusterTime needs a replica set"
-        );
-    }
-    if !command.is(flag::CHECKS_READ_LEVEL) {
-        check_level(level, standalone)?;
-    }
-    Ok(concern)
-}
-
-/// Checks a level against what the server is.
-///
-/// # Errors
-/// 123 NotAReplicaSet.
-pub fn check_level(level: ReadLevel, standalone: bool) -> Result<()> {
-    if standalone && matches!(level, ReadLevel::Linearizable | ReadLevel::Snapshot) {
-        bail!(
-            code::NOT_A_REPLICA_SET,
-            "node needs to be a replica set member to use read concern {level:?}"
-        );
-    }
-    Ok(())
-}
-
-/// Checks a write concern document.
-///
-/// # Errors
-/// 9 FailedToParse, 14, 40415, 2.
-pub fn write_concern(doc: Doc<'_>, standalone: bool) -> Result<WriteConcern> {
-    let mut out = WriteConcern::default();
-    for (name, value) in doc.iter() {
-        match name {
-            "w" => out.w = acknowledge(&value, standalone)?,
-            "j" | "fsync" => match value {
-                Value::Null | Value::Undefined => {}
-                v if v.is_number() || v.as_bool().is_some() => {
-                    if name == "j" {
-                        out.journal = Some(v.truthy());
-                    }
-                }
-                v => {
-                    let tags = &[
-                        Tag::BOOL,
-                        Tag::INT64,
-                        Tag::INT32,
-                        Tag::DECIMAL128,
-                        Tag::DOUBLE,
-                    ];
-                    return Err(wrong_type(&format!("writeConcern.{name}"), &v, tags));
-                }
-            },
-            "wtimeout" => out.timeout_ms = wtimeout(&value)?,
-            "provenance" => match value {
-                Value::Null => {}
-                Value::String(p) if PROVENANCES.contains(&p) => {}
-                Value::String(p) => bail!(
-                    code::BAD_VALUE,
-                    "Enumeration value '{p}' for field 'writeConcern.provenance' is not a valid \
-                        value"
-                ),
-                v => return Err(wrong_type("writeConcern.provenance", &v, &[Tag::STRING])),
-            },
-            "wElectionId" | "wOpTime" | "getLastError" => {}
-            other => return Err(unknown_field(&format!("writeConcern.{other}"))),
-        }
-    }
-    Ok(out)
-}
-
-fn acknowledge(value: &Value<'_>, standalone: bool) -> Result<Acknowledge> {
-    match value {
-        v if v.is_number() => match if Number::of(v).is_some_and(Number::is_nan) {
-            -1
-        } else {
-            to_i64(v).unwrap_or(-1)
-        } {
-            n @ 0..=1 => Ok(Acknowledge::Members(n as i32)),
-            n @ 2..=50 if standalone => bail!(
-                code::BAD_VALUE,
-                "cannot use 'w' > 1 when a host is not replicated, given {n}"
-            ),
-            n @ 2..=50 => Ok(Acknowledge::Members(n as i32)),
-            _ => bail!(
-                code::FAILED_TO_PARSE,
-                "w has to be a non-negative number and not greater than 50, given {}",
-                crate::dispatch::args::show(v)
-            ),
-        },
-        Value::String("majority") => Ok(Acknowledge::Majority),
-        Value::String(mode) if !standalone && !mode.is_empty() => {
-            Ok(Acknowledge::Mode((*mode).to_owned()))
-        }
-        Value::String(mode) => bail!(
-            code::BAD_VALUE,
-            "cannot use non-majority 'w' mode \"{mode}\" when a host is not a member of a replica \
-                set"
-        ),
-        Value::Null | Value::Undefined => bail!(
-            code::BAD_VALUE,
-            "w has to be a number, a string or an object, given null"
-        ),
-        Value::Document(tags) if tags.is_empty() => {
-            bail!(code::FAILED_TO_PARSE, "tagged write concern requires tags")
-        }
-        Value::Document(tags) => match tags.iter().find(|(_, v)| !v.is_number()) {
-            Some((tag, v)) => bail!(
-                code::FAILED_TO_PARSE,
-                "tags must be a single level document with only number values, {tag} is {}",
-                v.type_name()
-            ),
-            None if standalone => Ok(Acknowledge::Members(1)),
-            None => Ok(Acknowledge::Tags),
-        },
-        v => bail!(
-            code::FAILED_TO_PARSE,
-            "w has to be a number, string, or object, given {}",
-            v.type_name()
-        ),
-    }
-}
-
-fn wtimeout(value: &Value<'_>) -> Result<i32> {
-    match to_i64(value) {
-        Some(n) if n > i64::from(i32::MAX) => bail!(
-            code::FAILED_TO_PARSE,
-            "wtimeout must be a 32-bit integer, given {n}"
-        ),
-        Some(n) => Ok(n.max(0) as i32),
-        None => Ok(0),
-    }
 }
 
 fn read_preference(value: &Value<'_>) -> Result<()> {

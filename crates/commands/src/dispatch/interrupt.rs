@@ -1,9 +1,8 @@
-//! How a running operation is ended from outside: by its deadline, by a kill, by its client going
-//! away.
+//! How a running operation is interrupted: by its deadline, by a kill, by a disconnected client, by
+//! the memory limit.
 //!
-//! Promises: loops ask [`Interrupt::check`] and stop within one step; the first reason given is the
-//! one told.
-//! Must not know: what the operation does, sockets.
+//! Promises: loops call [`Interrupt::check`] and stop within one step; the first reason given is
+//! the one reported. Must not know: what the operation does, sockets.
 
 use crate::clock::Clock;
 use memory::Operation;
@@ -23,7 +22,7 @@ pub trait Link: Send + Sync {
 
 const NO_DEADLINE: u64 = u64::MAX;
 
-/// The ear of one operation.
+/// How one operation is told to stop.
 pub struct Interrupt {
     clock: Arc<dyn Clock>,
     link: Option<Arc<dyn Link>>,
@@ -64,7 +63,7 @@ impl Interrupt {
         }
     }
 
-    /// A fresh one, or `last` when nobody else knows it any more: operations then cost no
+    /// A new one, or `last` reset when nobody else holds it: operations then cost no
     /// allocation.
     pub(crate) fn renew(last: &mut Arc<Interrupt>) -> Arc<Interrupt> {
         match Arc::get_mut(last) {

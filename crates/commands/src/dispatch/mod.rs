@@ -1,50 +1,54 @@
-//! From a request to a reply: argument tables, generic arguments, interrupts, retries, the ends of
-//! replies.
+//! The dispatcher: from a request to a reply. Argument tables, generic arguments, interrupts,
+//! retries, the end of replies.
 //!
-//! Promises: every command is checked and answered in the same way, by what its row of the table
-//! says; no client input panics. Must not know: which commands there are, what one does, where data
-//! is.
+//! Promises: every command is checked and answered in the same way, by its specification; no client
+//! input panics. Must not know: which commands there are, what one does, how data is stored.
 
 pub mod api;
 pub mod args;
 pub mod command;
+pub mod concern;
 pub mod connection;
 pub mod ctx;
-pub mod durability;
+mod durability;
 pub mod generic;
 pub mod interrupt;
 mod reply;
+pub mod reported;
 pub mod request;
 pub mod retry;
+pub mod spec;
 
 use crate::state::connections::CurrentOp;
 use crate::state::failpoints::Failure;
 use crate::state::service::{REPLACED_RETRIES, Service};
 use args::{Args, check_value, duplicate_field, unknown_field};
-use command::{Command, CommandTable, Counted, flag};
+use command::{Command, Run};
 use connection::Connection;
 use ctx::Ctx;
-use durability::Reported;
 use generic::Generic;
 use interrupt::{Interrupt, Link};
 use model::{Doc, DocWriter, MongoError, Result, Value, bail, code};
 use parking_lot::Mutex;
+use reported::Reported;
 use request::{Outcome, Request, WaitFor};
 use retry::Retry;
+use spec::{CommandTable, Counted, Spec, flag};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use store::{CommitPos, SessionRecord};
 
-/// A write held back by `fsync` looks again after this long.
+/// Interval at which a write blocked by `fsync` tries again.
 const UNLOCK_POLL_US: u64 = 20_000;
 /// Larger command documents are not kept for `currentOp`.
 const OP_BODY_BYTES_MAX: usize = 1024;
 
-/// Answers the requests of all connections over one service, by the table of commands it was
-/// handed.
+/// Answers the requests of all connections over one service, by the table of commands it was given.
 pub struct Dispatcher {
     service: Arc<Service>,
     commands: CommandTable,
+    /// By the positions of `commands`.
+    runs: Vec<Run>,
 }
 
 /// A command that ended in an error.
@@ -52,7 +56,7 @@ struct Refused {
     error: MongoError,
     /// The error tells of data that is durable only from here on.
     due: Option<CommitPos>,
-    /// Nothing was done because the collection was replaced meanwhile: may be run again.
+    /// Nothing was done because the collection was replaced meanwhile: the command may run again.
     again: bool,
 }
 
@@ -69,9 +73,18 @@ impl From<MongoError> for Refused {
 }
 
 impl Dispatcher {
-    /// Over a service, with these commands.
-    pub fn new(service: Arc<Service>, commands: CommandTable) -> Dispatcher {
-        Dispatcher { service, commands }
+    /// Over a service, with these commands; `not_built` are names that are known and answered with
+    /// 238.
+    pub fn new(
+        service: Arc<Service>,
+        commands: impl Iterator<Item = &'static Command> + Clone,
+        not_built: &'static [&'static str],
+    ) -> Dispatcher {
+        Dispatcher {
+            service,
+            commands: CommandTable::new(commands.clone().map(|c| &c.spec), not_built),
+            runs: commands.map(|c| c.run).collect(),
+        }
     }
 
     /// What all connections share.
@@ -112,8 +125,8 @@ impl Dispatcher {
     fn answer(&self, conn: &mut Connection, request: &Request<'_>, reply: &mut Vec<u8>) -> Outcome {
         let start = reply.len();
         let mut result = self.dispatch(conn, request, reply);
-        // Nothing has been sent yet, so what met a collection in the act of being replaced starts
-        // over on the new one.
+        // Nothing has been sent yet, so a command whose collection was replaced runs again on the
+        // new one.
         for _ in 0..=REPLACED_RETRIES {
             if !matches!(&result, Err(refused) if refused.again) {
                 break;
@@ -150,7 +163,7 @@ impl Dispatcher {
         if !request.validated {
             validate(request)?;
         }
-        let row = self.find(request.body)?;
+        let (row, run) = self.find(request.body)?;
         let counters = &self.service.counters;
         if request.waited {
             counters.resume();
@@ -158,12 +171,12 @@ impl Dispatcher {
             counters.begin(row.command.class);
             row.began();
         }
-        // A wait for a fail point is none the command asked for.
+        // A wait for a fail point is not one the command asked for.
         let request = &Request {
             waited: request.waited && conn.failing.is_none(),
             ..*request
         };
-        let result = self.run(conn, request, row.command, reply);
+        let result = self.run(conn, request, row.command, run, reply);
         counters.end(result.is_err());
         if matches!(result, Ok(Outcome::Wait { .. })) {
             // It goes on later and is shown until then.
@@ -180,11 +193,13 @@ impl Dispatcher {
         result
     }
 
-    fn find(&self, body: Doc<'_>) -> Result<&Counted> {
+    fn find(&self, body: Doc<'_>) -> Result<(&Counted, Run)> {
         let Some((name, _)) = body.first() else {
             bail!(code::COMMAND_NOT_FOUND, "no such command: ''");
         };
-        if let Some(row) = self.commands.find(name) {
+        let known = self.commands.position(name);
+        let row = known.and_then(|at| Some((self.commands.at(at)?, *self.runs.get(at)?)));
+        if let Some(row) = row {
             return Ok(row);
         }
         self.service.counters.unknown_command();
@@ -202,7 +217,8 @@ impl Dispatcher {
         &self,
         conn: &mut Connection,
         request: &Request<'_>,
-        command: &'static Command,
+        command: &'static Spec,
+        run: Run,
         reply: &mut Vec<u8>,
     ) -> Answer {
         let (invoked, _) = request.body.first().unwrap_or_default();
@@ -222,7 +238,7 @@ impl Dispatcher {
             )
             .into());
         }
-        // Named first, so that they outlive everything the context borrows.
+        // Declared first, so that they outlive everything the context borrows.
         let (session, mut record);
         let args = self.check(request, command, &mut generic)?;
         if let Some(lsid) = generic.lsid {
@@ -233,8 +249,8 @@ impl Dispatcher {
         }
         let interrupt = self.begin_op(conn, request, command, &generic);
         let failure = match self.hold_back(conn, request, command, &generic)? {
-            Held::Goes(failure) => failure,
-            Held::Ends(outcome) => return Ok(outcome),
+            Admission::Run(failure) => failure,
+            Admission::End(outcome) => return Ok(outcome),
         };
         let numbered = generic.txn_number.is_some();
         session = self.record_of(command, &generic)?;
@@ -260,7 +276,7 @@ impl Dispatcher {
             ok_int: false,
             reply: DocWriter::new(reply),
         };
-        let outcome = finish(&mut ctx)?;
+        let outcome = finish(&mut ctx, run)?;
         drop(ctx);
         if let Some(f) = &failure {
             f.finish(numbered, reply, start);
@@ -268,30 +284,31 @@ impl Dispatcher {
         Ok(outcome)
     }
 
-    /// What keeps a command from running now: a lock against writes, a fail point.
+    /// Whether the command may run now: not under a lock against writes nor with a failing fail
+    /// point.
     fn hold_back(
         &self,
         conn: &mut Connection,
         request: &Request<'_>,
-        command: &Command,
+        command: &Spec,
         generic: &Generic<'_>,
-    ) -> Result<Held> {
+    ) -> Result<Admission> {
         let now_us = || self.service.clock.monotonic_us();
         if command.is(flag::WRITE) && self.service.state.fsync_locks.load(Ordering::Acquire) > 0 {
             let until_us = now_us().saturating_add(UNLOCK_POLL_US);
-            return Ok(Held::Ends(Outcome::Wait {
+            return Ok(Admission::End(Outcome::Wait {
                 until_us,
                 on: WaitFor::Unlock,
             }));
         }
-        // An operation that goes on after a wait was looked at when it came.
+        // An operation that continues after a wait was checked when it came.
         let failure = if conn.awaits.is_some() {
             None
         } else {
             self.failure(conn, request, command, generic)?
         };
         let Some(f) = &failure else {
-            return Ok(Held::Goes(None));
+            return Ok(Admission::Run(None));
         };
         if f.block_ms > 0 {
             let until_us = now_us()
@@ -300,26 +317,26 @@ impl Dispatcher {
                 block_ms: 0,
                 ..f.clone()
             });
-            return Ok(Held::Ends(Outcome::Wait {
+            return Ok(Admission::End(Outcome::Wait {
                 until_us,
                 on: WaitFor::Time,
             }));
         }
         if f.close {
-            return Ok(Held::Ends(Outcome::Close));
+            return Ok(Admission::End(Outcome::Close));
         }
         match f.error(generic) {
             Some(e) => Err(e),
-            None => Ok(Held::Goes(failure)),
+            None => Ok(Admission::Run(failure)),
         }
     }
 
-    /// What a fail point asks for here: mostly nothing.
+    /// The failure that a fail point asks for, if any.
     fn failure(
         &self,
         conn: &mut Connection,
         request: &Request<'_>,
-        command: &Command,
+        command: &Spec,
         generic: &Generic<'_>,
     ) -> Result<Option<Failure>> {
         if let Some(f) = conn.failing.take() {
@@ -332,7 +349,7 @@ impl Dispatcher {
         self.service
             .state
             .failpoints
-            .at(conn, command, generic, collection)
+            .at(&conn.info, command, generic, collection)
     }
 
     /// The record a retryable write shares with its retries.
@@ -342,7 +359,7 @@ impl Dispatcher {
     /// transaction, 50768 for a command that cannot be retried.
     fn record_of(
         &self,
-        command: &Command,
+        command: &Spec,
         generic: &Generic<'_>,
     ) -> Result<Option<Arc<Mutex<SessionRecord>>>> {
         if generic.txn_number.is_none()
@@ -392,7 +409,7 @@ impl Dispatcher {
     fn check<'a>(
         &self,
         request: &Request<'a>,
-        command: &'static Command,
+        command: &'static Spec,
         generic: &mut Generic<'a>,
     ) -> Result<Args<'a>> {
         let standalone = self.service.config.replica_set.is_none();
@@ -420,12 +437,12 @@ impl Dispatcher {
         Ok(args)
     }
 
-    /// Begins an operation, or goes on with the one that waited.
+    /// Begins an operation, or continues the one that waited.
     fn begin_op(
         &self,
         conn: &mut Connection,
         request: &Request<'_>,
-        command: &'static Command,
+        command: &'static Spec,
         generic: &Generic<'_>,
     ) -> Arc<Interrupt> {
         if request.waited
@@ -452,7 +469,7 @@ impl Dispatcher {
         &self,
         conn: &Connection,
         body: Doc<'_>,
-        command: &'static Command,
+        command: &'static Spec,
         generic: &Generic<'_>,
         interrupt: &Arc<Interrupt>,
     ) {
@@ -479,16 +496,16 @@ impl Dispatcher {
 }
 
 /// Whether a command may run now.
-enum Held {
-    /// Yes; with what a fail point does to its reply.
-    Goes(Option<Failure>),
-    /// No: this is the outcome.
-    Ends(Outcome),
+enum Admission {
+    /// It runs; a fail point may change its reply.
+    Run(Option<Failure>),
+    /// It does not: this is the outcome.
+    End(Outcome),
 }
 
 /// Runs the command, ends its reply, and finds what the reply has to wait for.
-fn finish(cx: &mut Ctx<'_, '_>) -> Answer {
-    let outcome = match (cx.command.run)(cx) {
+fn finish(cx: &mut Ctx<'_, '_>, run: Run) -> Answer {
+    let outcome = match run(cx) {
         Ok(outcome) => outcome,
         Err(error) => {
             let again = error.is_collection_gone()
@@ -520,7 +537,7 @@ fn finish(cx: &mut Ctx<'_, '_>) -> Answer {
 impl<'a> Args<'a> {
     /// Checks the command's own value, which stands first under whatever name the command was
     /// called by.
-    fn take_own(&mut self, command: &'static Command, value: Value<'a>) -> Result<()> {
+    fn take_own(&mut self, command: &'static Spec, value: Value<'a>) -> Result<()> {
         let row = args::Arg {
             name: command.name,
             kind: command.value,

@@ -1,4 +1,4 @@
-//! The ends of replies: `ok`, errors, cluster time.
+//! The end of every reply: `ok`, errors, cluster time.
 
 use crate::state::service::Service;
 use model::{DocWriter, MongoError, Timestamp};

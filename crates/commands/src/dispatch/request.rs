@@ -1,8 +1,8 @@
-//! What comes in and what goes out, in the words of neither the wire nor the engines.
+//! Requests and outcomes, independent of the wire format and of the engine.
 
 use model::Doc;
 
-/// Documents sent beside the body under one field name, back to back.
+/// A document sequence of OP_MSG: documents sent after the body under one field name.
 #[derive(Clone, Copy, Debug)]
 pub struct Sequence<'a> {
     /// The field of the command they stand for.
@@ -31,7 +31,7 @@ impl<'a> Sequence<'a> {
 pub struct Request<'a> {
     /// The command document.
     pub body: Doc<'a>,
-    /// Sequences beside it.
+    /// Its document sequences.
     pub sequences: &'a [Sequence<'a>],
     /// The database of a legacy request, which has no `$db`.
     pub legacy_db: Option<&'a str>,

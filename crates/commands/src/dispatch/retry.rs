@@ -1,16 +1,16 @@
-//! Retryable writes: a write that carries a transaction number is remembered by statement, and a
-//! retry runs only the statements that were not done yet.
+//! Retryable writes: a write with a transaction number is recorded by statement, and a retry runs
+//! only the statements that were not executed yet.
 
 use crate::dispatch::args::{Args, to_i64};
 use model::{DocWriter, MongoError, Result, Value, bail, code};
 use smallvec::SmallVec;
-use store::{Begun, Effect, Keep, Noted, SessionRecord, Store};
+use store::{Begun, Effect, Keep, SessionRecord, StatementLog, Store};
 
 /// Numbers of the statements of one command.
 pub type StatementIds = SmallVec<[i32; 8]>;
 
-/// One command's share in the record of its session, which is locked while the command runs: a
-/// retry that overtakes the first try waits for it.
+/// The record of a session while one of its commands runs. It is locked, so that a retry that
+/// overtakes the first attempt waits.
 #[derive(Debug)]
 pub struct Retry<'r> {
     record: &'r mut SessionRecord,
@@ -49,9 +49,9 @@ impl<'r> Retry<'r> {
         Some(effect)
     }
 
-    /// Where the writes of these statements are remembered.
-    pub fn note<'n>(&'n mut self, ids: &'n [i32], keep: Keep) -> Noted<'n> {
-        Noted {
+    /// The log of these statements.
+    pub fn log<'n>(&'n mut self, ids: &'n [i32], keep: Keep) -> StatementLog<'n> {
+        StatementLog {
             record: self.record,
             ids,
             keep,

@@ -6,7 +6,7 @@ use crate::dispatch::interrupt::Interrupt;
 use crate::state::cursors::{BatchLimit, Cursor, Progress};
 use model::{ArrayWriter, DocWriter, Result, Timestamp, bail, code};
 use operators::Env;
-use query::pipeline::{Batch, Docs, Rt};
+use query::exec::{BatchStream, DocBatch, ExecContext};
 use std::sync::Arc;
 
 /// A result may be a little larger than what may be stored; stages pass on larger ones among
@@ -15,11 +15,11 @@ const DOCUMENT_BYTES_MAX: usize = model::bson::MAX_DOCUMENT_BYTES + 16 * 1024;
 
 /// An open query.
 pub(crate) struct QueryCursor {
-    docs: Box<dyn Docs>,
+    docs: Box<dyn BatchStream>,
     env: Env,
     host: StoreHost,
     allow_disk_use: bool,
-    pending: Batch,
+    pending: DocBatch,
     at: usize,
     done: bool,
     /// At the end there may be more later.
@@ -36,7 +36,7 @@ pub(crate) struct QueryCursor {
 impl QueryCursor {
     /// Over an opened chain.
     pub(crate) fn new(
-        docs: Box<dyn Docs>,
+        docs: Box<dyn BatchStream>,
         env: Env,
         host: StoreHost,
         allow_disk_use: bool,
@@ -46,7 +46,7 @@ impl QueryCursor {
             env,
             host,
             allow_disk_use,
-            pending: Batch::new(),
+            pending: DocBatch::new(),
             at: 0,
             done: false,
             tail: false,
@@ -116,16 +116,16 @@ impl QueryCursor {
             self.pending.clear();
             // What is read ahead is not seen again when it changes, so no more is read than the
             // client wants.
-            self.pending.want(room);
+            self.pending.set_max_docs(room);
             self.at = 0;
             self.env.check_interrupt()?;
-            let rt = Rt {
+            let exec = ExecContext {
                 env: &self.env,
                 host: &self.host,
                 vars: None,
                 allow_disk_use: self.allow_disk_use,
             };
-            let more = self.docs.next_batch(&rt, &mut self.pending)?;
+            let more = self.docs.next_batch(&exec, &mut self.pending)?;
             self.done = !more && !self.tail;
             if !more && self.tail && self.pending.is_empty() {
                 return Ok(Progress::Idle);

@@ -1,8 +1,8 @@
 //! The environment of one operation: its time, randomness, variables, collation and how it is
 //! interrupted.
 
-use crate::dispatch::command::flag;
 use crate::dispatch::ctx::Ctx;
+use crate::dispatch::spec::flag;
 use model::{Doc, Result};
 use operators::Env;
 use operators::expr;

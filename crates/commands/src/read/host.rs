@@ -1,15 +1,17 @@
-//! What pipelines ask of the server, answered over the store.
+//! The server as pipelines see it (`query::exec::Host`), over the store.
 
 use super::out::Out;
+use crate::crud::collection::create_implicitly;
+use crate::crud::document_id::with_id;
+use crate::crud::validator::Validator;
 use crate::state::service::Service;
-use crate::write;
 use model::{Doc, DocBuf, FieldPath, MongoError, Namespace, Result, Value, bail, code};
 use operators::expr::ParseCx;
-use query::pipeline::{
-    Docs, GeoIndex, Host, MatchFilter, MergeWrite, NotMatched, OnMatch, Opened, OutTarget,
-    OutWriter, Read, Resolved, Rt,
+use query::exec::{
+    BatchStream, ExecContext, GeoIndex, Host, MatchFilter, MergeWrite, OnMatch, OpenedRead,
+    OutTarget, OutWriter, ReadRequest, Resolved, WhenNotMatched,
 };
-use query::plan::{DistinctDocs, Plan, PlanDocs, Want, choose, distinct_plan, each_match};
+use query::plan::{Plan, PlanRequest, PlanStream, ReadOptions, each_match, open_read, plan_read};
 use std::sync::Arc;
 use store::{Change, Collection, ReadView};
 
@@ -60,21 +62,21 @@ impl StoreHost {
     }
 
     /// The validator of a collection that is written to.
-    fn validator(&self, coll: &Collection) -> Result<Option<write::Validator>> {
+    fn validator(&self, coll: &Collection) -> Result<Option<Validator>> {
         if self.bypass_validation {
             Ok(None)
         } else {
-            write::Validator::of(&self.service, coll)
+            Validator::of(&self.service, coll)
         }
     }
 
-    fn want<'q>(&'q self, read: &Read<'q>) -> Want<'q> {
-        Want {
-            filter: read.filter.map(Arc::as_ref),
-            sort: read.sort,
+    /// What the operation says about its reads.
+    fn read_options(&self) -> ReadOptions<'_> {
+        ReadOptions {
             hint: self.hint.as_ref(),
             collation: self.collation.as_ref().map(DocBuf::doc),
             view: Some(&self.view),
+            ..ReadOptions::default()
         }
     }
 
@@ -131,39 +133,16 @@ impl Host for StoreHost {
         })
     }
 
-    fn open(&self, _: &Rt<'_>, read: &Read<'_>) -> Result<Opened> {
+    fn open(&self, _: &ExecContext<'_>, read: &ReadRequest<'_>) -> Result<OpenedRead> {
         let Some(coll) = self.service.store.collection(read.ns)? else {
-            return Ok(Opened {
-                docs: Box::new(query::pipeline::NoDocs),
+            return Ok(OpenedRead {
+                docs: Box::new(query::exec::EmptyStream),
                 filtered: false,
                 sorted: false,
                 limited: false,
             });
         };
-        let plan = choose(&coll, &self.want(read))?;
-        if let Some(field) = read.distinct
-            && let Some(plan) = distinct_plan(&coll, &self.want(read), &plan, field)
-            && let Some(docs) = DistinctDocs::open(coll.clone(), &plan)
-        {
-            return Ok(Opened {
-                docs: Box::new(docs),
-                filtered: true,
-                sorted: false,
-                limited: false,
-            });
-        }
-        let sorted = plan.sorted && read.sort.is_some();
-        let limit = read.limit.filter(|_| read.sort.is_none() || sorted);
-        let mut docs = PlanDocs::new(coll, &plan, read.filter.cloned(), limit);
-        if let Some(fields) = read.fields {
-            docs = docs.carrying(fields.to_vec());
-        }
-        Ok(Opened {
-            docs: Box::new(docs),
-            filtered: true,
-            sorted,
-            limited: limit.is_some(),
-        })
+        open_read(coll, read, &self.read_options())
     }
 
     fn can_look_up(&self, ns: &Namespace, field: &FieldPath) -> bool {
@@ -197,13 +176,13 @@ impl Host for StoreHost {
 
     fn look_up(
         &self,
-        rt: &Rt<'_>,
+        exec: &ExecContext<'_>,
         ns: &Namespace,
         field: &FieldPath,
         values: &[Value<'_>],
-    ) -> Result<Box<dyn Docs>> {
+    ) -> Result<Box<dyn BatchStream>> {
         let Some(coll) = self.service.store.collection(ns)? else {
-            return Ok(Box::new(query::pipeline::NoDocs));
+            return Ok(Box::new(query::exec::EmptyStream));
         };
         let spec = DocBuf::build(|w| {
             let mut one = w.doc(field.as_str());
@@ -216,7 +195,7 @@ impl Host for StoreHost {
                 }
             }
         });
-        let filter = Arc::new(MatchFilter::parse(&mut ParseCx::new(rt.env), spec.doc())?);
+        let filter = Arc::new(MatchFilter::parse(&mut ParseCx::new(exec.env), spec.doc())?);
         let unfit = values
             .iter()
             .any(|v| matches!(v, Value::Regex(_) | Value::Undefined | Value::Missing));
@@ -225,17 +204,18 @@ impl Host for StoreHost {
                 view: self.view.clone(),
                 ..Plan::scan()
             };
-            return Ok(Box::new(PlanDocs::new(coll, &plan, None, None)));
+            return Ok(Box::new(PlanStream::new(coll, &plan, None, None)));
         }
-        let collation = self.collation.as_ref().map(DocBuf::doc);
-        let want = Want {
+        let read = ReadRequest {
             filter: Some(&filter),
-            collation,
-            view: Some(&self.view),
-            ..Want::default()
+            ..ReadRequest::all(ns)
         };
-        let plan = choose(&coll, &want)?;
-        Ok(Box::new(PlanDocs::new(coll, &plan, Some(filter), None)))
+        // The hint is for the collection that the pipeline reads.
+        let options = ReadOptions {
+            hint: None,
+            ..self.read_options()
+        };
+        Ok(open_read(coll, &read, &options)?.docs)
     }
 
     fn geo_indexes(&self, ns: &Namespace) -> Result<Vec<(String, GeoIndex)>> {
@@ -292,7 +272,7 @@ impl Host for StoreHost {
     fn merge(&self, write: &MergeWrite<'_>, matched: &OnMatch<'_>) -> Result<()> {
         let coll = match self.writable(write.ns)? {
             Some(c) => c,
-            None => write::create_implicitly(&self.service, write.ns)?,
+            None => create_implicitly(&self.service, write.ns)?,
         };
         let env = operators::Env::new(self.service.clock.now_ms(), rand::random());
         let spec = DocBuf::build(|w| {
@@ -302,11 +282,11 @@ impl Host for StoreHost {
             }
         });
         let filter = MatchFilter::parse(&mut ParseCx::new(&env), spec.doc())?;
-        let plan = choose(
+        let plan = plan_read(
             &coll,
-            &Want {
+            &PlanRequest {
                 filter: Some(&filter),
-                ..Want::default()
+                ..PlanRequest::default()
             },
         )?;
         let mut key = None;
@@ -337,18 +317,18 @@ impl Host for StoreHost {
             return Ok(());
         }
         match write.not_matched {
-            NotMatched::Discard => Ok(()),
-            NotMatched::Fail => bail!(
+            WhenNotMatched::Discard => Ok(()),
+            WhenNotMatched::Fail => bail!(
                 13113,
                 "$merge could not find a matching document in the target collection for at least \
                     one document in the source collection"
             ),
-            NotMatched::Insert => {
-                let doc = write::with_id(write.doc, self.service.clock.now_ms())?;
+            WhenNotMatched::Insert => {
+                let doc = with_id(write.doc, self.service.clock.now_ms())?;
                 valid(doc.doc())?;
                 match coll.insert(&[doc.doc()], true)?.errors.pop() {
                     Some((_, e)) => Err(e),
-                    None => crate::exec::capped::inserted(&self.service, &coll),
+                    None => crate::crud::capped::inserted(&self.service, &coll),
                 }
             }
         }
@@ -369,7 +349,8 @@ impl Host for StoreHost {
         let one = |name: &str, key: Doc<'_>, spec: Doc<'_>, ops: u64| {
             model::doc! {
                 "name": name, "key": key, "host": host,
-                "accesses": { "ops": i64::try_from(ops).unwrap_or(i64::MAX), "since": Value::Date(self.service.started_ms) },
+                "accesses": { "ops": i64::try_from(ops).unwrap_or(i64::MAX),
+                    "since": Value::Date(self.service.started_ms) },
                 "spec": spec
             }
         };

@@ -36,7 +36,8 @@ fn sessions(service: &Service, spec: Doc<'_>) -> Vec<DocBuf> {
             subtype: 0,
             bytes: crate::dispatch::generic::NO_USER,
         };
-        model::doc! { "_id": { "id": Binary { subtype: 4, bytes: &id }, "uid": uid }, "lastUse": Value::Date(last_use_ms) }
+        model::doc! { "_id": { "id": Binary { subtype: 4, bytes: &id }, "uid": uid },
+        "lastUse": Value::Date(last_use_ms) }
     };
     service
         .state

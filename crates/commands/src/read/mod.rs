@@ -4,6 +4,7 @@
 mod cursor;
 mod env;
 mod host;
+pub(crate) mod listing;
 mod lists;
 mod out;
 pub(crate) mod stats;

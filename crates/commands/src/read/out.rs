@@ -1,23 +1,24 @@
-//! `$out`: a collection beside the target, put in its place in one step at the end. Readers see the
-//! old or the new one; after a failure the old one is untouched.
+//! `$out`: a temporary collection that replaces the target in one step at the end. Readers see the
+//! old or the new one; after a failure the old one is unchanged.
 
+use crate::crud::document_id::with_id;
+use crate::crud::validator::Validator;
 use crate::ddl::temporary::Temporary;
 use crate::ddl::{names, timeseries};
 use crate::state::service::Service;
-use crate::write;
 use model::{Doc, DocBuf, MongoError, Namespace, Result, bail, code};
-use query::pipeline::{Batch, OutTarget, OutWriter};
+use query::exec::{DocBatch, OutTarget, OutWriter};
 use std::sync::Arc;
 use store::Collection;
 
-/// A replacement in the making.
+/// A replacement that is being written.
 pub(super) struct Out {
     service: Arc<Service>,
     target: Namespace,
     /// The target as it was at the start.
     before: Option<Shape>,
     fresh: Temporary,
-    validator: Option<write::Validator>,
+    validator: Option<Validator>,
 }
 
 /// What must not change while `$out` runs.
@@ -73,7 +74,7 @@ impl Out {
             fresh.coll().create_index(spec.clone())?;
         }
         let validator = match &existing {
-            Some(c) if !bypass_validation => write::Validator::of(service, c)?,
+            Some(c) if !bypass_validation => Validator::of(service, c)?,
             _ => None,
         };
         Ok(Out {
@@ -119,12 +120,12 @@ fn check_existing(c: &Collection, ns: &Namespace, wanted: Option<&DocBuf>) -> Re
 }
 
 impl OutWriter for Out {
-    fn write(&mut self, docs: &Batch) -> Result<()> {
+    fn write(&mut self, docs: &DocBatch) -> Result<()> {
         let now = self.service.clock.now_ms();
         let series = timeseries::Series::of(self.fresh.coll());
         let mut owned: Vec<DocBuf> = Vec::with_capacity(docs.len());
         for d in docs.iter() {
-            let d = write::with_id(d, now)?;
+            let d = with_id(d, now)?;
             if let Some(v) = &self.validator {
                 v.check(d.doc())?;
             }
@@ -151,7 +152,7 @@ impl OutWriter for Out {
         }
         self.fresh.rename(&self.target)?;
         if let Some(c) = self.service.store.collection(&self.target)? {
-            self.service.ttl.note(&c);
+            self.service.ttl.track(&c);
         }
         self.service.forget(
             &self.target,

@@ -2,7 +2,7 @@
 
 use crate::ddl::names;
 use crate::state::service::Service;
-use model::{Doc, DocBuf, DocWriter, Namespace, Result, Value, bail, code};
+use model::{Doc, DocBuf, DocWriter, Namespace, Number, Result, Value, bail, code};
 use store::{CollStats, Collection};
 
 /// Bytes of all indexes.
@@ -22,8 +22,8 @@ pub(crate) fn fit(n: i64) -> Value<'static> {
     i32::try_from(n).map_or(Value::Int64(n), Value::Int32)
 }
 
-/// The storage figures of one collection, as `collStats` and `$collStats` show them.
-pub(crate) fn collection_figures(c: &Collection, scale: i64, w: &mut DocWriter<'_>) -> Result<()> {
+/// The storage statistics of one collection, as `collStats` and `$collStats` show them.
+pub(crate) fn storage_stats(c: &Collection, scale: i64, w: &mut DocWriter<'_>) -> Result<()> {
     let s = c.stats()?;
     let options = c.options();
     let options = options.doc();
@@ -132,9 +132,9 @@ pub(crate) fn stage(service: &Service, ns: &Namespace, spec: Doc<'_>) -> Result<
         if let (Some(options), Some(c)) = (spec.get("storageStats"), c) {
             let scale = options
                 .as_doc()
-                .and_then(|d| d.field("scale").as_f64())
-                .map_or(1, |f| f as i64);
-            failed = collection_figures(c, scale, &mut w.doc("storageStats"));
+                .and_then(|d| Number::of(&d.field("scale")))
+                .map_or(1, |n| n.to_i64_lenient().min(i64::from(i32::MAX)));
+            failed = storage_stats(c, scale, &mut w.doc("storageStats"));
         }
         if let (true, Some(c)) = (spec.contains("count"), c) {
             // Of a time series MongoDB counts the buckets; there are none.

@@ -1,7 +1,7 @@
 //! What connections may see of one another: who is there, and what each runs now.
 
-use crate::dispatch::command::Command;
 use crate::dispatch::interrupt::Interrupt;
+use crate::dispatch::spec::Spec;
 use model::DocBuf;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ pub struct CurrentOp {
     /// Start, milliseconds since the epoch.
     pub start_ms: i64,
     /// Its command.
-    pub command: &'static Command,
+    pub command: &'static Spec,
     /// Its database.
     pub db: String,
     /// The command document; empty when too large to keep.

@@ -1,6 +1,6 @@
 //! Counts of operations, as `serverStatus` shows them. Plain relaxed atomics.
 
-use crate::dispatch::command::OpClass;
+use crate::dispatch::spec::OpClass;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};

@@ -55,7 +55,7 @@ pub trait Cursor: Send {
         out: &mut ArrayWriter<'_>,
     ) -> Result<Progress>;
 
-    /// Fields beside the batch, such as `postBatchResumeToken`.
+    /// Fields next to the batch, such as `postBatchResumeToken`.
     fn write_extra(&self, _cursor: &mut DocWriter<'_>) {}
 }
 

@@ -2,9 +2,9 @@
 //! `enableTestCommands`; without, the only cost is one relaxed load per command. Must not know what
 //! any command does.
 
-use crate::dispatch::command::{Command, flag};
-use crate::dispatch::connection::Connection;
 use crate::dispatch::generic::Generic;
+use crate::dispatch::spec::{Spec, flag};
+use crate::state::connections::ConnectionInfo;
 use model::{Doc, DocBuf, DocWriter, MongoError, Result, Value, bail, code};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -173,8 +173,8 @@ impl FailPoints {
     /// 50 MaxTimeMSExpired by `maxTimeAlwaysTimeOut`.
     pub fn at(
         &self,
-        conn: &Connection,
-        command: &Command,
+        conn: &ConnectionInfo,
+        command: &Spec,
         generic: &Generic<'_>,
         ns: Option<&str>,
     ) -> Result<Option<Failure>> {
@@ -242,8 +242,8 @@ fn parse_mode(mode: Value<'_>) -> Result<Option<Mode>> {
 
 fn concerns(
     data: Doc<'_>,
-    conn: &Connection,
-    command: &Command,
+    conn: &ConnectionInfo,
+    command: &Spec,
     db: &str,
     ns: Option<&str>,
 ) -> bool {
@@ -260,7 +260,7 @@ fn concerns(
         let Some(wanted) = data.field("appName").as_str() else {
             return true;
         };
-        let client = conn.info.client.lock();
+        let client = conn.client.lock();
         let name = client
             .as_ref()
             .and_then(|c| c.doc().field("application").as_doc())

@@ -41,8 +41,9 @@ pub fn line(now_ms: i64, severity: char, component: &str, context: &str, message
             .replace('"', "\\\"")
             .replace('\n', "\\n")
     };
+    let time = format!(r#"{{"$date":{{"$numberLong":"{now_ms}"}}}}"#);
     format!(
-        r#"{{"t":{{"$date":{{"$numberLong":"{now_ms}"}}}},"s":"{severity}","c":"{}","ctx":"{}","msg":"{}"}}"#,
+        r#"{{"t":{time},"s":"{severity}","c":"{}","ctx":"{}","msg":"{}"}}"#,
         escape(component),
         escape(context),
         escape(message)

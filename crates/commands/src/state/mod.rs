@@ -1,11 +1,11 @@
-//! State of the whole server that commands read and set, beside data: profiling levels, locks
-//! against writes, cluster parameters, plan filters.
+//! State of the server that commands read and set: profiling levels, locks against writes, cluster
+//! parameters, plan filters.
 
 pub mod connections;
 pub mod counters;
 pub mod cursors;
+pub mod engine_stats;
 pub mod failpoints;
-pub mod figures;
 pub mod log;
 pub(crate) mod machine;
 pub(crate) mod operations;

@@ -4,8 +4,8 @@
 use super::connections::ConnectionInfo;
 use super::cursors::CursorInfo;
 use super::service::Service;
-use crate::dispatch::command::OpClass;
 use crate::dispatch::generic;
+use crate::dispatch::spec::OpClass;
 use model::{Binary, Doc, DocBuf, DocWriter, Value};
 
 /// One document per running operation, and per idle connection and idle cursor when asked.
@@ -128,7 +128,7 @@ fn describe(service: &Service, conn: &ConnectionInfo) -> DocBuf {
         w.put("microsecs_running", running_us);
         w.put("op", kind(op.command.class));
         let body = Doc::from_prefix(&op.body);
-        // A getMore names its collection beside the cursor.
+        // A getMore names its collection in the field `collection`.
         let own = body.first().map_or(Value::Missing, |(_, v)| v);
         let named = if op.command.class == OpClass::GetMore {
             body.field("collection")

@@ -7,7 +7,7 @@ use super::counters::Counters;
 use super::cursors::Cursors;
 use super::log;
 use super::ttl::Ttl;
-use super::waiters::Tails;
+use super::waiters::CappedWaiters;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::dispatch::interrupt::interrupted;
@@ -29,7 +29,7 @@ pub struct Service {
     /// Open cursors.
     pub cursors: Arc<Cursors>,
     /// Who waits for data in capped collections.
-    pub tails: Arc<Tails>,
+    pub capped_waiters: Arc<CappedWaiters>,
     /// In which collections documents expire.
     pub ttl: Ttl,
     /// Parameters, sessions, profiling and the like.
@@ -70,7 +70,7 @@ impl Service {
             started_ms,
             counters: Counters::default(),
             cursors: Arc::default(),
-            tails: Arc::default(),
+            capped_waiters: Arc::default(),
             ttl: Ttl::default(),
             state: State::default(),
             process_id: ObjectId(process_id),
@@ -99,16 +99,6 @@ impl Service {
         let shared = Arc::new(self);
         // The first and only setting of this cell.
         let _ = shared.me.set(Arc::downgrade(&shared));
-        if let Err(e) = crate::ddl::temporary::sweep(&shared) {
-            shared.log(
-                'W',
-                "STORAGE",
-                &format!(
-                    "temporary collections of an earlier run could not be dropped: {}",
-                    e.message()
-                ),
-            );
-        }
         shared
     }
 

@@ -1,6 +1,6 @@
-//! Which collections have documents that expire, and counts of what the monitor did.
+//! Collections whose documents expire, and counters of the TTL monitor.
 //!
-//! Promises: every collection noted since the start is in the list until a look at it found that
+//! Promises: every collection tracked since the start is in the list until a look at it found that
 //! nothing expires there; one that changes during that look stays. The list may hold more than
 //! there are. Must not know: what expires when.
 
@@ -13,8 +13,8 @@ use store::Collection;
 /// The list and the counts.
 #[derive(Debug, Default)]
 pub struct Ttl {
-    /// By namespace, when it was noted last.
-    noted: Mutex<Noted>,
+    /// By namespace, when it was tracked last.
+    tracked: Mutex<Tracked>,
     /// Passes over all collections that came to their end.
     pub passes: AtomicI64,
     /// Rounds of passes: in each, every collection gets its share of time.
@@ -27,7 +27,7 @@ pub struct Ttl {
 }
 
 #[derive(Debug, Default)]
-struct Noted {
+struct Tracked {
     last: u64,
     at: FxHashMap<Namespace, u64>,
 }
@@ -48,7 +48,7 @@ pub(crate) fn says_so<'d>(options: Doc<'_>, mut indexes: impl Iterator<Item = Do
 impl Ttl {
     /// Puts a collection on the list when documents expire there. To be called whenever its
     /// options, its indexes or its name have changed.
-    pub(crate) fn note(&self, c: &Collection) {
+    pub(crate) fn track(&self, c: &Collection) {
         let indexes = c.indexes();
         if says_so(c.options().doc(), indexes.iter().map(|i| i.spec())) {
             self.add(c.ns().clone());
@@ -57,16 +57,16 @@ impl Ttl {
 
     /// Puts a namespace on the list.
     pub(crate) fn add(&self, ns: Namespace) {
-        let mut noted = self.noted.lock();
-        noted.last += 1;
-        let at = noted.last;
-        noted.at.insert(ns, at);
+        let mut tracked = self.tracked.lock();
+        tracked.last += 1;
+        let at = tracked.last;
+        tracked.at.insert(ns, at);
     }
 
     /// The list, by name.
     pub(crate) fn list(&self) -> Vec<Entry> {
-        let noted = self.noted.lock();
-        let mut all: Vec<Entry> = noted
+        let tracked = self.tracked.lock();
+        let mut all: Vec<Entry> = tracked
             .at
             .iter()
             .map(|(ns, at)| Entry {
@@ -74,17 +74,17 @@ impl Ttl {
                 at: *at,
             })
             .collect();
-        drop(noted);
+        drop(tracked);
         all.sort_by(|a, b| a.ns.cmp(&b.ns));
         all
     }
 
-    /// Takes off the list what was found to have nothing that expires, unless it was noted again
+    /// Takes off the list what was found to have nothing that expires, unless it was tracked again
     /// meanwhile.
     pub(crate) fn remove(&self, entry: &Entry) {
-        let mut noted = self.noted.lock();
-        if noted.at.get(&entry.ns) == Some(&entry.at) {
-            noted.at.remove(&entry.ns);
+        let mut tracked = self.tracked.lock();
+        if tracked.at.get(&entry.ns) == Some(&entry.at) {
+            tracked.at.remove(&entry.ns);
         }
     }
 

@@ -1,8 +1,8 @@
-//! Who waits for new documents of which capped collection.
+//! Operations that wait for new documents of capped collections: a notifier without lost wake-ups.
 //!
-//! Promises: an insert that is visible before somebody waits is found by him, one that comes later
-//! wakes him.
-//! Must not know: cursors, what the waiting does when woken.
+//! Promises: a waiter that registers and then reads once more either finds an insert or is woken
+//! by it.
+//! Must not know: cursors, what a waiter does when woken.
 
 use crate::dispatch::interrupt::Link;
 use parking_lot::Mutex;
@@ -12,15 +12,15 @@ use std::sync::atomic::{AtomicUsize, Ordering, fence};
 
 type Waiters = Vec<(i64, Option<Arc<dyn Link>>)>;
 
-/// The list, by collection.
+/// The waiters by collection.
 #[derive(Default)]
-pub struct Tails {
+pub struct CappedWaiters {
     count: AtomicUsize,
     waiting: Mutex<FxHashMap<[u8; 16], Waiters>>,
 }
 
-impl Tails {
-    /// Puts a connection on the list. It must look for data once more before it waits.
+impl CappedWaiters {
+    /// Registers a connection. It must read once more before it waits.
     pub(crate) fn wait(
         self: &Arc<Self>,
         uuid: [u8; 16],
@@ -33,17 +33,17 @@ impl Tails {
             .or_default()
             .push((connection, link));
         self.count.fetch_add(1, Ordering::SeqCst);
-        // Pairs with the one in `inserted`: either the insert sees the count or the second look
+        // Pairs with the fence in `inserted`: either the insert sees the count or the second read
         // sees the document.
         fence(Ordering::SeqCst);
         Waiting {
-            tails: Arc::clone(self),
+            waiters: Arc::clone(self),
             uuid,
             connection,
         }
     }
 
-    /// Wakes who waits for the collection. To be called when documents are visible.
+    /// Wakes the waiters of a collection. To be called when documents are visible.
     ///
     /// # Cost
     /// A fence and a load when nobody waits.
@@ -66,22 +66,22 @@ impl Tails {
     }
 }
 
-/// A place on the list, until dropped.
+/// A registered waiter, until dropped.
 pub(crate) struct Waiting {
-    tails: Arc<Tails>,
+    waiters: Arc<CappedWaiters>,
     uuid: [u8; 16],
     connection: i64,
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        let mut all = self.tails.waiting.lock();
+        let mut all = self.waiters.waiting.lock();
         if let Some(list) = all.get_mut(&self.uuid) {
             list.retain(|(connection, _)| *connection != self.connection);
             if list.is_empty() {
                 all.remove(&self.uuid);
             }
         }
-        self.tails.count.fetch_sub(1, Ordering::SeqCst);
+        self.waiters.count.fetch_sub(1, Ordering::SeqCst);
     }
 }

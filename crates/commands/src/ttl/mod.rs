@@ -1,4 +1,4 @@
-//! Documents that expire are deleted by a monitor with a thread of its own.
+//! The TTL monitor: deletes expired documents on a thread of its own.
 //!
 //! Promises: a document is deleted only when it is still expired under its lock; clients come
 //! first; a pass looks at the collections in which something can expire and at no other;
@@ -14,8 +14,8 @@ use crate::state::ttl::{Entry, says_so};
 use model::{Bump, Result};
 use operators::Env;
 use pace::{Pace, nap};
-use query::pipeline::{Batch, Docs, MatchFilter, Rt};
-use query::plan::PlanDocs;
+use query::exec::{BatchStream, DocBatch, ExecContext, MatchFilter};
+use query::plan::PlanStream;
 use rule::{Expired, Rule, Rules};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -110,7 +110,7 @@ struct Task {
 /// How expired documents are come upon. Stands still between batches, holding nothing of the
 /// engine.
 enum Walk {
-    Planned(PlanDocs),
+    Planned(PlanStream),
     All(Scan),
 }
 
@@ -267,13 +267,13 @@ impl Walk {
         if expired.reads_all {
             return Walk::All(coll.scan_keys(&ReadView::LATEST, None, None, false));
         }
-        let docs = PlanDocs::new(
+        let docs = PlanStream::new(
             coll.clone(),
             &expired.plan,
             Some(expired.filter.clone()),
             None,
         );
-        Walk::Planned(docs.carrying(vec!["_id".to_owned()]))
+        Walk::Planned(docs.with_fields(vec!["_id".to_owned()]))
     }
 
     /// Keys of the next expired documents, and whether there may be more.
@@ -286,9 +286,9 @@ impl Walk {
         let mut keys = Vec::new();
         match self {
             Walk::Planned(docs) => {
-                let mut found = Batch::new();
-                found.want(BATCH_DOCS);
-                let more = docs.next_batch(&Rt::new(&expired.env, host), &mut found)?;
+                let mut found = DocBatch::new();
+                found.set_max_docs(BATCH_DOCS);
+                let more = docs.next_batch(&ExecContext::new(&expired.env, host), &mut found)?;
                 for d in found.iter() {
                     let mut key = Vec::with_capacity(24);
                     coll.record_key(&d.field("_id"), &mut key);
@@ -346,13 +346,13 @@ fn delete(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Config, Language, SystemClock};
+    use crate::{Config, StoreHooks, SystemClock};
     use model::{DocBuf, Namespace, Value, doc};
 
     #[test]
     fn a_document_touched_after_it_was_found_stays() {
         let clock = Arc::new(SystemClock::default());
-        let language = Arc::new(Language::new(clock.clone()));
+        let language = Arc::new(StoreHooks::new(clock.clone()));
         let store =
             Arc::new(store::Store::open(Arc::new(storage::MemoryEngine::new()), language).unwrap());
         let service = Service::new(Config::default(), clock, store).shared();

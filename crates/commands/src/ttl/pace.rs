@@ -1,5 +1,5 @@
-//! Giving way to clients: while they write or read, the monitor works a small part of the time and
-//! sleeps the rest.
+//! Throttling of the TTL monitor: while clients read or write, it works a small part of the time
+//! and sleeps the rest.
 
 use crate::state::service::Service;
 use std::sync::atomic::Ordering::Relaxed;

@@ -6,8 +6,8 @@ use crate::ddl::index_spec::ttl_seconds;
 use model::{DocBuf, Result, Value};
 use operators::Env;
 use operators::expr::ParseCx;
-use query::pipeline::MatchFilter;
-use query::plan::{Access, Hint, Plan, Want, choose};
+use query::exec::MatchFilter;
+use query::plan::{Access, Hint, Plan, PlanRequest, plan_read};
 use std::sync::Arc;
 use store::{Collection, Index};
 
@@ -132,13 +132,13 @@ impl Rule {
         }
         let filter = Arc::new(MatchFilter::parse(&mut ParseCx::new(&env), spec.doc())?);
         let hint = index.map(|i| Hint::Name(i.name().to_owned()));
-        let want = Want {
+        let want = PlanRequest {
             filter: Some(&filter),
             hint: hint.as_ref(),
             collation,
-            ..Want::default()
+            ..PlanRequest::default()
         };
-        let plan = choose(c, &want)?;
+        let plan = plan_read(c, &want)?;
         let reads_all = matches!(plan.access, Access::Collection { .. });
         let remembers = plan.index.as_ref().is_some_and(|i| i.is_multikey());
         Ok(Expired {

@@ -78,7 +78,8 @@ fn letters() -> Arc<Dispatcher> {
     let s = crate::protocol::service();
     ask(
         &s,
-        r#"{"insert": "c", "documents": [{"_id": 1, "x": "a"}, {"_id": 2, "x": "A"}, {"_id": 3, "x": "b"}]}"#,
+        r#"{"insert": "c", "documents": [{"_id": 1, "x": "a"}, {"_id": 2, "x": "A"}, {"_id": 3,
+            "x": "b"}]}"#,
     );
     s
 }
@@ -98,7 +99,8 @@ fn views_over_views_share_a_collation() {
         code(
             &s,
             &format!(
-                r#"{{"create": "v2", "viewOn": "v1", "pipeline": [{{"$match": {{"x": "A"}}}}], {folded}}}"#
+                r#"{{"create": "v2", "viewOn": "v1", "pipeline": [{{"$match": {{"x": "A"}}}}],
+                    {folded}}}"#
             )
         ),
         0
@@ -132,13 +134,16 @@ fn variables_of_the_command_reach_inner_pipelines() {
         found(
             &s,
             &format!(
-                r#"{{"aggregate": "c", "pipeline": [{{"$limit": 1}}, {stages}], "cursor": {{}}, "let": {{"k": 3}}}}"#
+                r#"{{"aggregate": "c", "pipeline": [{{"$limit": 1}}, {stages}], "cursor": {{}},
+                    "let": {{"k": 3}}}}"#
             ),
         )
     };
     let lookup = |vars: &str| {
         with(&format!(
-            r#"{{"$lookup": {{"from": "c", {vars} "pipeline": [{{"$match": {{"$expr": {{"$eq": ["$_id", "$$k"]}}}}}}, {{"$unset": "x"}}], "as": "j"}}}}"#
+            r#"{{"$lookup": {{"from": "c",
+                {vars} "pipeline": [{{"$match": {{"$expr": {{"$eq": ["$_id", "$$k"]}}}}}},
+                {{"$unset": "x"}}], "as": "j"}}}}"#
         ))
     };
     assert_eq!(lookup(""), [r#"{ _id: 1, x: "a", j: [ { _id: 3 } ] }"#]);
@@ -148,10 +153,12 @@ fn variables_of_the_command_reach_inner_pipelines() {
         "the inner one hides it"
     );
     let union = with(
-        r#"{"$unionWith": {"coll": "c", "pipeline": [{"$match": {"$expr": {"$eq": ["$_id", "$$k"]}}}]}}"#,
+        r#"{"$unionWith": {"coll": "c", "pipeline": [{"$match": {"$expr": {"$eq": ["$_id",
+            "$$k"]}}}]}}"#,
     );
     assert_eq!(union, [r#"{ _id: 1, x: "a" }"#, r#"{ _id: 3, x: "b" }"#]);
-    let merge = r#"{"$merge": {"into": "m", "let": {"z": "$x"}, "whenMatched": [{"$set": {"z": "$$z", "k": "$$k"}}]}}"#;
+    let merge = r#"{"$merge": {"into": "m", "let": {"z": "$x"},
+        "whenMatched": [{"$set": {"z": "$$z", "k": "$$k"}}]}}"#;
     with(merge);
     with(merge);
     assert_eq!(
@@ -204,7 +211,8 @@ fn samples_are_distinct_and_no_larger_than_the_collection() {
         over(
             &s,
             &format!(
-                r#"[{{"$sample": {{"size": {n}}}}}, {{"$group": {{"_id": "$_id"}}}}, {{"$count": "n"}}]"#
+                r#"[{{"$sample": {{"size": {n}}}}}, {{"$group": {{"_id": "$_id"}}}},
+                    {{"$count": "n"}}]"#
             ),
         )
     };
@@ -265,7 +273,8 @@ fn results_past_16_megabytes_are_refused_at_the_end_only() {
     assert_eq!(
         over(
             &s,
-            r#"[{"$sort": {"s": 1, "_id": 1}}, {"$project": {"n": {"$strLenBytes": "$s"}}}, {"$limit": 1}]"#
+            r#"[{"$sort": {"s": 1, "_id": 1}}, {"$project": {"n": {"$strLenBytes": "$s"}}},
+                {"$limit": 1}]"#
         ),
         ["{ _id: 0, n: 1048576 }"]
     );
@@ -276,14 +285,18 @@ fn a_graph_is_walked_once_whatever_its_cycles() {
     let s = crate::protocol::service();
     ask(
         &s,
-        r#"{"insert": "c", "documents": [{"_id": 1, "to": [2, 3]}, {"_id": 2, "to": [3]}, {"_id": 3, "to": [1]}, {"_id": 4, "to": [4]}]}"#,
+        r#"{"insert": "c", "documents": [{"_id": 1, "to": [2, 3]}, {"_id": 2, "to": [3]}, {"_id": 3,
+            "to": [1]}, {"_id": 4, "to": [4]}]}"#,
     );
     let graph = |id: i32, more: &str| {
         over(
             &s,
             &format!(
-                r#"[{{"$match": {{"_id": {id}}}}}, {{"$graphLookup": {{"from": "c", "startWith": "$to", "connectFromField": "to", "connectToField": "_id", "as": "r", "depthField": "d" {more}}}}},
-                {{"$unwind": "$r"}}, {{"$sort": {{"r._id": 1}}}}, {{"$project": {{"_id": "$r._id", "d": "$r.d"}}}}]"#
+                r#"[{{"$match": {{"_id": {id}}}}}, {{"$graphLookup": {{"from": "c",
+                    "startWith": "$to", "connectFromField": "to", "connectToField": "_id",
+                    "as": "r", "depthField": "d" {more}}}}},
+                {{"$unwind": "$r"}}, {{"$sort": {{"r._id": 1}}}}, {{"$project": {{"_id": "$r._id",
+                    "d": "$r.d"}}}}]"#
             ),
         )
     };
@@ -319,7 +332,8 @@ fn dates_are_counted_by_the_calendar() {
         &format!(r#"{{"insert": "c", "documents": [{}]}}"#, docs.join(",")),
     );
     // A month back from the last day of March is the last of February.
-    let window = r#"[{"$setWindowFields": {"sortBy": {"t": 1}, "output": {"s": {"$push": "$_id", "window": {"range": [-1, 0], "unit": "month"}}}}}, {"$unset": "t"}]"#;
+    let window = r#"[{"$setWindowFields": {"sortBy": {"t": 1}, "output": {"s": {"$push": "$_id",
+        "window": {"range": [-1, 0], "unit": "month"}}}}}, {"$unset": "t"}]"#;
     let want = [
         "{ _id: 0, s: [ 0 ] }",
         "{ _id: 1, s: [ 0, 1 ] }",
@@ -328,7 +342,8 @@ fn dates_are_counted_by_the_calendar() {
         "{ _id: 4, s: [ 2, 3, 4 ] }",
     ];
     assert_eq!(over(&s, window), want);
-    let dense = r#"[{"$match": {"_id": {"$in": [0, 4]}}}, {"$densify": {"field": "t", "range": {"step": 1, "unit": "month", "bounds": "full"}}},
+    let dense = r#"[{"$match": {"_id": {"$in": [0, 4]}}}, {"$densify": {"field": "t",
+        "range": {"step": 1, "unit": "month", "bounds": "full"}}},
         {"$project": {"_id": 0, "t": {"$dateToString": {"date": "$t", "format": "%Y-%m-%d"}}}}]"#;
     assert_eq!(
         over(&s, dense),
@@ -340,8 +355,10 @@ fn dates_are_counted_by_the_calendar() {
         ]
     );
     // Interpolation is by time, not by position.
-    let fill = r#"[{"$set": {"v": {"$switch": {"branches": [{"case": {"$eq": ["$_id", 0]}, "then": 0}, {"case": {"$eq": ["$_id", 4]}, "then": 60}], "default": null}}}},
-        {"$fill": {"sortBy": {"t": 1}, "output": {"v": {"method": "linear"}}}}, {"$project": {"v": 1}}]"#;
+    let fill = r#"[{"$set": {"v": {"$switch": {"branches": [{"case": {"$eq": ["$_id", 0]},
+        "then": 0}, {"case": {"$eq": ["$_id", 4]}, "then": 60}], "default": null}}}},
+        {"$fill": {"sortBy": {"t": 1}, "output": {"v": {"method": "linear"}}}},
+            {"$project": {"v": 1}}]"#;
     assert_eq!(
         over(&s, fill),
         [
@@ -380,7 +397,9 @@ fn buckets_get_their_bounds_from_preferred_numbers() {
         over(
             &s,
             &format!(
-                r#"[{{"$bucketAuto": {{"groupBy": "$p", "buckets": 4, "granularity": "{granularity}"}}}}, {{"$project": {{"_id": 0, "b": ["$_id.min", "$_id.max", "$count"]}}}}]"#
+                r#"[{{"$bucketAuto": {{"groupBy": "$p", "buckets": 4,
+                    "granularity": "{granularity}"}}}}, {{"$project": {{"_id": 0, "b": ["$_id.min",
+                    "$_id.max", "$count"]}}}}]"#
             ),
         )
     };
@@ -419,7 +438,8 @@ fn a_database_pipeline_answers_for_the_server() {
     assert_eq!(
         current(
             "admin",
-            r#"{"allUsers": true, "idleConnections": true, "idleCursors": true, "idleSessions": true, "localOps": true}"#
+            r#"{"allUsers": true, "idleConnections": true, "idleCursors": true,
+                "idleSessions": true, "localOps": true}"#
         ),
         0
     );
@@ -427,7 +447,9 @@ fn a_database_pipeline_answers_for_the_server() {
     assert_eq!(current("admin", r#"{"nope": true}"#), 40415);
     assert_eq!(current("db", "{}"), 73);
     ask(&s, r#"{"find": "c", "batchSize": 1}"#);
-    let idle = r#"{"aggregate": 1, "pipeline": [{"$currentOp": {"idleCursors": true}}, {"$match": {"type": "idleCursor"}}, {"$project": {"_id": 0, "ns": 1, "n": "$cursor.nDocsReturned"}}], "cursor": {}}"#;
+    let idle = r#"{"aggregate": 1, "pipeline": [{"$currentOp": {"idleCursors": true}},
+        {"$match": {"type": "idleCursor"}}, {"$project": {"_id": 0, "ns": 1,
+        "n": "$cursor.nDocsReturned"}}], "cursor": {}}"#;
     let idle = batch(&ask_on(&s, "admin", idle));
     assert_eq!(idle, [model::doc! { "ns": "db.c", "n": 1i64 }]);
     let ops = |filter: &str| {
@@ -478,7 +500,8 @@ fn gridfs_files_have_checksums() {
         ask(
             &s,
             &format!(
-                r#"{{"insert": "fs.chunks", "documents": [{{"_id": {id}, "files_id": {file}, "n": {n}, "data": {{"$binary": {{"base64": "{data}", "subType": "00"}}}}}}]}}"#
+                r#"{{"insert": "fs.chunks", "documents": [{{"_id": {id}, "files_id": {file},
+                    "n": {n}, "data": {{"$binary": {{"base64": "{data}", "subType": "00"}}}}}}]}}"#
             ),
         );
     };
@@ -514,7 +537,8 @@ fn a_hint_of_a_partial_index_shows_what_the_index_has() {
     let s = crate::protocol::service();
     ask(
         &s,
-        r#"{"createIndexes": "c", "indexes": [{"key": {"a": 1}, "name": "a_1", "partialFilterExpression": {"a": {"$gt": 5}}}]}"#,
+        r#"{"createIndexes": "c", "indexes": [{"key": {"a": 1}, "name": "a_1",
+            "partialFilterExpression": {"a": {"$gt": 5}}}]}"#,
     );
     ask(
         &s,

@@ -48,7 +48,7 @@ fn a_second_build_of_the_same_index_ends_as_the_first() {
         Arc::new(MemoryEngine::new()),
         DuringBuild::default(),
     ));
-    let language = Arc::new(commands::Language::new(Arc::new(SystemClock::default())));
+    let language = Arc::new(commands::StoreHooks::new(Arc::new(SystemClock::default())));
     let s = serve(
         Config::default(),
         Arc::new(store::Store::open(engine.clone(), language).expect("an empty store")),

@@ -36,7 +36,7 @@ impl Held {
     }
 
     fn on(engine: Arc<Observed<HeldJournal>>, config: Config) -> Held {
-        let language = Arc::new(commands::Language::new(Arc::new(SystemClock::default())));
+        let language = Arc::new(commands::StoreHooks::new(Arc::new(SystemClock::default())));
         let store = Arc::new(Store::open(engine.clone(), language).expect("a store"));
         let service = serve(config, store);
         let conn = service.connect("127.0.0.1:1");
@@ -171,7 +171,8 @@ fn an_update_of_many_waits_for_those_it_left() {
         doc! { "$set": { "n": 5i32 } },
         false,
     ));
-    let all = doc! { "update": "c", "updates": [{ "q": { "n": 5i32 }, "u": { "$set": { "n": 5i32 } }, "multi": true }] };
+    let all = doc! { "update": "c", "updates": [{ "q": { "n": 5i32 },
+    "u": { "$set": { "n": 5i32 } }, "multi": true }] };
     let reply = s.waits(pos, &all);
     assert_eq!((n(&reply, "n"), n(&reply, "nModified")), (1, 0));
 }
@@ -188,11 +189,16 @@ fn a_duplicate_key_waits_for_the_document_it_met() {
 
 #[test]
 fn a_duplicate_key_of_a_find_and_modify_waits() {
-    let index = doc! { "createIndexes": "c", "indexes": [{ "key": { "u": 1i32 }, "name": "u", "unique": true }] };
+    let index = doc! { "createIndexes": "c", "indexes": [{ "key": { "u": 1i32 }, "name": "u",
+    "unique": true }] };
     let mut s = Held::new(&[insert(1), index]);
     let pos = s.write(&doc! { "insert": "c", "documents": [{ "_id": 2i32, "u": 5i32 }] });
     // The reply is an error of the whole command.
-    let reply = s.waits(pos, &doc! { "findAndModify": "c", "query": { "_id": 1i32 }, "update": { "$set": { "u": 5i32 } } });
+    let reply = s.waits(
+        pos,
+        &doc! { "findAndModify": "c", "query": { "_id": 1i32 },
+        "update": { "$set": { "u": 5i32 } } },
+    );
     assert_eq!(n(&reply, "code"), 11000);
 }
 
@@ -212,7 +218,10 @@ fn a_delete_that_finds_nothing_waits() {
 #[test]
 fn a_find_and_modify_that_finds_or_changes_nothing_waits() {
     let mut s = Held::new(&[insert(1)]);
-    let set = || doc! { "findAndModify": "c", "query": { "_id": 1i32 }, "update": { "$set": { "n": 5i32 } }, "new": true };
+    let set = || {
+        doc! { "findAndModify": "c", "query": { "_id": 1i32 },
+        "update": { "$set": { "n": 5i32 } }, "new": true }
+    };
     let pos = s.write(&set());
     let reply = s.waits(pos, &set());
     assert_eq!(
@@ -241,8 +250,14 @@ fn a_retry_answered_from_the_record_waits_for_the_first_try() {
         c
     };
     let inc = || update(doc! { "_id": 1i32 }, doc! { "$inc": { "n": 1i32 } }, false);
-    let fam = || doc! { "findAndModify": "c", "query": { "_id": 1i32 }, "update": { "$inc": { "n": 1i32 } } };
-    let bulk = || doc! { "bulkWrite": 1i32, "nsInfo": [{ "ns": "db.c" }], "ops": [{ "insert": 0i32, "document": { "_id": 40i32 } }] };
+    let fam = || {
+        doc! { "findAndModify": "c", "query": { "_id": 1i32 },
+        "update": { "$inc": { "n": 1i32 } } }
+    };
+    let bulk = || {
+        doc! { "bulkWrite": 1i32, "nsInfo": [{ "ns": "db.c" }], "ops": [{ "insert": 0i32,
+        "document": { "_id": 40i32 } }] }
+    };
     for (number, command) in [(1, insert(30)), (2, inc()), (3, fam()), (4, bulk())] {
         let pos = s.write(&numbered(command.clone(), number));
         s.waits(pos, &numbered(command, number));
@@ -258,11 +273,13 @@ fn a_bulk_write_that_changes_nothing_waits() {
     let mut s = Held::new(&[insert(1)]);
     let bulk = || {
         doc! { "bulkWrite": 1i32, "nsInfo": [{ "ns": "db.c" }],
-        "ops": [{ "update": 0i32, "filter": { "_id": 1i32 }, "updateMods": { "$set": { "n": 5i32 } } }] }
+        "ops": [{ "update": 0i32, "filter": { "_id": 1i32 },
+            "updateMods": { "$set": { "n": 5i32 } } }] }
     };
     let pos = s.write(&bulk());
     s.waits(pos, &bulk());
-    let twice = doc! { "bulkWrite": 1i32, "nsInfo": [{ "ns": "db.c" }], "ops": [{ "insert": 0i32, "document": { "_id": 1i32 } }] };
+    let twice = doc! { "bulkWrite": 1i32, "nsInfo": [{ "ns": "db.c" }], "ops": [{ "insert": 0i32,
+    "document": { "_id": 1i32 } }] };
     s.waits(pos, &twice);
 }
 
@@ -360,9 +377,11 @@ fn get_more_waits_as_its_cursor_does() {
 fn a_pipeline_that_writes_waits_also_when_it_fails() {
     let mut s = Held::new(&[insert(1)]);
     let pos = s.write(&doc! { "insert": "target", "documents": [{ "_id": 1i32 }] });
-    let fails = doc! { "aggregate": "c", "pipeline": [{ "$merge": { "into": "target", "whenMatched": "fail" } }], "cursor": {} };
+    let fails = doc! { "aggregate": "c", "pipeline": [{ "$merge": { "into": "target",
+    "whenMatched": "fail" } }], "cursor": {} };
     let reply = s.waits(pos, &fails);
     assert_eq!(n(&reply, "ok"), 0);
-    let keeps = doc! { "aggregate": "c", "pipeline": [{ "$merge": { "into": "target", "whenMatched": "keepExisting" } }], "cursor": {} };
+    let keeps = doc! { "aggregate": "c", "pipeline": [{ "$merge": { "into": "target",
+    "whenMatched": "keepExisting" } }], "cursor": {} };
     s.waits(pos, &keeps);
 }

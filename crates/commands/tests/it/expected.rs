@@ -2,16 +2,20 @@
 //! (docs/expected-differences.md): an unexpected failure and an unexpected success both fail. Reads
 //! recordings beside the repository where they are there, and says so where they are not.
 
-use crate::behaviour::{cases, run_case};
+use crate::behaviour::run_case;
+use crate::recorded::{STACK_BYTES, Verdict, cases};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 type Numbers = BTreeMap<String, BTreeSet<i64>>;
 
-fn recordings() -> Option<PathBuf> {
-    let named = std::env::var_os("QUARRY_BEHAVIOUR").map(PathBuf::from);
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/behaviour/cases");
-    named.or(Some(beside)).filter(|dir| dir.is_dir())
+/// The folder of recordings that a variable names, or one beside the repository.
+fn recordings(variable: &str, folder: &str) -> Option<PathBuf> {
+    let named = std::env::var_os(variable).map(PathBuf::from);
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/behaviour");
+    named
+        .or(Some(beside.join(folder)))
+        .filter(|dir| dir.is_dir())
 }
 
 /// Rows `| area | 1, 4-6, ~9 | reason |` of the document: those expected to fail, and those that
@@ -65,8 +69,9 @@ fn shown(numbers: &BTreeSet<i64>) -> String {
         .join(", ")
 }
 
-fn judge_all(dir: &Path) {
-    let all = cases(dir, |_| true);
+/// Runs every case of a folder: how many there are, and area, number and reason of those that fail.
+fn run_all(dir: &Path) -> (usize, Vec<(String, i64, String)>) {
+    let all = cases(dir, &|_| true);
     let half = all.len() / 2;
     // Some cases wait for data that never comes, so more threads than processors pay.
     let parts: Vec<_> = [&all[..half], &all[half..]]
@@ -77,16 +82,14 @@ fn judge_all(dir: &Path) {
         let threads: Vec<_> = parts
             .iter()
             .map(|part| {
-                // Deeply nested documents are read recursively by the test's own tools.
                 std::thread::Builder::new()
-                    .stack_size(256 << 20)
+                    .stack_size(STACK_BYTES)
                     .spawn_scoped(scope, || {
-                        let judged = part.iter().filter_map(|(area, case)| {
-                            Some((
-                                area.clone(),
-                                case["n"].as_i64().unwrap_or(-1),
-                                run_case(case)?,
-                            ))
+                        let judged = part.iter().filter_map(|(area, case)| match run_case(case) {
+                            Verdict::Failed(why) => {
+                                Some((area.clone(), case["n"].as_i64().unwrap_or(-1), why))
+                            }
+                            Verdict::Passed | Verdict::Skipped => None,
                         });
                         judged.collect::<Vec<_>>()
                     })
@@ -103,23 +106,37 @@ fn judge_all(dir: &Path) {
         all.len() - failed.len(),
         all.len()
     );
+    (all.len(), failed)
+}
+
+/// Prints the failures as rows of the document.
+fn print_rows(found: &Numbers, why: &BTreeMap<(String, i64), String>) {
+    for (area, numbers) in found {
+        println!("| {area} | {} | |", shown(numbers));
+        for n in numbers {
+            println!(
+                "    {n}: {:.300}",
+                why[&(area.clone(), *n)].replace('\n', " ")
+            );
+        }
+    }
+}
+
+fn by_area(failed: Vec<(String, i64, String)>) -> (Numbers, BTreeMap<(String, i64), String>) {
     let mut found = Numbers::new();
     let mut why: BTreeMap<(String, i64), String> = BTreeMap::new();
     for (area, n, reason) in failed {
         why.insert((area.clone(), n), reason);
         found.entry(area).or_default().insert(n);
     }
+    (found, why)
+}
+
+fn judge_all(dir: &Path) {
+    let (_, failed) = run_all(dir);
+    let (found, why) = by_area(failed);
     if std::env::var_os("QUARRY_EXPECTED").is_some() {
-        for (area, numbers) in &found {
-            println!("| {area} | {} | |", shown(numbers));
-            for n in numbers {
-                println!(
-                    "    {n}: {:.300}",
-                    why[&(area.clone(), *n)].replace('\n', " ")
-                );
-            }
-        }
-        return;
+        return print_rows(&found, &why);
     }
     let (expected, may) = expected();
     let mut wrong = Vec::new();
@@ -149,10 +166,28 @@ fn judge_all(dir: &Path) {
 
 #[test]
 fn recorded_behaviour_is_as_expected() {
-    match recordings() {
+    match recordings("QUARRY_BEHAVIOUR", "cases") {
         Some(dir) => judge_all(&dir),
         None => println!(
             "skipped: no recorded cases beside the repository, and QUARRY_BEHAVIOUR names none"
         ),
     }
+}
+
+/// Cases recorded later, in thousandths that must pass: what passed before, and may only rise.
+const MORE_FLOOR: usize = 940;
+
+#[test]
+fn behaviour_recorded_later_is_met() {
+    let Some(dir) = recordings("QUARRY_BEHAVIOUR_MORE", "more") else {
+        println!("skipped: no later recordings beside the repository, and none are named");
+        return;
+    };
+    let (all, failed) = run_all(&dir);
+    let passed = all - failed.len();
+    if std::env::var_os("QUARRY_EXPECTED").is_some() {
+        let (found, why) = by_area(failed);
+        print_rows(&found, &why);
+    }
+    assert!(passed * 1000 >= all * MORE_FLOOR, "{passed} of {all}");
 }

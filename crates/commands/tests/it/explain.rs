@@ -20,7 +20,12 @@ impl Server {
         let service = serve(config, store());
         let conn = service.connect("127.0.0.1:50000");
         let mut s = Server { service, conn };
-        let docs: Vec<Json> = (0..20).map(|i| json!({ "_id": i, "a": i % 5, "b": i, "s": format!("s{i:02}"), "m": [i, i + 1] })).collect();
+        let docs: Vec<Json> = (0..20)
+            .map(|i| {
+                json!({ "_id": i, "a": i % 5, "b": i,
+            "s": format!("s{i:02}"), "m": [i, i + 1] })
+            })
+            .collect();
         s.ok(json!({ "insert": "c", "documents": docs }));
         let index = |name: &str, key: Json| json!({ "name": name, "key": key });
         let indexes = [
@@ -169,7 +174,8 @@ fn reads_show_their_plan_and_what_it_did() {
             2,
         ),
         (
-            json!({ "aggregate": "c", "pipeline": [{ "$match": { "a": 3 } }, { "$limit": 2 }], "cursor": {} }),
+            json!({ "aggregate": "c", "pipeline": [{ "$match": { "a": 3 } }, { "$limit": 2 }],
+                "cursor": {} }),
             "LIMIT FETCH IXSCAN",
             2,
             2,

@@ -190,7 +190,8 @@ fn min_and_max_are_index_bounds() {
     numbers(&s);
     run(
         &s,
-        r#"{"createIndexes": "c", "indexes": [{"key": {"a": 1}, "name": "a_1"}, {"key": {"a": 1, "b": -1}, "name": "ab"}]}"#,
+        r#"{"createIndexes": "c", "indexes": [{"key": {"a": 1}, "name": "a_1"}, {"key": {"a": 1,
+            "b": -1}, "name": "ab"}]}"#,
     );
     let find = |options: &str| format!(r#"{{"find": "c", "projection": {{"_id": 1}}, {options}}}"#);
     for (options, expected) in [
@@ -205,7 +206,8 @@ fn min_and_max_are_index_bounds() {
             vec![3],
         ),
         (
-            r#""min": {"a": 1}, "max": {"a": 8}, "hint": {"a": 1}, "filter": {"b": {"$gt": "w"}}, "sort": {"_id": -1}"#,
+            r#""min": {"a": 1}, "max": {"a": 8}, "hint": {"a": 1}, "filter": {"b": {"$gt": "w"}},
+                "sort": {"_id": -1}"#,
             vec![3, 2, 1],
         ),
         // b descends: z comes before y.
@@ -277,7 +279,8 @@ fn return_key_and_record_ids() {
             vec![r#"{ _id: 3, a: 1, b: "x", $recordId: 1 }"#],
         ),
         (
-            r#""filter": {"a": 2}, "sort": {"b": -1}, "projection": {"b": 1, "_id": 0}, "showRecordId": true"#,
+            r#""filter": {"a": 2}, "sort": {"b": -1}, "projection": {"b": 1, "_id": 0},
+                "showRecordId": true"#,
             vec![r#"{ b: "z", $recordId: 3 }"#, r#"{ b: "y", $recordId: 2 }"#],
         ),
         (
@@ -450,7 +453,8 @@ fn idle_cursors_are_shown_when_asked() {
     ));
     let ops = |s: &Dispatcher, stage: &str| {
         let pipeline = format!(
-            r#"{{"aggregate": 1, "cursor": {{}}, "pipeline": [{{"$currentOp": {stage}}}, {{"$match": {{"type": "idleCursor"}}}}]}}"#
+            r#"{{"aggregate": 1, "cursor": {{}}, "pipeline": [{{"$currentOp": {stage}}},
+                {{"$match": {{"type": "idleCursor"}}}}]}}"#
         );
         let mut c = s.connect("127.0.0.1:2");
         cursor(&send(s, &mut c, "admin", json(&pipeline).doc())).1

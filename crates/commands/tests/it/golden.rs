@@ -306,7 +306,8 @@ fn run_table(bench: &mut Bench, case: &Json) -> Result<Option<String>, String> {
     };
     for row in case["table"].as_array().into_iter().flatten() {
         let (expression, wanted) = (&row[0], &row[1]);
-        let pipeline = serde_json::json!([{ "$documents": [{ "$literal": document }] }, { "$replaceWith": { "value": expression } }]);
+        let pipeline = serde_json::json!([{ "$documents": [{ "$literal": document }] },
+            { "$replaceWith": { "value": expression } }]);
         let command = serde_json::json!({ "aggregate": 1, "pipeline": pipeline, "cursor": {} });
         let found = if let Some(code) = wanted.get("$$error") {
             error_differs(&bench.run(&command)?, code)
@@ -342,7 +343,8 @@ fn command_of(case: &Json) -> Json {
     } else {
         case["on"].clone()
     };
-    serde_json::json!({ "aggregate": on, "pipeline": case["pipeline"], "cursor": { "batchSize": 1000 } })
+    serde_json::json!({ "aggregate": on, "pipeline": case["pipeline"],
+        "cursor": { "batchSize": 1000 } })
 }
 
 fn run_case(case: &Json) -> Result<Option<String>, String> {

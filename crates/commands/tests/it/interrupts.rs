@@ -26,7 +26,8 @@ pub(crate) fn run(s: &Dispatcher, command: &str) -> DocBuf {
 }
 
 /// Slow for each document.
-const HEAVY: &str = r#"{"$gt": [{"$size": {"$filter": {"input": {"$range": [0, 20000]}, "cond": {"$gt": ["$$this", "$a"]}}}}, -1]}"#;
+const HEAVY: &str = r#"{"$gt": [{"$size": {"$filter": {"input": {"$range": [0, 20000]},
+    "cond": {"$gt": ["$$this", "$a"]}}}}, -1]}"#;
 
 /// Documents, some with arrays, in `c`.
 pub(crate) fn fill(s: &Dispatcher, count: i32) {
@@ -48,7 +49,8 @@ pub(crate) fn fill(s: &Dispatcher, count: i32) {
 }
 
 fn long_commands() -> Vec<String> {
-    let unwind = r#"{"$set": {"x": {"$range": [0, 2000]}}}, {"$unwind": "$x"}, {"$set": {"y": {"$range": [0, 2000]}}}, {"$unwind": "$y"}"#;
+    let unwind = r#"{"$set": {"x": {"$range": [0, 2000]}}}, {"$unwind": "$x"},
+        {"$set": {"y": {"$range": [0, 2000]}}}, {"$unwind": "$y"}"#;
     let mut all = vec![
         format!(r#"{{"find": "c", "filter": {{"$expr": {HEAVY}}}, "batchSize": 100000}}"#),
         format!(r#"{{"find": "c", "filter": {{"$expr": {HEAVY}}}, "sort": {{"a": 1}}}}"#),
@@ -56,16 +58,20 @@ fn long_commands() -> Vec<String> {
         format!(r#"{{"count": "c", "query": {{"$expr": {HEAVY}}}}}"#),
         format!(r#"{{"distinct": "c", "key": "a", "query": {{"$expr": {HEAVY}}}}}"#),
         format!(
-            r#"{{"update": "c", "updates": [{{"q": {{"$expr": {HEAVY}}}, "u": {{"$inc": {{"n": 1}}}}, "multi": true}}]}}"#
+            r#"{{"update": "c", "updates": [{{"q": {{"$expr": {HEAVY}}},
+                "u": {{"$inc": {{"n": 1}}}}, "multi": true}}]}}"#
         ),
         format!(
-            r#"{{"update": "c", "updates": [{{"q": {{}}, "u": [{{"$set": {{"n": {HEAVY}}}}}], "multi": true}}], "ordered": false}}"#
+            r#"{{"update": "c", "updates": [{{"q": {{}}, "u": [{{"$set": {{"n": {HEAVY}}}}}],
+                "multi": true}}], "ordered": false}}"#
         ),
         format!(
-            r#"{{"delete": "c", "deletes": [{{"q": {{"$expr": {HEAVY}, "b": 7}}, "limit": 0}}, {{"q": {{"$expr": {HEAVY}}}, "limit": 0}}], "ordered": false}}"#
+            r#"{{"delete": "c", "deletes": [{{"q": {{"$expr": {HEAVY}, "b": 7}}, "limit": 0}},
+                {{"q": {{"$expr": {HEAVY}}}, "limit": 0}}], "ordered": false}}"#
         ),
         format!(
-            r#"{{"findAndModify": "c", "query": {{"$expr": {HEAVY}}}, "sort": {{"b": 1}}, "remove": true}}"#
+            r#"{{"findAndModify": "c", "query": {{"$expr": {HEAVY}}}, "sort": {{"b": 1}},
+                "remove": true}}"#
         ),
     ];
     let pipelines = [
@@ -74,15 +80,34 @@ fn long_commands() -> Vec<String> {
         format!(r#"{unwind}, {{"$group": {{"_id": "$x", "n": {{"$sum": 1}}}}}}"#),
         format!(r#"{unwind}, {{"$match": {{"x": -1}}}}"#),
         format!(r#"{{"$facet": {{"f": [{unwind}, {{"$count": "n"}}]}}}}"#),
-        format!(r#"{{"$match": {{"_id": 1}}}}, {{"$unionWith": {{"coll": "c", "pipeline": [{unwind}, {{"$match": {{"x": -1}}}}]}}}}"#),
-        r#"{"$lookup": {"from": "c", "let": {"a": "$a"}, "as": "m", "pipeline": [{"$match": {"$expr": {"$eq": ["$a", "$$a"]}}}, {"$count": "n"}]}}, {"$match": {"m": 0}}"#.to_owned(),
-        r#"{"$lookup": {"from": "c", "as": "m", "localField": "a", "foreignField": "a"}}, {"$match": {"m": 0}}"#.to_owned(),
-        r#"{"$graphLookup": {"from": "c", "startWith": "$_id", "connectFromField": "b", "connectToField": "a", "as": "m"}}, {"$match": {"m": 0}}"#.to_owned(),
+        format!(
+            r#"{{"$match": {{"_id": 1}}}}, {{"$unionWith": {{"coll": "c", "pipeline": [{unwind},
+            {{"$match": {{"x": -1}}}}]}}}}"#
+        ),
+        r#"{"$lookup": {"from": "c", "let": {"a": "$a"}, "as": "m",
+            "pipeline": [{"$match": {"$expr": {"$eq": ["$a", "$$a"]}}}, {"$count": "n"}]}},
+            {"$match": {"m": 0}}"#
+            .to_owned(),
+        r#"{"$lookup": {"from": "c", "as": "m", "localField": "a", "foreignField": "a"}},
+            {"$match": {"m": 0}}"#
+            .to_owned(),
+        r#"{"$graphLookup": {"from": "c", "startWith": "$_id", "connectFromField": "b",
+            "connectToField": "a", "as": "m"}}, {"$match": {"m": 0}}"#
+            .to_owned(),
         format!(r#"{unwind}, {{"$bucketAuto": {{"groupBy": "$x", "buckets": 5}}}}"#),
-        format!(r#"{unwind}, {{"$setWindowFields": {{"sortBy": {{"x": 1}}, "output": {{"r": {{"$rank": {{}}}}}}}}}}"#),
+        format!(
+            r#"{unwind}, {{"$setWindowFields": {{"sortBy": {{"x": 1}},
+            "output": {{"r": {{"$rank": {{}}}}}}}}}}"#
+        ),
         format!(r#"{unwind}, {{"$merge": "merged"}}"#),
-        format!(r#"{unwind}, {{"$project": {{"_id": {{"$concat": [{{"$toString": "$_id"}}, "/", {{"$toString": "$x"}}, "/", {{"$toString": "$y"}}]}}}}}}, {{"$out": "out"}}"#),
-        r#"{"$limit": 1}, {"$set": {"d": {"$toDate": {"$toLong": "$a"}}}}, {"$densify": {"field": "a", "range": {"step": 0.00001, "bounds": [0, 200]}}}, {"$match": {"a": -1}}"#.to_owned(),
+        format!(
+            r#"{unwind}, {{"$project": {{"_id": {{"$concat": [{{"$toString": "$_id"}}, "/",
+            {{"$toString": "$x"}}, "/", {{"$toString": "$y"}}]}}}}}}, {{"$out": "out"}}"#
+        ),
+        r#"{"$limit": 1}, {"$set": {"d": {"$toDate": {"$toLong": "$a"}}}},
+            {"$densify": {"field": "a", "range": {"step": 0.00001, "bounds": [0, 200]}}},
+            {"$match": {"a": -1}}"#
+            .to_owned(),
     ];
     all.extend(
         pipelines
@@ -347,7 +372,8 @@ fn index_builds_stop_and_leave_nothing() {
     fill(&s, 60_000);
     let mut c = s.connect("127.0.0.1:1");
     let create = json(
-        r#"{"createIndexes": "c", "indexes": [{"key": {"a": 1, "t.l": 1}, "name": "one"}, {"key": {"b": 1, "t.l": 1}, "name": "two"}]}"#,
+        r#"{"createIndexes": "c", "indexes": [{"key": {"a": 1, "t.l": 1}, "name": "one"},
+            {"key": {"b": 1, "t.l": 1}, "name": "two"}]}"#,
     );
     let mut limited = create.clone();
     limited.put("maxTimeMS", 50i32);

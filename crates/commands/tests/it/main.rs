@@ -1,4 +1,4 @@
-//! Integration tests of the commands room, in process.
+//! Integration tests of the commands crate, in process.
 
 mod aggregation;
 mod behaviour;
@@ -9,11 +9,12 @@ mod explain;
 mod find_options;
 mod golden;
 mod interrupts;
-mod judge;
 mod memory;
 mod metamorphic;
 mod out;
 mod protocol;
+#[path = "../../../../tests/recorded/mod.rs"]
+mod recorded;
 mod retries;
 mod snapshots;
 mod tails;

@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 const MB: usize = 1 << 20;
 /// A string of 256 KiB computed for each document.
-const PAD: &str = r#"{"$set": {"pad": {"$reduce": {"input": {"$range": [0, 18]}, "initialValue": "x", "in": {"$concat": ["$$value", "$$value"]}}}}}"#;
+const PAD: &str = r#"{"$set": {"pad": {"$reduce": {"input": {"$range": [0, 18]},
+    "initialValue": "x", "in": {"$concat": ["$$value", "$$value"]}}}}}"#;
 
 /// 200 documents under a budget of `limit` megabytes, of which one operation may hold `share`.
 fn service(limit: usize, share: usize) -> (Arc<Dispatcher>, Arc<Budget>) {
@@ -42,18 +43,96 @@ fn each_family_is_refused_with_its_code_and_gives_everything_back() {
     let (s, budget) = service(60, 40);
     let all = r#"{"$push": "$pad"}"#;
     let cases = [
-        (aggregate(&format!(r#"{{"$group": {{"_id": null, "all": {all}}}}}"#), ""), 146),
-        (aggregate(&format!(r#"{{"$group": {{"_id": null, "all": {all}}}}}"#), r#", "allowDiskUse": false"#), 292),
-        (aggregate(r#"{"$group": {"_id": "$pad", "all": {"$addToSet": "$$ROOT"}}}"#, ""), 146),
-        (aggregate(&format!(r#"{{"$bucketAuto": {{"groupBy": "$_id", "buckets": 1, "output": {{"all": {all}}}}}}}"#), ""), 146),
-        (aggregate(r#"{"$sort": {"pad": 1, "_id": -1}}"#, r#", "allowDiskUse": false"#), 292),
-        (aggregate(&format!(r#"{{"$setWindowFields": {{"sortBy": {{"_id": 1}}, "output": {{"all": {all}}}}}}}"#), ""), 292),
-        (aggregate(r#"{"$lookup": {"from": "c", "pipeline": [{"$set": {"p": {"$range": [0, 100000]}}}], "as": "l"}}"#, ""), 146),
-        (aggregate(r#"{"$set": {"m": {"$map": {"input": {"$range": [0, 1000]}, "in": "$pad"}}}}"#, ""), 146),
-        (aggregate(r#"{"$set": {"m": {"$concatArrays": [{"$range": [0, 2000000]}, {"$range": [0, 2000000]}]}}}"#, ""), 146),
-        (r#"{"update": "c", "updates": [{"q": {"_id": 1}, "u": [{"$set": {"m": {"$range": [0, 5000000]}}}]}]}"#.to_owned(), 146),
-        (r#"{"findAndModify": "c", "query": {"_id": 1}, "update": [{"$set": {"m": {"$range": [0, 5000000]}}}]}"#.to_owned(), 146),
-        (r#"{"find": "c", "filter": {"$expr": {"$eq": [{"$size": {"$range": [0, 5000000]}}, "$a"]}}}"#.to_owned(), 146),
+        (
+            aggregate(
+                &format!(r#"{{"$group": {{"_id": null, "all": {all}}}}}"#),
+                "",
+            ),
+            146,
+        ),
+        (
+            aggregate(
+                &format!(r#"{{"$group": {{"_id": null, "all": {all}}}}}"#),
+                r#",
+            "allowDiskUse": false"#,
+            ),
+            292,
+        ),
+        (
+            aggregate(
+                r#"{"$group": {"_id": "$pad", "all": {"$addToSet": "$$ROOT"}}}"#,
+                "",
+            ),
+            146,
+        ),
+        (
+            aggregate(
+                &format!(
+                    r#"{{"$bucketAuto": {{"groupBy": "$_id", "buckets": 1,
+            "output": {{"all": {all}}}}}}}"#
+                ),
+                "",
+            ),
+            146,
+        ),
+        (
+            aggregate(
+                r#"{"$sort": {"pad": 1, "_id": -1}}"#,
+                r#", "allowDiskUse": false"#,
+            ),
+            292,
+        ),
+        (
+            aggregate(
+                &format!(
+                    r#"{{"$setWindowFields": {{"sortBy": {{"_id": 1}},
+            "output": {{"all": {all}}}}}}}"#
+                ),
+                "",
+            ),
+            292,
+        ),
+        (
+            aggregate(
+                r#"{"$lookup": {"from": "c", "pipeline": [{"$set": {"p": {"$range": [0,
+            100000]}}}], "as": "l"}}"#,
+                "",
+            ),
+            146,
+        ),
+        (
+            aggregate(
+                r#"{"$set": {"m": {"$map": {"input": {"$range": [0, 1000]}, "in": "$pad"}}}}"#,
+                "",
+            ),
+            146,
+        ),
+        (
+            aggregate(
+                r#"{"$set": {"m": {"$concatArrays": [{"$range": [0, 2000000]}, {"$range": [0,
+            2000000]}]}}}"#,
+                "",
+            ),
+            146,
+        ),
+        (
+            r#"{"update": "c", "updates": [{"q": {"_id": 1}, "u": [{"$set": {"m": {"$range": [0,
+            5000000]}}}]}]}"#
+                .to_owned(),
+            146,
+        ),
+        (
+            r#"{"findAndModify": "c", "query": {"_id": 1}, "update": [{"$set": {"m": {"$range": [0,
+            5000000]}}}]}"#
+                .to_owned(),
+            146,
+        ),
+        (
+            r#"{"find": "c", "filter": {"$expr": {"$eq": [{"$size": {"$range": [0, 5000000]}},
+            "$a"]}}}"#
+                .to_owned(),
+            146,
+        ),
     ];
     for (command, wanted) in &cases {
         let reply = run(&s, command);
@@ -64,9 +143,9 @@ fn each_family_is_refused_with_its_code_and_gives_everything_back() {
             *wanted,
             "{command}: {reply:?}"
         );
-        assert_eq!(budget.figures().used_bytes, 0, "{command}");
+        assert_eq!(budget.stats().used_bytes, 0, "{command}");
     }
-    let f = budget.figures();
+    let f = budget.stats();
     assert!(
         f.refused >= 8 && f.used_bytes_max > 20 * MB && f.used_bytes_max < 90 * MB,
         "{f:?}"
@@ -81,8 +160,10 @@ fn stages_that_can_spill_do_so_instead_of_failing() {
         r#"{"$sort": {"pad": 1, "_id": -1}}, {"$count": "n"}"#,
         r#"{"$group": {"_id": {"p": "$pad", "i": "$_id"}}}, {"$count": "n"}"#,
         r#"{"$bucketAuto": {"groupBy": "$_id", "buckets": 200}}, {"$count": "n"}"#,
-        r#"{"$setWindowFields": {"partitionBy": "$_id", "sortBy": {"_id": 1}, "output": {"r": {"$rank": {}}}}}, {"$count": "n"}"#,
-        r#"{"$facet": {"f": [{"$count": "n"}], "g": [{"$match": {"_id": 1}}]}}, {"$set": {"n": {"$first": "$f.n"}}}, {"$project": {"n": 1}}"#,
+        r#"{"$setWindowFields": {"partitionBy": "$_id", "sortBy": {"_id": 1},
+            "output": {"r": {"$rank": {}}}}}, {"$count": "n"}"#,
+        r#"{"$facet": {"f": [{"$count": "n"}], "g": [{"$match": {"_id": 1}}]}},
+            {"$set": {"n": {"$first": "$f.n"}}}, {"$project": {"n": 1}}"#,
     ] {
         let reply = run(&s, &aggregate(stages, r#", "allowDiskUse": true"#));
         assert!(
@@ -90,7 +171,7 @@ fn stages_that_can_spill_do_so_instead_of_failing() {
             "{stages}: {reply:?}"
         );
     }
-    let f = budget.figures();
+    let f = budget.stats();
     assert_eq!((f.used_bytes, f.refused), (0, 0));
     assert!(f.used_bytes_max < 45 * MB, "{f:?}");
 }
@@ -110,11 +191,11 @@ fn cursors_hold_their_part_and_the_last_is_refused_while_the_first_completes() {
             break reply;
         }
         ids.push(cursor(&reply));
-        assert!(ids.len() < 10, "{:?}", budget.figures());
+        assert!(ids.len() < 10, "{:?}", budget.stats());
     };
     assert!(matches!(code(&refused), 146 | 292), "{refused:?}");
     assert!(ids.len() >= 2, "{ids:?}: {refused:?}");
-    let held = budget.figures().used_bytes;
+    let held = budget.stats().used_bytes;
     assert!(
         held > ids.len() * 14 * MB && held < 60 * MB,
         "{ids:?} hold {held}"
@@ -133,7 +214,7 @@ fn cursors_hold_their_part_and_the_last_is_refused_while_the_first_completes() {
         ),
     );
     assert_eq!((code(&rest), cursor(&rest)), (0, 0), "the first completes");
-    let after = budget.figures().used_bytes;
+    let after = budget.stats().used_bytes;
     assert!(
         after + 10 * MB < held,
         "{after} of {held} are still charged"
@@ -146,22 +227,24 @@ fn cursors_hold_their_part_and_the_last_is_refused_while_the_first_completes() {
     s.service()
         .cursors
         .invalidate("db", None, &MongoError::internal("as a drop does"));
-    assert_eq!(budget.figures().used_bytes, 0);
+    assert_eq!(budget.stats().used_bytes, 0);
     assert_eq!(code(&run(&s, &sorted)), 0, "there is room again");
     s.service().cursors.expire(i64::MAX, 0);
-    assert_eq!(budget.figures().used_bytes, 0);
+    assert_eq!(budget.stats().used_bytes, 0);
 }
 
 #[test]
 fn a_killed_operation_gives_everything_back() {
     let (s, budget) = service(200, 100);
     let command = aggregate(
-        r#"{"$sort": {"pad": 1}}, {"$group": {"_id": null, "n": {"$sum": {"$size": {"$filter": {"input": {"$range": [0, 1000000]}, "cond": {"$gt": ["$$this", "$_id"]}}}}}}}"#,
+        r#"{"$sort": {"pad": 1}}, {"$group": {"_id": null,
+            "n": {"$sum": {"$size": {"$filter": {"input": {"$range": [0, 1000000]},
+            "cond": {"$gt": ["$$this", "$_id"]}}}}}}}"#,
         "",
     );
     let (service, copy) = (Arc::clone(&s), command.clone());
     let running = std::thread::spawn(move || run(&service, &copy));
-    let held = || budget.figures().used_bytes > 20 * MB;
+    let held = || budget.stats().used_bytes > 20 * MB;
     while !held() && !running.is_finished() {
         std::thread::yield_now();
     }
@@ -171,10 +254,10 @@ fn a_killed_operation_gives_everything_back() {
         code(&reply) != 0,
         "it ran to its end before it could be killed: {reply:?}"
     );
-    assert_eq!(budget.figures().used_bytes, 0);
+    assert_eq!(budget.stats().used_bytes, 0);
     let timed = command.replace(r#""cursor": {}"#, r#""cursor": {}, "maxTimeMS": 100"#);
     assert_eq!(code(&run(&s, &timed)), 50);
-    assert_eq!(budget.figures().used_bytes, 0);
+    assert_eq!(budget.stats().used_bytes, 0);
 }
 
 #[test]

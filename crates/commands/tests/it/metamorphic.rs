@@ -152,7 +152,8 @@ fn filter(g: &mut Dice, depth: usize) -> Json {
         16 => json!({ "$and": [filter(g, depth - 1), filter(g, depth - 1)] }),
         17 => json!({ "$nor": [filter(g, depth - 1)] }),
         13 => {
-            json!({ "$expr": { g.pick(&["$gt", "$lte", "$eq", "$ne"]): [format!("${}", g.pick(PATHS)), scalar(g)] } })
+            json!({ "$expr": { g.pick(&["$gt", "$lte", "$eq", "$ne"]): [format!("${}",
+                g.pick(PATHS)), scalar(g)] } })
         }
         n => {
             let mut o = serde_json::Map::new();
@@ -264,10 +265,12 @@ fn group(g: &mut Dice, known: &mut Known) -> Json {
         return json!({ "$group": { "_id": o["_id"] } });
     }
     if g.chance(60) {
-        o["k"] = json!({ g.pick(&["$min", "$max", "$sum"]): format!("${}", g.pick(&["a", "b", "e", "c", "n"])) });
+        o["k"] = json!({ g.pick(&["$min", "$max", "$sum"]): format!("${}", g.pick(&["a", "b", "e",
+            "c", "n"])) });
     }
     if known.total && g.chance(60) {
-        o["w"] = json!({ g.pick(&["$first", "$last", "$push"]): format!("${}", g.pick(&["a", "b", "e", "_id"])) });
+        o["w"] = json!({ g.pick(&["$first", "$last", "$push"]): format!("${}", g.pick(&["a", "b",
+            "e", "_id"])) });
         if g.chance(60) {
             o.as_object_mut().map(|o| o.remove("n"));
             o.as_object_mut().map(|o| o.remove("k"));
@@ -296,7 +299,11 @@ fn stages(g: &mut Dice, known: &mut Known, depth: usize, out: &mut Vec<Json>) {
     match g.roll(if depth == 0 { 22 } else { 26 }) {
         0..=4 => out.push(json!({ "$match": filter(g, 2) })),
         n @ 5..=8 => {
-            out.push(if n < 7 { project(g, known) } else { add_fields(g) });
+            out.push(if n < 7 {
+                project(g, known)
+            } else {
+                add_fields(g)
+            });
             if g.chance(40) {
                 out.push(json!({ "$match": filter(g, 1) }));
             }
@@ -336,29 +343,55 @@ fn stages(g: &mut Dice, known: &mut Known, depth: usize, out: &mut Vec<Json>) {
         }
         18 => out.push(window(g, known)),
         19 => match g.chance(50) {
-            true => out.push(json!({ "$replaceRoot": { "newRoot": { "$mergeObjects": ["$$ROOT", { "k": "$a" }] } } })),
+            true => out.push(
+                json!({ "$replaceRoot": { "newRoot": { "$mergeObjects": ["$$ROOT",
+                { "k": "$a" }] } } }),
+            ),
             false => {
                 known.unique = false;
-                out.push(json!({ "$replaceRoot": { "newRoot": { "w": "$a", "e": "$e", "k": "$_id" } } }));
+                out.push(json!({ "$replaceRoot": { "newRoot": { "w": "$a", "e": "$e",
+                    "k": "$_id" } } }));
             }
         },
         20 => {
-            *known = Known { total: true, unique: false, loose: known.loose };
+            *known = Known {
+                total: true,
+                unique: false,
+                loose: known.loose,
+            };
             out.push(json!({ "$count": "n" }));
         }
         21 => out.push(json!({ "$match": { g.pick(&["a", "e", "_id", "c.x"]): scalar(g) } })),
         22 | 23 => lookup(g, known, depth, out),
         24 => {
             let mut inner = Vec::new();
-            some_stages(g, &mut Known { total: false, unique: true, loose: false }, depth - 1, 2, &mut inner);
-            *known = Known { total: false, unique: false, loose: true };
+            some_stages(
+                g,
+                &mut Known {
+                    total: false,
+                    unique: true,
+                    loose: false,
+                },
+                depth - 1,
+                2,
+                &mut inner,
+            );
+            *known = Known {
+                total: false,
+                unique: false,
+                loose: true,
+            };
             out.push(json!({ "$unionWith": { "coll": "o", "pipeline": inner } }));
         }
         25 => {
             let (mut x, mut y) = (Vec::new(), Vec::new());
             some_stages(g, &mut known.clone(), 0, 2, &mut x);
             some_stages(g, &mut known.clone(), 0, 2, &mut y);
-            *known = Known { total: true, unique: false, loose: true };
+            *known = Known {
+                total: true,
+                unique: false,
+                loose: true,
+            };
             out.push(json!({ "$facet": { "k": x, "w": y } }));
         }
         _ => {}
@@ -368,7 +401,8 @@ fn stages(g: &mut Dice, known: &mut Known, depth: usize, out: &mut Vec<Json>) {
 fn lookup(g: &mut Dice, known: &mut Known, depth: usize, out: &mut Vec<Json>) {
     let fields = ["a", "b", "e", "_id", "c.x", "d.x"];
     known.loose = true;
-    let mut l = json!({ "from": "o", "as": g.pick(&["k", "d", "w"]), "localField": g.pick(&fields), "foreignField": g.pick(&fields) });
+    let mut l = json!({ "from": "o", "as": g.pick(&["k", "d", "w"]), "localField": g.pick(&fields),
+        "foreignField": g.pick(&fields) });
     if g.chance(30) {
         let mut inner = Vec::new();
         if g.chance(50) {
@@ -400,7 +434,8 @@ fn lookup(g: &mut Dice, known: &mut Known, depth: usize, out: &mut Vec<Json>) {
             unique: false,
             loose: true,
         };
-        out.push(json!({ "$unwind": { "path": format!("${name}"), "preserveNullAndEmptyArrays": g.chance(30) } }));
+        out.push(json!({ "$unwind": { "path": format!("${name}"),
+            "preserveNullAndEmptyArrays": g.chance(30) } }));
         if g.chance(50) {
             out.push(
                 json!({ "$match": { format!("{name}.{}", g.pick(&["a", "e"])): condition(g) } }),
@@ -518,7 +553,11 @@ fn questions(g: &mut Dice) -> Vec<Question> {
         };
         let mut pipeline = Vec::new();
         some_stages(g, &mut known, 2, 5, &mut pipeline);
-        all.push(Question { command: json!({ "aggregate": "c", "pipeline": pipeline, "cursor": { "batchSize": 100_000 } }), known });
+        all.push(Question {
+            command: json!({ "aggregate": "c", "pipeline": pipeline,
+            "cursor": { "batchSize": 100_000 } }),
+            known,
+        });
     }
     let loose = Known {
         total: false,
@@ -539,11 +578,15 @@ fn questions(g: &mut Dice) -> Vec<Question> {
             command: json!({ "count": "c", "query": f }),
             known: loose,
         });
-        all.push(Question { command: json!({ "distinct": "c", "key": g.pick(&["a", "e", "c.x", "b", "d.x", "_id", "k"]), "query": match g.roll(3) {
+        all.push(Question {
+            command: json!({ "distinct": "c", "key": g.pick(&["a", "e", "c.x", "b",
+            "d.x", "_id", "k"]), "query": match g.roll(3) {
             0 => json!({}),
             1 => json!({ g.pick(&["a", "e", "c.x"]): condition(g) }),
             _ => f.clone(),
-        } }), known: loose });
+        } }),
+            known: loose,
+        });
         let mut order = Known { ..loose };
         let sort = sort(g, &mut order)["$sort"].clone();
         let mut find = json!({ "find": "c", "filter": f, "sort": sort, "batchSize": 100_000 });
@@ -575,7 +618,10 @@ fn questions(g: &mut Dice) -> Vec<Question> {
 fn sides(docs: &[Json], other: &[Json], indexes: &[Json]) -> (Side, Side) {
     let (mut plain, mut planned) = (Side::new(false), Side::new(true));
     for i in indexes {
-        planned.send(&json!({ "createIndexes": if i["other"] == json!(true) { "o" } else { "c" }, "indexes": [i["spec"]] }));
+        planned.send(
+            &json!({ "createIndexes": if i["other"] == json!(true) { "o" } else { "c" },
+            "indexes": [i["spec"]] }),
+        );
     }
     for (coll, docs) in [("c", docs), ("o", other)] {
         for d in docs {

@@ -13,7 +13,8 @@ fn a_replaced_collection_keeps_options_and_indexes() {
     let s = service();
     ask(
         &s,
-        r#"{"create": "t", "validator": {"v": {"$gt": 0}}, "collation": {"locale": "en", "strength": 2}}"#,
+        r#"{"create": "t", "validator": {"v": {"$gt": 0}}, "collation": {"locale": "en",
+            "strength": 2}}"#,
     );
     ask(
         &s,
@@ -85,12 +86,14 @@ fn a_failure_midway_changes_nothing() {
         ),
         11000
     );
-    let divide = r#"{"aggregate": "c", "pipeline": [{"$set": {"v": {"$divide": [1, {"$subtract": ["$_id", 2]}]}}}, {"$out": "t"}], "cursor": {}}"#;
+    let divide = r#"{"aggregate": "c", "pipeline": [{"$set": {"v": {"$divide": [1,
+        {"$subtract": ["$_id", 2]}]}}}, {"$out": "t"}], "cursor": {}}"#;
     assert_eq!(code(&s, divide), 2);
     assert_eq!(
         code(
             &s,
-            r#"{"aggregate": 1, "pipeline": [{"$documents": [{"_id": [1]}]}, {"$out": "t"}], "cursor": {}}"#
+            r#"{"aggregate": 1, "pipeline": [{"$documents": [{"_id": [1]}]}, {"$out": "t"}],
+                "cursor": {}}"#
         ),
         53
     );
@@ -153,14 +156,46 @@ fn readers_see_the_old_or_the_new_collection() {
                 scope.spawn(|| {
                     let mut reads = 0;
                     while !done.load(Ordering::Acquire) {
-                        let r = ask(&s, r#"{"aggregate": "t", "pipeline": [{"$group": {"_id": "$of", "n": {"$sum": 1}}}], "cursor": {}}"#);
-                        let groups = r.doc().field("cursor").as_doc().unwrap_or_else(|| panic!("{r:?}")).field("firstBatch").as_array().unwrap();
+                        let r = ask(
+                            &s,
+                            r#"{"aggregate": "t", "pipeline": [{"$group": {"_id": "$of",
+                            "n": {"$sum": 1}}}], "cursor": {}}"#,
+                        );
+                        let groups = r
+                            .doc()
+                            .field("cursor")
+                            .as_doc()
+                            .unwrap_or_else(|| panic!("{r:?}"))
+                            .field("firstBatch")
+                            .as_array()
+                            .unwrap();
                         assert_eq!(groups.len(), 1, "{r:?}");
                         let g = groups.get(0).unwrap().as_doc().unwrap().to_buf();
-                        assert_eq!(g.doc().field("_id").as_i64_exact(), g.doc().field("n").as_i64_exact(), "{r:?}");
+                        assert_eq!(
+                            g.doc().field("_id").as_i64_exact(),
+                            g.doc().field("n").as_i64_exact(),
+                            "{r:?}"
+                        );
                         for filter in [r#"{"_id": 0}"#, r#"{"k": 1}"#] {
-                            let one = ask(&s, &format!(r#"{{"find": "t", "filter": {filter}, "limit": 1}}"#));
-                            assert_eq!(one.doc().field("cursor").as_doc().unwrap().field("firstBatch").as_array().unwrap().len(), 1, "{filter} {one:?}");
+                            let one = ask(
+                                &s,
+                                &format!(
+                                    r#"{{"find": "t", "filter": {filter},
+                                "limit": 1}}"#
+                                ),
+                            );
+                            assert_eq!(
+                                one.doc()
+                                    .field("cursor")
+                                    .as_doc()
+                                    .unwrap()
+                                    .field("firstBatch")
+                                    .as_array()
+                                    .unwrap()
+                                    .len(),
+                                1,
+                                "{filter} {one:?}"
+                            );
                         }
                         reads += 1;
                     }
@@ -170,7 +205,10 @@ fn readers_see_the_old_or_the_new_collection() {
             .collect();
         for n in 1..60 {
             let make = format!(
-                r#"{{"aggregate": 1, "pipeline": [{{"$documents": {{"$map": {{"input": {{"$range": [0, {n}]}}, "in": {{"_id": "$$this", "of": {n}, "k": 1}}}}}}}}, {{"$out": "t"}}], "cursor": {{}}}}"#
+                r#"{{"aggregate": 1,
+                    "pipeline": [{{"$documents": {{"$map": {{"input": {{"$range": [0, {n}]}},
+                    "in": {{"_id": "$$this", "of": {n}, "k": 1}}}}}}}}, {{"$out": "t"}}],
+                    "cursor": {{}}}}"#
             );
             assert_eq!(code(&s, &make), 0);
         }
@@ -199,7 +237,8 @@ fn a_cursor_over_the_replaced_collection_ends_with_an_error() {
     assert_eq!(
         code(
             &s,
-            r#"{"aggregate": 1, "pipeline": [{"$documents": [{"_id": 0}]}, {"$out": "t"}], "cursor": {}}"#
+            r#"{"aggregate": 1, "pipeline": [{"$documents": [{"_id": 0}]}, {"$out": "t"}],
+                "cursor": {}}"#
         ),
         0
     );
@@ -229,11 +268,13 @@ fn merge_keeps_the_id_of_a_match() {
     );
     for mode in [r#""merge""#, r#""replace""#, r#"[{"$set": {"_id": 3}}]"#] {
         let merge = format!(
-            r#"{{"aggregate": "c", "pipeline": [{{"$merge": {{"into": "t", "on": "k", "whenMatched": {mode}}}}}], "cursor": {{}}}}"#
+            r#"{{"aggregate": "c", "pipeline": [{{"$merge": {{"into": "t", "on": "k",
+                "whenMatched": {mode}}}}}], "cursor": {{}}}}"#
         );
         assert_eq!(code(&s, &merge), 66, "{mode}");
     }
-    let fine = r#"{"aggregate": "c", "pipeline": [{"$unset": "_id"}, {"$merge": {"into": "t", "on": "k"}}], "cursor": {}}"#;
+    let fine = r#"{"aggregate": "c", "pipeline": [{"$unset": "_id"}, {"$merge": {"into": "t",
+        "on": "k"}}], "cursor": {}}"#;
     assert_eq!(code(&s, fine), 0);
     assert_eq!(
         crate::aggregation::found(&s, r#"{"find": "t"}"#),
@@ -252,14 +293,16 @@ fn time_series_are_written_by_their_rules() {
     assert_eq!(
         code(
             &s,
-            r#"{"aggregate": 1, "pipeline": [{"$documents": [{"v": 1}]}, {"$out": "t"}], "cursor": {}}"#
+            r#"{"aggregate": 1, "pipeline": [{"$documents": [{"v": 1}]}, {"$out": "t"}],
+                "cursor": {}}"#
         ),
         2
     );
     let at = r#"{"$date": {"$numberLong": "5"}}"#;
     let out = |more: &str| {
         format!(
-            r#"{{"aggregate": 1, "pipeline": [{{"$documents": [{{"_id": 1, "at": {at}, "m": 3}}]}}, {{"$out": {{"db": "db", "coll": "t"{more}}}}}], "cursor": {{}}}}"#
+            r#"{{"aggregate": 1, "pipeline": [{{"$documents": [{{"_id": 1, "at": {at}, "m": 3}}]}},
+                {{"$out": {{"db": "db", "coll": "t"{more}}}}}], "cursor": {{}}}}"#
         )
     };
     assert_eq!(
@@ -314,7 +357,14 @@ fn writers_meet_the_old_or_the_new_collection() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for _ in 0..60 {
-                assert_eq!(code(&s, r#"{"aggregate": 1, "pipeline": [{"$documents": [{"_id": 0}]}, {"$out": "t"}], "cursor": {}}"#), 0);
+                assert_eq!(
+                    code(
+                        &s,
+                        r#"{"aggregate": 1, "pipeline": [{"$documents": [{"_id": 0}]},
+                    {"$out": "t"}], "cursor": {}}"#
+                    ),
+                    0
+                );
             }
             done.store(true, Ordering::Release);
         });

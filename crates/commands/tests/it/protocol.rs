@@ -97,7 +97,8 @@ fn hello_negotiates_and_waits() {
     assert!(matches!(r.doc().field("maxWireVersion"), Value::Int32(27)));
     assert_eq!(c.compressors, ["snappy", "zstd"]);
     let version = r.doc().field("topologyVersion");
-    let ask = doc! { "hello": 1i32, "topologyVersion": version, "maxAwaitTimeMS": 10_000i32, "$db": "admin" };
+    let ask = doc! { "hello": 1i32, "topologyVersion": version, "maxAwaitTimeMS": 10_000i32,
+    "$db": "admin" };
     let mut out = Vec::new();
     let request = Request {
         exhaust_allowed: true,
@@ -218,7 +219,14 @@ fn retried_writes_run_once() {
             .as_i64_exact(),
         Some(2)
     );
-    let r = send(&s, &mut c, "db", doc! { "find": "c", "lsid": &lsid, "txnNumber": 7i64, "autocommit": false, "startTransaction": true }.doc());
+    let r = send(
+        &s,
+        &mut c,
+        "db",
+        doc! { "find": "c", "lsid": &lsid, "txnNumber": 7i64,
+        "autocommit": false, "startTransaction": true }
+        .doc(),
+    );
     assert_eq!(
         code(&r),
         238,

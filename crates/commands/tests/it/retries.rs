@@ -2,7 +2,7 @@
 //! server.
 
 use crate::behaviour::send;
-use commands::{Clock, Config, Connection, Dispatcher, Language, Service, SystemClock, registry};
+use commands::{Clock, Config, Connection, Dispatcher, Service, StoreHooks, SystemClock, registry};
 use model::{Binary, DocBuf, Value, doc};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -38,7 +38,7 @@ impl Server {
         let clock = Arc::new(Hand::default());
         let store = Store::open(
             engine.clone(),
-            Arc::new(Language::new(Arc::new(SystemClock::default()))),
+            Arc::new(StoreHooks::new(Arc::new(SystemClock::default()))),
         )
         .unwrap();
         let service = Arc::new(registry::dispatcher(
@@ -153,11 +153,13 @@ fn a_retry_runs_only_what_was_not_done() {
             inc(1),
         ])
     };
-    let first = doc! { "n": 3i32, "upserted": [{ "index": 1i32, "_id": 7i32 }], "nModified": 2i32, "ok": 1.0 };
+    let first = doc! { "n": 3i32, "upserted": [{ "index": 1i32, "_id": 7i32 }], "nModified": 2i32,
+    "ok": 1.0 };
     assert_eq!(s.session(2, ups()), first);
     for _ in 0..2 {
         let retry = s.session(2, ups());
-        let expected = doc! { "n": 3i32, "upserted": [{ "index": 1i32, "_id": 7i32 }], "nModified": 2i32, "retriedStmtIds": [0i32, 1i32, 2i32], "ok": 1.0 };
+        let expected = doc! { "n": 3i32, "upserted": [{ "index": 1i32, "_id": 7i32 }],
+        "nModified": 2i32, "retriedStmtIds": [0i32, 1i32, 2i32], "ok": 1.0 };
         assert_eq!(retry, expected);
         s = s.restarted();
     }
@@ -179,8 +181,14 @@ fn a_retry_runs_only_what_was_not_done() {
 fn find_and_modify_returns_the_stored_image() {
     let mut s = Server::new();
     s.run(doc! { "insert": "c", "documents": [{ "_id": 1i32, "n": 0i32, "x": 5i32 }] });
-    let fam = |new: bool| doc! { "findAndModify": "c", "query": { "_id": 1i32 }, "update": { "$inc": { "n": 1i32 } }, "new": new, "fields": { "x": 0i32 } };
-    let reply = |n: i32| doc! { "lastErrorObject": { "n": 1i32, "updatedExisting": true }, "value": { "_id": 1i32, "n": n } };
+    let fam = |new: bool| {
+        doc! { "findAndModify": "c", "query": { "_id": 1i32 },
+        "update": { "$inc": { "n": 1i32 } }, "new": new, "fields": { "x": 0i32 } }
+    };
+    let reply = |n: i32| {
+        doc! { "lastErrorObject": { "n": 1i32, "updatedExisting": true },
+        "value": { "_id": 1i32, "n": n } }
+    };
     let with = |mut d: DocBuf, retried: bool| {
         if retried {
             d.put("retriedStmtId", 0i32);
@@ -202,8 +210,12 @@ fn find_and_modify_returns_the_stored_image() {
     assert_eq!(s.session(2, fam(true)), with(reply(2), false));
     assert_eq!(s.code(2, fam(false)), 40612);
     assert_eq!(s.session(2, fam(true)), with(reply(2), true));
-    let make = |new: bool| doc! { "findAndModify": "c", "query": { "_id": 5i32 }, "update": { "$inc": { "n": 1i32 } }, "upsert": true, "new": new };
-    let made = doc! { "lastErrorObject": { "n": 1i32, "updatedExisting": false, "upserted": 5i32 }, "value": { "_id": 5i32, "n": 1i32 } };
+    let make = |new: bool| {
+        doc! { "findAndModify": "c", "query": { "_id": 5i32 },
+        "update": { "$inc": { "n": 1i32 } }, "upsert": true, "new": new }
+    };
+    let made = doc! { "lastErrorObject": { "n": 1i32, "updatedExisting": false, "upserted": 5i32 },
+    "value": { "_id": 5i32, "n": 1i32 } };
     assert_eq!(s.session(3, make(true)), with(made.clone(), false));
     let mut s = s.restarted();
     assert_eq!(s.session(3, make(true)), with(made, true));
@@ -285,7 +297,8 @@ fn bulk_write_remembers_each_operation() {
         doc! { "bulkWrite": 1i32, "nsInfo": [{ "ns": "db.c" }, { "ns": "db.d" }], "ops": [
             { "insert": 0i32, "document": { "_id": 1i32, "n": 0i32 } },
             { "update": 0i32, "filter": { "_id": 1i32 }, "updateMods": { "$inc": { "n": 1i32 } } },
-            { "update": 0i32, "filter": { "_id": 2i32 }, "updateMods": { "$inc": { "n": 1i32 } }, "upsert": true },
+            { "update": 0i32, "filter": { "_id": 2i32 }, "updateMods": { "$inc": { "n": 1i32 } },
+                "upsert": true },
             { "insert": 1i32, "document": { "_id": 1i32 } },
             { "delete": 1i32, "filter": { "_id": 1i32 } },
         ] }
@@ -341,7 +354,7 @@ fn long_lists_of_results_are_split_and_replaced() {
     assert_eq!(r.doc().field("upserted").as_array().unwrap().len(), 1000);
     assert!(s.docs().iter().all(|d| d.contains("n: 1")));
     let rows = |s: &Server| {
-        use storage::Read;
+        use storage::Reader;
         let mut n = 0;
         let range = storage::KeyRange {
             lower: b"t",

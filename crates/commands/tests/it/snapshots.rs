@@ -65,12 +65,21 @@ fn a_cursor_reads_one_state_and_its_time_names_it() {
         service: &s,
         conn: s.connect("127.0.0.1:1"),
     };
-    assert_eq!(code(&c.run(r#"{"createIndexes": "c", "indexes": [{"key": {"b": 1}, "name": "b"}, {"key": {"t.l": 1}, "name": "t"}]}"#)), 0);
+    assert_eq!(
+        code(&c.run(
+            r#"{"createIndexes": "c", "indexes": [{"key": {"b": 1}, "name": "b"},
+        {"key": {"t.l": 1}, "name": "t"}]}"#
+        )),
+        0
+    );
     let reads = [
         r#"{"find": "c", "filter": {}, "batchSize": 3, "readConcern": {"level": "snapshot"AT}}"#,
-        r#"{"find": "c", "filter": {"b": {"$lte": 0}}, "sort": {"b": -1}, "batchSize": 3, "readConcern": {"level": "snapshot"AT}}"#,
-        r#"{"find": "c", "filter": {"t.l": {"$gte": 1}}, "batchSize": 3, "readConcern": {"level": "snapshot"AT}}"#,
-        r#"{"aggregate": "c", "pipeline": [{"$match": {"a": {"$gte": 0}}}], "cursor": {"batchSize": 3}, "readConcern": {"level": "snapshot"AT}}"#,
+        r#"{"find": "c", "filter": {"b": {"$lte": 0}}, "sort": {"b": -1}, "batchSize": 3,
+            "readConcern": {"level": "snapshot"AT}}"#,
+        r#"{"find": "c", "filter": {"t.l": {"$gte": 1}}, "batchSize": 3,
+            "readConcern": {"level": "snapshot"AT}}"#,
+        r#"{"aggregate": "c", "pipeline": [{"$match": {"a": {"$gte": 0}}}],
+            "cursor": {"batchSize": 3}, "readConcern": {"level": "snapshot"AT}}"#,
     ];
     for read in reads {
         c.run(r#"{"delete": "c", "deletes": [{"q": {}, "limit": 0}]}"#);
@@ -114,7 +123,8 @@ fn distinct_reads_the_state_too_and_indexes_made_later_are_not_used() {
         0
     );
     let concern = format!(
-        r#""readConcern": {{"level": "snapshot", "atClusterTime": {{"$timestamp": {{"t": {}, "i": {}}}}}}}"#,
+        r#""readConcern": {{"level": "snapshot", "atClusterTime": {{"$timestamp": {{"t": {},
+            "i": {}}}}}}}"#,
         at.time, at.increment
     );
     let again = c.run(&format!(r#"{{"distinct": "c", "key": "a", {concern}}}"#));
@@ -139,7 +149,8 @@ fn times_whose_state_is_not_kept_are_refused() {
     };
     let at = |t: u32| {
         format!(
-            r#"{{"find": "c", "readConcern": {{"level": "snapshot", "atClusterTime": {{"$timestamp": {{"t": {t}, "i": 1}}}}}}}}"#
+            r#"{{"find": "c", "readConcern": {{"level": "snapshot",
+                "atClusterTime": {{"$timestamp": {{"t": {t}, "i": 1}}}}}}}}"#
         )
     };
     assert_eq!(code(&c.run(&at(5))), 239);

@@ -130,7 +130,8 @@ fn specifications_are_completed_and_guarded() {
     );
     let listed = c.docs(doc! { "listIndexes": "c" });
     let wanted = doc! {
-        "v": 2i32, "key": { "tag": 1i32, "_fts": "text", "_ftsx": 1i32 }, "name": "t", "weights": { "a": 5i32, "b": 1i32 },
+        "v": 2i32, "key": { "tag": 1i32, "_fts": "text", "_ftsx": 1i32 }, "name": "t",
+            "weights": { "a": 5i32, "b": 1i32 },
         "default_language": "english", "language_override": "language", "textIndexVersion": 3i32
     };
     assert_eq!(listed[1], wanted);
@@ -165,7 +166,8 @@ fn fields_before_the_text_must_be_fixed() {
     let mut c = Client::new();
     c.index(doc! { "tag": -1i32, "a": "text", "n": 1i32 }, doc! {});
     c.ok(doc! { "insert": "c", "documents": [
-        { "_id": 1i32, "tag": "x", "a": "coffee and cake", "n": 1i32 }, { "_id": 2i32, "tag": "y", "a": "coffee", "n": 2i32 },
+        { "_id": 1i32, "tag": "x", "a": "coffee and cake", "n": 1i32 }, { "_id": 2i32, "tag": "y",
+            "a": "coffee", "n": 2i32 },
         { "_id": 3i32, "a": "coffee" }, { "_id": 4i32, "tag": "x", "a": "coffee", "n": 9i32 }
     ] });
     assert_eq!(
@@ -194,12 +196,16 @@ fn fields_before_the_text_must_be_fixed() {
 fn disjunctions_need_an_index_for_every_branch() {
     let mut c = Client::new();
     c.index(doc! { "a": "text" }, doc! {});
-    c.ok(doc! { "insert": "c", "documents": [{ "_id": 1i32, "a": "coffee" }, { "_id": 2i32, "n": 5i32 }, { "_id": 3i32, "a": "tea", "n": 5i32 }, { "_id": 4i32 }] });
+    c.ok(
+        doc! { "insert": "c", "documents": [{ "_id": 1i32, "a": "coffee" }, { "_id": 2i32,
+        "n": 5i32 }, { "_id": 3i32, "a": "tea", "n": 5i32 }, { "_id": 4i32 }] },
+    );
     let filter = || doc! { "$or": [{ "$text": { "$search": "coffee tea" } }, { "n": 5i32 }] };
     assert_eq!(c.code(doc! { "find": "c", "filter": &filter() }), 291);
     c.ok(doc! { "createIndexes": "c", "indexes": [{ "key": { "n": 1i32 }, "name": "n" }] });
     assert_eq!(c.ids(filter()), [1, 2, 3]);
-    let scored = c.docs(doc! { "find": "c", "filter": &filter(), "projection": { "s": { "$meta": "textScore" } }, "sort": { "_id": 1i32 } });
+    let scored = c.docs(doc! { "find": "c", "filter": &filter(),
+    "projection": { "s": { "$meta": "textScore" } }, "sort": { "_id": 1i32 } });
     let score = |i: usize| scored[i].doc().field("s").as_f64();
     assert_eq!(
         (score(0), score(1), score(2)),
@@ -233,21 +239,25 @@ fn only_where_it_can_be_answered() {
             40218,
         ),
         (
-            doc! { "aggregate": "c", "pipeline": [{ "$facet": { "f": [{ "$match": &text() }] } }], "cursor": {} },
+            doc! { "aggregate": "c", "pipeline": [{ "$facet": { "f": [{ "$match": &text() }] } }],
+            "cursor": {} },
             17313,
         ),
         (
-            doc! { "aggregate": "c", "pipeline": [{ "$limit": 1i32 }, { "$match": &text() }], "cursor": {} },
+            doc! { "aggregate": "c", "pipeline": [{ "$limit": 1i32 }, { "$match": &text() }],
+            "cursor": {} },
             17313,
         ),
         (doc! { "count": "c", "query": &text() }, 0),
         (doc! { "distinct": "c", "key": "a", "query": &text() }, 0),
         (
-            doc! { "explain": { "find": "c", "filter": &text(), "sort": { "s": { "$meta": "textScore" } } }, "verbosity": "executionStats" },
+            doc! { "explain": { "find": "c", "filter": &text(),
+            "sort": { "s": { "$meta": "textScore" } } }, "verbosity": "executionStats" },
             0,
         ),
         (
-            doc! { "explain": { "aggregate": "c", "pipeline": [{ "$match": &text() }, { "$project": { "s": { "$meta": "textScore" } } }], "cursor": {} } },
+            doc! { "explain": { "aggregate": "c", "pipeline": [{ "$match": &text() },
+            { "$project": { "s": { "$meta": "textScore" } } }], "cursor": {} } },
             0,
         ),
     ] {
@@ -268,10 +278,19 @@ fn only_where_it_can_be_answered() {
 fn writes_find_by_words() {
     let mut c = Client::new();
     c.index(doc! { "a": "text" }, doc! {});
-    c.ok(doc! { "insert": "c", "documents": [{ "_id": 1i32, "a": "red coffee", "l": [1i32, 2i32] }, { "_id": 2i32, "a": "green tea" }, { "_id": 3i32, "a": "red tea" }] });
-    c.ok(doc! { "update": "c", "updates": [{ "q": { "$text": { "$search": "red" } }, "u": { "$set": { "hit": 1i32 } }, "multi": true }] });
+    c.ok(
+        doc! { "insert": "c", "documents": [{ "_id": 1i32, "a": "red coffee", "l": [1i32, 2i32] },
+        { "_id": 2i32, "a": "green tea" }, { "_id": 3i32, "a": "red tea" }] },
+    );
+    c.ok(
+        doc! { "update": "c", "updates": [{ "q": { "$text": { "$search": "red" } },
+        "u": { "$set": { "hit": 1i32 } }, "multi": true }] },
+    );
     assert_eq!(c.ids(doc! { "hit": 1i32 }), [1, 3]);
-    c.ok(doc! { "update": "c", "updates": [{ "q": { "$text": { "$search": "coffee" }, "l": 2i32 }, "u": { "$set": { "l.$": 7i32, "a": "cocoa" } } }] });
+    c.ok(
+        doc! { "update": "c", "updates": [{ "q": { "$text": { "$search": "coffee" }, "l": 2i32 },
+        "u": { "$set": { "l.$": 7i32, "a": "cocoa" } } }] },
+    );
     assert_eq!(
         (
             c.search("coffee"),
@@ -280,7 +299,10 @@ fn writes_find_by_words() {
         ),
         (vec![], vec![1], vec![1])
     );
-    let r = c.ok(doc! { "findAndModify": "c", "query": { "$text": { "$search": "tea -green" } }, "remove": true });
+    let r = c.ok(
+        doc! { "findAndModify": "c", "query": { "$text": { "$search": "tea -green" } },
+        "remove": true },
+    );
     assert_eq!(
         r.doc()
             .field("value")
@@ -290,7 +312,10 @@ fn writes_find_by_words() {
             .as_i64_exact(),
         Some(3)
     );
-    c.ok(doc! { "delete": "c", "deletes": [{ "q": { "$text": { "$search": "\"green tea\"" } }, "limit": 0i32 }] });
+    c.ok(
+        doc! { "delete": "c", "deletes": [{ "q": { "$text": { "$search": "\"green tea\"" } },
+        "limit": 0i32 }] },
+    );
     assert_eq!(c.ids(doc! {}), [1]);
 }
 
@@ -311,7 +336,8 @@ fn explain_shows_the_search() {
         one.doc().field("indexPrefix").as_doc().unwrap().to_buf(),
         doc! { "tag": 1i32 }
     );
-    let parsed = doc! { "terms": ["coffe"], "negatedTerms": [], "phrases": [], "negatedPhrases": ["tea time"] };
+    let parsed = doc! { "terms": ["coffe"], "negatedTerms": [], "phrases": [],
+    "negatedPhrases": ["tea time"] };
     let several = plan("coffee shops");
     let below = several.doc().field("inputStage").as_doc().unwrap();
     assert_eq!(
@@ -493,7 +519,8 @@ fn searches_find_and_score_what_each_document_says() {
                 w.put("$language", l);
             }
         });
-        let got = c.docs(doc! { "find": "c", "filter": { "$text": &text }, "projection": { "s": { "$meta": "textScore" } }, "batchSize": 3i32 });
+        let got = c.docs(doc! { "find": "c", "filter": { "$text": &text },
+        "projection": { "s": { "$meta": "textScore" } }, "batchSize": 3i32 });
         let mut got: Vec<(i64, f64)> = got
             .iter()
             .map(|d| {
@@ -516,7 +543,11 @@ fn searches_find_and_score_what_each_document_says() {
                 "{text:?}: {got:?} is not {wanted:?}"
             );
         }
-        let sorted = c.docs(doc! { "aggregate": "c", "pipeline": [{ "$match": { "$text": &text } }, { "$sort": { "s": { "$meta": "textScore" } } }, { "$project": { "s": { "$meta": "textScore" } } }], "cursor": {} });
+        let sorted = c.docs(
+            doc! { "aggregate": "c", "pipeline": [{ "$match": { "$text": &text } },
+            { "$sort": { "s": { "$meta": "textScore" } } },
+            { "$project": { "s": { "$meta": "textScore" } } }], "cursor": {} },
+        );
         let scores: Vec<f64> = sorted
             .iter()
             .filter_map(|d: &DocBuf| d.doc().field("s").as_f64())

@@ -2,7 +2,7 @@
 
 use crate::behaviour::send;
 use commands::{
-    Clock, Config, Connection, Dispatcher, Language, Service, SystemClock, registry, ttl,
+    Clock, Config, Connection, Dispatcher, Service, StoreHooks, SystemClock, registry, ttl,
 };
 use model::{DocBuf, Value, doc};
 use std::sync::Arc;
@@ -42,7 +42,7 @@ impl Server {
 
     fn over(engine: Arc<dyn Engine>) -> Server {
         let clock = Arc::new(Hand(AtomicI64::new(START_MS)));
-        let language = Arc::new(Language::new(Arc::new(SystemClock::default())));
+        let language = Arc::new(StoreHooks::new(Arc::new(SystemClock::default())));
         let store = Arc::new(Store::open(engine.clone(), language).expect("a store"));
         let server =
             registry::dispatcher(Service::new(Config::default(), clock.clone(), store).shared());
@@ -255,7 +255,10 @@ fn a_partial_index_expires_only_what_it_holds() {
 #[test]
 fn clustered_collections_expire_by_their_id() {
     let mut s = Server::new();
-    s.ok(&doc! { "create": "c", "clusteredIndex": { "key": { "_id": 1i32 }, "unique": true }, "expireAfterSeconds": 60i32 });
+    s.ok(
+        &doc! { "create": "c", "clusteredIndex": { "key": { "_id": 1i32 }, "unique": true },
+        "expireAfterSeconds": 60i32 },
+    );
     s.insert(
         "c",
         &[
@@ -279,7 +282,10 @@ fn clustered_collections_expire_by_their_id() {
 fn measurements_expire_with_and_without_an_index_of_time() {
     let mut s = Server::new();
     for coll in ["plain", "indexed"] {
-        s.ok(&doc! { "create": coll, "timeseries": { "timeField": "t", "metaField": "m" }, "expireAfterSeconds": 60i32 });
+        s.ok(
+            &doc! { "create": coll, "timeseries": { "timeField": "t", "metaField": "m" },
+            "expireAfterSeconds": 60i32 },
+        );
         let docs: Vec<DocBuf> = (0..3000)
             .map(|i| doc! { "t": at(i), "m": i % 7, "v": i })
             .collect();
@@ -336,7 +342,10 @@ fn an_age_that_is_no_number_is_as_good_as_never() {
     s.after(100_000);
     assert_eq!(s.ids("c"), [1], "{made:?}");
     s.ok(&doc! { "collMod": "c", "index": { "name": "at_1", "expireAfterSeconds": f64::NAN } });
-    s.ok(&doc! { "create": "d", "clusteredIndex": { "key": { "_id": 1i32 }, "unique": true }, "expireAfterSeconds": f64::NAN });
+    s.ok(
+        &doc! { "create": "d", "clusteredIndex": { "key": { "_id": 1i32 }, "unique": true },
+        "expireAfterSeconds": f64::NAN },
+    );
     s.insert("d", &[doc! { "_id": at(0) }]);
     s.after(0);
     assert_eq!((s.count("c"), s.count("d")), (1, 1));
@@ -421,7 +430,7 @@ fn a_monitor_switched_off_deletes_nothing() {
 
 #[test]
 fn the_monitor_sleeps_as_long_as_it_is_told_while_it_runs() {
-    let language = Arc::new(Language::new(Arc::new(SystemClock::default())));
+    let language = Arc::new(StoreHooks::new(Arc::new(SystemClock::default())));
     let store = Arc::new(Store::open(Arc::new(MemoryEngine::new()), language).expect("a store"));
     let service = Service::new(Config::default(), Arc::new(SystemClock::default()), store).shared();
     let server = registry::dispatcher(service.clone());
@@ -434,7 +443,8 @@ fn the_monitor_sleeps_as_long_as_it_is_told_while_it_runs() {
     });
     run(
         "db",
-        doc! { "createIndexes": "c", "indexes": [{ "key": { "at": 1i32 }, "name": "at_1", "expireAfterSeconds": 0i32 }] },
+        doc! { "createIndexes": "c", "indexes": [{ "key": { "at": 1i32 }, "name": "at_1",
+        "expireAfterSeconds": 0i32 }] },
     );
     run(
         "db",

@@ -67,7 +67,9 @@ fn validators_explain_log_and_are_bypassed() {
     c.ok(doc! { "create": "v", "validator": { "a": { "$gt": 0i32 } } });
     let bad = || doc! { "insert": "v", "documents": [{ "_id": 1i32, "a": -1i32 }] };
     let e = write_error(&c.run(bad()));
-    let info = doc! { "failingDocumentId": 1i32, "details": { "operatorName": "$gt", "specifiedAs": { "a": { "$gt": 0i32 } }, "reason": "comparison failed", "consideredValue": -1i32 } };
+    let info = doc! { "failingDocumentId": 1i32, "details": { "operatorName": "$gt",
+    "specifiedAs": { "a": { "$gt": 0i32 } }, "reason": "comparison failed",
+    "consideredValue": -1i32 } };
     assert_eq!(
         e,
         doc! { "index": 0i32, "code": 121i32, "errInfo": &info, "errmsg": "Document failed \
@@ -77,7 +79,10 @@ fn validators_explain_log_and_are_bypassed() {
     bypass.put("bypassDocumentValidation", 1.5);
     c.ok(bypass);
     // An update of a document that is invalid already: refused when strict, allowed when moderate.
-    let touch = |n: i32| doc! { "update": "v", "updates": [{ "q": { "_id": 1i32 }, "u": { "$set": { "n": n } } }] };
+    let touch = |n: i32| {
+        doc! { "update": "v", "updates": [{ "q": { "_id": 1i32 },
+        "u": { "$set": { "n": n } } }] }
+    };
     assert_eq!(
         write_error(&c.run(touch(1)))
             .doc()
@@ -91,7 +96,10 @@ fn validators_explain_log_and_are_bypassed() {
     c.ok(doc! { "collMod": "v", "validationLevel": "strict" });
     c.ok(doc! { "insert": "from", "documents": [{ "_id": 9i32, "a": -9i32 }] });
     for stage in [doc! { "$merge": { "into": "v" } }, doc! { "$out": "v" }] {
-        let merge = |bypass: bool| doc! { "aggregate": "from", "pipeline": [&stage], "cursor": {}, "bypassDocumentValidation": bypass };
+        let merge = |bypass: bool| {
+            doc! { "aggregate": "from", "pipeline": [&stage], "cursor": {},
+            "bypassDocumentValidation": bypass }
+        };
         assert_eq!(
             c.run(merge(false)).doc().field("code").as_i64_exact(),
             Some(121),
@@ -211,12 +219,22 @@ fn write_concerns_no_single_member_can_satisfy() {
 #[test]
 fn updates_take_sort_hint_let_and_constants() {
     let mut c = Client::new();
-    c.ok(doc! { "insert": "c", "documents": [{ "_id": 1i32, "k": 1i32, "a": [1i32, 5i32] }, { "_id": 2i32, "k": 2i32, "a": [7i32] }] });
+    c.ok(
+        doc! { "insert": "c", "documents": [{ "_id": 1i32, "k": 1i32, "a": [1i32, 5i32] },
+        { "_id": 2i32, "k": 2i32, "a": [7i32] }] },
+    );
     c.ok(doc! { "createIndexes": "c", "indexes": [{ "key": { "k": 1i32 }, "name": "k_1" }] });
-    c.ok(doc! { "update": "c", "updates": [{ "q": {}, "u": { "$set": { "last": true } }, "sort": { "k": -1i32 }, "hint": "k_1" }] });
-    c.ok(doc! { "update": "c", "let": { "x": 1i32, "y": 4i32 }, "updates": [
-        { "q": { "$expr": { "$eq": ["$k", "$$x"] } }, "u": [{ "$set": { "sum": { "$add": ["$$y", "$$z"] } } }], "c": { "z": 10i32 } }] });
-    c.ok(doc! { "update": "c", "updates": [{ "q": { "_id": 1i32 }, "u": { "$set": { "a.$[big]": 0i32 } }, "arrayFilters": [{ "big": { "$gt": 3i32 } }] }] });
+    c.ok(
+        doc! { "update": "c", "updates": [{ "q": {}, "u": { "$set": { "last": true } },
+        "sort": { "k": -1i32 }, "hint": "k_1" }] },
+    );
+    c.ok(
+        doc! { "update": "c", "let": { "x": 1i32, "y": 4i32 }, "updates": [
+        { "q": { "$expr": { "$eq": ["$k", "$$x"] } }, "u": [{ "$set": { "sum": { "$add": ["$$y",
+            "$$z"] } } }], "c": { "z": 10i32 } }] },
+    );
+    c.ok(doc! { "update": "c", "updates": [{ "q": { "_id": 1i32 },
+    "u": { "$set": { "a.$[big]": 0i32 } }, "arrayFilters": [{ "big": { "$gt": 3i32 } }] }] });
     assert_eq!(
         c.docs("c"),
         [
@@ -225,7 +243,8 @@ fn updates_take_sort_hint_let_and_constants() {
         ]
     );
     for command in [
-        doc! { "update": "c", "updates": [{ "q": {}, "u": { "$set": { "n": 1i32 } }, "hint": "none" }] },
+        doc! { "update": "c", "updates": [{ "q": {}, "u": { "$set": { "n": 1i32 } },
+        "hint": "none" }] },
         doc! { "delete": "c", "deletes": [{ "q": {}, "limit": 1i32, "hint": { "zz": 1i32 } }] },
     ] {
         assert_eq!(
@@ -238,7 +257,8 @@ fn updates_take_sort_hint_let_and_constants() {
     }
     let fam = c.run(doc! { "findAndModify": "c", "query": {}, "remove": true, "hint": "none" });
     assert_eq!(fam.doc().field("code").as_i64_exact(), Some(2));
-    let collation = doc! { "delete": "c", "deletes": [{ "q": { "s": "A" }, "limit": 0i32, "collation": { "locale": "en", "strength": 2i32 } }] };
+    let collation = doc! { "delete": "c", "deletes": [{ "q": { "s": "A" }, "limit": 0i32,
+    "collation": { "locale": "en", "strength": 2i32 } }] };
     c.ok(doc! { "insert": "c", "documents": [{ "_id": 3i32, "s": "a" }] });
     assert_eq!(c.ok(collation).doc().field("n").as_i64_exact(), Some(1));
 }

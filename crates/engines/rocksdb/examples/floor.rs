@@ -11,8 +11,8 @@ use std::hint::black_box;
 use std::path::PathBuf;
 
 use engine_rocksdb::{CacheKind, Config, RocksEngine};
-use rust_rocksdb::{ColumnFamily, DB, ReadOptions, WriteBatch, WriteOptions};
-use storage::{Batch, CursorOpts, Durability, Engine, KeyRange, RowBatch, Table};
+use rust_rocksdb::{ColumnFamily, DB, ReadOptions, WriteBatch as RawBatch, WriteOptions};
+use storage::{CursorOpts, Durability, Engine, KeyRange, RowBatch, Table, WriteBatch};
 
 const ROUNDS: usize = 7;
 const VALUE: usize = 200;
@@ -113,7 +113,7 @@ impl Bench<'_> {
         let flush = || engine.flush().expect("a flush");
         let value = [7u8; VALUE];
         let (opts, many) = (WriteOptions::default(), 20_000u32);
-        let mut batch = Batch::new();
+        let mut batch = WriteBatch::new();
         compare(
             "put",
             many as usize,
@@ -141,7 +141,7 @@ impl Bench<'_> {
             &flush,
             || {
                 for i in 0..many {
-                    let mut batch = WriteBatch::default();
+                    let mut batch = RawBatch::default();
                     for (part, family) in families.iter().enumerate() {
                         batch.put_cf(
                             family,
@@ -166,7 +166,7 @@ impl Bench<'_> {
                 }
             },
         );
-        let mut load = Batch::new();
+        let mut load = WriteBatch::new();
         for i in 0..self.keys {
             load.put(Table::Doc, &key(i), &value);
             if load.byte_len() > 1 << 20 {

@@ -11,7 +11,7 @@
 
 use engine_rocksdb::{Config, RocksEngine};
 use std::collections::{BTreeMap, BTreeSet};
-use storage::{CursorOpts, Engine, KeyRange, Read, Table};
+use storage::{CursorOpts, Engine, KeyRange, Reader, Table};
 
 fn main() {
     let path = std::env::args()

@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! eval "$(scripts/natives.sh)"
-//! cargo run --release -p quarry-engine-rocksdb --example large -- [VALUE_KB] [MEGABYTES] [BUDGET_MB] [BLOB_MIN_KB] [DIRECTORY]
+//! cargo run --release -p quarry-engine-rocksdb --example large -- \
+//!     [VALUE_KB] [MEGABYTES] [BUDGET_MB] [BLOB_MIN_KB] [DIRECTORY]
 //! ```
 //! Stores MEGABYTES of documents at random places of the key order, overwrites as much again twice
 //! at random, then reads at random and scans. Half of each value is noise. BLOB_MIN_KB 0 keeps all
@@ -13,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use engine_rocksdb::{Config, RocksEngine};
-use storage::{Batch, CursorOpts, Durability, Engine, KeyRange, Read, Table, WriteClass};
+use storage::{CursorOpts, Durability, Engine, KeyRange, Reader, Table, WriteBatch, WriteClass};
 
 fn main() {
     let mut args = std::env::args().skip(1);
@@ -124,7 +125,7 @@ fn put(engine: &RocksEngine, id: u64, bytes: usize, noise: &mut u64) {
     for chunk in value[..bytes / 2].chunks_exact_mut(8) {
         chunk.copy_from_slice(&next(noise).to_le_bytes());
     }
-    let mut batch = Batch::new();
+    let mut batch = WriteBatch::new();
     batch.put(Table::Doc, &key(id), &value);
     engine.admit(batch.byte_len(), WriteClass::Client);
     engine.apply(&batch, Durability::Buffered).expect("a write");

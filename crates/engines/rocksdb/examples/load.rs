@@ -2,7 +2,8 @@
 //! memory.
 //!
 //! ```text
-//! cargo run --release -p quarry-engine-rocksdb --example load -- [MEGABYTES] [BUDGET_MB] [THREADS] [DIRECTORY]
+//! cargo run --release -p quarry-engine-rocksdb --example load -- \
+//!     [MEGABYTES] [BUDGET_MB] [THREADS] [DIRECTORY]
 //! ```
 //! Each write is a document of 1 kB (half of it compressible), two index entries at random places
 //! and a log entry. One line per five seconds: rate, longest write and longest admission wait of
@@ -15,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use engine_rocksdb::{Config, RocksEngine};
-use storage::{Batch, Durability, Engine, Table, WriteClass};
+use storage::{Durability, Engine, Table, WriteBatch, WriteClass};
 
 #[derive(Default)]
 struct Totals {
@@ -112,7 +113,7 @@ fn main() {
 }
 
 fn write(engine: &RocksEngine, totals: &Totals, target: u64) {
-    let (mut batch, mut value) = (Batch::new(), vec![b'x'; 1024]);
+    let (mut batch, mut value) = (WriteBatch::new(), vec![b'x'; 1024]);
     while totals.bytes.load(Ordering::Relaxed) < target {
         let number = totals.next.fetch_add(1, Ordering::Relaxed);
         let mut noise = number;

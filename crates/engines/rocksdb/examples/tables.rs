@@ -11,7 +11,7 @@
 use std::path::{Path, PathBuf};
 
 use engine_rocksdb::{Config, RocksEngine};
-use storage::{Batch, Durability, Engine, Read, Table};
+use storage::{Durability, Engine, Reader, Table, WriteBatch};
 
 fn main() {
     let mut args = std::env::args().skip(1);
@@ -35,7 +35,7 @@ fn main() {
         .set_options_cf(doc, &[("disable_auto_compactions", "true")])
         .expect("an option");
     for file in 0..files {
-        let mut batch = Batch::new();
+        let mut batch = WriteBatch::new();
         for row in 0..2000u32 {
             let noise = (row.wrapping_mul(2_654_435_761)).to_be_bytes();
             batch.put(Table::Doc, &key(file, row), &noise.repeat(20));

@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! eval "$(scripts/natives.sh)"
-//! cargo run --release -p quarry-engine-rocksdb --example uncached -- [THOUSANDS] [LIMIT_MB] [THREADS] [SECONDS] [DIRECTORY]
+//! cargo run --release -p quarry-engine-rocksdb --example uncached -- \
+//!     [THOUSANDS] [LIMIT_MB] [THREADS] [SECONDS] [DIRECTORY]
 //! ```
 //! Documents of about 220 bytes (a third of it digits that hardly compress) in 8 idents, loaded in
 //! key order, then read and put back with 10 bytes changed, at random, by all threads. With control
@@ -17,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use engine_rocksdb::{Config, RocksEngine};
-use storage::{Batch, Durability, Engine, Read, Table, WriteClass};
+use storage::{Durability, Engine, Reader, Table, WriteBatch, WriteClass};
 
 const IDENTS: u64 = 8;
 const WARM_UP: Duration = Duration::from_secs(10);
@@ -89,7 +90,7 @@ fn digits(out: &mut [u8], noise: &mut u64) {
 }
 
 fn load(engine: &RocksEngine, docs: u64) {
-    let (mut batch, mut value, mut noise) = (Batch::new(), vec![b'x'; 221], 1);
+    let (mut batch, mut value, mut noise) = (WriteBatch::new(), vec![b'x'; 221], 1);
     for ident in 0..IDENTS {
         for number in (ident..docs).step_by(IDENTS as usize) {
             digits(&mut value[40..220], &mut noise);
@@ -120,7 +121,7 @@ fn settle(engine: &RocksEngine) {
 }
 
 fn update(engine: &RocksEngine, docs: u64, thread: u64, done: &AtomicU64, stop: &AtomicBool) {
-    let (mut batch, mut value, mut noise) = (Batch::new(), Vec::new(), thread * 7919 + 11);
+    let (mut batch, mut value, mut noise) = (WriteBatch::new(), Vec::new(), thread * 7919 + 11);
     while !stop.load(Ordering::Relaxed) {
         let key = key(next(&mut noise) % docs);
         assert!(engine.get(Table::Doc, &key, &mut value).expect("a read"));

@@ -64,11 +64,11 @@ pub(crate) struct Commits<L: Log> {
     /// Wakes threads blocked in `wait`.
     flushed: Condvar,
     /// Wakes the thread in `run`.
-    hurry: Condvar,
+    request_flush: Condvar,
 }
 
 struct State<E> {
-    /// Some thread is between taking its turn and having noted the outcome.
+    /// Some thread is between taking its turn and having log the outcome.
     flushing: bool,
     /// The furthest position anybody asked for.
     wanted: u64,
@@ -105,7 +105,7 @@ impl<L: Log> Commits<L> {
                 failure: None,
             }),
             flushed: Condvar::new(),
-            hurry: Condvar::new(),
+            request_flush: Condvar::new(),
         }
     }
 
@@ -136,12 +136,12 @@ impl<L: Log> Commits<L> {
     }
 
     /// Asks for a flush without flushing: the thread in `run` does it.
-    pub(crate) fn hurry(&self, pos: u64) {
+    pub(crate) fn request_flush(&self, pos: u64) {
         let pos = pos.min(self.log.last());
         if self.durable() < pos {
             let mut state = self.state.lock();
             state.wanted = state.wanted.max(pos);
-            self.hurry.notify_one();
+            self.request_flush.notify_one();
         }
     }
 
@@ -184,7 +184,7 @@ impl<L: Log> Commits<L> {
         // Those who wait without a thread need one. As long as threads are blocked, one of them
         // flushes, or comes past here.
         if state.wanted > self.durable() && !state.flushing && state.blocked == 0 {
-            self.hurry.notify_one();
+            self.request_flush.notify_one();
         }
         outcome
     }
@@ -196,12 +196,12 @@ impl<L: Log> Commits<L> {
         loop {
             let wanted = state.wanted > self.durable() && state.lost().is_none();
             if !state.stop && (state.flushing || !wanted) {
-                self.hurry.wait_for(&mut state, interval);
+                self.request_flush.wait_for(&mut state, interval);
             }
             if state.flushing {
                 if state.stop {
                     // Whoever flushes wakes this thread when it sees `stop`.
-                    self.hurry.wait_for(&mut state, interval);
+                    self.request_flush.wait_for(&mut state, interval);
                 }
                 continue;
             }
@@ -221,7 +221,7 @@ impl<L: Log> Commits<L> {
     /// Makes [`Commits::run`] flush once more and return.
     pub(crate) fn stop(&self) {
         self.state.lock().stop = true;
-        self.hurry.notify_all();
+        self.request_flush.notify_all();
     }
 
     /// Lets go whoever is still blocked, once nobody flushes any more.
@@ -269,7 +269,7 @@ impl<L: Log> Commits<L> {
                     state.failure = Some(failed);
                 }
                 // All who wait for this are told; who asked for more since is not among them and
-                // gets a flush of his own.
+                // gets the next flush.
                 if state.wanted <= target || lasting {
                     state.wanted = self.durable();
                 }
@@ -285,7 +285,7 @@ impl<L: Log> Commits<L> {
             self.flushed.notify_all();
         }
         if state.stop {
-            self.hurry.notify_all();
+            self.request_flush.notify_all();
         }
         drop(state);
         self.log.announce(announced);

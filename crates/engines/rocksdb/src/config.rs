@@ -1,13 +1,12 @@
 //! One configuration struct, scaled from one memory budget, and its translation into RocksDB
-//! options. Reasons stand beside the settings; figures for larger machines are a matter of
-//! `Config`, not of this file.
+//! options. Reasons stand next to the settings.
 
 use std::path::PathBuf;
 
 use rust_rocksdb::statistics::StatsLevel;
 use rust_rocksdb::{
-    AsRawPtr, BlockBasedIndexType, BlockBasedOptions, Cache, DBCompressionType, DBRecoveryMode,
-    LogLevel, LruCacheOptions, Options, SstFileManager, WriteBufferManager,
+    BlockBasedIndexType, BlockBasedOptions, Cache, DBCompressionType, DBRecoveryMode, LogLevel,
+    LruCacheOptions, Options, SstFileManager, WriteBufferManager,
 };
 use storage::{Table, counter_add, counter_decode, counter_encode};
 
@@ -108,6 +107,12 @@ impl Config {
         part.clamp(2 * MB, 256 * MB)
     }
 
+    /// Length a journal file is given ahead. One is left when any memtable is full; this is enough
+    /// for documents with about as many bytes of index entries.
+    pub(crate) fn journal_extent_bytes(&self) -> u64 {
+        (self.memtable_bytes(Table::Doc) as u64).saturating_mul(3) / 2
+    }
+
     /// Immutable memtables a column family may collect before RocksDB stops writers; admission
     /// slows down before.
     pub(crate) const MEMTABLES_MAX: i32 = 8;
@@ -120,7 +125,7 @@ impl Config {
     pub(crate) const PENDING_SOFT_BYTES: u64 = 4 << 30;
 }
 
-/// The parts of the options that outlive opening and are asked for figures later.
+/// The parts of the options that metrics are read from after opening.
 pub(crate) struct Built {
     pub(crate) db: Options,
     pub(crate) tables: Vec<(Table, Options)>,
@@ -217,7 +222,7 @@ fn table_options(config: &Config, table: Table, cache: &Cache, dropped: &Dropped
     opts.set_level_zero_file_num_compaction_trigger(4);
     opts.set_level_zero_slowdown_writes_trigger(Config::L0_SLOWDOWN);
     opts.set_level_zero_stop_writes_trigger(Config::L0_STOP);
-    // Far above what admission tolerates: the engine's own brakes are a last resort.
+    // Far above what admission tolerates: RocksDB's own write stalls are a last resort.
     opts.set_soft_pending_compaction_bytes_limit(64 << 30);
     opts.set_hard_pending_compaction_bytes_limit(256 << 30);
     // As large as the level-0 files that trigger its compaction, so that step rewrites about one to
@@ -323,11 +328,4 @@ fn block_options(table: Table, cache: &Cache) -> BlockBasedOptions {
         block.set_hybrid_ribbon_filter(10.0, 2);
     }
     block
-}
-
-/// The raw options handle, for the few settings the binding crate does not offer.
-pub(crate) fn raw(opts: &Options) -> *mut rust_rocksdb::ffi_raw::rocksdb_options_t {
-    // SAFETY: the pointer is used by the caller while `opts` is borrowed and alive, and never freed
-    // through it.
-    unsafe { opts.as_raw_ptr() }
 }

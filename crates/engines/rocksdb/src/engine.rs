@@ -1,4 +1,4 @@
-//! The engine: `storage::Engine` put together from the parts beside this file.
+//! `storage::Engine` on RocksDB, composed of the parts in the other files of this crate.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,45 +6,44 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rust_rocksdb::checkpoint::Checkpoint;
-use rust_rocksdb::{
-    Cache, ColumnFamilyDescriptor, DB, DBRecoveryMode, FlushOptions, SstFileManager,
-    WriteBufferManager,
-};
+use rust_rocksdb::{ColumnFamilyDescriptor, DB, DBRecoveryMode, FlushOptions};
 use storage::{
-    Batch, Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, IdentSet,
-    KeyRange, Read, Result, Snapshot, StatSink, StorageError, Table, Turn, Verified, WriteClass,
-    prefix_end,
+    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, FlushTurn, IdentSet,
+    KeyRange, Reader, Result, Snapshot, StatSink, StorageError, Table, Verified, WriteBatch,
+    WriteClass, prefix_end,
 };
 
+use crate::admission::Admission;
 use crate::config::{self, Built, Config};
 use crate::cursor::{self, RocksCursor};
 use crate::error;
 use crate::ffi::{Db, Iter, IterOpts, family_name};
 use crate::filter::Dropped;
-use crate::flow::Gate;
 use crate::journal::Journal;
-use crate::keeper::{Charge, Keeper, Watch};
 use crate::listener::{Events, Listener};
 use crate::mark::Mark;
+use crate::monitor::{Inputs, Monitor, MonitorStats};
 use crate::open;
 use crate::sizes;
 use crate::snapshot::RocksSnapshot;
 use crate::space::Guard;
-use crate::stats;
+use crate::stats::{self, Sources};
+use crate::wal;
 
 /// An open RocksDB behind the storage contract.
 pub struct RocksEngine {
     journal: Journal,
-    keeper: Keeper,
+    monitor: Monitor,
     db: Arc<Db>,
     built: Built,
     config: Config,
     caps: Caps,
     dropped: Dropped,
-    gate: Arc<Gate>,
-    watch: Arc<Watch>,
+    admission: Arc<Admission>,
+    monitor_stats: Arc<MonitorStats>,
     guard: Arc<Guard>,
     events: Arc<Events>,
+    closing: Arc<AtomicBool>,
     closed: AtomicBool,
     repaired: Option<String>,
 }
@@ -92,25 +91,38 @@ impl RocksEngine {
         let mark = Arc::new(mark);
         mark.begin(db.sequence())?;
         let (sealed_in, sealed_at) = (Arc::downgrade(&db), Arc::clone(&mark));
+        let (directory, extent) = (config.path.clone(), config.journal_extent_bytes());
+        let closing = Arc::new(AtomicBool::new(false));
+        let closes = Arc::clone(&closing);
+        let extend = move || {
+            // RocksDB does not shorten a file that it never wrote to, as the last one is.
+            if !closes.load(Ordering::Acquire) {
+                // Failing costs time at each flush, nothing else.
+                let _ = wal::extend(&directory, extent);
+            }
+        };
+        extend();
         events.on_sealed(Box::new(move || {
             // Without the engine there is no writer whose commits could be missed.
             if let Some(db) = sealed_in.upgrade() {
                 sealed_at.sealed(db.sequence());
             }
+            extend();
         }));
         let db_end = db.sequence();
-        let (gate, watch) = (Arc::new(Gate::new()), Arc::new(Watch::new()));
+        let (admission, monitor_stats) =
+            (Arc::new(Admission::new()), Arc::new(MonitorStats::new()));
         let journal = Journal::start(
             Arc::clone(&db),
             Arc::clone(&events),
             mark,
             Duration::from_millis(config.journal_commit_interval_ms.max(1)),
         )?;
-        let keeper = Keeper::start(Charge {
+        let monitor = Monitor::start(Inputs {
             db: Arc::clone(&db),
             config: config.clone(),
-            gate: Arc::clone(&gate),
-            watch: Arc::clone(&watch),
+            admission: Arc::clone(&admission),
+            stats: Arc::clone(&monitor_stats),
             guard: Arc::clone(&guard),
             events: Arc::clone(&events),
             memtables: built.memtables.clone(),
@@ -118,16 +130,17 @@ impl RocksEngine {
         let closed = AtomicBool::new(false);
         let engine = Self {
             journal,
-            keeper,
+            monitor,
             db,
             built,
             config,
             caps: caps(),
             dropped,
-            gate,
-            watch,
+            admission,
+            monitor_stats,
             guard,
             events,
+            closing,
             closed,
             repaired: repair.map(|repair| repair.report(db_end)),
         };
@@ -152,47 +165,11 @@ impl RocksEngine {
         Ok(())
     }
 
-    /// The binding crate's handle, for the floor measurement only: whoever writes through it breaks
-    /// the contract.
+    /// The binding crate's handle, for measurements of RocksDB without this crate only: a write
+    /// through it breaks the contract.
     #[doc(hidden)]
     pub fn raw(&self) -> &DB {
         self.db.admin()
-    }
-
-    pub(crate) fn db(&self) -> &Db {
-        &self.db
-    }
-
-    pub(crate) fn cache(&self) -> &Cache {
-        &self.built.cache
-    }
-
-    pub(crate) fn memtables(&self) -> &WriteBufferManager {
-        &self.built.memtables
-    }
-
-    pub(crate) fn events(&self) -> &Events {
-        &self.events
-    }
-
-    pub(crate) fn watch(&self) -> &Watch {
-        &self.watch
-    }
-
-    pub(crate) fn guard(&self) -> &Guard {
-        &self.guard
-    }
-
-    pub(crate) fn files(&self) -> &SstFileManager {
-        &self.built.files
-    }
-
-    pub(crate) fn gate(&self) -> &Gate {
-        &self.gate
-    }
-
-    pub(crate) fn journal(&self) -> &Journal {
-        &self.journal
     }
 
     #[inline]
@@ -218,7 +195,7 @@ impl RocksEngine {
             })?;
         if any {
             self.drop_range(Table::Tmp, KeyRange::ALL)?;
-            let mut batch = Batch::new();
+            let mut batch = WriteBatch::new();
             batch.delete_range(Table::Tmp, &[], storage::MAX_KEY);
             self.db.write(batch.as_bytes(), true)?;
         }
@@ -291,7 +268,7 @@ fn caps() -> Caps {
 /// Deleted keys that a question whether an ident is gone may step over: about a millisecond.
 const GONE_SKIP_MAX: u64 = 4096;
 
-impl Read for RocksEngine {
+impl Reader for RocksEngine {
     fn get(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         self.check_open()?;
         self.db.get(self.db.latest(), table, key, out)
@@ -337,10 +314,10 @@ impl Engine for RocksEngine {
     }
 
     fn admit(&self, bytes: usize, class: WriteClass) -> Duration {
-        self.gate.pass(bytes, class)
+        self.admission.pass(bytes, class)
     }
 
-    fn apply(&self, batch: &Batch, durability: Durability) -> Result<CommitPos> {
+    fn apply(&self, batch: &WriteBatch, durability: Durability) -> Result<CommitPos> {
         self.check_open()?;
         if batch.byte_len() > self.caps.batch_bytes_max {
             let (len, max) = (batch.byte_len(), self.caps.batch_bytes_max);
@@ -385,12 +362,12 @@ impl Engine for RocksEngine {
         self.journal.wait(pos)
     }
 
-    fn hurry(&self, pos: CommitPos) {
-        self.journal.hurry(pos);
+    fn request_flush(&self, pos: CommitPos) {
+        self.journal.request_flush(pos);
     }
 
-    fn take_turn(&self, pos: CommitPos) -> Turn {
-        self.journal.take_turn(pos)
+    fn try_flush(&self, pos: CommitPos) -> FlushTurn {
+        self.journal.try_flush(pos)
     }
 
     fn on_durable(&self, hook: DurableHook) {
@@ -443,7 +420,19 @@ impl Engine for RocksEngine {
     }
 
     fn stats(&self, sink: &mut StatSink<'_>) {
-        stats::report(self, &self.built.db, self.config.statistics, sink);
+        let from = Sources {
+            db: &self.db,
+            cache: &self.built.cache,
+            memtables: &self.built.memtables,
+            files: &self.built.files,
+            events: &self.events,
+            guard: &self.guard,
+            monitor: &self.monitor_stats,
+            admission: &self.admission,
+            journal: &self.journal,
+            counters: self.config.statistics.then_some(&self.built.db),
+        };
+        stats::report(&from, sink);
     }
 
     fn checkpoint(&self, path: &Path) -> Result<()> {
@@ -497,11 +486,12 @@ impl Engine for RocksEngine {
         if self.closed.load(Ordering::Acquire) {
             return Ok(());
         }
+        self.closing.store(true, Ordering::Release);
         let flushed = self.flush();
         if self.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        self.keeper.stop();
+        self.monitor.stop();
         self.journal.stop();
         self.db.admin().cancel_all_background_work(true);
         flushed
@@ -510,7 +500,7 @@ impl Engine for RocksEngine {
 
 impl Drop for RocksEngine {
     fn drop(&mut self) {
-        // Nobody is left to hear of a failure; the journal covers what could not be flushed.
+        // A failure cannot be reported here; the journal covers what could not be flushed.
         let _ = self.close();
     }
 }

@@ -55,7 +55,10 @@ pub(crate) fn install_filter(opts: &mut Options, set: &DroppedSet) {
             Some(create_filter),
             Some(filter_name),
         );
-        sys::rocksdb_options_set_compaction_filter_factory(crate::config::raw(opts), factory);
+        sys::rocksdb_options_set_compaction_filter_factory(
+            crate::ffi::options_handle(opts),
+            factory,
+        );
     }
 }
 

@@ -1,6 +1,6 @@
-//! The journal of an open RocksDB: `commits.rs` over its write-ahead log, the thread that flushes
-//! what nobody waits for, and the figures. Whoever waits flushes on its own thread; the thread here
-//! is not woken for it.
+//! The journal of an open RocksDB: `commits.rs` over its write-ahead log, the background flush
+//! thread, and the metrics. A thread that waits for durability flushes itself; the background
+//! thread is not woken for it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
-use storage::{CommitPos, DurableHook, Flushed, Result, StorageError, Turn};
+use storage::{CommitPos, DurableHook, FlushTurn, Flushed, Result, StorageError};
 
 use crate::commits::{Announced, Commits, Failed, Log, Offer, WaitError};
 use crate::error;
@@ -46,8 +46,8 @@ struct Unjournaled {
     covered: AtomicU64,
 }
 
-/// Figures of the flushes.
-pub(crate) struct JournalFigures {
+/// Metrics of the flushes.
+pub(crate) struct JournalStats {
     pub(crate) flushes: u64,
     pub(crate) flush_us_total: u64,
     pub(crate) flush_us_last: u64,
@@ -92,14 +92,14 @@ impl Journal {
         self.commits.log().hooks.write().push(hook);
     }
 
-    pub(crate) fn hurry(&self, pos: CommitPos) {
-        self.commits.hurry(pos.0);
+    pub(crate) fn request_flush(&self, pos: CommitPos) {
+        self.commits.request_flush(pos.0);
     }
 
-    pub(crate) fn take_turn(&self, pos: CommitPos) -> Turn {
+    pub(crate) fn try_flush(&self, pos: CommitPos) -> FlushTurn {
         match self.commits.offer(pos.0) {
-            Offer::Idle => Turn::Idle,
-            Offer::Flushed { more } => Turn::Flushed { more },
+            Offer::Idle => FlushTurn::Idle,
+            Offer::Flushed { more } => FlushTurn::Flushed { more },
         }
     }
 
@@ -127,9 +127,9 @@ impl Journal {
         }
     }
 
-    pub(crate) fn figures(&self) -> JournalFigures {
+    pub(crate) fn stats(&self) -> JournalStats {
         let log = self.commits.log();
-        JournalFigures {
+        JournalStats {
             flushes: log.flushes.load(Ordering::Relaxed),
             flush_us_total: log.flush_us_total.load(Ordering::Relaxed),
             flush_us_last: log.flush_us_last.load(Ordering::Relaxed),

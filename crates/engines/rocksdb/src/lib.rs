@@ -1,14 +1,13 @@
 //! Quarry's storage contract on RocksDB: six column families, plain write batches, explicit
-//! snapshots, own journal flusher and own admission control. This room knows bytes only; neither
+//! snapshots, own journal flusher and own admission control. This crate knows bytes only; neither
 //! documents nor any other engine.
 //!
-//! Neighbours: `storage` (the trait) below in the table of rooms, `server` opens it by
-//! [`RocksEngine::open`].
+//! Implements the trait of `storage`; `server` opens it by [`RocksEngine::open`].
 //!
 //! # Traps
 //! Each with the setting or test that guards it.
 //! - **Write stalls.** RocksDB stops all writers at too many level-0 files, immutable memtables or
-//!   pending bytes. The triggers are set far above normal work (`config.rs`), `flow.rs` slows
+//!   pending bytes. The triggers are set far above normal work (`config.rs`), `admission.rs` slows
 //!   writers down smoothly long before, outside of locks. `stall_stops` and `stall_delays` in the
 //!   statistics count what slipped through; more than zero is a bug.
 //! - **Memory beside the cache.** Memtables are charged to the block cache; index and filter blocks
@@ -37,8 +36,9 @@
 //! - **A failed fdatasync** may have dropped what was written, and the next one succeeds: it is
 //!   final (`commits.rs`).
 //! - **ENOSPC** turns RocksDB read-only. The guard refuses growing writes earlier (`space.rs`), the
-//!   keeper resumes after.
+//!   monitor resumes after.
 
+mod admission;
 mod commits;
 mod config;
 mod cursor;
@@ -46,12 +46,12 @@ mod engine;
 mod error;
 mod ffi;
 mod filter;
-mod flow;
 mod journal;
-mod keeper;
 mod limits;
 mod listener;
+mod load;
 mod mark;
+mod monitor;
 mod open;
 mod sizes;
 mod snapshot;

@@ -11,7 +11,7 @@ use crate::config::{Config, TABLE_FORMAT};
 use crate::mark::Claim;
 use crate::wal;
 
-/// Version of the layout this room is responsible for: tables, their numbers and options that must
+/// Version of the layout this crate is responsible for: tables, their numbers and options that must
 /// not change. History: 1 six column families, `Meta` as the default one, counter merge operator on
 /// `Meta`.
 pub const DISK_FORMAT: u32 = 1;
@@ -87,8 +87,9 @@ pub(crate) fn examine(config: &Config, claim: Claim) -> Result<Option<Repair>> {
         return Ok(None);
     }
     let files = wal::files(&config.path)?;
-    let Some(damage) = wal::damage(&wal::read(&files)?, claim) else {
-        return Ok(None);
+    let journal = wal::read(&files)?;
+    let Some(damage) = wal::damage(&journal, claim) else {
+        return wal::cut(&files, &journal).map(|()| None);
     };
     let found = damage.to_string();
     if !config.repair {

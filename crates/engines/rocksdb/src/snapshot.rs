@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use storage::{CommitPos, Cursor, CursorOpts, KeyRange, Read, Result, Snapshot, Table};
+use storage::{CommitPos, Cursor, CursorOpts, KeyRange, Reader, Result, Snapshot, Table};
 
 use crate::cursor::RocksCursor;
 use crate::ffi::{Db, Snap};
@@ -22,7 +22,7 @@ impl RocksSnapshot {
     }
 }
 
-impl Read for RocksSnapshot {
+impl Reader for RocksSnapshot {
     fn get(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         self.snap.db().get(self.snap.opts(), table, key, out)
     }

@@ -1,6 +1,6 @@
-//! How much room the device has, whether growing writes may still use it, and a file that holds
-//! room back so that a full device can still be opened and emptied. Knows the file system and
-//! sizes; nothing of RocksDB's files.
+//! How much space the device has, whether growing writes may still use it, and a file that reserves
+//! space so that a database on a full device can still be opened and emptied. Knows the file system
+//! and sizes; nothing of RocksDB's files.
 
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use rust_rocksdb::{SstFileManager, WriteBufferManager};
-use storage::{Batch, BatchOp, Result, StorageError, Table};
+use storage::{BatchOp, Result, StorageError, Table, WriteBatch};
 
 use crate::config::Config;
 
@@ -60,7 +60,7 @@ struct HeldBack {
 const HELD_BACK_FILE: &str = "QUARRY-RESERVE";
 
 impl HeldBack {
-    /// Room for the memtables, which must be written out before the journal can be let go, and for
+    /// Space for the memtables, which must be written out before the journal can be let go, and for
     /// the deletes.
     fn new(config: &Config, space: Space) -> Self {
         let path = config.path.join(HELD_BACK_FILE);
@@ -108,7 +108,7 @@ impl HeldBack {
 /// Batches may write this much at least between two looks at the device.
 const LOOK_BYTES_MIN: u64 = 256 << 10;
 
-/// The guard of the space: refuses growth in time and gives room back when it is needed.
+/// Refuses growing writes before the device is full, and releases the reserve when it is needed.
 pub(crate) struct Guard {
     path: PathBuf,
     bytes_min: u64,
@@ -126,7 +126,7 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Looks for the first time, before the database is opened: opening needs room, too.
+    /// Measures for the first time, before the database is opened: opening needs space, too.
     pub(crate) fn new(
         config: &Config,
         memtables: WriteBufferManager,
@@ -150,7 +150,7 @@ impl Guard {
             free_bytes: AtomicU64::new(u64::MAX),
             reserve_bytes: AtomicU64::new(0),
         };
-        guard.look();
+        guard.measure();
         guard
     }
 
@@ -160,14 +160,14 @@ impl Guard {
     /// # Cost
     /// One atomic addition; a look at the device when the bytes written since the last one could
     /// matter.
-    pub(crate) fn admit(&self, batch: &Batch) -> Result<()> {
+    pub(crate) fn admit(&self, batch: &WriteBatch) -> Result<()> {
         let bytes = batch.byte_len() as u64;
         let unseen = self
             .unseen_bytes
             .fetch_add(bytes, Ordering::Relaxed)
             .saturating_add(bytes);
         if unseen >= self.look_after_bytes.load(Ordering::Relaxed) {
-            self.look();
+            self.measure();
         }
         if !self.is_full() || !grows(batch) {
             return Ok(());
@@ -183,7 +183,7 @@ impl Guard {
     }
 
     /// Asks the device how much is free and decides anew.
-    pub(crate) fn look(&self) {
+    pub(crate) fn measure(&self) {
         // One at a time, so that a later verdict is never overwritten by an earlier one.
         let mut held_back = self.held_back.lock();
         let Ok(mut space) = Space::of(&self.path) else {
@@ -203,7 +203,7 @@ impl Guard {
             .saturating_sub(promised)
             .saturating_sub(reserve);
         let full = room == 0;
-        // A quarter of the room: background work may take as much again, and one writer more may be
+        // A quarter of it: background work may take as much again, and one writer more may be
         // on its way.
         self.look_after_bytes
             .store((room / 4).clamp(LOOK_BYTES_MIN, 1 << 30), Ordering::Relaxed);
@@ -212,7 +212,7 @@ impl Guard {
         self.reserve_bytes.store(reserve, Ordering::Relaxed);
         let was_full = self.full.swap(full, Ordering::Relaxed);
         if full != was_full {
-            // Files that wait for their slow end are room that is needed now.
+            // Files that wait for their paced deletion are space that is needed now.
             let rate = if full { 0 } else { self.delete_bytes_per_s };
             self.files.set_delete_rate_bytes_per_second(rate);
         }
@@ -231,7 +231,7 @@ impl Guard {
     }
 }
 
-fn grows(batch: &Batch) -> bool {
+fn grows(batch: &WriteBatch) -> bool {
     let adds = |op| {
         matches!(
             op,
@@ -272,7 +272,7 @@ mod tests {
     fn short_space_refuses_growth_and_allows_making_room() {
         let root = tempfile::tempdir().unwrap();
         let guard = guard(root.path());
-        let mut grow = Batch::new();
+        let mut grow = WriteBatch::new();
         grow.put(Table::Doc, b"\0\0\0\x01k", b"v");
         assert!(guard.admit(&grow).is_ok());
         guard.full.store(true, Ordering::Relaxed);
@@ -288,7 +288,7 @@ mod tests {
             guard.admit(&grow).is_ok(),
             "a put that shrinks its document passes"
         );
-        let mut shrink = Batch::new();
+        let mut shrink = WriteBatch::new();
         shrink.delete(Table::Doc, b"\0\0\0\x01k");
         shrink.put(Table::Meta, b"d|1", b"dropped");
         shrink.add(Table::Meta, b"n|1", [-1, -1]);
@@ -299,7 +299,7 @@ mod tests {
     fn the_device_is_looked_at_again_after_as_many_bytes_as_could_matter() {
         let root = tempfile::tempdir().unwrap();
         let guard = guard(root.path());
-        let mut grow = Batch::new();
+        let mut grow = WriteBatch::new();
         grow.put(Table::Doc, b"\0\0\0\x01k", &[0; 4096]);
         // A verdict that is out of date, with little room at the time it was made.
         guard.full.store(true, Ordering::Relaxed);

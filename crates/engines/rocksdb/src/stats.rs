@@ -1,46 +1,19 @@
-//! Figures of the running engine, under stable names.
+//! Metrics of the running engine, under stable names.
 
 use std::ffi::CStr;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use rust_rocksdb::Options;
 use rust_rocksdb::statistics::Ticker;
+use rust_rocksdb::{Cache, Options, SstFileManager, WriteBufferManager};
 use storage::{StatSink, Table};
 
-use crate::engine::RocksEngine;
-use crate::ffi::{Db, family_name};
-
-/// How loaded one table is.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Load {
-    pub(crate) l0_files: u64,
-    pub(crate) immutable_memtables: u64,
-    pub(crate) pending_bytes: u64,
-}
-
-/// Reads the inputs of admission control.
-pub(crate) fn load(db: &Db, table: Table) -> Load {
-    let admin = db.admin();
-    let l0_files = admin
-        .cf_handle(family_name(table))
-        .and_then(|family| {
-            admin
-                .property_value_cf(family, c"rocksdb.num-files-at-level0")
-                .ok()
-                .flatten()
-        })
-        .and_then(|text| text.trim().parse().ok())
-        .unwrap_or(0);
-    Load {
-        l0_files,
-        immutable_memtables: db
-            .property(table, c"rocksdb.num-immutable-mem-table")
-            .unwrap_or(0),
-        pending_bytes: db
-            .property(table, c"rocksdb.estimate-pending-compaction-bytes")
-            .unwrap_or(0),
-    }
-}
+use crate::admission::Admission;
+use crate::ffi::Db;
+use crate::journal::Journal;
+use crate::listener::Events;
+use crate::load;
+use crate::monitor::MonitorStats;
+use crate::space::Guard;
 
 const PER_TABLE: [(&str, &CStr); 8] = [
     ("keys_estimate", c"rocksdb.estimate-num-keys"),
@@ -79,88 +52,88 @@ const TICKERS: [(&str, Ticker); 12] = [
     ("compact_bytes_read", Ticker::CompactReadBytes),
 ];
 
+/// The parts of an engine that metrics are read from.
+pub(crate) struct Sources<'e> {
+    pub(crate) db: &'e Db,
+    pub(crate) cache: &'e Cache,
+    pub(crate) memtables: &'e WriteBufferManager,
+    pub(crate) files: &'e SstFileManager,
+    pub(crate) events: &'e Events,
+    pub(crate) guard: &'e Guard,
+    pub(crate) monitor: &'e MonitorStats,
+    pub(crate) admission: &'e Admission,
+    pub(crate) journal: &'e Journal,
+    /// Options with RocksDB's counters; `None` when they are not kept.
+    pub(crate) counters: Option<&'e Options>,
+}
+
 /// Reports everything.
-pub(crate) fn report(
-    engine: &RocksEngine,
-    options: &Options,
-    tickers: bool,
-    sink: &mut StatSink<'_>,
-) {
+pub(crate) fn report(from: &Sources<'_>, sink: &mut StatSink<'_>) {
     let mut put = |name: &str, value: u64| sink(name, i64::try_from(value).unwrap_or(i64::MAX));
+    report_tables(from.db, &mut put);
+    for (metric, key) in WHOLE {
+        put(metric, from.db.property(Table::Meta, key).unwrap_or(0));
+    }
+    put("block_cache_usage_bytes", from.cache.get_usage() as u64);
+    put(
+        "block_cache_pinned_bytes",
+        from.cache.get_pinned_usage() as u64,
+    );
+    put(
+        "block_cache_capacity_bytes",
+        from.cache.get_capacity() as u64,
+    );
+    put("memtables_total_bytes", from.memtables.get_usage() as u64);
+    let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    put("stall_delays", get(&from.events.stall_delays));
+    put("stall_stops", get(&from.events.stall_stops));
+    put("flushes", get(&from.events.flushes));
+    put("compactions", get(&from.events.compactions));
+    put("background_errors", get(&from.events.background_errors));
+    put("free_bytes", from.guard.free_bytes());
+    put("reserve_bytes", from.guard.reserve_bytes());
+    put("space_short", u64::from(from.guard.is_full()));
+    put("files_to_delete_bytes", from.files.get_total_trash_size());
+    put("pressure_permille", get(&from.monitor.pressure_permille));
+    put("resumes", get(&from.monitor.resumes));
+    let admission = from.admission.stats();
+    put("admission_rate_bytes_per_s", admission.rate);
+    put("admission_bytes", admission.admitted_bytes);
+    put("admission_waits", admission.waits);
+    put("admission_wait_us", admission.wait_us);
+    put("admission_wait_us_max", admission.wait_us_max);
+    let journal = from.journal.stats();
+    put("journal_flushes", journal.flushes);
+    put("journal_flush_us", journal.flush_us_total);
+    put("journal_flush_us_last", journal.flush_us_last);
+    put("journal_failing", u64::from(from.journal.failed()));
+    if let Some(counters) = from.counters {
+        for (metric, ticker) in TICKERS {
+            put(metric, counters.get_ticker_count(ticker));
+        }
+    }
+}
+
+fn report_tables(db: &Db, put: &mut dyn FnMut(&str, u64)) {
     let mut name = String::new();
     for table in Table::ALL {
-        let loaded = load(engine.db(), table);
-        let mut figures = vec![
+        let loaded = load::of(db, table);
+        let mut metrics = vec![
             ("l0_files", loaded.l0_files),
             ("immutable_memtables", loaded.immutable_memtables),
             ("pending_compaction_bytes", loaded.pending_bytes),
         ];
-        figures.extend(
+        metrics.extend(
             PER_TABLE
                 .iter()
-                .map(|(name, key)| (*name, engine.db().property(table, key).unwrap_or(0))),
+                .map(|(name, key)| (*name, db.property(table, key).unwrap_or(0))),
         );
-        for (figure, value) in figures {
+        for (metric, value) in metrics {
             name.clear();
             name.push_str(table.name());
             name.push('.');
-            name.push_str(figure);
+            name.push_str(metric);
             put(&name, value);
-        }
-    }
-    for (figure, key) in WHOLE {
-        put(figure, engine.db().property(Table::Meta, key).unwrap_or(0));
-    }
-    put("block_cache_usage_bytes", engine.cache().get_usage() as u64);
-    put(
-        "block_cache_pinned_bytes",
-        engine.cache().get_pinned_usage() as u64,
-    );
-    put(
-        "block_cache_capacity_bytes",
-        engine.cache().get_capacity() as u64,
-    );
-    put(
-        "memtables_total_bytes",
-        engine.memtables().get_usage() as u64,
-    );
-    let events = engine.events();
-    put("stall_delays", events.stall_delays.load(Ordering::Relaxed));
-    put("stall_stops", events.stall_stops.load(Ordering::Relaxed));
-    put("flushes", events.flushes.load(Ordering::Relaxed));
-    put("compactions", events.compactions.load(Ordering::Relaxed));
-    put(
-        "background_errors",
-        events.background_errors.load(Ordering::Relaxed),
-    );
-    let watch = engine.watch();
-    let guard = engine.guard();
-    put("free_bytes", guard.free_bytes());
-    put("reserve_bytes", guard.reserve_bytes());
-    put("space_short", u64::from(guard.is_full()));
-    put(
-        "files_to_delete_bytes",
-        engine.files().get_total_trash_size(),
-    );
-    put(
-        "pressure_permille",
-        watch.pressure_permille.load(Ordering::Relaxed),
-    );
-    put("resumes", watch.resumes.load(Ordering::Relaxed));
-    let gate = engine.gate().figures();
-    put("admission_rate_bytes_per_s", gate.rate);
-    put("admission_bytes", gate.admitted_bytes);
-    put("admission_waits", gate.waits);
-    put("admission_wait_us", gate.wait_us);
-    put("admission_wait_us_max", gate.wait_us_max);
-    let journal = engine.journal().figures();
-    put("journal_flushes", journal.flushes);
-    put("journal_flush_us", journal.flush_us_total);
-    put("journal_flush_us_last", journal.flush_us_last);
-    put("journal_failing", u64::from(engine.journal().failed()));
-    if tickers {
-        for (figure, ticker) in TICKERS {
-            put(figure, options.get_ticker_count(ticker));
         }
     }
 }

@@ -5,11 +5,13 @@
 
 use std::fs::{self, File};
 use std::io::Read;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 use storage::{Result, StorageError};
 
 use crate::mark::Claim;
+use crate::space::Space;
 
 const BLOCK: usize = 32 * 1024;
 const HEADER: usize = 7;
@@ -26,7 +28,7 @@ const ASIDE: [u8; 3] = [9, 10, 130];
 
 /// What the journal files hold.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Journal {
+pub(crate) struct JournalFiles {
     /// Last position of the records that can be read one after the other from the start; 0 when
     /// there is none.
     pub(crate) end: u64,
@@ -98,12 +100,51 @@ pub(crate) fn files(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(files.into_iter().map(|(_, path)| path).collect())
 }
 
+/// Gives the newest journal file its length ahead of its content, so that a flush writes data and
+/// no inode: of three waits for the device, two are left. Only ever makes the file longer, so it
+/// may run beside RocksDB, which cuts a file to what it wrote when it closes it. The rest reads as
+/// zeros.
+///
+/// A system that cannot do it, or a device with less than four times as much left, is left as it
+/// is: a flush then costs what it did.
+pub(crate) fn extend(directory: &Path, bytes: u64) -> std::io::Result<()> {
+    let newest = files(directory).ok().and_then(|mut files| files.pop());
+    let Some(path) = newest else { return Ok(()) };
+    if Space::of(directory)?.free_bytes / 4 < bytes {
+        return Ok(());
+    }
+    let file = File::options().write(true).open(path)?;
+    // SAFETY: a plain system call on an open descriptor; mode 0 changes no byte that was written.
+    if unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, i64::try_from(bytes).unwrap_or(0)) } != 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Cuts the newest file to the records that follow one another, so that RocksDB reads to the same
+/// end: it would go on behind zeros, where a page that a loss of power kept back may have left
+/// them. To be called when nothing that was flushed lies behind that end.
+pub(crate) fn cut(files: &[PathBuf], journal: &JournalFiles) -> Result<()> {
+    let (Some(newest), Some(broken)) = (files.last(), &journal.broken) else {
+        return Ok(());
+    };
+    if *newest != broken.file {
+        return Ok(());
+    }
+    let cut = || {
+        let file = File::options().write(true).open(newest)?;
+        file.set_len(broken.offset)?;
+        file.sync_all()
+    };
+    cut().map_err(|error| StorageError::io(format!("cannot cut {}", newest.display()), error))
+}
+
 /// Reads all files.
-pub(crate) fn read(files: &[PathBuf]) -> Result<Journal> {
-    let mut journal = Journal::default();
+pub(crate) fn read(files: &[PathBuf]) -> Result<JournalFiles> {
+    let mut journal = JournalFiles::default();
     for path in files {
         let fail = |error| StorageError::io(format!("cannot read {}", path.display()), error);
-        let mut reader = Reader::new(path, File::open(path).map_err(fail)?);
+        let mut reader = RecordReader::new(path, File::open(path).map_err(fail)?);
         journal.newest_holds = false;
         if journal.broken.is_none() {
             reader.follow(&mut journal).map_err(fail)?;
@@ -116,7 +157,7 @@ pub(crate) fn read(files: &[PathBuf]) -> Result<Journal> {
 }
 
 /// Whether commits are missing that the mark says were flushed.
-pub(crate) fn damage(journal: &Journal, claim: Claim) -> Option<Damage> {
+pub(crate) fn damage(journal: &JournalFiles, claim: Claim) -> Option<Damage> {
     let durable = claim.durable;
     // No tail is left of a file when a record behind it was flushed.
     let hole = journal.behind.is_some_and(|behind| behind <= durable);
@@ -141,7 +182,7 @@ struct Fragment {
     to: usize,
 }
 
-struct Reader<'a> {
+struct RecordReader<'a> {
     path: &'a Path,
     file: File,
     block: Vec<u8>,
@@ -151,7 +192,7 @@ struct Reader<'a> {
     next: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> RecordReader<'a> {
     fn new(path: &'a Path, file: File) -> Self {
         Self {
             path,
@@ -174,7 +215,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads records as long as one follows the other; notes the first place where none does.
-    fn follow(&mut self, journal: &mut Journal) -> std::io::Result<()> {
+    fn follow(&mut self, journal: &mut JournalFiles) -> std::io::Result<()> {
         // First bytes of a record that is still incomplete, and where it began.
         let mut head: Option<(Vec<u8>, u64)> = None;
         while self.advance()? {
@@ -224,7 +265,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn stop(&mut self, journal: &mut Journal, offset: u64) {
+    fn stop(&mut self, journal: &mut JournalFiles, offset: u64) {
         journal.broken = Some(Place {
             file: self.path.to_owned(),
             offset,
@@ -238,8 +279,16 @@ impl<'a> Reader<'a> {
 
     /// Looks for readable records behind the first break: in the block at hand at every byte, then
     /// from block to block, each of which begins with a fragment.
-    fn search(&mut self, journal: &mut Journal) -> std::io::Result<()> {
+    fn search(&mut self, journal: &mut JournalFiles) -> std::io::Result<()> {
         loop {
+            // The part of a file that is longer than its content.
+            if self
+                .block
+                .get(self.next..)
+                .is_none_or(|rest| rest.iter().all(|byte| *byte == 0))
+            {
+                self.next = self.block.len();
+            }
             while self.next + HEADER + RECORD_HEADER <= self.block.len() {
                 match fragment(&self.block, self.next) {
                     Some(Fragment { kind, from, to }) => {
@@ -292,7 +341,7 @@ fn positions(record: &[u8]) -> Option<(u64, u64)> {
     ))
 }
 
-fn note(record: &[u8], journal: &mut Journal) -> bool {
+fn note(record: &[u8], journal: &mut JournalFiles) -> bool {
     let Some((_, last)) = positions(record) else {
         return false;
     };

@@ -1,5 +1,5 @@
 //! The door: one walk over untrusted bytes that proves them to be a well-formed BSON document,
-//! after which every reader in the house may trust lengths, terminators, types, UTF-8 and depth.
+//! after which every reader may trust lengths, terminators, types, UTF-8 and depth.
 
 use super::doc::{Doc, Elements, payload_len};
 use super::value::Tag;
@@ -152,7 +152,8 @@ mod tests {
 
         #[test]
         fn mutated_documents_are_survived(at in 0usize..60, to in any::<u8>()) {
-            let d = doc! { "a": 1i32, "s": "hello", "n": { "b": [1i64, 2.5, { "c": true }] }, "t": "x" };
+            let d = doc! { "a": 1i32, "s": "hello", "n": { "b": [1i64, 2.5, { "c": true }] },
+                "t": "x" };
             let mut bytes = d.into_bytes();
             let n = bytes.len();
             bytes[at % n] = to;

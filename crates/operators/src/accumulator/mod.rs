@@ -1,5 +1,5 @@
-//! Accumulators of `$group` and of windows, a file each. Input values are borrowed and die with
-//! their document; a state copies what it keeps and says how many bytes that is.
+//! Accumulators of `$group` and of windows, a file each. Input values are borrowed from their
+//! document; a state copies what it keeps and says how many bytes that is.
 
 use crate::{Cx, expr::BoxExpr, expr::ParseCx};
 use model::{Bump, Doc, ErrorKind, MongoError, Result, Value, code};
@@ -46,7 +46,7 @@ pub trait Accumulator: Send {
         Ok(())
     }
 
-    /// Takes one input value. Must copy what it keeps: the value dies with its document.
+    /// Takes one input value. Must copy what it keeps: the value is borrowed from its document.
     ///
     /// # Errors
     /// The operator's own codes.

@@ -128,11 +128,13 @@ impl DataProvider<CollationMetadataV1> for AccentsBackwards {
 macro_rules! unchanged {
     ($source:path: $($marker:ty),*) => {$(
         impl DataProvider<$marker> for AccentsBackwards {
-            fn load(&self, req: DataRequest<'_>) -> std::result::Result<DataResponse<$marker>, DataError> {
+            fn load(&self, req: DataRequest<'_>) -> std::result::Result<DataResponse<$marker>,
+                DataError> {
                 DataProvider::<$marker>::load(&$source, req)
             }
         }
     )*};
 }
-unchanged!(Baked: CollationDiacriticsV1, CollationJamoV1, CollationReorderingV1, CollationRootV1, CollationSpecialPrimariesV1, CollationTailoringV1);
+unchanged!(Baked: CollationDiacriticsV1, CollationJamoV1, CollationReorderingV1, CollationRootV1,
+    CollationSpecialPrimariesV1, CollationTailoringV1);
 unchanged!(icu_normalizer::provider::Baked: NormalizerNfdDataV1, NormalizerNfdTablesV1);

@@ -6,12 +6,18 @@ pub(super) const SIMPLE: &str = "simple";
 
 #[rustfmt::skip]
 const LOCALES: &[&str] = &[
-    "af", "am", "ar", "as", "az", "be", "bg", "bn", "bo", "bs", "bs_Cyrl", "ca", "chr", "cs", "cy", "da", "de", "de_AT",
-    "dsb", "dz", "ee", "el", "en", "en_US", "en_US_POSIX", "eo", "es", "et", "fa", "fa_AF", "fi", "fil", "fo", "fr",
-    "fr_CA", "ga", "gl", "gu", "ha", "haw", "he", "hi", "hr", "hsb", "hu", "hy", "id", "ig", "is", "it", "ja", "ka", "kk",
-    "kl", "km", "kn", "ko", "kok", "ky", "lb", "lkt", "ln", "lo", "lt", "lv", "mk", "ml", "mn", "mr", "ms", "mt", "my",
-    "nb", "ne", "nl", "nn", "om", "or", "pa", "pl", "ps", "pt", "ro", "ru", "se", "si", "sk", "sl", "smn", "sq", "sr",
-    "sr_Latn", "sv", "sw", "ta", "te", "th", "to", "tr", "ug", "uk", "ur", "vi", "wae", "yi", "yo", "zh", "zh_Hant", "zu",
+    "af", "am", "ar", "as", "az", "be", "bg", "bn", "bo", "bs", "bs_Cyrl", "ca", "chr", "cs", "cy",
+        "da", "de", "de_AT",
+    "dsb", "dz", "ee", "el", "en", "en_US", "en_US_POSIX", "eo", "es", "et", "fa", "fa_AF", "fi",
+        "fil", "fo", "fr",
+    "fr_CA", "ga", "gl", "gu", "ha", "haw", "he", "hi", "hr", "hsb", "hu", "hy", "id", "ig", "is",
+        "it", "ja", "ka", "kk",
+    "kl", "km", "kn", "ko", "kok", "ky", "lb", "lkt", "ln", "lo", "lt", "lv", "mk", "ml", "mn",
+        "mr", "ms", "mt", "my",
+    "nb", "ne", "nl", "nn", "om", "or", "pa", "pl", "ps", "pt", "ro", "ru", "se", "si", "sk", "sl",
+        "smn", "sq", "sr",
+    "sr_Latn", "sv", "sw", "ta", "te", "th", "to", "tr", "ug", "uk", "ur", "vi", "wae", "yi", "yo",
+        "zh", "zh_Hant", "zu",
 ];
 
 /// `@collation=` values the root has, hence every locale.
@@ -63,7 +69,8 @@ const VARIANTS_WITHOUT_DATA: &[&str] = &["big5han", "gb2312han", "phonetic", "se
 /// Locales that ask for normalization.
 #[rustfmt::skip]
 const NORMALIZING: &[&str] = &[
-    "as", "bn", "bo", "el", "fa", "fa_AF", "gu", "he", "hi", "ig", "km", "kn", "kok", "mr", "my", "or", "pa", "ps", "si",
+    "as", "bn", "bo", "el", "fa", "fa_AF", "gu", "he", "hi", "ig", "km", "kn", "kok", "mr", "my",
+        "or", "pa", "ps", "si",
     "ta", "te", "th", "vi", "yi", "yo",
 ];
 

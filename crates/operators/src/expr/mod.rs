@@ -145,7 +145,7 @@ impl Expr for Failed {
 }
 
 /// The first failed constant in a tree.
-fn find_failure(e: &dyn Expr) -> Option<MongoError> {
+pub(crate) fn find_failure(e: &dyn Expr) -> Option<MongoError> {
     let mut found = e.failure().cloned();
     e.visit(&mut |child| {
         if found.is_none() {

@@ -4,9 +4,7 @@
 
 use super::comparison::{Compare, CompareOp, is_operator_document};
 use super::node::Test;
-use super::parse::{self, Place};
 use super::regex::Pattern;
-use crate::expr::ParseCx;
 use model::{Doc, Result, Value, bail, code};
 
 /// Parses the operand of `$size`.
@@ -32,31 +30,36 @@ pub(super) fn size(spec: Value<'_>) -> Result<Test> {
     }
 }
 
-/// Parses the operand of `$all` into the tests that must all hold; empty means never.
+/// Parses the operand of `$all` into the tests that must all hold; empty means never. `elem_match`
+/// parses the operand of an `$elemMatch` inside.
 ///
 /// # Errors
-/// 2.
-pub(super) fn all(cx: &mut ParseCx<'_>, spec: Value<'_>, path: &str) -> Result<Vec<Test>> {
+/// 2, and those of `elem_match`.
+pub(super) fn all(
+    spec: Value<'_>,
+    path: &str,
+    elem_match: &mut dyn FnMut(Value<'_>) -> Result<Test>,
+) -> Result<Vec<Test>> {
     let Value::Array(items) = spec else {
         bail!(code::BAD_VALUE, "$all needs an array")
     };
-    let elem_match = |v: &Value<'_>| {
+    let is_elem_match = |v: &Value<'_>| {
         v.as_doc()
             .and_then(|d| d.first())
             .is_some_and(|(n, _)| n == "$elemMatch")
     };
-    let first_is_elem_match = items.iter().next().is_some_and(|v| elem_match(&v));
+    let first_is_elem_match = items.iter().next().is_some_and(|v| is_elem_match(&v));
     let mut tests = Vec::new();
     for v in items.iter() {
         if first_is_elem_match {
             let inner = v
                 .as_doc()
                 .and_then(|d| d.get("$elemMatch"))
-                .filter(|_| elem_match(&v));
+                .filter(|_| is_elem_match(&v));
             let Some(inner) = inner else {
                 bail!(code::BAD_VALUE, "$all/$elemMatch has to be consistent")
             };
-            tests.push(self::elem_match(cx, inner)?);
+            tests.push(elem_match(inner)?);
             continue;
         }
         tests.push(match v {
@@ -70,26 +73,8 @@ pub(super) fn all(cx: &mut ParseCx<'_>, spec: Value<'_>, path: &str) -> Result<V
     Ok(tests)
 }
 
-/// Parses the operand of `$elemMatch`.
-///
-/// # Errors
-/// 2 unless it is a document.
-pub(super) fn elem_match(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<Test> {
-    let Value::Document(d) = spec else {
-        bail!(code::BAD_VALUE, "$elemMatch needs an Object")
-    };
-    if is_value_form(d) {
-        return Ok(Test::ElemMatchValue(parse::element_tests(cx, d)?));
-    }
-    Ok(Test::ElemMatchObject(Box::new(parse::document(
-        cx,
-        d,
-        Place::ElemMatch,
-    )?)))
-}
-
 /// `{$gt: 1}` tests elements themselves; `{a: 1}`, `{$or: [..]}` and `{}` are filters on documents.
-fn is_value_form(d: Doc<'_>) -> bool {
+pub(super) fn is_value_form(d: Doc<'_>) -> bool {
     is_operator_document(d)
         && d.first().is_some_and(|(n, _)| {
             !matches!(

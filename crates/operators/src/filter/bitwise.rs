@@ -115,7 +115,8 @@ mod tests {
 
     #[test]
     fn masks_positions_and_signs() {
-        let d = doc! { "n": 5i32, "p": [0i32, 200i32], "neg": -1i32, "half": 1.5, "s": "x", "bad": [-1i32] };
+        let d = doc! { "n": 5i32, "p": [0i32, 200i32], "neg": -1i32, "half": 1.5, "s": "x",
+        "bad": [-1i32] };
         let m = |op, f: &str| Bits::parse(op, "$bits", d.doc().field(f));
         assert!(m(BitsOp::AllSet, "n").unwrap().matches(&Value::Int32(13)));
         assert!(

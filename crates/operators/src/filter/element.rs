@@ -109,7 +109,8 @@ mod tests {
 
     #[test]
     fn names_numbers_and_errors() {
-        let d = doc! { "ok": ["number", "string", -1i32], "empty": [], "bad": "x", "half": 1.5, "wrong": true };
+        let d = doc! { "ok": ["number", "string", -1i32], "empty": [], "bad": "x", "half": 1.5,
+        "wrong": true };
         let set = TypeSet::parse(d.doc().field("ok")).unwrap();
         for (v, wanted) in [
             (Value::Int32(1), true),

@@ -88,7 +88,8 @@ mod tests {
 
     #[test]
     fn truncates_and_refuses() {
-        let d = doc! { "a": [4i32, 1.5], "zero": [0.5, 0i32], "short": [1i32], "nan": [f64::NAN, 1i32] };
+        let d = doc! { "a": [4i32, 1.5], "zero": [0.5, 0i32], "short": [1i32], "nan": [f64::NAN,
+        1i32] };
         let m = Mod::parse(d.doc().field("a")).unwrap();
         for (v, wanted) in [
             (Value::Int32(5), true),

@@ -275,6 +275,24 @@ fn to_test(parsed: Parsed) -> Test {
     }
 }
 
+/// Parses the operand of `$elemMatch`.
+///
+/// # Errors
+/// 2 unless it is a document.
+fn elem_match(cx: &mut ParseCx<'_>, spec: Value<'_>) -> Result<Test> {
+    let Value::Document(d) = spec else {
+        bail!(code::BAD_VALUE, "$elemMatch needs an Object")
+    };
+    if array::is_value_form(d) {
+        return Ok(Test::ElemMatchValue(element_tests(cx, d)?));
+    }
+    Ok(Test::ElemMatchObject(Box::new(document(
+        cx,
+        d,
+        Place::ElemMatch,
+    )?)))
+}
+
 /// Operators that apply to an element itself.
 pub(super) fn element_tests(cx: &mut ParseCx<'_>, spec: Doc<'_>) -> Result<Vec<Test>> {
     let mut tests = Vec::new();
@@ -367,8 +385,11 @@ fn operator(cx: &mut ParseCx<'_>, name: &str, v: Value<'_>, path: &str) -> Resul
         "$type" => Ok(Parsed::Is(Test::Type(TypeSet::parse(v)?))),
         "$mod" => Ok(Parsed::Is(Test::Mod(Mod::parse(v)?))),
         "$size" => Ok(Parsed::Is(array::size(v)?)),
-        "$all" => Ok(Parsed::Every(array::all(cx, v, path)?)),
-        "$elemMatch" => Ok(Parsed::Is(deeper(cx, |cx| array::elem_match(cx, v))?)),
+        "$all" => {
+            let tests = array::all(v, path, &mut |inner| elem_match(cx, inner))?;
+            Ok(Parsed::Every(tests))
+        }
+        "$elemMatch" => Ok(Parsed::Is(deeper(cx, |cx| elem_match(cx, v))?)),
         "$geoWithin" | "$within" | "$geoIntersects" => {
             Ok(Parsed::Is(Test::Geo(Box::new(Geo::parse(name, v)?))))
         }

@@ -11,7 +11,8 @@ fn parse(spec: &DocBuf) -> Result<Filter> {
 
 #[test]
 fn matching() {
-    let d = doc! { "_id": 1i32, "a": [1i32, 5i32], "o": [{ "x": 1i32, "y": 2i32 }, { "x": 3i32 }], "s": "text", "n": { } };
+    let d = doc! { "_id": 1i32, "a": [1i32, 5i32], "o": [{ "x": 1i32, "y": 2i32 }, { "x": 3i32 }],
+    "s": "text", "n": { } };
     for (spec, wanted) in [
         (doc! {}, true),
         (doc! { "a": 5i32 }, true),
@@ -34,7 +35,8 @@ fn matching() {
             false,
         ),
         (
-            doc! { "o": { "$all": [{ "$elemMatch": { "x": 1i32 } }, { "$elemMatch": { "x": 3i32 } }] } },
+            doc! { "o": { "$all": [{ "$elemMatch": { "x": 1i32 } }, { "$elemMatch": {
+            "x": 3i32 } }] } },
             true,
         ),
         (doc! { "s": { "$regex": "^T", "$options": "i" } }, true),

@@ -31,7 +31,8 @@ fn run(how: As, spec: DocBuf, d: &DocBuf) -> std::result::Result<String, i32> {
 
 #[test]
 fn inclusion_exclusion_and_computing() {
-    let d = doc! { "_id": 1i32, "a": { "b": 1i32, "c": 2i32 }, "l": [{ "x": 1i32, "y": 2i32 }, 5i32], "z": 3i32 };
+    let d = doc! { "_id": 1i32, "a": { "b": 1i32, "c": 2i32 }, "l": [{ "x": 1i32, "y": 2i32 },
+    5i32], "z": 3i32 };
     for (spec, wanted) in [
         (
             doc! { "z": 1i32, "a.b": 1i32 },

@@ -69,7 +69,7 @@ impl TextMatcher {
         Ok(found && !refused && phrases.into_iter().all(|seen| seen))
     }
 
-    /// What a document is worth: the sum over the terms.
+    /// The score of a document: the sum over the terms.
     ///
     /// # Errors
     /// As [`TextMatcher::matches`].

@@ -1,4 +1,4 @@
-//! Text search as pure functions: which terms a document has and what each is worth, what a
+//! Text search as pure functions: which terms a document has and their scores, what a
 //! `$search` asks for, and whether a document answers it. Stored entries are made by this, so a
 //! change of behaviour here is a change of the disk format.
 //! Must not know: indexes, plans, keys.

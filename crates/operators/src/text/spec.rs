@@ -1,5 +1,5 @@
-//! What a text index says: which strings of a document it takes, in which language, and how much
-//! each term is worth. Errors: 17261 a language that is no string, 17262 one that is not known,
+//! What a text index says: which strings of a document it takes, in which language, and the
+//! score of each term. Errors: 17261 a language that is no string, 17262 one that is not known,
 //! 16732 too many terms.
 
 use super::language::Language;
@@ -174,7 +174,7 @@ impl TextSpec {
             .is_some_and(|(p, _)| below(p))
     }
 
-    /// The terms of a document with what each is worth: for each string its weight, times the
+    /// The terms of a document with their scores: for each string its weight, times the
     /// frequency (the first occurrence counts 1, the second a half, the next a quarter and so on),
     /// times a half and half the share of the term among all terms of the string, and a tenth more
     /// where the string is the term and nothing else; added up over the strings.
@@ -266,7 +266,7 @@ mod tests {
         }
     }
 
-    /// The figures of the manual's examples, and the formula worked by hand.
+    /// The scores of the manual's examples, and the formula worked by hand.
     #[test]
     fn scores_follow_the_documented_formula() {
         let s = spec(doc! { "weights": { "a": 1i32 } });
@@ -322,7 +322,8 @@ mod tests {
     #[test]
     fn languages_are_overridden_level_by_level() {
         let s = spec(
-            doc! { "weights": { "a": 1i32, "b.c": 1i32 }, "default_language": "none", "language_override": "idioma" },
+            doc! { "weights": { "a": 1i32, "b.c": 1i32 }, "default_language": "none",
+            "language_override": "idioma" },
         );
         is(&s, doc! { "a": "dogs" }, &[("dogs", 1.1)]);
         is(

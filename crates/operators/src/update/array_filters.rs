@@ -3,6 +3,7 @@
 //! (identifier without filter), 224 (`$expr`).
 
 use super::UpdateCx;
+use super::path::{self, Part};
 use crate::expr::ParseCx;
 use crate::filter::Filter;
 use model::{Doc, Result, Value, bail, code};
@@ -67,11 +68,25 @@ impl ArrayFilters {
         self.list.is_empty()
     }
 
+    /// Parses a path and checks that the identifiers in it have filters.
+    ///
+    /// # Errors
+    /// Those of the path; 2 for an identifier without filter.
+    pub(super) fn checked_path(&mut self, field: &str) -> Result<Vec<Part>> {
+        let parts = path::parse(field)?;
+        for p in &parts {
+            if let Part::Filtered(id) = p {
+                self.mark_used(id, field)?;
+            }
+        }
+        Ok(parts)
+    }
+
     /// Notes that a path uses an identifier.
     ///
     /// # Errors
     /// 2 when there is no filter for it.
-    pub(super) fn mark_used(&mut self, id: &str, path: &str) -> Result<()> {
+    fn mark_used(&mut self, id: &str, path: &str) -> Result<()> {
         match self.list.iter_mut().find(|o| o.id == id) {
             Some(o) => o.used = true,
             None => bail!(

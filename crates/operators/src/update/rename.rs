@@ -4,7 +4,6 @@
 
 use super::array_filters::ArrayFilters;
 use super::path::Part;
-use super::tree::checked_path;
 use super::{At, Modifier, Outcome, identical};
 use model::{Doc, FieldPath, Result, Value, bail, code};
 
@@ -30,7 +29,7 @@ pub(super) fn parse(
             "The 'to' field for $rename cannot contain an embedded null byte"
         );
     }
-    let (source, target) = (checked_path(from, filters)?, checked_path(to, filters)?);
+    let (source, target) = (filters.checked_path(from)?, filters.checked_path(to)?);
     for (what, parts, path) in [("source", &source, from), ("destination", &target, to)] {
         if parts.iter().any(|p| !matches!(p, Part::Name(_))) {
             bail!(

@@ -182,24 +182,13 @@ pub(super) fn parse(
                 })?;
                 continue;
             }
-            let parts = checked_path(field, filters)?;
+            let parts = filters.checked_path(field)?;
             let modifier = modifier(cx, name, field, v)?;
             root.insert(&parts, field, modifier)?;
         }
     }
     root.settle();
     Ok(root)
-}
-
-/// A path whose array filters exist.
-pub(super) fn checked_path(field: &str, filters: &mut ArrayFilters) -> Result<Vec<Part>> {
-    let parts = path::parse(field)?;
-    for p in &parts {
-        if let Part::Filtered(id) = p {
-            filters.mark_used(id, field)?;
-        }
-    }
-    Ok(parts)
 }
 
 fn is_operator(name: &str) -> bool {

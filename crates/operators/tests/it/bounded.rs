@@ -43,24 +43,34 @@ fn memory_and_time_are_bounded() {
     let (before, began) = (peak_kib(), Instant::now());
     let twice = |op: &str, start: &str| {
         format!(
-            r#"{{"$reduce": {{"input": {{"$range": [0, 60]}}, "initialValue": {start}, "in": {{"{op}": ["$$value", "$$value"]}}}}}}"#
+            r#"{{"$reduce": {{"input": {{"$range": [0, 60]}}, "initialValue": {start},
+                "in": {{"{op}": ["$$value", "$$value"]}}}}}}"#
         )
     };
     let thousand = |e: &str| vec![e; 1000].join(", ");
     for (spec, wanted) in [
-        (twice("$concat", "\"$s\""), 146),
+        (twice("$concat", "\"$s\""), 16493),
         (twice("$concatArrays", "[\"$n\"]"), 146),
         (r#"{"$range": [0, 2147483647]}"#.to_owned(), 146),
         (r#"{"$map": {"input": {"$range": [0, 1000]}, "in": "$$ROOT"}}"#.to_owned(), 146),
-        (r#"{"$map": {"input": {"$range": [0, 100000]}, "in": {"$range": [0, 100000]}}}"#.to_owned(), 146),
-        (r#"{"$reduce": {"input": {"$range": [0, 60]}, "initialValue": {}, "in": {"a": "$$value", "b": "$$value", "s": "$s"}}}"#.to_owned(), 146),
-        (r#"{"$replaceAll": {"input": "$s", "find": "x", "replacement": "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789abcdef"}}"#.to_owned(), 146),
+        (r#"{"$map": {"input": {"$range": [0, 100000]}, "in": {"$range": [0,
+            100000]}}}"#.to_owned(), 146),
+        (r#"{"$reduce": {"input": {"$range": [0, 60]}, "initialValue": {}, "in": {"a": "$$value",
+            "b": "$$value", "s": "$s"}}}"#.to_owned(), 146),
+        (
+            format!(
+                r#"{{"$replaceAll": {{"input": "$s", "find": "x", "replacement": "{}"}}}}"#,
+                "0123456789".repeat(10) + "abcdef"
+            ),
+            13548,
+        ),
         (r#"{"$split": ["$s", "x"]}"#.to_owned(), 0),
-        (r#"{"$zip": {"inputs": [{"$range": [0, 1000000]}, {"$range": [0, 1000000]}, {"$range": [0, 1000000]}]}}"#.to_owned(), 146),
+        (r#"{"$zip": {"inputs": [{"$range": [0, 1000000]}, {"$range": [0, 1000000]},
+            {"$range": [0, 1000000]}]}}"#.to_owned(), 146),
         (format!("[{}]", thousand("\"$s\"")), 146),
         (format!("[{}]", thousand(r#"{"$range": [0, 100000]}"#)), 146),
         (format!("[{}]", thousand(r#"{"$toUpper": "$s"}"#)), 146),
-        (format!(r#"{{"$concat": [{}]}}"#, thousand("\"$s\"")), 146),
+        (format!(r#"{{"$concat": [{}]}}"#, thousand("\"$s\"")), 13548),
     ] {
         let code = run(&spec, &Env::new(0, 1)).err().unwrap_or(0);
         assert_eq!(code, wanted, "{}", &spec[..spec.len().min(200)]);
@@ -98,7 +108,8 @@ fn interrupted(after: usize) -> Env {
 fn long_loops_hear_the_interrupt() {
     let endless = |one: &str| {
         format!(
-            r#"{{"$reduce": {{"input": {{"$range": [0, 1000000]}}, "initialValue": 0, "in": {{"$add": ["$$value", {one}]}}}}}}"#
+            r#"{{"$reduce": {{"input": {{"$range": [0, 1000000]}}, "initialValue": 0,
+                "in": {{"$add": ["$$value", {one}]}}}}}}"#
         )
     };
     let list = r#"{"$range": ["$n", 100000]}"#;

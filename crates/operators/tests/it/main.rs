@@ -4,8 +4,12 @@
 
 mod bounded;
 mod documents;
+mod expressions;
 mod hostile;
 mod hostile_specs;
+mod memory_collections;
+#[path = "../../../../tests/recorded/outcome.rs"]
+mod outcome;
 mod pipeline;
+#[path = "../../../../tests/recorded/mod.rs"]
 mod recorded;
-mod shop;

@@ -1,8 +1,8 @@
 //! The lower part of a plan: how documents are reached.
 
-use super::{Figures, Shown, bounds, count, filter};
-use crate::pipeline::MatchFilter;
-use crate::plan::{Access, DistinctWalk, Plan, Walked, walk_counted};
+use super::{PlanNode, StageStats, bounds, count, filter};
+use crate::exec::{MatchFilter, SortPattern};
+use crate::plan::{Access, DistinctScan, Plan, ScanCounts, scan_counted};
 use model::{DocBuf, Result};
 use operators::Env;
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use store::{Collection, Index};
 
 /// What a read did.
 #[derive(Clone, Debug, Default)]
-pub struct Measured {
+pub struct ReadStats {
     /// Index entries and documents looked at, by branch.
-    pub walked: Walked,
+    pub scanned: ScanCounts,
     /// Documents that matched.
     pub matched: u64,
     /// Their bytes.
@@ -33,13 +33,13 @@ pub fn measure(
     env: &Env,
     most: u64,
     entries_only: bool,
-) -> Result<Measured> {
-    let mut m = Measured::default();
+) -> Result<ReadStats> {
+    let mut m = ReadStats::default();
     if most == 0 {
         return Ok(m);
     }
     let (mut matched, mut bytes) = (0, 0);
-    m.walked = walk_counted(coll, plan, filter, env, entries_only, &mut |doc| {
+    m.scanned = scan_counted(coll, plan, filter, env, entries_only, &mut |doc| {
         matched += 1;
         bytes += doc.map_or(0, |d| d.len_bytes() as u64);
         matched < most
@@ -48,8 +48,8 @@ pub fn measure(
     Ok(m)
 }
 
-fn figures(returned: u64, looked_at: u64, ms: u64) -> Figures {
-    Figures {
+fn stats(returned: u64, looked_at: u64, ms: u64) -> StageStats {
+    StageStats {
         returned,
         works: looked_at.max(returned) + 1,
         ms,
@@ -58,76 +58,56 @@ fn figures(returned: u64, looked_at: u64, ms: u64) -> Figures {
 
 /// The tree of an access path with its filter. `clustered` collections are in the order of `_id` by
 /// the client's own wish.
-pub(super) fn tree(plan: &Plan, f: Option<&MatchFilter>, clustered: bool, m: &Measured) -> Shown {
+pub(super) fn tree(
+    plan: &Plan,
+    f: Option<&MatchFilter>,
+    clustered: bool,
+    m: &ReadStats,
+) -> PlanNode {
     let spec = f.map(|f| &f.spec).filter(|s| !s.doc().is_empty());
     let whole = || spec.map(|s| filter::canonical(s.doc()));
-    let docs = m.walked.docs;
+    let docs = m.scanned.docs;
     match &plan.access {
-        Access::Nothing => Shown {
+        Access::Nothing => PlanNode {
             stage: "EOF",
             own: model::doc! { "type": "predicatesEvalToFalse" },
-            figures: figures(0, 0, m.ms),
-            ..Shown::default()
+            stats: stats(0, 0, m.ms),
+            ..PlanNode::default()
         },
-        Access::Collection { reverse } => Shown {
+        Access::Collection { reverse } => PlanNode {
             stage: "COLLSCAN",
             filter: whole(),
             own: model::doc! { "direction": direction(*reverse) },
-            figures: figures(m.matched, docs, m.ms),
+            stats: stats(m.matched, docs, m.ms),
             counted: model::doc! { "docsExamined": count(docs) },
             inputs: Vec::new(),
         },
-        Access::Ids { ids, .. } if ids.len() == 1 && plan.complete => Shown {
+        Access::Ids { ids, .. } if ids.len() == 1 && plan.complete => PlanNode {
             stage: if clustered {
                 "EXPRESS_CLUSTERED_IXSCAN"
             } else {
                 "EXPRESS_IXSCAN"
             },
             own: model::doc! { "keyPattern": "{ _id: 1 }", "indexName": "_id_" },
-            figures: Figures {
+            stats: StageStats {
                 returned: m.matched,
                 works: 1,
                 ms: m.ms,
             },
-            counted: model::doc! { "keysExamined": count(docs), "docsExamined": count(docs), "projectionCovered": false },
-            ..Shown::default()
+            counted: model::doc! { "keysExamined": count(docs), "docsExamined": count(docs),
+            "projectionCovered": false },
+            ..PlanNode::default()
         },
-        Access::Ids { reverse, .. } | Access::IdRange { reverse, .. } if clustered => Shown {
+        Access::Ids { reverse, .. } | Access::IdRange { reverse, .. } if clustered => PlanNode {
             stage: "CLUSTERED_IXSCAN",
             filter: whole(),
             own: model::doc! { "direction": direction(*reverse) },
-            figures: figures(m.matched, docs, m.ms),
+            stats: stats(m.matched, docs, m.ms),
             counted: model::doc! { "docsExamined": count(docs) },
             inputs: Vec::new(),
         },
         Access::Ids { reverse, .. } | Access::IdRange { reverse, .. } => {
-            let backwards = *reverse;
-            let own = DocBuf::build(|w| {
-                w.put("keyPattern", &model::doc! { "_id": 1i32 })
-                    .put("indexName", "_id_")
-                    .put("isMultiKey", false);
-                w.doc("multiKeyPaths").array("_id");
-                w.put("isUnique", true)
-                    .put("isSparse", false)
-                    .put("isPartial", false)
-                    .put("indexVersion", 2i32);
-                w.put("direction", direction(backwards));
-                let mut b = w.doc("indexBounds");
-                let mut list = b.array("_id");
-                for t in plan.bounds.first().map_or_else(
-                    || bounds::texts(&Default::default(), backwards),
-                    |b| bounds::texts(b, backwards),
-                ) {
-                    list.push(t.as_str());
-                }
-            });
-            let scan = Shown {
-                stage: "IXSCAN",
-                own,
-                figures: figures(docs, docs, m.ms),
-                counted: model::doc! { "keysExamined": count(docs), "seeks": 1i32, "dupsTested": 0i32, "dupsDropped": 0i32 },
-                ..Shown::default()
-            };
+            let scan = id_scan(plan, *reverse, m);
             let exact = plan.bounds.first().is_some_and(|b| b.exact);
             fetch(
                 scan,
@@ -136,42 +116,83 @@ pub(super) fn tree(plan: &Plan, f: Option<&MatchFilter>, clustered: bool, m: &Me
             )
         }
         Access::Index { .. } => {
-            let scan = index_scan(plan, m.walked.keys, m);
+            let scan = index_scan(plan, m.scanned.keys, m);
             fetch(scan, residual_of(plan, spec), m)
         }
         Access::Text { terms } => text_match(plan, terms.len(), f, m),
         Access::Union {
             branches, merge, ..
         } => {
-            let scans: Vec<Shown> = branches
-                .iter()
-                .enumerate()
-                .map(|(i, b)| {
-                    let walked = m.walked.branches.get(i).cloned().unwrap_or_default();
-                    let own = Measured {
-                        matched: walked.docs,
-                        walked,
-                        bytes: 0,
-                        ms: m.ms,
-                    };
-                    match &b.access {
-                        Access::Index { .. } => index_scan(b, own.walked.keys, &own),
-                        _ => tree(b, None, clustered, &own),
-                    }
-                })
-                .collect();
-            let union = Shown {
-                stage: if merge.is_some() { "SORT_MERGE" } else { "OR" },
-                own: merge
-                    .as_ref()
-                    .map_or_else(DocBuf::new, |s| model::doc! { "sortPattern": s.spec() }),
-                figures: figures(docs, m.walked.keys, m.ms),
-                counted: model::doc! { "dupsTested": count(docs), "dupsDropped": 0i32 },
-                inputs: scans,
-                filter: None,
-            };
+            let union = union(branches, merge.as_deref(), clustered, m);
             fetch(union, if plan.complete { None } else { whole() }, m)
         }
+    }
+}
+
+/// A scan of the `_id` index as MongoDB shows it.
+fn id_scan(plan: &Plan, backwards: bool, m: &ReadStats) -> PlanNode {
+    let docs = m.scanned.docs;
+    let own = DocBuf::build(|w| {
+        w.put("keyPattern", &model::doc! { "_id": 1i32 })
+            .put("indexName", "_id_")
+            .put("isMultiKey", false);
+        w.doc("multiKeyPaths").array("_id");
+        w.put("isUnique", true)
+            .put("isSparse", false)
+            .put("isPartial", false)
+            .put("indexVersion", 2i32);
+        w.put("direction", direction(backwards));
+        let mut b = w.doc("indexBounds");
+        let mut list = b.array("_id");
+        for t in plan.bounds.first().map_or_else(
+            || bounds::texts(&Default::default(), backwards),
+            |b| bounds::texts(b, backwards),
+        ) {
+            list.push(t.as_str());
+        }
+    });
+    PlanNode {
+        stage: "IXSCAN",
+        own,
+        stats: stats(docs, docs, m.ms),
+        counted: model::doc! { "keysExamined": count(docs), "seeks": 1i32, "dupsTested": 0i32,
+        "dupsDropped": 0i32 },
+        ..PlanNode::default()
+    }
+}
+
+/// The scans of a union, one after another or merged.
+fn union(
+    branches: &[Plan],
+    merge: Option<&SortPattern>,
+    clustered: bool,
+    m: &ReadStats,
+) -> PlanNode {
+    let docs = m.scanned.docs;
+    let scans: Vec<PlanNode> = branches
+        .iter()
+        .enumerate()
+        .map(|(i, b)| {
+            let scanned = m.scanned.branches.get(i).cloned().unwrap_or_default();
+            let own = ReadStats {
+                matched: scanned.docs,
+                scanned,
+                bytes: 0,
+                ms: m.ms,
+            };
+            match &b.access {
+                Access::Index { .. } => index_scan(b, own.scanned.keys, &own),
+                _ => tree(b, None, clustered, &own),
+            }
+        })
+        .collect();
+    PlanNode {
+        stage: if merge.is_some() { "SORT_MERGE" } else { "OR" },
+        own: merge.map_or_else(DocBuf::new, |s| model::doc! { "sortPattern": s.spec() }),
+        stats: stats(docs, m.scanned.keys, m.ms),
+        counted: model::doc! { "dupsTested": count(docs), "dupsDropped": 0i32 },
+        inputs: scans,
+        filter: None,
     }
 }
 
@@ -187,13 +208,13 @@ fn residual_of(plan: &Plan, spec: Option<&DocBuf>) -> Option<DocBuf> {
     filter::residual(spec?.doc(), &exact)
 }
 
-fn fetch(scan: Shown, filter: Option<DocBuf>, m: &Measured) -> Shown {
-    Shown {
+fn fetch(scan: PlanNode, filter: Option<DocBuf>, m: &ReadStats) -> PlanNode {
+    PlanNode {
         stage: "FETCH",
         filter,
         own: DocBuf::new(),
-        figures: figures(m.matched, m.walked.docs, m.ms),
-        counted: model::doc! { "docsExamined": count(m.walked.docs), "alreadyHasObj": 0i32 },
+        stats: stats(m.matched, m.scanned.docs, m.ms),
+        counted: model::doc! { "docsExamined": count(m.scanned.docs), "alreadyHasObj": 0i32 },
         inputs: vec![scan],
     }
 }
@@ -223,31 +244,31 @@ fn put_index(w: &mut model::DocWriter<'_>, i: &Index) {
 
 /// A text search: a scan for each term, documents put together from them, and what entries cannot
 /// tell.
-fn text_match(plan: &Plan, terms: usize, f: Option<&MatchFilter>, m: &Measured) -> Shown {
+fn text_match(plan: &Plan, terms: usize, f: Option<&MatchFilter>, m: &ReadStats) -> PlanNode {
     let (Some(index), matcher) = (&plan.index, f.and_then(|f| f.filter.text()?.matcher())) else {
-        return Shown::default();
+        return PlanNode::default();
     };
-    let docs = m.walked.docs;
-    let scan = || Shown {
+    let docs = m.scanned.docs;
+    let scan = || PlanNode {
         stage: "IXSCAN",
         own: DocBuf::build(|w| {
             put_index(w, index);
             w.put("direction", direction(false));
             w.doc("indexBounds");
         }),
-        figures: figures(
+        stats: stats(
             if terms == 1 { docs } else { 0 },
-            if terms == 1 { m.walked.keys } else { 0 },
+            if terms == 1 { m.scanned.keys } else { 0 },
             m.ms,
         ),
-        counted: model::doc! { "keysExamined": count(if terms == 1 { m.walked.keys } else { 0 }) },
-        ..Shown::default()
+        counted: model::doc! { "keysExamined": count(if terms == 1 { m.scanned.keys } else { 0 }) },
+        ..PlanNode::default()
     };
-    let below = Shown {
+    let below = PlanNode {
         stage: if terms == 1 { "FETCH" } else { "TEXT_OR" },
         filter: f.and_then(|f| filter::without_text(f.spec.doc())),
         own: DocBuf::new(),
-        figures: figures(docs, m.walked.keys.max(docs), m.ms),
+        stats: stats(docs, m.scanned.keys.max(docs), m.ms),
         counted: model::doc! { "docsExamined": count(docs) },
         inputs: (0..terms).map(|_| scan()).collect(),
     };
@@ -294,17 +315,17 @@ fn text_match(plan: &Plan, terms: usize, f: Option<&MatchFilter>, m: &Measured) 
         drop(parsed);
         w.put("textIndexVersion", index.spec().field("textIndexVersion"));
     });
-    Shown {
+    PlanNode {
         stage: "TEXT_MATCH",
         own,
-        figures: figures(m.matched, docs, m.ms),
+        stats: stats(m.matched, docs, m.ms),
         counted: model::doc! { "docsRejected": count(docs.saturating_sub(m.matched)) },
         inputs: vec![below],
         filter: None,
     }
 }
 
-pub(super) fn index_scan(plan: &Plan, keys: u64, m: &Measured) -> Shown {
+pub(super) fn index_scan(plan: &Plan, keys: u64, m: &ReadStats) -> PlanNode {
     let (
         Some(i),
         Access::Index {
@@ -312,7 +333,7 @@ pub(super) fn index_scan(plan: &Plan, keys: u64, m: &Measured) -> Shown {
         },
     ) = (&plan.index, &plan.access)
     else {
-        return Shown::default();
+        return PlanNode::default();
     };
     let own = DocBuf::build(|w| {
         put_index(w, i);
@@ -328,56 +349,57 @@ pub(super) fn index_scan(plan: &Plan, keys: u64, m: &Measured) -> Shown {
     });
     let dups = if i.is_multikey() { keys } else { 0 };
     let counted = model::doc! {
-        "keysExamined": count(keys), "seeks": count(intervals.len() as u64), "dupsTested": count(dups),
-        "dupsDropped": count(keys.saturating_sub(m.walked.docs).min(dups))
+        "keysExamined": count(keys), "seeks": count(intervals.len() as u64),
+            "dupsTested": count(dups),
+        "dupsDropped": count(keys.saturating_sub(m.scanned.docs).min(dups))
     };
-    Shown {
+    PlanNode {
         stage: "IXSCAN",
         own,
-        figures: figures(m.walked.docs, keys, m.ms),
+        stats: stats(m.scanned.docs, keys, m.ms),
         counted,
-        ..Shown::default()
+        ..PlanNode::default()
     }
 }
 
-/// A leap over an index from value to value, a document read for each.
-pub(super) fn distinct_scan(plan: &Plan, m: &Measured) -> Shown {
-    let mut scan = index_scan(plan, m.walked.keys, m);
+/// A loose index scan: a document is read for each value.
+pub(super) fn distinct_scan(plan: &Plan, m: &ReadStats) -> PlanNode {
+    let mut scan = index_scan(plan, m.scanned.keys, m);
     scan.stage = "DISTINCT_SCAN";
     scan.own
         .put("isShardFiltering", false)
         .put("isFetching", true)
         .put("isShardFilteringDistinctScanEnabled", false);
-    scan.counted =
-        model::doc! { "keysExamined": count(m.walked.keys), "docsExamined": count(m.walked.docs) };
+    scan.counted = model::doc! { "keysExamined": count(m.scanned.keys),
+    "docsExamined": count(m.scanned.docs) };
     scan
 }
 
-/// Runs such a leap, counting.
+/// Runs such a scan, counting.
 ///
 /// # Errors
 /// Those of the store.
-pub fn measure_distinct(coll: &Arc<Collection>, plan: &Plan, env: &Env) -> Result<Measured> {
-    let mut m = Measured::default();
-    let Some(mut walk) = DistinctWalk::open(coll.clone(), plan) else {
+pub fn measure_distinct(coll: &Arc<Collection>, plan: &Plan, env: &Env) -> Result<ReadStats> {
+    let mut m = ReadStats::default();
+    let Some(mut scan) = DistinctScan::open(coll.clone(), plan) else {
         return Ok(m);
     };
-    while walk.next(env, &mut |_| Ok(true))? {
+    while scan.next(env, &mut |_| Ok(true))? {
         m.matched += 1;
     }
-    m.walked = Walked {
-        keys: walk.keys_examined(),
-        docs: walk.docs,
+    m.scanned = ScanCounts {
+        keys: scan.keys_examined(),
+        docs: scan.docs,
         branches: Vec::new(),
     };
     Ok(m)
 }
 
 /// A count over an index alone.
-pub(super) fn count_scan(plan: &Plan, m: &Measured) -> Shown {
-    let mut scan = index_scan(plan, m.walked.keys, m);
+pub(super) fn count_scan(plan: &Plan, m: &ReadStats) -> PlanNode {
+    let mut scan = index_scan(plan, m.scanned.keys, m);
     scan.stage = "COUNT_SCAN";
-    scan.counted = model::doc! { "keysExamined": count(m.walked.keys) };
+    scan.counted = model::doc! { "keysExamined": count(m.scanned.keys) };
     scan
 }
 

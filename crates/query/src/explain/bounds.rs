@@ -4,7 +4,7 @@ use crate::plan::{Bound, FieldBounds, ValueRange};
 use model::Value;
 use store::format::{decode, keys};
 
-/// The ranges of one field in the order they are walked.
+/// The ranges of one field in the order they are scanned.
 pub(super) fn texts(b: &FieldBounds, backwards: bool) -> Vec<String> {
     let Some(ranges) = &b.ranges else {
         return vec![

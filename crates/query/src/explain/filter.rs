@@ -153,7 +153,8 @@ fn on_path(path: &str, ops: Doc<'_>, out: &mut Vec<Predicate>) {
             }
             ("$regex", Value::Regex(r)) if !ops.contains("$options") => (
                 "$regex",
-                model::doc! { "$regex": r.pattern, "$options": if r.options.is_empty() { Value::Missing } else { Value::String(r.options) } },
+                model::doc! { "$regex": r.pattern, "$options": if r.options.is_empty() {
+                Value::Missing } else { Value::String(r.options) } },
             ),
             ("$regex", v) => (
                 "$regex",

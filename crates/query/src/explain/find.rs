@@ -1,13 +1,14 @@
 //! Whole plans: what stands above the access path, and the planner's part of the answer.
 
-use super::access::{self, Measured};
-use super::{Shown, count, filter};
+use super::access::{self, ReadStats};
+use super::{PlanNode, count, filter};
+use crate::exec::SortPattern;
 use crate::find::Find;
 use crate::plan::{Access, Plan};
 use model::{Doc, DocBuf, DocWriter};
 
 /// What is done with the documents found.
-pub enum Over {
+pub enum Operation {
     /// They are given.
     Find,
     /// They are counted.
@@ -26,7 +27,7 @@ pub enum Over {
 }
 
 /// What is explained.
-pub struct Subject<'s> {
+pub struct ExplainedQuery<'s> {
     /// The read.
     pub find: &'s Find,
     /// The projection as the client wrote it.
@@ -36,32 +37,32 @@ pub struct Subject<'s> {
     /// The collection is clustered by the client's wish.
     pub clustered: bool,
     /// What is done.
-    pub over: Over,
+    pub over: Operation,
 }
 
 /// The stages of a plan, with what they did.
-pub fn tree(s: &Subject<'_>, m: &Measured) -> Shown {
+pub fn tree(s: &ExplainedQuery<'_>, m: &ReadStats) -> PlanNode {
     let Some(plan) = s.plan else {
         return above(
             s,
-            Shown {
+            PlanNode {
                 stage: "EOF",
                 own: model::doc! { "type": "nonExistentNamespace" },
-                ..Shown::default()
+                ..PlanNode::default()
             },
             m,
         );
     };
-    if let Over::Distinct = s.over {
+    if let Operation::Distinct = s.over {
         return above(s, access::distinct_scan(plan, m), m);
     }
-    if let Over::Count = s.over {
+    if let Operation::Count = s.over {
         let all = s.find.filter.filter.is_always_true() && s.find.hint.is_none();
         if all {
-            return Shown {
+            return PlanNode {
                 stage: "RECORD_STORE_FAST_COUNT",
                 counted: counted(s, m),
-                ..Shown::default()
+                ..PlanNode::default()
             };
         }
         if plan.complete && matches!(plan.access, Access::Index { .. }) {
@@ -75,61 +76,40 @@ pub fn tree(s: &Subject<'_>, m: &Measured) -> Shown {
     )
 }
 
-fn counted(s: &Subject<'_>, m: &Measured) -> DocBuf {
+fn counted(s: &ExplainedQuery<'_>, m: &ReadStats) -> DocBuf {
     let most = s.find.limit.unwrap_or(u64::MAX);
     let skipped = s.find.skip.min(m.matched);
     model::doc! { "nCounted": count((m.matched - skipped).min(most)), "nSkipped": count(skipped) }
 }
 
-fn above(s: &Subject<'_>, mut shown: Shown, m: &Measured) -> Shown {
+fn above(s: &ExplainedQuery<'_>, mut shown: PlanNode, m: &ReadStats) -> PlanNode {
     let (find, amount) = (s.find, |n: u64| i64::try_from(n).unwrap_or(i64::MAX));
     match s.over {
-        Over::Count => {
-            let mut top = Shown::over(shown, "COUNT", DocBuf::new(), 0);
+        Operation::Count => {
+            let mut top = PlanNode::over(shown, "COUNT", DocBuf::new(), 0);
             top.counted = counted(s, m);
             return top;
         }
-        Over::Update { modified, upserted } => {
-            let mut top = Shown::over(shown, "UPDATE", DocBuf::new(), 0);
-            top.counted = model::doc! { "nMatched": count(m.matched), "nWouldModify": count(modified), "nWouldUpsert": count(upserted) };
+        Operation::Update { modified, upserted } => {
+            let mut top = PlanNode::over(shown, "UPDATE", DocBuf::new(), 0);
+            top.counted = model::doc! { "nMatched": count(m.matched),
+            "nWouldModify": count(modified), "nWouldUpsert": count(upserted) };
             return top;
         }
-        Over::Delete => {
-            let mut top = Shown::over(shown, "DELETE", DocBuf::new(), 0);
+        Operation::Delete => {
+            let mut top = PlanNode::over(shown, "DELETE", DocBuf::new(), 0);
             top.counted = model::doc! { "nWouldDelete": count(m.matched) };
             return top;
         }
-        Over::Find | Over::Distinct => {}
+        Operation::Find | Operation::Distinct => {}
     }
     let mut returned = m.matched;
     if let (Some(sort), false) = (&find.sort, s.plan.is_some_and(|p| p.sorted)) {
-        let keep = find.limit.map(|n| n.saturating_add(find.skip));
-        returned = returned.min(keep.unwrap_or(u64::MAX));
-        let own = DocBuf::build(|w| {
-            w.put("sortPattern", sort.spec())
-                .put("memLimit", 104_857_600i32);
-            if let Some(n) = keep {
-                w.put("limitAmount", amount(n));
-            }
-            w.put(
-                "type",
-                if find.projection.is_none() {
-                    "simple"
-                } else {
-                    "default"
-                },
-            );
-        });
-        shown = Shown::over(shown, "SORT", own, returned);
-        shown.figures.works += returned;
-        shown.counted = model::doc! {
-            "totalDataSizeSorted": i64::try_from(m.bytes).unwrap_or(i64::MAX), "usedDisk": false, "spills": 0i32,
-            "spilledDataStorageSize": 0i32
-        };
+        (shown, returned) = sorted(s, sort, shown, returned, m);
     }
     if find.skip > 0 {
         returned = returned.saturating_sub(find.skip);
-        shown = Shown::over(
+        shown = PlanNode::over(
             shown,
             "SKIP",
             model::doc! { "skipAmount": amount(find.skip) },
@@ -139,7 +119,7 @@ fn above(s: &Subject<'_>, mut shown: Shown, m: &Measured) -> Shown {
     // A sort with a limit leaves no more than wanted.
     if let Some(n) = find.limit.filter(|_| shown.stage != "SORT") {
         returned = returned.min(n);
-        shown = Shown::over(
+        shown = PlanNode::over(
             shown,
             "LIMIT",
             model::doc! { "limitAmount": amount(n) },
@@ -156,7 +136,7 @@ fn above(s: &Subject<'_>, mut shown: Shown, m: &Measured) -> Shown {
         } else {
             "PROJECTION_DEFAULT"
         };
-        shown = Shown::over(
+        shown = PlanNode::over(
             shown,
             stage,
             model::doc! { "transformBy": s.projection },
@@ -164,6 +144,42 @@ fn above(s: &Subject<'_>, mut shown: Shown, m: &Measured) -> Shown {
         );
     }
     shown
+}
+
+/// A sort that is done after reading; with a limit it gives no more than wanted.
+fn sorted(
+    s: &ExplainedQuery<'_>,
+    sort: &SortPattern,
+    input: PlanNode,
+    given: u64,
+    m: &ReadStats,
+) -> (PlanNode, u64) {
+    let (find, amount) = (s.find, |n: u64| i64::try_from(n).unwrap_or(i64::MAX));
+    let keep = find.limit.map(|n| n.saturating_add(find.skip));
+    let returned = given.min(keep.unwrap_or(u64::MAX));
+    let own = DocBuf::build(|w| {
+        w.put("sortPattern", sort.spec())
+            .put("memLimit", 104_857_600i32);
+        if let Some(n) = keep {
+            w.put("limitAmount", amount(n));
+        }
+        w.put(
+            "type",
+            if find.projection.is_none() {
+                "simple"
+            } else {
+                "default"
+            },
+        );
+    });
+    let mut shown = PlanNode::over(input, "SORT", own, returned);
+    shown.stats.works += returned;
+    shown.counted = model::doc! {
+        "totalDataSizeSorted": i64::try_from(m.bytes).unwrap_or(i64::MAX), "usedDisk": false,
+            "spills": 0i32,
+        "spilledDataStorageSize": 0i32
+    };
+    (shown, returned)
 }
 
 /// Eight hexadecimal digits that are the same for filters of one shape.
@@ -194,7 +210,12 @@ fn outline(spec: Doc<'_>, out: &mut String) {
 }
 
 /// Fills `queryPlanner`.
-pub fn query_planner(w: &mut DocWriter<'_>, ns: &str, s: &Subject<'_>, rejected: &[Shown]) {
+pub fn query_planner(
+    w: &mut DocWriter<'_>,
+    ns: &str,
+    s: &ExplainedQuery<'_>,
+    rejected: &[PlanNode],
+) {
     let parsed = filter::canonical(s.find.filter.spec.doc());
     let mut filter_shape = String::new();
     outline(parsed.doc(), &mut filter_shape);
@@ -220,7 +241,7 @@ pub fn query_planner(w: &mut DocWriter<'_>, ns: &str, s: &Subject<'_>, rejected:
     w.put("maxIndexedAndSolutionsReached", false)
         .put("maxScansToExplodeReached", false);
     w.put("prunedSimilarIndexes", false);
-    tree(s, &Measured::default()).write(&mut w.doc("winningPlan"), false);
+    tree(s, &ReadStats::default()).write(&mut w.doc("winningPlan"), false);
     let mut list = w.array("rejectedPlans");
     for r in rejected {
         r.write(&mut list.doc(), false);

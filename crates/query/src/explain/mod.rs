@@ -1,4 +1,4 @@
-//! What explain shows: plans as trees of stages in MongoDB's words, with figures when they were
+//! What explain shows: plans as trees of stages in MongoDB's words, with stats when they were
 //! run.
 //! Must not know: the command around it.
 
@@ -8,10 +8,10 @@ mod filter;
 mod find;
 mod pipeline;
 
-pub use access::{Measured, measure, measure_distinct};
+pub use access::{ReadStats, measure, measure_distinct};
 pub use filter::canonical;
-pub use find::{Over, Subject, query_planner, tree};
-pub use pipeline::{Source, aggregation, plain_prefix, put_stats};
+pub use find::{ExplainedQuery, Operation, query_planner, tree};
+pub use pipeline::{ExplainedSource, aggregation, plain_prefix, put_stats};
 
 use model::{DocBuf, DocWriter, Value};
 
@@ -25,7 +25,7 @@ pub fn count(n: u64) -> Value<'static> {
 
 /// What a stage did.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Figures {
+pub struct StageStats {
     /// Documents or entries it gave.
     pub returned: u64,
     /// Units of work, the end of the input included.
@@ -36,7 +36,7 @@ pub struct Figures {
 
 /// A stage of a plan.
 #[derive(Clone, Debug, Default)]
-pub struct Shown {
+pub struct PlanNode {
     /// Its name.
     pub stage: &'static str,
     /// The predicate it tests.
@@ -44,31 +44,31 @@ pub struct Shown {
     /// What describes it.
     pub own: DocBuf,
     /// What it did.
-    pub figures: Figures,
+    pub stats: StageStats,
     /// What else it counted.
     pub counted: DocBuf,
     /// Where it reads.
-    pub inputs: Vec<Shown>,
+    pub inputs: Vec<PlanNode>,
 }
 
-impl Shown {
+impl PlanNode {
     /// A stage over another that gave `returned`.
-    pub fn over(input: Shown, stage: &'static str, own: DocBuf, returned: u64) -> Shown {
-        let figures = Figures {
+    pub fn over(input: PlanNode, stage: &'static str, own: DocBuf, returned: u64) -> PlanNode {
+        let stats = StageStats {
             returned,
-            works: input.figures.works.max(returned),
-            ms: input.figures.ms,
+            works: input.stats.works.max(returned),
+            ms: input.stats.ms,
         };
-        Shown {
+        PlanNode {
             stage,
             own,
-            figures,
+            stats,
             inputs: vec![input],
-            ..Shown::default()
+            ..PlanNode::default()
         }
     }
 
-    /// Writes the plan, with its figures when it was run.
+    /// Writes the plan, with its stats when it was run.
     pub fn write(&self, w: &mut DocWriter<'_>, executed: bool) {
         w.put("isCached", false);
         self.write_inner(w, executed);
@@ -80,7 +80,7 @@ impl Shown {
             w.put("filter", f);
         }
         if executed {
-            let f = &self.figures;
+            let f = &self.stats;
             w.put("nReturned", count(f.returned))
                 .put("executionTimeMillisEstimate", count(f.ms));
             w.put("works", count(f.works))

@@ -1,11 +1,12 @@
 //! Aggregations: as a plan alone when every stage went into it, else as stages over a cursor.
 
-use super::Shown;
-use super::access::Measured;
-use super::find::{Subject, query_planner, tree};
+use super::PlanNode;
+use super::access::ReadStats;
+use super::find::{ExplainedQuery, query_planner, tree};
+use crate::exec::{BatchStream, DocBatch, ExecContext, MatchFilter};
 use crate::find::Find;
-use crate::pipeline::{Batch, Docs, MatchFilter, Pipeline, Rt};
-use crate::stages::{Kind, Stage};
+use crate::pipeline::Pipeline;
+use crate::stage::{Kind, Stage};
 use model::{Doc, DocBuf, DocWriter, Namespace, Result, Value};
 use operators::expr::ParseCx;
 use operators::project::Projection;
@@ -16,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// stages that is.
 pub fn plain_prefix(
     stages: &[Arc<dyn Stage>],
-    rt: &Rt<'_>,
+    exec: &ExecContext<'_>,
     fields: Option<&[String]>,
 ) -> Result<(Find, DocBuf, usize)> {
     let mut at = 0;
@@ -26,7 +27,7 @@ pub fn plain_prefix(
             at += 1;
             f.clone()
         }
-        _ => Arc::new(MatchFilter::parse(&mut ParseCx::new(rt.env), Doc::EMPTY)?),
+        _ => Arc::new(MatchFilter::parse(&mut ParseCx::new(exec.env), Doc::EMPTY)?),
     };
     let mut find = Find {
         filter,
@@ -80,7 +81,7 @@ pub fn plain_prefix(
         _ => {}
     }
     if !projection.doc().is_empty() {
-        let mut cx = ParseCx::new(rt.env);
+        let mut cx = ParseCx::new(exec.env);
         if find.filter.filter.text().is_some() {
             cx.meta.push("textScore");
         }
@@ -101,14 +102,14 @@ struct Meter {
 }
 
 struct Metered {
-    inner: Box<dyn Docs>,
+    inner: Box<dyn BatchStream>,
     meter: Arc<Meter>,
 }
 
-impl Docs for Metered {
-    fn next_batch(&mut self, rt: &Rt<'_>, out: &mut Batch) -> Result<bool> {
+impl BatchStream for Metered {
+    fn next_batch(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
         let start = std::time::Instant::now();
-        let more = self.inner.next_batch(rt, out);
+        let more = self.inner.next_batch(exec, out);
         let us = u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.meter.us.fetch_add(us, Ordering::Relaxed);
         self.meter
@@ -123,15 +124,15 @@ impl Docs for Metered {
 }
 
 /// The read below a pipeline.
-pub struct Source<'s> {
+pub struct ExplainedSource<'s> {
     /// Its namespace.
     pub ns: &'s str,
     /// What is explained of it.
-    pub subject: Subject<'s>,
+    pub subject: ExplainedQuery<'s>,
     /// Plans not taken.
-    pub rejected: Vec<Shown>,
+    pub rejected: Vec<PlanNode>,
     /// What it did, when it was run.
-    pub measured: Option<Measured>,
+    pub measured: Option<ReadStats>,
 }
 
 /// Fills `stages` (or the plan alone) of an explained aggregation; `taken` leading stages are done
@@ -142,10 +143,10 @@ pub struct Source<'s> {
 pub fn aggregation(
     w: &mut DocWriter<'_>,
     pipeline: &Pipeline,
-    source: Option<&Source<'_>>,
+    source: Option<&ExplainedSource<'_>>,
     taken: usize,
     all: bool,
-    rt: &Rt<'_>,
+    exec: &ExecContext<'_>,
 ) -> Result<()> {
     let executed = source.is_some_and(|s| s.measured.is_some());
     if let (Some(s), true) = (source, taken == pipeline.stages().len()) {
@@ -153,7 +154,7 @@ pub fn aggregation(
         return Ok(());
     }
     let meters = if executed {
-        run(pipeline, taken, rt)?
+        run(pipeline, taken, exec)?
     } else {
         Vec::new()
     };
@@ -176,7 +177,7 @@ pub fn aggregation(
                 before,
                 after,
                 pipeline.target().db(),
-                rt,
+                exec,
             );
             put_meter(&mut one, after);
         }
@@ -184,7 +185,7 @@ pub fn aggregation(
     Ok(())
 }
 
-fn planner_and_stats(w: &mut DocWriter<'_>, s: &Source<'_>, all: bool) {
+fn planner_and_stats(w: &mut DocWriter<'_>, s: &ExplainedSource<'_>, all: bool) {
     query_planner(&mut w.doc("queryPlanner"), s.ns, &s.subject, &s.rejected);
     if let Some(m) = &s.measured {
         put_stats(&mut w.doc("executionStats"), &tree(&s.subject, m), m, all);
@@ -192,17 +193,17 @@ fn planner_and_stats(w: &mut DocWriter<'_>, s: &Source<'_>, all: bool) {
 }
 
 /// Fills `executionStats`.
-pub fn put_stats(w: &mut DocWriter<'_>, shown: &Shown, m: &Measured, all: bool) {
+pub fn put_stats(w: &mut DocWriter<'_>, shown: &PlanNode, m: &ReadStats, all: bool) {
     w.put("executionSuccess", true)
-        .put("nReturned", super::count(shown.figures.returned));
+        .put("nReturned", super::count(shown.stats.returned));
     w.put("executionTimeMillis", super::count(m.ms));
     let keys = if shown.stage.starts_with("EXPRESS") {
-        m.walked.docs
+        m.scanned.docs
     } else {
         keys_of(shown, m)
     };
     w.put("totalKeysExamined", super::count(keys))
-        .put("totalDocsExamined", super::count(m.walked.docs));
+        .put("totalDocsExamined", super::count(m.scanned.docs));
     shown.write(&mut w.doc("executionStages"), true);
     if all {
         w.array("allPlansExecution");
@@ -210,15 +211,15 @@ pub fn put_stats(w: &mut DocWriter<'_>, shown: &Shown, m: &Measured, all: bool) 
 }
 
 /// Entries of `_id` are documents here, but a client counts both.
-fn keys_of(shown: &Shown, m: &Measured) -> u64 {
-    fn by_id(s: &Shown) -> bool {
+fn keys_of(shown: &PlanNode, m: &ReadStats) -> u64 {
+    fn by_id(s: &PlanNode) -> bool {
         s.stage == "IXSCAN" && s.own.doc().field("indexName").as_str() == Some("_id_")
             || s.inputs.iter().any(by_id)
     }
-    if m.walked.keys == 0 && by_id(shown) {
-        m.walked.docs
+    if m.scanned.keys == 0 && by_id(shown) {
+        m.scanned.docs
     } else {
-        m.walked.keys
+        m.scanned.keys
     }
 }
 
@@ -240,12 +241,12 @@ fn own_figures(
     before: &Meter,
     after: &Meter,
     db: &str,
-    rt: &Rt<'_>,
+    exec: &ExecContext<'_>,
 ) {
     let shown = stage.describe();
     let bytes = |m: &Meter| m.bytes.load(Ordering::Relaxed);
     let amount = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
-    let over = |n: u64| n > rt.host.memory_limit_bytes() as u64;
+    let over = |n: u64| n > exec.host.memory_limit_bytes() as u64;
     match shown.doc().first() {
         Some(("$sort", _)) => {
             let spilled =
@@ -273,7 +274,7 @@ fn own_figures(
                 .as_str()
                 .zip(spec.field("foreignField").as_str())
                 .and_then(|(from, field)| {
-                    rt.host.look_up_index(
+                    exec.host.look_up_index(
                         &Namespace::new(db, from).ok()?,
                         &model::FieldPath::new(field),
                     )
@@ -289,14 +290,15 @@ fn own_figures(
 }
 
 /// Runs the stages over the source, a meter before the first and behind each; writers are left out.
-fn run(pipeline: &Pipeline, taken: usize, rt: &Rt<'_>) -> Result<Vec<Arc<Meter>>> {
-    let (mut docs, done) = pipeline.open_leading(rt, taken)?;
+fn run(pipeline: &Pipeline, taken: usize, exec: &ExecContext<'_>) -> Result<Vec<Arc<Meter>>> {
+    let (mut docs, done) = pipeline.open_leading(exec, taken)?;
     let mut meters = Vec::new();
-    let metered = |docs: Box<dyn Docs>, meters: &mut Vec<Arc<Meter>>| -> Box<dyn Docs> {
-        let meter = Arc::new(Meter::default());
-        meters.push(meter.clone());
-        Box::new(Metered { inner: docs, meter })
-    };
+    let metered =
+        |docs: Box<dyn BatchStream>, meters: &mut Vec<Arc<Meter>>| -> Box<dyn BatchStream> {
+            let meter = Arc::new(Meter::default());
+            meters.push(meter.clone());
+            Box::new(Metered { inner: docs, meter })
+        };
     docs = metered(docs, &mut meters);
     for stage in pipeline
         .stages()
@@ -304,13 +306,13 @@ fn run(pipeline: &Pipeline, taken: usize, rt: &Rt<'_>) -> Result<Vec<Arc<Meter>>
         .skip(done)
         .filter(|s| !s.is_writer())
     {
-        docs = metered(stage.clone().open(docs, rt)?, &mut meters);
+        docs = metered(stage.clone().open(docs, exec)?, &mut meters);
     }
-    let mut batch = Batch::new();
+    let mut batch = DocBatch::new();
     while {
-        rt.env.check_interrupt()?;
+        exec.env.check_interrupt()?;
         batch.clear();
-        docs.next_batch(rt, &mut batch)?
+        docs.next_batch(exec, &mut batch)?
     } {}
     Ok(meters)
 }

@@ -1,28 +1,12 @@
 //! Pipelines: parsed once into stages, opened into a chain of pull operators, pulled batch by
 //! batch.
 
-mod ahead;
-mod batch;
-mod docs;
-mod host;
-mod match_filter;
 mod optimize;
 mod parse;
-mod place;
 
-pub(crate) use ahead::drain_ahead;
-pub use batch::Batch;
-pub use docs::{Docs, NoDocs, Ready, Rt, drain};
-pub use host::{
-    GeoIndex, Host, MergeWrite, NotMatched, OnMatch, Opened, OutTarget, OutWriter, Read, Resolved,
-};
-pub use match_filter::MatchFilter;
-pub(crate) use parse::single_field;
-pub use parse::{Inside, ParseOptions, StageCx, Target};
-pub use place::Place;
-
-use crate::stages::{Kind, Stage};
-use model::{Namespace, Result, bail, code};
+use crate::exec::{BatchStream, DocBatch, EmptyStream, ExecContext, ReadRequest, Resolved, drain};
+use crate::stage::{Inside, Kind, MAX_DEPTH, ParseOptions, PipelineSource, Stage, StageTable};
+use model::{Array, Namespace, Result, Value, bail, code};
 use operators::expr::ParseCx;
 use std::sync::{Arc, OnceLock};
 
@@ -30,7 +14,9 @@ use std::sync::{Arc, OnceLock};
 #[derive(Clone)]
 pub struct Pipeline {
     /// Where it reads.
-    target: Target,
+    target: PipelineSource,
+    /// The stages that views below may name.
+    table: StageTable,
     stages: Vec<Arc<dyn Stage>>,
     /// Leading stages may be offered to the host.
     optimize: bool,
@@ -47,26 +33,69 @@ struct Needs {
     distinct: Option<String>,
 }
 
-/// Deepest chain of views, and of pipelines inside pipelines.
-const MAX_DEPTH: usize = 20;
-
 impl Pipeline {
-    /// A pipeline of ready stages.
-    pub(crate) fn from_stages(target: Target, stages: Vec<Arc<dyn Stage>>) -> Pipeline {
-        Pipeline {
-            target,
-            stages,
-            optimize: true,
-            needs: Arc::default(),
+    /// Parses an array of stages.
+    ///
+    /// # Errors
+    /// 14 for an element that is no object, 40323 for a stage of more or less than one field, 40324
+    /// for an unknown name, 40600-40602, 51047, 31441, 73 for positions, and the stages' own.
+    pub fn parse(
+        cx: &mut ParseCx<'_>,
+        spec: Array<'_>,
+        options: &ParseOptions,
+    ) -> Result<Pipeline> {
+        parse::check_shape(spec, options.stages, 0)?;
+        // Sub-pipelines of a facet see the metadata of the documents they share; others begin
+        // without.
+        let around = cx.meta.clone();
+        if options.inside != Inside::Facet {
+            cx.meta.clear();
         }
+        let parsed = parse::stages(cx, spec, options).map(|stages| Pipeline {
+            optimize: options.optimize,
+            ..Pipeline::from_stages(
+                options.stages,
+                options.target.clone(),
+                match options.optimize {
+                    true => optimize::optimize(stages, cx),
+                    false => stages,
+                },
+            )
+        });
+        cx.meta = around;
+        parsed
     }
 
-    /// The stages one by one, nothing left to the host but reading.
-    pub(crate) fn as_written(target: Target, stages: Vec<Arc<dyn Stage>>) -> Pipeline {
+    /// Parses a value that must be an array of stages.
+    ///
+    /// # Errors
+    /// 14 TypeMismatch, and those of [`Pipeline::parse`].
+    pub fn parse_value(
+        cx: &mut ParseCx<'_>,
+        spec: Value<'_>,
+        options: &ParseOptions,
+    ) -> Result<Pipeline> {
+        let Value::Array(spec) = spec else {
+            bail!(
+                code::TYPE_MISMATCH,
+                "'pipeline' option must be specified as an array, not {}",
+                spec.type_name()
+            );
+        };
+        Pipeline::parse(cx, spec, options)
+    }
+
+    /// A pipeline of parsed stages.
+    pub(crate) fn from_stages(
+        table: StageTable,
+        target: PipelineSource,
+        stages: Vec<Arc<dyn Stage>>,
+    ) -> Pipeline {
         Pipeline {
             target,
+            table,
             stages,
-            optimize: false,
+            optimize: true,
             needs: Arc::default(),
         }
     }
@@ -76,6 +105,7 @@ impl Pipeline {
         let rest = self.stages.split_off(self.stages.len().min(1));
         let rest = Pipeline {
             target: self.target.clone(),
+            table: self.table,
             stages: rest,
             optimize: self.optimize,
             needs: Arc::default(),
@@ -94,7 +124,7 @@ impl Pipeline {
     }
 
     /// Where it reads.
-    pub fn target(&self) -> &Target {
+    pub fn target(&self) -> &PipelineSource {
         &self.target
     }
 
@@ -108,11 +138,11 @@ impl Pipeline {
     ///
     /// # Errors
     /// Those of the host and of the stages.
-    pub fn open(&self, rt: &Rt<'_>) -> Result<Box<dyn Docs>> {
-        self.stages.iter().try_for_each(|s| s.check(rt))?;
-        match self.below_views(rt)? {
-            (None, missing) => self.open_whole(rt, missing),
-            (Some(whole), missing) => whole.open_whole(rt, missing),
+    pub fn open(&self, exec: &ExecContext<'_>) -> Result<Box<dyn BatchStream>> {
+        self.stages.iter().try_for_each(|s| s.check(exec))?;
+        match self.below_views(exec)? {
+            (None, missing) => self.open_whole(exec, missing),
+            (Some(whole), missing) => whole.open_whole(exec, missing),
         }
     }
 
@@ -120,18 +150,22 @@ impl Pipeline {
     ///
     /// # Errors
     /// Those of the stages.
-    pub fn open_over(&self, rt: &Rt<'_>, source: Box<dyn Docs>) -> Result<Box<dyn Docs>> {
-        self.open_rest(rt, source, 0)
+    pub fn open_over(
+        &self,
+        exec: &ExecContext<'_>,
+        source: Box<dyn BatchStream>,
+    ) -> Result<Box<dyn BatchStream>> {
+        self.open_rest(exec, source, 0)
     }
 
     fn open_rest(
         &self,
-        rt: &Rt<'_>,
-        mut docs: Box<dyn Docs>,
+        exec: &ExecContext<'_>,
+        mut docs: Box<dyn BatchStream>,
         taken: usize,
-    ) -> Result<Box<dyn Docs>> {
+    ) -> Result<Box<dyn BatchStream>> {
         for stage in self.stages.iter().skip(taken) {
-            docs = stage.clone().open(docs, rt)?;
+            docs = stage.clone().open(docs, exec)?;
         }
         Ok(docs)
     }
@@ -142,23 +176,23 @@ impl Pipeline {
     ///
     /// # Errors
     /// 165 ViewDepthLimitExceeded, and those of the views' stages.
-    fn below_views(&self, rt: &Rt<'_>) -> Result<(Option<Pipeline>, bool)> {
+    fn below_views(&self, exec: &ExecContext<'_>) -> Result<(Option<Pipeline>, bool)> {
         let mut whole: Option<Pipeline> = None;
         for _ in 0..MAX_DEPTH {
             let top = whole.as_ref().unwrap_or(self);
             let Some(ns) = top.reads() else {
                 return Ok((whole, false));
             };
-            let (on, pipeline) = match rt.host.resolve(ns)? {
+            let (on, pipeline) = match exec.host.resolve(ns)? {
                 Resolved::View { on, pipeline } => (on, pipeline),
                 Resolved::Collection => return Ok((whole, false)),
                 Resolved::Missing => return Ok((whole, true)),
             };
-            let mut cx = ParseCx::new(rt.env);
+            let mut cx = ParseCx::new(exec.env);
             let options = ParseOptions {
                 inside: Inside::View,
                 optimize: false,
-                ..ParseOptions::collection(on.clone())
+                ..ParseOptions::top(self.table, PipelineSource::Collection(on.clone()))
             };
             let mut below = Pipeline::parse(&mut cx, pipeline.doc().as_array(), &options)?;
             if !below.stages.is_empty()
@@ -189,11 +223,11 @@ impl Pipeline {
     }
 
     /// Opens source and stages, no view being left.
-    fn open_whole(&self, rt: &Rt<'_>, missing: bool) -> Result<Box<dyn Docs>> {
+    fn open_whole(&self, exec: &ExecContext<'_>, missing: bool) -> Result<Box<dyn BatchStream>> {
         if missing || self.makes_documents() {
-            return self.open_rest(rt, Box::new(NoDocs), 0);
+            return self.open_rest(exec, Box::new(EmptyStream), 0);
         }
-        let Target::Collection(ns) = &self.target else {
+        let PipelineSource::Collection(ns) = &self.target else {
             bail!(
                 code::INVALID_NAMESPACE,
                 "{{aggregate: 1}} is not valid for an empty pipeline or one whose first stage \
@@ -201,7 +235,7 @@ impl Pipeline {
             );
         };
         let (read, stages) = self.offer(ns);
-        let opened = rt.host.open(rt, &read)?;
+        let opened = exec.host.open(exec, &read)?;
         let mut taken = usize::from(opened.filtered && read.filter.is_some());
         // A sort or limit goes only when everything before it went; a sort with a limit only when
         // both are done.
@@ -211,19 +245,12 @@ impl Pipeline {
             let limit_done = read.sort.is_none() && read.limit.is_some() && opened.limited;
             taken += usize::from(sort_done || limit_done);
         }
-        self.open_rest(rt, opened.docs, taken)
+        self.open_rest(exec, opened.docs, taken)
     }
 
     /// What the leading stages let the host do already.
-    fn offer<'q>(&'q self, ns: &'q Namespace) -> (Read<'q>, Offered) {
-        let mut read = Read {
-            ns,
-            filter: None,
-            sort: None,
-            limit: None,
-            distinct: None,
-            fields: None,
-        };
+    fn offer<'q>(&'q self, ns: &'q Namespace) -> (ReadRequest<'q>, Offered) {
+        let mut read = ReadRequest::all(ns);
         let mut offered = Offered {
             filter_stages: 0,
             sort_has_limit: false,
@@ -261,15 +288,15 @@ impl Pipeline {
     ///
     /// # Errors
     /// Those of the views' stages, and of checks that only the server can make.
-    pub fn resolved(&self, rt: &Rt<'_>) -> Result<Pipeline> {
-        self.stages.iter().try_for_each(|s| s.check(rt))?;
-        Ok(self.below_views(rt)?.0.unwrap_or_else(|| self.clone()))
+    pub fn resolved(&self, exec: &ExecContext<'_>) -> Result<Pipeline> {
+        self.stages.iter().try_for_each(|s| s.check(exec))?;
+        Ok(self.below_views(exec)?.0.unwrap_or_else(|| self.clone()))
     }
 
     /// The collection it reads, unless its first stage makes documents itself.
     pub fn reads(&self) -> Option<&Namespace> {
         match &self.target {
-            Target::Collection(ns) if !self.makes_documents() => Some(ns),
+            PipelineSource::Collection(ns) if !self.makes_documents() => Some(ns),
             _ => None,
         }
     }
@@ -279,20 +306,25 @@ impl Pipeline {
     ///
     /// # Errors
     /// Those of the host and of the stages.
-    pub(crate) fn open_leading(&self, rt: &Rt<'_>, n: usize) -> Result<(Box<dyn Docs>, usize)> {
+    pub(crate) fn open_leading(
+        &self,
+        exec: &ExecContext<'_>,
+        n: usize,
+    ) -> Result<(Box<dyn BatchStream>, usize)> {
         let Some(leading) = self.stages.get(..n) else {
-            return Ok((Box::new(NoDocs), 0));
+            return Ok((Box::new(EmptyStream), 0));
         };
-        let mut docs: Box<dyn Docs> = Box::new(NoDocs);
+        let mut docs: Box<dyn BatchStream> = Box::new(EmptyStream);
         if self.reads().is_some() {
             let (target, stages) = (self.target.clone(), leading.to_vec());
             docs = Pipeline {
                 target,
+                table: self.table,
                 stages,
                 optimize: self.optimize,
                 needs: Arc::default(),
             }
-            .open(rt)?;
+            .open(exec)?;
         }
         Ok((docs, n))
     }
@@ -314,10 +346,10 @@ impl Pipeline {
     ///
     /// # Errors
     /// Those of the stages.
-    pub fn run_to_end(&self, rt: &Rt<'_>) -> Result<Batch> {
-        let mut docs = self.open(rt)?;
-        let mut all = Batch::new();
-        drain(docs.as_mut(), rt, |doc, meta| {
+    pub fn run_to_end(&self, exec: &ExecContext<'_>) -> Result<DocBatch> {
+        let mut docs = self.open(exec)?;
+        let mut all = DocBatch::new();
+        drain(docs.as_mut(), exec, |doc, meta| {
             all.push_with_meta(doc, meta);
             Ok(())
         })?;

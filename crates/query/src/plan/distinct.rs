@@ -1,9 +1,10 @@
-//! One document for each value of an index's first field: the walk leaps over entries with a value
-//! already seen.
+//! A loose index scan: one document for each value of an index's first field; entries with a value
+//! already seen are skipped by a seek.
 
-use super::choose::{Plan, Want, by_index};
-use super::{Access, Hint};
-use crate::pipeline::{Batch, Docs, Rt};
+use super::access::{Access, Plan};
+use super::index_path::by_index;
+use super::request::{Hint, PlanRequest};
+use crate::exec::{BatchStream, DocBatch, ExecContext};
 use model::{Doc, Result};
 use operators::Env;
 use operators::filter::Node;
@@ -11,15 +12,15 @@ use std::sync::Arc;
 use store::format::decode;
 use store::{Collection, FieldKind, Index, IndexScan, KeyInterval, ReadView, Row};
 
-/// So many entries with the same value are read past one by one before the walk leaps: a seek costs
-/// about as much.
-const NEAR: usize = 8;
+/// Entries with the same value that are read one by one before a seek skips the others: a seek
+/// costs about as much.
+const ENTRIES_PER_SEEK: usize = 8;
 
 /// A plan that meets every value of `field` among the documents that match, through an index that
 /// begins with it; `None` when none does. `chosen` is the plan for the filter.
 pub fn distinct_plan(
     coll: &Collection,
-    want: &Want<'_>,
+    request: &PlanRequest<'_>,
     chosen: &Plan,
     field: &str,
 ) -> Option<Plan> {
@@ -27,29 +28,31 @@ pub fn distinct_plan(
         let first = i.fields().first();
         i.multikey_bits() == 0
             && i.collation().is_none()
-            && want.collation.is_none()
+            && request.collation.is_none()
             // A number in a path is a position to an index and a name to an expression.
             && first.is_some_and(|f| {
-                f.path.as_str() == field && f.kind != FieldKind::Hashed && f.path.parts().iter().all(|p| p.index.is_none())
+                f.path.as_str() == field && f.kind != FieldKind::Hashed
+                    && f.path.parts().iter().all(|p| p.index.is_none())
             })
     };
-    if want.filter.is_none_or(|f| f.filter.is_always_true()) {
-        if matches!(want.hint, Some(Hint::Natural { .. })) {
+    if request.filter.is_none_or(|f| f.filter.is_always_true()) {
+        if matches!(request.hint, Some(Hint::Natural { .. })) {
             return None;
         }
-        let indexes = coll.readable_indexes(want.view);
+        let indexes = coll.readable_indexes(request.view);
         let usable = |i: &&Arc<Index>| {
             i.is_ready() && i.is_keyed() && !i.is_hidden() && !i.is_sparse() && !i.is_partial()
         };
         let hinted = |i: &&Arc<Index>| {
-            want.hint.is_none() || chosen.index.as_ref().is_some_and(|c| c.name() == i.name())
+            request.hint.is_none() || chosen.index.as_ref().is_some_and(|c| c.name() == i.name())
         };
         let index = indexes
             .iter()
             .filter(usable)
             .filter(hinted)
             .find(|i| fits(i))?;
-        let plan = by_index(index, &Want::default(), &Node::AlwaysTrue, true).map(|(_, p)| p)?;
+        let plan =
+            by_index(index, &PlanRequest::default(), &Node::AlwaysTrue, true).map(|(_, p)| p)?;
         return Some(Plan {
             view: chosen.view.clone(),
             ..plan
@@ -61,11 +64,11 @@ pub fn distinct_plan(
         .then(|| chosen.clone())
 }
 
-/// The walk of such a plan.
-pub struct DistinctWalk {
+/// The scan of a plan of [`distinct_plan`].
+pub struct DistinctScan {
     coll: Arc<Collection>,
     view: ReadView,
-    walk: IndexScan,
+    scan: IndexScan,
     descending: bool,
     /// The component already seen, and whether a document was taken for it.
     seen: Vec<u8>,
@@ -74,9 +77,9 @@ pub struct DistinctWalk {
     pub docs: u64,
 }
 
-impl DistinctWalk {
+impl DistinctScan {
     /// Opens a plan of [`distinct_plan`].
-    pub fn open(coll: Arc<Collection>, plan: &Plan) -> Option<DistinctWalk> {
+    pub fn open(coll: Arc<Collection>, plan: &Plan) -> Option<DistinctScan> {
         let (
             Access::Index {
                 intervals, reverse, ..
@@ -87,13 +90,13 @@ impl DistinctWalk {
             return None;
         };
         let intervals: Vec<KeyInterval> = intervals.clone();
-        let walk = coll.scan_index(&plan.view, index, plan.multikey, intervals, *reverse);
+        let scan = coll.scan_index(&plan.view, index, plan.multikey, intervals, *reverse);
         let descending = index
             .fields()
             .first()
             .is_some_and(|f| f.kind == FieldKind::Descending);
-        Some(DistinctWalk {
-            walk,
+        Some(DistinctScan {
+            scan,
             view: plan.view.clone(),
             coll,
             descending,
@@ -105,7 +108,7 @@ impl DistinctWalk {
 
     /// Index entries looked at.
     pub fn keys_examined(&self) -> u64 {
-        self.walk.keys_examined()
+        self.scan.keys_examined()
     }
 
     /// Shows the next document; `take` says whether it will do for its value, else another with
@@ -128,30 +131,32 @@ impl DistinctWalk {
             env.check_interrupt()?;
             let (mut found, mut passed) = (None, 0);
             let (seen, taken) = (&self.seen, self.taken);
-            let more = self.walk.visit_entries(NEAR * 4, &mut |entry, id| {
-                let same = !seen.is_empty()
-                    && entry.starts_with(seen)
-                    && entry.get(seen.len()) != Some(&longer);
-                if same && taken {
-                    passed += 1;
-                    return passed < NEAR;
-                }
-                found = Some((entry.to_vec(), id.to_vec()));
-                false
-            })?;
+            let more = self
+                .scan
+                .visit_entries(ENTRIES_PER_SEEK * 4, &mut |entry, id| {
+                    let same = !seen.is_empty()
+                        && entry.starts_with(seen)
+                        && entry.get(seen.len()) != Some(&longer);
+                    if same && taken {
+                        passed += 1;
+                        return passed < ENTRIES_PER_SEEK;
+                    }
+                    found = Some((entry.to_vec(), id.to_vec()));
+                    false
+                })?;
             let Some((entry, id)) = found else {
                 if !more {
                     return Ok(false);
                 }
-                if passed >= NEAR {
-                    self.walk.skip_beyond(&self.seen)?;
+                if passed >= ENTRIES_PER_SEEK {
+                    self.scan.skip_beyond(&self.seen)?;
                 }
                 continue;
             };
             let len = decode::component_len(&entry, self.descending).ok_or_else(|| {
                 model::MongoError::internal(format!(
                     "an entry of index {} is damaged",
-                    self.walk.index().name()
+                    self.scan.index().name()
                 ))
             })?;
             self.seen.clear();
@@ -172,26 +177,26 @@ impl DistinctWalk {
     }
 }
 
-/// The walk as a source of batches that carry one field.
-pub struct DistinctDocs(DistinctWalk);
+/// The scan as a source of batches.
+pub struct DistinctStream(DistinctScan);
 
-impl DistinctDocs {
+impl DistinctStream {
     /// Opens a plan of [`distinct_plan`].
-    pub fn open(coll: Arc<Collection>, plan: &Plan) -> Option<DistinctDocs> {
-        DistinctWalk::open(coll, plan).map(DistinctDocs)
+    pub fn open(coll: Arc<Collection>, plan: &Plan) -> Option<DistinctStream> {
+        DistinctScan::open(coll, plan).map(DistinctStream)
     }
 }
 
-impl Docs for DistinctDocs {
-    fn next_batch(&mut self, rt: &Rt<'_>, out: &mut Batch) -> Result<bool> {
+impl BatchStream for DistinctStream {
+    fn next_batch(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
         let mut more = true;
         while more && !out.is_full() {
-            more = self.0.next(rt.env, &mut |doc| {
+            more = self.0.next(exec.env, &mut |doc| {
                 out.push(doc);
                 Ok(true)
             })?;
         }
-        self.0.walk.pause();
+        self.0.scan.pause();
         Ok(more)
     }
 }

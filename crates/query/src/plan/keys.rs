@@ -2,9 +2,9 @@
 //! only a position is kept, so their number is bounded by nothing but the collection. Must not
 //! know: what is done with the documents.
 
-use super::read::Walk;
-use super::{Access, Plan};
-use crate::pipeline::MatchFilter;
+use super::access::{Access, Plan};
+use super::scan::PlanScan;
+use crate::exec::MatchFilter;
 use model::{Bump, Result};
 use operators::Env;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ const STEP_DOCS: usize = 1024;
 
 /// Record keys in one buffer.
 #[derive(Default)]
-pub struct Keys {
+pub struct RecordKeys {
     bytes: Vec<u8>,
     ends: Vec<usize>,
 }
 
-impl Keys {
+impl RecordKeys {
     /// Number of keys.
     pub fn len(&self) -> usize {
         self.ends.len()
@@ -47,20 +47,20 @@ impl Keys {
 }
 
 /// See the head of this file.
-pub struct MatchKeys {
+pub struct MatchingKeys {
     coll: Arc<Collection>,
-    walk: Walk,
+    scan: PlanScan,
     complete: bool,
 }
 
-impl MatchKeys {
+impl MatchingKeys {
     /// Opens a plan. When it reads an index, the state of now is fixed: a document that a write
     /// moves forward in the index is not met again. Documents read by `_id` or as they lie do not
     /// move.
     ///
     /// # Errors
     /// Engine failures.
-    pub fn open(coll: &Arc<Collection>, plan: &Plan) -> Result<MatchKeys> {
+    pub fn open(coll: &Arc<Collection>, plan: &Plan) -> Result<MatchingKeys> {
         let moves = matches!(
             plan.access,
             Access::Index { .. } | Access::Union { .. } | Access::Text { .. }
@@ -70,9 +70,9 @@ impl MatchKeys {
         } else {
             ReadView::clone(&plan.view)
         };
-        Ok(MatchKeys {
+        Ok(MatchingKeys {
             coll: coll.clone(),
-            walk: Walk::open(coll, &view, plan),
+            scan: PlanScan::open(coll, &view, plan),
             complete: plan.complete,
         })
     }
@@ -89,7 +89,7 @@ impl MatchKeys {
         filter: &MatchFilter,
         env: &Env,
         max: usize,
-        keys: &mut Keys,
+        keys: &mut RecordKeys,
     ) -> Result<bool> {
         keys.clear();
         let (mut arena, mut failed, mut more) = (Bump::new(), None, true);
@@ -108,12 +108,12 @@ impl MatchKeys {
                 }
                 failed.is_none() && keys.len() < max
             };
-            more = self.walk.visit(&self.coll, env, STEP_DOCS, each)?;
+            more = self.scan.visit(&self.coll, env, STEP_DOCS, each)?;
             if let Some(e) = failed.take() {
                 return Err(e);
             }
         }
-        self.walk.pause();
+        self.scan.pause();
         Ok(more)
     }
 }

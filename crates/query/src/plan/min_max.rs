@@ -1,21 +1,27 @@
 //! `min` and `max` of a find: a range of the hinted index, given as whole keys; the lower end
 //! belongs to it.
 
-use super::{Access, Plan};
-use crate::plan::Hint;
+use super::access::{Access, Plan};
+use super::request::{Hint, PlanRequest};
 use model::{Doc, MongoError, Result};
+use std::sync::Arc;
 use store::format::keys;
-use store::{Collection, KeyInterval};
+use store::{Collection, Index, KeyInterval};
 
 /// Stands, after components, before every entry that begins with them.
 const BEFORE: u8 = 0x01;
 
-/// The plan of a find with `min` or `max`; an empty document is no bound.
+/// The plan of a read with `min` or `max`, sorted only when no order is wanted.
 ///
 /// # Errors
 /// 2 for a hint that names no index, 51174 when it has other fields, 51175 when `min` does not come
 /// before `max`.
-pub fn between(coll: &Collection, hint: Option<&Hint>, min: Doc<'_>, max: Doc<'_>) -> Result<Plan> {
+pub(super) fn between(coll: &Collection, request: &PlanRequest<'_>) -> Result<Plan> {
+    let (min, max) = (
+        request.min.unwrap_or(Doc::EMPTY),
+        request.max.unwrap_or(Doc::EMPTY),
+    );
+    let (hint, sorted) = (request.hint, request.sort.is_none());
     let unfit = || MongoError::new(51_174, "The index chosen is not compatible with min/max");
     let indexes = coll.indexes();
     let is_id = match hint {
@@ -78,9 +84,19 @@ pub fn between(coll: &Collection, hint: Option<&Hint>, min: Doc<'_>, max: Doc<'_
                 upper,
                 reverse: false,
             },
-            false,
+            sorted,
         ));
     };
+    Ok(index_range(index, lower, upper, sorted))
+}
+
+/// The entries of an index from `lower`, inclusive, to `upper`, exclusive.
+fn index_range(
+    index: &Arc<Index>,
+    lower: Option<Vec<u8>>,
+    upper: Option<Vec<u8>>,
+    sorted: bool,
+) -> Plan {
     let end = |bound: Option<Vec<u8>>, otherwise: u8| match bound {
         Some(mut b) => {
             b.push(BEFORE);
@@ -98,9 +114,9 @@ pub fn between(coll: &Collection, hint: Option<&Hint>, min: Doc<'_>, max: Doc<'_
         reverse: false,
     };
     let multikey = index.multikey_bits();
-    Ok(Plan {
+    Plan {
         index: Some(index.clone()),
         multikey,
-        ..Plan::of(access, false)
-    })
+        ..Plan::of(access, sorted)
+    }
 }

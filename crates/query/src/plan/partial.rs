@@ -1,7 +1,7 @@
 //! Whether a filter implies the filter of a partial index, so that the index holds every document
 //! wanted. Says no when in doubt: the index is then not used.
 
-use crate::pipeline::MatchFilter;
+use crate::exec::MatchFilter;
 use model::{Collate, Doc, Value, compare, compare_with};
 use store::Index;
 
@@ -11,20 +11,20 @@ pub(super) fn implied(index: &Index, filter: Option<&MatchFilter>, collation_fit
     let Some(partial) = index.spec().field("partialFilterExpression").as_doc() else {
         return true;
     };
-    let by = By {
+    let implication = Implication {
         collation_fits,
         collate: index.collate(),
     };
-    by.holds(partial, filter.map_or(Doc::EMPTY, |f| f.spec.doc()))
+    implication.holds(partial, filter.map_or(Doc::EMPTY, |f| f.spec.doc()))
 }
 
 /// How strings are compared.
-struct By<'c> {
+struct Implication<'c> {
     collation_fits: bool,
     collate: Option<&'c dyn Collate>,
 }
 
-impl By<'_> {
+impl Implication<'_> {
     /// Whether `query` implies `partial`.
     fn holds(&self, partial: Doc<'_>, query: Doc<'_>) -> bool {
         partial.iter().all(|(name, v)| {
@@ -35,7 +35,8 @@ impl By<'_> {
             match name {
                 "$and" => v.as_array().is_some_and(|l| l.iter().all(branch)),
                 "$or" => {
-                    v.as_array().is_some_and(|l| l.iter().any(branch)) || stands_in(query, name, v)
+                    v.as_array().is_some_and(|l| l.iter().any(branch))
+                        || has_condition(query, name, v)
                 }
                 _ => each_operator(v).all(|(op, limit)| {
                     any_condition(query, name, &|have, given| {
@@ -75,7 +76,7 @@ impl By<'_> {
         if have == wanted && compare(&v, &limit).is_eq() {
             return true;
         }
-        // NaN stands beside the order of numbers.
+        // NaN has no place in the order of numbers.
         let nan = |v: &Value<'_>| v.as_f64().is_some_and(f64::is_nan);
         if !compares || compare::class(&v) != compare::class(&limit) || nan(&v) || nan(&limit) {
             return false;
@@ -102,8 +103,8 @@ fn holds_text(v: &Value<'_>) -> bool {
     }
 }
 
-/// The same condition, word by word.
-fn stands_in(query: Doc<'_>, name: &str, v: Value<'_>) -> bool {
+/// Whether the query has the same condition.
+fn has_condition(query: Doc<'_>, name: &str, v: Value<'_>) -> bool {
     query
         .iter()
         .any(|(n, q)| n == name && compare(&q, &v).is_eq())
@@ -145,7 +146,7 @@ mod tests {
     #[test]
     fn narrower_conditions_imply_wider_ones() {
         let wide = |d: model::DocBuf, q: model::DocBuf| {
-            By {
+            Implication {
                 collation_fits: true,
                 collate: None,
             }

@@ -1,131 +1,16 @@
 //! Running a plan: documents that match, copied into batches, or shown in place.
 
-use super::row_extras::RowExtras;
-use super::union::UnionWalk;
-use super::{Access, Plan};
-use crate::pipeline::{Batch, Docs, MatchFilter, Rt};
+use super::access::{Access, Plan};
+use super::row_metadata::RowMetadata;
+use super::scan::PlanScan;
+use crate::exec::{BatchStream, DocBatch, ExecContext, MatchFilter};
 use model::{Bump, Doc, Result};
 use operators::{Cx, Env};
 use std::sync::Arc;
-use store::{Collection, IndexScan, ReadView, Row, Scan, TermsScan};
+use store::{Collection, Row};
 
 /// Documents examined between two looks at the clock.
 const STEP_DOCS: usize = 1024;
-
-/// An open walk of any kind.
-pub(super) enum Walk {
-    Nothing,
-    Scan(Scan),
-    Index(IndexScan),
-    /// Encoded ids still to be read, last first.
-    Ids {
-        ids: Vec<Vec<u8>>,
-        view: ReadView,
-    },
-    Union(Box<UnionWalk>),
-    Terms(TermsScan),
-}
-
-impl Walk {
-    pub(super) fn open(coll: &Arc<Collection>, view: &ReadView, plan: &Plan) -> Walk {
-        match &plan.access {
-            Access::Nothing => Walk::Nothing,
-            Access::Collection { reverse } => Walk::Scan(coll.scan(view, *reverse)),
-            Access::IdRange {
-                lower,
-                upper,
-                reverse,
-            } => Walk::Scan(coll.scan_keys(view, lower.as_deref(), upper.as_deref(), *reverse)),
-            Access::Ids { ids, reverse } => {
-                let mut ids = ids.clone();
-                if !reverse {
-                    ids.reverse();
-                }
-                Walk::Ids {
-                    ids,
-                    view: view.clone(),
-                }
-            }
-            Access::Index {
-                intervals, reverse, ..
-            } => match &plan.index {
-                Some(index) => Walk::Index(coll.scan_index(
-                    view,
-                    index,
-                    plan.multikey,
-                    intervals.clone(),
-                    *reverse,
-                )),
-                None => Walk::Nothing,
-            },
-            Access::Text { terms } => match (&plan.index, terms.as_slice()) {
-                (Some(index), [one]) => Walk::Index(coll.scan_index(
-                    view,
-                    index,
-                    plan.multikey,
-                    vec![one.clone()],
-                    false,
-                )),
-                (Some(index), several) => {
-                    Walk::Terms(coll.scan_terms(view, index, several.to_vec()))
-                }
-                (None, _) => Walk::Nothing,
-            },
-            Access::Union {
-                branches,
-                merge,
-                disjoint,
-            } => Walk::Union(Box::new(UnionWalk::open(
-                coll,
-                view,
-                branches,
-                merge.as_ref(),
-                *disjoint,
-            ))),
-        }
-    }
-
-    pub(super) fn visit(
-        &mut self,
-        coll: &Collection,
-        env: &Env,
-        max: usize,
-        f: &mut store::EachRow<'_>,
-    ) -> Result<bool> {
-        match self {
-            Walk::Nothing => Ok(false),
-            Walk::Scan(s) => s.visit(max, f),
-            Walk::Index(i) => i.visit(max, f),
-            Walk::Union(u) => u.visit(coll, env, max, f),
-            Walk::Terms(t) => t.visit(max, &|| env.check_interrupt(), f),
-            Walk::Ids { ids, view } => {
-                let next: Vec<&[u8]> = ids.iter().rev().take(max).map(Vec::as_slice).collect();
-                let looked = coll.get_encoded(view, &next, f)?;
-                ids.truncate(ids.len() - looked);
-                Ok(!ids.is_empty())
-            }
-        }
-    }
-
-    pub(super) fn pause(&mut self) {
-        match self {
-            Walk::Scan(s) => s.pause(),
-            Walk::Index(i) => i.pause(),
-            Walk::Union(u) => u.pause(),
-            Walk::Nothing | Walk::Ids { .. } | Walk::Terms(_) => {}
-        }
-    }
-
-    /// Index entries looked at so far.
-    pub(super) fn keys_examined(&self) -> u64 {
-        match self {
-            Walk::Index(i) => i.keys_examined(),
-            Walk::Union(u) => u.keys_examined(),
-            Walk::Terms(t) => t.keys_examined(),
-            Walk::Nothing | Walk::Scan(_) | Walk::Ids { .. } => 0,
-        }
-    }
-}
 
 /// Shows each matching document in place; `each` returns false to stop.
 ///
@@ -138,17 +23,17 @@ pub fn each_match(
     env: &Env,
     each: &mut dyn FnMut(Row<'_>) -> Result<bool>,
 ) -> Result<()> {
-    let mut walk = Walk::open(coll, &plan.view, plan);
+    let mut scan = PlanScan::open(coll, &plan.view, plan);
     let filter = filter.filter(|_| !plan.complete);
     let mut arena = Bump::new();
     let mut outcome: Result<bool> = Ok(true);
     loop {
         env.check_interrupt()?;
-        let more = walk.visit(coll, env, STEP_DOCS, &mut |row| {
+        let more = scan.visit(coll, env, STEP_DOCS, &mut |row| {
             arena.reset();
             outcome = matches(filter, row.doc, &arena, env)
                 .and_then(|m| if m { each(row) } else { Ok(true) });
-            // The walk then says that the collection is gone.
+            // The scan then says that the collection is gone.
             matches!(outcome, Ok(true)) && !coll.is_dropped()
         })?;
         match std::mem::replace(&mut outcome, Ok(true)) {
@@ -180,12 +65,12 @@ pub fn count_matches(
         })?;
         return Ok(found);
     }
-    let Walk::Index(mut walk) = Walk::open(coll, &plan.view, plan) else {
+    let PlanScan::Index(mut scan) = PlanScan::open(coll, &plan.view, plan) else {
         return Ok(0);
     };
     loop {
         env.check_interrupt()?;
-        let more = walk.visit_entries(STEP_DOCS, &mut |_, _| {
+        let more = scan.visit_entries(STEP_DOCS, &mut |_, _| {
             found += 1;
             found < most
         })?;
@@ -205,8 +90,8 @@ fn matches(filter: Option<&MatchFilter>, doc: Doc<'_>, arena: &Bump, env: &Env) 
     }
 }
 
-/// What of a document is handed on.
-enum Carry {
+/// What of a matching document goes into the batch.
+enum RowOutput {
     Whole,
     /// These top-level fields.
     Fields(Vec<String>),
@@ -214,12 +99,12 @@ enum Carry {
     Entries,
 }
 
-impl Carry {
-    fn push(&self, doc: Doc<'_>, out: &mut Batch) {
+impl RowOutput {
+    fn push(&self, doc: Doc<'_>, out: &mut DocBatch) {
         match self {
-            Carry::Whole => out.push(doc),
-            Carry::Entries => out.push(Doc::EMPTY),
-            Carry::Fields(names) => out.build(None, |w| {
+            RowOutput::Whole => out.push(doc),
+            RowOutput::Entries => out.push(Doc::EMPTY),
+            RowOutput::Fields(names) => out.build(None, |w| {
                 let mut left = names.len();
                 for e in doc.elements() {
                     if left == 0 {
@@ -236,131 +121,134 @@ impl Carry {
 }
 
 /// A plan as a source of batches.
-pub struct PlanDocs {
+pub struct PlanStream {
     coll: Arc<Collection>,
-    walk: Walk,
+    scan: PlanScan,
     filter: Option<Arc<MatchFilter>>,
     left: u64,
-    carry: Carry,
+    output: RowOutput,
     /// Documents of the first batch: few, so that a client that wants one does not wait for many.
     target: usize,
-    extras: Option<RowExtras>,
+    metadata: Option<RowMetadata>,
 }
 
-impl PlanDocs {
+impl PlanStream {
     /// Opens a plan; at most `limit` documents are given.
     pub fn new(
         coll: Arc<Collection>,
         plan: &Plan,
         filter: Option<Arc<MatchFilter>>,
         limit: Option<u64>,
-    ) -> PlanDocs {
-        let extras = RowExtras::scores(plan, filter.as_ref());
+    ) -> PlanStream {
+        let metadata = RowMetadata::scores(plan, filter.as_ref());
         let filter = filter.filter(|f| !plan.complete && !f.filter.is_always_true());
-        let (walk, left) = (
-            Walk::open(&coll, &plan.view, plan),
+        let (scan, left) = (
+            PlanScan::open(&coll, &plan.view, plan),
             limit.unwrap_or(u64::MAX),
         );
-        PlanDocs {
-            walk,
+        PlanStream {
+            scan,
             coll,
             filter,
             left,
-            carry: Carry::Whole,
+            output: RowOutput::Whole,
             target: 32,
-            extras,
+            metadata,
         }
     }
 
     /// Only these top-level fields are needed of each document. With none at all, documents behind
     /// index entries are not read.
     #[must_use]
-    pub fn carrying(mut self, fields: Vec<String>) -> PlanDocs {
+    pub fn with_fields(mut self, fields: Vec<String>) -> PlanStream {
         let entries = fields.is_empty()
             && self.filter.is_none()
-            && self.extras.is_none()
-            && matches!(self.walk, Walk::Index(_));
-        self.carry = if entries {
-            Carry::Entries
+            && self.metadata.is_none()
+            && matches!(self.scan, PlanScan::Index(_));
+        self.output = if entries {
+            RowOutput::Entries
         } else {
-            Carry::Fields(fields)
+            RowOutput::Fields(fields)
         };
         self
     }
 
     /// The same, each document with its record id and index key as metadata.
     #[must_use]
-    pub fn with_extras(self, plan: &Plan) -> PlanDocs {
-        PlanDocs {
-            extras: Some(RowExtras::of(plan, self.extras)),
+    pub fn with_row_metadata(self, plan: &Plan) -> PlanStream {
+        PlanStream {
+            metadata: Some(RowMetadata::of(plan, self.metadata)),
             ..self
         }
     }
 
-    /// A walk over a capped collection that goes on after its end, at later pulls, with what has
+    /// A scan over a capped collection that goes on after its end, at later pulls, with what has
     /// come in since.
     pub fn tail(
         coll: Arc<Collection>,
         reverse: bool,
         filter: Option<Arc<MatchFilter>>,
         limit: Option<u64>,
-    ) -> PlanDocs {
-        let (walk, left) = (Walk::Scan(coll.tail(reverse)), limit.unwrap_or(u64::MAX));
-        PlanDocs {
-            walk,
+    ) -> PlanStream {
+        let (scan, left) = (
+            PlanScan::Records(coll.tail(reverse)),
+            limit.unwrap_or(u64::MAX),
+        );
+        PlanStream {
+            scan,
             coll,
             filter,
             left,
-            carry: Carry::Whole,
+            output: RowOutput::Whole,
             target: 32,
-            extras: None,
+            metadata: None,
         }
     }
 
-    fn next_entries(&mut self, rt: &Rt<'_>, out: &mut Batch) -> Result<bool> {
-        rt.env.check_interrupt()?;
-        let Walk::Index(walk) = &mut self.walk else {
+    fn next_entries(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
+        exec.env.check_interrupt()?;
+        let PlanScan::Index(scan) = &mut self.scan else {
             return Ok(false);
         };
         let want = usize::try_from(self.left)
             .unwrap_or(usize::MAX)
-            .min(Batch::TARGET_DOCS);
-        let more = walk.visit_entries(want, &mut |_, _| {
+            .min(DocBatch::TARGET_DOCS);
+        let more = scan.visit_entries(want, &mut |_, _| {
             out.push(Doc::EMPTY);
             true
         })?;
-        walk.pause();
+        scan.pause();
         self.left -= out.len() as u64;
         Ok(more && self.left > 0)
     }
 }
 
-impl Docs for PlanDocs {
-    fn next_batch(&mut self, rt: &Rt<'_>, out: &mut Batch) -> Result<bool> {
+impl BatchStream for PlanStream {
+    fn next_batch(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
         if self.left == 0 {
             return Ok(false);
         }
-        if let Carry::Entries = self.carry {
-            return self.next_entries(rt, out);
+        if let RowOutput::Entries = self.output {
+            return self.next_entries(exec, out);
         }
-        let carry = &self.carry;
+        let output = &self.output;
         let (filter, target, mut left) = (self.filter.as_deref(), self.target as u64, self.left);
         let mut arena = Bump::new();
         let mut failed = None;
         let mut more = true;
         while more && failed.is_none() && (out.len() as u64) < target.min(left) && !out.is_full() {
-            rt.env.check_interrupt()?;
+            exec.env.check_interrupt()?;
             let want = usize::try_from(left).unwrap_or(usize::MAX).min(STEP_DOCS);
-            let (coll, extras) = (&self.coll, &self.extras);
-            more = self.walk.visit(coll, rt.env, want, &mut |row| {
+            let (coll, metadata) = (&self.coll, &self.metadata);
+            more = self.scan.visit(coll, exec.env, want, &mut |row| {
                 arena.reset();
                 let fits = match filter {
-                    Some(f) => f.matches(rt, row.doc, &arena),
+                    Some(f) => exec.matches(f, row.doc, &arena),
                     None => Ok(true),
                 };
                 match fits {
-                    Ok(true) => match extras {
-                        None => carry.push(row.doc, out),
+                    Ok(true) => match metadata {
+                        None => output.push(row.doc, out),
                         Some(e) => out.push_with_meta(row.doc, Some(e.row(&row).doc())),
                     },
                     Ok(false) => {}
@@ -372,26 +260,26 @@ impl Docs for PlanDocs {
                     && !coll.is_dropped()
             })?;
         }
-        self.walk.pause();
+        self.scan.pause();
         if let Some(e) = failed {
             return Err(e);
         }
-        self.target = (self.target * 4).min(Batch::TARGET_DOCS);
+        self.target = (self.target * 4).min(DocBatch::TARGET_DOCS);
         left -= out.len() as u64;
         self.left = left;
         Ok(more && left > 0)
     }
 }
 
-/// What a walk looked at.
+/// What a scan looked at.
 #[derive(Clone, Debug, Default)]
-pub struct Walked {
+pub struct ScanCounts {
     /// Index entries.
     pub keys: u64,
     /// Documents.
     pub docs: u64,
     /// The same of each branch of a union.
-    pub branches: Vec<Walked>,
+    pub branches: Vec<ScanCounts>,
 }
 
 /// Walks a plan, counting; `each` is shown the matches (without a document where only entries are
@@ -399,27 +287,27 @@ pub struct Walked {
 ///
 /// # Errors
 /// As [`each_match`].
-pub fn walk_counted(
+pub fn scan_counted(
     coll: &Arc<Collection>,
     plan: &Plan,
     filter: Option<&MatchFilter>,
     env: &Env,
     entries_only: bool,
     each: &mut dyn FnMut(Option<Doc<'_>>) -> bool,
-) -> Result<Walked> {
-    let mut walk = Walk::open(coll, &plan.view, plan);
-    if let (true, true, Walk::Index(walk)) = (entries_only, plan.complete, &mut walk) {
+) -> Result<ScanCounts> {
+    let mut scan = PlanScan::open(coll, &plan.view, plan);
+    if let (true, true, PlanScan::Index(scan)) = (entries_only, plan.complete, &mut scan) {
         let mut on = true;
         while on
-            && walk.visit_entries(STEP_DOCS, &mut |_, _| {
+            && scan.visit_entries(STEP_DOCS, &mut |_, _| {
                 on = each(None);
                 on
             })?
         {
             env.check_interrupt()?;
         }
-        return Ok(Walked {
-            keys: walk.keys_examined(),
+        return Ok(ScanCounts {
+            keys: scan.keys_examined(),
             docs: 0,
             branches: Vec::new(),
         });
@@ -428,7 +316,7 @@ pub fn walk_counted(
     let (mut docs, mut failed, mut on) = (0, None, true);
     while on {
         env.check_interrupt()?;
-        let more = walk.visit(coll, env, STEP_DOCS, &mut |row| {
+        let more = scan.visit(coll, env, STEP_DOCS, &mut |row| {
             docs += 1;
             arena.reset();
             on = match matches(filter, row.doc, &arena, env) {
@@ -444,11 +332,11 @@ pub fn walk_counted(
         on &= more;
     }
     failed.map_or(Ok(()), Err)?;
-    let branches = match &walk {
-        Walk::Union(u) => u
+    let branches = match &scan {
+        PlanScan::Union(u) => u
             .keys_by_branch()
             .into_iter()
-            .map(|keys| Walked {
+            .map(|keys| ScanCounts {
                 keys,
                 docs: keys,
                 branches: Vec::new(),
@@ -456,8 +344,8 @@ pub fn walk_counted(
             .collect(),
         _ => Vec::new(),
     };
-    Ok(Walked {
-        keys: walk.keys_examined(),
+    Ok(ScanCounts {
+        keys: scan.keys_examined(),
         docs,
         branches,
     })

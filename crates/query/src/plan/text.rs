@@ -1,10 +1,11 @@
 //! Plans for `$text`: the entries of each term in the collection's text index, behind the values
 //! that the filter demands of the fields before the text.
 
-use super::Access;
+use super::access::{Access, Plan};
+use super::best::of_branch;
 use super::bounds::{self, Bound, Combine};
-use super::choose::{Plan, Want, of_branch};
 use super::partial::implied;
+use super::request::PlanRequest;
 use model::{MongoError, Result, bail, code};
 use operators::filter::{Node, Text};
 use operators::text::TextMatcher;
@@ -18,12 +19,12 @@ use store::{Collection, FieldKind, Index};
 /// used for this filter.
 pub(super) fn plan(
     coll: &Collection,
-    want: &Want<'_>,
+    request: &PlanRequest<'_>,
     root: &Node,
     text: &Text,
     indexes: &[Arc<Index>],
 ) -> Result<Plan> {
-    if want.hint.is_some() {
+    if request.hint.is_some() {
         bail!(
             code::BAD_VALUE,
             "error processing query: planner returned error :: caused by :: text and hint (or \
@@ -38,8 +39,8 @@ pub(super) fn plan(
     let mut on_top = false;
     bounds::conjuncts(root, &mut |n| on_top |= matches!(n, Node::Text(_)));
     let planned = match on_top {
-        true => by_terms(index, want, root, &matcher),
-        false => by_branches(coll, want, root, index, &matcher, indexes),
+        true => by_terms(index, request, root, &matcher),
+        false => by_branches(coll, request, root, index, &matcher, indexes),
     };
     planned.ok_or_else(|| {
         MongoError::new(
@@ -56,11 +57,11 @@ pub(super) fn plan(
 /// the partial filter not implied.
 fn by_terms(
     index: &Arc<Index>,
-    want: &Want<'_>,
+    request: &PlanRequest<'_>,
     root: &Node,
     matcher: &TextMatcher,
 ) -> Option<Plan> {
-    if index.is_partial() && !implied(index, want.filter, want.collation.is_none()) {
+    if index.is_partial() && !implied(index, request.filter, request.collation.is_none()) {
         return None;
     }
     let at = index.text()?.at;
@@ -70,7 +71,7 @@ fn by_terms(
             root,
             f.path.as_str(),
             None,
-            want.collation.is_none(),
+            request.collation.is_none(),
             Combine::Intersect,
         );
         if !b.is_one_point() {
@@ -107,7 +108,7 @@ fn by_terms(
             _ => false,
         }
     });
-    let plan = Plan::of(Access::Text { terms }, want.sort.is_none());
+    let plan = Plan::of(Access::Text { terms }, request.sort.is_none());
     Some(Plan {
         index: Some(index.clone()),
         bounds: fixed,
@@ -119,7 +120,7 @@ fn by_terms(
 /// A disjunction with `$text` in a branch, when the other branches are bounded.
 fn by_branches(
     coll: &Collection,
-    want: &Want<'_>,
+    request: &PlanRequest<'_>,
     root: &Node,
     index: &Arc<Index>,
     matcher: &TextMatcher,
@@ -140,19 +141,19 @@ fn by_branches(
         branches.push(match has_text {
             true => by_terms(
                 index,
-                &Want {
+                &PlanRequest {
                     filter: None,
                     sort: None,
-                    ..*want
+                    ..*request
                 },
                 n,
                 matcher,
             )?,
             false => of_branch(
                 coll,
-                &Want {
+                &PlanRequest {
                     sort: None,
-                    ..*want
+                    ..*request
                 },
                 n,
                 indexes,
@@ -165,6 +166,6 @@ fn by_branches(
             merge: None,
             disjoint: false,
         },
-        want.sort.is_none(),
+        request.sort.is_none(),
     ))
 }

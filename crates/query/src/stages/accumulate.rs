@@ -85,7 +85,7 @@ impl States {
             .sum()
     }
 
-    /// Asks whether there is room for the results: they are made in an arena, then copied into the
+    /// Asks whether there is memory for the results: they are made in an arena, then copied to the
     /// output.
     ///
     /// # Errors
@@ -110,7 +110,7 @@ impl States {
 
 /// Builds a result document in `out`; on an error nothing of it stays visible.
 pub(super) fn emit(
-    out: &mut crate::pipeline::Batch,
+    out: &mut crate::exec::DocBatch,
     fill: impl FnOnce(&mut DocWriter<'_>) -> Result<()>,
 ) -> Result<()> {
     let mut result = Ok(());

@@ -7,9 +7,8 @@
 
 use super::group::Group;
 use super::sort::Sort;
-use super::sort_pattern::SortPattern;
-use super::{Stage, StageOp};
-use crate::pipeline::{Place, StageCx};
+use crate::exec::SortPattern;
+use crate::stage::{Placement, Stage, StageContext, StageOp};
 use model::{OwnedValue, Result, Value, bail, compare, compare_with, doc};
 use operators::Cx;
 use operators::expr::{self, BoxExpr, Expr};
@@ -18,12 +17,12 @@ use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$bucket",
-    place: Place::ANYWHERE,
+    placement: Placement::ANYWHERE,
     parse,
 }];
 
 fn parse(
-    scx: &mut StageCx<'_, '_>,
+    scx: &mut StageContext<'_, '_>,
     name: &'static str,
     arg: Value<'_>,
 ) -> Result<Vec<Arc<dyn Stage>>> {
@@ -79,7 +78,11 @@ fn parse(
 }
 
 /// A field path or an operator expression.
-pub(super) fn group_by(scx: &mut StageCx<'_, '_>, number: i32, v: Value<'_>) -> Result<BoxExpr> {
+pub(super) fn group_by(
+    scx: &mut StageContext<'_, '_>,
+    number: i32,
+    v: Value<'_>,
+) -> Result<BoxExpr> {
     let fits = match v {
         Value::String(s) => s.starts_with('$'),
         Value::Document(d) => d.first().is_some_and(|(n, _)| n.starts_with('$')),
@@ -96,7 +99,7 @@ pub(super) fn group_by(scx: &mut StageCx<'_, '_>, number: i32, v: Value<'_>) -> 
 }
 
 fn constant(
-    scx: &mut StageCx<'_, '_>,
+    scx: &mut StageContext<'_, '_>,
     v: Value<'_>,
     number: i32,
     what: &str,
@@ -119,7 +122,7 @@ fn constant(
 }
 
 fn check_boundaries(
-    scx: &StageCx<'_, '_>,
+    scx: &StageContext<'_, '_>,
     boundaries: &[OwnedValue],
     default: Option<&OwnedValue>,
 ) -> Result<()> {

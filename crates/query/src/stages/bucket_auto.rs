@@ -7,9 +7,8 @@
 use super::accumulate::{Field, States, emit, parse_field};
 use super::bucket::group_by;
 use super::granularity::Granularity;
-use super::{Stage, StageOp, one};
-use crate::pipeline::{Batch, Docs, Place, Rt, StageCx, drain};
-use crate::rows::{Rows, Run, memory_exceeded};
+use crate::exec::{BatchStream, DocBatch, ExecContext, Run, SortBuffer, drain, memory_exceeded};
+use crate::stage::{Placement, Stage, StageContext, StageOp, one};
 use model::{Bump, Doc, DocBuf, Number, OwnedValue, Result, Value, bail, compare_with, doc};
 use operators::expr::BoxExpr;
 use std::cmp::Ordering;
@@ -17,11 +16,11 @@ use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$bucketAuto",
-    place: Place::ANYWHERE,
+    placement: Placement::ANYWHERE,
     parse: |scx, name, arg| one(parse(scx, name, arg)?),
 }];
 
-fn parse(scx: &mut StageCx<'_, '_>, name: &str, arg: Value<'_>) -> Result<BucketAuto> {
+fn parse(scx: &mut StageContext<'_, '_>, name: &str, arg: Value<'_>) -> Result<BucketAuto> {
     let Value::Document(spec) = arg else {
         bail!(
             40240,
@@ -106,8 +105,13 @@ struct BucketAuto {
 }
 
 impl BucketAuto {
-    fn key<'a>(&'a self, rt: &Rt<'a>, arena: &'a Bump, doc: Doc<'a>) -> Result<Value<'a>> {
-        let v = match self.by.eval(&rt.cx(arena, doc))? {
+    fn key<'a>(
+        &'a self,
+        exec: &ExecContext<'a>,
+        arena: &'a Bump,
+        doc: Doc<'a>,
+    ) -> Result<Value<'a>> {
+        let v = match self.by.eval(&exec.cx(arena, doc))? {
             Value::Missing => Value::Null,
             v => v,
         };
@@ -140,8 +144,12 @@ impl BucketAuto {
 }
 
 impl Stage for BucketAuto {
-    fn open(self: Arc<Self>, input: Box<dyn Docs>, _: &Rt<'_>) -> Result<Box<dyn Docs>> {
-        Ok(Box::new(BucketAutoDocs {
+    fn open(
+        self: Arc<Self>,
+        input: Box<dyn BatchStream>,
+        _: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
+        Ok(Box::new(BucketAutoStream {
             stage: self,
             input: Some(input),
             sorted: None,
@@ -153,9 +161,9 @@ impl Stage for BucketAuto {
     }
 }
 
-struct BucketAutoDocs {
+struct BucketAutoStream {
     stage: Arc<BucketAuto>,
-    input: Option<Box<dyn Docs>>,
+    input: Option<Box<dyn BatchStream>>,
     sorted: Option<Sorted>,
     arena: Bump,
 }
@@ -163,7 +171,7 @@ struct BucketAutoDocs {
 /// The sorted documents, taken one by one, and where the cutting stands.
 struct Sorted {
     run: Run,
-    inbox: Batch,
+    inbox: DocBatch,
     at: usize,
     more: bool,
     per_bucket: u64,
@@ -173,23 +181,24 @@ struct Sorted {
     previous_max: Option<OwnedValue>,
 }
 
-impl BucketAutoDocs {
-    fn read(&self, mut input: Box<dyn Docs>, rt: &Rt<'_>) -> Result<Sorted> {
-        let (stage, budget) = (&self.stage, rt.host.memory_limit_bytes());
-        let (mut rows, mut run, mut n) = (Rows::default(), Run::new(usize::MAX), 0u64);
+impl BucketAutoStream {
+    fn read(&self, mut input: Box<dyn BatchStream>, exec: &ExecContext<'_>) -> Result<Sorted> {
+        let (stage, budget) = (&self.stage, exec.host.memory_limit_bytes());
+        let (mut rows, mut run, mut n) = (SortBuffer::default(), Run::new(usize::MAX), 0u64);
         let mut arena = Bump::new();
-        drain(input.as_mut(), rt, |doc, _| {
-            rows.push_keyed(stage.key(rt, &arena, doc)?, doc, rt.env.collate());
+        drain(input.as_mut(), exec, |doc, _| {
+            rows.push_keyed(stage.key(exec, &arena, doc)?, doc, exec.env.collate());
             arena.reset();
             n += 1;
-            let short =
-                rows.len_bytes() > budget / 4 && rt.allow_disk_use && rt.env.is_short_of_memory();
+            let short = rows.len_bytes() > budget / 4
+                && exec.allow_disk_use
+                && exec.env.is_short_of_memory();
             if short || rows.len_bytes() > budget {
-                if !rt.allow_disk_use {
+                if !exec.allow_disk_use {
                     return Err(memory_exceeded("$bucketAuto", budget));
                 }
                 rows.sort();
-                run.spill(&mut rows, rt)?;
+                run.spill(&mut rows, exec)?;
             }
             Ok(())
         })?;
@@ -198,7 +207,7 @@ impl BucketAutoDocs {
         let per_bucket = ((n as f64 / f64::from(stage.buckets)).round() as u64).max(1);
         Ok(Sorted {
             run,
-            inbox: Batch::new(),
+            inbox: DocBatch::new(),
             at: 0,
             more: true,
             per_bucket,
@@ -209,7 +218,7 @@ impl BucketAutoDocs {
     }
 
     /// The next document in order, with its value.
-    fn take(&self, s: &mut Sorted, rt: &Rt<'_>) -> Result<Option<(OwnedValue, DocBuf)>> {
+    fn take(&self, s: &mut Sorted, exec: &ExecContext<'_>) -> Result<Option<(OwnedValue, DocBuf)>> {
         while s.at >= s.inbox.len() {
             if !s.more {
                 return Ok(None);
@@ -220,7 +229,7 @@ impl BucketAutoDocs {
         }
         let doc = s.inbox.doc(s.at);
         s.at += 1;
-        let key = self.stage.key(rt, &self.arena, doc)?.to_owned_value();
+        let key = self.stage.key(exec, &self.arena, doc)?.to_owned_value();
         Ok(Some((key, doc.to_buf())))
     }
 
@@ -228,24 +237,24 @@ impl BucketAutoDocs {
     fn bucket(
         &self,
         s: &mut Sorted,
-        rt: &Rt<'_>,
+        exec: &ExecContext<'_>,
     ) -> Result<Option<(OwnedValue, OwnedValue, States)>> {
         let first = match s.next.take() {
             Some(first) => Some(first),
-            None => self.take(s, rt)?,
+            None => self.take(s, exec)?,
         };
         let Some((first_key, first_doc)) = first else {
             return Ok(None);
         };
         s.number += 1;
         let stage = &self.stage;
-        let collate = rt.env.collate();
-        let mut states = States::start(&stage.fields, &rt.cx(&self.arena, Doc::EMPTY))?;
+        let collate = exec.env.collate();
+        let mut states = States::start(&stage.fields, &exec.cx(&self.arena, Doc::EMPTY))?;
         let add = |states: &mut States, doc: &DocBuf| {
             let arena = Bump::new();
-            rt.env.check_interrupt()?;
+            exec.env.check_interrupt()?;
             states
-                .add(&stage.fields, &rt.cx(&arena, doc.doc()))
+                .add(&stage.fields, &exec.cx(&arena, doc.doc()))
                 .map(|_| ())
         };
         let min = match (&stage.granularity, s.previous_max.take()) {
@@ -257,14 +266,14 @@ impl BucketAutoDocs {
         add(&mut states, &first_doc)?;
         let mut filled = 1;
         while filled < s.per_bucket || s.number == stage.buckets {
-            let Some((key, doc)) = self.take(s, rt)? else {
+            let Some((key, doc)) = self.take(s, exec)? else {
                 break;
             };
             add(&mut states, &doc)?;
             max = key;
             filled += 1;
         }
-        let mut next = self.take(s, rt)?;
+        let mut next = self.take(s, exec)?;
         let rounded = stage.granularity.as_ref().map(|g| g.round_up(&max.get()));
         while let Some((key, doc)) = &next {
             // Equal values, and values below the rounded boundary, belong to this bucket.
@@ -282,7 +291,7 @@ impl BucketAutoDocs {
                 break;
             }
             add(&mut states, doc)?;
-            next = self.take(s, rt)?;
+            next = self.take(s, exec)?;
         }
         max = match (&stage.granularity, rounded, &next) {
             (Some(g), Some(r), Some((key, _))) if r.get().as_f64() == Some(0.0) => {
@@ -298,19 +307,19 @@ impl BucketAutoDocs {
     }
 }
 
-impl Docs for BucketAutoDocs {
-    fn next_batch(&mut self, rt: &Rt<'_>, out: &mut Batch) -> Result<bool> {
+impl BatchStream for BucketAutoStream {
+    fn next_batch(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
         let mut sorted = match (self.sorted.take(), self.input.take()) {
             (Some(s), _) => s,
-            (None, Some(input)) => self.read(input, rt)?,
+            (None, Some(input)) => self.read(input, exec)?,
             (None, None) => return Ok(false),
         };
         while !out.is_full() {
-            rt.env.check_interrupt()?;
-            let Some((min, max, states)) = self.bucket(&mut sorted, rt)? else {
+            exec.env.check_interrupt()?;
+            let Some((min, max, states)) = self.bucket(&mut sorted, exec)? else {
                 return Ok(false);
             };
-            states.room_to_write(rt.env)?;
+            states.room_to_write(exec.env)?;
             emit(out, |w| {
                 w.doc("_id").put("min", min.get()).put("max", max.get());
                 states.write(&self.stage.fields, &self.arena, w)

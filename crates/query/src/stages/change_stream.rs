@@ -3,28 +3,27 @@
 //! 7182800 a split that follows no change stream.
 
 use super::fields::Fields;
-use super::{Stage, StageOp};
-use crate::pipeline::{Place, StageCx};
+use crate::stage::{Placement, Stage, StageContext, StageOp};
 use model::{Result, Value, bail};
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[
     StageOp {
         name: "$changeStream",
-        place: Place {
+        placement: Placement {
             first: true,
             in_facet: false,
-            ..Place::ANYWHERE
+            ..Placement::ANYWHERE
         },
         parse,
     },
     StageOp {
         name: "$changeStreamSplitLargeEvent",
-        place: Place {
+        placement: Placement {
             in_facet: false,
             in_lookup: false,
             in_union: false,
-            ..Place::ANYWHERE
+            ..Placement::ANYWHERE
         },
         parse: |_, name, _| {
             bail!(
@@ -36,7 +35,7 @@ pub(super) static STAGES: &[StageOp] = &[
 ];
 
 fn parse(
-    _: &mut StageCx<'_, '_>,
+    _: &mut StageContext<'_, '_>,
     name: &'static str,
     arg: Value<'_>,
 ) -> Result<Vec<Arc<dyn Stage>>> {

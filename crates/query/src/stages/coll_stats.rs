@@ -4,17 +4,17 @@
 //! the host's 26.
 
 use super::listed::Listed;
-use super::{StageOp, one};
-use crate::pipeline::{Place, Resolved, StageCx, Target};
-use model::{Doc, Result, Value, bail, code};
+use crate::exec::Resolved;
+use crate::stage::{PipelineSource, Placement, StageContext, StageOp, one};
+use model::{Doc, Number, Result, Value, bail, code};
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$collStats",
-    place: Place::FIRST,
+    placement: Placement::FIRST,
     parse: |scx, name, arg| one(parse(scx, name, arg)?),
 }];
 
-fn parse(scx: &mut StageCx<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<Listed> {
+fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<Listed> {
     let Value::Document(spec) = arg else {
         bail!(
             5447000,
@@ -25,7 +25,7 @@ fn parse(scx: &mut StageCx<'_, '_>, name: &'static str, arg: Value<'_>) -> Resul
     for (part, v) in spec.iter() {
         check_part(name, part, v)?;
     }
-    let Target::Collection(ns) = scx.options.target.clone() else {
+    let PipelineSource::Collection(ns) = scx.options.target.clone() else {
         bail!(
             code::INVALID_NAMESPACE,
             "{name} is only valid on a collection"
@@ -93,7 +93,23 @@ fn check_part(name: &str, part: &str, v: Value<'_>) -> Result<()> {
                 );
             }
         }
-        "storageStats" | "operationStats" => {}
+        "storageStats" => {
+            let v = inner.field("scale");
+            match Number::of(&v) {
+                Some(n) if n.to_i64_lenient() < 1 => bail!(
+                    code::BAD_VALUE,
+                    "BSON field '{name}.storageStats.scale' value must be >= 1, actual value {v:?}"
+                ),
+                None if !v.is_nullish() => bail!(
+                    code::TYPE_MISMATCH,
+                    "BSON field '{name}.storageStats.scale' is the wrong type '{}', expected \
+                        types '[long, int, decimal, double]'",
+                    v.type_name()
+                ),
+                _ => {}
+            }
+        }
+        "operationStats" => {}
         _ => bail!(
             40415,
             "BSON field '{name}.{part}' is an unknown field. Known are latencyStats, storageStats, \

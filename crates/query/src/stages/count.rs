@@ -2,14 +2,14 @@
 //! Errors: 40156 no string, 40157 empty, 40158 dollar first, 40159 null byte, 40160 dot, 9039800
 //! `_id`.
 
-use super::{Kind, Stage, StageOp, Transform, one};
-use crate::pipeline::{Batch, Docs, Place, Rt};
+use crate::exec::{BatchStream, DocBatch, ExecContext};
+use crate::stage::{Kind, Placement, Stage, StageOp, Transform, one};
 use model::{DocBuf, Result, Value, bail, doc};
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$count",
-    place: Place::ANYWHERE,
+    placement: Placement::ANYWHERE,
     parse: |_, _, arg| {
         let Value::String(name) = arg else {
             bail!(
@@ -34,11 +34,15 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
 struct Count(String);
 
 impl Stage for Count {
-    fn open(self: Arc<Self>, input: Box<dyn Docs>, _: &Rt<'_>) -> Result<Box<dyn Docs>> {
-        Ok(Box::new(CountDocs {
+    fn open(
+        self: Arc<Self>,
+        input: Box<dyn BatchStream>,
+        _: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
+        Ok(Box::new(CountStream {
             stage: self,
             input,
-            inbox: Batch::new(),
+            inbox: DocBatch::new(),
             n: 0,
         }))
     }
@@ -50,19 +54,19 @@ impl Stage for Count {
     }
 }
 
-struct CountDocs {
+struct CountStream {
     stage: Arc<Count>,
-    input: Box<dyn Docs>,
-    inbox: Batch,
+    input: Box<dyn BatchStream>,
+    inbox: DocBatch,
     n: i64,
 }
 
-impl Docs for CountDocs {
-    fn next_batch(&mut self, rt: &Rt<'_>, out: &mut Batch) -> Result<bool> {
+impl BatchStream for CountStream {
+    fn next_batch(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
         loop {
-            rt.env.check_interrupt()?;
+            exec.env.check_interrupt()?;
             self.inbox.clear();
-            let more = self.input.next_batch(rt, &mut self.inbox)?;
+            let more = self.input.next_batch(exec, &mut self.inbox)?;
             self.n += self.inbox.len() as i64;
             if !more {
                 break;

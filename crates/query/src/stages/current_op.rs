@@ -3,13 +3,12 @@
 //! boolean, 40415 unknown, 9 for targetAllNodes, 73 elsewhere.
 
 use super::listed::Listed;
-use super::{StageOp, one};
-use crate::pipeline::{Place, Target};
+use crate::stage::{PipelineSource, Placement, StageOp, one};
 use model::{Doc, Result, Value, bail, code};
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$currentOp",
-    place: Place::DATABASE,
+    placement: Placement::DATABASE,
     parse: |scx, name, arg| {
         let Value::Document(spec) = arg else {
             bail!(
@@ -19,7 +18,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
             );
         };
         check(name, spec)?;
-        if scx.options.target != Target::Database("admin".to_owned()) {
+        if scx.options.target != PipelineSource::Database("admin".to_owned()) {
             bail!(
                 code::INVALID_NAMESPACE,
                 "{name} must be run against the 'admin' database with {{aggregate: 1}}"

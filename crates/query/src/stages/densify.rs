@@ -10,12 +10,10 @@
 use super::arithmetic;
 use super::date_unit::DateUnit;
 use super::fields::Fields;
-use super::path::{checked_path, plain_at, write_with};
 use super::sort::Sort;
-use super::sort_pattern::SortPattern;
-use super::{Stage, StageOp};
-use crate::pipeline::{Batch, Docs, Place, Rt, StageCx, drain};
-use crate::spool::{Spool, SpoolDocs};
+use crate::exec::{BatchStream, DocBatch, ExecContext, SortPattern, Spool, SpoolStream, drain};
+use crate::path::{checked_path, plain_at, write_with};
+use crate::stage::{Placement, Stage, StageContext, StageOp};
 use hashbrown::HashMap;
 use model::{Doc, DocBuf, FieldPath, Number, OwnedValue, Result, Value, bail, compare};
 use operators::Env;
@@ -24,7 +22,7 @@ use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$densify",
-    place: Place::ANYWHERE,
+    placement: Placement::ANYWHERE,
     parse,
 }];
 
@@ -32,7 +30,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
 const MAX_GENERATED: u64 = 500_000;
 
 fn parse(
-    _: &mut StageCx<'_, '_>,
+    _: &mut StageContext<'_, '_>,
     name: &'static str,
     arg: Value<'_>,
 ) -> Result<Vec<Arc<dyn Stage>>> {
@@ -201,8 +199,12 @@ struct Densify {
 }
 
 impl Stage for Densify {
-    fn open(self: Arc<Self>, input: Box<dyn Docs>, _: &Rt<'_>) -> Result<Box<dyn Docs>> {
-        Ok(Box::new(DensifyDocs {
+    fn open(
+        self: Arc<Self>,
+        input: Box<dyn BatchStream>,
+        _: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
+        Ok(Box::new(DensifyStream {
             stage: self,
             input: Some(input),
             output: None,
@@ -231,20 +233,20 @@ struct Partition {
     fields: DocBuf,
 }
 
-struct DensifyDocs {
+struct DensifyStream {
     stage: Arc<Densify>,
-    input: Option<Box<dyn Docs>>,
-    output: Option<SpoolDocs>,
+    input: Option<Box<dyn BatchStream>>,
+    output: Option<SpoolStream>,
 }
 
-impl Docs for DensifyDocs {
-    fn next_batch(&mut self, rt: &Rt<'_>, out: &mut Batch) -> Result<bool> {
+impl BatchStream for DensifyStream {
+    fn next_batch(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
         let output = match (&mut self.output, self.input.take()) {
             (Some(output), _) => output,
             (none, Some(mut input)) => {
                 let mut run = Filling {
                     stage: &self.stage,
-                    rt,
+                    exec,
                     out: Spool::default(),
                     generated: 0,
                     parts: HashMap::new(),
@@ -255,14 +257,14 @@ impl Docs for DensifyDocs {
             }
             (None, None) => return Ok(false),
         };
-        output.next_batch(rt, out)
+        output.next_batch(exec, out)
     }
 }
 
 /// One run over the sorted input.
 struct Filling<'f> {
     stage: &'f Densify,
-    rt: &'f Rt<'f>,
+    exec: &'f ExecContext<'f>,
     out: Spool,
     generated: u64,
     parts: HashMap<Vec<u8>, Partition>,
@@ -271,14 +273,14 @@ struct Filling<'f> {
 }
 
 impl Filling<'_> {
-    fn all(&mut self, input: &mut dyn Docs) -> Result<()> {
+    fn all(&mut self, input: &mut dyn BatchStream) -> Result<()> {
         let (mut least, mut greatest): (Option<OwnedValue>, Option<OwnedValue>) = (None, None);
         let mut current: Option<Vec<u8>> = None;
-        let rt = self.rt;
-        drain(input, rt, |doc, meta| {
+        let exec = self.exec;
+        drain(input, exec, |doc, meta| {
             let v = plain_at(doc, &self.stage.field);
             if v.is_nullish() {
-                return self.out.push(doc, meta, rt);
+                return self.out.push(doc, meta, exec);
             }
             self.check(&v)?;
             let key = self.key(doc);
@@ -294,7 +296,7 @@ impl Filling<'_> {
             let least = least.get_or_insert_with(|| v.to_owned_value()).clone();
             self.before(&key, doc, &v, &least)?;
             greatest = Some(v.to_owned_value());
-            self.out.push(doc, meta, rt)
+            self.out.push(doc, meta, exec)
         })?;
         match &self.stage.range.bounds {
             Bounds::Full => {
@@ -346,7 +348,7 @@ impl Filling<'_> {
     fn key(&self, doc: Doc<'_>) -> Vec<u8> {
         let mut key = Vec::new();
         for p in &self.stage.partitions {
-            compare::equality_key(&plain_at(doc, p), self.rt.env.collate(), &mut key);
+            compare::equality_key(&plain_at(doc, p), self.exec.env.collate(), &mut key);
         }
         key
     }
@@ -402,7 +404,7 @@ impl Filling<'_> {
     /// Adds documents of the grid up to a value; a value on the grid itself is passed over, or
     /// added with `inclusive`.
     fn up_to(&mut self, key: &[u8], until: Value<'_>, inclusive: bool) -> Result<()> {
-        let (stage, rt) = (self.stage, self.rt);
+        let (stage, exec) = (self.stage, self.exec);
         let Some(part) = self.parts.get_mut(key) else {
             return Ok(());
         };
@@ -421,18 +423,18 @@ impl Filling<'_> {
                 let doc = DocBuf::build(|w| {
                     write_with(w, part.fields.doc(), stage.field.parts(), part.next.get())
                 });
-                self.out.push(doc.doc(), None, rt)?;
+                self.out.push(doc.doc(), None, exec)?;
             }
             match order {
-                Ordering::Less => part.next = stage.range.step_on(part.next.get(), rt.env)?,
+                Ordering::Less => part.next = stage.range.step_on(part.next.get(), exec.env)?,
                 // The document's own value goes on, so that its type does.
                 Ordering::Equal => {
-                    part.next = stage.range.step_on(until, rt.env)?;
+                    part.next = stage.range.step_on(until, exec.env)?;
                     return Ok(());
                 }
                 Ordering::Greater => return Ok(()),
             }
-            rt.env.check_interrupt()?;
+            exec.env.check_interrupt()?;
         }
     }
 }

@@ -1,15 +1,15 @@
 //! `$documents: expression`: documents made by the pipeline itself; only on a database, and first.
 //! Errors: 5858202 no array, 5858203 an element that is no object.
 
-use super::{Stage, StageOp, one};
-use crate::pipeline::{Batch, Docs, Place, Ready, Rt};
+use crate::exec::{BatchStream, DocBatch, ExecContext, ReadyBatch};
+use crate::stage::{Placement, Stage, StageOp, one};
 use model::{Bump, Doc, DocBuf, OwnedValue, Result, Value, bail};
 use operators::expr::{self, BoxExpr};
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$documents",
-    place: Place::DATABASE,
+    placement: Placement::DATABASE,
     parse: |scx, _, arg| {
         one(Documents {
             list: expr::parse(scx.cx, arg)?,
@@ -24,9 +24,13 @@ struct Documents {
 }
 
 impl Stage for Documents {
-    fn open(self: Arc<Self>, _: Box<dyn Docs>, rt: &Rt<'_>) -> Result<Box<dyn Docs>> {
+    fn open(
+        self: Arc<Self>,
+        _: Box<dyn BatchStream>,
+        exec: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
         let arena = Bump::new();
-        let list = self.list.eval(&rt.cx(&arena, Doc::EMPTY))?;
+        let list = self.list.eval(&exec.cx(&arena, Doc::EMPTY))?;
         let Value::Array(list) = list else {
             bail!(
                 5858202,
@@ -34,7 +38,7 @@ impl Stage for Documents {
                 list.type_name()
             );
         };
-        let mut docs = Batch::new();
+        let mut docs = DocBatch::new();
         for v in list.iter() {
             let Value::Document(d) = v else {
                 bail!(
@@ -46,7 +50,7 @@ impl Stage for Documents {
             };
             docs.push(d);
         }
-        Ok(Box::new(Ready(docs)))
+        Ok(Box::new(ReadyBatch(docs)))
     }
     fn describe(&self) -> DocBuf {
         model::doc! { "$documents": self.spec.get() }

@@ -1,7 +1,7 @@
 //! Stages that look at one document at a time: zero or more documents out for one in, no state
 //! between documents.
 
-use crate::pipeline::{Batch, Docs, Rt};
+use crate::exec::{BatchStream, DocBatch, ExecContext};
 use model::{Bump, Doc, DocWriter, Result};
 use operators::Cx;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub trait Each: Send + Sync {
 
 /// Where the results go; they keep the metadata of the document they came from.
 pub struct Emit<'b> {
-    out: &'b mut Batch,
+    out: &'b mut DocBatch,
     meta: Option<Doc<'b>>,
 }
 
@@ -33,23 +33,23 @@ impl Emit<'_> {
 }
 
 /// The pull operator of such a stage.
-pub struct EachDocs<E> {
+pub struct EachStream<E> {
     stage: Arc<E>,
-    input: Box<dyn Docs>,
-    inbox: Batch,
+    input: Box<dyn BatchStream>,
+    inbox: DocBatch,
     /// Next document of the inbox.
     at: usize,
     more: bool,
     arena: Bump,
 }
 
-impl<E: Each + 'static> EachDocs<E> {
+impl<E: Each + 'static> EachStream<E> {
     /// Over an input.
-    pub fn open(stage: Arc<E>, input: Box<dyn Docs>) -> Box<dyn Docs> {
-        Box::new(EachDocs {
+    pub fn open(stage: Arc<E>, input: Box<dyn BatchStream>) -> Box<dyn BatchStream> {
+        Box::new(EachStream {
             stage,
             input,
-            inbox: Batch::new(),
+            inbox: DocBatch::new(),
             at: 0,
             more: true,
             arena: Bump::new(),
@@ -57,24 +57,24 @@ impl<E: Each + 'static> EachDocs<E> {
     }
 }
 
-impl<E: Each> Docs for EachDocs<E> {
-    fn next_batch(&mut self, rt: &Rt<'_>, out: &mut Batch) -> Result<bool> {
+impl<E: Each> BatchStream for EachStream<E> {
+    fn next_batch(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
         if self.at >= self.inbox.len() {
             if !self.more {
                 return Ok(false);
             }
             self.at = 0;
             self.inbox.clear();
-            self.more = self.input.next_batch(rt, &mut self.inbox)?;
+            self.more = self.input.next_batch(exec, &mut self.inbox)?;
         }
         // One document may become very many: the others of the inbox wait for the next pull then.
         while self.at < self.inbox.len() && !out.is_full() {
-            rt.env.check_interrupt()?;
+            exec.env.check_interrupt()?;
             let (doc, meta) = (self.inbox.doc(self.at), self.inbox.meta(self.at));
             self.at += 1;
             let cx = Cx {
                 meta,
-                ..rt.cx(&self.arena, doc)
+                ..exec.cx(&self.arena, doc)
             };
             self.stage.each(&cx, doc, &mut Emit { out, meta })?;
         }

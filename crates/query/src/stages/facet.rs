@@ -3,18 +3,18 @@
 //! stages that may not stand inside, and those of field names; 10334 when the result is no document
 //! any more.
 
-use super::path::checked_path;
-use super::{Stage, StageOp, one};
-use crate::pipeline::{Batch, Docs, Inside, Pipeline, Place, Rt, StageCx, drain};
-use crate::spool::Spool;
+use crate::exec::{BatchStream, DocBatch, ExecContext, Spool, drain};
+use crate::path::checked_path;
+use crate::pipeline::Pipeline;
+use crate::stage::{Inside, Placement, Stage, StageContext, StageOp, one};
 use model::{ArrayWriter, DocBuf, Result, Value, bail, code};
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$facet",
-    place: Place {
+    placement: Placement {
         in_facet: false,
-        ..Place::ANYWHERE
+        ..Placement::ANYWHERE
     },
     parse: |scx, name, arg| one(parse(scx, name, arg)?),
 }];
@@ -22,7 +22,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
 /// Largest document, with the room internal documents have beyond 16 MB.
 const MAX_DOCUMENT_BYTES: usize = 16 * 1024 * 1024 + 16 * 1024;
 
-fn parse(scx: &mut StageCx<'_, '_>, name: &str, arg: Value<'_>) -> Result<Facet> {
+fn parse(scx: &mut StageContext<'_, '_>, name: &str, arg: Value<'_>) -> Result<Facet> {
     let Some(spec) = arg.as_doc().filter(|d| !d.is_empty()) else {
         bail!(
             40169,
@@ -70,34 +70,38 @@ struct Facet {
 }
 
 impl Stage for Facet {
-    fn open(self: Arc<Self>, input: Box<dyn Docs>, _: &Rt<'_>) -> Result<Box<dyn Docs>> {
-        Ok(Box::new(FacetDocs { stage: self, input }))
+    fn open(
+        self: Arc<Self>,
+        input: Box<dyn BatchStream>,
+        _: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
+        Ok(Box::new(FacetStream { stage: self, input }))
     }
     fn describe(&self) -> DocBuf {
         model::doc! { "$facet": &self.spec }
     }
 }
 
-struct FacetDocs {
+struct FacetStream {
     stage: Arc<Facet>,
-    input: Box<dyn Docs>,
+    input: Box<dyn BatchStream>,
 }
 
-impl Docs for FacetDocs {
-    fn next_batch(&mut self, rt: &Rt<'_>, out: &mut Batch) -> Result<bool> {
+impl BatchStream for FacetStream {
+    fn next_batch(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
         let mut spool = Spool::default();
-        drain(self.input.as_mut(), rt, |doc, meta| {
-            spool.push(doc, meta, rt)
+        drain(self.input.as_mut(), exec, |doc, meta| {
+            spool.push(doc, meta, exec)
         })?;
         let shared = spool.finish()?;
         let mut results = Vec::new();
         let mut total = 0;
         for (_, pipeline) in &self.stage.facets {
-            let mut docs = pipeline.open_over(rt, Box::new(shared.reader()?))?;
+            let mut docs = pipeline.open_over(exec, Box::new(shared.reader()?))?;
             let mut bytes = Vec::new();
             {
                 let mut list = ArrayWriter::new(&mut bytes);
-                drain(docs.as_mut(), rt, |doc, _| {
+                drain(docs.as_mut(), exec, |doc, _| {
                     list.push(doc);
                     if total + list.len_bytes() > MAX_DOCUMENT_BYTES {
                         bail!(

@@ -1,28 +1,27 @@
 //! `$fill: {partitionBy | partitionByFields, sortBy, output: {field: {value} | {method}}}`: gives
 //! null and missing fields a value: a constant expression, the last value ("locf") or one
 //! interpolated ("linear"). Errors: strict field codes, 6050202 an unknown method, 6050204 both
-//! kinds of partitions, 6050201 no sort for "linear" or "locf", 9 an output without value and
+//! kinds of partitions, 6050201 no sort for "linear", 9 an output without value and
 //! method.
 
 use super::fields::Fields;
-use super::path::{checked_path, write_with};
 use super::set_window_fields::SetWindowFields;
-use super::sort_pattern::SortPattern;
-use super::window::{self, WindowCx};
-use super::{Stage, StageOp, find};
-use crate::pipeline::{Place, StageCx};
-use model::{Doc, DocBuf, MongoError, Result, Value, bail, code};
+use super::window::{self, WindowContext, WindowFn};
+use crate::exec::SortPattern;
+use crate::path::{checked_path, write_with};
+use crate::stage::{Placement, Stage, StageContext, StageOp};
+use model::{Doc, DocBuf, Result, Value, bail, code};
 use operators::expr;
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$fill",
-    place: Place::ANYWHERE,
+    placement: Placement::ANYWHERE,
     parse,
 }];
 
 fn parse(
-    scx: &mut StageCx<'_, '_>,
+    scx: &mut StageContext<'_, '_>,
     name: &'static str,
     arg: Value<'_>,
 ) -> Result<Vec<Arc<dyn Stage>>> {
@@ -66,24 +65,7 @@ fn parse(
                 });
             }
             (Value::Missing, Some(method)) => {
-                let function = match method {
-                    "locf" => "$locf",
-                    "linear" => "$linearFill",
-                    other => bail!(
-                        6050202,
-                        "Method must be either 'locf' or 'linear', not '{other}'"
-                    ),
-                };
-                let Some(sort) = &sort else {
-                    bail!(6050201, "{name} with method '{method}' requires sortBy")
-                };
-                let input = format!("${field}");
-                let wcx = &mut WindowCx {
-                    cx: scx.cx,
-                    sort: Some(sort),
-                    window: None,
-                };
-                windows.push((path, window::parse(wcx, function, Value::String(&input))?));
+                windows.push((path, fill_method(scx, name, method, sort.as_ref(), field)?));
             }
             _ => bail!(
                 code::FAILED_TO_PARSE,
@@ -101,10 +83,37 @@ fn parse(
         )));
     }
     if !constants.doc().is_empty() || stages.is_empty() {
-        let op = find("$addFields").ok_or_else(|| MongoError::internal("a stage of ours"))?;
-        stages.extend((op.parse)(scx, op.name, (&constants).into())?);
+        stages.extend(scx.expand("$addFields", (&constants).into())?);
     }
     Ok(stages)
+}
+
+/// The window function of a method.
+fn fill_method(
+    scx: &mut StageContext<'_, '_>,
+    name: &str,
+    method: &str,
+    sort: Option<&SortPattern>,
+    field: &str,
+) -> Result<Box<dyn WindowFn>> {
+    let function = match method {
+        "locf" => "$locf",
+        "linear" => "$linearFill",
+        other => bail!(
+            6050202,
+            "Method must be either 'locf' or 'linear', not '{other}'"
+        ),
+    };
+    // The last value is that of the order in which documents come.
+    if function == "$linearFill" && sort.is_none() {
+        bail!(6050201, "{name} with method '{method}' requires sortBy");
+    }
+    let wcx = &mut WindowContext {
+        cx: scx.cx,
+        sort,
+        window: None,
+    };
+    window::parse(wcx, function, Value::String(&format!("${field}")))
 }
 
 /// The partition expression as `{by: expression}`.

@@ -7,22 +7,22 @@
 //! bad points, 16433 a point outside the plane, 26 no collection, 27 no (or no single) geospatial
 //! index, 291 an index of the wrong kind.
 
-use super::geo_point::{Place as Spot, Point};
-use super::path::{checked_path, write_with};
-use super::{Stage, StageOp, one};
-use crate::pipeline::{
-    Batch, Docs, GeoIndex, MatchFilter, Place, Read, Resolved, Rt, StageCx, Target, drain,
+use super::geo_point::{Point, QueryPoint};
+use crate::exec::{
+    BatchStream, DocBatch, ExecContext, GeoIndex, MatchFilter, ReadRequest, Resolved, drain,
 };
+use crate::path::{checked_path, write_with};
+use crate::stage::{PipelineSource, Placement, Stage, StageContext, StageOp, one};
 use model::{Bump, Doc, DocBuf, FieldPath, Namespace, Number, Result, Value, bail, code};
 use operators::expr::{self, BoxExpr, Expr};
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$geoNear",
-    place: Place {
+    placement: Placement {
         first: true,
         in_facet: false,
-        ..Place::ANYWHERE
+        ..Placement::ANYWHERE
     },
     parse: |scx, name, arg| one(parse(scx, name, arg)?),
 }];
@@ -32,7 +32,7 @@ const MAX_PARTS: usize = 199;
 /// Most parts of a key: documents nest deep enough for any path, index keys do not.
 const MAX_KEY_PARTS: usize = 180;
 
-fn parse(scx: &mut StageCx<'_, '_>, name: &str, arg: Value<'_>) -> Result<GeoNear> {
+fn parse(scx: &mut StageContext<'_, '_>, name: &str, arg: Value<'_>) -> Result<GeoNear> {
     let spec = match arg {
         Value::Document(d) => d,
         Value::Array(a) => a.as_doc(),
@@ -42,7 +42,7 @@ fn parse(scx: &mut StageCx<'_, '_>, name: &str, arg: Value<'_>) -> Result<GeoNea
             arg.type_name()
         ),
     };
-    let Target::Collection(ns) = scx.options.target.clone() else {
+    let PipelineSource::Collection(ns) = scx.options.target.clone() else {
         bail!(
             code::INVALID_NAMESPACE,
             "{name} is only valid on a collection"
@@ -58,7 +58,7 @@ fn parse(scx: &mut StageCx<'_, '_>, name: &str, arg: Value<'_>) -> Result<GeoNea
     let mut stage = GeoNear {
         ns,
         near: Near::At(Origin {
-            spot: Spot::Flat(Point { x: 0.0, y: 0.0 }),
+            spot: QueryPoint::Flat(Point { x: 0.0, y: 0.0 }),
             legacy: false,
         }),
         distance_field: None,
@@ -76,30 +76,7 @@ fn parse(scx: &mut StageCx<'_, '_>, name: &str, arg: Value<'_>) -> Result<GeoNea
             "near" => {}
             "distanceField" => stage.distance_field = Some(written_path(16606, field, v)?),
             "includeLocs" => stage.include_locs = Some(written_path(16607, field, v)?),
-            "key" => {
-                let Value::String(s) = v else {
-                    bail!(
-                        code::TYPE_MISMATCH,
-                        "{name} parameter 'key' must be of type string but found type: {}",
-                        v.type_name()
-                    )
-                };
-                if s.is_empty() {
-                    bail!(
-                        code::BAD_VALUE,
-                        "{name} parameter 'key' cannot be the empty string"
-                    );
-                }
-                let path = checked_path(s)?;
-                if path.parts().len() > MAX_KEY_PARTS {
-                    bail!(
-                        5729100,
-                        "{name} parameter 'key' has {} parts, at most {MAX_KEY_PARTS} are allowed",
-                        path.parts().len()
-                    );
-                }
-                stage.key = Some(path);
-            }
+            "key" => stage.key = Some(key(name, v)?),
             "minDistance" => stage.min = Some(distance(scx, 7555701, field, v)?),
             "maxDistance" => stage.max = Some(distance(scx, 7555702, field, v)?),
             "distanceMultiplier" => match v.as_f64().filter(|n| *n >= 0.0) {
@@ -110,29 +87,7 @@ fn parse(scx: &mut StageCx<'_, '_>, name: &str, arg: Value<'_>) -> Result<GeoNea
                 ),
             },
             "spherical" => spherical = v.truthy(),
-            "query" => {
-                let Value::Document(q) = v else {
-                    bail!(
-                        code::TYPE_MISMATCH,
-                        "query must be an object, not {}",
-                        v.type_name()
-                    )
-                };
-                if super::matching::uses(q, &["$near", "$nearSphere", "$geoNear"]) {
-                    bail!(
-                        5626500,
-                        "use of $near, $nearSphere or $geoNear inside the query of {name} is not \
-                            allowed"
-                    );
-                }
-                if super::matching::uses(q, &["$text"]) {
-                    bail!(
-                        code::BAD_VALUE,
-                        "$text is not allowed inside the query of {name}"
-                    );
-                }
-                stage.query = Some(Arc::new(MatchFilter::parse(scx.cx, q)?));
-            }
+            "query" => stage.query = Some(query(scx, name, v)?),
             "limit" | "num" | "start" => bail!(
                 50858,
                 "{name} no longer supports the '{field}' parameter. Use a $limit stage"
@@ -147,7 +102,55 @@ fn parse(scx: &mut StageCx<'_, '_>, name: &str, arg: Value<'_>) -> Result<GeoNea
     Ok(stage)
 }
 
-/// True when a field of the document stands anywhere in the expression.
+fn key(name: &str, v: Value<'_>) -> Result<FieldPath> {
+    let Value::String(s) = v else {
+        bail!(
+            code::TYPE_MISMATCH,
+            "{name} parameter 'key' must be of type string but found type: {}",
+            v.type_name()
+        )
+    };
+    if s.is_empty() {
+        bail!(
+            code::BAD_VALUE,
+            "{name} parameter 'key' cannot be the empty string"
+        );
+    }
+    let path = checked_path(s)?;
+    if path.parts().len() > MAX_KEY_PARTS {
+        bail!(
+            5729100,
+            "{name} parameter 'key' has {} parts, at most {MAX_KEY_PARTS} are allowed",
+            path.parts().len()
+        );
+    }
+    Ok(path)
+}
+
+fn query(scx: &mut StageContext<'_, '_>, name: &str, v: Value<'_>) -> Result<Arc<MatchFilter>> {
+    let Value::Document(q) = v else {
+        bail!(
+            code::TYPE_MISMATCH,
+            "query must be an object, not {}",
+            v.type_name()
+        )
+    };
+    if super::matching::uses(q, &["$near", "$nearSphere", "$geoNear"]) {
+        bail!(
+            5626500,
+            "use of $near, $nearSphere or $geoNear inside the query of {name} is not allowed"
+        );
+    }
+    if super::matching::uses(q, &["$text"]) {
+        bail!(
+            code::BAD_VALUE,
+            "$text is not allowed inside the query of {name}"
+        );
+    }
+    Ok(Arc::new(MatchFilter::parse(scx.cx, q)?))
+}
+
+/// True when the expression reads a field of the document anywhere.
 fn reads_document(e: &dyn Expr) -> bool {
     let mut found = e.field_path().is_some();
     e.visit(&mut |operand| found |= reads_document(operand));
@@ -173,7 +176,7 @@ fn written_path(number: i32, field: &str, v: Value<'_>) -> Result<FieldPath> {
     Ok(path)
 }
 
-fn distance(scx: &mut StageCx<'_, '_>, number: i32, field: &str, v: Value<'_>) -> Result<f64> {
+fn distance(scx: &mut StageContext<'_, '_>, number: i32, field: &str, v: Value<'_>) -> Result<f64> {
     let v = expr::parse_constant(scx.cx, v, number, &format!("'{field}' of $geoNear"))?;
     match Number::of(&v.get()).map(Number::to_f64) {
         Some(n) if n >= 0.0 => Ok(n),
@@ -191,20 +194,20 @@ fn distance(scx: &mut StageCx<'_, '_>, number: i32, field: &str, v: Value<'_>) -
 /// Where distances are measured from.
 #[derive(Clone, Copy)]
 struct Origin {
-    spot: Spot,
+    spot: QueryPoint,
     /// Given as a pair of numbers.
     legacy: bool,
 }
 
 impl Origin {
     fn of(v: Value<'_>, spherical: bool) -> Result<Origin> {
-        let (spot, legacy) = Spot::of_query(v, spherical)?;
+        let (spot, legacy) = QueryPoint::of_query(v, spherical)?;
         Ok(Origin { spot, legacy })
     }
 
     fn unit(&self) -> f64 {
         match (&self.spot, self.legacy) {
-            (Spot::Sphere(_), false) => super::geo_point::EARTH_RADIUS_M,
+            (QueryPoint::Sphere(_), false) => super::geo_point::EARTH_RADIUS_M,
             _ => 1.0,
         }
     }
@@ -231,14 +234,14 @@ struct GeoNear {
 
 impl GeoNear {
     /// The indexed field to measure at.
-    fn field(&self, rt: &Rt<'_>, ns: &Namespace, origin: Origin) -> Result<FieldPath> {
-        if matches!(rt.host.resolve(ns)?, Resolved::Missing) {
+    fn field(&self, exec: &ExecContext<'_>, ns: &Namespace, origin: Origin) -> Result<FieldPath> {
+        if matches!(exec.host.resolve(ns)?, Resolved::Missing) {
             bail!(
                 code::NAMESPACE_NOT_FOUND,
                 "$geoNear requires a geo index to run, but {ns} does not exist"
             );
         }
-        let indexes = rt.host.geo_indexes(ns)?;
+        let indexes = exec.host.geo_indexes(ns)?;
         let of_kind = |kind: GeoIndex| {
             indexes
                 .iter()
@@ -268,7 +271,7 @@ impl GeoNear {
             f == field.as_str()
                 && match kind {
                     GeoIndex::Flat => origin.legacy,
-                    GeoIndex::Sphere => matches!(origin.spot, Spot::Sphere(_)),
+                    GeoIndex::Sphere => matches!(origin.spot, QueryPoint::Sphere(_)),
                 }
         });
         if !fits {
@@ -282,36 +285,36 @@ impl GeoNear {
         Ok(field)
     }
 
-    fn origin(&self, rt: &Rt<'_>) -> Result<Origin> {
+    fn origin(&self, exec: &ExecContext<'_>) -> Result<Origin> {
         match &self.near {
             Near::At(origin) => Ok(*origin),
             Near::Variable(e, spherical) => {
                 let arena = Bump::new();
-                Origin::of(e.eval(&rt.cx(&arena, Doc::EMPTY))?, *spherical)
+                Origin::of(e.eval(&exec.cx(&arena, Doc::EMPTY))?, *spherical)
             }
         }
     }
 }
 
 impl Stage for GeoNear {
-    fn open(self: Arc<Self>, _: Box<dyn Docs>, rt: &Rt<'_>) -> Result<Box<dyn Docs>> {
-        let ns = super::listed::under_views(rt.host, self.ns.clone(), "$geoNear")?;
-        let origin = self.origin(rt)?;
-        let field = self.field(rt, &ns, origin)?;
-        let read = Read {
-            ns: &ns,
+    fn open(
+        self: Arc<Self>,
+        _: Box<dyn BatchStream>,
+        exec: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
+        let ns = super::listed::under_views(exec.host, self.ns.clone(), "$geoNear")?;
+        let origin = self.origin(exec)?;
+        let field = self.field(exec, &ns, origin)?;
+        let read = ReadRequest {
             filter: self.query.as_ref(),
-            sort: None,
-            limit: None,
-            distinct: None,
-            fields: None,
+            ..ReadRequest::all(&ns)
         };
-        let mut opened = rt.host.open(rt, &read)?;
-        let (mut found, mut all, mut arena): (Vec<(f64, usize)>, Batch, Bump) =
-            (Vec::new(), Batch::new(), Bump::new());
-        drain(opened.docs.as_mut(), rt, |doc, _| {
+        let mut opened = exec.host.open(exec, &read)?;
+        let (mut found, mut all, mut arena): (Vec<(f64, usize)>, DocBatch, Bump) =
+            (Vec::new(), DocBatch::new(), Bump::new());
+        drain(opened.docs.as_mut(), exec, |doc, _| {
             let wanted = match &self.query {
-                Some(q) if !opened.filtered => q.matches(rt, doc, &arena)?,
+                Some(q) if !opened.filtered => exec.matches(q, doc, &arena)?,
                 _ => true,
             };
             let nearest = if wanted {
@@ -335,7 +338,7 @@ impl Stage for GeoNear {
             Ok(())
         })?;
         found.sort_by(|a, b| a.0.total_cmp(&b.0));
-        Ok(Box::new(GeoDocs {
+        Ok(Box::new(GeoStream {
             stage: self,
             all,
             found,
@@ -359,16 +362,16 @@ impl GeoNear {
     }
 }
 
-struct GeoDocs {
+struct GeoStream {
     stage: Arc<GeoNear>,
-    all: Batch,
+    all: DocBatch,
     /// Distance and number of each document, from near to far.
     found: Vec<(f64, usize)>,
     next: usize,
 }
 
-impl Docs for GeoDocs {
-    fn next_batch(&mut self, _: &Rt<'_>, out: &mut Batch) -> Result<bool> {
+impl BatchStream for GeoStream {
+    fn next_batch(&mut self, _: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
         while let Some((_, i)) = self
             .found
             .get(self.next)

@@ -15,7 +15,7 @@ pub(super) struct Point {
 
 /// Where distances are measured from, and how.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Place {
+pub(super) enum QueryPoint {
     /// On the plane.
     Flat(Point),
     /// On the sphere; distances are angles in radians.
@@ -64,12 +64,12 @@ fn on_sphere(p: Point) -> bool {
     p.x.abs() <= 180.0 && p.y.abs() <= 90.0
 }
 
-impl Place {
+impl QueryPoint {
     /// The point of a query, and whether it is a legacy pair.
     ///
     /// # Errors
     /// See the head of this file.
-    pub(super) fn of_query(near: Value<'_>, spherical: bool) -> Result<(Place, bool)> {
+    pub(super) fn of_query(near: Value<'_>, spherical: bool) -> Result<(QueryPoint, bool)> {
         if let Value::Document(d) = near
             && let Some(coordinates) = d.get("coordinates")
         {
@@ -80,7 +80,7 @@ impl Place {
                 );
             }
             return match pair(coordinates).filter(|p| on_sphere(*p)) {
-                Some(p) => Ok((Place::Sphere(p), false)),
+                Some(p) => Ok((QueryPoint::Sphere(p), false)),
                 None => bail!(
                     code::BAD_VALUE,
                     "invalid point in $geoNear 'near': {near:?}. Longitude is within 180, latitude \
@@ -96,7 +96,7 @@ impl Place {
         };
         if spherical {
             return match on_sphere(p) {
-                true => Ok((Place::Sphere(p), true)),
+                true => Ok((QueryPoint::Sphere(p), true)),
                 false => bail!(
                     code::BAD_VALUE,
                     "legacy point is out of bounds for spherical query: {near:?}"
@@ -106,19 +106,19 @@ impl Place {
         if p.x.abs() > 180.0 || p.y.abs() > 180.0 {
             bail!(16433, "point not in interval of [ -180, 180 ]: {near:?}");
         }
-        Ok((Place::Flat(p), true))
+        Ok((QueryPoint::Flat(p), true))
     }
 
     fn point(&self, p: Point) -> f64 {
         match self {
-            Place::Flat(q) => (p.x - q.x).hypot(p.y - q.y),
-            Place::Sphere(q) => angle(vector(*q), vector(p)),
+            QueryPoint::Flat(q) => (p.x - q.x).hypot(p.y - q.y),
+            QueryPoint::Sphere(q) => angle(vector(*q), vector(p)),
         }
     }
 
     /// Distance to a great circle arc.
     fn arc(&self, a: Point, b: Point) -> f64 {
-        let Place::Sphere(q) = self else {
+        let QueryPoint::Sphere(q) = self else {
             return self.point(a).min(self.point(b));
         };
         let (p, a3, b3) = (vector(*q), vector(a), vector(b));
@@ -202,7 +202,7 @@ impl Place {
 
     /// Whether a ring goes around the point, by counting crossings along its meridian.
     fn is_inside(&self, ring: Value<'_>) -> bool {
-        let (Place::Flat(p) | Place::Sphere(p)) = self;
+        let (QueryPoint::Flat(p) | QueryPoint::Sphere(p)) = self;
         let points: Vec<Point> = ring
             .as_array()
             .into_iter()
@@ -243,10 +243,11 @@ mod tests {
     fn distances_on_the_sphere_and_on_the_plane() {
         let d = model::doc! { "p": { "type": "Point", "coordinates": [1.0, 0.0] }, "l": [3.0, 4.0],
         "line": { "type": "LineString", "coordinates": [[-1.0, 1.0], [1.0, 1.0]] },
-        "poly": { "type": "Polygon", "coordinates": [[[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0], [-1.0, -1.0]]] } };
+        "poly": { "type": "Polygon", "coordinates": [[[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0,
+            1.0], [-1.0, -1.0]]] } };
         let (sphere, flat) = (
-            Place::Sphere(Point { x: 0.0, y: 0.0 }),
-            Place::Flat(Point { x: 0.0, y: 0.0 }),
+            QueryPoint::Sphere(Point { x: 0.0, y: 0.0 }),
+            QueryPoint::Flat(Point { x: 0.0, y: 0.0 }),
         );
         assert_eq!(
             sphere
@@ -259,7 +260,7 @@ mod tests {
         assert!((to_line.to_degrees() - 1.0).abs() < 1e-3, "{to_line}");
         assert_eq!(sphere.distance(d.doc().field("poly")), Some(0.0));
         assert_eq!(
-            Place::of_query(d.doc().field("none"), true)
+            QueryPoint::of_query(d.doc().field("none"), true)
                 .map_err(|e| e.code())
                 .err(),
             Some(2)

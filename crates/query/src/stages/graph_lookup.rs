@@ -5,9 +5,10 @@
 //! budget, and those of field paths.
 
 use super::join::{Join, JoinCache, key_of, values_on_path};
-use super::path::{checked_path, write_with};
-use super::{Stage, StageOp, one};
-use crate::pipeline::{Batch, Docs, MatchFilter, Pipeline, Place, Rt, StageCx, Target};
+use crate::exec::{BatchStream, DocBatch, ExecContext, MatchFilter};
+use crate::path::{checked_path, write_with};
+use crate::pipeline::Pipeline;
+use crate::stage::{PipelineSource, Placement, Stage, StageContext, StageOp, one};
 use hashbrown::HashSet;
 use model::{
     Array, ArrayWriter, Bump, Doc, DocBuf, FieldPath, Namespace, Number, OwnedValue, Result, Value,
@@ -18,11 +19,11 @@ use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$graphLookup",
-    place: Place::ANYWHERE,
+    placement: Placement::ANYWHERE,
     parse: |scx, name, arg| one(parse(scx, name, arg)?),
 }];
 
-fn parse(scx: &mut StageCx<'_, '_>, name: &str, arg: Value<'_>) -> Result<GraphLookup> {
+fn parse(scx: &mut StageContext<'_, '_>, name: &str, arg: Value<'_>) -> Result<GraphLookup> {
     let Value::Document(spec) = arg else {
         bail!(
             40327,
@@ -75,7 +76,11 @@ fn parse(scx: &mut StageCx<'_, '_>, name: &str, arg: Value<'_>) -> Result<GraphL
                 to be specified"
         );
     };
-    let source = Pipeline::from_stages(Target::Collection(from), Vec::new());
+    let source = Pipeline::from_stages(
+        scx.options.stages,
+        PipelineSource::Collection(from),
+        Vec::new(),
+    );
     let join = Join {
         source,
         local: connect_from,
@@ -126,11 +131,15 @@ struct GraphLookup {
 }
 
 impl Stage for GraphLookup {
-    fn open(self: Arc<Self>, input: Box<dyn Docs>, _: &Rt<'_>) -> Result<Box<dyn Docs>> {
-        Ok(Box::new(GraphDocs {
+    fn open(
+        self: Arc<Self>,
+        input: Box<dyn BatchStream>,
+        _: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
+        Ok(Box::new(GraphStream {
             stage: self,
             input,
-            inbox: Batch::new(),
+            inbox: DocBatch::new(),
             at: 0,
             more: true,
             cache: JoinCache::default(),
@@ -142,10 +151,10 @@ impl Stage for GraphLookup {
     }
 }
 
-struct GraphDocs {
+struct GraphStream {
     stage: Arc<GraphLookup>,
-    input: Box<dyn Docs>,
-    inbox: Batch,
+    input: Box<dyn BatchStream>,
+    inbox: DocBatch,
     /// Next document of the inbox.
     at: usize,
     more: bool,
@@ -153,27 +162,27 @@ struct GraphDocs {
     arena: Bump,
 }
 
-impl Docs for GraphDocs {
-    fn next_batch(&mut self, rt: &Rt<'_>, out: &mut Batch) -> Result<bool> {
+impl BatchStream for GraphStream {
+    fn next_batch(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
         if self.at >= self.inbox.len() {
             if !self.more {
                 return Ok(false);
             }
             self.at = 0;
             self.inbox.clear();
-            self.more = self.input.next_batch(rt, &mut self.inbox)?;
+            self.more = self.input.next_batch(exec, &mut self.inbox)?;
         }
         let stage = self.stage.clone();
         while self.at < self.inbox.len() && !out.is_full() {
             let i = self.at;
             self.at += 1;
             let start = {
-                let v = stage.start.eval(&rt.cx(&self.arena, self.inbox.doc(i)))?;
+                let v = stage.start.eval(&exec.cx(&self.arena, self.inbox.doc(i)))?;
                 let mut start = Vec::new();
                 values_on_path(v, &[], &mut |v| start.push(v.to_owned_value()));
                 start
             };
-            let found = self.search(&stage, start, rt)?;
+            let found = self.search(&stage, start, exec)?;
             let list = Doc::new(&found).map_or(Array::EMPTY, Doc::as_array);
             let (doc, meta) = (self.inbox.doc(i), self.inbox.meta(i));
             out.build(meta, |w| {
@@ -185,32 +194,32 @@ impl Docs for GraphDocs {
     }
 }
 
-impl GraphDocs {
+impl GraphStream {
     /// The array of everything reachable from the values.
     fn search(
         &mut self,
         stage: &GraphLookup,
         start: Vec<OwnedValue>,
-        rt: &Rt<'_>,
+        exec: &ExecContext<'_>,
     ) -> Result<Vec<u8>> {
-        let budget = rt.host.memory_limit_bytes();
+        let budget = exec.host.memory_limit_bytes();
         let mut bytes = Vec::new();
         let mut list = ArrayWriter::new(&mut bytes);
         let mut visited: HashSet<Vec<u8>> = HashSet::new();
         let mut asked: HashSet<Vec<u8>> = HashSet::new();
         let (mut frontier, mut depth, mut key) = (start, 0u64, Vec::new());
         while !frontier.is_empty() && stage.max_depth.is_none_or(|max| depth <= max) {
-            rt.env.check_interrupt()?;
-            self.cache.prepare_values(&stage.join, &frontier, rt)?;
+            exec.env.check_interrupt()?;
+            self.cache.prepare_values(&stage.join, &frontier, exec)?;
             let mut next = Vec::new();
-            for doc in self.cache.matches_values(&frontier, rt).iter() {
+            for doc in self.cache.matches_values(&frontier, exec).iter() {
                 if let Some(filter) = &stage.restrict
-                    && !filter.matches(rt, doc, &self.arena)?
+                    && !exec.matches(filter, doc, &self.arena)?
                 {
                     continue;
                 }
-                key_of(doc.field("_id"), rt, &mut key);
-                rt.env.work(1 + doc.len_bytes() / 64)?;
+                key_of(doc.field("_id"), exec, &mut key);
+                exec.env.work(1 + doc.len_bytes() / 64)?;
                 if !visited.insert(key.clone()) {
                     continue;
                 }
@@ -229,7 +238,7 @@ impl GraphDocs {
                     );
                 }
                 values_on_path(Value::Document(doc), stage.join.local.parts(), &mut |v| {
-                    key_of(v, rt, &mut key);
+                    key_of(v, exec, &mut key);
                     if asked.insert(key.clone()) {
                         next.push(v.to_owned_value());
                     }

@@ -5,10 +5,8 @@
 //! 292 past the budget without disk use, and those of [`super::accumulate`].
 
 use super::accumulate::{Field, States, emit, parse_field};
-use super::{Kind, Stage, StageOp, Transform, one};
-use crate::pipeline::{Batch, Docs, Inside, Place, Rt, drain_ahead};
-use crate::rows::memory_exceeded;
-use crate::spill::SpillFile;
+use crate::exec::{BatchStream, DocBatch, ExecContext, SpillFile, drain_ahead, memory_exceeded};
+use crate::stage::{Inside, Kind, Placement, Stage, StageOp, Transform, one};
 use hashbrown::HashTable;
 use model::{
     Bump, Doc, DocBuf, ErrorKind, MongoError, OwnedValue, Result, Value, bail, code, compare,
@@ -20,7 +18,7 @@ use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$group",
-    place: Place::ANYWHERE,
+    placement: Placement::ANYWHERE,
     parse: |scx, _, arg| {
         let Value::Document(spec) = arg else {
             bail!(
@@ -56,7 +54,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
     },
 }];
 
-/// Stages after which MongoDB hands a group to its other execution engine, whose errors have other
+/// Stages after which MongoDB runs a group in its other execution engine, whose errors have other
 /// numbers.
 fn selects(kind: Kind<'_>) -> bool {
     matches!(
@@ -109,8 +107,12 @@ impl Group {
 }
 
 impl Stage for Group {
-    fn open(self: Arc<Self>, input: Box<dyn Docs>, _: &Rt<'_>) -> Result<Box<dyn Docs>> {
-        Ok(Box::new(GroupDocs {
+    fn open(
+        self: Arc<Self>,
+        input: Box<dyn BatchStream>,
+        _: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
+        Ok(Box::new(GroupStream {
             stage: self,
             input: Some(input),
             table: Table::default(),
@@ -193,10 +195,10 @@ impl Table {
     }
 }
 
-struct GroupDocs {
+struct GroupStream {
     stage: Arc<Group>,
     /// What is being grouped; `None` once the table is complete.
-    input: Option<Box<dyn Docs>>,
+    input: Option<Box<dyn BatchStream>>,
     table: Table,
     /// Files for documents of groups that did not fit, while reading.
     partitions: Vec<SpillFile>,
@@ -207,10 +209,10 @@ struct GroupDocs {
     arena: Bump,
 }
 
-impl Docs for GroupDocs {
-    fn next_batch(&mut self, rt: &Rt<'_>, out: &mut Batch) -> Result<bool> {
+impl BatchStream for GroupStream {
+    fn next_batch(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
         if let Some(mut input) = self.input.take() {
-            let read = self.read(input.as_mut(), rt);
+            let read = self.read(input.as_mut(), exec);
             if self.stage.in_engine {
                 read.map_err(renumbered)?
             } else {
@@ -222,7 +224,7 @@ impl Docs for GroupDocs {
                 break;
             };
             let (arena, fields) = (&self.arena, &self.stage.fields);
-            group.states.room_to_write(rt.env)?;
+            group.states.room_to_write(exec.env)?;
             emit(out, |w| {
                 w.put("_id", group.id.get());
                 group.states.write(fields, arena, w)
@@ -244,36 +246,36 @@ impl Docs for GroupDocs {
     }
 }
 
-impl GroupDocs {
-    fn read(&mut self, input: &mut dyn Docs, rt: &Rt<'_>) -> Result<()> {
-        let budget = rt.host.memory_limit_bytes();
+impl GroupStream {
+    fn read(&mut self, input: &mut dyn BatchStream, exec: &ExecContext<'_>) -> Result<()> {
+        let budget = exec.host.memory_limit_bytes();
         let stage = self.stage.clone();
         let mut key = Vec::new();
         drain_ahead(
             input,
-            rt,
+            exec,
             self,
             |me, doc, meta| {
-                rt.env.check_interrupt()?;
+                exec.env.check_interrupt()?;
                 let cx = Cx {
                     meta,
-                    ..rt.cx(&me.arena, doc)
+                    ..exec.cx(&me.arena, doc)
                 };
                 let id = match stage.id.eval(&cx)? {
                     Value::Missing => Value::Null,
                     v => v,
                 };
                 key.clear();
-                compare::equality_key(&id, rt.env.collate(), &mut key);
+                compare::equality_key(&id, exec.env.collate(), &mut key);
                 let hash = hash_bytes(&key);
                 let at = match me.table.find(hash, &key) {
                     Some(at) => at,
                     None if me.table.memory_bytes() < budget
-                        && !(rt.allow_disk_use && rt.env.is_short_of_memory()) =>
+                        && !(exec.allow_disk_use && exec.env.is_short_of_memory()) =>
                     {
                         me.table.insert(hash, &key, id, &stage.fields, &cx)?
                     }
-                    None => return spill(&mut me.partitions, me.depth, hash, doc, rt, budget),
+                    None => return spill(&mut me.partitions, me.depth, hash, doc, exec, budget),
                 };
                 if let Some(group) = me.table.groups.get_mut(at) {
                     me.table.state_bytes += group.states.add(&stage.fields, &cx)?;
@@ -282,7 +284,7 @@ impl GroupDocs {
             },
             |me| {
                 me.arena.reset();
-                if me.table.memory_bytes() > budget && !rt.allow_disk_use {
+                if me.table.memory_bytes() > budget && !exec.allow_disk_use {
                     return Err(memory_exceeded("$group", budget));
                 }
                 Ok(())
@@ -306,15 +308,15 @@ fn spill(
     depth: u32,
     hash: u64,
     doc: Doc<'_>,
-    rt: &Rt<'_>,
+    exec: &ExecContext<'_>,
     budget: usize,
 ) -> Result<()> {
-    if !rt.allow_disk_use || depth >= MAX_SPLITS {
+    if !exec.allow_disk_use || depth >= MAX_SPLITS {
         return Err(memory_exceeded("$group", budget));
     }
     if partitions.is_empty() {
         for _ in 0..FAN_OUT {
-            partitions.push(SpillFile::create(rt)?);
+            partitions.push(SpillFile::create(exec)?);
         }
     }
     let which = (hash >> (60 - 4 * depth)) as usize % FAN_OUT;

@@ -1,13 +1,12 @@
 //! `$indexStats: {}`: one document per index. Errors: 28803 for any other argument.
 
 use super::listed::{Listed, under_views};
-use super::{StageOp, one};
-use crate::pipeline::{Place, Target};
+use crate::stage::{PipelineSource, Placement, StageOp, one};
 use model::{bail, code};
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$indexStats",
-    place: Place::FIRST,
+    placement: Placement::FIRST,
     parse: |scx, name, arg| {
         if !arg.as_doc().is_some_and(|d| d.is_empty()) {
             bail!(
@@ -15,7 +14,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
                 "The {name} stage specification must be an empty object, not {arg:?}"
             );
         }
-        let Target::Collection(ns) = scx.options.target.clone() else {
+        let PipelineSource::Collection(ns) = scx.options.target.clone() else {
             bail!(
                 code::INVALID_NAMESPACE,
                 "{name} is only valid on a collection"

@@ -5,7 +5,9 @@
 //! values of the batch.
 
 use super::group::hash_bytes;
-use crate::pipeline::{Batch, Pipeline, Resolved, Rt, Target, drain};
+use crate::exec::{DocBatch, ExecContext, Resolved, drain};
+use crate::pipeline::Pipeline;
+use crate::stage::PipelineSource;
 use hashbrown::{HashMap, HashTable};
 use model::{Doc, FieldPath, OwnedValue, Result, Value, compare};
 use operators::filter;
@@ -23,28 +25,28 @@ impl Join {
     pub(super) fn local_keys(
         &self,
         doc: Doc<'_>,
-        rt: &Rt<'_>,
+        exec: &ExecContext<'_>,
         each: &mut dyn FnMut(&[u8], Value<'_>),
     ) {
         let mut any = false;
         let mut key = Vec::new();
         values_on_path(Value::Document(doc), self.local.parts(), &mut |v| {
             any = true;
-            key_of(v, rt, &mut key);
+            key_of(v, exec, &mut key);
             each(&key, v);
         });
         if !any {
-            key_of(Value::Null, rt, &mut key);
+            key_of(Value::Null, exec, &mut key);
             each(&key, Value::Null);
         }
     }
 }
 
 /// Null and missing join alike.
-pub(super) fn key_of(v: Value<'_>, rt: &Rt<'_>, out: &mut Vec<u8>) {
+pub(super) fn key_of(v: Value<'_>, exec: &ExecContext<'_>, out: &mut Vec<u8>) {
     out.clear();
     let v = if v.is_missing() { Value::Null } else { v };
-    compare::equality_key(&v, rt.env.collate(), out);
+    compare::equality_key(&v, exec.env.collate(), out);
 }
 
 /// Every value at a local path: arrays are looked into, at the end as well; numeric components are
@@ -81,7 +83,7 @@ pub(super) fn values_on_path<'a>(
 /// Foreign documents and where their keys lead.
 #[derive(Default)]
 pub(super) struct JoinTable {
-    docs: Batch,
+    docs: DocBatch,
     index: HashTable<(u64, Box<[u8]>, Vec<u32>)>,
     bytes: usize,
 }
@@ -91,14 +93,14 @@ impl JoinTable {
         &mut self,
         join: &Join,
         doc: Doc<'_>,
-        rt: &Rt<'_>,
+        exec: &ExecContext<'_>,
         wanted: Option<&HashMap<Box<[u8]>, ()>>,
     ) {
         let at = self.docs.len() as u32;
         let (mut key, mut kept) = (Vec::new(), false);
         let (index, bytes) = (&mut self.index, &mut self.bytes);
         filter::values_at(doc, &join.foreign, &mut |v| {
-            key_of(v, rt, &mut key);
+            key_of(v, exec, &mut key);
             if wanted.is_some_and(|w| !w.contains_key(key.as_slice())) {
                 return;
             }
@@ -172,14 +174,19 @@ impl JoinCache {
     ///
     /// # Errors
     /// Those of the host.
-    pub(super) fn prepare(&mut self, join: &Join, batch: &Batch, rt: &Rt<'_>) -> Result<()> {
+    pub(super) fn prepare(
+        &mut self,
+        join: &Join,
+        batch: &DocBatch,
+        exec: &ExecContext<'_>,
+    ) -> Result<()> {
         let mut values = Vec::new();
         if self.state != State::Whole {
             for doc in batch.iter() {
-                join.local_keys(doc, rt, &mut |_, v| values.push(v.to_owned_value()));
+                join.local_keys(doc, exec, &mut |_, v| values.push(v.to_owned_value()));
             }
         }
-        self.prepare_values(join, &values, rt)
+        self.prepare_values(join, &values, exec)
     }
 
     /// Reads what these values need.
@@ -190,10 +197,10 @@ impl JoinCache {
         &mut self,
         join: &Join,
         values: &[OwnedValue],
-        rt: &Rt<'_>,
+        exec: &ExecContext<'_>,
     ) -> Result<()> {
         if self.state == State::New {
-            self.state = self.begin(join, rt)?;
+            self.state = self.begin(join, exec)?;
         }
         if self.state == State::Whole || values.is_empty() {
             return Ok(());
@@ -202,42 +209,42 @@ impl JoinCache {
         let mut key = Vec::new();
         let mut once: Vec<Value<'_>> = Vec::new();
         for v in values {
-            key_of(v.get(), rt, &mut key);
+            key_of(v.get(), exec, &mut key);
             if wanted.insert(key.as_slice().into(), ()).is_none() {
                 once.push(v.get());
             }
         }
         self.table = JoinTable::default();
         let mut docs = match (self.state, join.source.target()) {
-            (State::ByIndex, Target::Collection(ns)) => {
-                rt.host.look_up(rt, ns, &join.foreign, &once)?
+            (State::ByIndex, PipelineSource::Collection(ns)) => {
+                exec.host.look_up(exec, ns, &join.foreign, &once)?
             }
-            _ => join.source.open(rt)?,
+            _ => join.source.open(exec)?,
         };
-        drain(docs.as_mut(), rt, |doc, _| {
-            self.table.insert(join, doc, rt, Some(&wanted));
+        drain(docs.as_mut(), exec, |doc, _| {
+            self.table.insert(join, doc, exec, Some(&wanted));
             Ok(())
         })
     }
 
-    fn begin(&mut self, join: &Join, rt: &Rt<'_>) -> Result<State> {
-        if let Target::Collection(ns) = join.source.target()
-            && matches!(rt.host.resolve(ns)?, Resolved::Collection)
-            && rt.host.can_look_up(ns, &join.foreign)
+    fn begin(&mut self, join: &Join, exec: &ExecContext<'_>) -> Result<State> {
+        if let PipelineSource::Collection(ns) = join.source.target()
+            && matches!(exec.host.resolve(ns)?, Resolved::Collection)
+            && exec.host.can_look_up(ns, &join.foreign)
         {
             return Ok(State::ByIndex);
         }
-        let mut docs = join.source.open(rt)?;
-        let budget = rt.host.memory_limit_bytes();
-        let mut batch = Batch::new();
+        let mut docs = join.source.open(exec)?;
+        let budget = exec.host.memory_limit_bytes();
+        let mut batch = DocBatch::new();
         loop {
-            rt.env.check_interrupt()?;
+            exec.env.check_interrupt()?;
             batch.clear();
-            let more = docs.next_batch(rt, &mut batch)?;
+            let more = docs.next_batch(exec, &mut batch)?;
             for doc in batch.iter() {
-                self.table.insert(join, doc, rt, None);
+                self.table.insert(join, doc, exec, None);
             }
-            rt.env.check_interrupt()?;
+            exec.env.check_interrupt()?;
             if self.table.len_bytes() > budget {
                 self.table = JoinTable::default();
                 return Ok(State::ByScan);
@@ -249,24 +256,28 @@ impl JoinCache {
     }
 
     /// The foreign documents equal to a local one.
-    pub(super) fn matches(&self, join: &Join, doc: Doc<'_>, rt: &Rt<'_>) -> Matched<'_> {
+    pub(super) fn matches(&self, join: &Join, doc: Doc<'_>, exec: &ExecContext<'_>) -> Matched<'_> {
         let mut matched = Matched {
             table: &self.table,
             rows: Vec::new(),
         };
-        join.local_keys(doc, rt, &mut |key, _| matched.add(key));
+        join.local_keys(doc, exec, &mut |key, _| matched.add(key));
         matched.ordered()
     }
 
     /// The foreign documents with any of these values.
-    pub(super) fn matches_values(&self, values: &[OwnedValue], rt: &Rt<'_>) -> Matched<'_> {
+    pub(super) fn matches_values(
+        &self,
+        values: &[OwnedValue],
+        exec: &ExecContext<'_>,
+    ) -> Matched<'_> {
         let mut matched = Matched {
             table: &self.table,
             rows: Vec::new(),
         };
         let mut key = Vec::new();
         for v in values {
-            key_of(v.get(), rt, &mut key);
+            key_of(v.get(), exec, &mut key);
             matched.add(&key);
         }
         matched.ordered()

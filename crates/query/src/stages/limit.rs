@@ -1,13 +1,13 @@
 //! `$limit: n`, n a whole number above zero. Errors: 5107201 for anything else, 15958 for zero.
 
-use super::{Kind, Stage, StageOp, one};
-use crate::pipeline::{Batch, Docs, Place, Rt};
+use crate::exec::{BatchStream, DocBatch, ExecContext};
+use crate::stage::{Kind, Placement, Stage, StageOp, one};
 use model::{DocBuf, Result, Value, bail, doc};
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$limit",
-    place: Place::ANYWHERE,
+    placement: Placement::ANYWHERE,
     parse: |_, name, arg| match whole_number(arg) {
         Some(0) => bail!(15958, "the limit must be positive"),
         Some(n) => one(Limit(n)),
@@ -27,8 +27,12 @@ pub(super) fn whole_number(v: Value<'_>) -> Option<u64> {
 pub(crate) struct Limit(pub(crate) u64);
 
 impl Stage for Limit {
-    fn open(self: Arc<Self>, input: Box<dyn Docs>, _: &Rt<'_>) -> Result<Box<dyn Docs>> {
-        Ok(Box::new(LimitDocs {
+    fn open(
+        self: Arc<Self>,
+        input: Box<dyn BatchStream>,
+        _: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
+        Ok(Box::new(LimitStream {
             left: self.0,
             input,
         }))
@@ -41,17 +45,17 @@ impl Stage for Limit {
     }
 }
 
-struct LimitDocs {
+struct LimitStream {
     left: u64,
-    input: Box<dyn Docs>,
+    input: Box<dyn BatchStream>,
 }
 
-impl Docs for LimitDocs {
-    fn next_batch(&mut self, rt: &Rt<'_>, out: &mut Batch) -> Result<bool> {
+impl BatchStream for LimitStream {
+    fn next_batch(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
         if self.left == 0 {
             return Ok(false);
         }
-        let more = self.input.next_batch(rt, out)?;
+        let more = self.input.next_batch(exec, out)?;
         let take = usize::try_from(self.left).unwrap_or(usize::MAX);
         out.truncate(take);
         self.left -= out.len() as u64;

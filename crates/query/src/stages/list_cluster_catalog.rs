@@ -3,13 +3,12 @@
 
 use super::fields::Fields;
 use super::listed::Listed;
-use super::{StageOp, one};
-use crate::pipeline::Place;
+use crate::stage::{Placement, StageOp, one};
 use model::{Value, bail, code};
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$listClusterCatalog",
-    place: Place::DATABASE,
+    placement: Placement::DATABASE,
     parse: |scx, name, arg| {
         let Value::Document(spec) = arg else {
             bail!(

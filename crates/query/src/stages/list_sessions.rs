@@ -4,14 +4,13 @@
 
 use super::fields::Fields;
 use super::listed::Listed;
-use super::{StageOp, one};
-use crate::pipeline::{Place, Target};
+use crate::stage::{PipelineSource, Placement, StageOp, one};
 use model::{Result, Value, bail, code};
 
 pub(super) static STAGES: &[StageOp] = &[
     StageOp {
         name: "$listLocalSessions",
-        place: Place::DATABASE,
+        placement: Placement::DATABASE,
         parse: |scx, name, arg| {
             check(name, arg)?;
             let db = scx.options.target.db().to_owned();
@@ -23,11 +22,12 @@ pub(super) static STAGES: &[StageOp] = &[
     },
     StageOp {
         name: "$listSessions",
-        place: Place::FIRST,
+        placement: Placement::FIRST,
         parse: |scx, name, arg| {
             check(name, arg)?;
             let spec = arg.as_doc().map(|d| d.to_buf()).unwrap_or_default();
-            let here = matches!(&scx.options.target, Target::Collection(ns) if ns.db() == "config" && ns.coll() == "system.sessions");
+            let here = matches!(&scx.options.target, PipelineSource::Collection(ns)
+                if ns.db() == "config" && ns.coll() == "system.sessions");
             if !here {
                 bail!(
                     code::INVALID_NAMESPACE,

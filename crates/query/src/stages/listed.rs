@@ -1,7 +1,7 @@
 //! Stages whose documents come ready from the host: server lists and statistics.
 
-use super::Stage;
-use crate::pipeline::{Batch, Docs, Host, Ready, Resolved, Rt};
+use crate::exec::{BatchStream, DocBatch, ExecContext, Host, ReadyBatch, Resolved};
+use crate::stage::Stage;
 use model::{DocBuf, Namespace, Result, bail};
 use std::sync::Arc;
 
@@ -28,12 +28,16 @@ impl Listed {
 }
 
 impl Stage for Listed {
-    fn open(self: Arc<Self>, _: Box<dyn Docs>, rt: &Rt<'_>) -> Result<Box<dyn Docs>> {
-        let mut docs = Batch::new();
-        for d in (self.ask)(rt.host)? {
+    fn open(
+        self: Arc<Self>,
+        _: Box<dyn BatchStream>,
+        exec: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
+        let mut docs = DocBatch::new();
+        for d in (self.ask)(exec.host)? {
             docs.push(d.doc());
         }
-        Ok(Box::new(Ready(docs)))
+        Ok(Box::new(ReadyBatch(docs)))
     }
     fn describe(&self) -> DocBuf {
         self.shown.clone()

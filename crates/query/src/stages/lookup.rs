@@ -6,11 +6,13 @@
 
 use super::fields::Fields;
 use super::join::{Join, JoinCache};
-use super::path::{checked_path, write_with};
 use super::variables::{Let, with_variables};
-use super::{Kind, Stage, StageOp, Transform, one};
-use crate::pipeline::{Batch, Docs, Inside, Pipeline, Place, Ready, Rt, StageCx, Target, drain};
-use crate::spool::{Spool, Spooled};
+use crate::exec::{BatchStream, DocBatch, ExecContext, ReadyBatch, Spool, Spooled, drain};
+use crate::path::{checked_path, write_with};
+use crate::pipeline::Pipeline;
+use crate::stage::{
+    Inside, Kind, PipelineSource, Placement, Stage, StageContext, StageOp, Transform, one,
+};
 use model::{
     Array, ArrayWriter, Bump, Doc, DocBuf, FieldPath, Namespace, Result, Value, bail, code,
 };
@@ -18,7 +20,7 @@ use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$lookup",
-    place: Place::ANYWHERE,
+    placement: Placement::ANYWHERE,
     parse: |scx, name, arg| one(parse(scx, name, arg)?),
 }];
 
@@ -30,7 +32,7 @@ pub(super) fn starts_with_documents(stages: Array<'_>) -> bool {
         .is_some_and(|d| d.contains("$documents"))
 }
 
-fn parse(scx: &mut StageCx<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<Lookup> {
+fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<Lookup> {
     let Value::Document(spec) = arg else {
         bail!(
             code::FAILED_TO_PARSE,
@@ -69,18 +71,7 @@ fn parse(scx: &mut StageCx<'_, '_>, name: &'static str, arg: Value<'_>) -> Resul
         )
     };
     let as_field = checked_path(as_field)?;
-    let by_field = match (f.string("localField")?, f.string("foreignField")?) {
-        (Some(""), _) | (_, Some("")) => bail!(
-            code::FAILED_TO_PARSE,
-            "{name} argument 'localField' and 'foreignField' must not be empty"
-        ),
-        (Some(l), Some(r)) => Some((checked_path(l)?, checked_path(r)?)),
-        (None, None) => None,
-        _ => bail!(
-            code::FAILED_TO_PARSE,
-            "{name} requires both or neither of 'localField' and 'foreignField' to be specified"
-        ),
-    };
+    let by_field = joined_fields(name, &f)?;
     if stages.is_none() && (by_field.is_none() || spec.contains("let")) {
         bail!(
             code::FAILED_TO_PARSE,
@@ -96,7 +87,10 @@ fn parse(scx: &mut StageCx<'_, '_>, name: &'static str, arg: Value<'_>) -> Resul
     // A pipeline that makes its documents is joined on what its first stage makes.
     let (source, pipeline) = match by_field.is_some() && own_documents {
         true => pipeline.split_first(),
-        false => (Pipeline::from_stages(target, Vec::new()), pipeline),
+        false => (
+            Pipeline::from_stages(scx.options.stages, target, Vec::new()),
+            pipeline,
+        ),
     };
     let join = by_field.map(|(local, foreign)| Join {
         source,
@@ -113,16 +107,32 @@ fn parse(scx: &mut StageCx<'_, '_>, name: &'static str, arg: Value<'_>) -> Resul
     })
 }
 
+/// The fields whose values are compared, when the join is by values.
+fn joined_fields(name: &str, f: &Fields<'_>) -> Result<Option<(FieldPath, FieldPath)>> {
+    match (f.string("localField")?, f.string("foreignField")?) {
+        (Some(""), _) | (_, Some("")) => bail!(
+            code::FAILED_TO_PARSE,
+            "{name} argument 'localField' and 'foreignField' must not be empty"
+        ),
+        (Some(l), Some(r)) => Ok(Some((checked_path(l)?, checked_path(r)?))),
+        (None, None) => Ok(None),
+        _ => bail!(
+            code::FAILED_TO_PARSE,
+            "{name} requires both or neither of 'localField' and 'foreignField' to be specified"
+        ),
+    }
+}
+
 fn target(
-    scx: &StageCx<'_, '_>,
+    scx: &StageContext<'_, '_>,
     name: &str,
     from: Value<'_>,
     own_documents: bool,
-) -> Result<Target> {
+) -> Result<PipelineSource> {
     let db = scx.options.target.db();
     match from {
-        Value::String(coll) => Ok(Target::Collection(Namespace::to_read(db, coll)?)),
-        Value::Missing if own_documents => Ok(Target::Database(db.to_owned())),
+        Value::String(coll) => Ok(PipelineSource::Collection(Namespace::to_read(db, coll)?)),
+        Value::Missing if own_documents => Ok(PipelineSource::Database(db.to_owned())),
         Value::Missing => bail!(
             code::FAILED_TO_PARSE,
             "must specify 'from' field for a {name}"
@@ -168,11 +178,15 @@ struct Lookup {
 }
 
 impl Stage for Lookup {
-    fn open(self: Arc<Self>, input: Box<dyn Docs>, _: &Rt<'_>) -> Result<Box<dyn Docs>> {
-        Ok(Box::new(LookupDocs {
+    fn open(
+        self: Arc<Self>,
+        input: Box<dyn BatchStream>,
+        _: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
+        Ok(Box::new(LookupStream {
             stage: self,
             input,
-            inbox: Batch::new(),
+            inbox: DocBatch::new(),
             at: 0,
             more: true,
             cache: JoinCache::default(),
@@ -188,10 +202,10 @@ impl Stage for Lookup {
     }
 }
 
-struct LookupDocs {
+struct LookupStream {
     stage: Arc<Lookup>,
-    input: Box<dyn Docs>,
-    inbox: Batch,
+    input: Box<dyn BatchStream>,
+    inbox: DocBatch,
     /// Next document of the inbox.
     at: usize,
     more: bool,
@@ -201,8 +215,8 @@ struct LookupDocs {
     arena: Bump,
 }
 
-impl Docs for LookupDocs {
-    fn next_batch(&mut self, rt: &Rt<'_>, out: &mut Batch) -> Result<bool> {
+impl BatchStream for LookupStream {
+    fn next_batch(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
         let stage = self.stage.clone();
         if self.at >= self.inbox.len() {
             if !self.more {
@@ -210,18 +224,18 @@ impl Docs for LookupDocs {
             }
             self.at = 0;
             self.inbox.clear();
-            self.more = self.input.next_batch(rt, &mut self.inbox)?;
+            self.more = self.input.next_batch(exec, &mut self.inbox)?;
             if let Some(join) = &stage.join {
-                self.cache.prepare(join, &self.inbox, rt)?;
+                self.cache.prepare(join, &self.inbox, exec)?;
             }
         }
         // What belongs to one document may be much: the others of the inbox wait for the next pull
         // then.
         while self.at < self.inbox.len() && !out.is_full() {
-            rt.env.check_interrupt()?;
+            exec.env.check_interrupt()?;
             let i = self.at;
             self.at += 1;
-            let found = self.found_for(&stage, i, rt)?;
+            let found = self.found_for(&stage, i, exec)?;
             let (doc, meta) = (self.inbox.doc(i), self.inbox.meta(i));
             let list = Doc::new(&found).unwrap_or(Doc::EMPTY).as_array();
             out.build(meta, |w| {
@@ -233,9 +247,9 @@ impl Docs for LookupDocs {
     }
 }
 
-impl LookupDocs {
+impl LookupStream {
     /// The array of documents that belong to input document `i`.
-    fn found_for(&mut self, stage: &Lookup, i: usize, rt: &Rt<'_>) -> Result<Vec<u8>> {
+    fn found_for(&mut self, stage: &Lookup, i: usize, exec: &ExecContext<'_>) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         let mut list = ArrayWriter::new(&mut bytes);
         let mut push = |doc: Doc<'_>, _: Option<Doc<'_>>| {
@@ -243,33 +257,33 @@ impl LookupDocs {
             Ok(())
         };
         if let Some(join) = &stage.join {
-            let matched = self.cache.matches(join, self.inbox.doc(i), rt);
+            let matched = self.cache.matches(join, self.inbox.doc(i), exec);
             if stage.pipeline.stages().is_empty() {
                 matched.iter().try_for_each(|d| push(d, None))?;
             } else {
-                let mut own = Batch::new();
+                let mut own = DocBatch::new();
                 matched.iter().for_each(|d| own.push(d));
-                with_variables(&stage.vars, rt, &self.arena, self.inbox.doc(i), |rt| {
-                    let mut docs = stage.pipeline.open_over(rt, Box::new(Ready(own)))?;
-                    drain(docs.as_mut(), rt, push)
+                with_variables(&stage.vars, exec, &self.arena, self.inbox.doc(i), |exec| {
+                    let mut docs = stage.pipeline.open_over(exec, Box::new(ReadyBatch(own)))?;
+                    drain(docs.as_mut(), exec, push)
                 })?;
             }
         } else if stage.correlated {
-            with_variables(&stage.vars, rt, &self.arena, self.inbox.doc(i), |rt| {
-                let mut docs = stage.pipeline.open(rt)?;
-                drain(docs.as_mut(), rt, push)
+            with_variables(&stage.vars, exec, &self.arena, self.inbox.doc(i), |exec| {
+                let mut docs = stage.pipeline.open(exec)?;
+                drain(docs.as_mut(), exec, push)
             })?;
         } else {
             let spooled = match &mut self.same_for_all {
                 Some(s) => s,
                 none => {
                     let mut spool = Spool::default();
-                    let mut docs = stage.pipeline.open(rt)?;
-                    drain(docs.as_mut(), rt, |d, m| spool.push(d, m, rt))?;
+                    let mut docs = stage.pipeline.open(exec)?;
+                    drain(docs.as_mut(), exec, |d, m| spool.push(d, m, exec))?;
                     none.insert(spool.finish()?)
                 }
             };
-            drain(&mut spooled.reader()?, rt, push)?;
+            drain(&mut spooled.reader()?, exec, push)?;
         }
         drop(list);
         Ok(bytes)

@@ -1,15 +1,15 @@
-//! `$match: {filter}`. Errors: 15959 for no document, 5626500 for `$near` and kin, 17313 for
+//! `$match: {filter}`. Errors: 15959 for no document, 5626500 for `$near` and the like, 17313 for
 //! `$text` not first, and the filter's.
 
-use super::{Kind, Stage, StageOp, one};
-use crate::pipeline::{Batch, Docs, Inside, MatchFilter, Place, Rt};
+use crate::exec::{BatchStream, DocBatch, ExecContext, MatchFilter};
+use crate::stage::{Inside, Kind, Placement, Stage, StageOp, one};
 use model::{Bump, Doc, DocBuf, Result, Value, bail};
 use operators::expr::ParseCx;
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$match",
-    place: Place::ANYWHERE,
+    placement: Placement::ANYWHERE,
     parse: |scx, _, arg| {
         let Value::Document(spec) = arg else {
             bail!(
@@ -35,7 +35,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
     },
 }];
 
-/// Whether an operator of these names stands anywhere in a filter (values under `$eq` and kin
+/// Whether an operator of these names is anywhere in a filter (values under `$eq` and the like
 /// excepted).
 pub(super) fn uses(spec: Doc<'_>, names: &[&str]) -> bool {
     spec.iter().any(|(name, v)| {
@@ -64,8 +64,12 @@ pub(crate) fn stage(cx: &mut ParseCx<'_>, spec: Doc<'_>) -> Result<Arc<dyn Stage
 struct Match(Arc<MatchFilter>);
 
 impl Stage for Match {
-    fn open(self: Arc<Self>, input: Box<dyn Docs>, _: &Rt<'_>) -> Result<Box<dyn Docs>> {
-        Ok(Box::new(MatchDocs {
+    fn open(
+        self: Arc<Self>,
+        input: Box<dyn BatchStream>,
+        _: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
+        Ok(Box::new(MatchStream {
             stage: self,
             input,
             arena: Bump::new(),
@@ -86,18 +90,18 @@ impl Stage for Match {
     }
 }
 
-struct MatchDocs {
+struct MatchStream {
     stage: Arc<Match>,
-    input: Box<dyn Docs>,
+    input: Box<dyn BatchStream>,
     arena: Bump,
 }
 
-impl Docs for MatchDocs {
-    fn next_batch(&mut self, rt: &Rt<'_>, out: &mut Batch) -> Result<bool> {
-        let more = self.input.next_batch(rt, out)?;
+impl BatchStream for MatchStream {
+    fn next_batch(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
+        let more = self.input.next_batch(exec, out)?;
         let filter = &self.stage.0;
         let arena = &self.arena;
-        out.retain(|doc, _| filter.matches(rt, doc, arena))?;
+        out.retain(|doc, _| exec.matches(filter, doc, arena))?;
         self.arena.reset();
         Ok(more)
     }

@@ -6,12 +6,14 @@
 //! `on` values, 11000 for whenMatched "fail", and the host's.
 
 use super::fields::Fields;
-use super::path::{checked_path, plain_at};
 use super::variables::{Let, with_variables};
-use super::{Stage, StageOp, one};
-use crate::pipeline::{
-    Batch, Docs, Inside, MergeWrite, NotMatched, Pipeline, Place, Ready, Rt, StageCx, drain,
-    single_field,
+use crate::exec::{
+    BatchStream, DocBatch, ExecContext, MergeWrite, ReadyBatch, WhenNotMatched, drain,
+};
+use crate::path::{checked_path, plain_at};
+use crate::pipeline::Pipeline;
+use crate::stage::{
+    Inside, Placement, Stage, StageContext, StageOp, StageTable, one, single_field,
 };
 use model::{
     Array, Bump, Doc, DocBuf, DocWriter, FieldPath, MongoError, Namespace, Result, Value, bail,
@@ -22,7 +24,7 @@ use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$merge",
-    place: Place::LAST,
+    placement: Placement::LAST,
     parse: |scx, name, arg| one(parse(scx, name, arg)?),
 }];
 
@@ -40,11 +42,11 @@ struct Merge {
     on: Vec<String>,
     on_paths: Vec<FieldPath>,
     matched: Matched,
-    not_matched: NotMatched,
+    not_matched: WhenNotMatched,
     spec: DocBuf,
 }
 
-fn parse(scx: &mut StageCx<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<Merge> {
+fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<Merge> {
     let spec = match arg {
         Value::String(into) => model::doc! { "into": into },
         Value::Document(d) => d.to_buf(),
@@ -74,7 +76,7 @@ fn parse(scx: &mut StageCx<'_, '_>, name: &'static str, arg: Value<'_>) -> Resul
     let vars = f.document("let")?;
     let matched = parse_matched(scx, spec, vars)?;
     let goes = match matched {
-        Matched::KeepExisting | Matched::Fail => not_matched == NotMatched::Insert,
+        Matched::KeepExisting | Matched::Fail => not_matched == WhenNotMatched::Insert,
         _ => true,
     };
     if !goes {
@@ -97,7 +99,7 @@ fn parse(scx: &mut StageCx<'_, '_>, name: &'static str, arg: Value<'_>) -> Resul
     })
 }
 
-fn target(scx: &StageCx<'_, '_>, into: Value<'_>, short: bool) -> Result<Namespace> {
+fn target(scx: &StageContext<'_, '_>, into: Value<'_>, short: bool) -> Result<Namespace> {
     let own = scx.options.target.db();
     let (db, coll) = match into {
         Value::String(coll) => (own, coll),
@@ -167,11 +169,11 @@ fn parse_on(v: Value<'_>) -> Result<Vec<String>> {
     Ok(on)
 }
 
-fn parse_not_matched(f: &Fields<'_>) -> Result<NotMatched> {
+fn parse_not_matched(f: &Fields<'_>) -> Result<WhenNotMatched> {
     Ok(match f.string("whenNotMatched")? {
-        None | Some("insert") => NotMatched::Insert,
-        Some("discard") => NotMatched::Discard,
-        Some("fail") => NotMatched::Fail,
+        None | Some("insert") => WhenNotMatched::Insert,
+        Some("discard") => WhenNotMatched::Discard,
+        Some("fail") => WhenNotMatched::Fail,
         Some(other) => bail!(
             code::BAD_VALUE,
             "Enumeration value '{other}' for field '$merge.whenNotMatched' is not valid. Allowed \
@@ -181,7 +183,7 @@ fn parse_not_matched(f: &Fields<'_>) -> Result<NotMatched> {
 }
 
 fn parse_matched(
-    scx: &mut StageCx<'_, '_>,
+    scx: &mut StageContext<'_, '_>,
     spec: Doc<'_>,
     vars: Option<Doc<'_>>,
 ) -> Result<Matched> {
@@ -203,7 +205,7 @@ fn parse_matched(
             v.type_name()
         ),
     };
-    check_update_stages(stages)?;
+    check_update_stages(stages, scx.options.stages)?;
     let new = vars.map_or(Value::Missing, |v| v.field("new"));
     if !matches!(new, Value::Missing | Value::String("$$ROOT")) {
         bail!(
@@ -243,7 +245,7 @@ fn no_let(vars: Option<Doc<'_>>, mode: Matched) -> Result<Matched> {
 }
 
 /// Only stages that change one document may stand in an update.
-fn check_update_stages(stages: Array<'_>) -> Result<()> {
+fn check_update_stages(stages: Array<'_>, table: StageTable) -> Result<()> {
     const ALLOWED: &[&str] = &[
         "$addFields",
         "$set",
@@ -254,7 +256,7 @@ fn check_update_stages(stages: Array<'_>) -> Result<()> {
     ];
     for v in stages.iter() {
         if let Some((name, _)) = v.as_doc().and_then(single_field)
-            && super::find(name).is_some()
+            && table.find(name).is_some()
             && !ALLOWED.contains(&name)
         {
             bail!(
@@ -278,15 +280,19 @@ fn names_variable(v: Value<'_>, name: &str) -> bool {
 }
 
 impl Stage for Merge {
-    fn open(self: Arc<Self>, input: Box<dyn Docs>, _: &Rt<'_>) -> Result<Box<dyn Docs>> {
-        Ok(Box::new(MergeDocs {
+    fn open(
+        self: Arc<Self>,
+        input: Box<dyn BatchStream>,
+        _: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
+        Ok(Box::new(MergeStream {
             stage: self,
             input,
             arena: Bump::new(),
         }))
     }
-    fn check(&self, rt: &Rt<'_>) -> Result<()> {
-        rt.host.check_merge(&self.ns, &self.on)
+    fn check(&self, exec: &ExecContext<'_>) -> Result<()> {
+        exec.host.check_merge(&self.ns, &self.on)
     }
     fn describe(&self) -> DocBuf {
         self.spec.clone()
@@ -296,9 +302,9 @@ impl Stage for Merge {
     }
 }
 
-struct MergeDocs {
+struct MergeStream {
     stage: Arc<Merge>,
-    input: Box<dyn Docs>,
+    input: Box<dyn BatchStream>,
     arena: Bump,
 }
 
@@ -307,22 +313,23 @@ struct MergeDocs {
 const WRITE_BATCH_DOCS: usize = 1000;
 const WRITE_BATCH_BYTES: usize = 16 * 1024 * 1024;
 
-impl Docs for MergeDocs {
-    fn next_batch(&mut self, rt: &Rt<'_>, _: &mut Batch) -> Result<bool> {
-        let (stage, mut batch) = (self.stage.clone(), Batch::new());
+impl BatchStream for MergeStream {
+    fn next_batch(&mut self, exec: &ExecContext<'_>, _: &mut DocBatch) -> Result<bool> {
+        let (stage, mut batch) = (self.stage.clone(), DocBatch::new());
         let arena = &mut self.arena;
-        drain(self.input.as_mut(), rt, |doc, _| {
-            let fresh = (stage.on == ["_id"] && !doc.contains("_id")).then(|| with_new_id(rt, doc));
+        drain(self.input.as_mut(), exec, |doc, _| {
+            let fresh =
+                (stage.on == ["_id"] && !doc.contains("_id")).then(|| with_new_id(exec, doc));
             let doc = fresh.as_ref().map_or(doc, |d| d.doc());
             stage.on_values(doc)?;
             batch.push(doc);
             if batch.len() >= WRITE_BATCH_DOCS || batch.len_bytes() >= WRITE_BATCH_BYTES {
-                stage.write_batch(&batch, rt, arena)?;
+                stage.write_batch(&batch, exec, arena)?;
                 batch.clear();
             }
             Ok(())
         })?;
-        stage.write_batch(&batch, rt, arena)?;
+        stage.write_batch(&batch, exec, arena)?;
         Ok(false)
     }
 }
@@ -351,11 +358,16 @@ impl Merge {
     }
 
     /// Writes all it can; the first error is the batch's.
-    fn write_batch(&self, batch: &Batch, rt: &Rt<'_>, arena: &mut Bump) -> Result<()> {
+    fn write_batch(
+        &self,
+        batch: &DocBatch,
+        exec: &ExecContext<'_>,
+        arena: &mut Bump,
+    ) -> Result<()> {
         let mut first = Ok(());
         for doc in batch.iter() {
-            rt.env.check_interrupt()?;
-            let written = self.write(rt, arena, doc);
+            exec.env.check_interrupt()?;
+            let written = self.write(exec, arena, doc);
             arena.reset();
             if first.is_ok() {
                 first = written;
@@ -390,7 +402,7 @@ impl Merge {
         }))
     }
 
-    fn write(&self, rt: &Rt<'_>, arena: &Bump, doc: Doc<'_>) -> Result<()> {
+    fn write(&self, exec: &ExecContext<'_>, arena: &Bump, doc: Doc<'_>) -> Result<()> {
         let on = self.on_values(doc)?;
         // Inserted by an update of single fields, a document gets its fields in the order of their
         // names.
@@ -404,19 +416,19 @@ impl Merge {
             not_matched: self.not_matched,
         };
         match &self.matched {
-            Matched::KeepExisting => rt.host.merge(&write, &|_| Ok(None)),
-            Matched::Fail => rt.host.merge(&write, &|_| Err(self.found(&on))),
-            Matched::Replace => rt.host.merge(&write, &|old| Ok(Some(replaced(old, doc)))),
-            Matched::Merge => rt
+            Matched::KeepExisting => exec.host.merge(&write, &|_| Ok(None)),
+            Matched::Fail => exec.host.merge(&write, &|_| Err(self.found(&on))),
+            Matched::Replace => exec.host.merge(&write, &|old| Ok(Some(replaced(old, doc)))),
+            Matched::Merge => exec
                 .host
                 .merge(&write, &|old| Ok(Some(merged(old, inserted)))),
-            Matched::Pipeline(vars, pipeline) => with_variables(vars, rt, arena, doc, |rt| {
-                rt.host.merge(&write, &|old| {
-                    let mut one = Batch::new();
+            Matched::Pipeline(vars, pipeline) => with_variables(vars, exec, arena, doc, |exec| {
+                exec.host.merge(&write, &|old| {
+                    let mut one = DocBatch::new();
                     one.push(old);
-                    let mut docs = pipeline.open_over(rt, Box::new(Ready(one)))?;
+                    let mut docs = pipeline.open_over(exec, Box::new(ReadyBatch(one)))?;
                     let mut new = None;
-                    drain(docs.as_mut(), rt, |d, _| {
+                    drain(docs.as_mut(), exec, |d, _| {
                         new = Some(replaced(old, d));
                         Ok(())
                     })?;
@@ -428,11 +440,11 @@ impl Merge {
 }
 
 /// A document with a random identifier first.
-fn with_new_id(rt: &Rt<'_>, doc: Doc<'_>) -> DocBuf {
+fn with_new_id(exec: &ExecContext<'_>, doc: Doc<'_>) -> DocBuf {
     let mut id = [0u8; 12];
-    let seconds = u32::try_from(rt.env.now_ms / 1000).unwrap_or(0);
+    let seconds = u32::try_from(exec.env.now_ms / 1000).unwrap_or(0);
     id[..4].copy_from_slice(&seconds.to_be_bytes());
-    id[4..].copy_from_slice(&rt.env.random_u64().to_be_bytes());
+    id[4..].copy_from_slice(&exec.env.random_u64().to_be_bytes());
     DocBuf::build(|w| {
         w.put("_id", model::ObjectId(id)).put_all(doc);
     })

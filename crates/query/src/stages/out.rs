@@ -4,18 +4,18 @@
 //! 72 time-series options that do not go together, and the host's.
 
 use super::fields::Fields;
-use super::{Stage, StageOp, one};
-use crate::pipeline::{Batch, Docs, OutTarget, Place, Rt, StageCx};
+use crate::exec::{BatchStream, DocBatch, ExecContext, OutTarget};
+use crate::stage::{Placement, Stage, StageContext, StageOp, one};
 use model::{DocBuf, Namespace, Result, Value, bail, code, namespace};
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$out",
-    place: Place::LAST,
+    placement: Placement::LAST,
     parse: |scx, name, arg| one(parse(scx, name, arg)?),
 }];
 
-fn parse(scx: &mut StageCx<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<Out> {
+fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<Out> {
     let (db, coll, timeseries) = match arg {
         Value::String(coll) => (scx.options.target.db().to_owned(), coll, None),
         Value::Document(spec) => {
@@ -102,8 +102,12 @@ struct Out {
 }
 
 impl Stage for Out {
-    fn open(self: Arc<Self>, input: Box<dyn Docs>, _: &Rt<'_>) -> Result<Box<dyn Docs>> {
-        Ok(Box::new(OutDocs { stage: self, input }))
+    fn open(
+        self: Arc<Self>,
+        input: Box<dyn BatchStream>,
+        _: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
+        Ok(Box::new(OutStream { stage: self, input }))
     }
     fn describe(&self) -> DocBuf {
         self.spec.clone()
@@ -113,19 +117,19 @@ impl Stage for Out {
     }
 }
 
-struct OutDocs {
+struct OutStream {
     stage: Arc<Out>,
-    input: Box<dyn Docs>,
+    input: Box<dyn BatchStream>,
 }
 
-impl Docs for OutDocs {
-    fn next_batch(&mut self, rt: &Rt<'_>, _: &mut Batch) -> Result<bool> {
-        let mut writer = rt.host.begin_out(&self.stage.target)?;
-        let mut batch = Batch::new();
+impl BatchStream for OutStream {
+    fn next_batch(&mut self, exec: &ExecContext<'_>, _: &mut DocBatch) -> Result<bool> {
+        let mut writer = exec.host.begin_out(&self.stage.target)?;
+        let mut batch = DocBatch::new();
         loop {
-            rt.env.check_interrupt()?;
+            exec.env.check_interrupt()?;
             batch.clear();
-            let more = self.input.next_batch(rt, &mut batch)?;
+            let more = self.input.next_batch(exec, &mut batch)?;
             writer.write(&batch)?;
             if !more {
                 break;

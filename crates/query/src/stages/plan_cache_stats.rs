@@ -2,13 +2,13 @@
 //! no boolean, 4503200 all hosts asked of a single server, 50933 when the collection is missing.
 
 use super::listed::{Listed, under_views};
-use super::{StageOp, one};
-use crate::pipeline::{Place, Resolved, Target};
+use crate::exec::Resolved;
+use crate::stage::{PipelineSource, Placement, StageOp, one};
 use model::{Value, bail, code};
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$planCacheStats",
-    place: Place::FIRST,
+    placement: Placement::FIRST,
     parse: |scx, name, arg| {
         let Value::Document(spec) = arg else {
             bail!(
@@ -37,7 +37,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
                 "{name} parameters object must be empty, found {spec:?}"
             );
         }
-        let Target::Collection(ns) = scx.options.target.clone() else {
+        let PipelineSource::Collection(ns) = scx.options.target.clone() else {
             bail!(
                 code::INVALID_NAMESPACE,
                 "{name} is only valid on a collection"

@@ -1,9 +1,9 @@
 //! `$project`, `$addFields` / `$set`, `$unset`: the projections of `operators`, as stages. Errors
 //! are the projections'.
 
-use super::each::{Each, EachDocs, Emit};
-use super::{Kind, Stage, StageOp, Transform, one};
-use crate::pipeline::{Docs, Place, Rt};
+use super::each::{Each, EachStream, Emit};
+use crate::exec::{BatchStream, ExecContext};
+use crate::stage::{Kind, Placement, Stage, StageOp, Transform, one};
 use model::{Doc, DocBuf, Result, Value};
 use operators::Cx;
 use operators::project::Projection;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub(super) static STAGES: &[StageOp] = &[
     StageOp {
         name: "$project",
-        place: Place::ANYWHERE,
+        placement: Placement::ANYWHERE,
         parse: |scx, name, arg| {
             one(Project::new(
                 Form::Project,
@@ -24,7 +24,7 @@ pub(super) static STAGES: &[StageOp] = &[
     },
     StageOp {
         name: "$addFields",
-        place: Place::ANYWHERE,
+        placement: Placement::ANYWHERE,
         parse: |scx, name, arg| {
             one(Project::new(
                 Form::AddFields,
@@ -36,7 +36,7 @@ pub(super) static STAGES: &[StageOp] = &[
     },
     StageOp {
         name: "$set",
-        place: Place::ANYWHERE,
+        placement: Placement::ANYWHERE,
         parse: |scx, name, arg| {
             one(Project::new(
                 Form::AddFields,
@@ -48,7 +48,7 @@ pub(super) static STAGES: &[StageOp] = &[
     },
     StageOp {
         name: "$unset",
-        place: Place::ANYWHERE,
+        placement: Placement::ANYWHERE,
         parse: |_, name, arg| {
             one(Project::new(
                 Form::Unset,
@@ -94,8 +94,12 @@ impl Each for Project {
 }
 
 impl Stage for Project {
-    fn open(self: Arc<Self>, input: Box<dyn Docs>, _: &Rt<'_>) -> Result<Box<dyn Docs>> {
-        Ok(EachDocs::open(self, input))
+    fn open(
+        self: Arc<Self>,
+        input: Box<dyn BatchStream>,
+        _: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
+        Ok(EachStream::open(self, input))
     }
     fn describe(&self) -> DocBuf {
         self.spec.clone()

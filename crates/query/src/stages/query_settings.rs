@@ -2,13 +2,12 @@
 //! database. Errors: 7746800 no object, 14 no boolean, 40415 unknown, 73 elsewhere.
 
 use super::listed::Listed;
-use super::{StageOp, one};
-use crate::pipeline::{Place, Target};
+use crate::stage::{PipelineSource, Placement, StageOp, one};
 use model::{Value, bail, code};
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$querySettings",
-    place: Place::DATABASE,
+    placement: Placement::DATABASE,
     parse: |scx, name, arg| {
         let Value::Document(spec) = arg else {
             bail!(
@@ -29,7 +28,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
                 );
             }
         }
-        if scx.options.target != Target::Database("admin".to_owned()) {
+        if scx.options.target != PipelineSource::Database("admin".to_owned()) {
             bail!(
                 code::INVALID_NAMESPACE,
                 "{name} must be run against the 'admin' database with {{aggregate: 1}}"

@@ -8,10 +8,11 @@
 use super::facet::check_name;
 use super::fields::Fields;
 use super::join::key_of;
-use super::sort_pattern::SortPattern;
-use super::{Kind, Stage, StageOp, one};
-use crate::pipeline::{
-    Batch, Docs, Inside, Pipeline, Place, Ready, Rt, StageCx, Target, drain, single_field,
+use crate::exec::{BatchStream, DocBatch, ExecContext, ReadyBatch, SortPattern, drain};
+use crate::pipeline::Pipeline;
+use crate::stage::{
+    Inside, Kind, PipelineSource, Placement, Stage, StageContext, StageOp, StageTable, one,
+    single_field,
 };
 use hashbrown::HashMap;
 use model::{Array, Doc, DocBuf, Number, Result, Value, bail, code};
@@ -20,7 +21,7 @@ use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$rankFusion",
-    place: Place::ANYWHERE,
+    placement: Placement::ANYWHERE,
     parse: |scx, name, arg| one(parse(scx, name, arg)?),
 }];
 
@@ -39,7 +40,7 @@ const SELECTING: &[&str] = &[
 ];
 const FUSIONS: &[&str] = &["$rankFusion", "$scoreFusion"];
 
-fn parse(scx: &mut StageCx<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<RankFusion> {
+fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<RankFusion> {
     if !scx.before.is_empty() {
         bail!(
             10170100,
@@ -71,7 +72,7 @@ fn parse(scx: &mut StageCx<'_, '_>, name: &'static str, arg: Value<'_>) -> Resul
     if pipelines.is_empty() {
         bail!(code::BAD_VALUE, "{name} input pipelines must not be empty");
     }
-    let Target::Collection(_) = &scx.options.target else {
+    let PipelineSource::Collection(_) = &scx.options.target else {
         bail!(
             code::INVALID_NAMESPACE,
             "{name} is only valid on a collection"
@@ -87,7 +88,7 @@ fn parse(scx: &mut StageCx<'_, '_>, name: &'static str, arg: Value<'_>) -> Resul
                 v.type_name()
             );
         };
-        check_input(name, stages)?;
+        check_input(name, stages, scx.options.stages)?;
         let options = scx.options.inner(Inside::Top, scx.options.target.clone())?;
         let pipeline = Pipeline::parse(scx.cx, stages, &options)?;
         let order = pipeline.stages().iter().rev().find_map(|s| match s.kind() {
@@ -116,7 +117,7 @@ fn parse_combination(d: Doc<'_>) -> Result<Doc<'_>> {
 }
 
 /// Only selecting stages, of which one orders, and no fusion inside.
-fn check_input(name: &str, stages: Array<'_>) -> Result<()> {
+fn check_input(name: &str, stages: Array<'_>, table: StageTable) -> Result<()> {
     if stages.is_empty() {
         bail!(9834300, "{name} input pipelines must not be empty");
     }
@@ -138,7 +139,7 @@ fn check_input(name: &str, stages: Array<'_>) -> Result<()> {
                 ),
             }
         }
-        if super::find(stage).is_none() {
+        if table.find(stage).is_none() {
             return Ok(());
         }
         let first_only = matches!(stage, "$search" | "$vectorSearch" | "$geoNear");
@@ -216,22 +217,26 @@ struct Fused {
 }
 
 impl Stage for RankFusion {
-    fn open(self: Arc<Self>, _: Box<dyn Docs>, rt: &Rt<'_>) -> Result<Box<dyn Docs>> {
+    fn open(
+        self: Arc<Self>,
+        _: Box<dyn BatchStream>,
+        exec: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
         let mut by_id: HashMap<Vec<u8>, usize> = HashMap::new();
         let mut fused: Vec<Fused> = Vec::new();
         for (i, input) in self.inputs.iter().enumerate() {
-            self.rank(i, input, rt, &mut by_id, &mut fused)?;
+            self.rank(i, input, exec, &mut by_id, &mut fused)?;
         }
         fused.sort_by(|a, b| {
             let by_score = b.score.partial_cmp(&a.score).unwrap_or(Ordering::Equal);
             by_score
                 .then_with(|| model::compare(&a.doc.doc().field("_id"), &b.doc.doc().field("_id")))
         });
-        let mut out = Batch::new();
+        let mut out = DocBatch::new();
         for f in &fused {
             out.push_with_meta(f.doc.doc(), Some(self.meta(f).doc()));
         }
-        Ok(Box::new(Ready(out)))
+        Ok(Box::new(ReadyBatch(out)))
     }
     fn describe(&self) -> DocBuf {
         model::doc! { "$rankFusion": &self.spec }
@@ -250,18 +255,18 @@ impl RankFusion {
         &self,
         i: usize,
         input: &Input,
-        rt: &Rt<'_>,
+        exec: &ExecContext<'_>,
         by_id: &mut HashMap<Vec<u8>, usize>,
         fused: &mut Vec<Fused>,
     ) -> Result<()> {
         let (mut position, mut rank, mut id) = (0i64, 0i64, Vec::new());
         let mut previous: Option<Vec<u8>> = None;
-        let mut docs = input.pipeline.open(rt)?;
-        drain(docs.as_mut(), rt, |doc, meta| {
+        let mut docs = input.pipeline.open(exec)?;
+        drain(docs.as_mut(), exec, |doc, meta| {
             position += 1;
             let mut key = Vec::new();
             if let Some(order) = &input.order {
-                order.key_into(doc, meta, rt.env, &mut key)?;
+                order.key_into(doc, meta, exec.env, &mut key)?;
             }
             let tied = match (&input.order, &previous) {
                 (Some(_), Some(p)) => *p == key,
@@ -271,7 +276,7 @@ impl RankFusion {
                 rank = position;
             }
             previous = Some(key);
-            key_of(doc.field("_id"), rt, &mut id);
+            key_of(doc.field("_id"), exec, &mut id);
             let at = *by_id.entry(id.clone()).or_insert_with(|| {
                 fused.push(Fused {
                     doc: doc.to_buf(),

@@ -2,9 +2,9 @@
 //! and asks again for every document below, arrays included. Field paths are relative to the level
 //! asked about; `$$ROOT` stays the whole document. Errors: 17053 for any other value.
 
-use super::each::{Each, EachDocs, Emit};
-use super::{Stage, StageOp, one};
-use crate::pipeline::{Docs, Place, Rt};
+use super::each::{Each, EachStream, Emit};
+use crate::exec::{BatchStream, ExecContext};
+use crate::stage::{Placement, Stage, StageOp, one};
 use model::{Array, Doc, DocBuf, OwnedValue, Result, Value, bail};
 use operators::expr::{self, BoxExpr};
 use operators::{Cx, Frame, VarId};
@@ -15,7 +15,7 @@ const WORDS: [(&str, &str); 3] = [("DESCEND", "descend"), ("PRUNE", "prune"), ("
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$redact",
-    place: Place::ANYWHERE,
+    placement: Placement::ANYWHERE,
     parse: |scx, _, arg| {
         scx.cx.scoped(|cx| {
             let current = cx.define("CURRENT");
@@ -115,8 +115,12 @@ impl Each for Redact {
 }
 
 impl Stage for Redact {
-    fn open(self: Arc<Self>, input: Box<dyn Docs>, _: &Rt<'_>) -> Result<Box<dyn Docs>> {
-        Ok(EachDocs::open(self, input))
+    fn open(
+        self: Arc<Self>,
+        input: Box<dyn BatchStream>,
+        _: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
+        Ok(EachStream::open(self, input))
     }
     fn describe(&self) -> DocBuf {
         model::doc! { "$redact": self.spec.get() }

@@ -2,9 +2,9 @@
 //! Errors: 40229 no object, 40230 unknown field, 40231 no newRoot, 40228 when the value is no
 //! document.
 
-use super::each::{Each, EachDocs, Emit};
-use super::{Kind, Stage, StageOp, Transform, one};
-use crate::pipeline::{Docs, Place, Rt};
+use super::each::{Each, EachStream, Emit};
+use crate::exec::{BatchStream, ExecContext};
+use crate::stage::{Kind, Placement, Stage, StageOp, Transform, one};
 use model::{Doc, DocBuf, OwnedValue, Result, Value, bail};
 use operators::Cx;
 use operators::expr::{self, BoxExpr};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub(super) static STAGES: &[StageOp] = &[
     StageOp {
         name: "$replaceRoot",
-        place: Place::ANYWHERE,
+        placement: Placement::ANYWHERE,
         parse: |scx, name, arg| {
             let Value::Document(spec) = arg else {
                 bail!(
@@ -39,7 +39,7 @@ pub(super) static STAGES: &[StageOp] = &[
     },
     StageOp {
         name: "$replaceWith",
-        place: Place::ANYWHERE,
+        placement: Placement::ANYWHERE,
         parse: |scx, _, arg| {
             one(ReplaceRoot {
                 root: expr::parse(scx.cx, arg)?,
@@ -70,8 +70,12 @@ impl Each for ReplaceRoot {
 }
 
 impl Stage for ReplaceRoot {
-    fn open(self: Arc<Self>, input: Box<dyn Docs>, _: &Rt<'_>) -> Result<Box<dyn Docs>> {
-        Ok(EachDocs::open(self, input))
+    fn open(
+        self: Arc<Self>,
+        input: Box<dyn BatchStream>,
+        _: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
+        Ok(EachStream::open(self, input))
     }
     fn describe(&self) -> DocBuf {
         model::doc! { "$replaceRoot": { "newRoot": self.spec.get() } }

@@ -2,15 +2,14 @@
 //! 28747 size not positive, 28748 unknown field, 28749 no size.
 
 use super::sort::Sort;
-use super::sort_pattern::SortPattern;
-use super::{Stage, StageOp};
-use crate::pipeline::Place;
-use model::{Result, Value, bail, doc};
+use crate::exec::SortPattern;
+use crate::stage::{Placement, Stage, StageOp};
+use model::{Number, Result, Value, bail, doc};
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$sample",
-    place: Place::ANYWHERE,
+    placement: Placement::ANYWHERE,
     parse: |_, name, arg| {
         let Value::Document(spec) = arg else {
             bail!(
@@ -24,20 +23,21 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
             if field != "size" {
                 bail!(28748, "unrecognized option to {name}: {field}");
             }
-            let Some(n) = v.as_f64() else {
+            let Some(n) = Number::of(&v) else {
                 bail!(
                     28746,
                     "size argument to {name} must be a number, not {}",
                     v.type_name()
                 )
             };
-            if n < 1.0 || n.is_nan() {
+            let n = u64::try_from(n.to_i64_lenient()).unwrap_or(0);
+            if n == 0 {
                 bail!(
                     28747,
                     "size argument to {name} must be a positive integer, not {v:?}"
                 );
             }
-            size = Some(n as u64);
+            size = Some(n);
         }
         let Some(size) = size else {
             bail!(28749, "{name} stage must specify a size")

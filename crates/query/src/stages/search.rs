@@ -1,18 +1,17 @@
 //! Stages of a search server that is not there: known by name and refused. Errors: 31082
 //! SearchNotEnabled.
 
-use super::{Stage, StageOp};
-use crate::pipeline::{Place, StageCx};
+use crate::stage::{Placement, Stage, StageContext, StageOp};
 use model::{Result, Value, bail};
 use std::sync::Arc;
 
 const fn refused(name: &'static str) -> StageOp {
     StageOp {
         name,
-        place: Place {
+        placement: Placement {
             first: true,
             in_facet: false,
-            ..Place::ANYWHERE
+            ..Placement::ANYWHERE
         },
         parse,
     }
@@ -25,7 +24,11 @@ pub(super) static STAGES: &[StageOp] = &[
     refused("$listSearchIndexes"),
 ];
 
-fn parse(_: &mut StageCx<'_, '_>, name: &'static str, _: Value<'_>) -> Result<Vec<Arc<dyn Stage>>> {
+fn parse(
+    _: &mut StageContext<'_, '_>,
+    name: &'static str,
+    _: Value<'_>,
+) -> Result<Vec<Arc<dyn Stage>>> {
     bail!(
         31082,
         "{name} needs a search server, and none is configured. Full-text search is available as \

@@ -4,12 +4,12 @@
 //! memory budget, and those of the window functions.
 
 use super::fields::Fields;
-use super::path::{checked_path, write_with};
-use super::sort_pattern::SortPattern;
-use super::window::{self, Partition, WindowCx, WindowFn};
-use super::{Kind, Stage, StageOp, Transform, one};
-use crate::pipeline::{Batch, Docs, Place, Rt, StageCx, drain};
-use crate::rows::{Rows, Run, memory_exceeded};
+use super::window::{self, Partition, WindowContext, WindowFn};
+use crate::exec::{
+    BatchStream, DocBatch, ExecContext, Run, SortBuffer, SortPattern, drain, memory_exceeded,
+};
+use crate::path::{checked_path, write_with};
+use crate::stage::{Kind, Placement, Stage, StageContext, StageOp, Transform, one};
 use model::{Bump, Doc, DocBuf, FieldPath, OwnedValue, Result, Value, bail, code, compare_with};
 use operators::expr::{self, BoxExpr, ParseCx};
 use std::cmp::Ordering;
@@ -17,11 +17,15 @@ use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$setWindowFields",
-    place: Place::ANYWHERE,
+    placement: Placement::ANYWHERE,
     parse: |scx, name, arg| one(parse(scx, name, arg)?),
 }];
 
-fn parse(scx: &mut StageCx<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<SetWindowFields> {
+fn parse(
+    scx: &mut StageContext<'_, '_>,
+    name: &'static str,
+    arg: Value<'_>,
+) -> Result<SetWindowFields> {
     let Value::Document(spec) = arg else {
         bail!(
             code::FAILED_TO_PARSE,
@@ -89,7 +93,7 @@ fn parse_function(
             "Expected a $-prefixed window function in the field '{field}'"
         );
     };
-    window::parse(&mut WindowCx { cx, sort, window }, name, arg)
+    window::parse(&mut WindowContext { cx, sort, window }, name, arg)
 }
 
 /// Computes window functions over its input.
@@ -119,11 +123,16 @@ impl SetWindowFields {
         }
     }
 
-    fn partition_of<'a>(&'a self, rt: &Rt<'a>, arena: &'a Bump, doc: Doc<'a>) -> Result<Value<'a>> {
+    fn partition_of<'a>(
+        &'a self,
+        exec: &ExecContext<'a>,
+        arena: &'a Bump,
+        doc: Doc<'a>,
+    ) -> Result<Value<'a>> {
         let Some(by) = &self.by else {
             return Ok(Value::Null);
         };
-        match by.eval(&rt.cx(arena, doc))? {
+        match by.eval(&exec.cx(arena, doc))? {
             Value::Missing => Ok(Value::Null),
             Value::Array(_) => bail!(
                 code::TYPE_MISMATCH,
@@ -135,7 +144,11 @@ impl SetWindowFields {
 }
 
 impl Stage for SetWindowFields {
-    fn open(self: Arc<Self>, input: Box<dyn Docs>, _: &Rt<'_>) -> Result<Box<dyn Docs>> {
+    fn open(
+        self: Arc<Self>,
+        input: Box<dyn BatchStream>,
+        _: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
         // The order: the partition's value first, then the sort components on the document below.
         let mut order = DocBuf::new();
         if self.by.is_some() {
@@ -147,7 +160,7 @@ impl Stage for SetWindowFields {
         let order = (!order.doc().is_empty())
             .then(|| SortPattern::parse(order.doc()))
             .transpose()?;
-        Ok(Box::new(WindowDocs {
+        Ok(Box::new(WindowStream {
             stage: self,
             input: Some(input),
             order,
@@ -172,20 +185,20 @@ impl Stage for SetWindowFields {
 #[derive(Default)]
 struct Source {
     run: Option<Run>,
-    inbox: Batch,
+    inbox: DocBatch,
     at: usize,
     more: bool,
 }
 
 /// A partition and the values of its new fields, one column each.
 struct Computed {
-    docs: Batch,
+    docs: DocBatch,
     columns: Vec<Vec<OwnedValue>>,
 }
 
-struct WindowDocs {
+struct WindowStream {
     stage: Arc<SetWindowFields>,
-    input: Option<Box<dyn Docs>>,
+    input: Option<Box<dyn BatchStream>>,
     order: Option<SortPattern>,
     source: Source,
     /// The first document of the next partition, already taken.
@@ -196,14 +209,14 @@ struct WindowDocs {
     arena: Bump,
 }
 
-impl Docs for WindowDocs {
-    fn next_batch(&mut self, rt: &Rt<'_>, out: &mut Batch) -> Result<bool> {
+impl BatchStream for WindowStream {
+    fn next_batch(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
         if let Some(mut input) = self.input.take() {
-            self.read(input.as_mut(), rt)?;
+            self.read(input.as_mut(), exec)?;
         }
         while self.ready.as_ref().is_none_or(|r| self.at >= r.docs.len()) {
-            rt.env.check_interrupt()?;
-            if !self.compute_next(rt)? {
+            exec.env.check_interrupt()?;
+            if !self.compute_next(exec)? {
                 return Ok(false);
             }
         }
@@ -223,29 +236,30 @@ impl Docs for WindowDocs {
     }
 }
 
-impl WindowDocs {
-    fn read(&mut self, input: &mut dyn Docs, rt: &Rt<'_>) -> Result<()> {
-        let budget = rt.host.memory_limit_bytes();
-        let (mut rows, mut run) = (Rows::default(), Run::new(usize::MAX));
+impl WindowStream {
+    fn read(&mut self, input: &mut dyn BatchStream, exec: &ExecContext<'_>) -> Result<()> {
+        let budget = exec.host.memory_limit_bytes();
+        let (mut rows, mut run) = (SortBuffer::default(), Run::new(usize::MAX));
         let (stage, order, arena) = (&self.stage, self.order.as_ref(), &mut self.arena);
-        drain(input, rt, |doc, meta| {
-            let partition = stage.partition_of(rt, arena, doc)?;
+        drain(input, exec, |doc, meta| {
+            let partition = stage.partition_of(exec, arena, doc)?;
             let wrapped = model::doc! { "p": partition, "d": doc };
             match order {
-                Some(order) => rows.push(order, wrapped.doc(), meta, rt.env)?,
+                Some(order) => rows.push(order, wrapped.doc(), meta, exec.env)?,
                 None => rows.push_keyed(Value::Null, wrapped.doc(), None),
             }
             arena.reset();
-            let short =
-                rows.len_bytes() > budget / 4 && rt.allow_disk_use && rt.env.is_short_of_memory();
+            let short = rows.len_bytes() > budget / 4
+                && exec.allow_disk_use
+                && exec.env.is_short_of_memory();
             if short || rows.len_bytes() > budget {
-                if !rt.allow_disk_use {
+                if !exec.allow_disk_use {
                     return Err(memory_exceeded("$setWindowFields", budget));
                 }
                 if order.is_some() {
                     rows.sort();
                 }
-                run.spill(&mut rows, rt)?;
+                run.spill(&mut rows, exec)?;
             }
             Ok(())
         })?;
@@ -282,8 +296,8 @@ impl WindowDocs {
     }
 
     /// Collects one partition and computes its fields; `false` when there is none any more.
-    fn compute_next(&mut self, rt: &Rt<'_>) -> Result<bool> {
-        let budget = rt.host.memory_limit_bytes();
+    fn compute_next(&mut self, exec: &ExecContext<'_>) -> Result<bool> {
+        let budget = exec.host.memory_limit_bytes();
         self.ready = None;
         let first = match self.next_partition.take() {
             Some(first) => Some(first),
@@ -292,10 +306,12 @@ impl WindowDocs {
         let Some((partition, doc)) = first else {
             return Ok(false);
         };
-        let mut part = Partition { docs: Batch::new() };
+        let mut part = Partition {
+            docs: DocBatch::new(),
+        };
         part.docs.push(doc.doc());
         while let Some((p, doc)) = self.take()? {
-            if compare_with(&p.get(), &partition.get(), rt.env.collate()) != Ordering::Equal {
+            if compare_with(&p.get(), &partition.get(), exec.env.collate()) != Ordering::Equal {
                 self.next_partition = Some((p, doc));
                 break;
             }
@@ -303,13 +319,13 @@ impl WindowDocs {
             if part.docs.capacity_bytes() > budget {
                 return Err(memory_exceeded("$setWindowFields", budget));
             }
-            rt.env.work(1 + doc.doc().len_bytes() / 64)?;
+            exec.env.work(1 + doc.doc().len_bytes() / 64)?;
         }
         let stage = self.stage.clone();
         let columns = stage
             .fields
             .iter()
-            .map(|(_, f)| f.compute(&part, rt))
+            .map(|(_, f)| f.compute(&part, exec))
             .collect::<Result<Vec<_>>>()?;
         self.at = 0;
         self.ready = Some(Computed {

@@ -1,14 +1,14 @@
 //! `$skip: n`, n a whole number, zero allowed. Errors: 5107200.
 
 use super::limit::whole_number;
-use super::{Kind, Stage, StageOp, one};
-use crate::pipeline::{Batch, Docs, Place, Rt};
+use crate::exec::{BatchStream, DocBatch, ExecContext};
+use crate::stage::{Kind, Placement, Stage, StageOp, one};
 use model::{DocBuf, Result, bail, doc};
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$skip",
-    place: Place::ANYWHERE,
+    placement: Placement::ANYWHERE,
     parse: |_, name, arg| match whole_number(arg) {
         Some(n) => one(Skip(n)),
         None => bail!(
@@ -22,8 +22,12 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
 pub(crate) struct Skip(pub(crate) u64);
 
 impl Stage for Skip {
-    fn open(self: Arc<Self>, input: Box<dyn Docs>, _: &Rt<'_>) -> Result<Box<dyn Docs>> {
-        Ok(Box::new(SkipDocs {
+    fn open(
+        self: Arc<Self>,
+        input: Box<dyn BatchStream>,
+        _: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
+        Ok(Box::new(SkipStream {
             left: self.0,
             input,
         }))
@@ -36,14 +40,14 @@ impl Stage for Skip {
     }
 }
 
-struct SkipDocs {
+struct SkipStream {
     left: u64,
-    input: Box<dyn Docs>,
+    input: Box<dyn BatchStream>,
 }
 
-impl Docs for SkipDocs {
-    fn next_batch(&mut self, rt: &Rt<'_>, out: &mut Batch) -> Result<bool> {
-        let more = self.input.next_batch(rt, out)?;
+impl BatchStream for SkipStream {
+    fn next_batch(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
+        let more = self.input.next_batch(exec, out)?;
         if self.left > 0 {
             let dropped = usize::try_from(self.left)
                 .unwrap_or(usize::MAX)

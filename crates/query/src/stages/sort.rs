@@ -2,16 +2,14 @@
 //! budget sorted runs go to temporary files and are merged. Errors: 15973 for no document, 40218
 //! for `$meta` nobody provides, 292 past the budget without disk use, and those of [`SortPattern`].
 
-use super::sort_pattern::{SortBy, SortPattern};
-use super::{Kind, Stage, StageOp};
-use crate::pipeline::{Batch, Docs, Place, Rt, drain_ahead};
-use crate::rows::{Rows, Run, memory_exceeded};
+use crate::exec::{BatchStream, DocBatch, ExecContext, Run, SortBy, SortPattern, sort_all};
+use crate::stage::{Kind, Placement, Stage, StageOp, one};
 use model::{DocBuf, Result, Value, bail};
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$sort",
-    place: Place::ANYWHERE,
+    placement: Placement::ANYWHERE,
     parse: |scx, name, arg| {
         let Value::Document(spec) = arg else {
             bail!(
@@ -32,7 +30,7 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
                 );
             }
         }
-        super::one(Sort {
+        one(Sort {
             pattern: Arc::new(pattern),
             limit: None,
         })
@@ -55,8 +53,12 @@ impl Sort {
 }
 
 impl Stage for Sort {
-    fn open(self: Arc<Self>, input: Box<dyn Docs>, _: &Rt<'_>) -> Result<Box<dyn Docs>> {
-        Ok(Box::new(SortDocs {
+    fn open(
+        self: Arc<Self>,
+        input: Box<dyn BatchStream>,
+        _: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
+        Ok(Box::new(SortStream {
             stage: self,
             input,
             sorted: None,
@@ -86,86 +88,23 @@ impl Stage for Sort {
     }
 }
 
-struct SortDocs {
+struct SortStream {
     stage: Arc<Sort>,
-    input: Box<dyn Docs>,
+    input: Box<dyn BatchStream>,
     sorted: Option<Run>,
 }
 
-impl Docs for SortDocs {
-    fn next_batch(&mut self, rt: &Rt<'_>, out: &mut Batch) -> Result<bool> {
+impl BatchStream for SortStream {
+    fn next_batch(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
         let run = match &mut self.sorted {
             Some(run) => run,
             none => none.insert(sort_all(
                 &self.stage.pattern,
                 self.stage.limit,
                 self.input.as_mut(),
-                rt,
+                exec,
             )?),
         };
         run.next_batch(out)
     }
-}
-
-/// Smaller runs would make more files than they save memory.
-const SPILL_BYTES_MIN: usize = 1 << 20;
-
-/// Reads everything and sorts it.
-///
-/// # Errors
-/// 292 past the budget without disk use, and those of the input.
-pub(crate) fn sort_all(
-    pattern: &SortPattern,
-    limit: Option<u64>,
-    input: &mut dyn Docs,
-    rt: &Rt<'_>,
-) -> Result<Run> {
-    let budget = rt.host.memory_limit_bytes();
-    let keep = limit.map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX));
-    let mut state = (Rows::default(), Run::new(keep));
-    // With a limit, rows are cut back whenever twice as many are there: amortized, each row is
-    // sorted log(2n) times.
-    let cut_at = keep.saturating_mul(2).max(Batch::TARGET_DOCS);
-    drain_ahead(
-        input,
-        rt,
-        &mut state,
-        |(rows, run), doc, meta| {
-            rows.push(pattern, doc, meta, rt.env)?;
-            if rows.len() >= cut_at {
-                rows.sort();
-                rows.truncate(keep);
-            }
-            if rows.len_bytes() > budget {
-                if limit.is_some() {
-                    rows.sort();
-                    rows.truncate(keep);
-                }
-                if rows.len_bytes() > budget / 2 {
-                    if !rt.allow_disk_use {
-                        return Err(memory_exceeded("$sort", budget));
-                    }
-                    rows.sort();
-                    run.spill(rows, rt)?;
-                }
-            }
-            Ok(())
-        },
-        |(rows, run)| {
-            if rt.allow_disk_use
-                && limit.is_none()
-                && rows.len_bytes() > SPILL_BYTES_MIN
-                && rt.env.is_short_of_memory()
-            {
-                rows.sort();
-                run.spill(rows, rt)?;
-            }
-            Ok(())
-        },
-    )?;
-    let (mut rows, mut run) = state;
-    rows.sort();
-    rows.truncate(keep);
-    run.finish(rows);
-    Ok(run)
 }

@@ -1,13 +1,12 @@
 //! `$sortByCount: expression`: `$group` by it with a count, then `$sort` by count, most first.
 //! Errors: 40149 an object that is no expression, 40147 no field path, 40148 neither.
 
-use super::{StageOp, find};
-use crate::pipeline::{Place, StageCx};
-use model::{MongoError, Result, Value, bail, doc};
+use crate::stage::{Placement, StageOp};
+use model::{Value, bail, doc};
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$sortByCount",
-    place: Place::ANYWHERE,
+    placement: Placement::ANYWHERE,
     parse: |scx, _, arg| {
         match arg {
             Value::Document(d) if !d.first().is_some_and(|(n, _)| n.starts_with('$')) => {
@@ -32,18 +31,8 @@ pub(super) static STAGES: &[StageOp] = &[StageOp {
             ),
         }
         let group = doc! { "_id": arg, "count": { "$sum": 1i32 } };
-        let mut stages = expand(scx, "$group", (&group).into())?;
-        stages.extend(expand(scx, "$sort", (&doc! { "count": -1i32 }).into())?);
+        let mut stages = scx.expand("$group", (&group).into())?;
+        stages.extend(scx.expand("$sort", (&doc! { "count": -1i32 }).into())?);
         Ok(stages)
     },
 }];
-
-/// Parses a stage that another one is shorthand for.
-pub(super) fn expand(
-    scx: &mut StageCx<'_, '_>,
-    name: &'static str,
-    arg: Value<'_>,
-) -> Result<Vec<std::sync::Arc<dyn super::Stage>>> {
-    let op = find(name).ok_or_else(|| MongoError::internal("a stage of ours"))?;
-    (op.parse)(scx, op.name, arg)
-}

@@ -4,18 +4,19 @@
 
 use super::fields::Fields;
 use super::lookup::starts_with_documents;
-use super::{Stage, StageOp, one};
-use crate::pipeline::{Batch, Docs, Inside, Pipeline, Place, Rt, StageCx, Target};
+use crate::exec::{BatchStream, DocBatch, ExecContext};
+use crate::pipeline::Pipeline;
+use crate::stage::{Inside, PipelineSource, Placement, Stage, StageContext, StageOp, one};
 use model::{Array, DocBuf, Namespace, OwnedValue, Result, Value, bail, code};
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$unionWith",
-    place: Place::ANYWHERE,
+    placement: Placement::ANYWHERE,
     parse: |scx, name, arg| one(parse(scx, name, arg)?),
 }];
 
-fn parse(scx: &mut StageCx<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<UnionWith> {
+fn parse(scx: &mut StageContext<'_, '_>, name: &'static str, arg: Value<'_>) -> Result<UnionWith> {
     let (coll, stages) = match arg {
         Value::String(coll) => (Some(coll), Array::EMPTY),
         Value::Document(spec) => {
@@ -33,8 +34,8 @@ fn parse(scx: &mut StageCx<'_, '_>, name: &'static str, arg: Value<'_>) -> Resul
     };
     let db = scx.options.target.db().to_owned();
     let target = match coll {
-        Some(coll) => Target::Collection(Namespace::to_read(&db, coll)?),
-        None if starts_with_documents(stages) => Target::Database(db),
+        Some(coll) => PipelineSource::Collection(Namespace::to_read(&db, coll)?),
+        None if starts_with_documents(stages) => PipelineSource::Database(db),
         None => bail!(
             code::FAILED_TO_PARSE,
             "{name} stage without explicit collection must have a pipeline with $documents as \
@@ -55,8 +56,12 @@ struct UnionWith {
 }
 
 impl Stage for UnionWith {
-    fn open(self: Arc<Self>, input: Box<dyn Docs>, _: &Rt<'_>) -> Result<Box<dyn Docs>> {
-        Ok(Box::new(UnionDocs {
+    fn open(
+        self: Arc<Self>,
+        input: Box<dyn BatchStream>,
+        _: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
+        Ok(Box::new(UnionStream {
             stage: self,
             now: Some(input),
             second: false,
@@ -67,18 +72,18 @@ impl Stage for UnionWith {
     }
 }
 
-struct UnionDocs {
+struct UnionStream {
     stage: Arc<UnionWith>,
-    now: Option<Box<dyn Docs>>,
+    now: Option<Box<dyn BatchStream>>,
     second: bool,
 }
 
-impl Docs for UnionDocs {
-    fn next_batch(&mut self, rt: &Rt<'_>, out: &mut Batch) -> Result<bool> {
+impl BatchStream for UnionStream {
+    fn next_batch(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
         let Some(now) = &mut self.now else {
             return Ok(false);
         };
-        if now.next_batch(rt, out)? {
+        if now.next_batch(exec, out)? {
             return Ok(true);
         }
         if self.second {
@@ -86,7 +91,7 @@ impl Docs for UnionDocs {
             return Ok(false);
         }
         self.second = true;
-        self.now = Some(self.stage.other.open(rt)?);
+        self.now = Some(self.stage.other.open(exec)?);
         Ok(true)
     }
 }

@@ -4,15 +4,15 @@
 //! 28811 unknown field, 28812 no path, 28818 path without `$`, 28822 index with `$`, and those of
 //! field paths (16419 for a null byte).
 
-use super::path::{checked_path, plain_at, write_with};
-use super::{Kind, Stage, StageOp, Transform, one};
-use crate::pipeline::{Batch, Docs, Place as StagePlace, Rt};
+use crate::exec::{BatchStream, DocBatch, ExecContext};
+use crate::path::{checked_path, plain_at, write_with};
+use crate::stage::{Kind, Placement, Stage, StageOp, Transform, one};
 use model::{Doc, DocBuf, FieldPath, Result, Value, bail};
 use std::sync::Arc;
 
 pub(super) static STAGES: &[StageOp] = &[StageOp {
     name: "$unwind",
-    place: StagePlace::ANYWHERE,
+    placement: Placement::ANYWHERE,
     parse: |_, _, arg| match arg {
         Value::String(path) => one(Unwind {
             path: parse_path(path)?,
@@ -96,7 +96,7 @@ pub(crate) struct Unwind {
 }
 
 impl Unwind {
-    fn emit(&self, out: &mut Batch, from: From<'_>, v: Option<Value<'_>>, at: Option<usize>) {
+    fn emit(&self, out: &mut DocBatch, from: From<'_>, v: Option<Value<'_>>, at: Option<usize>) {
         let From { doc, meta } = from;
         let at = at.map_or(Value::Null, |i| Value::Int64(i as i64));
         match (v, &self.index) {
@@ -111,7 +111,7 @@ impl Unwind {
     }
 
     /// Unwinds one document until the batch is full. Where to go on then; `None` when it is done.
-    fn unwind(&self, from: From<'_>, on: Option<Place>, out: &mut Batch) -> Option<Place> {
+    fn unwind(&self, from: From<'_>, on: Option<Position>, out: &mut DocBatch) -> Option<Position> {
         match plain_at(from.doc, &self.path) {
             Value::Array(a) if a.is_empty() => {
                 if self.preserve {
@@ -126,7 +126,7 @@ impl Unwind {
                     index += 1;
                     let rest_bytes = elements.rest_bytes();
                     if out.is_full() && rest_bytes > 0 {
-                        return Some(Place { index, rest_bytes });
+                        return Some(Position { index, rest_bytes });
                     }
                 }
             }
@@ -150,34 +150,34 @@ struct From<'d> {
 
 /// A place inside of an array.
 #[derive(Clone, Copy)]
-struct Place {
+struct Position {
     index: usize,
     rest_bytes: usize,
 }
 
 /// An array may be long and its document large, so a batch may end in the middle of it.
-struct UnwindDocs {
+struct UnwindStream {
     stage: Arc<Unwind>,
-    input: Box<dyn Docs>,
-    inbox: Batch,
+    input: Box<dyn BatchStream>,
+    inbox: DocBatch,
     /// Document of the inbox being unwound, and how far.
     at: usize,
-    on: Option<Place>,
+    on: Option<Position>,
     more: bool,
 }
 
-impl Docs for UnwindDocs {
-    fn next_batch(&mut self, rt: &Rt<'_>, out: &mut Batch) -> Result<bool> {
+impl BatchStream for UnwindStream {
+    fn next_batch(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
         if self.at >= self.inbox.len() {
             if !self.more {
                 return Ok(false);
             }
             self.at = 0;
             self.inbox.clear();
-            self.more = self.input.next_batch(rt, &mut self.inbox)?;
+            self.more = self.input.next_batch(exec, &mut self.inbox)?;
         }
         while self.at < self.inbox.len() && !out.is_full() {
-            rt.env.check_interrupt()?;
+            exec.env.check_interrupt()?;
             let from = From {
                 doc: self.inbox.doc(self.at),
                 meta: self.inbox.meta(self.at),
@@ -192,9 +192,13 @@ impl Docs for UnwindDocs {
 }
 
 impl Stage for Unwind {
-    fn open(self: Arc<Self>, input: Box<dyn Docs>, _: &Rt<'_>) -> Result<Box<dyn Docs>> {
-        let inbox = Batch::new();
-        Ok(Box::new(UnwindDocs {
+    fn open(
+        self: Arc<Self>,
+        input: Box<dyn BatchStream>,
+        _: &ExecContext<'_>,
+    ) -> Result<Box<dyn BatchStream>> {
+        let inbox = DocBatch::new();
+        Ok(Box::new(UnwindStream {
             stage: self,
             input,
             inbox,

@@ -1,7 +1,7 @@
 //! `let` of `$lookup` and `$merge`: variables computed on a document and bound around a pipeline.
 //! Errors: 9 for a bad name.
 
-use crate::pipeline::Rt;
+use crate::exec::ExecContext;
 use model::{Bump, Doc, Result, Value, bail, code};
 use operators::expr::{self, BoxExpr, ParseCx};
 use operators::{Frame, VarId};
@@ -76,12 +76,12 @@ fn check_name(name: &str) -> Result<()> {
 /// Those of the expressions and of `inner`.
 pub(super) fn with_variables<T>(
     vars: &Let,
-    rt: &Rt<'_>,
+    exec: &ExecContext<'_>,
     arena: &Bump,
     doc: Doc<'_>,
-    inner: impl FnOnce(&Rt<'_>) -> Result<T>,
+    inner: impl FnOnce(&ExecContext<'_>) -> Result<T>,
 ) -> Result<T> {
-    let cx = rt.cx(arena, doc);
+    let cx = exec.cx(arena, doc);
     let mut values = Vec::with_capacity(vars.vars.len());
     for (i, (id, e)) in vars.vars.iter().enumerate() {
         let value = e.eval(&cx)?;
@@ -93,28 +93,28 @@ pub(super) fn with_variables<T>(
         }
         values.push((*id, value));
     }
-    bind(&values, rt, inner)
+    bind(&values, exec, inner)
 }
 
 /// Binds the first value and recurses: a frame lives on the stack of the call that binds it.
 fn bind<T>(
     values: &[(VarId, Value<'_>)],
-    rt: &Rt<'_>,
-    inner: impl FnOnce(&Rt<'_>) -> Result<T>,
+    exec: &ExecContext<'_>,
+    inner: impl FnOnce(&ExecContext<'_>) -> Result<T>,
 ) -> Result<T> {
     match values.split_first() {
-        None => inner(rt),
+        None => inner(exec),
         Some(((id, value), rest)) => {
             let frame = Frame {
                 id: *id,
                 value: *value,
-                outer: rt.vars,
+                outer: exec.vars,
             };
             bind_dyn(
                 rest,
-                &Rt {
+                &ExecContext {
                     vars: Some(&frame),
-                    ..*rt
+                    ..*exec
                 },
                 Box::new(inner),
             )
@@ -122,23 +122,27 @@ fn bind<T>(
     }
 }
 
-type Inner<'i, T> = Box<dyn FnOnce(&Rt<'_>) -> Result<T> + 'i>;
+type Inner<'i, T> = Box<dyn FnOnce(&ExecContext<'_>) -> Result<T> + 'i>;
 
 /// As [`bind`], with a type that does not grow at each level.
-fn bind_dyn<'i, T>(values: &[(VarId, Value<'_>)], rt: &Rt<'_>, inner: Inner<'i, T>) -> Result<T> {
+fn bind_dyn<'i, T>(
+    values: &[(VarId, Value<'_>)],
+    exec: &ExecContext<'_>,
+    inner: Inner<'i, T>,
+) -> Result<T> {
     match values.split_first() {
-        None => inner(rt),
+        None => inner(exec),
         Some(((id, value), rest)) => {
             let frame = Frame {
                 id: *id,
                 value: *value,
-                outer: rt.vars,
+                outer: exec.vars,
             };
             bind_dyn(
                 rest,
-                &Rt {
+                &ExecContext {
                     vars: Some(&frame),
-                    ..*rt
+                    ..*exec
                 },
                 inner,
             )

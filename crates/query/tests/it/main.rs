@@ -1,8 +1,12 @@
 //! Pipelines from outside: over a host in memory, and over recorded behaviour when it is there.
 
-mod judge;
+mod cases;
 mod matcher;
 mod memory_host;
+mod optimizer;
+#[path = "../../../../tests/recorded/outcome.rs"]
+mod outcome;
 mod plans;
+#[path = "../../../../tests/recorded/mod.rs"]
 mod recorded;
 mod stages;

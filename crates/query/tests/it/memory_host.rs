@@ -1,9 +1,9 @@
 //! A `Host` over collections in memory.
 
 use model::{Doc, DocBuf, FieldPath, MongoError, Namespace, Result, Value, bail, code, doc};
-use query::pipeline::{
-    Batch, Docs, GeoIndex, Host, MergeWrite, NotMatched, OnMatch, Opened, OutTarget, OutWriter,
-    Read, Ready, Resolved, Rt,
+use query::exec::{
+    BatchStream, DocBatch, ExecContext, GeoIndex, Host, MergeWrite, OnMatch, OpenedRead, OutTarget,
+    OutWriter, ReadRequest, ReadyBatch, Resolved, WhenNotMatched,
 };
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -79,9 +79,9 @@ fn with_id(d: Doc<'_>, n: usize) -> DocBuf {
 
 struct Chunks(Vec<DocBuf>, usize);
 
-impl Docs for Chunks {
+impl BatchStream for Chunks {
     /// Small batches on purpose: stages must cope with any cut.
-    fn next_batch(&mut self, _: &Rt<'_>, out: &mut Batch) -> Result<bool> {
+    fn next_batch(&mut self, _: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool> {
         for d in self.0.iter().skip(self.1).take(3) {
             out.push(d.doc());
         }
@@ -98,7 +98,7 @@ struct MemoryOut {
 }
 
 impl OutWriter for MemoryOut {
-    fn write(&mut self, docs: &Batch) -> Result<()> {
+    fn write(&mut self, docs: &DocBatch) -> Result<()> {
         for d in docs.iter() {
             let d = with_id(d, self.fresh.docs.len() + 1_000_000);
             check_unique(&self.fresh, d.doc(), None)?;
@@ -125,9 +125,9 @@ impl Host for MemoryHost {
             Some(_) => Resolved::Collection,
         })
     }
-    fn open(&self, _: &Rt<'_>, read: &Read<'_>) -> Result<Opened> {
+    fn open(&self, _: &ExecContext<'_>, read: &ReadRequest<'_>) -> Result<OpenedRead> {
         let docs = self.coll(read.ns).map(|c| c.docs).unwrap_or_default();
-        Ok(Opened {
+        Ok(OpenedRead {
             docs: Box::new(Chunks(docs, 0)),
             filtered: false,
             sorted: false,
@@ -139,12 +139,12 @@ impl Host for MemoryHost {
     }
     fn look_up(
         &self,
-        _: &Rt<'_>,
+        _: &ExecContext<'_>,
         ns: &Namespace,
         field: &FieldPath,
         values: &[Value<'_>],
-    ) -> Result<Box<dyn Docs>> {
-        let mut out = Batch::new();
+    ) -> Result<Box<dyn BatchStream>> {
+        let mut out = DocBatch::new();
         for d in self.coll(ns).map(|c| c.docs).unwrap_or_default() {
             let arena = model::Bump::new();
             let found = operators::expr::walk(Value::Document(d.doc()), field.parts(), &arena);
@@ -161,7 +161,7 @@ impl Host for MemoryHost {
                 out.push(d.doc());
             }
         }
-        Ok(Box::new(Ready(out)))
+        Ok(Box::new(ReadyBatch(out)))
     }
     fn geo_indexes(&self, ns: &Namespace) -> Result<Vec<(String, GeoIndex)>> {
         let indexes = self.coll(ns).unwrap_or_default().indexes;
@@ -245,9 +245,9 @@ impl Host for MemoryHost {
                 }
             }
             None => match write.not_matched {
-                NotMatched::Discard => {}
-                NotMatched::Fail => bail!(13113, "$merge could not find a matching document"),
-                NotMatched::Insert => {
+                WhenNotMatched::Discard => {}
+                WhenNotMatched::Fail => bail!(13113, "$merge could not find a matching document"),
+                WhenNotMatched::Insert => {
                     let d = with_id(write.doc, coll.docs.len() + 2_000_000);
                     check_unique(coll, d.doc(), None)?;
                     coll.docs.push(d);
@@ -280,7 +280,8 @@ impl Host for MemoryHost {
         let all = [id].into_iter().chain(coll.indexes);
         Ok(all
             .map(|(name, key, _)| {
-                doc! { "name": name.as_str(), "key": &key, "host": "memory", "accesses": { "ops": 0i64, "since": 0i64 },
+                doc! { "name": name.as_str(), "key": &key, "host": "memory", "accesses": {
+                    "ops": 0i64, "since": 0i64 },
                 "spec": &doc! { "v": 2i32, "key": &key, "name": name.as_str() } }
             })
             .collect())
@@ -293,7 +294,13 @@ impl Host for MemoryHost {
             "$currentOp" => vec![doc! { "type": "op", "ns": db }],
             "$listClusterCatalog" => {
                 let colls = self.colls.lock().unwrap();
-                colls.keys().map(|ns| doc! { "db": ns.db(), "ns": ns.to_string().as_str(), "type": "collection" }).collect()
+                colls
+                    .keys()
+                    .map(|ns| {
+                        doc! { "db": ns.db(), "ns": ns.to_string().as_str(),
+                        "type": "collection" }
+                    })
+                    .collect()
             }
             _ => Vec::new(),
         })

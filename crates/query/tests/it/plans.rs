@@ -5,9 +5,9 @@ use model::{DocBuf, Namespace, Value, doc};
 use operators::Env;
 use operators::expr::ParseCx;
 use proptest::prelude::*;
-use query::pipeline::MatchFilter;
-use query::plan::{Access, Want, choose, each_match};
-use query::stages::sort_pattern::SortPattern;
+use query::exec::MatchFilter;
+use query::exec::SortPattern;
+use query::plan::{Access, PlanRequest, each_match, plan_read};
 use std::sync::Arc;
 use storage::MemoryEngine;
 use store::{Collection, NoHooks, Store};
@@ -146,8 +146,9 @@ proptest! {
                 }
                 prop_assert_eq!(c.insert(&[d.doc()], true).unwrap().count, 1);
             }
-            let want = Want { filter: Some(&f), sort: order.as_ref(), ..Want::default() };
-            let plan = choose(&c, &want).unwrap();
+            let want = PlanRequest { filter: Some(&f), sort: order.as_ref(),
+                ..PlanRequest::default() };
+            let plan = plan_read(&c, &want).unwrap();
             let mut found = Vec::new();
             each_match(&c, &plan, Some(&f), &env, &mut |row| {
                 found.push(row.doc.to_buf());
@@ -158,10 +159,12 @@ proptest! {
                     let (mut x, mut y) = (Default::default(), Default::default());
                     order.key_values(w[0].doc(), None, &env, &mut x).unwrap();
                     order.key_values(w[1].doc(), None, &env, &mut y).unwrap();
-                    prop_assert!(order.compare(&x, &y, None).is_le(), "{:?} before {:?} under {:?}", w[0], w[1], order.spec());
+                    prop_assert!(order.compare(&x, &y, None).is_le(),
+                        "{:?} before {:?} under {:?}", w[0], w[1], order.spec());
                 }
             }
-            let mut ids: Vec<_> = found.iter().map(|d| d.doc().field("_id").as_i64_exact()).collect();
+            let mut ids: Vec<_> = found.iter().map(|d|
+                d.doc().field("_id").as_i64_exact()).collect();
             ids.sort();
             answers.push(ids);
         }
@@ -178,18 +181,19 @@ fn plans_use_what_is_there() {
     let plan = |spec: DocBuf, sort: Option<DocBuf>| {
         let f = MatchFilter::parse(&mut ParseCx::new(&env), spec.doc()).unwrap();
         let s = sort.map(|s| SortPattern::parse(s.doc()).unwrap());
-        choose(
+        plan_read(
             &c,
-            &Want {
+            &PlanRequest {
                 filter: Some(&f),
                 sort: s.as_ref(),
-                ..Want::default()
+                ..PlanRequest::default()
             },
         )
         .unwrap()
     };
     assert!(
-        matches!(plan(doc! { "_id": 5i32 }, None).access, Access::Ids { ref ids, .. } if ids.len() == 1)
+        matches!(plan(doc! { "_id": 5i32 }, None).access, Access::Ids { ref ids, .. }
+            if ids.len() == 1)
     );
     assert!(matches!(
         plan(doc! { "a": 5i32 }, None).access,

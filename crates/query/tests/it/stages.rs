@@ -5,7 +5,8 @@ use crate::memory_host::MemoryHost;
 use model::{DocBuf, Namespace, doc};
 use operators::Env;
 use operators::expr::ParseCx;
-use query::pipeline::{ParseOptions, Pipeline, Rt};
+use query::exec::ExecContext;
+use query::pipeline::Pipeline;
 use std::sync::atomic::Ordering;
 
 fn ns() -> Namespace {
@@ -18,9 +19,9 @@ pub(crate) fn run(host: &MemoryHost, spec: &DocBuf) -> Vec<String> {
     let parsed = Pipeline::parse_value(
         &mut ParseCx::new(&env),
         spec.doc().field("p"),
-        &ParseOptions::collection(ns()),
+        &query::stages::collection_options(ns()),
     );
-    match parsed.and_then(|p| p.run_to_end(&Rt::new(&env, host))) {
+    match parsed.and_then(|p| p.run_to_end(&ExecContext::new(&env, host))) {
         Ok(docs) => docs.iter().map(|d| format!("{d:?}")).collect(),
         Err(e) => vec![e.code().to_string()],
     }
@@ -121,7 +122,8 @@ fn densify_fills_each_partition_over_the_whole_range() {
         doc! { "_id": 5i32, "v": "G" },
     ]);
     let spec = doc! { "p": [
-        { "$densify": { "field": "h", "partitionByFields": ["v"], "range": { "bounds": "full", "step": 200i32 } } },
+        { "$densify": { "field": "h", "partitionByFields": ["v"], "range": { "bounds": "full",
+            "step": 200i32 } } },
         { "$project": { "_id": 0i32 } },
     ] };
     let want = [
@@ -140,7 +142,8 @@ fn densify_fills_each_partition_over_the_whole_range() {
     ];
     assert_eq!(run(&host, &spec), want);
     let explicit = doc! { "p": [
-        { "$densify": { "field": "h", "range": { "bounds": [700i32, 1000i32], "step": 100i32 } } }, { "$count": "n" },
+        { "$densify": { "field": "h", "range": { "bounds": [700i32, 1000i32], "step": 100i32 } } },
+            { "$count": "n" },
     ] };
     assert_eq!(run(&host, &explicit), ["{ n: 8 }"]);
     for (range, want) in [
@@ -178,10 +181,21 @@ fn fill_carries_interpolates_and_replaces() {
             "{ _id: 4, b: 40, a: 3, c: \"x\" }",
         ]
     );
+    // Without an order the last value is that of the document before.
+    let spec = doc! { "p": [{ "$fill": { "output": { "a": { "method": "locf" } } } }] };
+    assert_eq!(
+        run(&host, &spec),
+        [
+            "{ _id: 1, a: 1, b: 10 }",
+            "{ _id: 2, b: null, a: 1 }",
+            "{ _id: 3, a: 3 }",
+            "{ _id: 4, b: 40, a: 3 }",
+        ]
+    );
     for (output, want) in [
         (doc! { "a": { "method": "cubic" } }, "6050202"),
         (doc! { "a": {} }, "9"),
-        (doc! { "a": { "method": "locf" } }, "6050201"),
+        (doc! { "a": { "method": "linear" } }, "6050201"),
     ] {
         assert_eq!(
             run(&host, &doc! { "p": [{ "$fill": { "output": &output } }] }),
@@ -200,7 +214,8 @@ fn window_functions_see_their_window_only() {
     );
     let one = |output: DocBuf| {
         let spec = doc! { "p": [
-            { "$setWindowFields": { "sortBy": { "k": 1i32 }, "output": { "r": &output } } }, { "$project": { "_id": 0i32, "r": 1i32 } },
+            { "$setWindowFields": { "sortBy": { "k": 1i32 }, "output": { "r": &output } } }, {
+                "$project": { "_id": 0i32, "r": 1i32 } },
         ] };
         run(&host, &spec)
             .join("")
@@ -250,7 +265,8 @@ fn lookups_join_the_same_with_and_without_an_index_and_past_the_budget() {
         .unwrap();
     }
     let spec = doc! { "p": [
-        { "$lookup": { "from": "f", "localField": "k", "foreignField": "v", "as": "j" } }, { "$project": { "j._id": 1i32 } },
+        { "$lookup": { "from": "f", "localField": "k", "foreignField": "v", "as": "j" } }, {
+            "$project": { "j._id": 1i32 } },
     ] };
     let whole = run(&host, &spec);
     assert_eq!(
@@ -288,7 +304,8 @@ fn graph_lookup_goes_round_cycles_once() {
         });
         run(
             &host,
-            &doc! { "p": [{ "$match": { "_id": 1i32 } }, { "$graphLookup": &stage }, { "$project": { "r._id": 1i32, "r.d": 1i32 } }] },
+            &doc! { "p": [{ "$match": { "_id": 1i32 } }, { "$graphLookup": &stage }, {
+            "$project": { "r._id": 1i32, "r.d": 1i32 } }] },
         )
     };
     assert_eq!(
@@ -314,7 +331,8 @@ fn graph_lookup_goes_round_cycles_once() {
 fn a_group_past_its_budget_spills_and_keeps_its_order_inside_groups() {
     let mut host = numbers(3000);
     let spec = doc! { "p": [
-        { "$group": { "_id": { "$mod": ["$_id", 1000i32] }, "ids": { "$push": "$_id" } } }, { "$sort": { "_id": 1i32 } },
+        { "$group": { "_id": { "$mod": ["$_id", 1000i32] }, "ids": { "$push": "$_id" } } }, {
+            "$sort": { "_id": 1i32 } },
     ] };
     let whole = run(&host, &spec);
     assert_eq!(whole[7], "{ _id: 7, ids: [ 7, 1007, 2007 ] }");
@@ -328,27 +346,28 @@ fn a_group_past_its_budget_spills_and_keeps_its_order_inside_groups() {
 fn nearness_orders_and_limits() {
     let env = Env::new(0, 1);
     let host = MemoryHost::default();
-    let spec = doc! { "loc": { "$near": { "$geometry": { "type": "Point", "coordinates": [0.0, 0.0] }, "$maxDistance": 250000i32 } } };
-    let filter = query::pipeline::MatchFilter::parse(&mut ParseCx::new(&env), spec.doc()).unwrap();
-    let mut batch = query::pipeline::Batch::new();
+    let spec = doc! { "loc": { "$near": { "$geometry": { "type": "Point", "coordinates": [0.0,
+    0.0] }, "$maxDistance": 250000i32 } } };
+    let filter = query::exec::MatchFilter::parse(&mut ParseCx::new(&env), spec.doc()).unwrap();
+    let mut batch = query::exec::DocBatch::new();
     let arena = model::Bump::new();
-    let rt = Rt::new(&env, &host);
+    let exec = ExecContext::new(&env, &host);
     let docs: Vec<DocBuf> = [2.0, 9.0, 1.0, 0.5]
         .iter()
         .map(|x| doc! { "loc": { "type": "Point", "coordinates": [*x, 0.0] } })
         .collect();
     for d in docs
         .iter()
-        .filter(|d| filter.matches(&rt, d.doc(), &arena).unwrap())
+        .filter(|d| exec.matches(&filter, d.doc(), &arena).unwrap())
     {
         batch.push(d.doc());
     }
-    let mut near = query::near::NearDocs::new(
-        Box::new(query::pipeline::Ready(batch)),
+    let mut near = query::near::NearStream::new(
+        Box::new(query::exec::ReadyBatch(batch)),
         std::sync::Arc::new(filter),
     );
     let mut found = Vec::new();
-    query::pipeline::drain(&mut near, &rt, |d, _| {
+    query::exec::drain(&mut near, &exec, |d, _| {
         found.push(
             format!("{d:?}")
                 .split("[ ")
@@ -372,7 +391,8 @@ fn geo_near_measures_and_needs_an_index() {
             .map(|i| doc! { "_id": i, "loc": [i * 3, i * 4] })
             .collect(),
     );
-    let spec = doc! { "p": [{ "$geoNear": { "near": [0i32, 0i32], "distanceField": "d.m", "minDistance": 1i32 } }, { "$limit": 2i32 }, { "$project": { "d": 1i32 } }] };
+    let spec = doc! { "p": [{ "$geoNear": { "near": [0i32, 0i32], "distanceField": "d.m",
+    "minDistance": 1i32 } }, { "$limit": 2i32 }, { "$project": { "d": 1i32 } }] };
     assert_eq!(run(&host, &spec), ["27"]);
     host.colls
         .lock()
@@ -396,13 +416,13 @@ fn stages_past_their_budget_fail_without_disk_use() {
         let parsed = Pipeline::parse_value(
             &mut ParseCx::new(&env),
             spec.doc().field("p"),
-            &ParseOptions::collection(ns()),
+            &query::stages::collection_options(ns()),
         )
         .unwrap();
         parsed
-            .run_to_end(&Rt {
+            .run_to_end(&ExecContext {
                 allow_disk_use: false,
-                ..Rt::new(&env, &host)
+                ..ExecContext::new(&env, &host)
             })
             .map(|b| b.len())
             .map_err(|e| e.code())
@@ -411,7 +431,8 @@ fn stages_past_their_budget_fail_without_disk_use() {
         doc! { "p": [{ "$sort": { "k": 1i32 } }] },
         doc! { "p": [{ "$group": { "_id": "$k", "all": { "$push": "$pad" } } }] },
         doc! { "p": [{ "$bucketAuto": { "groupBy": "$k", "buckets": 3i32 } }] },
-        doc! { "p": [{ "$setWindowFields": { "partitionBy": "$k", "sortBy": { "k": 1i32 }, "output": { "n": { "$sum": "$k" } } } }] },
+        doc! { "p": [{ "$setWindowFields": { "partitionBy": "$k", "sortBy": { "k": 1i32 },
+        "output": { "n": { "$sum": "$k" } } } }] },
     ] {
         assert_eq!(without(&spec), Err(292), "{spec:?}");
         assert_ne!(run(&host, &spec), ["292"], "on disk it goes: {spec:?}");
@@ -422,7 +443,8 @@ fn stages_past_their_budget_fail_without_disk_use() {
         Ok(5)
     );
     let graph = doc! { "p": [{ "$limit": 1i32 }, { "$graphLookup": {
-    "from": "c", "startWith": { "$range": [0i32, 400i32] }, "connectFromField": "none", "connectToField": "_id", "as": "r" } }] };
+    "from": "c", "startWith": { "$range": [0i32, 400i32] }, "connectFromField": "none",
+        "connectToField": "_id", "as": "r" } }] };
     assert_eq!(run(&host, &graph), ["40099"]);
 }
 
@@ -444,7 +466,8 @@ fn blocking_stages_read_ahead_in_order() {
             }
         })
     };
-    let group = doc! { "$group": { "_id": { "$mod": ["$a", 3i32] }, "f": { "$first": "$a" }, "l": { "$last": "$a" }, "s": { "$sum": "$a" } } };
+    let group = doc! { "$group": { "_id": { "$mod": ["$a", 3i32] }, "f": { "$first": "$a" }, "l": {
+    "$last": "$a" }, "s": { "$sum": "$a" } } };
     let want = [
         "{ _id: 0, f: 0, l: 49998, s: 416658333 }",
         "{ _id: 1, f: 1, l: 49999, s: 416675000 }",

@@ -6,20 +6,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Instant;
 
+use super::buffers::Buffers;
+use super::context::Context;
+use super::driver_state::DriverState;
+use super::handler::Handler;
+use super::inbox::{Token, bits};
+use super::set::{PollSet, Polled};
+use super::state::{Phase, State, Step};
+use super::stats::add;
+use super::watermark::Verdict;
 use memory::Charge;
 use parking_lot::Mutex;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
-use wire::ReplyContext;
-
-use super::buffers::Buffers;
-use super::handler::Handler;
-use super::inbox::{Token, bits};
-use super::refused::Refused;
-use super::server::Shared;
-use super::set::PollSet;
-use super::stats::add;
-use super::watermark::Verdict;
 
 /// Steps a connection may take before others get their turn.
 const STEP_BUDGET: usize = 16;
@@ -36,68 +35,24 @@ pub(super) struct Conn<H: Handler> {
     state: Mutex<State<H::Conn>>,
 }
 
-pub(super) struct State<C> {
-    /// The handler's own state; `None` once closed.
-    pub(super) user: Option<C>,
-    /// Received but not yet handled.
-    pub(super) input: Vec<u8>,
-    /// Not yet taken by the socket, or held back until durable.
-    pub(super) output: Vec<u8>,
-    pub(super) phase: Phase,
-    /// `request_id` of the next reply.
-    pub(super) next_id: i32,
-    /// The socket may hold bytes: cleared by a short read, set by an event.
-    pub(super) readable: bool,
-    /// The message that is being received and thrown away.
-    pub(super) refused: Option<Refused>,
-    /// Bytes of what was `input` and is being answered.
-    in_hand: usize,
-    /// For `input`, `in_hand` and `output`.
-    pub(super) charge: Charge,
-    woken: bool,
-    /// The end of the stream has been announced; from then on reads go on until they see it.
-    half_closed: bool,
-    watching_writable: bool,
+/// What a thread needs to drive a connection.
+pub(super) struct DriveContext<'a, H: Handler> {
+    pub(super) server: &'a Context<H>,
+    pub(super) set: &'a PollSet<Conn<H>>,
+    pub(super) buffers: &'a mut Buffers,
+    pub(super) driver: &'a DriverState,
+    /// Long requests may run on this thread.
+    pub(super) may_block: bool,
 }
 
-/// What the connection waits for. Output that the socket did not take is beside the point here:
-/// except while waiting for a wake-up, nothing goes on before it has left.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Phase {
-    /// The next request.
-    Ready,
-    /// The journal; the reply lies ready in `output`.
-    Durable(u64),
-    /// A wake-up or the deadline.
-    Wait(Instant, Reply),
-    /// Its turn to produce the next reply of an exhaust stream.
-    Stream(Reply),
-    /// Close once everything has left.
-    Closing,
-    /// Close now.
-    Closed,
-}
+impl<H: Handler> Polled for Conn<H> {
+    fn socket(&self) -> &OwnedFd {
+        &self.stream
+    }
 
-/// The reply that is still owed.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Reply {
-    pub(super) context: ReplyContext,
-    pub(super) exhaust: bool,
-}
-
-/// What one step or one drive came to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
-    /// Something was done; go on.
-    Go,
-    /// Nothing to do until an event.
-    Idle,
-    /// The next request is long and must move to a thread of its own.
-    HandOff,
-    /// The budget is used up.
-    Yield,
-    /// Close now.
-    Close,
+    fn token(&self) -> Token {
+        self.token
+    }
 }
 
 impl<H: Handler> Conn<H> {
@@ -131,16 +86,8 @@ impl<H: Handler> Conn<H> {
         }
     }
 
-    pub(super) fn stream(&self) -> &OwnedFd {
-        &self.stream
-    }
-
-    pub(super) fn token(&self) -> Token {
-        self.token
-    }
-
-    /// Notes why the connection wants a thread. True when the caller has become its owner and must
-    /// run it.
+    /// Adds a reason why the connection wants a thread. True when the caller has become its owner
+    /// and must run it.
     pub(super) fn claim(&self, why: u8) -> bool {
         if why & bits::HUNG_UP != 0 {
             self.hung_up.store(true, Ordering::Relaxed);
@@ -163,13 +110,13 @@ impl<H: Handler> Conn<H> {
             .is_ok()
     }
 
-    /// Takes the connection down after a panic of our own, in whatever state that left it.
-    pub(super) fn abandon(&self, env: &mut Env<'_, H>) {
+    /// Closes the connection after a panic in this layer.
+    pub(super) fn abandon(&self, env: &mut DriveContext<'_, H>) {
         self.close(env, &mut self.state.lock());
     }
 
     /// Takes the connection as far as it goes. Only the owner may call this.
-    pub(super) fn drive(&self, env: &mut Env<'_, H>, why: u8) -> Step {
+    pub(super) fn drive(&self, env: &mut DriveContext<'_, H>, why: u8) -> Step {
         let mut state = self.state.lock();
         let state = &mut *state;
         state.readable |= why & (bits::READABLE | bits::HUNG_UP) != 0;
@@ -191,9 +138,9 @@ impl<H: Handler> Conn<H> {
         Step::Yield
     }
 
-    fn step(&self, env: &mut Env<'_, H>, state: &mut State<H::Conn>) -> Step {
+    fn step(&self, env: &mut DriveContext<'_, H>, state: &mut State<H::Conn>) -> Step {
         if let Phase::Durable(position) = state.phase {
-            match env.shared.watermark.verdict(position) {
+            match env.server.watermark.verdict(position) {
                 Verdict::Send => {}
                 Verdict::Wait => return Step::Idle,
                 Verdict::GiveUp => return Step::Close,
@@ -206,7 +153,7 @@ impl<H: Handler> Conn<H> {
                 _ => {}
             }
         }
-        let nobody_waits = state.half_closed || env.shared.is_stopping();
+        let nobody_waits = state.half_closed || env.server.is_stopping();
         match state.phase {
             Phase::Closed | Phase::Closing => Step::Close,
             Phase::Ready => self.step_ready(env, state),
@@ -224,9 +171,9 @@ impl<H: Handler> Conn<H> {
         }
     }
 
-    fn step_ready(&self, env: &mut Env<'_, H>, state: &mut State<H::Conn>) -> Step {
+    fn step_ready(&self, env: &mut DriveContext<'_, H>, state: &mut State<H::Conn>) -> Step {
         if state.refused.is_some() {
-            return self.throw_away(env, state);
+            return self.discard(env, state);
         }
         if !state.input.is_empty() {
             let owned = std::mem::take(&mut state.input);
@@ -246,7 +193,7 @@ impl<H: Handler> Conn<H> {
             }
         }
         if !state.readable {
-            return if env.shared.is_stopping() {
+            return if env.server.is_stopping() {
                 Step::Close
             } else {
                 Step::Idle
@@ -260,7 +207,7 @@ impl<H: Handler> Conn<H> {
     }
 
     /// Receives into the thread's buffer and answers straight from there.
-    fn receive_fresh(&self, env: &mut Env<'_, H>, state: &mut State<H::Conn>) -> Step {
+    fn receive_fresh(&self, env: &mut DriveContext<'_, H>, state: &mut State<H::Conn>) -> Step {
         let mut receive = std::mem::take(&mut env.buffers.receive);
         let step = match rustix::net::recv(&self.stream, &mut receive[..], RecvFlags::empty()) {
             Ok((received, _)) if received > 0 => {
@@ -283,7 +230,7 @@ impl<H: Handler> Conn<H> {
     }
 
     /// Goes on collecting a message of which a part is there.
-    fn receive_more(&self, env: &mut Env<'_, H>, state: &mut State<H::Conn>) -> Step {
+    fn receive_more(&self, env: &mut DriveContext<'_, H>, state: &mut State<H::Conn>) -> Step {
         let have = state.input.len();
         let missing = match wire::frame_len(&state.input) {
             Ok(Some(len)) => len.saturating_sub(have),
@@ -297,7 +244,7 @@ impl<H: Handler> Conn<H> {
                 .charge
                 .try_set(state.output.capacity() + 2 * have + step)
         {
-            return Refused::begin(state, missing, &why);
+            return state.refuse(missing, &why);
         }
         state.input.reserve_exact(step);
         state.account();
@@ -314,7 +261,7 @@ impl<H: Handler> Conn<H> {
 
     pub(super) fn note_received(
         &self,
-        env: &Env<'_, H>,
+        env: &DriveContext<'_, H>,
         state: &mut State<H::Conn>,
         received: usize,
         room: usize,
@@ -340,7 +287,7 @@ impl<H: Handler> Conn<H> {
     /// connection is broken.
     pub(super) fn send_out(
         &self,
-        env: &mut Env<'_, H>,
+        env: &mut DriveContext<'_, H>,
         state: &mut State<H::Conn>,
     ) -> Option<Step> {
         let mut bytes = std::mem::take(&mut env.buffers.out.bytes);
@@ -376,7 +323,7 @@ impl<H: Handler> Conn<H> {
     }
 
     /// `Idle`: the socket is full. `Go`: everything has left.
-    fn flush(&self, env: &mut Env<'_, H>, state: &mut State<H::Conn>) -> Step {
+    fn flush(&self, env: &mut DriveContext<'_, H>, state: &mut State<H::Conn>) -> Step {
         let more = match self.send(env, &state.output) {
             Err(_) => return Step::Close,
             Ok(sent) => {
@@ -397,10 +344,10 @@ impl<H: Handler> Conn<H> {
         }
     }
 
-    /// Asking arms the edge: room that appeared since the last send is reported at once.
+    /// The watch is edge-triggered and begins with an event when the socket already takes bytes.
     fn watch_writable(
         &self,
-        env: &Env<'_, H>,
+        env: &DriveContext<'_, H>,
         state: &mut State<H::Conn>,
         on: bool,
     ) -> std::io::Result<()> {
@@ -412,7 +359,7 @@ impl<H: Handler> Conn<H> {
     }
 
     /// Bytes the socket took; fewer than all when it is full.
-    fn send(&self, env: &Env<'_, H>, mut bytes: &[u8]) -> Result<usize, Errno> {
+    fn send(&self, env: &DriveContext<'_, H>, mut bytes: &[u8]) -> Result<usize, Errno> {
         let len = bytes.len();
         while !bytes.is_empty() {
             match rustix::net::send(&self.stream, bytes, SendFlags::NOSIGNAL) {
@@ -427,7 +374,7 @@ impl<H: Handler> Conn<H> {
         Ok(sent)
     }
 
-    fn close(&self, env: &mut Env<'_, H>, state: &mut State<H::Conn>) {
+    fn close(&self, env: &mut DriveContext<'_, H>, state: &mut State<H::Conn>) {
         state.phase = Phase::Closed;
         state.input = Vec::new();
         state.output = Vec::new();
@@ -438,27 +385,7 @@ impl<H: Handler> Conn<H> {
         let _ = rustix::net::shutdown(&self.stream, rustix::net::Shutdown::Both);
         env.set.remove(self);
         if let Some(user) = state.user.take() {
-            env.shared.disconnected(user);
+            env.server.disconnected(user);
         }
     }
-}
-
-impl<C> State<C> {
-    /// Charges what the buffers hold now. It is there already, so nothing is refused.
-    pub(super) fn account(&self) {
-        let bytes = self.input.capacity() + self.in_hand + self.output.capacity();
-        if bytes != self.charge.bytes() {
-            self.charge.set(bytes);
-        }
-    }
-}
-
-/// What a thread brings along to drive a connection.
-pub(super) struct Env<'a, H: Handler> {
-    pub(super) shared: &'a Arc<Shared<H>>,
-    pub(super) set: &'a PollSet<H>,
-    pub(super) buffers: &'a mut Buffers,
-    pub(super) driver: &'a super::driver::DriverState,
-    /// This thread may be held up: long requests run here.
-    pub(super) may_block: bool,
 }

@@ -1,22 +1,25 @@
-//! The threads that serve a set, and the monitor that sends relief when all of a set's threads are
-//! stuck.
+//! The driver threads that serve a set, and the monitor that starts a spare driver while all
+//! drivers of a set are blocked.
 //!
-//! Promises: a request that blocks although it was called short holds other connections up for
-//! milliseconds, not for its own duration.
+//! Promises: a request that blocks although its command is declared short delays other connections
+//! by milliseconds, not by its own duration.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rustix::event::epoll::{Event, EventFlags};
 
 use super::buffers::Buffers;
-use super::conn::{Conn, Env, Step};
-use super::handler::{Handler, Turn};
+use super::conn::{Conn, DriveContext};
+use super::driver_state::DriverState;
+use super::handler::{FlushTurn, Handler};
 use super::inbox::{Token, bits};
-use super::server::Shared;
-use super::set::{EVENT_BATCH, PollSet};
+use super::set::{EVENT_BATCH, PollSet, Polled};
+use super::shared::Shared;
+use super::spare::Blocking;
+use super::state::Step;
 use super::stats::add;
 
 /// How often the monitor looks while there is traffic; a request seen running twice in a row is
@@ -24,44 +27,17 @@ use super::stats::add;
 const SAMPLE: Duration = Duration::from_millis(2);
 /// How far apart the looks get while there is none.
 const SAMPLE_IDLE: Duration = Duration::from_millis(64);
-/// A relief thread looks this often whether it is still needed.
-const RELIEF_SLICE: Duration = Duration::from_millis(5);
-
-/// Odd while the thread is inside the handler, so that two looks tell whether it is still the same
-/// request.
-///
-/// Decoding is left out on purpose: it always ends, and if a compressed bomb could call relief,
-/// every relief thread would unpack one more. This way the drivers bound how many are unpacked at
-/// once.
-#[derive(Debug, Default)]
-#[repr(align(64))]
-pub(super) struct DriverState {
-    ticks: AtomicU64,
-}
-
-impl DriverState {
-    pub(super) fn enter(&self) {
-        self.ticks.store(
-            self.ticks.load(Ordering::Relaxed).wrapping_add(1),
-            Ordering::Relaxed,
-        );
-    }
-
-    pub(super) fn leave(&self) {
-        self.enter();
-    }
-
-    fn ticks(&self) -> u64 {
-        self.ticks.load(Ordering::Relaxed)
-    }
-}
+/// A spare driver looks this often whether it is still needed.
+const SPARE_SLICE: Duration = Duration::from_millis(5);
+/// The same for one that is there because drivers block often.
+const LASTING_SPARE_SLICE: Duration = Duration::from_millis(50);
 
 /// Serves set `at` until the server stops.
 pub(super) fn run<H: Handler>(shared: &Arc<Shared<H>>, at: usize, driver: &DriverState) {
     serve(shared, at, driver, || None);
 }
 
-/// Serves until the server stops or `relieved` says so. `relieved` also bounds each sleep.
+/// Serves until the server stops or `slice` is an error; otherwise `slice` bounds each sleep.
 fn serve<H: Handler>(
     shared: &Arc<Shared<H>>,
     at: usize,
@@ -71,19 +47,20 @@ fn serve<H: Handler>(
     let Some(set) = shared.sets.get(at) else {
         return;
     };
-    let mut buffers = Buffers::new(&shared.memory);
+    driver.begin();
+    let mut buffers = Buffers::new(&shared.context.memory);
     let mut events: Vec<Event> = Vec::with_capacity(EVENT_BATCH);
     let mut due: Vec<Token> = Vec::new();
     let _serving = set.inbox.serve();
-    // A flush of this thread left somebody waiting.
-    let mut owes_turn = false;
+    // Replies wait for a position beyond the last flush of this thread.
+    let mut flush_again = false;
     loop {
         while let Some((token, why)) = set.inbox.pop() {
             if let Some(conn) = set.get(token) {
                 schedule(shared, at, &conn, why, driver, &mut buffers);
             }
         }
-        if shared.is_finished() {
+        if shared.context.is_finished() {
             return;
         }
         let mut timeout = set.due(&mut due);
@@ -97,12 +74,12 @@ fn serve<H: Handler>(
         // Everything at hand is done: one flush for all replies that it left waiting. Other drivers
         // serve the set meanwhile.
         if timeout != Some(Duration::ZERO)
-            && let Some(flushed) = take_turn(shared, set, driver, owes_turn)
+            && let Some(flushed) = try_flush(shared, set, driver, flush_again)
         {
-            owes_turn = flushed;
+            flush_again = flushed;
             continue;
         }
-        owes_turn = false;
+        flush_again = false;
         if set.wait(&mut events, timeout).is_err() {
             // Cannot happen with a valid set; if it does, a busy loop is worse than a slow one.
             std::thread::sleep(SAMPLE);
@@ -121,26 +98,29 @@ fn serve<H: Handler>(
     }
 }
 
-/// Flushes the journal if connections of the set wait for it, or if this thread owes a turn to
-/// others. `Some(more)` when it did; then the released connections are in the inbox.
-fn take_turn<H: Handler>(
+/// Flushes the journal if connections of the set wait for it, or if `again` says that others do.
+/// `Some(more)` when it did; then the released connections are in the inbox.
+fn try_flush<H: Handler>(
     shared: &Shared<H>,
-    set: &PollSet<H>,
+    set: &PollSet<Conn<H>>,
     driver: &DriverState,
-    owes: bool,
+    again: bool,
 ) -> Option<bool> {
     let position = match set.durable.furthest() {
         Some(position) => position,
-        None if owes => 0,
+        None if again => 0,
         None => return None,
     };
-    // A flush that takes long counts as a request that blocks: the monitor sends relief.
+    // A flush that takes long counts as a request that blocks: the monitor starts a spare
+    // driver.
+    driver.flushes(true);
     driver.enter();
-    let turn = shared.handler.take_turn(position);
+    let turn = shared.context.handler.try_flush(position);
     driver.leave();
+    driver.flushes(false);
     match turn {
-        Turn::Idle => None,
-        Turn::Flushed { more } => Some(more),
+        FlushTurn::Idle => None,
+        FlushTurn::Flushed { more } => Some(more),
     }
 }
 
@@ -190,8 +170,8 @@ fn run_owned<H: Handler>(
     };
     loop {
         let why = conn.take_reasons();
-        let mut env = Env {
-            shared,
+        let mut env = DriveContext {
+            server: &shared.context,
             set,
             buffers: &mut *buffers,
             driver,
@@ -203,9 +183,10 @@ fn run_owned<H: Handler>(
             // thread.
             add(&set.counters.panics, 1);
             shared
+                .context
                 .handler
                 .panicked("(network)", "while a connection was driven");
-            *env.buffers = Buffers::new(&shared.memory);
+            *env.buffers = Buffers::new(&shared.context.memory);
             conn.abandon(&mut env);
             Step::Close
         });
@@ -220,9 +201,9 @@ fn run_owned<H: Handler>(
                     let driver = DriverState::default();
                     run_owned(&shared, at, &conn, &driver, buffers, true);
                     if let Some(set) = shared.sets.get(at) {
-                        let mut owes = false;
-                        while let Some(more) = take_turn(&shared, set, &driver, owes) {
-                            owes = more;
+                        let mut again = false;
+                        while let Some(more) = try_flush(&shared, set, &driver, again) {
+                            again = more;
                         }
                     }
                 });
@@ -253,8 +234,17 @@ fn run_owned<H: Handler>(
 pub(super) fn monitor<H: Handler>(shared: &Arc<Shared<H>>) {
     let mut last: Vec<Vec<u64>> = Vec::new();
     let mut sleep = SAMPLE;
-    while !shared.is_finished() {
+    let mut blocking: Vec<Blocking> = shared.sets.iter().map(|_| Blocking::new()).collect();
+    while !shared.context.is_finished() {
         std::thread::sleep(sleep);
+        for (at, (set, blocking)) in shared.sets.iter().zip(&mut blocking).enumerate() {
+            let drivers = set.drivers.lock();
+            let wanted = blocking.look(&drivers, shared.spares_per_set);
+            drop(drivers);
+            if let Some(wanted) = wanted {
+                adjust_spares(shared, at, wanted);
+            }
+        }
         let now: Vec<Vec<u64>> = shared
             .sets
             .iter()
@@ -273,7 +263,7 @@ pub(super) fn monitor<H: Handler>(shared: &Arc<Shared<H>>) {
                 .filter(|(now, last)| now == last && *now % 2 == 1)
                 .count();
             if stuck == now.len() && now.len() == last.len() {
-                relieve(shared, at);
+                start_spare(shared, at);
             } else if let Some(set) = shared.sets.get(at)
                 && set.inbox.has_work()
             {
@@ -286,8 +276,26 @@ pub(super) fn monitor<H: Handler>(shared: &Arc<Shared<H>>) {
     }
 }
 
-/// Lends the set another driver for as long as all the others stay where they are.
-fn relieve<H: Handler>(shared: &Arc<Shared<H>>, at: usize) {
+/// Makes the set have `wanted` lasting spare drivers: starts them here; those that are too many
+/// leave by themselves.
+fn adjust_spares<H: Handler>(shared: &Arc<Shared<H>>, at: usize, wanted: usize) {
+    let Some(set) = shared.sets.get(at) else {
+        return;
+    };
+    let had = set.spares.swap(wanted, Ordering::AcqRel);
+    for number in had..wanted {
+        let driver = Arc::new(DriverState::default());
+        set.drivers.lock().push(Arc::clone(&driver));
+        let needed = move |set: &PollSet<Conn<H>>| set.spares.load(Ordering::Acquire) > number;
+        if !run_spare(shared, at, driver, LASTING_SPARE_SLICE, needed) {
+            set.spares.store(number, Ordering::Release);
+            return;
+        }
+    }
+}
+
+/// Gives the set another driver for as long as all the others stay blocked.
+fn start_spare<H: Handler>(shared: &Arc<Shared<H>>, at: usize) {
     let Some(set) = shared.sets.get(at) else {
         return;
     };
@@ -301,24 +309,41 @@ fn relieve<H: Handler>(shared: &Arc<Shared<H>>, at: usize) {
         drivers.push(Arc::clone(&driver));
         stuck
     };
+    let needed = move |_: &PollSet<Conn<H>>| stuck.iter().all(|(d, ticks)| d.ticks() == *ticks);
+    run_spare(shared, at, driver, SPARE_SLICE, needed);
+}
+
+/// Runs a driver, which the set lists already, on a thread of its own for as long as it is
+/// `needed`.
+fn run_spare<H: Handler>(
+    shared: &Arc<Shared<H>>,
+    at: usize,
+    driver: Arc<DriverState>,
+    slice: Duration,
+    needed: impl Fn(&PollSet<Conn<H>>) -> bool + Send + 'static,
+) -> bool {
+    let Some(set) = shared.sets.get(at) else {
+        return false;
+    };
     let task_shared = Arc::clone(shared);
     let task_driver = Arc::clone(&driver);
     // Threads apart from the pool of long requests, which may be full of requests that wait for
     // this very set.
-    let submitted = shared.relief.submit(move |_| {
-        let needed = || stuck.iter().all(|(d, ticks)| d.ticks() == *ticks);
+    let submitted = shared.spare.submit(move |_| {
+        let Some(set) = task_shared.sets.get(at) else {
+            return;
+        };
         serve(&task_shared, at, &task_driver, || {
-            Some(if needed() { Ok(RELIEF_SLICE) } else { Err(()) })
+            Some(if needed(set) { Ok(slice) } else { Err(()) })
         });
-        if let Some(set) = task_shared.sets.get(at) {
-            set.drivers.lock().retain(|d| !Arc::ptr_eq(d, &task_driver));
-            // It may have taken a wake-up that was meant for the others.
-            set.inbox.kick();
-        }
+        set.drivers.lock().retain(|d| !Arc::ptr_eq(d, &task_driver));
+        // It may have taken a wake-up that was meant for the others.
+        set.inbox.kick();
     });
     if submitted {
-        add(&shared.relieved, 1);
+        add(&shared.spares_started, 1);
     } else {
         set.drivers.lock().retain(|d| !Arc::ptr_eq(d, &driver));
     }
+    submitted
 }

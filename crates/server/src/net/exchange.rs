@@ -6,8 +6,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use memory::Charge;
 use wire::{Recovery, ReplyContext, Reserved, WireError};
 
-use super::conn::{Conn, Env, Phase, Reply, State, Step};
+use super::conn::{Conn, DriveContext};
 use super::handler::{Class, Handler, Next};
+use super::set::Polled;
+use super::state::{PendingReply, Phase, State, Step};
 use super::stats::add;
 
 const INTERNAL_ERROR: i32 = 1;
@@ -20,7 +22,7 @@ impl<H: Handler> Conn<H> {
     /// Answers the whole frames at the start of `bytes`. Returns how many bytes are done with.
     pub(super) fn answer_frames(
         &self,
-        env: &mut Env<'_, H>,
+        env: &mut DriveContext<'_, H>,
         state: &mut State<H::Conn>,
         bytes: &[u8],
     ) -> (usize, Step) {
@@ -54,13 +56,18 @@ impl<H: Handler> Conn<H> {
     }
 
     /// `Idle`: done, next frame. Anything else ends the run of frames.
-    fn answer_frame(&self, env: &mut Env<'_, H>, state: &mut State<H::Conn>, frame: &[u8]) -> Step {
-        let _charge = match self.room_to_decompress(env, frame) {
+    fn answer_frame(
+        &self,
+        env: &mut DriveContext<'_, H>,
+        state: &mut State<H::Conn>,
+        frame: &[u8],
+    ) -> Step {
+        let _charge = match self.charge_decompressed(env, frame) {
             Ok(charge) => charge,
             Err(step) => return step,
         };
         let mut decompressed = std::mem::take(&mut env.buffers.out.decompressed);
-        let step = match wire::decode(frame, &env.shared.decode, &mut decompressed) {
+        let step = match wire::decode(frame, &env.server.decode, &mut decompressed) {
             Ok(request) => self.answer_request(env, state, &request),
             Err(error) => refuse(env, state, &error),
         };
@@ -68,14 +75,18 @@ impl<H: Handler> Conn<H> {
         step
     }
 
-    /// Charges the message inside a compressed one for as long as it is worked on. Without room for
-    /// it the connection is closed: whether it wants an answer stands inside.
-    fn room_to_decompress(&self, env: &Env<'_, H>, frame: &[u8]) -> Result<Option<Charge>, Step> {
+    /// Charges the message inside a compressed one for as long as it is worked on. Without memory
+    /// for it the connection is closed: whether it wants a reply is said only inside.
+    fn charge_decompressed(
+        &self,
+        env: &DriveContext<'_, H>,
+        frame: &[u8],
+    ) -> Result<Option<Charge>, Step> {
         let Some(len) = wire::uncompressed_len(frame) else {
             return Ok(None);
         };
-        let charge = env.shared.memory.charge();
-        // A buffer that grows is there twice for a moment.
+        let charge = env.server.memory.charge();
+        // A buffer that grows exists twice while it is copied.
         if charge.try_set(2 * len).is_err() {
             add(&env.set.counters.refused_messages, 1);
             return Err(Step::Close);
@@ -85,11 +96,11 @@ impl<H: Handler> Conn<H> {
 
     fn answer_request(
         &self,
-        env: &mut Env<'_, H>,
+        env: &mut DriveContext<'_, H>,
         state: &mut State<H::Conn>,
         request: &wire::Request<'_>,
     ) -> Step {
-        let handler = &env.shared.handler;
+        let handler = &env.server.handler;
         let Some(user) = state.user.as_mut() else {
             return Step::Close;
         };
@@ -98,7 +109,7 @@ impl<H: Handler> Conn<H> {
             return Step::HandOff;
         }
         add(&env.set.counters.requests, 1);
-        let reply = Reply {
+        let reply = PendingReply {
             context: request.reply,
             exhaust: request.exhaust_allowed,
         };
@@ -113,14 +124,14 @@ impl<H: Handler> Conn<H> {
         self.settle(env, state, reserved, reply, next)
     }
 
-    /// The handler's next word on a reply that is still owed.
+    /// Runs a request again that waited or streams.
     pub(super) fn resume(
         &self,
-        env: &mut Env<'_, H>,
+        env: &mut DriveContext<'_, H>,
         state: &mut State<H::Conn>,
-        reply: Reply,
+        reply: PendingReply,
     ) -> Step {
-        let handler = &env.shared.handler;
+        let handler = &env.server.handler;
         let Some(user) = state.user.as_mut() else {
             return Step::Close;
         };
@@ -137,13 +148,13 @@ impl<H: Handler> Conn<H> {
         }
     }
 
-    /// Turns what the handler left behind in the output buffer into a message and a phase.
+    /// Turns what the handler appended to the output buffer into a message and a phase.
     fn settle(
         &self,
-        env: &mut Env<'_, H>,
+        env: &mut DriveContext<'_, H>,
         state: &mut State<H::Conn>,
         reserved: Reserved,
-        reply: Reply,
+        reply: PendingReply,
         next: Result<Next, ()>,
     ) -> Step {
         let start = reserved.start();
@@ -183,10 +194,10 @@ impl<H: Handler> Conn<H> {
                     response_to: state.next_id.wrapping_sub(1),
                     ..context
                 };
-                state.phase = Phase::Stream(Reply { context, ..reply });
+                state.phase = Phase::Stream(PendingReply { context, ..reply });
                 Step::Go
             }
-            Next::Durable(position) if env.shared.watermark.position() < position => {
+            Next::Durable(position) if env.server.watermark.position() < position => {
                 self.hold_back(env, state, start, position)
             }
             _ => Step::Idle,
@@ -197,7 +208,7 @@ impl<H: Handler> Conn<H> {
     /// now.
     fn hold_back(
         &self,
-        env: &mut Env<'_, H>,
+        env: &mut DriveContext<'_, H>,
         state: &mut State<H::Conn>,
         start: usize,
         position: u64,
@@ -227,7 +238,7 @@ impl<H: Handler> Conn<H> {
 }
 
 fn finish<H: Handler>(
-    env: &mut Env<'_, H>,
+    env: &mut DriveContext<'_, H>,
     state: &mut State<H::Conn>,
     reserved: Reserved,
     context: &ReplyContext,
@@ -255,7 +266,7 @@ fn finish<H: Handler>(
 }
 
 pub(super) fn refuse<H: Handler>(
-    env: &mut Env<'_, H>,
+    env: &mut DriveContext<'_, H>,
     state: &mut State<H::Conn>,
     error: &WireError,
 ) -> Step {
@@ -274,7 +285,7 @@ pub(super) fn refuse<H: Handler>(
 }
 
 fn write_error<H: Handler>(
-    env: &mut Env<'_, H>,
+    env: &mut DriveContext<'_, H>,
     state: &mut State<H::Conn>,
     error: &WireError,
     context: &ReplyContext,

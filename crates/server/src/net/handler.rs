@@ -40,9 +40,9 @@ pub trait Handler: Send + Sync + 'static {
     /// unless another thread is at it. Called by threads with nothing else at hand; the thread may
     /// block for one flush, never for another thread's. Success and failure come by the
     /// [`Watermark`](super::Watermark). The default leaves it to somebody else.
-    fn take_turn(&self, position: u64) -> Turn {
+    fn try_flush(&self, position: u64) -> FlushTurn {
         let _ = position;
-        Turn::Idle
+        FlushTurn::Idle
     }
 
     /// The connection is gone. Called exactly once per [`Handler::connect`].
@@ -54,9 +54,9 @@ pub trait Handler: Send + Sync + 'static {
     }
 }
 
-/// What [`Handler::take_turn`] came to.
+/// What [`Handler::try_flush`] came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Turn {
+pub enum FlushTurn {
     /// There was nothing to do, or another thread is at it and its announcement will come.
     Idle,
     /// This thread has flushed and announced. With `more`, it must take another turn before it

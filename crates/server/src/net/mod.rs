@@ -4,14 +4,16 @@
 //! Promises: one request of a connection at a time, exactly one reply each, nothing kept for an
 //! idle connection but its socket. Must not know: BSON beyond framing, commands, storage.
 //!
-//! The way of one request: [`accept`](listen) puts the socket into a [`PollSet`](set), a [`driver`]
-//! thread receives into its own buffer, [`conn`] cuts frames and calls the [`Handler`] on that very
-//! thread, and the replies of one receive leave in one send. Requests that would hold others up
-//! move to a [`pool`] thread.
+//! The path of one request: [`accept`](listen) puts the socket into a [`PollSet`](set), a
+//! [`driver`] thread receives into its own buffer, [`conn`] splits frames and calls the [`Handler`]
+//! on the same thread, and the replies of one receive are sent together. Requests that would delay
+//! others move to a [`pool`] thread.
 
 mod buffers;
 mod conn;
+mod context;
 mod driver;
+mod driver_state;
 mod exchange;
 mod handler;
 mod inbox;
@@ -20,11 +22,14 @@ mod pool;
 mod refused;
 mod server;
 mod set;
+mod shared;
+mod spare;
+mod state;
 mod stats;
 mod sync;
 mod watermark;
 
-pub use handler::{Class, ConnHandle, Handler, Next, PeerAddr, PeerInfo, Turn};
+pub use handler::{Class, ConnHandle, FlushTurn, Handler, Next, PeerAddr, PeerInfo};
 pub use server::{Config, Server};
 pub use stats::NetStats;
 pub use watermark::Watermark;

@@ -1,29 +1,22 @@
-//! A message for which there is no memory. Promises: what is there of it is freed at once, the rest
-//! is received and thrown away without a buffer of its own, then the client is told; the connection
-//! stays usable.
+//! A message for which there is no memory. Promises: what has arrived of it is freed at once, the
+//! rest is received and discarded without a buffer of its own, then the client gets the error; the
+//! connection stays usable.
 
 use rustix::net::RecvFlags;
 use wire::{Recovery, ReplyContext, WireError};
 
-use super::conn::{Conn, Env, State, Step};
+use super::conn::{Conn, DriveContext};
 use super::exchange::refuse;
 use super::handler::Handler;
+use super::state::{Refused, State, Step};
 
-/// What is still to come of such a message, and what to answer then.
-#[derive(Debug)]
-pub(super) struct Refused {
-    missing: usize,
-    answer: WireError,
-}
-
-impl Refused {
-    /// Frees what has arrived of the message in `state.input`, of which `missing` bytes are still
-    /// to come. Closes the connection when it cannot be known whether and how the message wants to
-    /// be answered.
-    pub(super) fn begin<C>(state: &mut State<C>, missing: usize, why: &model::MongoError) -> Step {
-        let context: Option<ReplyContext> = wire::reply_to_start(&state.input);
-        state.input = Vec::new();
-        state.account();
+impl<C> State<C> {
+    /// Frees what has arrived of the message in `input`, of which `missing` bytes are still to
+    /// come. The connection ends when too little has arrived to know how to reply.
+    pub(super) fn refuse(&mut self, missing: usize, why: &model::MongoError) -> Step {
+        let context: Option<ReplyContext> = wire::reply_to_start(&self.input);
+        self.input = Vec::new();
+        self.account();
         let Some(context) = context else {
             return Step::Close;
         };
@@ -32,14 +25,18 @@ impl Refused {
             message: why.message().to_owned(),
             recovery: Recovery::Reply(context),
         };
-        state.refused = Some(Refused { missing, answer });
+        self.refused = Some(Refused { missing, answer });
         Step::Go
     }
 }
 
 impl<H: Handler> Conn<H> {
-    /// Receives what is still to come of a refused message; the answer, when that was all.
-    pub(super) fn throw_away(&self, env: &mut Env<'_, H>, state: &mut State<H::Conn>) -> Step {
+    /// Receives what is still to come of a refused message; after the last byte replies.
+    pub(super) fn discard(
+        &self,
+        env: &mut DriveContext<'_, H>,
+        state: &mut State<H::Conn>,
+    ) -> Step {
         let Some(refused) = &mut state.refused else {
             return Step::Go;
         };
@@ -50,7 +47,7 @@ impl<H: Handler> Conn<H> {
             return self.send_out(env, state).unwrap_or(Step::Go);
         }
         if !state.readable {
-            return if env.shared.is_stopping() {
+            return if env.server.is_stopping() {
                 Step::Close
             } else {
                 Step::Idle

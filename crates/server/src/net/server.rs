@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -13,22 +13,21 @@ use memory::Budget;
 use rustix::event::{EventfdFlags, eventfd};
 use wire::{CompressorSet, DecodeOptions};
 
-use super::conn::Conn;
-use super::driver::{self, DriverState};
-use super::handler::{ConnHandle, Handler, PeerAddr, PeerInfo};
+use super::context::Context;
+use super::driver;
+use super::driver_state::DriverState;
+use super::handler::Handler;
 use super::inbox::bits;
 use super::listen::{Listener, accept_until, resolve};
 use super::pool::Pool;
 use super::set::PollSet;
+use super::shared::Shared;
 use super::stats::NetStats;
 use super::watermark::Watermark;
 
 /// Threads that share one poll set. Sharing balances by itself; beyond a few, the kernel's lock on
 /// the set is felt.
 const DRIVERS_PER_SET: usize = 4;
-const RUNNING: u8 = 0;
-const STOPPING: u8 = 1;
-const FINISHED: u8 = 2;
 
 /// How to listen and with how much.
 #[derive(Debug, Clone)]
@@ -65,85 +64,6 @@ impl Default for Config {
             max_long_threads: 512,
             compressors: CompressorSet::default(),
             memory: Arc::new(Budget::unlimited()),
-        }
-    }
-}
-
-/// What all threads of one server share.
-pub(super) struct Shared<H: Handler> {
-    pub(super) handler: H,
-    pub(super) sets: Vec<PollSet<H>>,
-    pub(super) pool: Arc<Pool>,
-    /// Spare drivers.
-    pub(super) relief: Arc<Pool>,
-    pub(super) watermark: Arc<Watermark>,
-    pub(super) decode: DecodeOptions,
-    pub(super) memory: Arc<Budget>,
-    pub(super) relieved: AtomicU64,
-    state: AtomicU8,
-    current: AtomicU64,
-    total: AtomicU64,
-    rejected: AtomicU64,
-    max_connections: u64,
-    /// Home drivers and relief together.
-    pub(super) max_drivers_per_set: usize,
-}
-
-impl<H: Handler> Shared<H> {
-    /// Finish what runs, start nothing new.
-    pub(super) fn is_stopping(&self) -> bool {
-        self.state.load(Ordering::Relaxed) != RUNNING
-    }
-
-    /// Threads leave.
-    pub(super) fn is_finished(&self) -> bool {
-        self.state.load(Ordering::Relaxed) == FINISHED
-    }
-
-    pub(super) fn disconnected(&self, user: H::Conn) {
-        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            self.handler.disconnect(user)
-        }));
-        if result.is_err() {
-            self.handler
-                .panicked("(disconnect)", "while a connection was taken down");
-        }
-        self.current.fetch_sub(1, Ordering::Relaxed);
-    }
-
-    fn accepted(&self, stream: OwnedFd, address: PeerAddr) {
-        if self.current.load(Ordering::Relaxed) >= self.max_connections {
-            self.rejected.fetch_add(1, Ordering::Relaxed);
-            return;
-        }
-        let connection_id = self.total.fetch_add(1, Ordering::Relaxed) + 1;
-        let at = usize::try_from(connection_id).unwrap_or(0) % self.sets.len().max(1);
-        let Some(set) = self.sets.get(at) else { return };
-        self.current.fetch_add(1, Ordering::Relaxed);
-        let added = set.insert(|token| {
-            let hung_up = Arc::new(AtomicBool::new(false));
-            let handle = ConnHandle {
-                inbox: Arc::clone(&set.inbox),
-                token,
-                hung_up: Arc::clone(&hung_up),
-            };
-            let user = self.handler.connect(&PeerInfo {
-                connection_id,
-                address,
-                handle,
-            });
-            Conn::new(stream, token, hung_up, user, self.memory.charge())
-        });
-        if let Err((error, token)) = added {
-            self.handler.panicked("(accept)", &error.to_string());
-            set.inbox.push(token, bits::CLOSE);
-        }
-    }
-
-    fn everyone(&self, why: u8) {
-        for set in &self.sets {
-            set.inbox
-                .push_all(set.tokens().into_iter().map(|token| (token, why)));
         }
     }
 }
@@ -187,27 +107,25 @@ impl<H: Handler> Server<H> {
         for set in &sets {
             watermark.register(Arc::clone(&set.durable));
         }
+        let decode = DecodeOptions {
+            compressors: config.compressors,
+        };
+        let context = Context::new(handler, watermark, decode, Arc::clone(&config.memory));
         let shared = Arc::new(Shared {
-            handler,
+            context,
             sets,
             pool: Pool::new(
                 "quarry-long",
                 config.max_long_threads,
                 Arc::clone(&config.memory),
             ),
-            relief: Pool::new("quarry-relief", usize::MAX, Arc::clone(&config.memory)),
-            watermark,
-            decode: DecodeOptions {
-                compressors: config.compressors,
-            },
-            memory: Arc::clone(&config.memory),
-            relieved: AtomicU64::new(0),
-            state: AtomicU8::new(RUNNING),
-            current: AtomicU64::new(0),
+            spare: Pool::new("quarry-spare", usize::MAX, Arc::clone(&config.memory)),
+            spares_started: AtomicU64::new(0),
             total: AtomicU64::new(0),
             rejected: AtomicU64::new(0),
             max_connections: config.max_connections,
-            max_drivers_per_set: DRIVERS_PER_SET + config.max_long_threads,
+            spares_per_set: 2 * drivers.min(DRIVERS_PER_SET),
+            max_drivers_per_set: 3 * DRIVERS_PER_SET + config.max_long_threads,
         });
         let mut server = Self {
             shared,
@@ -244,8 +162,9 @@ impl<H: Handler> Server<H> {
             accept_until(&stop, &listeners, |stream, peer| {
                 let accepted = std::panic::AssertUnwindSafe(|| shared.accepted(stream, peer));
                 if std::panic::catch_unwind(accepted).is_err() {
-                    shared.current.fetch_sub(1, Ordering::Relaxed);
+                    shared.context.current.fetch_sub(1, Ordering::Relaxed);
                     shared
+                        .context
                         .handler
                         .panicked("(connect)", "while a connection was set up");
                 }
@@ -266,17 +185,17 @@ impl<H: Handler> Server<H> {
 
     /// The handler given to [`Server::start`].
     pub fn handler(&self) -> &H {
-        &self.shared.handler
+        &self.shared.context.handler
     }
 
     /// Counters since the start.
     pub fn stats(&self) -> NetStats {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let mut stats = NetStats {
-            current_connections: get(&self.shared.current),
+            current_connections: get(&self.shared.context.current),
             total_connections: get(&self.shared.total),
             rejected_connections: get(&self.shared.rejected),
-            relieved: get(&self.shared.relieved),
+            spare_drivers: get(&self.shared.spares_started),
             ..NetStats::default()
         };
         for set in &self.shared.sets {
@@ -300,21 +219,21 @@ impl<H: Handler> Server<H> {
             let _ = acceptor.join();
         }
         let shared = Arc::clone(&self.shared);
-        shared.state.store(STOPPING, Ordering::SeqCst);
-        shared.everyone(bits::LOOK);
+        shared.context.stop();
+        shared.schedule_all(bits::LOOK);
         let clean = wait_until(Instant::now() + grace, || {
-            shared.current.load(Ordering::Relaxed) == 0
+            shared.context.current.load(Ordering::Relaxed) == 0
         });
         if !clean {
-            shared.everyone(bits::CLOSE);
+            shared.schedule_all(bits::CLOSE);
             let last = Instant::now() + Duration::from_millis(200);
-            wait_until(last, || shared.current.load(Ordering::Relaxed) == 0);
+            wait_until(last, || shared.context.current.load(Ordering::Relaxed) == 0);
         }
-        shared.state.store(FINISHED, Ordering::SeqCst);
+        shared.context.finish();
         shared.pool.stop();
-        shared.relief.stop();
+        shared.spare.stop();
         for set in &shared.sets {
-            shared.watermark.unregister(&set.durable);
+            shared.context.watermark.unregister(&set.durable);
         }
         for thread in self.threads.drain(..) {
             // A driver stuck in a request that ignores its hang-up cannot be waited for.

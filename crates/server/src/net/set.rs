@@ -5,14 +5,13 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rustix::event::epoll::{self, EventData, EventFlags};
 
-use super::conn::Conn;
-use super::driver::DriverState;
-use super::handler::Handler;
+use super::driver_state::DriverState;
 use super::inbox::{Inbox, Token};
 use super::stats::Counters;
 use super::watermark::DurableWaiters;
@@ -24,28 +23,38 @@ const INTEREST: EventFlags = EventFlags::IN
     .union(EventFlags::RDHUP)
     .union(EventFlags::ET);
 
-pub(super) struct PollSet<H: Handler> {
+/// A connection as its set knows it.
+pub(super) trait Polled {
+    /// The socket that is watched.
+    fn socket(&self) -> &OwnedFd;
+    /// Its name within the set.
+    fn token(&self) -> Token;
+}
+
+pub(super) struct PollSet<C> {
     epoll: OwnedFd,
     pub(super) inbox: Arc<Inbox>,
     pub(super) durable: Arc<DurableWaiters>,
     pub(super) counters: Counters,
     /// Threads that serve this set now; the monitor adds one when all of them are stuck.
     pub(super) drivers: Mutex<Vec<Arc<DriverState>>>,
-    slots: Mutex<Slots<H>>,
+    /// Lasting spare drivers wanted.
+    pub(super) spares: AtomicUsize,
+    slots: Mutex<Slots<C>>,
     deadlines: Mutex<BinaryHeap<Reverse<(Instant, Token)>>>,
 }
 
-struct Slots<H: Handler> {
-    slots: Vec<Slot<H>>,
+struct Slots<C> {
+    slots: Vec<Slot<C>>,
     free: Vec<u32>,
 }
 
-struct Slot<H: Handler> {
+struct Slot<C> {
     generation: u32,
-    conn: Option<Arc<Conn<H>>>,
+    conn: Option<Arc<C>>,
 }
 
-impl<H: Handler> PollSet<H> {
+impl<C: Polled> PollSet<C> {
     pub(super) fn new() -> std::io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let inbox = Arc::new(Inbox::new()?);
@@ -62,6 +71,7 @@ impl<H: Handler> PollSet<H> {
             inbox,
             counters: Counters::default(),
             drivers: Mutex::default(),
+            spares: AtomicUsize::new(0),
             slots: Mutex::new(Slots {
                 slots: Vec::new(),
                 free: Vec::new(),
@@ -73,21 +83,21 @@ impl<H: Handler> PollSet<H> {
     /// Reserves a slot, builds the connection for it and starts watching its socket.
     pub(super) fn insert(
         &self,
-        build: impl FnOnce(Token) -> Conn<H>,
+        build: impl FnOnce(Token) -> C,
     ) -> Result<(), (std::io::Error, Token)> {
         let token = self.slots.lock().reserve();
         let conn = Arc::new(build(token));
         self.slots.lock().fill(token, Arc::clone(&conn));
         epoll::add(
             &self.epoll,
-            conn.stream(),
+            conn.socket(),
             EventData::new_u64(token.to_u64()),
             INTEREST,
         )
         .map_err(|error| (error.into(), token))
     }
 
-    pub(super) fn get(&self, token: Token) -> Option<Arc<Conn<H>>> {
+    pub(super) fn get(&self, token: Token) -> Option<Arc<C>> {
         let slots = self.slots.lock();
         let slot = slots.slots.get(usize::try_from(token.slot).ok()?)?;
         if slot.generation == token.generation {
@@ -97,9 +107,9 @@ impl<H: Handler> PollSet<H> {
         }
     }
 
-    pub(super) fn remove(&self, conn: &Conn<H>) {
+    pub(super) fn remove(&self, conn: &C) {
         // Fails only when the socket never got as far as being watched.
-        let _ = epoll::delete(&self.epoll, conn.stream());
+        let _ = epoll::delete(&self.epoll, conn.socket());
         self.slots.lock().release(conn.token());
     }
 
@@ -114,7 +124,7 @@ impl<H: Handler> PollSet<H> {
     }
 
     /// Asks for an event when the socket takes bytes again, or stops asking.
-    pub(super) fn watch_writable(&self, conn: &Conn<H>, on: bool) -> std::io::Result<()> {
+    pub(super) fn watch_writable(&self, conn: &C, on: bool) -> std::io::Result<()> {
         let flags = if on {
             INTEREST | EventFlags::OUT
         } else {
@@ -122,13 +132,13 @@ impl<H: Handler> PollSet<H> {
         };
         Ok(epoll::modify(
             &self.epoll,
-            conn.stream(),
+            conn.socket(),
             EventData::new_u64(conn.token().to_u64()),
             flags,
         )?)
     }
 
-    /// Has `token` looked at again at `until`. Wakes a sleeper that would sleep longer than that.
+    /// Schedules `token` at `until`. Wakes a driver that would sleep longer than that.
     pub(super) fn add_deadline(&self, until: Instant, token: Token) {
         let mut deadlines = self.deadlines.lock();
         let earliest = deadlines.peek().is_none_or(|first| until < first.0.0);
@@ -180,7 +190,7 @@ impl<H: Handler> PollSet<H> {
     }
 }
 
-impl<H: Handler> Slots<H> {
+impl<C: Polled> Slots<C> {
     fn reserve(&mut self) -> Token {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot {
@@ -193,7 +203,7 @@ impl<H: Handler> Slots<H> {
         Token { slot, generation }
     }
 
-    fn fill(&mut self, token: Token, conn: Arc<Conn<H>>) {
+    fn fill(&mut self, token: Token, conn: Arc<C>) {
         if let Some(slot) = self.at(token.slot) {
             slot.conn = Some(conn);
         }
@@ -210,7 +220,7 @@ impl<H: Handler> Slots<H> {
         }
     }
 
-    fn at(&mut self, slot: u32) -> Option<&mut Slot<H>> {
+    fn at(&mut self, slot: u32) -> Option<&mut Slot<C>> {
         self.slots.get_mut(usize::try_from(slot).ok()?)
     }
 }

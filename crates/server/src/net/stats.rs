@@ -40,7 +40,7 @@ pub struct NetStats {
     /// Requests that ran on a thread of their own.
     pub long_requests: u64,
     /// Times an inline request held its set up so long that another thread took the set over.
-    pub relieved: u64,
+    pub spare_drivers: u64,
 }
 
 impl NetStats {

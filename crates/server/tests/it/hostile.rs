@@ -154,7 +154,7 @@ fn ten_thousand_hostile_frames() {
     });
 }
 
-/// Somebody who never finishes a message costs what he has sent, and only his own connection.
+/// A client that never finishes a message costs what it has sent, and only its own connection.
 #[test]
 fn unfinished_messages_hold_only_what_was_sent() {
     if !alone("hostile::unfinished_messages_hold_only_what_was_sent") {

@@ -32,7 +32,7 @@ fn echo(bytes: usize, id: i32, flags: u32) -> Vec<u8> {
 
 fn nothing_charged(budget: &Budget) {
     eventually("memory is charged or given back", || {
-        budget.figures().used_bytes == 0
+        budget.stats().used_bytes == 0
     });
 }
 
@@ -57,7 +57,7 @@ fn a_message_without_room_is_answered_and_the_connection_goes_on() {
         .write_all(&echo(12 * MB, 9, wire::flags::MORE_TO_COME))
         .unwrap();
     assert!(client.run("ping", 2).is_ok());
-    assert_eq!(budget.figures().refused, 2);
+    assert_eq!(budget.stats().refused, 2);
     nothing_charged(&budget);
 }
 
@@ -73,12 +73,12 @@ fn half_messages_are_charged_and_small_requests_are_served() {
         })
         .collect();
     eventually("memory is charged or given back", || {
-        budget.figures().refused > 0 && budget.figures().used_bytes > 4 * MB
+        budget.stats().refused > 0 && budget.stats().used_bytes > 4 * MB
     });
     assert!(
-        budget.figures().used_bytes_max <= 9 * MB,
+        budget.stats().used_bytes_max <= 9 * MB,
         "{:?}",
-        budget.figures()
+        budget.stats()
     );
     let mut small = Client::tcp(&running);
     assert!(small.run("ping", 1).is_ok());
@@ -92,7 +92,7 @@ fn replies_nobody_reads_are_charged_until_their_connection_ends() {
     let mut client = Client::tcp(&running);
     client.send("big", 16_000_000, 0);
     eventually("memory is charged or given back", || {
-        budget.figures().used_bytes > 10 * MB
+        budget.stats().used_bytes > 10 * MB
     });
     drop(client);
     nothing_charged(&budget);

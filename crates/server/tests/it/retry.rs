@@ -35,13 +35,15 @@ fn list(d: Doc<'_>, name: &str) -> Vec<i64> {
 fn writes_are_not_repeated_after_a_kill() {
     let dbpath = tempfile::tempdir().unwrap();
     let mut server = Process::start(dbpath.path());
-    let insert = doc! { "insert": "c", "documents": [{ "_id": 1i32, "n": 0i32 }, { "_id": 2i32, "n": 0i32 }] };
+    let insert = doc! { "insert": "c", "documents": [{ "_id": 1i32, "n": 0i32 }, { "_id": 2i32,
+    "n": 0i32 }] };
     ask(&server, &numbered(1, insert.clone()));
     let update = doc! { "update": "c", "updates": [
         { "q": { "_id": 1i32 }, "u": { "$inc": { "n": 1i32 } } },
         { "q": { "_id": 2i32 }, "u": { "$inc": { "n": 1i32 } } },
     ] };
-    let modify = doc! { "findAndModify": "c", "query": { "_id": 1i32 }, "update": { "$inc": { "n": 10i32 } }, "new": true };
+    let modify = doc! { "findAndModify": "c", "query": { "_id": 1i32 },
+    "update": { "$inc": { "n": 10i32 } }, "new": true };
     for (number, command, statements) in [(2, &update, vec![0, 1]), (3, &modify, vec![])] {
         let first = ask(&server, &numbered(number, command.clone()));
         assert_eq!(first.doc().field("ok").as_f64(), Some(1.0), "{first:?}");

@@ -90,7 +90,8 @@ fn forever() -> Document {
     doc! {
         "aggregate": 1, "cursor": {}, "$db": "admin", "comment": FOREVER,
         "pipeline": [
-            { "$documents": [{ "x": 1 }] }, { "$set": { "x": &range } }, { "$unwind": "$x" }, { "$set": { "y": &range } }, { "$unwind": "$y" },
+            { "$documents": [{ "x": 1 }] }, { "$set": { "x": &range } }, { "$unwind": "$x" },
+                { "$set": { "y": &range } }, { "$unwind": "$y" },
             { "$match": { "x": -1 } }
         ]
     }
@@ -99,7 +100,8 @@ fn forever() -> Document {
 /// What runs for a client that has gone, and what an operator kills, is gone within half a second.
 async fn interrupt(server: &Process) {
     let client = server.client("directConnection=true").await;
-    let heavy = doc! { "$expr": { "$gt": [{ "$size": { "$filter": { "input": { "$range": [0, 200_000] }, "cond": { "$gt": ["$$this", 1] } } } }, -1] } };
+    let heavy = doc! { "$expr": { "$gt": [{ "$size": { "$filter": { "input": { "$range": [0,
+    200_000] }, "cond": { "$gt": ["$$this", 1] } } } }, -1] } };
     let db = client.database("tails");
     let many: Vec<Document> = (0..2000).map(|i| doc! { "_id": i }).collect();
     db.collection::<Document>("many")

@@ -243,7 +243,7 @@ fn long_requests_hold_nobody_up() {
     assert_eq!(running.server().stats().long_requests, 10);
 }
 
-/// The class is only a hint: drivers that block anyway are relieved.
+/// The class is only a hint: drivers that block anyway are spare_drivers.
 #[test]
 fn blocked_drivers_are_relieved() {
     let running = Running::start();
@@ -262,7 +262,7 @@ fn blocked_drivers_are_relieved() {
         "{:?}",
         start.elapsed()
     );
-    assert!(running.server().stats().relieved > 0);
+    assert!(running.server().stats().spare_drivers > 0);
     for client in &mut blocking {
         assert_eq!(client.receive().int("slept"), 1500);
     }

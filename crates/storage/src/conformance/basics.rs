@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Factory, get, key, put, scan_keys};
-use crate::batch::{Batch, counter_decode, counter_encode};
+use crate::batch::{WriteBatch, counter_decode, counter_encode};
 use crate::engine::{CommitPos, CursorOpts, Durability, Engine};
 use crate::error::StorageError;
 use crate::keys::{IdentSet, KeyRange, Table};
@@ -15,7 +15,7 @@ pub(super) fn get_put_delete(engine: &dyn Engine) {
     assert_eq!(get(engine, Table::Doc, &k).as_deref(), Some(&b"1"[..]));
     put(engine, Table::Doc, &[(&k, b"2")]);
     assert_eq!(get(engine, Table::Doc, &k).as_deref(), Some(&b"2"[..]));
-    let mut batch = Batch::new();
+    let mut batch = WriteBatch::new();
     batch.delete(Table::Doc, &k);
     batch.delete(Table::Doc, &key(1, "never there"));
     engine.apply(&batch, Durability::Buffered).unwrap();
@@ -24,7 +24,7 @@ pub(super) fn get_put_delete(engine: &dyn Engine) {
 
 pub(super) fn tables_are_separate(engine: &dyn Engine) {
     let k = key(7, "same");
-    let mut batch = Batch::new();
+    let mut batch = WriteBatch::new();
     for table in Table::ALL {
         batch.put(table, &k, table.name().as_bytes());
     }
@@ -57,7 +57,7 @@ pub(super) fn value_sizes(engine: &dyn Engine) {
 
 pub(super) fn operations_in_order(engine: &dyn Engine) {
     let k = key(1, "k");
-    let mut batch = Batch::new();
+    let mut batch = WriteBatch::new();
     batch.put(Table::Doc, &k, b"1");
     batch.delete(Table::Doc, &k);
     batch.put(Table::Doc, &k, b"2");
@@ -70,7 +70,7 @@ pub(super) fn operations_in_order(engine: &dyn Engine) {
 
 pub(super) fn counters(engine: &dyn Engine) {
     let pair = |k: &[u8]| get(engine, Table::Meta, k).map(|value| counter_decode(&value));
-    let mut batch = Batch::new();
+    let mut batch = WriteBatch::new();
     for _ in 0..3 {
         batch.add(Table::Meta, b"n|1", [1, 100]);
     }
@@ -117,7 +117,7 @@ pub(super) fn multi_get(engine: &dyn Engine) {
         // Backwards, so nothing may rely on sorted input; one key twice.
         let mut keys: Vec<&[u8]> = rows.iter().take(count).rev().map(|(k, _)| &k[..]).collect();
         keys.extend(keys.first().copied());
-        for reader in [engine as &dyn crate::Read, &*snapshot] {
+        for reader in [engine as &dyn crate::Reader, &*snapshot] {
             let mut next = 0;
             let each = &mut |index: usize, value: Option<&[u8]>| {
                 assert_eq!(index, next, "answers come in the order of the keys");
@@ -141,7 +141,7 @@ pub(super) fn delete_range(engine: &dyn Engine) {
         put(engine, Table::Doc, &[(k, b"x")]);
     }
     let snapshot = engine.snapshot().unwrap();
-    let mut batch = Batch::new();
+    let mut batch = WriteBatch::new();
     batch.put(Table::Doc, &key(1, "bb"), b"x");
     batch.delete_range(Table::Doc, &keys[1], &keys[3]);
     batch.put(Table::Doc, &key(1, "cc"), b"x");
@@ -165,7 +165,7 @@ pub(super) fn limits(engine: &dyn Engine) {
     ));
     let max = engine.caps().batch_bytes_max;
     if max <= 256 << 20 {
-        let mut batch = Batch::new();
+        let mut batch = WriteBatch::new();
         let piece = vec![0u8; 32 << 20];
         while batch.byte_len() <= max {
             batch.put(Table::Doc, &key(1, "big"), &piece);
@@ -183,7 +183,7 @@ pub(super) fn limits(engine: &dyn Engine) {
     assert_eq!(get(engine, Table::Idx, &long).as_deref(), Some(&b"v"[..]));
     assert_eq!(scan_keys(engine, Table::Idx, KeyRange::ALL), [long.clone()]);
     long.push(b'x');
-    let mut batch = Batch::new();
+    let mut batch = WriteBatch::new();
     batch.put(Table::Idx, &long, b"v");
     assert!(matches!(
         engine.apply(&batch, Durability::Buffered),
@@ -205,7 +205,7 @@ pub(super) fn limits(engine: &dyn Engine) {
 
 pub(super) fn positions(engine: &dyn Engine) {
     let mut last = CommitPos(0);
-    let mut batch = Batch::new();
+    let mut batch = WriteBatch::new();
     for i in 0..20u32 {
         batch.clear();
         batch.put(Table::Doc, &i.to_be_bytes(), b"x");
@@ -228,7 +228,7 @@ pub(super) fn positions(engine: &dyn Engine) {
 }
 
 pub(super) fn last_pos(engine: &dyn Engine) {
-    let mut batch = Batch::new();
+    let mut batch = WriteBatch::new();
     let mut last = engine.last_pos();
     for i in 0..20u32 {
         batch.clear();
@@ -255,7 +255,7 @@ pub(super) fn closed(engine: &dyn Engine) {
     put(engine, Table::Doc, &[(&key(1, "a"), b"x")]);
     engine.close().unwrap();
     engine.close().unwrap();
-    let mut batch = Batch::new();
+    let mut batch = WriteBatch::new();
     batch.put(Table::Doc, &key(1, "b"), b"x");
     assert!(matches!(
         engine.apply(&batch, Durability::Buffered),
@@ -350,7 +350,7 @@ pub(super) fn reopen(factory: &dyn Factory) {
     put(&*engine, Table::Doc, &[(&key(1, "flushed"), b"1")]);
     engine.flush().unwrap();
     put(&*engine, Table::Tmp, &[(&key(1, "scratch"), b"1")]);
-    let mut batch = Batch::new();
+    let mut batch = WriteBatch::new();
     batch.put(Table::Doc, &key(1, "journaled"), b"2");
     batch.add(Table::Meta, b"n|1", [1, 10]);
     engine.apply(&batch, Durability::Journaled).unwrap();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{get, key, put, scan, scan_keys};
-use crate::batch::Batch;
+use crate::batch::WriteBatch;
 use crate::engine::{CursorOpts, Durability, Engine};
 use crate::keys::{KeyRange, Table};
 use crate::rows::RowBatch;
@@ -18,7 +18,7 @@ const REVERSE: CursorOpts = CursorOpts {
 };
 
 fn fill(engine: &dyn Engine, count: u32) {
-    let mut batch = Batch::new();
+    let mut batch = WriteBatch::new();
     for ident in 1..=3u32 {
         for i in 0..count {
             batch.put(
@@ -191,7 +191,7 @@ pub(super) fn stable(engine: &dyn Engine) {
     let mut cursor = engine
         .cursor(Table::Idx, KeyRange::ALL, CursorOpts::default())
         .unwrap();
-    let mut batch = Batch::new();
+    let mut batch = WriteBatch::new();
     for i in 0..10 {
         batch.delete(Table::Idx, &key(2, &format!("{i:03}")));
         batch.put(Table::Idx, &key(1, &format!("{i:03}new")), b"late");
@@ -222,7 +222,7 @@ pub(super) fn visitor_writes(engine: &dyn Engine) {
             .unwrap();
         let mut seen = 0;
         let mut each = |row: &[u8], _: &[u8]| {
-            let mut batch = Batch::new();
+            let mut batch = WriteBatch::new();
             batch.put(Table::Idx, row, b"late");
             batch.put(Table::Idx, &[row, b"new"].concat(), b"late");
             engine.apply(&batch, Durability::Buffered).unwrap();
@@ -242,7 +242,7 @@ pub(super) fn snapshots(engine: &dyn Engine) {
     let k = key(1, "k");
     put(engine, Table::Doc, &[(&k, b"old"), (&key(1, "x"), b"dies")]);
     let old = engine.snapshot().unwrap();
-    let mut batch = Batch::new();
+    let mut batch = WriteBatch::new();
     batch.put(Table::Doc, &k, b"new");
     batch.delete(Table::Doc, &key(1, "x"));
     batch.put(Table::Doc, &key(1, "y"), b"born");
@@ -279,7 +279,7 @@ pub(super) fn outlive(engine: Arc<dyn Engine>) {
         .cursor(Table::Doc, KeyRange::ALL, CursorOpts::default())
         .unwrap();
     drop(snapshot);
-    let mut batch = Batch::new();
+    let mut batch = WriteBatch::new();
     batch.delete(Table::Doc, &key(1, "k"));
     engine.apply(&batch, Durability::Buffered).unwrap();
     let mut rows = RowBatch::new();

@@ -11,8 +11,8 @@ mod writers;
 
 use std::sync::Arc;
 
-use crate::batch::Batch;
-use crate::engine::{CursorOpts, Durability, Engine, Read};
+use crate::batch::WriteBatch;
+use crate::engine::{CursorOpts, Durability, Engine, Reader};
 use crate::keys::{KeyRange, Table};
 use crate::rows::RowBatch;
 
@@ -32,88 +32,91 @@ pub trait Factory {
     fn rewrite(&self, engine: &dyn Engine);
 }
 
+type Case = (&'static str, fn(&dyn Factory));
+
+/// Every promise and its test.
+const CASES: &[Case] = &[
+    ("get, put, delete", |factory| {
+        basics::get_put_delete(&*factory.fresh())
+    }),
+    ("tables are separate", |factory| {
+        basics::tables_are_separate(&*factory.fresh())
+    }),
+    ("empty and large values", |factory| {
+        basics::value_sizes(&*factory.fresh())
+    }),
+    ("operations in order", |factory| {
+        basics::operations_in_order(&*factory.fresh())
+    }),
+    ("counters add up", |factory| {
+        basics::counters(&*factory.fresh())
+    }),
+    ("multi_get", |factory| basics::multi_get(&*factory.fresh())),
+    ("delete_range", |factory| {
+        basics::delete_range(&*factory.fresh())
+    }),
+    ("limits are refused", |factory| {
+        basics::limits(&*factory.fresh())
+    }),
+    ("positions grow", |factory| {
+        basics::positions(&*factory.fresh())
+    }),
+    ("the last position is the newest commit's", |factory| {
+        basics::last_pos(&*factory.fresh())
+    }),
+    ("closed engines refuse", |factory| {
+        basics::closed(&*factory.fresh())
+    }),
+    ("dropped idents disappear", basics::dropped_idents),
+    ("drop_range keeps neighbours", |factory| {
+        basics::drop_range(&*factory.fresh())
+    }),
+    ("reopen keeps what was durable", basics::reopen),
+    ("checkpoint refuses an existing path", |factory| {
+        basics::checkpoint_refusals(&*factory.fresh())
+    }),
+    ("cursor order and bounds", |factory| {
+        cursors::order_and_bounds(&*factory.fresh())
+    }),
+    ("cursor batches", |factory| {
+        cursors::batches(&*factory.fresh())
+    }),
+    ("cursor seek", |factory| cursors::seek(&*factory.fresh())),
+    ("cursor is stable", |factory| {
+        cursors::stable(&*factory.fresh())
+    }),
+    ("a visitor may write", |factory| {
+        cursors::visitor_writes(&*factory.fresh())
+    }),
+    ("snapshots are isolated", |factory| {
+        cursors::snapshots(&*factory.fresh())
+    }),
+    ("snapshots outlive the handle", |factory| {
+        cursors::outlive(factory.fresh())
+    }),
+    ("concurrent writers", |factory| {
+        writers::concurrent(factory.fresh())
+    }),
+    ("batches are atomic to readers", |factory| {
+        writers::atomic(factory.fresh())
+    }),
+    ("the last position covers what was read", |factory| {
+        writers::last_pos_covers_reads(factory.fresh())
+    }),
+    ("try_flush makes durable", |factory| {
+        writers::turns(factory.fresh())
+    }),
+    ("durable waiters and hooks", |factory| {
+        writers::durable(factory.fresh())
+    }),
+];
+
 /// Runs everything. The seed selects the random histories; the same seed gives the same operations.
 ///
 /// # Panics
 /// When the engine breaks the contract.
 pub fn run(factory: &dyn Factory, seed: u64) {
-    type Case = (&'static str, fn(&dyn Factory));
-    let cases: &[Case] = &[
-        ("get, put, delete", |factory| {
-            basics::get_put_delete(&*factory.fresh())
-        }),
-        ("tables are separate", |factory| {
-            basics::tables_are_separate(&*factory.fresh())
-        }),
-        ("empty and large values", |factory| {
-            basics::value_sizes(&*factory.fresh())
-        }),
-        ("operations in order", |factory| {
-            basics::operations_in_order(&*factory.fresh())
-        }),
-        ("counters add up", |factory| {
-            basics::counters(&*factory.fresh())
-        }),
-        ("multi_get", |factory| basics::multi_get(&*factory.fresh())),
-        ("delete_range", |factory| {
-            basics::delete_range(&*factory.fresh())
-        }),
-        ("limits are refused", |factory| {
-            basics::limits(&*factory.fresh())
-        }),
-        ("positions grow", |factory| {
-            basics::positions(&*factory.fresh())
-        }),
-        ("the last position is the newest commit's", |factory| {
-            basics::last_pos(&*factory.fresh())
-        }),
-        ("closed engines refuse", |factory| {
-            basics::closed(&*factory.fresh())
-        }),
-        ("dropped idents disappear", basics::dropped_idents),
-        ("drop_range keeps neighbours", |factory| {
-            basics::drop_range(&*factory.fresh())
-        }),
-        ("reopen keeps what was durable", basics::reopen),
-        ("checkpoint refuses an existing path", |factory| {
-            basics::checkpoint_refusals(&*factory.fresh())
-        }),
-        ("cursor order and bounds", |factory| {
-            cursors::order_and_bounds(&*factory.fresh())
-        }),
-        ("cursor batches", |factory| {
-            cursors::batches(&*factory.fresh())
-        }),
-        ("cursor seek", |factory| cursors::seek(&*factory.fresh())),
-        ("cursor is stable", |factory| {
-            cursors::stable(&*factory.fresh())
-        }),
-        ("a visitor may write", |factory| {
-            cursors::visitor_writes(&*factory.fresh())
-        }),
-        ("snapshots are isolated", |factory| {
-            cursors::snapshots(&*factory.fresh())
-        }),
-        ("snapshots outlive the handle", |factory| {
-            cursors::outlive(factory.fresh())
-        }),
-        ("concurrent writers", |factory| {
-            writers::concurrent(factory.fresh())
-        }),
-        ("batches are atomic to readers", |factory| {
-            writers::atomic(factory.fresh())
-        }),
-        ("the last position covers what was read", |factory| {
-            writers::last_pos_covers_reads(factory.fresh())
-        }),
-        ("turns make durable", |factory| {
-            writers::turns(factory.fresh())
-        }),
-        ("durable waiters and hooks", |factory| {
-            writers::durable(factory.fresh())
-        }),
-    ];
-    for (name, case) in cases {
+    for (name, case) in CASES {
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| case(factory)));
         if let Err(panic) = outcome {
             let text = panic
@@ -137,7 +140,7 @@ pub(crate) fn key(ident: u32, body: &str) -> Vec<u8> {
 }
 
 pub(crate) fn put(engine: &dyn Engine, table: Table, rows: &[(&[u8], &[u8])]) {
-    let mut batch = Batch::new();
+    let mut batch = WriteBatch::new();
     for (key, value) in rows {
         batch.put(table, key, value);
     }
@@ -146,7 +149,7 @@ pub(crate) fn put(engine: &dyn Engine, table: Table, rows: &[(&[u8], &[u8])]) {
         .expect("a put succeeds");
 }
 
-pub(crate) fn get(engine: &dyn Read, table: Table, key: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn get(engine: &dyn Reader, table: Table, key: &[u8]) -> Option<Vec<u8>> {
     let mut out = b"left over".to_vec();
     let found = engine.get(table, key, &mut out).expect("a get succeeds");
     assert!(
@@ -166,7 +169,7 @@ pub(crate) fn get(engine: &dyn Read, table: Table, key: &[u8]) -> Option<Vec<u8>
 }
 
 pub(crate) fn scan(
-    engine: &dyn Read,
+    engine: &dyn Reader,
     table: Table,
     range: KeyRange<'_>,
     opts: CursorOpts,
@@ -189,7 +192,7 @@ pub(crate) fn scan(
     all
 }
 
-pub(crate) fn scan_keys(engine: &dyn Read, table: Table, range: KeyRange<'_>) -> Vec<Vec<u8>> {
+pub(crate) fn scan_keys(engine: &dyn Reader, table: Table, range: KeyRange<'_>) -> Vec<Vec<u8>> {
     scan(engine, table, range, CursorOpts::default())
         .into_iter()
         .map(|(key, _)| key)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Factory, get, scan};
-use crate::batch::{Batch, counter_add, counter_decode, counter_encode};
+use crate::batch::{WriteBatch, counter_add, counter_decode, counter_encode};
 use crate::engine::{CursorOpts, Durability, Engine, Snapshot};
 use crate::keys::{KeyRange, Table};
 
@@ -98,7 +98,7 @@ pub fn random_operations(factory: &dyn Factory, seed: u64, count: usize) {
 }
 
 fn write(engine: &dyn Engine, map: &mut Map, random: &mut Random) {
-    let mut batch = Batch::new();
+    let mut batch = WriteBatch::new();
     for _ in 0..random.below(6) {
         let (table, key) = (random.table(), random.key());
         match random.below(10) {
@@ -135,7 +135,7 @@ fn write(engine: &dyn Engine, map: &mut Map, random: &mut Random) {
         .expect("a random batch applies");
 }
 
-fn compare_scan(engine: &dyn crate::Read, map: &Map, random: &mut Random, place: &str) {
+fn compare_scan(engine: &dyn crate::Reader, map: &Map, random: &mut Random, place: &str) {
     let (table, lower, upper) = (random.table(), random.key(), random.key());
     let opts = CursorOpts {
         reverse: random.below(2) == 0,

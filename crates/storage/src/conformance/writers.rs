@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::{get, key, scan_keys};
-use crate::batch::{Batch, counter_decode};
-use crate::engine::{CommitPos, Durability, Engine, Flushed, Turn};
+use crate::batch::{WriteBatch, counter_decode};
+use crate::engine::{CommitPos, Durability, Engine, FlushTurn, Flushed};
 use crate::keys::{KeyRange, Table};
 
 const THREADS: u32 = 4;
@@ -16,7 +16,7 @@ pub(super) fn concurrent(engine: Arc<dyn Engine>) {
         for thread in 0..THREADS {
             let engine = &engine;
             scope.spawn(move || {
-                let mut batch = Batch::new();
+                let mut batch = WriteBatch::new();
                 for i in 0..200 {
                     batch.clear();
                     batch.put(Table::Doc, &key(thread + 1, &i.to_string()), b"v");
@@ -48,7 +48,7 @@ pub(super) fn atomic(engine: Arc<dyn Engine>) {
         for thread in 0..2u64 {
             let (engine, stop, places) = (&engine, &stop, &places);
             scope.spawn(move || {
-                let (mut batch, mut number) = (Batch::new(), thread);
+                let (mut batch, mut number) = (WriteBatch::new(), thread);
                 while !stop.load(Ordering::Relaxed) {
                     batch.clear();
                     for (table, k) in places {
@@ -87,7 +87,7 @@ pub(super) fn last_pos_covers_reads(engine: Arc<dyn Engine>) {
     std::thread::scope(|scope| {
         let (engine, positions, stop, k) = (&engine, &positions, &stop, &k);
         scope.spawn(move || {
-            let mut batch = Batch::new();
+            let mut batch = WriteBatch::new();
             for (number, pos) in positions.iter().enumerate() {
                 batch.clear();
                 batch.put(Table::Doc, k, &(number as u64).to_le_bytes());
@@ -125,20 +125,20 @@ pub(super) fn turns(engine: Arc<dyn Engine>) {
         for thread in 0..THREADS {
             let engine = &engine;
             scope.spawn(move || {
-                let mut batch = Batch::new();
+                let mut batch = WriteBatch::new();
                 for i in 0..10 {
                     batch.clear();
                     batch.put(Table::Doc, &key(thread, &i.to_string()), b"v");
                     let pos = engine.apply(&batch, Durability::Buffered).unwrap();
-                    let mut turn = engine.take_turn(pos);
-                    if turn != Turn::Idle {
+                    let mut turn = engine.try_flush(pos);
+                    if turn != FlushTurn::Idle {
                         assert!(
                             engine.durable_pos() >= pos,
                             "a flush covers what it was asked for"
                         );
                     }
-                    while turn == (Turn::Flushed { more: true }) {
-                        turn = engine.take_turn(CommitPos(0));
+                    while turn == (FlushTurn::Flushed { more: true }) {
+                        turn = engine.try_flush(CommitPos(0));
                     }
                     let begun = Instant::now();
                     while engine.durable_pos() < pos {
@@ -166,7 +166,7 @@ pub(super) fn durable(engine: Arc<dyn Engine>) {
         for thread in 0..THREADS {
             let engine = &engine;
             scope.spawn(move || {
-                let mut batch = Batch::new();
+                let mut batch = WriteBatch::new();
                 for i in 0..10 {
                     batch.clear();
                     batch.put(Table::Doc, &key(thread, &i.to_string()), b"v");
@@ -177,10 +177,10 @@ pub(super) fn durable(engine: Arc<dyn Engine>) {
             });
         }
     });
-    let mut batch = Batch::new();
+    let mut batch = WriteBatch::new();
     batch.put(Table::Doc, &key(1, "last"), b"v");
     let pos = engine.apply(&batch, Durability::Buffered).unwrap();
-    engine.hurry(pos);
+    engine.request_flush(pos);
     let begun = Instant::now();
     while told.load(Ordering::SeqCst) < pos.0 {
         assert!(

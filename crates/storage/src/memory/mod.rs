@@ -3,6 +3,7 @@
 //! are pruned.
 
 mod read;
+mod shared;
 mod table;
 
 use std::path::Path;
@@ -11,14 +12,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 
-use crate::batch::Batch;
+use crate::batch::WriteBatch;
 use crate::engine::{
-    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, Flushed, Read, Snapshot,
-    StatSink, Verified,
+    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, Flushed, Reader,
+    Snapshot, StatSink, Verified,
 };
 use crate::error::{Result, StorageError};
 use crate::keys::{IdentSet, KeyRange, Table};
 use read::{MemoryCursor, MemorySnapshot, SharedSnapshot};
+use shared::Shared;
 use table::State;
 
 /// An engine without a device.
@@ -26,31 +28,6 @@ pub struct MemoryEngine {
     shared: Arc<Shared>,
     caps: Caps,
     hooks: Mutex<Vec<DurableHook>>,
-}
-
-struct Shared {
-    state: RwLock<State>,
-    closed: AtomicBool,
-}
-
-impl Shared {
-    fn check_open(&self) -> Result<()> {
-        if self.closed.load(Ordering::Acquire) {
-            Err(StorageError::Closed)
-        } else {
-            Ok(())
-        }
-    }
-
-    // Taken under the write lock, so the registered snapshot cannot be overtaken by a commit that
-    // prunes.
-    fn take_snapshot(self: &Arc<Self>) -> Result<MemorySnapshot> {
-        self.check_open()?;
-        let mut state = self.state.write();
-        let pos = state.pos();
-        state.hold(pos);
-        Ok(MemorySnapshot::new(Arc::clone(self), pos))
-    }
 }
 
 impl Default for MemoryEngine {
@@ -83,7 +60,7 @@ impl MemoryEngine {
         }
     }
 
-    fn check_sizes(&self, batch: &Batch) -> Result<()> {
+    fn check_sizes(&self, batch: &WriteBatch) -> Result<()> {
         if batch.byte_len() > self.caps.batch_bytes_max {
             return Err(StorageError::TooLarge {
                 what: "batch",
@@ -101,7 +78,7 @@ impl MemoryEngine {
     }
 }
 
-impl Read for MemoryEngine {
+impl Reader for MemoryEngine {
     fn get_with(&self, table: Table, key: &[u8], f: &mut dyn FnMut(&[u8])) -> Result<bool> {
         self.shared.check_open()?;
         let state = self.shared.state.read();
@@ -129,7 +106,7 @@ impl Read for MemoryEngine {
         opts: CursorOpts,
     ) -> Result<Box<dyn Cursor>> {
         range.check()?;
-        let snapshot = Arc::new(self.shared.take_snapshot()?);
+        let snapshot = Arc::new(MemorySnapshot::take(&self.shared)?);
         Ok(Box::new(MemoryCursor::new(snapshot, table, range, opts)))
     }
 }
@@ -140,12 +117,12 @@ impl Engine for MemoryEngine {
     }
 
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
-        Ok(Arc::new(SharedSnapshot(Arc::new(
-            self.shared.take_snapshot()?,
-        ))))
+        Ok(Arc::new(SharedSnapshot(Arc::new(MemorySnapshot::take(
+            &self.shared,
+        )?))))
     }
 
-    fn apply(&self, batch: &Batch, _durability: Durability) -> Result<CommitPos> {
+    fn apply(&self, batch: &WriteBatch, _durability: Durability) -> Result<CommitPos> {
         self.shared.check_open()?;
         self.check_sizes(batch)?;
         let pos = CommitPos(self.shared.state.write().apply(batch));

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::engine::{CommitPos, Cursor, CursorOpts, Read, Snapshot};
+use crate::engine::{CommitPos, Cursor, CursorOpts, Reader, Snapshot};
 use crate::error::Result;
 use crate::keys::{KeyRange, Table};
 
-use super::Shared;
+use super::shared::Shared;
 
-// Few enough that a visit that ends early has copied little for nothing.
+// Few, so that a visit that ends early has not copied much that is not used.
 const COPIED_ROWS: usize = 16;
 
 pub(super) struct MemorySnapshot {
@@ -20,12 +20,17 @@ pub(super) struct MemorySnapshot {
 }
 
 impl MemorySnapshot {
-    pub(super) fn new(shared: Arc<Shared>, pos: u64) -> Self {
-        Self {
-            shared,
+    pub(super) fn take(shared: &Arc<Shared>) -> Result<Self> {
+        shared.check_open()?;
+        // Under the write lock, so that no commit prunes versions before the snapshot holds them.
+        let mut state = shared.state.write();
+        let pos = state.pos();
+        state.hold(pos);
+        Ok(Self {
+            shared: Arc::clone(shared),
             pos,
             taken: Instant::now(),
-        }
+        })
     }
 }
 
@@ -38,7 +43,7 @@ impl Drop for MemorySnapshot {
 // Reads through an `Arc` so that a cursor can keep its snapshot alive.
 pub(super) struct SharedSnapshot(pub(super) Arc<MemorySnapshot>);
 
-impl Read for SharedSnapshot {
+impl Reader for SharedSnapshot {
     fn get_with(&self, table: Table, key: &[u8], f: &mut dyn FnMut(&[u8])) -> Result<bool> {
         self.0.shared.check_open()?;
         Ok(self

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 
-use crate::batch::{Batch, BatchOp, counter_add, counter_decode, counter_encode};
+use crate::batch::{BatchOp, WriteBatch, counter_add, counter_decode, counter_encode};
 use crate::keys::{IdentSet, KeyRange, Table};
 
 type Key = Box<[u8]>;
@@ -81,7 +81,7 @@ impl State {
             .sum()
     }
 
-    pub(super) fn apply(&mut self, batch: &Batch) -> u64 {
+    pub(super) fn apply(&mut self, batch: &WriteBatch) -> u64 {
         self.pos += 1;
         for op in batch.iter() {
             match op {
@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     fn put(state: &mut State, key: &[u8], value: &[u8]) {
-        let mut batch = Batch::new();
+        let mut batch = WriteBatch::new();
         batch.put(Table::Doc, key, value);
         state.apply(&batch);
     }
@@ -221,7 +221,7 @@ mod tests {
         let at = state.pos();
         state.hold(at);
         put(&mut state, b"k", b"2");
-        let mut batch = Batch::new();
+        let mut batch = WriteBatch::new();
         batch.delete(Table::Doc, b"k");
         state.apply(&batch);
         assert_eq!(state.get(Table::Doc, b"k", at), Some(&b"1"[..]));

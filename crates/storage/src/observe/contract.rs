@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Call, Observer};
-use crate::batch::{Batch, BatchOp};
+use crate::batch::{BatchOp, WriteBatch};
 use crate::engine::{Caps, CommitPos};
 use crate::error::{Result, StorageError};
 use crate::keys::{IDENT_BYTES, KeyRange, MAX_KEY, Table};
@@ -93,7 +93,7 @@ impl Contract {
     }
 }
 
-fn check_batch(batch: &Batch, caps: &Caps) -> Result<()> {
+fn check_batch(batch: &WriteBatch, caps: &Caps) -> Result<()> {
     let mut seen = 0;
     for op in batch.iter() {
         seen += 1;

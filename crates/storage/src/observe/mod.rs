@@ -1,6 +1,6 @@
-//! An engine with somebody looking over its shoulder: every call is shown to an [`Observer`] before
-//! and after, which may refuse it. The contract checker, the recorder and the fault injector are
-//! observers; none of them forwards calls itself.
+//! An intercepting engine: every call is shown to an [`Observer`] before and after, which may
+//! refuse it. The contract checker, the recorder and the fault injector are observers; none of them
+//! forwards calls itself.
 
 mod contract;
 mod faulty;
@@ -11,10 +11,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::batch::Batch;
+use crate::batch::WriteBatch;
 use crate::engine::{
-    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, Flushed, Read, Snapshot,
-    StatSink, Turn, Verified, WriteClass,
+    Caps, CommitPos, Cursor, CursorOpts, Durability, DurableHook, Engine, FlushTurn, Flushed,
+    Reader, Snapshot, StatSink, Verified, WriteClass,
 };
 use crate::error::{Result, StorageError};
 use crate::keys::{IdentSet, KeyRange, Table};
@@ -49,7 +49,7 @@ pub enum Call<'a> {
     },
     Snapshot,
     Apply {
-        batch: &'a Batch,
+        batch: &'a WriteBatch,
         durability: Durability,
     },
     WaitDurable {
@@ -148,13 +148,13 @@ fn around<T>(
 }
 
 // Reads are the same on an engine and on a snapshot.
-struct Reader<'a> {
-    read: &'a dyn Read,
+struct ObservedReader<'a> {
+    read: &'a dyn Reader,
     caps: &'a Caps,
     observer: Arc<dyn Observer>,
 }
 
-impl Reader<'_> {
+impl ObservedReader<'_> {
     fn around<T>(&self, call: Call<'_>, run: impl FnOnce() -> Result<T>) -> Result<T> {
         around(
             &*self.observer,
@@ -232,8 +232,8 @@ struct ObservedSnapshot {
 }
 
 impl ObservedSnapshot {
-    fn reader(&self) -> Reader<'_> {
-        Reader {
+    fn reader(&self) -> ObservedReader<'_> {
+        ObservedReader {
             read: &*self.inner,
             caps: &self.caps,
             observer: Arc::clone(&self.observer),
@@ -241,7 +241,7 @@ impl ObservedSnapshot {
     }
 }
 
-impl Read for ObservedSnapshot {
+impl Reader for ObservedSnapshot {
     reads!();
 }
 
@@ -335,8 +335,8 @@ impl<O: Observer + 'static> Observed<O> {
         observer
     }
 
-    fn reader(&self) -> Reader<'_> {
-        Reader {
+    fn reader(&self) -> ObservedReader<'_> {
+        ObservedReader {
             read: &*self.inner,
             caps: self.inner.caps(),
             observer: self.dyn_observer(),
@@ -344,7 +344,7 @@ impl<O: Observer + 'static> Observed<O> {
     }
 }
 
-impl<O: Observer + 'static> Read for Observed<O> {
+impl<O: Observer + 'static> Reader for Observed<O> {
     reads!();
 }
 
@@ -367,7 +367,7 @@ impl<O: Observer + 'static> Engine for Observed<O> {
         self.inner.admit(bytes, class)
     }
 
-    fn apply(&self, batch: &Batch, durability: Durability) -> Result<CommitPos> {
+    fn apply(&self, batch: &WriteBatch, durability: Durability) -> Result<CommitPos> {
         let call = Call::Apply { batch, durability };
         around(
             &*self.observer,
@@ -390,12 +390,12 @@ impl<O: Observer + 'static> Engine for Observed<O> {
         self.around(Call::WaitDurable { pos }, || self.inner.wait_durable(pos))
     }
 
-    fn hurry(&self, pos: CommitPos) {
-        self.inner.hurry(pos);
+    fn request_flush(&self, pos: CommitPos) {
+        self.inner.request_flush(pos);
     }
 
-    fn take_turn(&self, pos: CommitPos) -> Turn {
-        self.inner.take_turn(pos)
+    fn try_flush(&self, pos: CommitPos) -> FlushTurn {
+        self.inner.try_flush(pos)
     }
 
     fn on_durable(&self, hook: DurableHook) {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use super::{Call, Observer};
-use crate::batch::{Batch, BatchOp};
+use crate::batch::{BatchOp, WriteBatch};
 use crate::engine::{Caps, Durability};
 use crate::error::Result;
 use crate::keys::Table;
@@ -16,7 +16,7 @@ use crate::keys::Table;
 #[derive(Debug, Clone)]
 pub enum Recorded {
     /// A batch as applied.
-    Apply(Batch, Durability),
+    Apply(WriteBatch, Durability),
     /// A physical drop of `lower..upper`.
     DropRange(Table, Vec<u8>, Vec<u8>),
     /// A new set of dropped idents.

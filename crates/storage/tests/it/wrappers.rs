@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use storage::conformance::{self, Factory};
 use storage::{
-    Batch, Contract, CursorOpts, Durability, Engine, Fault, Faulty, KeyRange, MemoryEngine, Mirror,
-    Observed, Read, Recorder, StorageError, Table,
+    Contract, CursorOpts, Durability, Engine, Fault, Faulty, KeyRange, MemoryEngine, Mirror,
+    Observed, Reader, Recorder, StorageError, Table, WriteBatch,
 };
 
 struct Made(fn() -> Arc<dyn Engine>);
@@ -26,8 +26,8 @@ fn memory() -> Arc<dyn Engine> {
     Arc::new(MemoryEngine::new())
 }
 
-fn batch(key: &[u8], value: &[u8]) -> Batch {
-    let mut batch = Batch::new();
+fn batch(key: &[u8], value: &[u8]) -> WriteBatch {
+    let mut batch = WriteBatch::new();
     batch.put(Table::Doc, key, value);
     batch
 }
@@ -55,7 +55,7 @@ fn contract_checker_refuses_bad_arguments() {
         );
         assert!(engine.get(Table::Doc, key, &mut Vec::new()).is_err());
     }
-    let mut counter = Batch::new();
+    let mut counter = WriteBatch::new();
     counter.add(Table::Doc, b"\0\0\0\x01n", [1, 1]);
     assert!(matches!(
         engine.apply(&counter, Durability::Buffered),

@@ -44,7 +44,7 @@ pub(crate) struct State {
     pub(crate) capped: bool,
 }
 
-/// What capped collections have besides.
+/// What only capped collections have.
 #[derive(Default)]
 pub(crate) struct CappedGuards {
     /// Held from the allocation of sequence numbers until they are visible. Taken after the keys'
@@ -181,7 +181,7 @@ impl Collection {
     pub fn size_bytes(&self) -> u64 {
         self.live.bytes()
     }
-    /// True once the collection was dropped or renamed; whoever reads must stop.
+    /// True once the collection was dropped or renamed; readers must stop.
     pub fn is_dropped(&self) -> bool {
         self.gone.load(Ordering::Acquire)
     }
@@ -201,7 +201,7 @@ impl Collection {
         self.state.store(Arc::new(state));
     }
 
-    /// Goes inside for a write: the state stays as it is until the token is dropped.
+    /// Enters the gate for a write: the state does not change until the token is dropped.
     ///
     /// # Errors
     /// 175 QueryPlanKilled when the collection is gone.

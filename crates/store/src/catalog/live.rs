@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 
 /// Bytes the insertion orders of all collections of a store may take.
 const ORDER_BYTES_MAX: usize = 32 << 20;
-/// Bytes of one entry beside its key.
+/// Bytes of one entry besides its key.
 const ENTRY_BYTES: usize = 48;
 
 /// See the head of this file.

@@ -4,6 +4,7 @@
 pub(crate) mod collection;
 pub(crate) mod dropped;
 mod live;
+mod reclaim;
 pub mod row;
 pub(crate) mod shared;
 

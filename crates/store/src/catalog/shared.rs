@@ -1,11 +1,10 @@
 //! What all collections of a store share: the engine, locks, versions, and identifiers of
 //! collections and indexes.
 //!
-//! Identifiers are given once for ever: a block of them is reserved on disk before the first is
+//! Identifiers are never given twice: a block of them is reserved on disk before the first is
 //! used. A process that shares its engine with others (ADR 0017) reserves its own blocks; versions
 //! need the engine's order then.
 
-use crate::catalog::collection::Collection;
 use crate::catalog::dropped::Dropped;
 use crate::catalog::row::CatalogRow;
 use crate::commit::{WriteUnit, commit};
@@ -19,14 +18,13 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use storage::{Batch, CommitPos, Engine, Table, WriteClass};
+use storage::{CommitPos, Engine, Table, WriteBatch, WriteClass};
 
 /// Identifiers reserved on disk at a time.
 const IDENT_BLOCK: u32 = 1024;
 
 thread_local! {
-    /// Bytes this thread has written beyond what was admitted for them; its next write is admitted
-    /// with them.
+    /// Bytes this thread has written beyond what was admitted; added to its next admission.
     static ADMISSION_DEBT: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -40,8 +38,8 @@ pub(crate) struct Shared {
     idents: Mutex<Idents>,
     /// Identifiers from here on were given by this process.
     pub(crate) first_ident: u32,
-    /// Next sequence number of collections that were open and are not: a number is given once even
-    /// when the document that had it was the last one and is gone.
+    /// Next sequence number of collections whose handle was dropped from memory: a number is never
+    /// given twice, even when the last document that had one was deleted.
     evicted: Mutex<HashMap<u32, u64>>,
     /// Bytes of the insertion orders kept by all collections.
     pub(crate) order_bytes: Arc<AtomicUsize>,
@@ -101,7 +99,7 @@ impl Shared {
                 .filter(|m| *m < u32::MAX - 1);
             let mark =
                 mark.ok_or_else(|| MongoError::internal("all collection identifiers are used up"))?;
-            let mut batch = Batch::new();
+            let mut batch = WriteBatch::new();
             batch.put(Table::Meta, meta::IDENT_MARK, &mark.to_be_bytes());
             // Not synced: whoever uses the identifier writes later into the same journal.
             let reserved = &mut |_| idents.mark = mark;
@@ -113,7 +111,7 @@ impl Shared {
     }
 
     /// Puts a catalog row.
-    pub(crate) fn put_row(batch: &mut Batch, ns: &Namespace, row: &CatalogRow) {
+    pub(crate) fn put_row(batch: &mut WriteBatch, ns: &Namespace, row: &CatalogRow) {
         batch.put(
             Table::Meta,
             &meta::catalog(ns.db(), ns.coll()),
@@ -121,30 +119,29 @@ impl Shared {
         );
     }
 
-    /// Waits until the engine admits another `bytes`, and what earlier writes of this thread had
-    /// too much.
+    /// Waits until the engine admits another `bytes` and this thread's admission debt.
     pub(crate) fn admit(&self, bytes: usize) {
         self.engine
             .admit(bytes + ADMISSION_DEBT.take(), WriteClass::Client);
     }
 
-    /// A write was larger by this than what was admitted for it. Nobody may wait under locks, so
-    /// the thread's next write waits for it.
+    /// Adds to this thread's admission debt: a write was larger by this than admitted. Waiting is
+    /// not allowed under locks, so the thread's next write waits.
     pub(crate) fn admit_later(bytes: usize) {
         ADMISSION_DEBT.set(ADMISSION_DEBT.get().saturating_add(bytes));
     }
 
-    /// The handle of a collection goes while the collection stays.
-    pub(crate) fn remember_sequence(&self, c: &Collection) {
-        self.evicted.lock().insert(c.ident, c.live.next_seq());
+    /// Keeps the next sequence number of a collection whose handle is dropped from memory.
+    pub(crate) fn remember_sequence(&self, ident: u32, next: u64) {
+        self.evicted.lock().insert(ident, next);
     }
 
-    /// What was remembered of a collection's sequence numbers.
+    /// The next sequence number of a collection whose handle was dropped from memory.
     pub(crate) fn remembered_sequence(&self, ident: u32) -> Option<u64> {
         self.evicted.lock().get(&ident).copied()
     }
 
-    /// The collection is gone for good.
+    /// The collection was dropped.
     pub(crate) fn forget_sequence(&self, ident: u32) {
         self.evicted.lock().remove(&ident);
     }

@@ -9,7 +9,7 @@ use crate::format::meta;
 use crate::store::Store;
 use model::{DocBuf, MongoError, Namespace, Result, code};
 use std::sync::Arc;
-use storage::{Batch, CommitPos, Table};
+use storage::{CommitPos, Table, WriteBatch};
 
 /// An index build or another long operation runs on the collection.
 const BACKGROUND_OPERATION_IN_PROGRESS: i32 = 12587;
@@ -41,7 +41,7 @@ impl Store {
             indexes: Vec::new(),
         };
         let c = Arc::new(Collection::open(self.shared.clone(), ns.clone(), &row)?);
-        let mut batch = Batch::new();
+        let mut batch = WriteBatch::new();
         Shared::put_row(&mut batch, ns, &row);
         let created = &mut |_: CommitPos| self.keep(c.clone());
         self.shared.commit(WriteUnit::new(&batch).then(created))?;
@@ -63,7 +63,7 @@ impl Store {
         // Writers inside finish first, later ones are told it is gone.
         let closed = c.gate.close();
         let state = State::clone(&c.state());
-        let mut batch = Batch::new();
+        let mut batch = WriteBatch::new();
         batch.delete(Table::Meta, &meta::catalog(ns.db(), ns.coll()));
         let leftovers = c.leftovers(&state, &mut batch);
         dropped::record(&mut batch, &leftovers);
@@ -116,7 +116,7 @@ impl Store {
                 ));
             }
         }
-        let mut batch = Batch::new();
+        let mut batch = WriteBatch::new();
         batch.delete(Table::Meta, &meta::catalog(from.db(), from.coll()));
         let leftovers = target
             .as_ref()

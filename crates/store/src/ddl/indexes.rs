@@ -14,7 +14,7 @@ use crate::write::entries::{check_length, put_entries};
 use model::{Doc, DocBuf, MongoError, Result, code};
 use std::sync::Arc;
 use std::time::Duration;
-use storage::{Batch, CursorOpts, KeyRange, RowBatch, Table, WriteClass};
+use storage::{CursorOpts, KeyRange, RowBatch, Table, WriteBatch, WriteClass};
 
 const STEP_DOCS: usize = 64;
 /// How often a command that waits for another's build of the same index looks again.
@@ -32,7 +32,7 @@ pub type SameIndex<'s> = dyn Fn(Doc<'_>) -> Result<bool> + 's;
 /// Buffers of a build.
 #[derive(Default)]
 struct Buffers {
-    batch: Batch,
+    batch: WriteBatch,
     set: KeySet,
     entry: Vec<u8>,
     value: Vec<u8>,

@@ -17,7 +17,7 @@ use crate::format::meta;
 use crate::index::Index;
 use model::Result;
 use std::sync::Arc;
-use storage::{Batch, CommitPos, Table};
+use storage::{CommitPos, Table, WriteBatch};
 
 impl Collection {
     /// Changes the catalog row. `change` gets the state to alter and adds what it drops. `ready` is
@@ -38,7 +38,7 @@ impl Collection {
         }
         let (mut new, mut leftovers) = (State::clone(&old), Vec::new());
         let made = change(&mut new, &mut leftovers)?;
-        let mut batch = Batch::new();
+        let mut batch = WriteBatch::new();
         Shared::put_row(&mut batch, &self.ns, &self.row(&new, ready));
         dropped::record(&mut batch, &leftovers);
         let altered = &mut |pos: CommitPos| {
@@ -92,7 +92,7 @@ impl Collection {
 
     /// What remains of the whole collection when it is dropped, with the removal of its rows beside
     /// the catalog row.
-    fn leftovers(&self, state: &State, batch: &mut Batch) -> Vec<Leftover> {
+    fn leftovers(&self, state: &State, batch: &mut WriteBatch) -> Vec<Leftover> {
         batch.delete(Table::Meta, &meta::counter(self.ident));
         batch.delete(Table::Meta, &meta::unordered(self.ident));
         if self.is_view() {

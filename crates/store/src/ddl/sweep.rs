@@ -1,5 +1,4 @@
-//! Clearing up in the background: identifiers whose keys are gone, and keys nobody owns. Must not
-//! know: who calls, when.
+//! Background deletion of keys of dropped identifiers and of keys that no catalog row owns.
 
 use crate::catalog::CatalogRow;
 use crate::error;

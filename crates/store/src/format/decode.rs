@@ -47,42 +47,73 @@ fn read(b: &[u8], name: &str, w: &mut DocWriter<'_>) -> Option<usize> {
         w.put(name, v);
         return Some(1);
     }
-    let eight = || rest.first_chunk::<8>().map(|b| u64::from_be_bytes(*b));
     match class {
-        keys::STRING | keys::CODE => {
-            let (text, len) = text(rest)?;
-            w.put(
-                name,
-                if class == keys::STRING {
-                    Value::String(&text)
-                } else {
-                    Value::Code(&text)
-                },
-            );
-            Some(1 + len)
-        }
         keys::OBJECT => {
             let mut inner = w.doc(name);
             Some(1 + fields(rest, &mut inner)?)
         }
-        keys::ARRAY => {
-            let mut list = DocBuf::new();
-            let mut at = 0;
-            let mut ok = true;
-            let mut n = 0usize;
-            while *rest.get(at)? != 0 {
-                list.append(|w| match read(&rest[at..], &n.to_string(), w) {
-                    Some(len) => at += len,
-                    None => ok = false,
-                });
-                if !ok {
-                    return None;
-                }
-                n += 1;
-            }
-            w.put(name, list.doc().as_array());
-            Some(1 + at + 1)
+        keys::ARRAY => array(rest, name, w),
+        keys::STRING | keys::CODE | keys::REGEX | keys::CODE_WITH_SCOPE => {
+            of_text(class, rest, name, w)
         }
+        keys::BINARY | keys::OBJECT_ID | keys::DATE | keys::TIMESTAMP | keys::DB_POINTER => {
+            of_fixed(class, rest, name, w)
+        }
+        _ => number(class, rest, name, w),
+    }
+}
+
+fn array(b: &[u8], name: &str, w: &mut DocWriter<'_>) -> Option<usize> {
+    let mut list = DocBuf::new();
+    let mut at = 0;
+    let mut ok = true;
+    let mut n = 0usize;
+    while *b.get(at)? != 0 {
+        list.append(|w| match read(&b[at..], &n.to_string(), w) {
+            Some(len) => at += len,
+            None => ok = false,
+        });
+        if !ok {
+            return None;
+        }
+        n += 1;
+    }
+    w.put(name, list.doc().as_array());
+    Some(1 + at + 1)
+}
+
+/// Components that begin with escaped text.
+fn of_text(class: u8, rest: &[u8], name: &str, w: &mut DocWriter<'_>) -> Option<usize> {
+    let (first, len) = text(rest)?;
+    match class {
+        keys::STRING => w.put(name, Value::String(&first)),
+        keys::CODE => w.put(name, Value::Code(&first)),
+        keys::REGEX => {
+            let (options, more) = text(rest.get(len..)?)?;
+            w.put(
+                name,
+                Value::Regex(Regex {
+                    pattern: &first,
+                    options: &options,
+                }),
+            );
+            return Some(1 + len + more);
+        }
+        _ => {
+            let mut scope = DocBuf::new();
+            let mut more = None;
+            scope.append(|w| more = fields(&rest[len..], w));
+            w.put(name, Value::CodeWithScope(&first, scope.doc().as_bytes()));
+            return Some(1 + len + more?);
+        }
+    };
+    Some(1 + len)
+}
+
+/// Components of fixed length, or with their length in front.
+fn of_fixed(class: u8, rest: &[u8], name: &str, w: &mut DocWriter<'_>) -> Option<usize> {
+    let eight = || rest.first_chunk::<8>().map(|b| u64::from_be_bytes(*b));
+    match class {
         keys::BINARY => {
             let len = u32::from_be_bytes(*rest.first_chunk()?) as usize;
             let subtype = *rest.get(4)?;
@@ -107,19 +138,7 @@ fn read(b: &[u8], name: &str, w: &mut DocWriter<'_>) -> Option<usize> {
             w.put(name, Value::Timestamp(Timestamp::from_u64(eight()?)));
             Some(9)
         }
-        keys::REGEX => {
-            let (pattern, a) = text(rest)?;
-            let (options, b) = text(&rest[a..])?;
-            w.put(
-                name,
-                Value::Regex(Regex {
-                    pattern: &pattern,
-                    options: &options,
-                }),
-            );
-            Some(1 + a + b)
-        }
-        keys::DB_POINTER => {
+        _ => {
             let len = u32::from_be_bytes(*rest.first_chunk()?) as usize;
             let ns = std::str::from_utf8(rest.get(4..4 + len)?).ok()?;
             w.put(
@@ -128,15 +147,6 @@ fn read(b: &[u8], name: &str, w: &mut DocWriter<'_>) -> Option<usize> {
             );
             Some(1 + 4 + len + 12)
         }
-        keys::CODE_WITH_SCOPE => {
-            let (code, a) = text(rest)?;
-            let mut scope = DocBuf::new();
-            let mut len = None;
-            scope.append(|w| len = fields(&rest[a..], w));
-            w.put(name, Value::CodeWithScope(&code, scope.doc().as_bytes()));
-            Some(1 + a + len?)
-        }
-        _ => number(class, rest, name, w),
     }
 }
 
@@ -235,11 +245,16 @@ mod tests {
     #[test]
     fn components_come_back() {
         let d = doc! {
-            "0": Value::MinKey, "1": Value::Null, "2": 0i32, "3": -7i32, "4": 70_000i32, "5": i64::MIN, "6": 1.5, "7": -0.25,
-            "8": 1e300, "9": f64::INFINITY, "10": "a\0b", "11": "", "12": { "a": 1i32, "b": { "c": "x" } }, "13": [1i32, "a", [2i32]],
-            "14": true, "15": Value::Date(-5), "16": ObjectId([3; 12]), "17": Value::Binary(Binary { subtype: 4, bytes: b"ab" }),
-            "18": Value::Regex(Regex { pattern: "^a", options: "i" }), "19": Value::Code("f"), "20": Value::MaxKey,
-            "21": Value::Timestamp(Timestamp::from_u64(77)), "22": [], "23": -1234567.5, "24": Value::Undefined
+            "0": Value::MinKey, "1": Value::Null, "2": 0i32, "3": -7i32, "4": 70_000i32,
+                "5": i64::MIN, "6": 1.5, "7": -0.25,
+            "8": 1e300, "9": f64::INFINITY, "10": "a\0b", "11": "", "12": { "a": 1i32,
+                "b": { "c": "x" } }, "13": [1i32, "a", [2i32]],
+            "14": true, "15": Value::Date(-5), "16": ObjectId([3; 12]),
+                "17": Value::Binary(Binary { subtype: 4, bytes: b"ab" }),
+            "18": Value::Regex(Regex { pattern: "^a", options: "i" }), "19": Value::Code("f"),
+                "20": Value::MaxKey,
+            "21": Value::Timestamp(Timestamp::from_u64(77)), "22": [], "23": -1234567.5,
+                "24": Value::Undefined
         };
         for (name, v) in d.doc().iter() {
             for descending in [false, true] {

@@ -1,13 +1,22 @@
 //! One secondary index: its specification, and the keys a document has in it. Must not know:
 //! collections, the engine.
 
+mod field;
+mod interval;
+mod key_set;
+mod reach;
 pub(crate) mod text;
+
+pub use field::{FieldKind, IndexField};
+pub use interval::KeyInterval;
+pub use key_set::KeySet;
 
 use crate::format::keys;
 use crate::hooks::{Hooks, Predicate};
-use model::path::PathPart;
+use field::encode_component;
 use model::{Array, Collate, Doc, DocBuf, FieldPath, MongoError, Result, Value, code};
 use parking_lot::{Mutex, MutexGuard};
+use reach::{Reach, reach};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use storage::CommitPos;
@@ -17,36 +26,6 @@ use text::TextPart;
 const KEYS_BYTES_MAX: usize = 64 << 20;
 /// CannotBuildIndexKeys.
 const CANNOT_BUILD_INDEX_KEYS: i32 = 201;
-
-/// How a field's value becomes a component.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum FieldKind {
-    /// The value, ascending.
-    Ascending,
-    /// The value, descending.
-    Descending,
-    /// A 64-bit hash of the value.
-    Hashed,
-}
-
-/// One field of an index key.
-#[derive(Clone, Debug)]
-pub struct IndexField {
-    /// Where in the document.
-    pub path: FieldPath,
-    /// How it is encoded.
-    pub kind: FieldKind,
-}
-
-/// An interval of encoded components: lower included, upper excluded. Made from values with
-/// [`Index::encode_bound`] and the bound bytes of [`keys`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyInterval {
-    /// First components inside.
-    pub lower: Vec<u8>,
-    /// First components outside.
-    pub upper: Vec<u8>,
-}
 
 /// A secondary index of an open collection.
 pub struct Index {
@@ -62,12 +41,12 @@ pub struct Index {
     sparse: bool,
     partial: Option<Predicate>,
     collate: Option<Arc<dyn Collate>>,
-    marks: Arc<Marks>,
+    state: Arc<IndexState>,
 }
 
-/// What is found out about an index while it is in use; kept when its specification is replaced.
+/// What changes while an index is in use; kept when its specification is replaced.
 #[derive(Default)]
-struct Marks {
+struct IndexState {
     /// Bit per field that has seen an array on its way; never unset. On disk before it is here, and
     /// here before an entry that needs it is visible: a reader that asks after it has taken its
     /// view never misses one.
@@ -158,10 +137,10 @@ impl Index {
             sparse: d.field("sparse").truthy(),
             partial,
             collate,
-            marks: Arc::new(Marks {
+            state: Arc::new(IndexState {
                 multikey: AtomicU32::new(multikey),
                 ready: AtomicBool::new(ready),
-                ..Marks::default()
+                ..IndexState::default()
             }),
             spec,
         })
@@ -174,7 +153,7 @@ impl Index {
     pub(crate) fn respecified(&self, spec: DocBuf, hooks: &dyn Hooks) -> Result<Index> {
         let new = Index::open(self.ident, spec, false, 0, hooks)?;
         Ok(Index {
-            marks: self.marks.clone(),
+            state: self.state.clone(),
             ..new
         })
     }
@@ -235,7 +214,7 @@ impl Index {
     }
     /// Bits of fields that have seen an array.
     pub fn multikey_bits(&self) -> u32 {
-        self.marks.multikey.load(Ordering::Acquire)
+        self.state.multikey.load(Ordering::Acquire)
     }
     /// Some document has several entries.
     pub fn is_multikey(&self) -> bool {
@@ -243,44 +222,44 @@ impl Index {
     }
     /// Usable by readers.
     pub fn is_ready(&self) -> bool {
-        self.marks.ready.load(Ordering::Acquire)
+        self.state.ready.load(Ordering::Acquire)
     }
     /// The position from which on views have all its entries.
     pub fn ready_at(&self) -> CommitPos {
-        CommitPos(self.marks.ready_at.load(Ordering::Acquire))
+        CommitPos(self.state.ready_at.load(Ordering::Acquire))
     }
     pub(crate) fn set_ready(&self, at: CommitPos) {
-        self.marks.ready_at.store(at.0, Ordering::Release);
-        self.marks.ready.store(true, Ordering::Release);
+        self.state.ready_at.store(at.0, Ordering::Release);
+        self.state.ready.store(true, Ordering::Release);
     }
     /// Held while bits are added on disk and here.
     pub(crate) fn marking(&self) -> MutexGuard<'_, ()> {
-        self.marks.marking.lock()
+        self.state.marking.lock()
     }
     /// It was dropped: entries that a scan does not find may be gone with it.
     pub(crate) fn is_dropped(&self) -> bool {
-        self.marks.dropped.load(Ordering::Acquire)
+        self.state.dropped.load(Ordering::Acquire)
     }
     /// To be called when the drop is committed and before entries go.
     pub(crate) fn set_dropped(&self) {
-        self.marks.dropped.store(true, Ordering::Release);
+        self.state.dropped.store(true, Ordering::Release);
     }
     /// Its build has failed, and so has removing it.
     pub(crate) fn is_abandoned(&self) -> bool {
-        self.marks.abandoned.load(Ordering::Acquire)
+        self.state.abandoned.load(Ordering::Acquire)
     }
     pub(crate) fn abandon(&self) {
-        self.marks.abandoned.store(true, Ordering::Release);
+        self.state.abandoned.store(true, Ordering::Release);
     }
     /// Scans since the server started.
     pub fn accesses(&self) -> u64 {
-        self.marks.accesses.load(Ordering::Relaxed)
+        self.state.accesses.load(Ordering::Relaxed)
     }
     pub(crate) fn count_access(&self) {
-        self.marks.accesses.fetch_add(1, Ordering::Relaxed);
+        self.state.accesses.fetch_add(1, Ordering::Relaxed);
     }
     pub(crate) fn add_multikey(&self, bits: u32) {
-        self.marks.multikey.fetch_or(bits, Ordering::AcqRel);
+        self.state.multikey.fetch_or(bits, Ordering::AcqRel);
     }
 
     /// Appends the encoded component of a bound value for field number `field`.
@@ -288,6 +267,11 @@ impl Index {
         if let Some(f) = self.fields.get(field) {
             encode_component(f.kind, v, self.collate(), out);
         }
+    }
+
+    /// All entries of a term of a text index, after encoded values of the fields before the text.
+    pub fn term_interval(&self, before: &[u8], term: &str) -> KeyInterval {
+        text::term_interval(before, term)
     }
 
     /// The key of the entry of one document for `components`: `ident components END` in a unique
@@ -344,8 +328,7 @@ impl Index {
         Ok(())
     }
 
-    /// One key for each term: the fields before the text, the term, what it is worth, the fields
-    /// behind.
+    /// One key for each term: the fields before the text, the term, its score, the fields after.
     fn text_keys(&self, text: &TextPart, doc: Doc<'_>, set: &mut KeySet) -> Result<()> {
         let (mut before, mut behind) = (Vec::new(), Vec::new());
         for (n, f) in self.fields.iter().enumerate() {
@@ -491,141 +474,6 @@ impl Index {
             return step(None);
         }
         array.iter().try_for_each(|v| step(Some(v)))
-    }
-}
-
-fn encode_component(
-    kind: FieldKind,
-    v: &Value<'_>,
-    collate: Option<&dyn Collate>,
-    out: &mut Vec<u8>,
-) {
-    match kind {
-        FieldKind::Ascending => keys::encode(v, collate, out),
-        FieldKind::Descending => keys::encode_directed(v, true, collate, out),
-        FieldKind::Hashed => {
-            let mut canonical = Vec::new();
-            // A missing field is found as null, as in ordered components.
-            let v = if v.is_missing() { &Value::Null } else { v };
-            model::compare::equality_key(v, collate, &mut canonical);
-            // FNV-1a: on disk, so it must never depend on a library's whims.
-            let hash = canonical.iter().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| {
-                (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3)
-            });
-            out.push(keys::HASH);
-            out.extend_from_slice(&hash.to_be_bytes());
-        }
-    }
-}
-
-/// Where following a path ended.
-enum Reach<'a> {
-    /// At a value (or `Missing`).
-    At(Value<'a>),
-    /// At an array, with the rest of the path still to go.
-    Blocked(Array<'a>, &'a [PathPart]),
-}
-
-fn reach<'a>(mut v: Value<'a>, path: &'a [PathPart]) -> Result<Reach<'a>> {
-    let mut rest = path;
-    loop {
-        match (v, rest.split_first()) {
-            (Value::Array(a), Some((head, tail))) => {
-                let Some(position) = head.index else {
-                    return Ok(Reach::Blocked(a, rest));
-                };
-                let named = a
-                    .iter()
-                    .any(|e| matches!(e, Value::Document(d) if d.contains(&head.name)));
-                match (a.get(position), named) {
-                    (_, false) => {}
-                    (None, true) => return Ok(Reach::Blocked(a, rest)),
-                    (Some(_), true) => {
-                        return Err(MongoError::new(
-                            16746,
-                            format!(
-                                "Ambiguous field name found in array (do not use numeric field \
-                                    names in embedded elements in an \
-                             array), field: '{}' for array: {a:?}",
-                                head.name
-                            ),
-                        ));
-                    }
-                }
-                v = a.get(position).unwrap_or(Value::Missing);
-                rest = tail;
-                if let (Value::Array(inner), true) = (v, tail.is_empty()) {
-                    return Ok(Reach::Blocked(inner, tail));
-                }
-            }
-            (Value::Array(a), None) => return Ok(Reach::Blocked(a, rest)),
-            (v, None) => return Ok(Reach::At(v)),
-            (Value::Document(d), Some((head, tail))) => {
-                v = d.field(&head.name);
-                rest = tail;
-            }
-            (_, Some(_)) => return Ok(Reach::At(Value::Missing)),
-        }
-    }
-}
-
-/// Encoded keys of one document in one index, in one buffer.
-#[derive(Default, Clone)]
-pub struct KeySet {
-    bytes: Vec<u8>,
-    ranges: Vec<(u32, u32)>,
-    /// Bits of fields that went through an array.
-    pub multikey: u32,
-}
-
-impl KeySet {
-    fn clear(&mut self) {
-        self.bytes.clear();
-        self.ranges.clear();
-        self.multikey = 0;
-    }
-    fn begin(&self) -> u32 {
-        self.bytes.len() as u32
-    }
-    fn end(&mut self, start: u32) {
-        self.ranges.push((start, self.bytes.len() as u32));
-    }
-    fn sort(&mut self) {
-        if self.ranges.len() > 1 {
-            let bytes = &self.bytes;
-            let key = |r: &(u32, u32)| &bytes[r.0 as usize..r.1 as usize];
-            self.ranges.sort_unstable_by(|a, b| key(a).cmp(key(b)));
-            self.ranges.dedup_by(|a, b| key(a) == key(b));
-        }
-    }
-    /// Gives memory back when a large document has blown the buffers up beyond `bytes_max`.
-    pub(crate) fn shrink(&mut self, bytes_max: usize) {
-        self.bytes.shrink_to(bytes_max);
-        self.ranges.shrink_to(bytes_max / size_of::<(u32, u32)>());
-    }
-    /// The keys, ascending.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &[u8]> + ExactSizeIterator {
-        self.ranges
-            .iter()
-            .map(|r| &self.bytes[r.0 as usize..r.1 as usize])
-    }
-    /// Bytes of all keys.
-    pub fn byte_len(&self) -> usize {
-        self.bytes.len()
-    }
-    /// Number of keys.
-    pub fn len(&self) -> usize {
-        self.ranges.len()
-    }
-    /// No keys.
-    pub fn is_empty(&self) -> bool {
-        self.ranges.is_empty()
-    }
-    /// True when `key` is among them.
-    pub fn contains(&self, key: &[u8]) -> bool {
-        self.ranges
-            .binary_search_by(|r| self.bytes[r.0 as usize..r.1 as usize].cmp(key))
-            .is_ok()
     }
 }
 

@@ -1,10 +1,9 @@
-//! What is special in the entries of a text index (`docs/on-disk.md`): the term, what it is worth,
-//! and how both are found again. Which terms a document has comes in through
-//! [`crate::hooks::Terms`].
+//! The components of a text index's entries (`docs/on-disk.md`): the term and its score. Which
+//! terms a document has comes in through [`crate::hooks::Terms`].
 
+use super::interval::KeyInterval;
 use crate::format::keys;
 use crate::hooks::Terms;
-use crate::index::{Index, KeyInterval};
 use model::Value;
 use std::sync::Arc;
 
@@ -29,7 +28,7 @@ pub(crate) fn encode_term(term: &str, out: &mut Vec<u8>) {
     if !is_cut(term) {
         return keys::encode(&Value::String(term), None, out);
     }
-    // FNV-1a: on disk, so it must never depend on a library's whims.
+    // FNV-1a: on disk, so it is written here and not taken from a library.
     let hash = term.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| {
         (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)
     });
@@ -44,16 +43,14 @@ pub(crate) fn encode_score(score: f64, out: &mut Vec<u8>) {
     out.extend_from_slice(&score.to_be_bytes());
 }
 
-impl Index {
-    /// Every entry of a term of a text index, behind encoded values of the fields before the text.
-    pub fn term_interval(&self, before: &[u8], term: &str) -> KeyInterval {
-        let mut lower = before.to_vec();
-        encode_term(term, &mut lower);
-        let mut upper = lower.clone();
-        lower.push(keys::BEFORE);
-        upper.push(keys::AFTER);
-        KeyInterval { lower, upper }
-    }
+/// All entries of a term, after encoded values of the fields before the text.
+pub(super) fn term_interval(before: &[u8], term: &str) -> KeyInterval {
+    let mut lower = before.to_vec();
+    encode_term(term, &mut lower);
+    let mut upper = lower.clone();
+    lower.push(keys::BEFORE);
+    upper.push(keys::AFTER);
+    KeyInterval { lower, upper }
 }
 
 /// The score in the components of an entry found in an interval of a term.
@@ -69,11 +66,11 @@ pub(crate) fn score_of(interval: &KeyInterval, components: &[u8]) -> f64 {
 mod tests {
     use super::*;
     use crate::hooks::{Hooks, Predicate};
-    use crate::index::KeySet;
+    use crate::index::{Index, KeySet};
     use model::Result;
     use model::{Collate, Doc, MongoError, doc};
 
-    /// Words at spaces, each worth its length.
+    /// Words at spaces, each with its length as score.
     struct Words;
 
     impl Terms for Words {

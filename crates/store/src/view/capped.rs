@@ -1,6 +1,6 @@
 //! Reading capped collections in the order the documents came in. Promises: a reader whose place
 //! was deleted is told.
-//! Must not know: who waits for new documents, how room is made.
+//! Must not know: who waits for new documents, how old ones are deleted.
 //!
 //! The order is kept beside the documents, which lie by `_id`: table `Cap`, key `ident insert_seq`,
 //! value the encoded id.
@@ -9,7 +9,7 @@ use crate::catalog::Collection;
 use crate::error;
 use crate::format::record;
 use crate::view::ReadView;
-use crate::view::rows::{EachRow, FETCH_MAX, Row, Rows, fetch};
+use crate::view::rows::{EachRow, FETCH_MAX, FetchedRows, Row, fetch};
 use model::{MongoError, Result, code};
 use std::sync::atomic::Ordering;
 use storage::{Cursor, CursorOpts, KeyRange, RowBatch, Table};
@@ -116,7 +116,7 @@ impl CappedScan {
                 .map_err(error::storage)?;
             let keys: Vec<Vec<u8>> = self.rows.iter().map(|(_, id)| coll.key_of(id)).collect();
             let wanted: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-            let mut docs = Rows::default();
+            let mut docs = FetchedRows::default();
             fetch(&self.view, coll.shared.engine.as_ref(), &wanted, &mut docs)?;
             for ((key, value), (entry, _)) in wanted.iter().zip(docs.iter()).zip(self.rows.iter()) {
                 let seq = seq_of(entry)?;

@@ -7,7 +7,7 @@ use crate::format::{keys, record};
 use crate::index::text::score_of;
 use crate::index::{Index, KeyInterval, KeySet};
 use crate::view::ReadView;
-use crate::view::rows::{EachEntry, EachRow, FETCH_MAX, Row, Rows, fetch};
+use crate::view::rows::{EachEntry, EachRow, FETCH_MAX, FetchedRows, Row, fetch};
 use model::{Doc, Result};
 use rustc_hash::FxHashSet;
 use std::sync::Arc;
@@ -99,7 +99,7 @@ impl IndexScan {
             if self.open.is_none() {
                 self.open()?;
             }
-            let Some((view, cursor)) = self.open.as_mut() else {
+            let Some((_, cursor)) = self.open.as_mut() else {
                 return Ok(false);
             };
             let want = self.fetch.min(max - shown).max(1);
@@ -107,71 +107,9 @@ impl IndexScan {
             let more = cursor
                 .next_batch(&mut self.rows, want, 1 << 20)
                 .map_err(error::storage)?;
-            let unique = self.index.is_unique();
-            let mut record_keys: Vec<Vec<u8>> = Vec::with_capacity(self.rows.len());
-            for (entry, value) in self.rows.iter() {
-                let id = if unique {
-                    Some(value)
-                } else {
-                    keys::id_of_tail(entry)
-                };
-                let id = id.ok_or_else(|| {
-                    error::corrupt(&format!("an entry of index {}", self.index.name()))
-                })?;
-                record_keys.push(self.coll.key_of(id));
-            }
-            let wanted: Vec<&[u8]> = record_keys.iter().map(Vec::as_slice).collect();
-            let mut docs = Rows::default();
-            fetch(view, self.coll.shared.engine.as_ref(), &wanted, &mut docs)?;
-            let interval = self
-                .intervals
-                .get(self.at)
-                .filter(|_| self.index.text().is_some());
-            let score_in =
-                |entry: &[u8]| interval.map_or(0.0, |i| score_of(i, entry.get(4..).unwrap_or(&[])));
-            for ((key, value), (entry, _)) in wanted.iter().zip(docs.iter()).zip(self.rows.iter()) {
-                self.examined += 1;
-                let last = self.last.get_or_insert_default();
-                last.clear();
-                last.extend_from_slice(entry);
-                if let Dedupe::Seen(seen) = &mut self.dedupe
-                    && !seen.insert(key[4..].to_vec())
-                {
-                    continue;
-                }
-                let Some((header, doc)) = value.and_then(record::read) else {
-                    let what = format!(
-                        "index {} points at a document that is not there",
-                        self.index.name()
-                    );
-                    return Err(error::corrupt(&what));
-                };
-                if let Dedupe::FirstEntry { keys, entry: first } = &mut self.dedupe {
-                    let found = first_entry(
-                        &self.index,
-                        doc,
-                        &key[4..],
-                        &self.intervals,
-                        self.reverse,
-                        keys,
-                        first,
-                    )?;
-                    if found && first != entry {
-                        continue;
-                    }
-                }
-                shown += 1;
-                if self.is_gone()
-                    || !f(Row {
-                        key,
-                        header,
-                        doc,
-                        score: score_in(entry),
-                    })
-                {
-                    self.open = None;
-                    return Ok(true);
-                }
+            if self.show_fetched(&mut shown, f)? {
+                self.open = None;
+                return Ok(true);
             }
             if !more {
                 self.open = None;
@@ -184,6 +122,79 @@ impl IndexScan {
         } else {
             self.ended()
         }
+    }
+
+    /// Shows the documents behind the entries in `rows`; true when `f` ended the visit.
+    fn show_fetched(&mut self, shown: &mut usize, f: &mut EachRow<'_>) -> Result<bool> {
+        let Some((view, _)) = self.open.as_ref() else {
+            return Ok(false);
+        };
+        let unique = self.index.is_unique();
+        let mut record_keys: Vec<Vec<u8>> = Vec::with_capacity(self.rows.len());
+        for (entry, value) in self.rows.iter() {
+            let id = if unique {
+                Some(value)
+            } else {
+                keys::id_of_tail(entry)
+            };
+            let id = id.ok_or_else(|| {
+                error::corrupt(&format!("an entry of index {}", self.index.name()))
+            })?;
+            record_keys.push(self.coll.key_of(id));
+        }
+        let wanted: Vec<&[u8]> = record_keys.iter().map(Vec::as_slice).collect();
+        let mut docs = FetchedRows::default();
+        fetch(view, self.coll.shared.engine.as_ref(), &wanted, &mut docs)?;
+        let interval = self
+            .intervals
+            .get(self.at)
+            .filter(|_| self.index.text().is_some());
+        let score_in =
+            |entry: &[u8]| interval.map_or(0.0, |i| score_of(i, entry.get(4..).unwrap_or(&[])));
+        for ((key, value), (entry, _)) in wanted.iter().zip(docs.iter()).zip(self.rows.iter()) {
+            self.examined += 1;
+            let last = self.last.get_or_insert_default();
+            last.clear();
+            last.extend_from_slice(entry);
+            if let Dedupe::Seen(seen) = &mut self.dedupe
+                && !seen.insert(key[4..].to_vec())
+            {
+                continue;
+            }
+            let Some((header, doc)) = value.and_then(record::read) else {
+                let what = format!(
+                    "index {} points at a document that is not there",
+                    self.index.name()
+                );
+                return Err(error::corrupt(&what));
+            };
+            if let Dedupe::FirstEntry { keys, entry: first } = &mut self.dedupe {
+                let found = first_entry(
+                    &self.index,
+                    doc,
+                    &key[4..],
+                    &self.intervals,
+                    self.reverse,
+                    keys,
+                    first,
+                )?;
+                if found && first != entry {
+                    continue;
+                }
+            }
+            *shown += 1;
+            if self.is_gone()
+                || !f(Row {
+                    key,
+                    header,
+                    doc,
+                    score: score_in(entry),
+                })
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// A drop of the collection or of the index does not wait for readers, nor for their snapshots:

@@ -5,7 +5,7 @@ use crate::error;
 use crate::format::record;
 use crate::index::Index;
 use crate::view::ReadView;
-use crate::view::rows::{EachRow, FETCH_MAX, Row, Rows, fetch};
+use crate::view::rows::{EachRow, FETCH_MAX, FetchedRows, Row, fetch};
 use model::{Doc, Result, Value};
 use std::sync::Arc;
 use storage::Table;
@@ -76,7 +76,7 @@ impl Collection {
     /// How many of `ids` were looked at; all of them unless `f` stopped.
     ///
     /// # Cost
-    /// One visit to the engine for up to 128 ids.
+    /// One engine call for up to 128 ids.
     ///
     /// # Errors
     /// As [`Collection::get_with`].
@@ -86,7 +86,7 @@ impl Collection {
         ids: &[&[u8]],
         f: &mut EachRow<'_>,
     ) -> Result<usize> {
-        let mut rows = Rows::default();
+        let mut rows = FetchedRows::default();
         // Few at first, for readers who stop soon.
         let (mut looked, mut size) = (0, 4);
         while looked < ids.len() {

@@ -31,12 +31,12 @@ pub type EachEntry<'f> = dyn FnMut(&[u8], &[u8]) -> bool + 'f;
 
 /// Values fetched for a list of keys, in one buffer.
 #[derive(Default)]
-pub(crate) struct Rows {
+pub(crate) struct FetchedRows {
     bytes: Vec<u8>,
     ends: Vec<Option<(usize, usize)>>,
 }
 
-impl Rows {
+impl FetchedRows {
     pub(crate) fn iter(&self) -> impl Iterator<Item = Option<&[u8]>> {
         self.ends
             .iter()
@@ -49,7 +49,7 @@ pub(crate) fn fetch(
     view: &ReadView,
     engine: &dyn Engine,
     keys: &[&[u8]],
-    rows: &mut Rows,
+    rows: &mut FetchedRows,
 ) -> Result<()> {
     rows.bytes.clear();
     rows.ends.clear();

@@ -6,7 +6,7 @@ use crate::error;
 use crate::format::record;
 use crate::view::ReadView;
 use crate::view::capped::CappedScan;
-use crate::view::rows::{EachRow, FETCH_MAX, Row, Rows, fetch};
+use crate::view::rows::{EachRow, FETCH_MAX, FetchedRows, Row, fetch};
 use crate::view::series::Series;
 use model::Result;
 use std::collections::BTreeMap;
@@ -269,7 +269,7 @@ impl Scan {
 
     fn visit_known(&mut self, max: usize, f: &mut EachRow<'_>) -> Result<bool> {
         let mut shown = 0;
-        let mut rows = Rows::default();
+        let mut rows = FetchedRows::default();
         while shown < max {
             let Order::Known { last, end } = &mut self.order else {
                 return Ok(true);
@@ -323,7 +323,7 @@ impl Scan {
             return Ok(true);
         };
         let mut shown = 0;
-        let mut rows = Rows::default();
+        let mut rows = FetchedRows::default();
         while shown < max && *at < keys.len() {
             let end = keys.len().min(*at + FETCH_MAX.min(max - shown));
             let chunk: Vec<&[u8]> = keys[*at..end].iter().map(Vec::as_slice).collect();

@@ -90,7 +90,8 @@ mod tests {
 
     #[test]
     fn buckets_come_first_then_time() {
-        let options = doc! { "timeseries": { "timeField": "t", "metaField": "m", "granularity": "seconds", "bucketMaxSpanSeconds": 3600i32 } };
+        let options = doc! { "timeseries": { "timeField": "t", "metaField": "m",
+        "granularity": "seconds", "bucketMaxSpanSeconds": 3600i32 } };
         let mut s = Series::of(options.doc()).unwrap();
         let minute = 60_000i64;
         // Two sensors side by side, one measurement late inside its bucket, one an hour on.

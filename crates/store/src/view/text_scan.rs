@@ -7,7 +7,7 @@ use crate::format::record;
 use crate::index::text::score_of;
 use crate::index::{Index, KeyInterval};
 use crate::view::ReadView;
-use crate::view::rows::{EachRow, FETCH_MAX, Row, Rows, fetch};
+use crate::view::rows::{EachRow, FETCH_MAX, FetchedRows, Row, fetch};
 use model::Result;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -105,7 +105,7 @@ impl TermsScan {
         f: &mut EachRow<'_>,
     ) -> Result<()> {
         let mut shown = 0;
-        let mut docs = Rows::default();
+        let mut docs = FetchedRows::default();
         while shown < max && !left.is_empty() {
             let chunk = left.split_off(left.len().saturating_sub(FETCH_MAX.min(max - shown)));
             let keys: Vec<Vec<u8>> = chunk

@@ -1,6 +1,6 @@
-//! What a capped collection writes besides: the order of its documents, and room for new ones.
-//! Promises: a document never becomes visible after one that was inserted later, so a reader at the
-//! end misses none. Must not know: who waits for new documents.
+//! What a capped collection writes additionally: the order of its documents, and the deletion of
+//! old ones. Promises: a document never becomes visible after one that was inserted later, so a
+//! reader at the end misses none. Must not know: who waits for new documents.
 
 use crate::catalog::Collection;
 use crate::commit::WriteUnit;
@@ -12,7 +12,7 @@ use crate::view::rows::FETCH_MAX;
 use crate::write::modify::{Change, Modified};
 use model::Result;
 use std::sync::atomic::Ordering;
-use storage::{Batch, CursorOpts, KeyRange, RowBatch, Table};
+use storage::{CursorOpts, KeyRange, RowBatch, Table, WriteBatch};
 
 impl Collection {
     /// Writes the order of all documents. The caller keeps writers out.
@@ -39,7 +39,7 @@ impl Collection {
             .map_err(error::storage)?;
         let mut more = true;
         while more {
-            let mut batch = Batch::new();
+            let mut batch = WriteBatch::new();
             let each = &mut |key: &[u8], value: &[u8]| {
                 if let (Some((h, _)), Some(id)) = (record::read(value), key.get(4..)) {
                     batch.put(Table::Cap, &order_key(self.ident, h.insert_seq), id);
@@ -69,7 +69,7 @@ impl Collection {
     /// are left. The newest one stays, however large.
     ///
     /// # Cost
-    /// Two comparisons when there is room.
+    /// Two comparisons when nothing has to be deleted.
     ///
     /// # Errors
     /// 175 when the collection is gone; engine failures.

@@ -6,7 +6,7 @@ use crate::error;
 use crate::format::meta;
 use crate::index::{Index, KeySet};
 use model::Result;
-use storage::{Batch, CommitPos, Table};
+use storage::{CommitPos, Table, WriteBatch};
 
 /// The value of an entry of an index that is not unique; its bytes are kept for type bits.
 const PLAIN_VALUE: &[u8] = &[0];
@@ -34,7 +34,7 @@ pub(crate) fn entry_value<'v>(index: &Index, id: &'v [u8]) -> &'v [u8] {
 
 /// Puts the entries of one document.
 pub(crate) fn put_entries<'k>(
-    batch: &mut Batch,
+    batch: &mut WriteBatch,
     index: &Index,
     components: impl Iterator<Item = &'k [u8]>,
     id: &[u8],
@@ -63,7 +63,7 @@ impl Shared {
         // The row holds all bits: two writers must not each write what they know.
         let _marking = index.marking();
         let all = bits | index.multikey_bits();
-        let mut batch = Batch::new();
+        let mut batch = WriteBatch::new();
         batch.put(
             Table::Meta,
             &meta::multikey(index.ident()),

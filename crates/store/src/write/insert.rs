@@ -2,7 +2,7 @@
 //! come from.
 //!
 //! An id above every id of the collection is certainly new, so loads in id order never read. Other
-//! ids cost one visit of the engine for a chunk. Entries of non-unique indexes are put without a
+//! ids cost one engine call for a chunk. Entries of non-unique indexes are put without a
 //! read.
 
 use crate::catalog::{Collection, Shared, State};
@@ -15,12 +15,12 @@ use crate::view::capped::order_key;
 use crate::view::scan::NATURAL_ORDER_DOCS;
 use crate::write::duplicate::{duplicate_id, duplicate_key};
 use crate::write::entries::{check_length, put_entries};
-use crate::write::session::{Effect, Keep, Noted};
+use crate::write::session::{Effect, Keep, StatementLog};
 use model::{Doc, MongoError, Result};
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 use std::cell::RefCell;
-use storage::{Batch, CommitPos, Table};
+use storage::{CommitPos, Table, WriteBatch};
 
 /// Documents of one commit, and their bytes.
 const CHUNK_DOCS: usize = 128;
@@ -32,7 +32,7 @@ const SEQ_BLOCK: u64 = 1 << 16;
 /// Buffers of a thread larger than this are given back after use.
 const SCRATCH_BYTES_MAX: usize = 4 << 20;
 
-/// What came of an insert.
+/// The outcome of an insert.
 #[derive(Debug, Default)]
 pub struct Inserted {
     /// Documents written.
@@ -46,7 +46,7 @@ pub struct Inserted {
 /// Buffers of one thread, reused so that an insert allocates nothing once warm.
 #[derive(Default)]
 struct Scratch {
-    batch: Batch,
+    batch: WriteBatch,
     record_keys: Vec<u8>,
     key_ends: Vec<usize>,
     sets: Vec<KeySet>,
@@ -58,7 +58,7 @@ thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch::default());
 }
 
-/// One chunk on its way.
+/// A chunk that is being inserted.
 struct Chunk<'c> {
     state: &'c State,
     docs: &'c [Doc<'c>],
@@ -96,19 +96,19 @@ impl Collection {
     /// As a whole: 175 when the collection is gone, engine failures. Per document, in
     /// [`Inserted::errors`]: 11000 DuplicateKey, 171 parallel arrays.
     pub fn insert(&self, docs: &[Doc<'_>], ordered: bool) -> Result<Inserted> {
-        self.insert_noted(docs, ordered, None)
+        self.insert_logged(docs, ordered, None)
     }
 
-    /// As [`Collection::insert`]; each document written is remembered in the session's record, in
-    /// the same commit.
+    /// As [`Collection::insert`]; each document written is recorded in the statement log, in the
+    /// same commit.
     ///
     /// # Errors
     /// As [`Collection::insert`].
-    pub fn insert_noted(
+    pub fn insert_logged(
         &self,
         docs: &[Doc<'_>],
         ordered: bool,
-        mut noted: Option<&mut Noted<'_>>,
+        mut log: Option<&mut StatementLog<'_>>,
     ) -> Result<Inserted> {
         let mut done = Inserted::default();
         let mut at = 0;
@@ -130,7 +130,7 @@ impl Collection {
                         chunk,
                         (at, ordered),
                         &mut done,
-                        noted.as_deref_mut(),
+                        log.as_deref_mut(),
                     );
                     Shared::admit_later(s.batch.byte_len().saturating_sub(bytes));
                     s.shrink();
@@ -158,7 +158,7 @@ impl Collection {
         docs: &[Doc<'_>],
         (base, ordered): (usize, bool),
         done: &mut Inserted,
-        noted: Option<&mut Noted<'_>>,
+        log: Option<&mut StatementLog<'_>>,
     ) -> Result<usize> {
         let chunk = self.make_keys(
             s,
@@ -192,7 +192,7 @@ impl Collection {
             &meta::counter(self.ident),
             [written.docs, written.bytes],
         );
-        done.pos = self.commit_insert(s, docs, base, first_seq, &written, noted)?;
+        done.pos = self.commit_insert(s, docs, base, first_seq, &written, log)?;
         done.count += written.docs as usize;
         Ok(usable)
     }
@@ -204,7 +204,7 @@ impl Collection {
         base: usize,
         first_seq: u64,
         written: &Written,
-        noted: Option<&mut Noted<'_>>,
+        log: Option<&mut StatementLog<'_>>,
     ) -> Result<CommitPos> {
         let (record_keys, key_ends) = (&s.record_keys, &s.key_ends);
         let mut counted = |_: CommitPos| {
@@ -221,7 +221,7 @@ impl Collection {
                     .inserted(first_seq + *n as u64, &record_keys[start..key_ends[*n]]);
             }
         };
-        let Some(to) = noted else {
+        let Some(to) = log else {
             return self
                 .shared
                 .commit(WriteUnit::new(&s.batch).then(&mut counted));
@@ -314,7 +314,7 @@ impl Collection {
         let in_order = self.live.is_in_order();
         if (disorder && in_order) || (!in_order && next > order.reserved) {
             let reserved = next + SEQ_BLOCK;
-            let mut mark = Batch::new();
+            let mut mark = WriteBatch::new();
             mark.put(
                 Table::Meta,
                 &meta::unordered(self.ident),
@@ -482,7 +482,7 @@ impl Scratch {
     }
 }
 
-/// What is remembered of an insert.
+/// The recorded effect of an insert.
 fn inserted(keep: Keep, doc: Doc<'_>) -> Effect {
     match keep {
         Keep::Fact => Effect::Inserted,

@@ -1,6 +1,6 @@
 //! Changing or deleting stored documents: lock, read the latest, decide, commit, unlock, all in one
 //! place, so that a hot document costs one lock hold of a few microseconds per writer. One document
-//! or many take the same way; many share locks, the visit to the engine, and the commit. Must not
+//! or many take the same way; many share locks, the engine call, and the commit. Must not
 //! know: filters, update operators.
 
 use crate::catalog::{Collection, Shared, State};
@@ -12,12 +12,12 @@ use crate::locks::{KeyId, KeyIds};
 use crate::view::capped::order_key;
 use crate::write::duplicate::duplicate_key;
 use crate::write::entries::{check_length, entry_value};
-use crate::write::session::{Effect, Keep, Noted};
+use crate::write::session::{Effect, Keep, StatementLog};
 use model::{Doc, MongoError, Result};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::cell::RefCell;
-use storage::{Batch, CommitPos, Table};
+use storage::{CommitPos, Table, WriteBatch};
 
 /// What a change is taken to write before it is known; the rest is admitted with the thread's next
 /// write.
@@ -38,7 +38,7 @@ pub enum Change {
     Delete,
 }
 
-/// What became of it.
+/// The outcome of a modification.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Modified {
     /// There is no such document.
@@ -57,7 +57,7 @@ pub type Decide<'d> = dyn FnMut(usize, Doc<'_>) -> Result<Change> + 'd;
 
 #[derive(Default)]
 struct Scratch {
-    batch: Batch,
+    batch: WriteBatch,
     /// Records as read, one behind another, and where each ends.
     old: Vec<u8>,
     old_ends: Vec<Option<usize>>,
@@ -107,25 +107,24 @@ impl Collection {
         record_key: &[u8],
         decide: &mut dyn FnMut(Doc<'_>) -> Result<Change>,
     ) -> Result<Modified> {
-        self.modify_noted(record_key, decide, None)
+        self.modify_logged(record_key, decide, None)
     }
 
-    /// As [`Collection::modify`]; a change is remembered in the session's record, in the same
-    /// commit.
+    /// As [`Collection::modify`]; a change is recorded in the statement log, in the same commit.
     ///
     /// # Errors
     /// As [`Collection::modify`].
-    pub fn modify_noted(
+    pub fn modify_logged(
         &self,
         record_key: &[u8],
         decide: &mut dyn FnMut(Doc<'_>) -> Result<Change>,
-        noted: Option<&mut Noted<'_>>,
+        log: Option<&mut StatementLog<'_>>,
     ) -> Result<Modified> {
         let mut outcome = Modified::Absent;
         self.modify_chunk(
             &[record_key],
             &mut |_, doc| decide(doc),
-            noted,
+            log,
             &mut |_, m| outcome = m,
         )?;
         Ok(outcome)
@@ -136,7 +135,7 @@ impl Collection {
     /// before it changed and those behind it alone.
     ///
     /// # Cost
-    /// A visit to the engine to read and a commit for every 128 documents, or for about a megabyte
+    /// One read call to the engine and one commit for every 128 documents, or for about a megabyte
     /// of them.
     ///
     /// # Errors
@@ -165,14 +164,14 @@ impl Collection {
         &self,
         keys: &[&[u8]],
         decide: &mut Decide<'_>,
-        noted: Option<&mut Noted<'_>>,
+        log: Option<&mut StatementLog<'_>>,
         each: &mut dyn FnMut(usize, Modified),
     ) -> Result<()> {
         let admitted = keys.iter().map(|k| k.len() + WRITE_BYTES).sum::<usize>();
         self.shared.admit(admitted);
         let (_inside, state) = self.enter()?;
         let run = |s: &mut Scratch| {
-            let result = self.modify_with(&state, s, keys, decide, noted, each);
+            let result = self.modify_with(&state, s, keys, decide, log, each);
             Shared::admit_later(s.batch.byte_len().saturating_sub(admitted));
             s.shrink();
             result
@@ -191,7 +190,7 @@ impl Collection {
         s: &mut Scratch,
         keys: &[&[u8]],
         decide: &mut Decide<'_>,
-        noted: Option<&mut Noted<'_>>,
+        log: Option<&mut StatementLog<'_>>,
         each: &mut dyn FnMut(usize, Modified),
     ) -> Result<()> {
         // While a unique index is built, two documents not yet compared may share a key, and its
@@ -212,13 +211,13 @@ impl Collection {
             drop(held);
             locked = wanted;
         };
-        let keep = noted.as_ref().map(|n| n.keep);
+        let keep = log.as_ref().map(|n| n.keep);
         let filled = self.fill_changes(state, s, keys, decided, building, keep)?;
         if !s.batch.is_empty() {
             for (index, bits) in state.indexes.iter().zip(&filled.multikey) {
                 self.shared.mark_multikey(index, *bits)?;
             }
-            // On a full device what makes room must pass.
+            // On a full device what frees space must pass.
             if filled.bytes < 0 && filled.bytes + filled.entry_bytes <= 0 {
                 s.batch.set_shrinks();
             }
@@ -230,7 +229,7 @@ impl Collection {
                 );
             }
         }
-        let pos = self.commit_modify(s, &filled, noted)?;
+        let pos = self.commit_modify(s, &filled, log)?;
         drop(held);
         for (n, m) in filled.outcomes.iter().enumerate() {
             each(
@@ -249,7 +248,7 @@ impl Collection {
         &self,
         s: &mut Scratch,
         filled: &Filled,
-        noted: Option<&mut Noted<'_>>,
+        log: Option<&mut StatementLog<'_>>,
     ) -> Result<CommitPos> {
         let mut counted = |_: CommitPos| {
             self.live.add_counts(filled.docs, filled.bytes);
@@ -261,7 +260,7 @@ impl Collection {
         if s.batch.is_empty() {
             return Ok(CommitPos::default());
         }
-        let Some(to) = noted else {
+        let Some(to) = log else {
             return self
                 .shared
                 .commit(WriteUnit::new(&s.batch).then(&mut counted));
@@ -443,7 +442,51 @@ impl Collection {
         building: bool,
         filled: &mut Filled,
     ) -> Result<()> {
-        let id = &key[4..];
+        self.put_entry_changes(state, s, &key[4..], n, (old, new), building, filled)?;
+        let old_bytes = old.len_bytes() as i64;
+        match new {
+            Some(d) => {
+                s.value.clear();
+                let header = record::Header {
+                    version: self.shared.next_version(),
+                    ..header
+                };
+                record::write(&mut s.value, header, d.as_bytes());
+                s.batch.put(Table::Doc, key, &s.value);
+                filled.bytes += d.len_bytes() as i64 - old_bytes;
+                filled
+                    .outcomes
+                    .push(Modified::Replaced(CommitPos::default()));
+            }
+            None => {
+                s.batch.delete(Table::Doc, key);
+                if state.capped {
+                    s.batch
+                        .delete(Table::Cap, &order_key(self.ident, header.insert_seq));
+                }
+                filled.docs -= 1;
+                filled.bytes -= old_bytes;
+                filled.deleted.push(header.insert_seq);
+                filled
+                    .outcomes
+                    .push(Modified::Deleted(CommitPos::default()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the index entries that change with a document into the batch.
+    #[allow(clippy::too_many_arguments)]
+    fn put_entry_changes(
+        &self,
+        state: &State,
+        s: &mut Scratch,
+        id: &[u8],
+        n: usize,
+        (old, new): (Doc<'_>, Option<Doc<'_>>),
+        building: bool,
+        filled: &mut Filled,
+    ) -> Result<()> {
         for (i, index) in state.indexes.iter().enumerate() {
             if new.is_some_and(|d| index.sees_same(old, d)) {
                 continue;
@@ -482,35 +525,6 @@ impl Collection {
                 s.batch.put(Table::Idx, &s.entry, entry_value(index, id));
             }
             filled.multikey[i] |= new_keys.multikey;
-        }
-        let old_bytes = old.len_bytes() as i64;
-        match new {
-            Some(d) => {
-                s.value.clear();
-                let header = record::Header {
-                    version: self.shared.next_version(),
-                    ..header
-                };
-                record::write(&mut s.value, header, d.as_bytes());
-                s.batch.put(Table::Doc, key, &s.value);
-                filled.bytes += d.len_bytes() as i64 - old_bytes;
-                filled
-                    .outcomes
-                    .push(Modified::Replaced(CommitPos::default()));
-            }
-            None => {
-                s.batch.delete(Table::Doc, key);
-                if state.capped {
-                    s.batch
-                        .delete(Table::Cap, &order_key(self.ident, header.insert_seq));
-                }
-                filled.docs -= 1;
-                filled.bytes -= old_bytes;
-                filled.deleted.push(header.insert_seq);
-                filled
-                    .outcomes
-                    .push(Modified::Deleted(CommitPos::default()));
-            }
         }
         Ok(())
     }
@@ -553,7 +567,7 @@ impl Scratch {
     }
 }
 
-/// What is remembered of a change.
+/// The recorded effect of a change.
 fn changed(keep: Keep, old: Doc<'_>, new: Option<Doc<'_>>) -> Effect {
     match (keep, new) {
         (Keep::Fact | Keep::Id, Some(_)) => Effect::Updated,

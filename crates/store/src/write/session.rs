@@ -1,5 +1,5 @@
-//! What the retryable writes of one session have done: remembered in the same batch as the write
-//! itself, so that a retry after a crash is answered from here and not run twice.
+//! The statement log of one session: what its retryable writes have done, recorded in the same
+//! batch as the write, so that a retry after a crash is answered from here and not run twice.
 //!
 //! One row per session, overwritten in place; a long list of results goes on in further parts, so
 //! that no write ever stores more than a part anew. Layout in `docs/on-disk.md`. Must not know:
@@ -10,7 +10,7 @@ use crate::commit::{OnCommit, WriteUnit};
 use crate::error;
 use crate::format::{meta, record};
 use model::{Doc, DocBuf, Result};
-use storage::{Batch, CommitPos, CursorOpts, Engine, KeyRange, Table};
+use storage::{CommitPos, CursorOpts, Engine, KeyRange, Table, WriteBatch};
 
 const FORMAT: u8 = 1;
 /// Flag: another part follows.
@@ -23,8 +23,8 @@ const SWEEP_ROWS: usize = 1024;
 /// Identity of a session.
 pub type SessionId = [u8; 16];
 
-/// What a statement did. Statements that changed nothing are not remembered: running them again is
-/// right.
+/// What a statement did. Statements that changed nothing are not recorded: running them again is
+/// correct.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     /// Inserted a document.
@@ -45,7 +45,7 @@ pub enum Effect {
     Made(DocBuf),
 }
 
-/// What is to be remembered of a write beside the fact.
+/// What is recorded of a statement besides the fact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
     /// Nothing.
@@ -58,14 +58,14 @@ pub enum Keep {
     After,
 }
 
-/// Where a write is to be remembered.
+/// Records the effects of statements in the record of a session.
 #[derive(Debug)]
-pub struct Noted<'n> {
+pub struct StatementLog<'n> {
     /// The session's record.
     pub record: &'n mut SessionRecord,
     /// Number of each statement: one per document of an insert, else one.
     pub ids: &'n [i32],
-    /// What to remember.
+    /// What to record.
     pub keep: Keep,
 }
 
@@ -111,7 +111,8 @@ impl OnCommit for Staged<'_> {
     }
 
     fn failed(&mut self) {
-        // Perhaps it was applied and only the answer was lost: the next try looks at the disk.
+        // It may have been applied although the engine reported an error: the next attempt reads
+        // the disk.
         self.record.loaded = false;
     }
 }
@@ -213,7 +214,7 @@ impl SessionRecord {
     /// committed.
     pub(crate) fn stage<'r>(
         &'r mut self,
-        batch: &mut Batch,
+        batch: &mut WriteBatch,
         statements: impl Iterator<Item = (i32, Effect)>,
     ) -> Staged<'r> {
         for part in 1..=self.stale_parts {
@@ -348,7 +349,7 @@ fn encode(value: &mut Vec<u8>, flags: u8, txn_number: Option<i64>, runs: &[Run])
     }
 }
 
-fn put(batch: &mut Batch, id: &SessionId, part: u32, value: &[u8]) {
+fn put(batch: &mut WriteBatch, id: &SessionId, part: u32, value: &[u8]) {
     match part {
         0 => batch.put(Table::Meta, &meta::session(id), value),
         part => batch.put(Table::Meta, &meta::session_part(id, part), value),
@@ -394,7 +395,7 @@ impl Shared {
         if !record.on_disk {
             return Ok(());
         }
-        let mut batch = Batch::new();
+        let mut batch = WriteBatch::new();
         batch.delete(Table::Meta, &meta::session(&record.id));
         for part in 1..=record.part.max(record.stale_parts) {
             batch.delete(Table::Meta, &meta::session_part(&record.id, part));
@@ -429,7 +430,7 @@ impl Shared {
             .engine
             .cursor(Table::Meta, range, opts)
             .map_err(error::storage)?;
-        let (mut batch, mut more) = (Batch::new(), true);
+        let (mut batch, mut more) = (WriteBatch::new(), true);
         let mut removed = 0;
         while more {
             batch.clear();

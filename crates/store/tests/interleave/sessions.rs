@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use storage::observe::{Fault, Faulty, Observed};
 use storage::{MemoryEngine, StorageError};
-use store::{Begun, Change, Collection, Keep, NoHooks, Noted, ReadView, SessionRecord, Store};
+use store::{
+    Begun, Change, Collection, Keep, NoHooks, ReadView, SessionRecord, StatementLog, Store,
+};
 
 const SESSION: [u8; 16] = [5; 16];
 
@@ -55,7 +57,7 @@ fn engine() -> Arc<Engine> {
 }
 
 impl Server {
-    fn increment(&self, noted: Option<&mut Noted<'_>>) -> Result<(), MongoError> {
+    fn increment(&self, log: Option<&mut StatementLog<'_>>) -> Result<(), MongoError> {
         let mut key = Vec::new();
         self.c.record_key(&Value::Int32(1), &mut key);
         let decide = &mut |d: Doc<'_>| {
@@ -64,7 +66,7 @@ impl Server {
                 doc! { "_id": 1i32, "n": n + 1 }.as_bytes().to_vec(),
             ))
         };
-        self.c.modify_noted(&key, decide, noted).map(|_| ())
+        self.c.modify_logged(&key, decide, log).map(|_| ())
     }
 
     /// One attempt of the session's write number 1: `$inc`.
@@ -75,7 +77,7 @@ impl Server {
             assert_eq!(begun, Begun::Again);
             return Ok(());
         }
-        self.increment(Some(&mut Noted {
+        self.increment(Some(&mut StatementLog {
             record: &mut record,
             ids: &[0],
             keep: Keep::Fact,

@@ -6,7 +6,7 @@ use model::{DocBuf, Namespace, doc};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use storage::{CursorOpts, KeyRange, MemoryEngine, Read, Table};
+use storage::{CursorOpts, KeyRange, MemoryEngine, Reader, Table};
 use store::ReadView;
 use store::{Change, Collection, Store};
 

@@ -88,7 +88,8 @@ proptest! {
         let v = c.validate().unwrap();
         prop_assert!(v.errors.is_empty(), "{:?}", v.errors);
         prop_assert_eq!(v.documents as usize, model.len());
-        let expected: Vec<DocBuf> = arrival.iter().map(|id| document(*id, model[id].0, &model[id].1)).collect();
+        let expected: Vec<DocBuf> = arrival.iter().map(|id| document(*id, model[id].0,
+            &model[id].1)).collect();
         prop_assert_eq!(&dump(&c, false), &expected);
         let mut backwards = expected.clone();
         backwards.reverse();

@@ -36,7 +36,7 @@ fn documented_components_are_the_encoders() {
 
 #[test]
 fn documented_session_rows_are_the_stores() {
-    use storage::{MemoryEngine, Read, Table};
+    use storage::{MemoryEngine, Reader, Table};
     let text = std::fs::read_to_string(concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../docs/on-disk.md"
@@ -62,13 +62,13 @@ fn documented_session_rows_are_the_stores() {
     );
     let key = documented("key of session 07 07 ...");
     let (one, two) = (doc! { "_id": 1i32 }, doc! { "_id": 2i32 });
-    let mut noted = store::Noted {
+    let mut log = store::StatementLog {
         record: &mut record,
         ids: &[0, 1],
         keep: store::Keep::Fact,
     };
     assert_eq!(
-        c.insert_noted(&[one.doc(), two.doc()], true, Some(&mut noted))
+        c.insert_logged(&[one.doc(), two.doc()], true, Some(&mut log))
             .unwrap()
             .count,
         2
@@ -76,14 +76,14 @@ fn documented_session_rows_are_the_stores() {
     let mut value = vec![];
     assert!(engine.get(Table::Meta, &key, &mut value).unwrap());
     assert_eq!(value, documented("txnNumber 300, two documents inserted"));
-    let mut noted = store::Noted {
+    let mut log = store::StatementLog {
         record: &mut record,
         ids: &[5],
         keep: store::Keep::Fact,
     };
     let mut row = vec![];
     c.record_key(&Value::Int32(1), &mut row);
-    c.modify_noted(&row, &mut |_| Ok(store::Change::Delete), Some(&mut noted))
+    c.modify_logged(&row, &mut |_| Ok(store::Change::Delete), Some(&mut log))
         .unwrap();
     engine.get(Table::Meta, &key, &mut value).unwrap();
     assert_eq!(value, documented("the same, then statement 5 deleted"));

@@ -146,7 +146,7 @@ fn validate_finds_a_lost_multikey_mark() {
     c.insert(&[doc! { "_id": 1i32, "a": [1i32, 2i32] }.doc()], true)
         .unwrap();
     let mark = [&b"m"[..], &c.indexes()[0].ident().to_be_bytes()].concat();
-    let mut batch = storage::Batch::new();
+    let mut batch = storage::WriteBatch::new();
     batch.delete(Table::Meta, &mark);
     engine.apply(&batch, storage::Durability::Buffered).unwrap();
     let errors = c.validate().unwrap().errors;
@@ -527,7 +527,7 @@ fn sweeps_forget_what_is_gone_and_find_what_nobody_owns() {
         (Table::Idx, leaked.indexes()[0].ident()),
     ];
     // As a crash of an older version left it.
-    let mut batch = storage::Batch::new();
+    let mut batch = storage::WriteBatch::new();
     batch.delete(Table::Meta, b"cdb\0leaked");
     engine.apply(&batch, storage::Durability::Buffered).unwrap();
     drop((kept, leaked, store));

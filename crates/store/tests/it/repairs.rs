@@ -6,9 +6,9 @@ use model::{DocBuf, Namespace, Value, doc};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use storage::observe::{Call, Fault, Faulty, Observed, Observer};
-use storage::{Caps, Engine, MemoryEngine, Read, Result, StorageError, Table, WriteClass};
+use storage::{Caps, Engine, MemoryEngine, Reader, Result, StorageError, Table, WriteClass};
 use store::ReadView;
-use store::{Begun, Change, Collection, Effect, Keep, NoHooks, Noted, SessionRecord, Store};
+use store::{Begun, Change, Collection, Effect, Keep, NoHooks, SessionRecord, StatementLog, Store};
 
 fn insert(c: &Collection, id: i32) -> usize {
     c.insert(&[doc! { "_id": id }.doc()], true).unwrap().count
@@ -82,12 +82,12 @@ fn a_write_that_failed_is_not_remembered_unless_it_was_done() {
             writes_only: true,
         }));
         let d = doc! { "_id": number };
-        let mut noted = Noted {
+        let mut log = StatementLog {
             record: &mut record,
             ids: &[0],
             keep: Keep::Fact,
         };
-        assert!(c.insert_noted(&[d.doc()], true, Some(&mut noted)).is_err());
+        assert!(c.insert_logged(&[d.doc()], true, Some(&mut log)).is_err());
         let begun = store.begin_retryable(&mut record, number).unwrap();
         assert_eq!(
             (begun, record.find(0)),

@@ -3,7 +3,7 @@
 use crate::{collection, dump, index, open};
 use model::{DocBuf, Namespace, doc};
 use std::sync::Arc;
-use storage::{Batch, CursorOpts, Durability, Engine, KeyRange, MemoryEngine, Read, Table};
+use storage::{CursorOpts, Durability, Engine, KeyRange, MemoryEngine, Reader, Table, WriteBatch};
 use store::ReadView;
 use store::{NoHooks, Store};
 
@@ -154,7 +154,7 @@ fn newer_layout_is_refused_and_left_as_it_is() {
         .insert(&[doc! { "_id": 1i32 }.doc()], true)
         .unwrap();
     drop(store);
-    let mut batch = Batch::new();
+    let mut batch = WriteBatch::new();
     batch.put(Table::Meta, b"v", &99u32.to_be_bytes());
     engine.apply(&batch, Durability::Journaled).unwrap();
     let before = everything(&engine);

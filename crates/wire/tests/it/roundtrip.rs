@@ -27,7 +27,8 @@ proptest! {
         compressor in prop::option::of(prop::sample::select(Compressor::ALL.to_vec())),
     ) {
         let body = binary_document("insert", &payload);
-        let documents: Vec<Vec<u8>> = sequence.iter().flat_map(|(_, v)| v).map(|&i| document("i", i)).collect();
+        let documents: Vec<Vec<u8>> = sequence.iter().flat_map(|(_, v)| v).map(|&i| document("i",
+            i)).collect();
         let mut builder = MessageBuilder::new(id);
         if !sequence_first {
             builder = builder.body(&body);

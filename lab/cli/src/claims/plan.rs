@@ -307,12 +307,7 @@ pub(super) fn missing(arguments: &ClaimsArguments, claim: &Claim) -> Option<Stri
         // A server may be anything.
         known.extend(systems_at(address)?);
     }
-    known.extend(
-        arguments
-            .own
-            .map(OwnServer::systems)
-            .unwrap_or_default(),
-    );
+    known.extend(arguments.own.map(OwnServer::systems).unwrap_or_default());
     let lacks: Vec<&str> = claim
         .systems()
         .into_iter()

@@ -470,7 +470,8 @@ pub(crate) mod tests {
         assert_eq!((records.len(), cut), (4_002, None));
         assert_eq!(records[0], Record::Command(Box::new(command_record(0, 0))));
         assert!(matches!(&records[1],
-                Record::Reply(reply) if reply.facts.returned == Some(1) && reply.facts.n.is_none()));
+                Record::Reply(reply)
+                    if reply.facts.returned == Some(1) && reply.facts.n.is_none()));
         assert_eq!(records[4_000], Record::Closed(1));
         assert!(matches!(&records[4_001], Record::End(end) if end.ops == 2_000));
     }

@@ -291,7 +291,10 @@ pub(crate) mod tests {
 
     #[test]
     fn a_handshake_loses_its_compressors_and_nothing_else() {
-        let greeting = doc! { "hello": 1, "compression": ["snappy", "zstd"], "client": { "driver": { "name": "x" } }, "$db": "admin" };
+        let greeting = doc! {
+            "hello": 1, "compression": ["snappy", "zstd"],
+            "client": { "driver": { "name": "x" } }, "$db": "admin"
+        };
         let kept = doc! { "hello": 1, "client": { "driver": { "name": "x" } }, "$db": "admin" };
         let (out, _) = pass(Side::Client, &message(7, 0, &greeting), 5);
         assert_eq!(out, message(7, 0, &kept));

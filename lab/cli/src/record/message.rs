@@ -296,7 +296,8 @@ mod tests {
         let reply_of = message(
             1,
             9,
-            &doc! { "cursor": { "id": 5_i64, "firstBatch": [{ "a": 1 }] }, "writeErrors": [{ "code": 11000 }], "ok": 1 },
+            &doc! { "cursor": { "id": 5_i64, "firstBatch": [{ "a": 1 }] },
+                "writeErrors": [{ "code": 11000 }], "ok": 1 },
         );
         for bytes in [&whole, &reply_of] {
             for at in 0..bytes.len() {

@@ -253,7 +253,8 @@ mod tests {
     #[test]
     fn the_session_goes_and_the_cursor_is_mapped() {
         let recorded = rawdoc! {
-            "getMore": 77_i64, "collection": "c", "batchSize": 5, "lsid": { "id": 1 }, "txnNumber": 3_i64, "$db": "d", "$clusterTime": {},
+            "getMore": 77_i64, "collection": "c", "batchSize": 5, "lsid": { "id": 1 },
+            "txnNumber": 3_i64, "$db": "d", "$clusterTime": {},
             "readConcern": { "level": "majority", "afterClusterTime": 5 },
                 "writeConcern": { "w": 0 },
         };

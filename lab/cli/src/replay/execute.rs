@@ -278,7 +278,9 @@ async fn play(arguments: &ReplayArguments, sender: &Arc<ReplaySender>) -> Result
     let mut tasks: JoinSet<()> = loop {
         tokio::select! {
             ended = &mut scheduled => break ended?,
-            () = &mut interrupt, if !sender.control.is_stopping() => sender.control.stop("interrupted"),
+            () = &mut interrupt, if !sender.control.is_stopping() => {
+                sender.control.stop("interrupted");
+            }
         }
     };
     let mut poll = tokio::time::interval(Duration::from_millis(100));
@@ -291,7 +293,9 @@ async fn play(arguments: &ReplayArguments, sender: &Arc<ReplaySender>) -> Result
                     the lab failed: {error}")),
                 Some(_) => {}
             },
-            () = &mut interrupt, if !sender.control.is_stopping() => sender.control.stop("interrupted"),
+            () = &mut interrupt, if !sender.control.is_stopping() => {
+                sender.control.stop("interrupted");
+            }
             _ = poll.tick(), if sender.control.is_stopping() => {
                 if Instant::now() >= *stop_at.get_or_insert_with(|| Instant::now() + GRACE) {
                     tasks.abort_all();

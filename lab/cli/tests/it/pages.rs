@@ -7,7 +7,8 @@ use std::process::Command;
 use crate::run;
 
 /// Collects errors from before the page's own scripts run.
-const BEFORE: &str = "<script>window.seen=[];addEventListener('error',e=>seen.push(String(e.message)));\
+const BEFORE: &str = "<script>window.seen=[];\
+    addEventListener('error',e=>seen.push(String(e.message)));\
     addEventListener('unhandledrejection',e=>seen.push(String(e.reason)));</script>";
 /// Presses every button twice, opens every fold, moves over every chart, then writes down what was
 /// seen.

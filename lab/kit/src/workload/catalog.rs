@@ -6,7 +6,9 @@
 use super::definition::{Workload, WorkloadError};
 
 macro_rules! files {
-    ($($name:literal),* $(,)?) => { &[$(include_str!(concat!("../../../workloads/", $name, ".toml"))),*] };
+    ($($name:literal),* $(,)?) => {
+        &[$(include_str!(concat!("../../../workloads/", $name, ".toml"))),*]
+    };
 }
 
 const FILES: &[&str] = files![

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use engine_rocksdb::{CacheKind, Config, DISK_FORMAT, RocksEngine};
 use storage::conformance::{self, Factory};
 use storage::{
-    Batch, Contract, CursorOpts, Durability, Engine, KeyRange, MemoryEngine, Mirror, Observed,
-    Read, StorageError, Table,
+    Contract, CursorOpts, Durability, Engine, KeyRange, MemoryEngine, Mirror, Observed, Reader,
+    StorageError, Table, WriteBatch,
 };
 
 use crate::contract::Rocks;
@@ -18,7 +18,7 @@ fn config(path: &Path) -> Config {
 }
 
 fn put(engine: &dyn Engine, key: &[u8], durability: Durability) {
-    let mut batch = Batch::new();
+    let mut batch = WriteBatch::new();
     batch.put(Table::Doc, key, b"value");
     batch.add(Table::Meta, b"n", [1, 5]);
     engine.apply(&batch, durability).unwrap();
@@ -53,7 +53,8 @@ fn directories_that_are_not_ours_are_refused_untouched() {
     fs::write(path.join("letter.txt"), "dear reader").unwrap();
     let error = refusal(config(&path));
     assert!(
-        matches!(&error, StorageError::ForeignDirectory { found, .. } if found.contains("letter.txt")),
+        matches!(&error, StorageError::ForeignDirectory { found,
+            .. } if found.contains("letter.txt")),
         "{error}"
     );
     assert_eq!(
@@ -162,7 +163,7 @@ fn image_of_a_killed_process_keeps_all_buffered_commits() {
         }
     }
     // Unjournaled data may be lost, and must not be half there.
-    let mut batch = Batch::new();
+    let mut batch = WriteBatch::new();
     batch.put(Table::Doc, b"\0\0\0\x02unjournaled", b"v");
     batch.put(Table::Idx, b"\0\0\0\x03unjournaled", b"v");
     engine.apply(&batch, Durability::None).unwrap();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use engine_rocksdb::{CacheKind, Config, RocksEngine};
-use storage::{Batch, CursorOpts, Durability, Engine, KeyRange, Read, StorageError, Table};
+use storage::{CursorOpts, Durability, Engine, KeyRange, Reader, StorageError, Table, WriteBatch};
 
 const MB: u64 = 1 << 20;
 
@@ -16,7 +16,7 @@ fn key(ident: u32, number: u64) -> Vec<u8> {
 }
 
 fn fill(engine: &RocksEngine, ident: u32, rows: u64, row_bytes: usize, seed: u64) {
-    let (mut batch, mut noise) = (Batch::new(), seed);
+    let (mut batch, mut noise) = (WriteBatch::new(), seed);
     for number in 0..rows {
         let mut value = vec![0; row_bytes];
         for chunk in value.chunks_exact_mut(8) {
@@ -259,7 +259,7 @@ fn a_scan_that_stops_filling_the_cache_goes_on_at_the_same_state() {
                 })
                 .unwrap();
             // Changes in front of the cursor, which it must not see.
-            let mut batch = Batch::new();
+            let mut batch = WriteBatch::new();
             let number = if reverse { 5 } else { rows - 5 };
             batch.put(Table::Doc, &key(1, number), &vec![7; 1 << 10]);
             batch.delete(Table::Doc, &key(1, number + 1));
@@ -267,7 +267,7 @@ fn a_scan_that_stops_filling_the_cache_goes_on_at_the_same_state() {
             engine.apply(&batch, Durability::Buffered).unwrap();
         }
         assert_eq!(seen, rows);
-        let mut batch = Batch::new();
+        let mut batch = WriteBatch::new();
         let number = if reverse { 5 } else { rows - 5 };
         batch.put(Table::Doc, &key(1, number + 1), &vec![7; 1 << 10]);
         batch.delete(Table::Doc, &[&key(1, number)[..], b"new"].concat());

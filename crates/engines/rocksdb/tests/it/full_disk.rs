@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use engine_rocksdb::{Config, RocksEngine};
-use storage::{Batch, Durability, Engine, KeyRange, StorageError, Table};
+use storage::{Durability, Engine, KeyRange, StorageError, Table, WriteBatch};
 
 const MB: u64 = 1 << 20;
 /// Bytes the guard keeps free in these tests.
@@ -97,13 +97,13 @@ fn noise(number: u64, bytes: usize) -> Vec<u8> {
 }
 
 fn put(engine: &dyn Engine, number: u64) -> storage::Result<()> {
-    let mut batch = Batch::new();
+    let mut batch = WriteBatch::new();
     batch.put(Table::Doc, &key(number), &noise(number, 8 << 10));
     engine.apply(&batch, Durability::Buffered).map(|_| ())
 }
 
 fn delete(engine: &dyn Engine, numbers: std::ops::Range<u64>) -> storage::Result<()> {
-    let mut batch = Batch::new();
+    let mut batch = WriteBatch::new();
     for number in numbers {
         batch.delete(Table::Doc, &key(number));
     }
@@ -209,7 +209,7 @@ fn shrinking_puts_and_deletes_pass_while_growth_is_refused() {
     let written = put_until_full(&engine, 0);
     // More than a flush of the memtables may give back.
     device.fill("ballast", 40 * MB);
-    let mut batch = Batch::new();
+    let mut batch = WriteBatch::new();
     for number in 0..100 {
         batch.put(Table::Doc, &key(number), b"smaller than before");
     }
@@ -253,7 +253,7 @@ fn a_device_without_a_free_byte_opens_and_takes_deletes_and_drops() {
     engine
         .drop_range(Table::Doc, KeyRange::new(&lower, &upper))
         .expect("drops on a full device");
-    let mut batch = Batch::new();
+    let mut batch = WriteBatch::new();
     batch.put(Table::Doc, b"\0\0\0\x02k", &noise(1, 8 << 10));
     let begun = Instant::now();
     while let Err(error) = engine.apply(&batch, Durability::Journaled) {

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use engine_rocksdb::{Config, RocksEngine};
-use storage::{Batch, Durability, Engine, Read, StorageError, Table};
+use storage::{Durability, Engine, Reader, StorageError, Table, WriteBatch};
 
 const MARK: &str = "JOURNAL-MARK";
 
@@ -31,10 +31,11 @@ fn value(number: u32) -> Vec<u8> {
 }
 
 fn commit(engine: &RocksEngine, number: u32, durability: Durability) {
-    let mut batch = Batch::new();
+    let mut batch = WriteBatch::new();
     batch.put(Table::Doc, &key(number), &value(number));
-    batch.put(Table::Idx, &key(number), b"entry");
     batch.add(Table::Meta, b"n|all", [1, 1]);
+    // Last, so that a record does not end in zeros.
+    batch.put(Table::Idx, &key(number), b"entry");
     engine.apply(&batch, durability).unwrap();
 }
 
@@ -64,8 +65,13 @@ fn journals(path: &Path) -> Vec<PathBuf> {
     files
 }
 
+/// Bytes written: the file is longer, and reads as zeros behind them.
 fn len(path: &Path) -> u64 {
-    fs::metadata(path).unwrap().len()
+    let bytes = fs::read(path).unwrap();
+    bytes
+        .iter()
+        .rposition(|byte| *byte != 0)
+        .map_or(0, |last| last as u64 + 1)
 }
 
 fn flip(path: &Path, bit: u64) {
@@ -261,6 +267,68 @@ fn tails_that_were_never_flushed_open_with_everything_that_was() {
     );
 }
 
+/// A file that grows with each commit costs each flush a write of its inode.
+#[test]
+fn a_journal_file_has_its_length_before_its_content_and_loses_the_rest_when_closed() {
+    let root = tempfile::tempdir().unwrap();
+    let engine = RocksEngine::open(config(root.path())).unwrap();
+    let newest = journals(root.path()).pop().unwrap();
+    let mut lengths = Vec::new();
+    for number in 0..50 {
+        commit(&engine, number, Durability::Journaled);
+        lengths.push(fs::metadata(&newest).unwrap().len());
+    }
+    let used = len(&newest);
+    assert!(
+        lengths.iter().all(|length| *length == lengths[0]),
+        "{lengths:?}"
+    );
+    assert!(lengths[0] > 4 * used, "{} of {used}", lengths[0]);
+    drop(engine);
+    for file in journals(root.path()) {
+        let left = fs::metadata(&file).unwrap().len();
+        assert!(left < 2 * used, "{left} of {used}");
+    }
+    assert_eq!(held(&RocksEngine::open(config(root.path())).unwrap()), 50);
+}
+
+/// RocksDB reads on behind a page of zeros; what follows a commit that is missing must not appear.
+#[test]
+fn nothing_appears_from_behind_a_hole_in_the_tail() {
+    let killed = Killed::new(20, 400, None);
+    let name = journals(&killed.path)
+        .pop()
+        .unwrap()
+        .file_name()
+        .unwrap()
+        .to_owned();
+    let engine = killed.open_after(false, |path| {
+        let file = fs::OpenOptions::new()
+            .write(true)
+            .open(path.join(&name))
+            .unwrap();
+        // From the middle of a block to its end, so that reading resumes with the next.
+        let from = killed.flushed_len + 100;
+        let to = from.next_multiple_of(32 * 1024);
+        assert!(
+            to + 4096 < len(&path.join(&name)),
+            "records behind the hole"
+        );
+        file.write_all_at(&vec![0; (to - from) as usize], from)
+            .unwrap();
+    });
+    let engine = engine.unwrap();
+    let first_missing = held(&engine);
+    assert!((killed.flushed..killed.written).contains(&first_missing));
+    let mut out = Vec::new();
+    for number in first_missing..killed.written {
+        assert!(
+            !engine.get(Table::Doc, &key(number), &mut out).unwrap(),
+            "{number}"
+        );
+    }
+}
+
 /// After a loss of power the mark may be older than the journal. It then proves less, and never
 /// refuses what is sound.
 #[test]
@@ -316,7 +384,10 @@ fn repair_opens_up_to_the_damage_and_says_so_and_changes_nothing_without() {
     let left = held(&repaired);
     assert!((1..60).contains(&left), "{left}");
     let kept = fs::read(killed.scratch.join("journal-before-repair-1").join(&name)).unwrap();
-    assert_eq!(kept.len() as u64, len(&killed.path.join(&name)));
+    assert_eq!(
+        kept.len() as u64,
+        fs::metadata(killed.path.join(&name)).unwrap().len()
+    );
     commit(&repaired, left, Durability::Journaled);
     repaired.close().unwrap();
     drop(repaired);

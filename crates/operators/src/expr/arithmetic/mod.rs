@@ -4,7 +4,8 @@
 use model::{Decimal128, Number, Result, Value, bail};
 
 crate::expr_family! {
-    abs, add, ceil, divide, exp, floor, ln, log, log10, modulo, multiply, pow, round, sigmoid, sqrt, subtract, trunc,
+    abs, add, ceil, divide, exp, floor, ln, log, log10, modulo, multiply, pow, round, sigmoid,
+        sqrt, subtract, trunc,
 }
 
 /// The number in `v`.

@@ -13,7 +13,8 @@ macro_rules! comparisons {
             Ok(result(ordering(cx, v)))
         })*
         pub(super) static OPERATORS: &[Operator] =
-            &[$(Operator { name: $name, parse: |cx, name, spec| nary(cx, name, spec, (2, 2), $f) }),*];
+            &[$(Operator { name: $name, parse: |cx, name, spec| nary(cx, name, spec, (2, 2),
+                $f) }),*];
     };
 }
 

@@ -148,7 +148,8 @@ mod tests {
     fn table() {
         crate::expr::check::rows(&[
             (
-                r#"{"$switch": {"branches": [{"case": "$n", "then": 1}, {"case": "$a", "then": "$missing"}]}}"#,
+                r#"{"$switch": {"branches": [{"case": "$n", "then": 1}, {"case": "$a",
+                    "then": "$missing"}]}}"#,
                 "missing MISSING",
             ),
             (
@@ -160,19 +161,23 @@ mod tests {
                 "error 40066",
             ),
             (
-                r#"{"$switch": {"branches": [{"case": 0, "then": {"$divide": [1, 0]}}], "default": 9}}"#,
+                r#"{"$switch": {"branches": [{"case": 0, "then": {"$divide": [1, 0]}}],
+                    "default": 9}}"#,
                 "int 9",
             ),
             (
-                r#"{"$switch": {"branches": [{"case": 1, "then": 7}, {"case": {"$divide": [1, 0]}, "then": 8}]}}"#,
+                r#"{"$switch": {"branches": [{"case": 1, "then": 7}, {"case": {"$divide": [1, 0]},
+                    "then": 8}]}}"#,
                 "int 7",
             ),
             (
-                r#"{"$switch": {"branches": [{"case": 1, "then": 7}], "default": {"$divide": [1, 0]}}}"#,
+                r#"{"$switch": {"branches": [{"case": 1, "then": 7}], "default": {"$divide": [1,
+                    0]}}}"#,
                 "error 2",
             ),
             (
-                r#"{"$switch": {"branches": [{"case": "$a", "then": {"$divide": [1, 0]}}], "default": 3}}"#,
+                r#"{"$switch": {"branches": [{"case": "$a", "then": {"$divide": [1, 0]}}],
+                    "default": 3}}"#,
                 "error 2",
             ),
             (

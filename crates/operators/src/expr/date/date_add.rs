@@ -171,10 +171,9 @@ pub(super) fn add(ms: i64, unit: Unit, amount: i64, zone: &Zone) -> Result<i64> 
 #[cfg(test)]
 mod tests {
     #[test]
-    fn table() {
+    fn moments() {
         let doc = "{'d': {'$date': '2020-12-31T12:10:05Z'}, 'dst': {'$date': \
             '2021-11-07T11:00:00Z'}}";
-        let big = "{'$numberLong': '9223372036854775807'}";
         crate::expr::table::table(&[
             (
                 "{'$dateAdd': {'startDate': '$d', 'unit': 'month', 'amount': 2}}",
@@ -209,6 +208,14 @@ mod tests {
                 doc,
                 "null",
             ),
+        ]);
+    }
+
+    #[test]
+    fn refusals() {
+        let doc = "{'d': {'$date': '2020-12-31T12:10:05Z'}}";
+        let big = "{'$numberLong': '9223372036854775807'}";
+        crate::expr::table::table(&[
             (
                 "{'$dateAdd': {'startDate': 1, 'unit': 'day', 'amount': 1}}",
                 doc,

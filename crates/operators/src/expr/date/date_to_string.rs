@@ -191,7 +191,8 @@ mod tests {
             {'$numberLong': '253402300800000'}}}";
         crate::expr::table::table(&[
             ("{'$dateToString': {'date': '$d'}}", doc, "'2014-01-01T08:15:39.736Z'"),
-            ("{'$dateToString': {'date': '$d', 'timezone': '+01:00'}}", doc, "'2014-01-01T09:15:39.736'"),
+            ("{'$dateToString': {'date': '$d', 'timezone': '+01:00'}}", doc,
+                "'2014-01-01T09:15:39.736'"),
             ("{'$dateToString': {'date': '$d', 'format': '%b %B %d %G %H %j %L %m %M %S %u %U %V \
                 %w %Y %z %Z %%',
                 'timezone': 'America/New_York'}}", doc,

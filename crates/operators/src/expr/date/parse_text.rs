@@ -3,7 +3,7 @@
 //! name). Failures are sentences; the caller gives them a code. Relative texts ("tomorrow") are not
 //! dates.
 
-use super::calendar::{DAY_MS, days_from_civil, iso_year_start};
+use super::calendar::{DAY_MS, days_from_civil, days_of_month_number, iso_year_start};
 use super::zone::Zone;
 
 /// What was found in a text.
@@ -49,10 +49,12 @@ impl Found {
     /// Local milliseconds since the epoch.
     pub(super) fn local_ms(&self) -> Result<i64, String> {
         let days = if let (Some(year), Some(month), Some(day)) = (self.year, self.month, self.day) {
-            if !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+            let first = days_of_month_number(year * 12 + month - 1);
+            let length = days_of_month_number(year * 12 + month) - first;
+            if !(1..=12).contains(&month) || !(1..=length).contains(&day) {
                 return Err(format!("{year}-{month}-{day} is no date"));
             }
-            days_from_civil(year, month as u32, 1) + day - 1
+            first + day - 1
         } else if let (Some(year), Some(day)) = (self.year, self.day_of_year) {
             days_from_civil(year, 1, 1) + day - 1
         } else if let Some(year) = self.iso_year {
@@ -70,7 +72,7 @@ impl Found {
 
     fn set_time(&mut self, hour: i64, minute: i64, second: i64, ms: i64) -> Option<()> {
         let valid =
-            (0..=24).contains(&hour) && (0..60).contains(&minute) && (0..=60).contains(&second);
+            (0..24).contains(&hour) && (0..60).contains(&minute) && (0..60).contains(&second);
         (valid && self.time_ms.is_none()).then_some(())?;
         self.time_ms = Some(((hour * 60 + minute) * 60 + second) * 1000 + ms);
         Some(())
@@ -90,6 +92,13 @@ struct Scan<'t> {
 }
 
 impl<'t> Scan<'t> {
+    /// What may stand between parts of a date and around it: white space, null characters, no-break
+    /// spaces, commas.
+    fn skip_padding(&mut self) {
+        self.rest = self
+            .rest
+            .trim_start_matches(|c: char| c.is_ascii_whitespace() || "\0\u{a0},".contains(c));
+    }
     fn skip(&mut self, also: &str) {
         self.rest = self
             .rest
@@ -169,7 +178,7 @@ pub(super) fn free(text: &str) -> Result<Found, String> {
     let mut found = Found::default();
     let mut scan = Scan { rest: text };
     loop {
-        scan.skip(",");
+        scan.skip_padding();
         if scan.rest.is_empty() {
             return Ok(found);
         }
@@ -450,15 +459,29 @@ mod tests {
         ] {
             assert_eq!(at(text), Some(day), "{text}");
         }
+        for text in [
+            "\0\u{a0} 2018-01-31",
+            "2018-01-31\u{a0}\0\n",
+            "2018-01-31\u{a0}0:00",
+        ] {
+            assert_eq!(at(text), Some(day), "{text:?}");
+        }
         assert_eq!(at("2018-01-31T13:05:06.1239"), Some(day + 47_106_123));
         assert_eq!(at("20180131T130506Z"), Some(day + 47_106_000));
         assert_eq!(at("2018-01-31 1:05:06 pm"), Some(day + 47_106_000));
+        assert!(at("2020-02-29").is_some() && at("2018-12-31").is_some());
         for text in [
             "",
             "12:50",
             "July 4th",
             "tomorrow",
             "2018-13-01",
+            "2018-02-29",
+            "2018-04-31",
+            "2018-12-32",
+            "2018-01-00",
+            "2018-01-31T24:00:00Z",
+            "2018-01-31T00:00:60Z",
             "2018-01-31T25:00:00Z",
             "60.Monday1770/06:59",
             "x",

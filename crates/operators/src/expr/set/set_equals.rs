@@ -1,9 +1,9 @@
 //! `$setEquals`: whether two or more arrays have the same distinct elements. Errors: 17044 no array
-//! (null too), 17045 fewer than two operands.
+//! (null too), 5887502 the same of a constant beside other operands, 17045 fewer than two operands.
 
 use super::Members;
 use crate::Cx;
-use crate::expr::{Operator, nary};
+use crate::expr::{Expr, Operator, nary};
 use model::{Result, Value, bail};
 
 pub(super) static OPERATORS: &[Operator] = &[Operator {
@@ -16,9 +16,33 @@ pub(super) static OPERATORS: &[Operator] = &[Operator {
                 "{name} needs at least two arguments, had: {operands}"
             );
         }
-        nary(cx, name, spec, (2, usize::MAX), eval)
+        let e = nary(cx, name, spec, (2, usize::MAX), eval)?;
+        check_constant(e.as_ref())?;
+        Ok(e)
     },
 }];
+
+/// The first constant operand beside others is checked while parsing, with a code of its own.
+fn check_constant(e: &dyn Expr) -> Result<()> {
+    if e.constant().is_some() || e.failure().is_some() {
+        return Ok(());
+    }
+    let (mut at, mut wrong, mut seen) = (0, None, false);
+    e.visit(&mut |operand| {
+        at += 1;
+        if let (Some(v), false) = (operand.constant(), seen) {
+            seen = true;
+            wrong = (!matches!(v, Value::Array(_))).then(|| (at, v.type_name()));
+        }
+    });
+    match wrong {
+        Some((at, given)) => bail!(
+            5887502,
+            "All operands of $setEquals must be arrays. {at}-th argument is of type: {given}"
+        ),
+        None => Ok(()),
+    }
+}
 
 fn eval<'a>(cx: &Cx<'_, 'a>, args: &[Value<'a>]) -> Result<Value<'a>> {
     let mut first: Option<Members<'_>> = None;
@@ -54,6 +78,9 @@ mod tests {
             ("{'$setEquals': [[1, 2], [2, 1], [1]]}", "{}", "false"),
             ("{'$setEquals': [[1], [1, 2]]}", "{}", "false"),
             ("{'$setEquals': [[1], [2], null]}", "{}", "!17044"),
+            ("{'$setEquals': ['$v', [2]]}", "{'v': 1}", "!17044"),
+            ("{'$setEquals': ['$v', 2]}", "{'v': [1]}", "!5887502"),
+            ("{'$setEquals': ['$v', [2], 2]}", "{'v': [2]}", "!17044"),
             ("{'$setEquals': [[1]]}", "{}", "!17045"),
         ]);
     }

@@ -121,18 +121,17 @@ fn code_points<'a>(_: &Cx<'_, 'a>, v: &[Value<'a>]) -> Result<Value<'a>> {
     let Some(s) = Search::new("$indexOfCP", (40093, 40094), v)? else {
         return Ok(Value::Null);
     };
-    let byte_of = |n: usize| {
-        s.text
-            .char_indices()
-            .map(|(at, _)| at)
-            .chain([s.text.len()])
-            .nth(n)
-    };
-    let end = s.end.and_then(byte_of).unwrap_or(s.text.len());
-    let found = byte_of(s.start)
-        .and_then(|start| s.text.get(start..end))
-        .and_then(|part| part.find(s.wanted).and_then(|at| part.get(..at)))
-        .map(|before| before.chars().count() + s.start);
+    // The empty string has no position to look at, and yet the empty string is found there.
+    if s.text.is_empty() && s.wanted.is_empty() {
+        return Ok(answer(Some(0)));
+    }
+    // `end` bounds where a match begins, not where it ends.
+    let places = s.text.char_indices().map(|(byte, _)| byte).enumerate();
+    let found = places
+        .take(s.end.unwrap_or(usize::MAX))
+        .skip(s.start)
+        .find(|(_, byte)| s.text.get(*byte..).is_some_and(|t| t.starts_with(s.wanted)))
+        .map(|(place, _)| place);
     Ok(answer(found))
 }
 
@@ -144,7 +143,13 @@ mod tests {
             (r#"{"$indexOfBytes": ["éa", "a"]}"#, "int 2"),
             (r#"{"$indexOfCP": ["éa", "a"]}"#, "int 1"),
             (r#"{"$indexOfBytes": ["hello", "", 5]}"#, "int 5"),
+            (r#"{"$indexOfCP": ["hello", "", 4]}"#, "int 4"),
+            (r#"{"$indexOfCP": ["hello", "", 5]}"#, "int -1"),
             (r#"{"$indexOfCP": ["hello", "", 6]}"#, "int -1"),
+            (r#"{"$indexOfCP": ["hello", "", 2, 2]}"#, "int -1"),
+            (r#"{"$indexOfCP": ["", "", 3]}"#, "int 0"),
+            (r#"{"$indexOfCP": ["hello", "lo", 0, 4]}"#, "int 3"),
+            (r#"{"$indexOfCP": ["hello", "lo", 0, 3]}"#, "int -1"),
             (r#"{"$indexOfCP": ["hello", "l", 3, 4]}"#, "int 3"),
             (r#"{"$indexOfBytes": ["hello", "l", 4, 2]}"#, "int -1"),
             (r#"{"$indexOfCP": ["$missing", 1]}"#, "null null"),

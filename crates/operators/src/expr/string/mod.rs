@@ -1,8 +1,10 @@
 //! Strings: by bytes and by code points, trimming, searching, replacing, regular expressions.
 
-crate::expr_family! { case, concat, index_of, length, regex, replace, split, strcasecmp, substr, trim }
+crate::expr_family! { case, concat, index_of, length, regex, replace, split, strcasecmp, substr,
+trim }
 
 use crate::expr::date;
+use model::bson::MAX_DOCUMENT_BYTES;
 use model::{Bump, Result, Value, bail};
 
 /// The text of a value where MongoDB coerces to one: null and missing are empty; numbers, dates and
@@ -33,6 +35,38 @@ fn coerce<'a>(arena: &'a Bump, v: &Value<'a>) -> Result<&'a str> {
         ),
     };
     Ok(arena.alloc_str(&text))
+}
+
+/// Most bytes of text under construction; MongoDB's limit for a buffer.
+const BUFFER_BYTES_MAX: usize = 64 << 20;
+
+/// Checks the length of a text under construction.
+///
+/// # Errors
+/// 13548 above 64 MiB.
+fn check_buffer(bytes: usize) -> Result<()> {
+    if bytes > BUFFER_BYTES_MAX {
+        bail!(
+            13548,
+            "BufBuilder attempted to grow() to {bytes} bytes, past the 64MB limit."
+        );
+    }
+    Ok(())
+}
+
+/// A computed string: unlike one that is read it may be as long as no document could hold.
+///
+/// # Errors
+/// 16493 from 16 MiB on.
+pub(in crate::expr) fn computed<'a>(arena: &'a Bump, text: &str) -> Result<Value<'a>> {
+    if text.len() >= MAX_DOCUMENT_BYTES {
+        bail!(
+            16493,
+            "RCString too large. Requires size={} limit={MAX_DOCUMENT_BYTES}",
+            text.len()
+        );
+    }
+    Ok(Value::String(arena.alloc_str(text)))
 }
 
 /// A double as C's `%g` prints it, which is what coercion (unlike `$toString`) does.

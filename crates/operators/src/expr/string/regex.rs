@@ -290,11 +290,13 @@ mod tests {
             ),
             (
                 r#"{"$regexFindAll": {"input": "aéa", "regex": "a"}}"#,
-                r#"array [ { match: "a", idx: 0, captures: [] }, { match: "a", idx: 2, captures: [] } ]"#,
+                "array [ { match: \"a\", idx: 0, captures: [] }, \
+                    { match: \"a\", idx: 2, captures: [] } ]",
             ),
             (
                 r#"{"$regexFindAll": {"input": "ab", "regex": ""}}"#,
-                r#"array [ { match: "", idx: 0, captures: [] }, { match: "", idx: 1, captures: [] } ]"#,
+                "array [ { match: \"\", idx: 0, captures: [] }, \
+                    { match: \"\", idx: 1, captures: [] } ]",
             ),
             (
                 r#"{"$regexMatch": {"input": "$s", "regex": "X", "options": "i"}}"#,
@@ -321,7 +323,9 @@ mod tests {
                 "error 51106",
             ),
             (
-                r#"{"$regexMatch": {"input": "$s", "regex": {"$regularExpression": {"pattern": "x", "options": "i"}}, "options": ""}}"#,
+                r#"{"$regexMatch": {"input": "$s",
+                    "regex": {"$regularExpression": {"pattern": "x", "options": "i"}},
+                        "options": ""}}"#,
                 "error 51107",
             ),
             (

@@ -101,16 +101,12 @@ impl Expr for Replace {
         if found == 0 {
             return Ok(Value::String(input));
         }
-        cx.spend(
-            input
-                .len()
-                .saturating_add(found.saturating_mul(replacement.len())),
-        )?;
-        Ok(Value::String(cx.arena.alloc_str(&input.replacen(
-            find,
-            replacement,
-            count,
-        ))))
+        let replaced = found.saturating_mul(find.len());
+        let bytes = (input.len().saturating_sub(replaced))
+            .saturating_add(found.saturating_mul(replacement.len()));
+        super::check_buffer(bytes)?;
+        cx.spend(bytes)?;
+        super::computed(cx.arena, &input.replacen(find, replacement, count))
     }
     fn visit<'e>(&'e self, each: &mut dyn FnMut(&'e dyn Expr)) {
         self.args.iter().for_each(|a| each(a.as_ref()));

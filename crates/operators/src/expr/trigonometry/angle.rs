@@ -13,7 +13,8 @@ macro_rules! angles {
             apply($name, v, ($low, $high), $double, $decimal)
         })*
         pub(super) static OPERATORS: &[Operator] = &[
-            Operator { name: "$atan2", parse: |cx, name, spec| nary(cx, name, spec, (2, 2), atan2) },
+            Operator { name: "$atan2", parse: |cx, name, spec| nary(cx, name, spec, (2, 2),
+                atan2) },
             $(Operator { name: $name, parse: |cx, name, spec| unary(cx, name, spec, $f) }),*
         ];
     };
@@ -39,8 +40,10 @@ angles! {
     "$asinh" asinh -INF, INF, libm::asinh, Decimal128::asinh;
     "$acosh" acosh 1.0, INF, libm::acosh, Decimal128::acosh;
     "$atanh" atanh -1.0, 1.0, libm::atanh, Decimal128::atanh;
-    "$degreesToRadians" to_radians -INF, INF, |x| x * (std::f64::consts::PI / 180.0), Decimal128::to_radians;
-    "$radiansToDegrees" to_degrees -INF, INF, |x| x * (180.0 / std::f64::consts::PI), Decimal128::to_degrees;
+    "$degreesToRadians" to_radians -INF, INF, |x| x * (std::f64::consts::PI / 180.0),
+        Decimal128::to_radians;
+    "$radiansToDegrees" to_degrees -INF, INF, |x| x * (180.0 / std::f64::consts::PI),
+        Decimal128::to_degrees;
 }
 
 fn apply<'a>(

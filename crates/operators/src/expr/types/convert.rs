@@ -281,7 +281,8 @@ mod tests {
                 "error 4341115",
             ),
             (
-                r#"{"$convert": {"input": {"$binary": {"base64": "aGk=", "subType": "00"}}, "to": "string"}}"#,
+                r#"{"$convert": {"input": {"$binary": {"base64": "aGk=", "subType": "00"}},
+                    "to": "string"}}"#,
                 "error 4341115",
             ),
             (

@@ -2,6 +2,7 @@
 
 use super::{Format, Target, UUID, failure, unsupported};
 use crate::expr::date;
+use crate::expr::string::computed;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use model::{Binary, Bump, Result, Value, bail};
@@ -28,7 +29,7 @@ pub(super) fn to_string<'a>(arena: &'a Bump, v: Value<'a>, to: &Target<'_>) -> R
         Value::Binary(b) => binary_text(b, &v, to)?,
         _ => return Err(unsupported(&v, to)),
     };
-    Ok(Value::String(arena.alloc_str(&text)))
+    computed(arena, &text)
 }
 
 fn binary_text(b: Binary<'_>, v: &Value<'_>, to: &Target<'_>) -> Result<String> {

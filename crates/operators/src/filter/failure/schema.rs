@@ -13,7 +13,8 @@ pub(super) fn explain(schema: Doc<'_>, doc: Doc<'_>) -> Option<DocBuf> {
     for keyword in ["bsonType", "type"] {
         if schema.contains(keyword) && !holds(&only(schema, &[keyword]), v) {
             return Some(model::doc! {
-                "operatorName": "$jsonSchema", "specifiedAs": { "$jsonSchema": schema }, "reason": "expression always evaluates to false"
+                "operatorName": "$jsonSchema", "specifiedAs": { "$jsonSchema": schema },
+                    "reason": "expression always evaluates to false"
             });
         }
     }

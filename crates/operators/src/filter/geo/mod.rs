@@ -160,7 +160,8 @@ mod tests {
             ),
             (
                 "$geoIntersects",
-                doc! { "s": { "$geometry": { "type": "Polygon", "coordinates": [[[0i32, 0i32], [1i32, 1i32]]] } } },
+                doc! { "s": { "$geometry": { "type": "Polygon", "coordinates": [[[0i32, 0i32],
+                [1i32, 1i32]]] } } },
             ),
             ("$near", doc! { "s": [1i32] }),
         ] {

@@ -3,7 +3,7 @@
 
 use super::shape::{Shape, flat_point, stored_flat_point};
 use super::{flat, sphere};
-use model::{Result, Value, bail, code};
+use model::{Doc, Result, Value, bail, code};
 
 /// A parsed `$near`.
 pub struct Near {
@@ -31,87 +31,77 @@ impl Near {
     }
 
     pub(super) fn parse(name: &str, spec: Value<'_>) -> Result<Near> {
-        let legacy = |p: flat::Point| -> Result<Center> {
-            if name != "$nearSphere" {
-                return Ok(Center::Flat(p));
-            }
-            match sphere::Point::from_degrees(p.x, p.y) {
-                Some(p) => Ok(Center::Sphere(p, 1.0)),
-                None => bail!(
-                    code::BAD_VALUE,
-                    "legacy point is out of bounds for spherical query"
-                ),
-            }
-        };
-        let mut near = Near {
-            center: Center::Flat(flat::Point { x: 0.0, y: 0.0 }),
-            min: 0.0,
-            max: f64::INFINITY,
-        };
         match spec {
-            Value::Array(_) => {
-                let Some(p) = flat_point(&spec) else {
-                    bail!(
-                        code::BAD_VALUE,
-                        "{name} needs a point, not {}",
-                        model::show::Shown(&spec)
-                    )
-                };
-                near.center = legacy(p)?;
-                // A third number is the greatest distance.
-                if let Some(max) = spec.as_array().and_then(|a| a.get(2)) {
-                    near.max = distance(name, &max)?;
-                }
-                Ok(near)
-            }
-            Value::Document(d) if d.contains("$geometry") => {
-                for (field, v) in d.iter() {
-                    match field {
-                        "$geometry" => {
-                            let Some(p) = Shape::any(&v)?.as_point() else {
-                                bail!(
-                                    code::BAD_VALUE,
-                                    "{name} requires a point, given {}",
-                                    model::show::Shown(&v)
-                                )
-                            };
-                            if matches!(v.as_doc().map(|d| d.field("type")), Some(Value::String(t)) if t != "Point")
-                            {
-                                bail!(
-                                    code::BAD_VALUE,
-                                    "{name} requires a point, given {}",
-                                    model::show::Shown(&v)
-                                );
-                            }
-                            near.center = Center::Sphere(p, sphere::EARTH_RADIUS_M);
-                        }
-                        "$minDistance" => near.min = distance(field, &v)?,
-                        "$maxDistance" => near.max = distance(field, &v)?,
-                        _ => bail!(
-                            code::BAD_VALUE,
-                            "invalid argument in geo near query: {field}"
-                        ),
-                    }
-                }
-                Ok(near)
-            }
-            Value::Document(_) => match flat_point(&spec) {
-                Some(p) => {
-                    near.center = legacy(p)?;
-                    Ok(near)
-                }
-                None => bail!(
-                    code::BAD_VALUE,
-                    "{name} needs a point, not {}",
-                    model::show::Shown(&spec)
-                ),
-            },
+            Value::Document(d) if d.contains("$geometry") => Near::geometry(name, d),
+            Value::Array(_) | Value::Document(_) => Near::legacy(name, spec),
             v => bail!(
                 code::BAD_VALUE,
                 "near must be first in: {name} needs a point, not {}",
                 v.type_name()
             ),
         }
+    }
+
+    /// `[x, y]`, `[x, y, greatest distance]` or `{x, y}`.
+    fn legacy(name: &str, spec: Value<'_>) -> Result<Near> {
+        let Some(p) = flat_point(&spec) else {
+            bail!(
+                code::BAD_VALUE,
+                "{name} needs a point, not {}",
+                model::show::Shown(&spec)
+            )
+        };
+        let center = match name {
+            "$nearSphere" => match sphere::Point::from_degrees(p.x, p.y) {
+                Some(p) => Center::Sphere(p, 1.0),
+                None => bail!(
+                    code::BAD_VALUE,
+                    "legacy point is out of bounds for spherical query"
+                ),
+            },
+            _ => Center::Flat(p),
+        };
+        let max = match spec.as_array().and_then(|a| a.get(2)) {
+            Some(max) => distance(name, &max)?,
+            None => f64::INFINITY,
+        };
+        Ok(Near {
+            center,
+            min: 0.0,
+            max,
+        })
+    }
+
+    /// `{$geometry, $minDistance, $maxDistance}`.
+    fn geometry(name: &str, spec: Doc<'_>) -> Result<Near> {
+        let mut near = Near {
+            center: Center::Flat(flat::Point { x: 0.0, y: 0.0 }),
+            min: 0.0,
+            max: f64::INFINITY,
+        };
+        for (field, v) in spec.iter() {
+            match field {
+                "$geometry" => {
+                    let of_type = v.as_doc().map(|d| d.field("type"));
+                    let other = matches!(of_type, Some(Value::String(t)) if t != "Point");
+                    let Some(p) = Shape::any(&v)?.as_point().filter(|_| !other) else {
+                        bail!(
+                            code::BAD_VALUE,
+                            "{name} requires a point, given {}",
+                            model::show::Shown(&v)
+                        )
+                    };
+                    near.center = Center::Sphere(p, sphere::EARTH_RADIUS_M);
+                }
+                "$minDistance" => near.min = distance(field, &v)?,
+                "$maxDistance" => near.max = distance(field, &v)?,
+                _ => bail!(
+                    code::BAD_VALUE,
+                    "invalid argument in geo near query: {field}"
+                ),
+            }
+        }
+        Ok(near)
     }
 
     /// Distances given beside a legacy point.

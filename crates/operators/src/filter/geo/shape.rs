@@ -157,7 +157,7 @@ fn ring(v: &Value<'_>) -> Result<Vec<Point>> {
         .iter()
         .enumerate()
         .any(|(i, p)| points.iter().skip(i + 1).any(|q| p.is_same(*q)));
-    // Neighbours share a corner; rounding must not count that as a crossing.
+    // Adjacent edges share a corner; rounding must not count that as a crossing.
     let last = edges.len() - 1;
     let crossed = edges.iter().enumerate().any(|(i, (a, b))| {
         let others = edges

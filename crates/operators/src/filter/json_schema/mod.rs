@@ -105,7 +105,8 @@ mod tests {
 
     #[test]
     fn keywords_concern_their_types_only() {
-        let s = doc! { "properties": { "x": { "minimum": 5i32, "exclusiveMinimum": true, "minLength": 2i32 } } };
+        let s = doc! { "properties": { "x": { "minimum": 5i32, "exclusiveMinimum": true,
+        "minLength": 2i32 } } };
         assert!(ok(&s, &doc! { "x": 6i32 }));
         assert!(!ok(&s, &doc! { "x": 5i32 }));
         assert!(ok(&s, &doc! { "x": "ab" }));
@@ -114,14 +115,16 @@ mod tests {
         let s = doc! { "properties": { "x": { "multipleOf": 0.1 } } };
         assert!(ok(&s, &doc! { "x": 0.3 }));
         assert!(!ok(&s, &doc! { "x": 0.35 }));
-        let s = doc! { "properties": { "x": { "uniqueItems": true, "items": [{ "type": "number" }], "additionalItems": false } } };
+        let s = doc! { "properties": { "x": { "uniqueItems": true, "items": [{ "type": "number" }],
+        "additionalItems": false } } };
         assert!(ok(&s, &doc! { "x": [1i32] }));
         assert!(!ok(&s, &doc! { "x": [1i32, 2i32] }));
     }
 
     #[test]
     fn combinations() {
-        let s = doc! { "oneOf": [{ "required": ["a"] }, { "required": ["b"] }], "not": { "required": ["c"] } };
+        let s = doc! { "oneOf": [{ "required": ["a"] }, { "required": ["b"] }], "not": {
+        "required": ["c"] } };
         assert!(ok(&s, &doc! { "a": 1i32 }));
         assert!(!ok(&s, &doc! { "a": 1i32, "b": 1i32 }));
         assert!(!ok(&s, &doc! { "a": 1i32, "c": 1i32 }));
@@ -136,12 +139,87 @@ mod tests {
             (doc! { "bsonType": true }, 14),
             (doc! { "required": [] }, 9),
             (doc! { "minLength": -1i32 }, 9),
-            (doc! { "minLength": "1" }, 14),
+            (doc! { "minLength": "1" }, 9),
             (doc! { "exclusiveMinimum": true }, 9),
             (doc! { "allOf": [] }, 2),
             (doc! { "pattern": "[" }, 51091),
         ] {
             assert_eq!(fails(&schema), Some(wanted), "{schema:?}");
+        }
+    }
+
+    /// Keywords, the types they take, and the code of all others.
+    const OPERANDS: &[(&[&str], &[&str], i32)] = &[
+        (&["type", "bsonType"], &["string", "array"], 14),
+        (
+            &["minimum", "maximum", "multipleOf"],
+            &["int", "double", "decimal"],
+            14,
+        ),
+        (
+            &[
+                "minLength",
+                "maxLength",
+                "minItems",
+                "maxItems",
+                "minProperties",
+                "maxProperties",
+            ],
+            &["int"],
+            9,
+        ),
+        (&["uniqueItems"], &["bool"], 14),
+        (&["pattern", "title", "description"], &["string"], 14),
+        (
+            &["required", "enum", "allOf", "anyOf", "oneOf"],
+            &["array"],
+            14,
+        ),
+        (&["items"], &["array", "object"], 14),
+        (
+            &["additionalItems", "additionalProperties"],
+            &["bool", "object"],
+            14,
+        ),
+        (
+            &["properties", "patternProperties", "dependencies", "not"],
+            &["object"],
+            14,
+        ),
+    ];
+
+    #[test]
+    fn operands_of_every_type() {
+        let strings = doc! { "v": ["string"], "schemas": [{}] };
+        let of = |name: &str| strings.doc().field(name);
+        let empty = doc! {};
+        for (keywords, taken, number) in OPERANDS {
+            for keyword in *keywords {
+                let list = match *keyword {
+                    "allOf" | "anyOf" | "oneOf" | "items" => of("schemas"),
+                    _ => of("v"),
+                };
+                let samples = [
+                    Value::Null,
+                    Value::Undefined,
+                    Value::Bool(true),
+                    Value::Int32(3),
+                    Value::Double(0.5),
+                    Value::Decimal128(Decimal128::parse("0.5").unwrap()),
+                    Value::String("string"),
+                    Value::ObjectId(model::ObjectId([1; 12])),
+                    Value::Date(5),
+                    Value::Code("f"),
+                    Value::MinKey,
+                    Value::MaxKey,
+                    list,
+                    Value::Document(empty.doc()),
+                ];
+                for v in samples {
+                    let wanted = (!taken.contains(&v.type_name())).then_some(*number);
+                    assert_eq!(fails(&doc! { (*keyword): v }), wanted, "{keyword}: {v:?}");
+                }
+            }
         }
     }
 }

@@ -2,7 +2,7 @@
 //! facts that hold for every document are told; whatever is not in the tables here reads everything
 //! and changes everything.
 
-use crate::stages::{Kind, Stage, Transform};
+use crate::stage::{Kind, Stage, Transform, single_field};
 use model::{Doc, Value};
 use std::collections::BTreeSet;
 
@@ -124,7 +124,7 @@ pub(crate) fn groups_by_alone(stage: &dyn Stage) -> Option<String> {
     let Kind::Transform(Transform::Group(spec)) = stage.kind() else {
         return None;
     };
-    let ("_id", Value::String(path)) = super::super::single_field(spec)? else {
+    let ("_id", Value::String(path)) = single_field(spec)? else {
         return None;
     };
     let path = path.strip_prefix('$').filter(|p| !p.starts_with('$'))?;
@@ -279,7 +279,8 @@ fn project(spec: Doc<'_>) -> Facts {
         // Computed: fields below a path that is there already are added to it.
         if path.contains('.')
             || keeps_or_drops(v)
-            || matches!(v, Value::Document(d) if !d.first().is_some_and(|(n, _)| n.starts_with('$')))
+            || matches!(v, Value::Document(d) if !d.first().is_some_and(|(n, _)|
+                n.starts_with('$')))
         {
             reads.insert(first(path).to_owned());
         }

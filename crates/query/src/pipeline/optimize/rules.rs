@@ -3,7 +3,10 @@
 
 use super::facts::{self, Effect, Facts};
 use super::split::{self, Parts};
-use crate::stages::{Kind, Stage, Transform, limit::Limit, matching, skip::Skip};
+use crate::stage::{Kind, Stage, Transform};
+use crate::stages::limit::Limit;
+use crate::stages::matching;
+use crate::stages::skip::Skip;
 use operators::expr::ParseCx;
 use std::sync::Arc;
 
@@ -68,7 +71,8 @@ fn merge_matches(s: &mut Stages, at: usize, cx: &mut ParseCx<'_>) -> bool {
 /// A filter behind a sort without limit selects the same documents in the same order before it, and
 /// fewer are sorted.
 fn match_before_sort(s: &mut Stages, at: usize, _: &mut ParseCx<'_>) -> bool {
-    let moves = matches!(kinds(s, at), Some((Kind::Sort { limit: None, .. }, Kind::Match(f))) if facts::filter_names(f.spec.doc()).is_some());
+    let moves = matches!(kinds(s, at), Some((Kind::Sort { limit: None, .. }, Kind::Match(f)))
+        if facts::filter_names(f.spec.doc()).is_some());
     if moves {
         s.swap(at, at + 1);
     }

@@ -1,15 +1,17 @@
 //! Every accumulator over a window. A window that only grows is accumulated on; another one is
-//! computed anew per document. `$stdDevPop` of one number in a moving window is the integer zero,
-//! elsewhere a double, as in MongoDB.
+//! computed anew per document, but for standard deviations, which slide as in MongoDB: there they
+//! are null with an infinity or NaN in the window, and the integer zero of a single number.
 
-use super::bounds::{Bound, Bounds};
-use super::{Partition, WindowCx, WindowFn};
-use crate::pipeline::Rt;
-use model::{Bump, Doc, OwnedValue, Result, Value};
+use super::bounds::Bounds;
+use super::function::{WindowContext, WindowFn};
+use super::partition::Partition;
+use super::removable::{Slider, SlidingDeviation};
+use crate::exec::ExecContext;
+use model::{Bump, Doc, Number, OwnedValue, Result, Value};
 use operators::accumulator::{Accumulator, AccumulatorOp, AccumulatorSpec};
 
 pub(super) fn parse(
-    wcx: &mut WindowCx<'_, '_>,
+    wcx: &mut WindowContext<'_, '_>,
     op: &'static AccumulatorOp,
     arg: Value<'_>,
 ) -> Result<Box<dyn WindowFn>> {
@@ -17,59 +19,75 @@ pub(super) fn parse(
     Ok(Box::new(Accumulate {
         spec,
         bounds: wcx.bounds()?,
-        is_std_dev_pop: op.name == "$stdDevPop",
+        std_dev_of_sample: match op.name {
+            "$stdDevPop" => Some(false),
+            "$stdDevSamp" => Some(true),
+            _ => None,
+        },
     }))
 }
 
 struct Accumulate {
     spec: AccumulatorSpec,
     bounds: Bounds,
-    is_std_dev_pop: bool,
+    /// Set for standard deviations: whether of a sample.
+    std_dev_of_sample: Option<bool>,
 }
 
 impl Accumulate {
-    fn begin(&self, rt: &Rt<'_>, arena: &Bump) -> Result<Box<dyn Accumulator>> {
-        self.spec.begin(&rt.cx(arena, Doc::EMPTY))
+    fn begin(&self, exec: &ExecContext<'_>, arena: &Bump) -> Result<Box<dyn Accumulator>> {
+        self.spec.begin(&exec.cx(arena, Doc::EMPTY))
     }
-    fn count_numbers(
+    /// The standard deviation of each window, by what comes in and goes out.
+    fn slide(
         &self,
         part: &Partition,
-        start: usize,
-        end: usize,
-        rt: &Rt<'_>,
-        arena: &Bump,
-    ) -> Result<usize> {
-        let mut n = 0;
-        for i in start..end {
-            let v = self.spec.input.eval(&rt.cx(arena, part.docs.doc(i)))?;
-            n += usize::from(model::Number::of(&v).is_some());
+        spans: Vec<(usize, usize)>,
+        sample: bool,
+        exec: &ExecContext<'_>,
+    ) -> Result<Vec<OwnedValue>> {
+        let values = part.values(&self.spec.input, exec)?;
+        let number = |i: usize| values.get(i).and_then(|v| Number::of(&v.get()));
+        let (mut state, mut slider) = (SlidingDeviation::default(), Slider::default());
+        let mut out = Vec::with_capacity(spans.len());
+        for span in spans {
+            exec.env.check_interrupt()?;
+            let add = |s: &mut SlidingDeviation, i| number(i).into_iter().for_each(|n| s.add(n));
+            let remove =
+                |s: &mut SlidingDeviation, i| number(i).into_iter().for_each(|n| s.remove(n));
+            slider.move_to(span, &mut state, add, remove);
+            out.push(state.value(sample).to_owned_value());
         }
-        Ok(n)
+        Ok(out)
     }
+
     fn add(
         &self,
         state: &mut dyn Accumulator,
         doc: Doc<'_>,
-        rt: &Rt<'_>,
+        exec: &ExecContext<'_>,
         arena: &Bump,
     ) -> Result<()> {
-        let cx = rt.cx(arena, doc);
-        rt.env.work(8)?;
+        let cx = exec.cx(arena, doc);
+        exec.env.work(8)?;
         let value = self.spec.input.eval(&cx)?;
         state.add(&cx, value)
     }
 }
 
 impl WindowFn for Accumulate {
-    fn compute(&self, part: &Partition, rt: &Rt<'_>) -> Result<Vec<OwnedValue>> {
-        let spans = self.bounds.spans(part, rt)?;
-        let grows = matches!(&self.bounds, Bounds::Documents(Bound::Unbounded, _));
+    fn compute(&self, part: &Partition, exec: &ExecContext<'_>) -> Result<Vec<OwnedValue>> {
+        let spans = self.bounds.spans(part, exec)?;
+        let grows = self.bounds.begins_with_partition();
+        if let (false, Some(sample)) = (grows, self.std_dev_of_sample) {
+            return self.slide(part, spans, sample, exec);
+        }
         let mut arena = Bump::new();
         let mut out: Vec<OwnedValue> = Vec::with_capacity(spans.len());
-        let mut running = (self.begin(rt, &arena)?, 0);
+        let mut running = (self.begin(exec, &arena)?, 0);
         let mut last: Option<(usize, usize)> = None;
         for (start, end) in spans {
-            rt.env.check_interrupt()?;
+            exec.env.check_interrupt()?;
             if last == Some((start, end))
                 && let Some(same) = out.last()
             {
@@ -78,22 +96,13 @@ impl WindowFn for Accumulate {
             }
             last = Some((start, end));
             if !grows {
-                running = (self.begin(rt, &arena)?, start);
+                running = (self.begin(exec, &arena)?, start);
             }
             for i in running.1..end {
-                self.add(running.0.as_mut(), part.docs.doc(i), rt, &arena)?;
+                self.add(running.0.as_mut(), part.docs.doc(i), exec, &arena)?;
             }
             running.1 = end.max(running.1);
-            let moving = !grows && self.is_std_dev_pop;
-            let lone = moving && self.count_numbers(part, start, end, rt, &arena)? == 1;
-            out.push(
-                if lone {
-                    Value::Int32(0)
-                } else {
-                    running.0.finish(&arena)?
-                }
-                .to_owned_value(),
-            );
+            out.push(running.0.finish(&arena)?.to_owned_value());
             arena.reset();
         }
         Ok(out)

@@ -3,11 +3,10 @@
 //! range without one ascending sort field; at run time 5429413 a date without unit, 5429414 a sort
 //! value that is no number, 5429513 one that is no date.
 
-use super::Partition;
-use crate::pipeline::Rt;
+use super::partition::Partition;
+use crate::exec::{ExecContext, SortBy, SortPattern};
+use crate::path::plain_at;
 use crate::stages::date_unit::DateUnit;
-use crate::stages::path::plain_at;
-use crate::stages::sort_pattern::{SortBy, SortPattern};
 use model::{Doc, FieldPath, OwnedValue, Result, Value, bail, code, compare};
 use operators::expr::{self, ParseCx};
 use std::cmp::Ordering;
@@ -43,6 +42,14 @@ impl Bounds {
     /// The whole partition.
     pub(in crate::stages) const WHOLE: Bounds =
         Bounds::Documents(Bound::Unbounded, Bound::Unbounded);
+
+    /// True when every window begins where the partition does.
+    pub(in crate::stages) fn begins_with_partition(&self) -> bool {
+        match self {
+            Bounds::Documents(lower, _) => matches!(lower, Bound::Unbounded),
+            Bounds::Range(range) => matches!(range.lower, Bound::Unbounded),
+        }
+    }
 
     /// Parses the `window` argument.
     ///
@@ -183,7 +190,7 @@ impl Bounds {
     pub(in crate::stages) fn spans(
         &self,
         part: &Partition,
-        rt: &Rt<'_>,
+        exec: &ExecContext<'_>,
     ) -> Result<Vec<(usize, usize)>> {
         let n = part.docs.len();
         match self {
@@ -202,13 +209,13 @@ impl Bounds {
                     (start, end.max(start))
                 })
                 .collect()),
-            Bounds::Range(range) => range.spans(part, rt),
+            Bounds::Range(range) => range.spans(part, exec),
         }
     }
 }
 
 impl Range {
-    fn spans(&self, part: &Partition, rt: &Rt<'_>) -> Result<Vec<(usize, usize)>> {
+    fn spans(&self, part: &Partition, exec: &ExecContext<'_>) -> Result<Vec<(usize, usize)>> {
         let keys: Vec<Value<'_>> = part.docs.iter().map(|d| plain_at(d, &self.by)).collect();
         for key in &keys {
             match (self.unit, key) {
@@ -238,7 +245,7 @@ impl Range {
         let mut spans = Vec::with_capacity(n);
         for key in &keys {
             if let Bound::At(l) = &self.lower {
-                let from = self.moved(key, &l.get(), rt)?;
+                let from = self.moved(key, &l.get(), exec)?;
                 while keys
                     .get(start)
                     .is_some_and(|k| compare(k, &from.get()) == Ordering::Less)
@@ -249,7 +256,7 @@ impl Range {
             match &self.upper {
                 Bound::Unbounded => end = n,
                 Bound::At(u) => {
-                    let to = self.moved(key, &u.get(), rt)?;
+                    let to = self.moved(key, &u.get(), exec)?;
                     while keys
                         .get(end)
                         .is_some_and(|k| compare(k, &to.get()) != Ordering::Greater)
@@ -263,10 +270,10 @@ impl Range {
         Ok(spans)
     }
 
-    fn moved(&self, key: &Value<'_>, by: &Value<'_>, rt: &Rt<'_>) -> Result<OwnedValue> {
+    fn moved(&self, key: &Value<'_>, by: &Value<'_>, exec: &ExecContext<'_>) -> Result<OwnedValue> {
         match self.unit {
-            Some(unit) => unit.add(*key, by.as_i64_exact().unwrap_or(0), rt.env),
-            None => crate::stages::arithmetic::add(*key, *by, rt.env),
+            Some(unit) => unit.add(*key, by.as_i64_exact().unwrap_or(0), exec.env),
+            None => crate::stages::arithmetic::add(*key, *by, exec.env),
         }
     }
 }

@@ -2,13 +2,15 @@
 //! but numbers do not count. Null for no pairs (for a sample: fewer than two).
 
 use super::bounds::Bounds;
-use super::{Partition, WindowCx, WindowFn};
-use crate::pipeline::Rt;
-use model::{Decimal128, Number, OwnedValue, Result, Value};
+use super::function::{WindowContext, WindowFn};
+use super::partition::Partition;
+use super::removable::{RemovableSum, Slider, is_finite};
+use crate::exec::ExecContext;
+use model::{Number, OwnedValue, Result, Value};
 use operators::expr::{self, BoxExpr};
 
 pub(super) fn parse(
-    wcx: &mut WindowCx<'_, '_>,
+    wcx: &mut WindowContext<'_, '_>,
     name: &'static str,
     arg: Value<'_>,
 ) -> Result<Box<dyn WindowFn>> {
@@ -40,79 +42,194 @@ struct Covariance {
     bounds: Bounds,
 }
 
-/// Welford's recurrence.
+/// Welford's recurrence over sums that pairs can be taken out of again.
 #[derive(Default, Clone, Copy)]
 struct State {
-    n: f64,
-    mean_x: f64,
-    mean_y: f64,
-    c: f64,
-    /// What is not finite; it counts only beside at least two finite pairs.
-    beyond: f64,
-    decimal: bool,
+    count: i64,
+    x: RemovableSum,
+    y: RemovableSum,
+    products: RemovableSum,
+    /// Pairs that are not finite.
+    beyond: i64,
+    /// The sum of what is not finite in them.
+    beyond_sum: RemovableSum,
 }
 
 impl State {
-    fn add(&mut self, x: Number, y: Number) {
-        self.decimal |= matches!(x, Number::Decimal(_)) || matches!(y, Number::Decimal(_));
-        let (x, y) = (x.to_f64(), y.to_f64());
-        if !x.is_finite() || !y.is_finite() {
-            // Each coordinate counts by itself: infinities of both signs cancel to NaN.
-            self.beyond +=
-                if x.is_finite() { 0.0 } else { x } + if y.is_finite() { 0.0 } else { y };
+    /// Counts a pair with something that is not finite; true when it was one. Each coordinate
+    /// counts by itself: infinities of both signs cancel to NaN.
+    fn update_beyond(&mut self, pair: (Number, Number), times: i64) -> bool {
+        let special = [pair.0, pair.1].into_iter().filter(|n| !is_finite(*n));
+        let mut found = false;
+        for n in special {
+            found = true;
+            let n = Number::Double(n.to_f64());
+            match times > 0 {
+                true => self.beyond_sum.add(n),
+                false => self.beyond_sum.remove(n),
+            }
+        }
+        self.beyond += if found { times } else { 0 };
+        found
+    }
+
+    /// The product of the distances from the means; none while there is no mean.
+    fn product(&self, (x, y): (Number, Number)) -> Option<Number> {
+        Some(multiply(
+            subtract(x, self.x.mean()?),
+            subtract(y, self.y.mean()?),
+        ))
+    }
+
+    fn add(&mut self, pair: (Number, Number)) {
+        if self.update_beyond(pair, 1) {
             return;
         }
-        self.n += 1.0;
-        let dx = x - self.mean_x;
-        self.mean_x += dx / self.n;
-        self.mean_y += (y - self.mean_y) / self.n;
-        self.c += dx * (y - self.mean_y);
+        self.count += 1;
+        self.y.add(pair.1);
+        if let Some(p) = self.product(pair) {
+            self.products.add(p);
+        }
+        self.x.add(pair.0);
     }
+
+    fn remove(&mut self, pair: (Number, Number)) {
+        if self.update_beyond(pair, -1) {
+            return;
+        }
+        self.count -= 1;
+        self.x.remove(pair.0);
+        if let Some(p) = self.product(pair) {
+            self.products.remove(p);
+        }
+        self.y.remove(pair.1);
+    }
+
     fn value(&self, sample: bool) -> Value<'static> {
-        let divisor = if sample { self.n - 1.0 } else { self.n };
-        if divisor <= 0.0 {
+        let divisor = self.count - i64::from(sample);
+        if divisor <= 0 {
             return Value::Null;
         }
-        let v = if self.n > 1.0 {
-            self.c / divisor + self.beyond
-        } else {
-            0.0
-        };
-        if self.decimal {
-            Value::Decimal128(Decimal128::from_f64(v))
-        } else {
-            Value::Double(v)
+        if self.count == 1 {
+            return Value::Double(0.0);
         }
+        if self.beyond > 0 {
+            return Value::Double(self.beyond_sum.value().to_f64());
+        }
+        let divisor = Number::Double(divisor as f64);
+        match self.products.value() {
+            Number::Decimal(d) => Value::Decimal128(d / divisor.to_decimal()),
+            n => Value::Double(n.to_f64() / divisor.to_f64()),
+        }
+    }
+}
+
+/// `a - b`, a decimal when either is one, else a double.
+fn subtract(a: Number, b: Number) -> Number {
+    match (a, b) {
+        (Number::Decimal(_), _) | (_, Number::Decimal(_)) => {
+            Number::Decimal(a.to_decimal() - b.to_decimal())
+        }
+        _ => Number::Double(a.to_f64() - b.to_f64()),
+    }
+}
+
+/// `a * b`, a decimal when either is one, else a double.
+fn multiply(a: Number, b: Number) -> Number {
+    match (a, b) {
+        (Number::Decimal(_), _) | (_, Number::Decimal(_)) => {
+            Number::Decimal(a.to_decimal() * b.to_decimal())
+        }
+        _ => Number::Double(a.to_f64() * b.to_f64()),
     }
 }
 
 impl WindowFn for Covariance {
-    fn compute(&self, part: &Partition, rt: &Rt<'_>) -> Result<Vec<OwnedValue>> {
-        let spans = self.bounds.spans(part, rt)?;
+    fn compute(&self, part: &Partition, exec: &ExecContext<'_>) -> Result<Vec<OwnedValue>> {
+        let spans = self.bounds.spans(part, exec)?;
         let Some((x, y)) = &self.pair else {
             return Ok(spans.iter().map(|_| Value::Null.to_owned_value()).collect());
         };
-        let (xs, ys) = (part.values(x, rt)?, part.values(y, rt)?);
+        let (xs, ys) = (part.values(x, exec)?, part.values(y, exec)?);
         let pairs: Vec<Option<(Number, Number)>> = xs
             .iter()
             .zip(&ys)
             .map(|(x, y)| Some((Number::of(&x.get())?, Number::of(&y.get())?)))
             .collect();
-        let mut running: Option<(usize, usize, State)> = None;
+        let pair = |i: usize| pairs.get(i).copied().flatten();
+        let (mut state, mut slider) = (State::default(), Slider::default());
         let mut out = Vec::with_capacity(spans.len());
-        for (start, end) in spans {
-            rt.env.check_interrupt()?;
-            let (mut done, mut state) = match running {
-                Some((s, e, state)) if s == start && e <= end => (e, state),
-                _ => (start, State::default()),
-            };
-            for (x, y) in pairs.get(done..end).unwrap_or(&[]).iter().flatten() {
-                state.add(*x, *y);
-            }
-            done = end;
-            running = Some((start, done, state));
+        for span in spans {
+            exec.env.check_interrupt()?;
+            let add = |s: &mut State, i| pair(i).into_iter().for_each(|p| s.add(p));
+            let remove = |s: &mut State, i| pair(i).into_iter().for_each(|p| s.remove(p));
+            slider.move_to(span, &mut state, add, remove);
             out.push(state.value(self.sample).to_owned_value());
         }
         Ok(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::Decimal128;
+
+    fn over(pairs: &[(Number, Number)], sample: bool) -> String {
+        let mut state = State::default();
+        pairs.iter().for_each(|p| state.add(*p));
+        format!("{:?}", state.value(sample))
+    }
+
+    #[test]
+    fn decimals_keep_their_exponents() {
+        let d = |t: &str| Number::Decimal(Decimal128::parse(t).unwrap());
+        let (i, f) = (Number::Int32, Number::Double);
+        let mixed = [
+            (d("1"), f(2.0)),
+            (f(2.0), i(4)),
+            (i(3), Number::Int64(6)),
+            (Number::Int64(4), d("8")),
+        ];
+        assert_eq!(over(&mixed, false), "Decimal128(2.50000000000000)");
+        let equal = [(d("42.5"), d("99.9")); 3];
+        assert_eq!(over(&equal, true), "Decimal128(0E+12)");
+        assert_eq!(over(&equal[..1], false), "Double(0.0)");
+        let most = "9.999999999999999999999999999999999E+6144";
+        let large = [(d(most), d("1")), (d(most), d("2"))];
+        assert_eq!(over(&large, true), "Decimal128(0E+14)");
+        assert_eq!(
+            over(&[large[0], large[1], (d(most), d("3"))], true),
+            "Decimal128(-Infinity)"
+        );
+        let nan = [(d("1"), d("2")), (d("NaN"), d("4")), (d("3"), d("6"))];
+        assert_eq!(over(&nan, false), "Double(NaN)");
+    }
+
+    /// The rounding that taking out leaves behind is MongoDB's own.
+    #[test]
+    fn pairs_leave_in_the_order_they_came() {
+        let pairs = [
+            (1.0, 10.0),
+            (2.0, 20.0),
+            (f64::INFINITY, 30.0),
+            (4.0, 40.0),
+            (5.0, 50.0),
+        ];
+        let pair = |i: usize| (Number::Double(pairs[i].0), Number::Double(pairs[i].1));
+        let (mut state, mut slider, mut all) = (State::default(), Slider::default(), Vec::new());
+        for span in [(0, 2), (0, 3), (1, 4), (2, 5), (3, 5)] {
+            let (add, remove) = (
+                |s: &mut State, i| s.add(pair(i)),
+                |s: &mut State, i| s.remove(pair(i)),
+            );
+            slider.move_to(span, &mut state, add, remove);
+            all.push(state.value(false).as_f64().unwrap());
+        }
+        let infinite = f64::INFINITY;
+        assert_eq!(
+            all,
+            [2.5, infinite, infinite, infinite, 2.500_000_000_000_010_7]
+        );
     }
 }

@@ -5,17 +5,17 @@
 //! 5624901 an unfit window of dates.
 
 use super::bounds::Bounds;
-use super::{Partition, WindowCx, WindowFn};
-use crate::pipeline::Rt;
+use super::function::{WindowContext, WindowFn};
+use super::partition::Partition;
+use crate::exec::{ExecContext, SortBy};
+use crate::path::plain_at;
 use crate::stages::arithmetic::{add, divide, multiply, subtract};
 use crate::stages::date_unit::DateUnit;
-use crate::stages::path::plain_at;
-use crate::stages::sort_pattern::SortBy;
 use model::{FieldPath, Number, OwnedValue, Result, Value, bail, code};
 use operators::expr::{self, BoxExpr};
 
 pub(super) fn parse(
-    wcx: &mut WindowCx<'_, '_>,
+    wcx: &mut WindowContext<'_, '_>,
     name: &'static str,
     arg: Value<'_>,
 ) -> Result<Box<dyn WindowFn>> {
@@ -102,53 +102,63 @@ impl OverField {
         }
     }
 
-    fn derivative(&self, x: [Value<'_>; 2], y: [Value<'_>; 2], rt: &Rt<'_>) -> Result<OwnedValue> {
+    fn derivative(
+        &self,
+        x: [Value<'_>; 2],
+        y: [Value<'_>; 2],
+        exec: &ExecContext<'_>,
+    ) -> Result<OwnedValue> {
         if y.iter().any(|v| Number::of(v).is_none()) {
             return Ok(Value::Null.to_owned_value());
         }
-        let run = subtract(x[1], x[0], rt.env)?;
+        let run = subtract(x[1], x[0], exec.env)?;
         if run.get().as_f64() == Some(0.0) {
             return Ok(Value::Null.to_owned_value());
         }
-        let rise = subtract(y[1], y[0], rt.env)?;
-        let slope = divide(rise.get(), run.get(), rt.env)?;
+        let rise = subtract(y[1], y[0], exec.env)?;
+        let slope = divide(rise.get(), run.get(), exec.env)?;
         match self.unit_ms {
             None => Ok(slope),
             // In this order: the last digit depends on it, and the manual shows it.
-            Some(ms) => multiply(slope.get(), Value::Int64(ms), rt.env),
+            Some(ms) => multiply(slope.get(), Value::Int64(ms), exec.env),
         }
     }
 
     /// The area between two neighbours; zero when either value is no number.
-    fn trapezoid(&self, x: [Value<'_>; 2], y: [Value<'_>; 2], rt: &Rt<'_>) -> Result<OwnedValue> {
-        let width = subtract(x[1], x[0], rt.env)?;
-        let height = add(y[0], y[1], rt.env)?;
-        let twice = multiply(width.get(), height.get(), rt.env)?;
+    fn trapezoid(
+        &self,
+        x: [Value<'_>; 2],
+        y: [Value<'_>; 2],
+        exec: &ExecContext<'_>,
+    ) -> Result<OwnedValue> {
+        let width = subtract(x[1], x[0], exec.env)?;
+        let height = add(y[0], y[1], exec.env)?;
+        let twice = multiply(width.get(), height.get(), exec.env)?;
         let divisor = 2 * self.unit_ms.unwrap_or(1);
-        let area = divide(twice.get(), Value::Int64(divisor), rt.env)?;
+        let area = divide(twice.get(), Value::Int64(divisor), exec.env)?;
         Ok(area)
     }
 }
 
 impl WindowFn for OverField {
-    fn compute(&self, part: &Partition, rt: &Rt<'_>) -> Result<Vec<OwnedValue>> {
-        let spans = self.bounds.spans(part, rt)?;
+    fn compute(&self, part: &Partition, exec: &ExecContext<'_>) -> Result<Vec<OwnedValue>> {
+        let spans = self.bounds.spans(part, exec)?;
         let xs = part
             .docs
             .iter()
             .map(|d| self.position(plain_at(d, &self.by)))
             .collect::<Result<Vec<_>>>()?;
-        let ys = part.values(&self.input, rt)?;
+        let ys = part.values(&self.input, exec)?;
         let mut out = Vec::with_capacity(spans.len());
         for (start, end) in spans {
-            rt.env.check_interrupt()?;
+            exec.env.check_interrupt()?;
             let (Some(x), Some(y)) = (xs.get(start..end), ys.get(start..end)) else {
                 continue;
             };
             out.push(if self.integral {
-                self.area(x, y, rt)?
+                self.area(x, y, exec)?
             } else {
-                self.slope(x, y, rt)?
+                self.slope(x, y, exec)?
             });
         }
         Ok(out)
@@ -156,16 +166,26 @@ impl WindowFn for OverField {
 }
 
 impl OverField {
-    fn slope(&self, x: &[OwnedValue], y: &[OwnedValue], rt: &Rt<'_>) -> Result<OwnedValue> {
+    fn slope(
+        &self,
+        x: &[OwnedValue],
+        y: &[OwnedValue],
+        exec: &ExecContext<'_>,
+    ) -> Result<OwnedValue> {
         match (x, y) {
             ([x0, .., x1], [y0, .., y1]) => {
-                self.derivative([x0.get(), x1.get()], [y0.get(), y1.get()], rt)
+                self.derivative([x0.get(), x1.get()], [y0.get(), y1.get()], exec)
             }
             _ => Ok(Value::Null.to_owned_value()),
         }
     }
 
-    fn area(&self, x: &[OwnedValue], y: &[OwnedValue], rt: &Rt<'_>) -> Result<OwnedValue> {
+    fn area(
+        &self,
+        x: &[OwnedValue],
+        y: &[OwnedValue],
+        exec: &ExecContext<'_>,
+    ) -> Result<OwnedValue> {
         let numbers: Vec<(Value<'_>, Value<'_>)> = x
             .iter()
             .zip(y)
@@ -178,8 +198,8 @@ impl OverField {
         let mut sum = Value::Double(0.0).to_owned_value();
         for pair in numbers.windows(2) {
             if let [(x0, y0), (x1, y1)] = pair {
-                let area = self.trapezoid([*x0, *x1], [*y0, *y1], rt)?;
-                sum = add(sum.get(), area.get(), rt.env)?;
+                let area = self.trapezoid([*x0, *x1], [*y0, *y1], exec)?;
+                sum = add(sum.get(), area.get(), exec.env)?;
             }
         }
         Ok(sum)

@@ -1,14 +1,15 @@
 //! `$expMovingAvg: {input, N}` or `{input, alpha}`: the exponential moving average; anything but
 //! numbers is passed over. Errors: 9 for bad arguments, a window, or no sortBy.
 
-use super::{Partition, WindowCx, WindowFn};
-use crate::pipeline::Rt;
+use super::function::{WindowContext, WindowFn};
+use super::partition::Partition;
+use crate::exec::ExecContext;
 use crate::stages::arithmetic::{add, multiply};
 use model::{Number, OwnedValue, Result, Value, bail, code};
 use operators::expr::{self, BoxExpr};
 
 pub(super) fn parse(
-    wcx: &mut WindowCx<'_, '_>,
+    wcx: &mut WindowContext<'_, '_>,
     name: &'static str,
     arg: Value<'_>,
 ) -> Result<Box<dyn WindowFn>> {
@@ -69,10 +70,10 @@ struct ExpMovingAvg {
 }
 
 impl WindowFn for ExpMovingAvg {
-    fn compute(&self, part: &Partition, rt: &Rt<'_>) -> Result<Vec<OwnedValue>> {
+    fn compute(&self, part: &Partition, exec: &ExecContext<'_>) -> Result<Vec<OwnedValue>> {
         let mut average: Option<OwnedValue> = None;
         let mut out = Vec::with_capacity(part.docs.len());
-        for v in part.values(&self.input, rt)? {
+        for v in part.values(&self.input, exec)? {
             if Number::of(&v.get()).is_some() {
                 average = Some(match &average {
                     None => match v.get() {
@@ -80,9 +81,9 @@ impl WindowFn for ExpMovingAvg {
                         other => Value::Double(other.as_f64().unwrap_or(0.0)).to_owned_value(),
                     },
                     Some(a) => {
-                        let new = multiply(v.get(), Value::Double(self.alpha), rt.env)?;
-                        let old = multiply(a.get(), Value::Double(1.0 - self.alpha), rt.env)?;
-                        add(new.get(), old.get(), rt.env)?
+                        let new = multiply(v.get(), Value::Double(self.alpha), exec.env)?;
+                        let old = multiply(a.get(), Value::Double(1.0 - self.alpha), exec.env)?;
+                        add(new.get(), old.get(), exec.env)?
                     }
                 });
             }

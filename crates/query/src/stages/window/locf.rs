@@ -4,17 +4,17 @@
 //! documents with the same sort value, 6050106 for values or sort values that are no numbers (sort
 //! values may be dates).
 
-use super::{Partition, WindowCx, WindowFn};
-use crate::pipeline::Rt;
+use super::function::{WindowContext, WindowFn};
+use super::partition::Partition;
+use crate::exec::{ExecContext, SortBy};
+use crate::path::plain_at;
 use crate::stages::arithmetic::{add, divide, multiply, subtract};
-use crate::stages::path::plain_at;
-use crate::stages::sort_pattern::SortBy;
 use model::{FieldPath, Number, OwnedValue, Result, Value, bail, code, compare};
 use operators::expr::{self, BoxExpr};
 use std::cmp::Ordering;
 
 pub(super) fn parse(
-    wcx: &mut WindowCx<'_, '_>,
+    wcx: &mut WindowContext<'_, '_>,
     name: &'static str,
     arg: Value<'_>,
 ) -> Result<Box<dyn WindowFn>> {
@@ -25,9 +25,9 @@ pub(super) fn parse(
 struct Locf(BoxExpr);
 
 impl WindowFn for Locf {
-    fn compute(&self, part: &Partition, rt: &Rt<'_>) -> Result<Vec<OwnedValue>> {
+    fn compute(&self, part: &Partition, exec: &ExecContext<'_>) -> Result<Vec<OwnedValue>> {
         let mut last = Value::Null.to_owned_value();
-        let values = part.values(&self.0, rt)?.into_iter().map(|v| {
+        let values = part.values(&self.0, exec)?.into_iter().map(|v| {
             if !v.get().is_nullish() {
                 last = v;
             }
@@ -38,7 +38,7 @@ impl WindowFn for Locf {
 }
 
 pub(super) fn parse_linear(
-    wcx: &mut WindowCx<'_, '_>,
+    wcx: &mut WindowContext<'_, '_>,
     name: &'static str,
     arg: Value<'_>,
 ) -> Result<Box<dyn WindowFn>> {
@@ -69,8 +69,8 @@ struct LinearFill {
 }
 
 impl WindowFn for LinearFill {
-    fn compute(&self, part: &Partition, rt: &Rt<'_>) -> Result<Vec<OwnedValue>> {
-        let mut values = part.values(&self.input, rt)?;
+    fn compute(&self, part: &Partition, exec: &ExecContext<'_>) -> Result<Vec<OwnedValue>> {
+        let mut values = part.values(&self.input, exec)?;
         let mut keys = Vec::with_capacity(values.len());
         for doc in part.docs.iter() {
             let key = plain_at(doc, &self.by);
@@ -107,7 +107,7 @@ impl WindowFn for LinearFill {
             if let Some(l) = left
                 && i > l + 1
             {
-                self.fill(&mut values, &keys, l, i, rt)?;
+                self.fill(&mut values, &keys, l, i, exec)?;
             }
             left = Some(i);
         }
@@ -128,7 +128,7 @@ impl LinearFill {
         keys: &[Value<'_>],
         l: usize,
         r: usize,
-        rt: &Rt<'_>,
+        exec: &ExecContext<'_>,
     ) -> Result<()> {
         let (Some(y0), Some(y1)) = (values.get(l).cloned(), values.get(r).cloned()) else {
             return Ok(());
@@ -136,16 +136,16 @@ impl LinearFill {
         let (Some(x0), Some(x1)) = (keys.get(l), keys.get(r)) else {
             return Ok(());
         };
-        let run = subtract(*x1, *x0, rt.env)?;
-        let rise = subtract(y1.get(), y0.get(), rt.env)?;
-        let slope = divide(rise.get(), run.get(), rt.env)?;
+        let run = subtract(*x1, *x0, exec.env)?;
+        let rise = subtract(y1.get(), y0.get(), exec.env)?;
+        let slope = divide(rise.get(), run.get(), exec.env)?;
         for i in l + 1..r {
             let (Some(x), Some(slot)) = (keys.get(i), values.get_mut(i)) else {
                 continue;
             };
-            let along = subtract(*x, *x0, rt.env)?;
-            let up = multiply(slope.get(), along.get(), rt.env)?;
-            *slot = add(y0.get(), up.get(), rt.env)?;
+            let along = subtract(*x, *x0, exec.env)?;
+            let up = multiply(slope.get(), along.get(), exec.env)?;
+            *slot = add(y0.get(), up.get(), exec.env)?;
         }
         Ok(())
     }

@@ -3,14 +3,15 @@
 //! arguments, 10487001 a value that is no number.
 
 use super::bounds::Bounds;
-use super::{Partition, WindowCx, WindowFn};
-use crate::pipeline::Rt;
+use super::function::{WindowContext, WindowFn};
+use super::partition::Partition;
+use crate::exec::ExecContext;
 use crate::stages::arithmetic::{add, divide, multiply, subtract};
 use model::{Number, OwnedValue, Result, Value, bail, compare};
 use operators::expr::{self, BoxExpr};
 
 pub(super) fn parse(
-    wcx: &mut WindowCx<'_, '_>,
+    wcx: &mut WindowContext<'_, '_>,
     name: &'static str,
     arg: Value<'_>,
 ) -> Result<Box<dyn WindowFn>> {
@@ -62,7 +63,7 @@ pub(super) fn parse(
 
 /// The function of an input and the range to scale to, 0 to 1 without.
 fn scaler(
-    wcx: &mut WindowCx<'_, '_>,
+    wcx: &mut WindowContext<'_, '_>,
     input: BoxExpr,
     range: Option<(OwnedValue, OwnedValue)>,
 ) -> Result<Box<dyn WindowFn>> {
@@ -88,9 +89,9 @@ struct MinMaxScaler {
 }
 
 impl WindowFn for MinMaxScaler {
-    fn compute(&self, part: &Partition, rt: &Rt<'_>) -> Result<Vec<OwnedValue>> {
-        let spans = self.bounds.spans(part, rt)?;
-        let values = part.values(&self.input, rt)?;
+    fn compute(&self, part: &Partition, exec: &ExecContext<'_>) -> Result<Vec<OwnedValue>> {
+        let spans = self.bounds.spans(part, exec)?;
+        let values = part.values(&self.input, exec)?;
         if let Some(v) = values.iter().find(|v| Number::of(&v.get()).is_none()) {
             bail!(
                 10487001,
@@ -98,7 +99,7 @@ impl WindowFn for MinMaxScaler {
                 v.get().type_name()
             );
         }
-        let scale = subtract(self.max.get(), self.min.get(), rt.env)?;
+        let scale = subtract(self.max.get(), self.min.get(), exec.env)?;
         let mut out = Vec::with_capacity(values.len());
         for (v, (start, end)) in values.iter().zip(spans) {
             let window = values.get(start..end).unwrap_or(&[]);
@@ -112,16 +113,20 @@ impl WindowFn for MinMaxScaler {
                 .map(|v| v.get())
                 .max_by(compare)
                 .unwrap_or(v.get());
-            let width = subtract(greatest, least, rt.env)?;
+            let width = subtract(greatest, least, exec.env)?;
             if width.get().as_f64() == Some(0.0) {
                 out.push(self.min.clone());
                 continue;
             }
-            let place = divide(subtract(v.get(), least, rt.env)?.get(), width.get(), rt.env)?;
+            let place = divide(
+                subtract(v.get(), least, exec.env)?.get(),
+                width.get(),
+                exec.env,
+            )?;
             out.push(add(
-                multiply(place.get(), scale.get(), rt.env)?.get(),
+                multiply(place.get(), scale.get(), exec.env)?.get(),
                 self.min.get(),
-                rt.env,
+                exec.env,
             )?);
         }
         Ok(out)

@@ -1,5 +1,5 @@
-//! Window functions of `$setWindowFields` and `$fill`: each gives a value for every document of a
-//! sorted partition.
+//! Window functions of `$setWindowFields` and `$fill`, one file each, and their table: each gives a
+//! value for every document of a sorted partition.
 
 pub(super) mod bounds;
 
@@ -7,79 +7,19 @@ mod accumulate;
 mod covariance;
 mod derivative;
 mod exp_moving_avg;
+mod function;
 mod locf;
 mod min_max_scaler;
+mod partition;
 mod rank;
+mod removable;
 mod shift;
 
-use super::sort_pattern::SortPattern;
-use crate::pipeline::{Batch, Rt};
-use bounds::Bounds;
-use model::{Bump, Doc, OwnedValue, Result, Value, bail, code};
+use function::Parse;
+pub(super) use function::{WindowContext, WindowFn};
+use model::{Result, Value, bail, code};
 use operators::accumulator;
-use operators::expr::{BoxExpr, ParseCx};
-
-/// The documents of one partition in order.
-pub(super) struct Partition {
-    pub(super) docs: Batch,
-}
-
-impl Partition {
-    /// The value of an expression on every document.
-    pub(super) fn values(&self, e: &BoxExpr, rt: &Rt<'_>) -> Result<Vec<OwnedValue>> {
-        let mut arena = Bump::new();
-        let mut out = Vec::with_capacity(self.docs.len());
-        for doc in self.docs.iter() {
-            rt.env.check_interrupt()?;
-            out.push(e.eval(&rt.cx(&arena, doc))?.to_owned_value());
-            arena.reset();
-        }
-        Ok(out)
-    }
-}
-
-/// A parsed window function.
-pub(super) trait WindowFn: Send + Sync {
-    /// The values, one per document.
-    ///
-    /// # Errors
-    /// The function's own.
-    fn compute(&self, part: &Partition, rt: &Rt<'_>) -> Result<Vec<OwnedValue>>;
-}
-
-/// What parsers of window functions work with.
-pub(super) struct WindowCx<'c, 'e> {
-    pub(super) cx: &'c mut ParseCx<'e>,
-    pub(super) sort: Option<&'c SortPattern>,
-    /// The `window` argument, when given.
-    pub(super) window: Option<Doc<'c>>,
-}
-
-impl WindowCx<'_, '_> {
-    /// The bounds; the whole partition when no window was given.
-    ///
-    /// # Errors
-    /// Those of [`Bounds::parse`].
-    pub(super) fn bounds(&mut self) -> Result<Bounds> {
-        match self.window {
-            Some(w) => Bounds::parse(self.cx, w, self.sort),
-            None => Ok(Bounds::WHOLE),
-        }
-    }
-
-    /// Refuses a window.
-    ///
-    /// # Errors
-    /// `number`.
-    pub(super) fn no_window(&self, name: &str, number: i32) -> Result<()> {
-        if self.window.is_some() {
-            bail!(number, "{name} does not accept a 'window' field");
-        }
-        Ok(())
-    }
-}
-
-type Parse = fn(&mut WindowCx<'_, '_>, &'static str, Value<'_>) -> Result<Box<dyn WindowFn>>;
+pub(super) use partition::Partition;
 
 /// Window functions that are no accumulators.
 static FUNCTIONS: &[(&str, Parse)] = &[
@@ -111,7 +51,7 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 /// # Errors
 /// 9 for an unknown one, and the function's own.
 pub(super) fn parse(
-    wcx: &mut WindowCx<'_, '_>,
+    wcx: &mut WindowContext<'_, '_>,
     name: &str,
     arg: Value<'_>,
 ) -> Result<Box<dyn WindowFn>> {

@@ -2,17 +2,17 @@
 //! share ranks. Errors: 5371601 a window, 5371602 no sortBy (for ranks exactly one component),
 //! 5371603 arguments.
 
-use super::{Partition, WindowCx, WindowFn};
-use crate::pipeline::Rt;
-use crate::stages::path::plain_at;
-use crate::stages::sort_pattern::{SortBy, SortPattern};
+use super::function::{WindowContext, WindowFn};
+use super::partition::Partition;
+use crate::exec::{ExecContext, SortBy, SortPattern};
+use crate::path::plain_at;
 use model::{OwnedValue, Result, Value, bail};
 use operators::numeric::int_or_long;
 use smallvec::SmallVec;
 use std::cmp::Ordering;
 
 pub(super) fn parse(
-    wcx: &mut WindowCx<'_, '_>,
+    wcx: &mut WindowContext<'_, '_>,
     name: &'static str,
     arg: Value<'_>,
 ) -> Result<Box<dyn WindowFn>> {
@@ -54,17 +54,20 @@ struct Rank {
 }
 
 impl WindowFn for Rank {
-    fn compute(&self, part: &Partition, rt: &Rt<'_>) -> Result<Vec<OwnedValue>> {
+    fn compute(&self, part: &Partition, exec: &ExecContext<'_>) -> Result<Vec<OwnedValue>> {
         let mut previous: Option<(SmallVec<[Value<'_>; 4]>, bool)> = None;
         // Null and missing sort alike, yet do not share a rank.
-        let absent = |doc| matches!(self.sort.parts(), [p] if matches!(&p.by, SortBy::Path(path) if plain_at(doc, path).is_missing()));
+        let absent = |doc| {
+            matches!(self.sort.parts(), [p] if matches!(&p.by, SortBy::Path(path)
+            if plain_at(doc, path).is_missing()))
+        };
         let (mut rank, mut out) = (0i64, Vec::with_capacity(part.docs.len()));
         for (i, (doc, meta)) in part.docs.iter_meta().enumerate() {
             let mut key = SmallVec::new();
-            self.sort.key_values(doc, meta, rt.env, &mut key)?;
+            self.sort.key_values(doc, meta, exec.env, &mut key)?;
             let absent = absent(doc);
             let equal =
-                |p: &[Value<'_>]| self.sort.compare(p, &key, rt.env.collate()) == Ordering::Equal;
+                |p: &[Value<'_>]| self.sort.compare(p, &key, exec.env.collate()) == Ordering::Equal;
             let tied = previous
                 .as_ref()
                 .is_some_and(|(p, was_absent)| *was_absent == absent && equal(p));

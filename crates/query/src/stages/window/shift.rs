@@ -1,13 +1,14 @@
 //! `$shift: {output, by, default}`: a value of the document so many places away. Errors: 9 for bad
 //! arguments, a window, or no sortBy.
 
-use super::{Partition, WindowCx, WindowFn};
-use crate::pipeline::Rt;
+use super::function::{WindowContext, WindowFn};
+use super::partition::Partition;
+use crate::exec::ExecContext;
 use model::{OwnedValue, Result, Value, bail, code};
 use operators::expr::{self, BoxExpr};
 
 pub(super) fn parse(
-    wcx: &mut WindowCx<'_, '_>,
+    wcx: &mut WindowContext<'_, '_>,
     name: &'static str,
     arg: Value<'_>,
 ) -> Result<Box<dyn WindowFn>> {
@@ -63,8 +64,8 @@ struct Shift {
 }
 
 impl WindowFn for Shift {
-    fn compute(&self, part: &Partition, rt: &Rt<'_>) -> Result<Vec<OwnedValue>> {
-        let values = part.values(&self.output, rt)?;
+    fn compute(&self, part: &Partition, exec: &ExecContext<'_>) -> Result<Vec<OwnedValue>> {
+        let values = part.values(&self.output, exec)?;
         let shifted = (0..values.len() as i64).map(|i| {
             let at = usize::try_from(i.saturating_add(self.by)).ok();
             at.and_then(|at| values.get(at))

@@ -36,7 +36,10 @@ impl Dice {
     fn operand(&mut self) -> Tree {
         loop {
             let t = self.value(2);
-            let unfit = |t: &Tree| matches!(t, Tree::Leaf(v) if matches!(v.get(), Value::Undefined | Value::Regex(_)));
+            let unfit = |t: &Tree| {
+                matches!(t, Tree::Leaf(v) if matches!(v.get(),
+                Value::Undefined | Value::Regex(_)))
+            };
             if !unfit(&t) {
                 return t;
             }
@@ -100,22 +103,7 @@ impl Dice {
                 );
             }
             16 => {
-                let name = self.pick(&[
-                    "$bitsAllSet",
-                    "$bitsAllClear",
-                    "$bitsAnySet",
-                    "$bitsAnyClear",
-                ]);
-                let mask = match self.roll(3) {
-                    0 => Tree::leaf(self.roll(8) as i64),
-                    1 => Tree::leaf(Binary {
-                        subtype: 0,
-                        bytes: self.pick(&[&b"\x01"[..], b"\x00\x80", b""]),
-                    }),
-                    _ => self.list_of(3, |d| {
-                        Tree::leaf(*d.pick(&[&0i32, &1, &2, &15, &63, &64, &200]))
-                    }),
-                };
+                let (name, mask) = self.bits();
                 put(name, mask);
             }
             17 => {
@@ -157,6 +145,26 @@ impl Dice {
             ),
             _ => put("$elemMatch", self.elem_match(depth - 1)),
         }
+    }
+
+    fn bits(&mut self) -> (&'static str, Tree) {
+        let name = self.pick(&[
+            "$bitsAllSet",
+            "$bitsAllClear",
+            "$bitsAnySet",
+            "$bitsAnyClear",
+        ]);
+        let mask = match self.roll(3) {
+            0 => Tree::leaf(self.roll(8) as i64),
+            1 => Tree::leaf(Binary {
+                subtype: 0,
+                bytes: self.pick(&[&b"\x01"[..], b"\x00\x80", b""]),
+            }),
+            _ => self.list_of(3, |d| {
+                Tree::leaf(*d.pick(&[&0i32, &1, &2, &15, &63, &64, &200]))
+            }),
+        };
+        (name, mask)
     }
 
     fn operators(&mut self, depth: usize) -> Tree {

@@ -13,9 +13,9 @@ use model::{Bump, Collate, Doc, DocBuf, Namespace, Result, Value, doc};
 use operators::Env;
 use operators::expr::ParseCx;
 use operators::filter::Filter;
-use query::pipeline::MatchFilter;
-use query::plan::{Access, Hint, Want, choose, each_match};
-use query::stages::sort_pattern::SortPattern;
+use query::exec::MatchFilter;
+use query::exec::SortPattern;
+use query::plan::{Access, Hint, Plan, PlanRequest, each_match, plan_read};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -223,66 +223,73 @@ fn trouble(case: &Case, seen: &mut Seen) -> Option<String> {
             .filter(|i| !i.is_sparse() && !i.is_partial())
             .map(|i| Some(Hint::Name(i.name().to_owned()))),
     );
-    for hint in &hints {
-        let want = Want {
+    hints.iter().find_map(|hint| {
+        let request = PlanRequest {
             filter: Some(&f),
             sort: sort.as_ref(),
             hint: hint.as_ref(),
             collation: collation.as_ref().map(DocBuf::doc),
-            view: None,
+            ..PlanRequest::default()
         };
-        let Ok(plan) = choose(&coll, &want) else {
-            continue;
-        };
-        seen.by_index += u64::from(matches!(
-            plan.access,
-            Access::Index { .. } | Access::Union { .. }
-        ));
-        let mut found = Vec::new();
-        let run = each_match(&coll, &plan, Some(&f), &env, &mut |row| {
-            found.push(row.doc.to_buf());
-            Ok(true)
-        });
-        if let Err(e) = run {
-            return Some(format!("hint {hint:?}: {e:?}"));
-        }
-        if let (true, Some(order)) = (plan.sorted, &sort) {
-            seen.in_order += 1;
-            for w in found.windows(2) {
-                let (mut x, mut y) = (Default::default(), Default::default());
-                order.key_values(w[0].doc(), None, &env, &mut x).unwrap();
-                order.key_values(w[1].doc(), None, &env, &mut y).unwrap();
-                if order.compare(&x, &y, env.collate()).is_gt() {
-                    return Some(format!("hint {hint:?}: {:?} before {:?}", w[0], w[1]));
-                }
+        let plan = plan_read(&coll, &request).ok()?;
+        let expected = expected.iter().map(|n| case.docs[*n].buf());
+        wrong_answer(&coll, &request, &plan, &env, expected, seen)
+            .map(|why| format!("hint {hint:?}: {why}"))
+    })
+}
+
+/// How what a plan finds differs from what is expected, if it does.
+fn wrong_answer(
+    coll: &Arc<Collection>,
+    request: &PlanRequest<'_>,
+    plan: &Plan,
+    env: &Env,
+    expected: impl Iterator<Item = DocBuf>,
+    seen: &mut Seen,
+) -> Option<String> {
+    seen.by_index += u64::from(matches!(
+        plan.access,
+        Access::Index { .. } | Access::Union { .. }
+    ));
+    let mut found = Vec::new();
+    let run = each_match(coll, plan, request.filter, env, &mut |row| {
+        found.push(row.doc.to_buf());
+        Ok(true)
+    });
+    if let Err(e) = run {
+        return Some(format!("{e:?}"));
+    }
+    if let (true, Some(order)) = (plan.sorted, request.sort) {
+        seen.in_order += 1;
+        for w in found.windows(2) {
+            let (mut x, mut y) = (Default::default(), Default::default());
+            order.key_values(w[0].doc(), None, env, &mut x).unwrap();
+            order.key_values(w[1].doc(), None, env, &mut y).unwrap();
+            if order.compare(&x, &y, env.collate()).is_gt() {
+                return Some(format!("{:?} before {:?}", w[0], w[1]));
             }
         }
-        // By bytes: ids may be equal in a collation's eyes, but documents are told apart by their
-        // whole.
-        let mut by_bytes: BTreeMap<Vec<u8>, i32> = BTreeMap::new();
-        found
-            .iter()
-            .for_each(|d| *by_bytes.entry(d.as_bytes().to_vec()).or_default() += 1);
-        expected.iter().for_each(|n| {
-            *by_bytes
-                .entry(case.docs[*n].buf().into_bytes())
-                .or_default() -= 1
-        });
-        if let Some((bytes, n)) = by_bytes.iter().find(|(_, n)| **n != 0) {
-            let d = Doc::new(bytes).unwrap_or(Doc::EMPTY);
-            let what = if *n > 0 {
-                "is found though it must not"
-            } else {
-                "is not found"
-            };
-            return Some(format!(
-                "hint {hint:?}: {d:?} {what}; plan {}, complete: {}",
-                access(&plan.access),
-                plan.complete
-            ));
-        }
     }
-    None
+    // By bytes: ids may be equal under a collation, but documents are told apart by their whole.
+    let mut by_bytes: BTreeMap<Vec<u8>, i32> = BTreeMap::new();
+    for d in &found {
+        *by_bytes.entry(d.as_bytes().to_vec()).or_default() += 1;
+    }
+    for d in expected {
+        *by_bytes.entry(d.into_bytes()).or_default() -= 1;
+    }
+    let (bytes, n) = by_bytes.iter().find(|(_, n)| **n != 0)?;
+    let d = Doc::new(bytes).unwrap_or(Doc::EMPTY);
+    let what = if *n > 0 {
+        "is found though it must not"
+    } else {
+        "is not found"
+    };
+    Some(format!(
+        "{d:?} {what}; plan {}, complete: {}",
+        access(&plan.access),
+        plan.complete
+    ))
 }
 
 fn access(a: &Access) -> String {

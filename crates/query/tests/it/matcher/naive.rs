@@ -191,7 +191,8 @@ fn on_value(
         "$options" => true,
         "$mod" => modulo(operand, v),
         "$size" => {
-            matches!(v, Some(Tree::Array(items)) if Some(items.len() as i64) == operand.owned().get().as_i64_exact())
+            matches!(v, Some(Tree::Array(items))
+                if Some(items.len() as i64) == operand.owned().get().as_i64_exact())
         }
         "$bitsAllSet" | "$bitsAllClear" | "$bitsAnySet" | "$bitsAnyClear" => bits(op, operand, v),
         "$all" => {

@@ -1,0 +1,107 @@
+//! `explain` of pipelines.
+
+use super::arguments::arguments;
+use super::explained::{Explained, Level, reply};
+use crate::crud::args::AggregateArgs;
+use crate::crud::args::read::AGGREGATE;
+use crate::dispatch::ctx::Ctx;
+use crate::dispatch::request::Outcome;
+use crate::read::{CollationArg, StoreHost, environment};
+use model::{Doc, DocBuf, Namespace, Result, Value};
+use operators::expr::ParseCx;
+use query::exec::ExecContext;
+use query::explain::{self, ExplainedSource, Operation};
+use query::pipeline::Pipeline;
+use query::plan::Hint;
+
+/// `explain` of `aggregate`.
+pub(super) fn explain_aggregate<'a>(
+    cx: &mut Ctx<'a, '_>,
+    own: Value<'a>,
+    inner: Doc<'a>,
+    level: Level,
+) -> Result<Outcome> {
+    let args = arguments(cx, "aggregate", AGGREGATE, inner)?;
+    let a = AggregateArgs::of(own, &args, true, false)?;
+    let options = match a.coll {
+        Some(coll) => query::stages::collection_options(Namespace::new(cx.db, coll)?),
+        None => query::stages::database_options(cx.db),
+    };
+    let coll = match a.coll {
+        Some(coll) => cx.service.store.collection(&Namespace::new(cx.db, coll)?)?,
+        None => None,
+    };
+    let coll_options = coll.as_ref().map(|c| c.options());
+    let collation = CollationArg::of(a.collation, coll_options.as_ref().map(|o| o.doc()));
+    let env = environment(cx, &collation)?;
+    let pipeline = Pipeline::parse(&mut ParseCx::new(&env), a.pipeline, &options)?;
+    let hint = Hint::parse(a.hint.unwrap_or_default())?;
+    let host = StoreHost::new(
+        cx.service.arc()?,
+        collation.document().map(|d| d.to_buf()),
+        hint.clone(),
+    );
+    let exec = ExecContext::new(&env, &host);
+    aggregation(cx, &pipeline, hint, &exec, level)
+}
+
+/// Writes the plan of a pipeline.
+///
+/// # Errors
+/// Those of the stages and of the planner.
+pub(crate) fn aggregation(
+    cx: &mut Ctx<'_, '_>,
+    pipeline: &Pipeline,
+    hint: Option<Hint>,
+    exec: &ExecContext<'_>,
+    level: Level,
+) -> Result<Outcome> {
+    let pipeline = pipeline.resolved(exec)?;
+    let all = level == Level::All;
+    let mut out = DocBuf::new();
+    let mut failed = Ok(());
+    match pipeline.reads() {
+        None => {
+            out.append(|w| failed = explain::aggregation(w, &pipeline, None, 0, all, exec));
+        }
+        Some(ns) => {
+            let fields = pipeline.fields_needed();
+            let (mut find, projection, taken) =
+                explain::plain_prefix(pipeline.stages(), exec, fields.as_deref())?;
+            find.hint = hint;
+            find.collation = exec.host.collation();
+            let coll = cx.service.store.collection(ns)?;
+            let explained = Explained {
+                ns: ns.clone(),
+                coll,
+                find,
+                projection: projection.doc(),
+            };
+            let plan = explained.plan()?;
+            let measured = match level {
+                Level::Planner => None,
+                _ => Some(explained.measure(
+                    plan.as_ref(),
+                    exec,
+                    cx,
+                    explained.most(plan.as_ref()),
+                    false,
+                )?),
+            };
+            let source = ExplainedSource {
+                ns: &explained.ns.to_string(),
+                subject: explained.subject(plan.as_ref(), Operation::Find),
+                rejected: explained.rejected(plan.as_ref()),
+                measured,
+            };
+            out.append(|w| {
+                failed = explain::aggregation(w, &pipeline, Some(&source), taken, all, exec)
+            });
+        }
+    }
+    failed?;
+    reply(cx, |w| {
+        w.put("explainVersion", "1").put_all(out.doc());
+    });
+    Ok(Outcome::Reply)
+}

@@ -1,0 +1,63 @@
+//! The command inside `explain`: its arguments and its filter.
+
+use crate::dispatch::args::{Arg, Args, missing_field, wrong_type};
+use crate::dispatch::ctx::Ctx;
+use model::{Doc, DocBuf, Namespace, Result, Tag, Value};
+use operators::Env;
+use operators::expr::ParseCx;
+use query::exec::MatchFilter;
+use query::find::Find;
+use query::plan::Hint;
+use std::sync::Arc;
+
+/// The arguments of the inner command, checked against its table.
+pub(super) fn arguments<'a>(
+    cx: &Ctx<'a, '_>,
+    name: &str,
+    table: &'static [Arg],
+    inner: Doc<'a>,
+) -> Result<Args<'a>> {
+    let mut args = Args::new(cx.request.sequences);
+    for (i, (field, value)) in inner.iter().enumerate() {
+        if i > 0 && table.iter().any(|a| a.name == field) {
+            args.take(name, table, field, value)?;
+        }
+    }
+    for a in table.iter().filter(|a| a.required) {
+        if !inner.contains(a.name) {
+            return Err(missing_field(&format!("{name}.{}", a.name)));
+        }
+    }
+    Ok(args)
+}
+
+pub(super) fn own_namespace(cx: &Ctx<'_, '_>, name: &str, own: Value<'_>) -> Result<Namespace> {
+    match own {
+        Value::String(s) => Namespace::new(cx.db, s),
+        v => Err(wrong_type(&format!("{name}.{name}"), &v, &[Tag::STRING])),
+    }
+}
+
+/// A query of a filter and a hint.
+pub(super) fn plain_find(
+    filter: Doc<'_>,
+    hint: Option<Value<'_>>,
+    env: &Env,
+    collation: Option<DocBuf>,
+) -> Result<Find> {
+    Ok(Find {
+        filter: Arc::new(MatchFilter::parse(&mut ParseCx::new(env), filter)?),
+        sort: None,
+        skip: 0,
+        limit: None,
+        projection: None,
+        hint: Hint::parse(hint.unwrap_or_default())?,
+        min: DocBuf::new(),
+        max: DocBuf::new(),
+        return_key: false,
+        show_record_id: false,
+        tail: false,
+        collation,
+        view: None,
+    })
+}

@@ -1,0 +1,68 @@
+//! `explain` of find, aggregate, count, distinct, update, delete and findAndModify: the plan that
+//! would run, and with execution statistics what it does. Explaining changes nothing.
+
+pub(crate) mod aggregate;
+mod arguments;
+pub(crate) mod explained;
+mod read;
+mod write;
+
+use crate::dispatch::args::{Kind, arg};
+use crate::dispatch::command::Command;
+use crate::dispatch::ctx::Ctx;
+use crate::dispatch::request::Outcome;
+use crate::dispatch::spec::{Privilege, flag};
+use aggregate::explain_aggregate;
+use explained::Level;
+use model::{Doc, Result, bail, code};
+use read::explain_read;
+use write::explain_write;
+
+pub(crate) static COMMANDS: &[Command] = &[Command::new(
+    "explain",
+    "how a command would run",
+    Privilege::Read,
+    flag::API_V1 | flag::READ_CONCERN,
+    &[arg("verbosity", Kind::Str)],
+    run,
+)
+.value(Kind::Object)];
+
+fn run(cx: &mut Ctx<'_, '_>) -> Result<Outcome> {
+    let level = match cx.args.str("verbosity").unwrap_or("allPlansExecution") {
+        "queryPlanner" => Level::Planner,
+        "executionStats" => Level::Stats,
+        "allPlansExecution" => Level::All,
+        other => bail!(
+            code::BAD_VALUE,
+            "Enumeration value '{other}' for field 'explain.verbosity' is not a valid value."
+        ),
+    };
+    let inner = cx.value().as_doc().unwrap_or(Doc::EMPTY);
+    let Some((name, own)) = inner.first() else {
+        bail!(
+            code::COMMAND_NOT_FOUND,
+            "Explain failed due to unknown command: "
+        )
+    };
+    if let Some(db) = inner.field("$db").as_str()
+        && db != cx.db
+    {
+        bail!(
+            code::INVALID_NAMESPACE,
+            "Mismatched $db in explain command. Expected {} but got {db}",
+            cx.db
+        );
+    }
+    match name {
+        "find" | "count" | "distinct" => explain_read(cx, name, own, inner, level),
+        "aggregate" => explain_aggregate(cx, own, inner, level),
+        "update" | "delete" | "findAndModify" | "findandmodify" => {
+            explain_write(cx, name, own, inner, level)
+        }
+        _ => bail!(
+            code::COMMAND_NOT_FOUND,
+            "Explain failed due to unknown command: {name}"
+        ),
+    }
+}

@@ -1,0 +1,394 @@
+//! Updating, upserting and deleting the documents that a selector finds, each matched again under
+//! its lock.
+
+use super::args::{DeleteOp, Mods, UpdateOp};
+use super::capped;
+use super::document_id::with_id;
+use super::selector::Selector;
+use super::validator::Validator;
+use crate::state::service::Service;
+use model::{Bump, Doc, DocBuf, OwnedValue, Result, Value, bail, code};
+use operators::Env;
+use operators::expr::ParseCx;
+use operators::filter::Filter;
+use operators::update::{Applied, Update, UpdateCx, upsert_base};
+use store::{Change, CommitPos, Effect, Keep, Modified, StatementLog};
+
+/// Attempts of an upsert while other writers insert the same key.
+const UPSERT_TRIES: usize = 5;
+
+/// The outcome of an update or delete.
+#[derive(Debug, Default)]
+pub(crate) struct Done {
+    pub(crate) matched: i64,
+    pub(crate) modified: i64,
+    pub(crate) upserted: Option<OwnedValue>,
+    pub(crate) pos: CommitPos,
+    /// The document before and after, when asked for.
+    pub(crate) before: Option<DocBuf>,
+    pub(crate) after: Option<DocBuf>,
+}
+
+impl Done {
+    /// What an earlier try of the same statement did.
+    pub(crate) fn before(effect: Effect) -> Done {
+        let one = Done {
+            matched: 1,
+            ..Done::default()
+        };
+        match effect {
+            Effect::Inserted | Effect::Deleted => one,
+            Effect::Updated => Done { modified: 1, ..one },
+            Effect::Upserted(id) => Done {
+                upserted: Some(id.doc().field("_id").to_owned_value()),
+                ..Done::default()
+            },
+            Effect::UpdatedBefore(d) => Done {
+                modified: 1,
+                before: Some(d),
+                ..one
+            },
+            Effect::UpdatedAfter(d) => Done {
+                modified: 1,
+                after: Some(d),
+                ..one
+            },
+            Effect::Removed(d) => Done {
+                before: Some(d),
+                ..one
+            },
+            Effect::Made(d) => Done {
+                upserted: Some(d.doc().field("_id").to_owned_value()),
+                after: Some(d),
+                ..Done::default()
+            },
+        }
+    }
+}
+
+fn pos_of(m: Modified) -> CommitPos {
+    match m {
+        Modified::Replaced(p) | Modified::Deleted(p) => p,
+        Modified::Absent | Modified::Kept => CommitPos::default(),
+    }
+}
+
+/// Deletes one or all matching documents.
+///
+/// # Errors
+/// Those of the filter and the store; 2 for a hint that names no index.
+pub(crate) fn delete(
+    service: &Service,
+    t: &Selector<'_>,
+    op: &DeleteOp<'_>,
+    sort: Doc<'_>,
+    keep: bool,
+    mut log: Option<StatementLog<'_>>,
+) -> Result<Done> {
+    let filter = &t.filter.filter;
+    let by_id = t.key_by_id();
+    if op.multi && by_id.is_none() {
+        return delete_many(t, filter);
+    }
+    let mut done = Done::default();
+    loop {
+        let key = match &by_id {
+            Some(key) => Some(key.clone()),
+            None => t.first_key(service, sort)?,
+        };
+        let Some(key) = key else { return Ok(done) };
+        t.env.check_interrupt()?;
+        let mut old = None;
+        let mut arena = Bump::new();
+        let decide = &mut |doc: Doc<'_>| {
+            arena.reset();
+            if !filter.matches(doc, &arena, t.env)? {
+                return Ok(Change::Keep);
+            }
+            if keep {
+                old = Some(doc.to_buf());
+            }
+            Ok(Change::Delete)
+        };
+        if let Modified::Deleted(pos) = t.coll.modify_logged(&key, decide, log.as_mut())? {
+            return Ok(Done {
+                matched: 1,
+                pos,
+                before: old,
+                ..done
+            });
+        }
+        // Another writer changed it: the next matching document, unless the id names the only one.
+        if by_id.is_some() {
+            return Ok(done);
+        }
+        done.before = None;
+    }
+}
+
+fn delete_many(t: &Selector<'_>, filter: &Filter) -> Result<Done> {
+    let mut done = Done::default();
+    let mut arena = Bump::new();
+    t.each_batch(&mut |keys| {
+        t.env.check_interrupt()?;
+        let decide = &mut |_: usize, doc: Doc<'_>| {
+            arena.reset();
+            Ok(if filter.matches(doc, &arena, t.env)? {
+                Change::Delete
+            } else {
+                Change::Keep
+            })
+        };
+        t.coll.modify_many(keys, decide, &mut |_, m| {
+            if let Modified::Deleted(pos) = m {
+                done.matched += 1;
+                done.pos = done.pos.max(pos);
+            }
+        })
+    })?;
+    Ok(done)
+}
+
+/// A parsed change.
+pub(crate) struct Changer {
+    update: Update,
+    validator: Option<Validator>,
+}
+
+impl Changer {
+    /// # Errors
+    /// Those of the update's operators.
+    pub(crate) fn parse(
+        env: &Env,
+        mods: &Mods<'_>,
+        validator: Option<Validator>,
+    ) -> Result<Changer> {
+        let mut cx = ParseCx::new(env);
+        let update = match mods {
+            Mods::Update { doc, array_filters } => {
+                let filters = DocBuf::build(|w| {
+                    let mut a = w.array("f");
+                    for f in array_filters {
+                        a.push(*f);
+                    }
+                });
+                let filters = if array_filters.is_empty() {
+                    None
+                } else {
+                    Some(filters.doc().field("f"))
+                };
+                Update::parse(&mut cx, Value::Document(*doc), filters)?
+            }
+            Mods::Pipeline { stages, .. } => Update::parse(&mut cx, Value::Array(*stages), None)?,
+        };
+        Ok(Changer { update, validator })
+    }
+
+    /// Whether a document that matches `filter` would change.
+    ///
+    /// # Errors
+    /// Those of the update's operators.
+    pub(crate) fn would_change(&self, filter: &Filter, env: &Env, doc: Doc<'_>) -> Result<bool> {
+        let arena = Bump::new();
+        let position = filter.matches_with_position(doc, &arena, env)?.1;
+        let cx = UpdateCx {
+            arena: &arena,
+            env,
+            inserting: false,
+            position,
+        };
+        Ok(matches!(self.update.apply(doc, &cx)?, Applied::Changed(_)))
+    }
+
+    /// The new document, or `None` when nothing changes.
+    fn apply(
+        &self,
+        t: &Selector<'_>,
+        doc: Doc<'_>,
+        arena: &Bump,
+        inserting: bool,
+        position: Option<usize>,
+    ) -> Result<Option<DocBuf>> {
+        let cx = UpdateCx {
+            arena,
+            env: t.env,
+            inserting,
+            position,
+        };
+        match self.update.apply(doc, &cx)? {
+            Applied::Unchanged => Ok(None),
+            Applied::Changed(new) => {
+                if let Some(v) = self
+                    .validator
+                    .as_ref()
+                    .filter(|v| inserting || !v.moderate() || v.accepts(doc))
+                {
+                    v.check(new)?;
+                }
+                Ok(Some(new.to_buf()))
+            }
+        }
+    }
+}
+
+/// Changes one or all matching documents, or inserts one when asked and none matches.
+///
+/// # Errors
+/// Those of filter, update, validator and store; 9 for a replacement of many.
+pub(crate) fn update(
+    service: &Service,
+    t: &Selector<'_>,
+    changer: &Changer,
+    op: &UpdateOp<'_>,
+    keep: bool,
+    mut log: Option<StatementLog<'_>>,
+) -> Result<Done> {
+    if op.multi && changer.update.is_replacement() {
+        bail!(
+            code::FAILED_TO_PARSE,
+            "multi update is not supported for replacement-style update"
+        );
+    }
+    let mut done = Done::default();
+    let by_id = t.key_by_id();
+    if op.multi && by_id.is_none() {
+        update_many(t, changer, &mut done)?;
+    } else {
+        loop {
+            let key = match &by_id {
+                Some(key) => Some(key.clone()),
+                None => t.first_key(service, op.sort)?,
+            };
+            let Some(key) = key else { break };
+            t.env.check_interrupt()?;
+            change(t, changer, &key, keep, &mut done, log.as_mut())?;
+            if by_id.is_some() || done.matched > 0 {
+                break;
+            }
+        }
+    }
+    if done.matched > 0 || !op.upsert {
+        return Ok(done);
+    }
+    for _ in 0..UPSERT_TRIES {
+        match upsert(service, t, changer, &mut done, log.as_mut()) {
+            // Another writer inserted a document with that key meanwhile: it may match now.
+            Err(e) if e.code() == code::DUPLICATE_KEY => {
+                let Some(key) = t.first_key(service, op.sort)? else {
+                    return Err(e);
+                };
+                change(t, changer, &key, keep, &mut done, log.as_mut())?;
+                if done.matched > 0 {
+                    return Ok(done);
+                }
+            }
+            other => return other.map(|()| done),
+        }
+    }
+    upsert(service, t, changer, &mut done, log.as_mut()).map(|()| done)
+}
+
+fn update_many(t: &Selector<'_>, changer: &Changer, done: &mut Done) -> Result<()> {
+    let mut arena = Bump::new();
+    let mut matched = Vec::new();
+    t.each_batch(&mut |keys| {
+        t.env.check_interrupt()?;
+        matched.clear();
+        matched.resize(keys.len(), false);
+        let matched = std::cell::RefCell::new(&mut matched);
+        let decide = &mut |n: usize, doc: Doc<'_>| {
+            arena.reset();
+            let (fits, position) = t.filter.filter.matches_with_position(doc, &arena, t.env)?;
+            matched.borrow_mut()[n] = fits;
+            let new = if fits {
+                changer.apply(t, doc, &arena, false, position)?
+            } else {
+                None
+            };
+            Ok(new.map_or(Change::Keep, |n| Change::Replace(n.into_bytes())))
+        };
+        t.coll.modify_many(keys, decide, &mut |n, m| {
+            done.matched += i64::from(m != Modified::Absent && matched.borrow()[n]);
+            done.modified += i64::from(matches!(m, Modified::Replaced(_)));
+            done.pos = done.pos.max(pos_of(m));
+        })
+    })
+}
+
+fn change(
+    t: &Selector<'_>,
+    changer: &Changer,
+    key: &[u8],
+    keep: bool,
+    done: &mut Done,
+    log: Option<&mut StatementLog<'_>>,
+) -> Result<()> {
+    let mut matched = false;
+    let (mut before, mut after) = (None, None);
+    let mut arena = Bump::new();
+    let decide = &mut |doc: Doc<'_>| {
+        arena.reset();
+        let (fits, position) = t.filter.filter.matches_with_position(doc, &arena, t.env)?;
+        matched = fits;
+        if !fits {
+            return Ok(Change::Keep);
+        }
+        let new = changer.apply(t, doc, &arena, false, position)?;
+        if keep {
+            before = Some(doc.to_buf());
+            after = Some(new.clone().unwrap_or_else(|| doc.to_buf()));
+        }
+        Ok(new.map_or(Change::Keep, |n| Change::Replace(n.into_bytes())))
+    };
+    let m = t.coll.modify_logged(key, decide, log)?;
+    if m != Modified::Absent && matched {
+        done.matched += 1;
+        done.before = before;
+        done.after = after;
+    }
+    if matches!(m, Modified::Replaced(_)) {
+        done.modified += 1;
+        done.pos = done.pos.max(pos_of(m));
+    }
+    Ok(())
+}
+
+fn upsert(
+    service: &Service,
+    t: &Selector<'_>,
+    changer: &Changer,
+    done: &mut Done,
+    log: Option<&mut StatementLog<'_>>,
+) -> Result<()> {
+    let base = upsert_base(&t.filter.filter, changer.update.is_replacement())?;
+    let arena = Bump::new();
+    let new = changer.apply(t, base.doc(), &arena, true, None)?;
+    let new = match new {
+        Some(n) => n,
+        None => {
+            if let Some(v) = &changer.validator {
+                v.check(base.doc())?;
+            }
+            base
+        }
+    };
+    let new = with_id(new.doc(), service.clock.now_ms())?;
+    let mut log = log.map(|n| StatementLog {
+        record: &mut *n.record,
+        ids: n.ids,
+        keep: if n.keep == Keep::Fact {
+            Keep::Id
+        } else {
+            n.keep
+        },
+    });
+    let inserted = t.coll.insert_logged(&[new.doc()], true, log.as_mut())?;
+    capped::inserted(service, t.coll)?;
+    if let Some((_, e)) = inserted.errors.into_iter().next() {
+        return Err(e);
+    }
+    done.pos = done.pos.max(inserted.pos);
+    done.upserted = Some(new.doc().field("_id").to_owned_value());
+    done.after = Some(new);
+    Ok(())
+}

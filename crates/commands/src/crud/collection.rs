@@ -1,0 +1,48 @@
+//! The collection a write goes to.
+
+use crate::ddl::names;
+use crate::state::service::Service;
+use model::{DocBuf, MongoError, Namespace, Result, bail, code};
+use std::sync::Arc;
+use store::Collection;
+
+/// The collection of a write: refused for views, made when missing and wanted.
+///
+/// # Errors
+/// 166, 73.
+pub(crate) fn collection(
+    service: &Service,
+    ns: &Namespace,
+    make: bool,
+) -> Result<Option<Arc<Collection>>> {
+    match service.store.collection(ns)? {
+        Some(c) if c.is_view() => bail!(
+            code::COMMAND_NOT_SUPPORTED_ON_VIEW,
+            "Namespace {ns} is a view, not a collection"
+        ),
+        Some(c) => Ok(Some(c)),
+        None if make => create_implicitly(service, ns).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Makes the collection a write found missing.
+///
+/// # Errors
+/// 73; engine failures.
+pub(crate) fn create_implicitly(service: &Service, ns: &Namespace) -> Result<Arc<Collection>> {
+    names::may_create(ns)?;
+    match service
+        .store
+        .create_collection(ns, DocBuf::new(), names::new_uuid())
+    {
+        Ok(c) => Ok(c),
+        // Another writer has created it.
+        Err(e) if e.code() == code::NAMESPACE_EXISTS => {
+            service.store.collection(ns)?.ok_or_else(|| {
+                MongoError::new(code::NAMESPACE_NOT_FOUND, format!("ns not found {ns}"))
+            })
+        }
+        Err(e) => Err(e),
+    }
+}

@@ -1,0 +1,238 @@
+//! One statement of a writing command, from its arguments to its effect: its environment, another
+//! run when its collection is replaced, the effect of an earlier try, what the reply reports.
+
+use super::args::{DeleteOp, Mods, UpdateOp};
+use super::change::{Changer, Done, delete, update};
+use super::collection::collection;
+use super::selector::Selector;
+use super::validator::Validator;
+use crate::ddl::timeseries::Series;
+use crate::dispatch::ctx::Ctx;
+use crate::dispatch::reported::Reported;
+use crate::dispatch::retry::Retry;
+use crate::read::CollationArg;
+use crate::state::service::{Service, replaced};
+use model::{Doc, Namespace, Result, Value};
+use operators::Env;
+use operators::expr::{ParseCx, define_let};
+use query::exec::MatchFilter;
+use query::plan::Hint;
+use store::{CommitPos, Effect, StatementLog};
+
+/// The environment of one statement: the command's, with the collation in force for it.
+fn prepare<'a>(
+    service: &Service,
+    env: &mut Env,
+    given: Option<Doc<'a>>,
+    options: Option<Doc<'a>>,
+) -> Result<Option<Doc<'a>>> {
+    if let Some(d) = given {
+        service.check_collation(d)?;
+    }
+    let collation = CollationArg::of(given, options).document();
+    env.collation = match collation {
+        Some(d) => service.collator(d)?,
+        None => None,
+    };
+    Ok(collation)
+}
+
+/// Options of one statement.
+#[derive(Default)]
+pub(crate) struct WriteOptions<'n> {
+    /// Validators do not count.
+    pub(crate) bypass: bool,
+    /// The documents before and after are wanted.
+    pub(crate) keep: bool,
+    /// Where the effect of a retryable write is recorded.
+    pub(crate) log: Option<StatementLog<'n>>,
+}
+
+impl WriteOptions<'_> {
+    /// The same, borrowed for one attempt.
+    fn reborrow(&mut self) -> WriteOptions<'_> {
+        let log = self.log.as_mut().map(|n| StatementLog {
+            record: &mut *n.record,
+            ids: n.ids,
+            keep: n.keep,
+        });
+        WriteOptions {
+            bypass: self.bypass,
+            keep: self.keep,
+            log,
+        }
+    }
+}
+
+/// Runs one statement of `update`.
+///
+/// # Errors
+/// Those of filter, update, validator and store.
+pub(crate) fn one_update(
+    service: &Service,
+    env: &mut Env,
+    ns: &Namespace,
+    op: &UpdateOp<'_>,
+    mut options: WriteOptions<'_>,
+) -> Result<Done> {
+    let done = update_once(service, env, ns, op, options.reborrow());
+    // A change of one document that fails has changed nothing.
+    if op.multi || !replaced(&done) {
+        return done;
+    }
+    service.while_replaced(|| update_once(service, env, ns, op, options.reborrow()))
+}
+
+fn update_once(
+    service: &Service,
+    env: &mut Env,
+    ns: &Namespace,
+    op: &UpdateOp<'_>,
+    options: WriteOptions<'_>,
+) -> Result<Done> {
+    let Mods::Pipeline { constants, .. } = &op.mods else {
+        return update_with(service, env, ns, op, options);
+    };
+    // Constants hide variables of the command of the same name.
+    let outer = env.let_vars.clone();
+    let result = define_let(env, Value::Document(*constants)).and_then(|()| {
+        env.let_vars.rotate_left(outer.len());
+        update_with(service, env, ns, op, options)
+    });
+    env.let_vars = outer;
+    result
+}
+
+fn update_with(
+    service: &Service,
+    env: &mut Env,
+    ns: &Namespace,
+    op: &UpdateOp<'_>,
+    options: WriteOptions<'_>,
+) -> Result<Done> {
+    let coll = collection(service, ns, false)?;
+    let coll_options = coll.as_ref().map(|c| c.options());
+    if let Some(series) = coll.as_deref().and_then(Series::of) {
+        series.check_update(op)?;
+    }
+    let collation = prepare(
+        service,
+        env,
+        op.collation,
+        coll_options.as_ref().map(|o| o.doc()),
+    )?;
+    let env: &Env = env;
+    let filter = MatchFilter::parse(&mut ParseCx::new(env), op.filter)?;
+    let validator = match &coll {
+        Some(c) if !options.bypass => Validator::of(service, c)?,
+        _ => None,
+    };
+    let changer = Changer::parse(env, &op.mods, validator)?;
+    let hint = Hint::parse(op.hint.unwrap_or_default())?;
+    let coll = match coll {
+        Some(c) => c,
+        None if op.upsert => match collection(service, ns, true)? {
+            Some(c) => c,
+            None => return Ok(Done::default()),
+        },
+        None => return Ok(Done::default()),
+    };
+    update(
+        service,
+        &Selector {
+            coll: &coll,
+            filter: &filter,
+            hint,
+            collation,
+            env,
+        },
+        &changer,
+        op,
+        options.keep,
+        options.log,
+    )
+}
+
+/// Runs one statement of `delete`.
+///
+/// # Errors
+/// Those of filter and store.
+pub(crate) fn one_delete(
+    service: &Service,
+    env: &mut Env,
+    ns: &Namespace,
+    op: &DeleteOp<'_>,
+    sort: Doc<'_>,
+    mut options: WriteOptions<'_>,
+) -> Result<Done> {
+    let done = delete_once(service, env, ns, op, sort, options.reborrow());
+    if op.multi || !replaced(&done) {
+        return done;
+    }
+    service.while_replaced(|| delete_once(service, env, ns, op, sort, options.reborrow()))
+}
+
+fn delete_once(
+    service: &Service,
+    env: &mut Env,
+    ns: &Namespace,
+    op: &DeleteOp<'_>,
+    sort: Doc<'_>,
+    options: WriteOptions<'_>,
+) -> Result<Done> {
+    let coll = collection(service, ns, false)?;
+    let coll_options = coll.as_ref().map(|c| c.options());
+    let collation = prepare(
+        service,
+        env,
+        op.collation,
+        coll_options.as_ref().map(|o| o.doc()),
+    )?;
+    let env: &Env = env;
+    let filter = MatchFilter::parse(&mut ParseCx::new(env), op.filter)?;
+    let hint = Hint::parse(op.hint.unwrap_or_default())?;
+    let Some(coll) = coll else {
+        return Ok(Done::default());
+    };
+    delete(
+        service,
+        &Selector {
+            coll: &coll,
+            filter: &filter,
+            hint,
+            collation,
+            env,
+        },
+        op,
+        sort,
+        options.keep,
+        options.log,
+    )
+}
+
+/// What a statement did at an earlier try.
+pub(crate) fn earlier_effect(retry: &mut Option<Retry<'_>>, id: &[i32]) -> Option<Effect> {
+    retry.as_mut()?.done(*id.first()?)
+}
+
+/// Records what the reply tells of one statement: of its own write alone when it changed the one
+/// document it was about. One that changed nothing, one of many documents, a retry and an error
+/// tell of what others wrote.
+pub(crate) fn report(reported: &mut Reported, result: &Result<Done>, multi: bool) {
+    let pos = result
+        .as_ref()
+        .map_or(CommitPos::default(), |done| done.pos);
+    if pos != CommitPos::default() {
+        reported.own_write(pos);
+    }
+    if multi || pos == CommitPos::default() {
+        reported.others();
+    }
+}
+
+/// Adds the statements that were not run again to the reply.
+pub(crate) fn report_retried(cx: &mut Ctx<'_, '_>) {
+    if let Some(r) = &cx.retry {
+        r.report(&mut cx.reply);
+    }
+}

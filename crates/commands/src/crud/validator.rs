@@ -1,0 +1,117 @@
+//! Validators of collections, applied to documents that are written.
+
+use crate::matcher::Matcher;
+use crate::state::service::Service;
+use model::{Doc, DocBuf, MongoError, Namespace, Result, Value, code};
+use std::sync::Arc;
+use store::Collection;
+
+/// Larger explanations of a failure are left out of the reply.
+const DETAILS_BYTES_MAX: usize = 1 << 20;
+
+/// What happens to a document that fails validation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Action {
+    Refuse,
+    Log,
+    RefuseAndLog,
+}
+
+/// The validator of a collection.
+pub(crate) struct Validator {
+    matches: Matcher,
+    now_ms: i64,
+    spec: DocBuf,
+    moderate: bool,
+    action: Action,
+    ns: Namespace,
+    service: Arc<Service>,
+}
+
+impl Validator {
+    /// The validator in force, if there is one.
+    ///
+    /// # Errors
+    /// Those of the filter parser.
+    pub(crate) fn of(service: &Service, coll: &Collection) -> Result<Option<Validator>> {
+        let options = coll.options();
+        let d = options.doc();
+        let level = d.field("validationLevel").as_str();
+        match d.field("validator") {
+            Value::Document(spec) if level != Some("off") && !spec.is_empty() => {
+                Ok(Some(Validator {
+                    matches: service.matcher(spec)?,
+                    now_ms: service.clock.now_ms(),
+                    spec: spec.to_buf(),
+                    moderate: level == Some("moderate"),
+                    action: match d.field("validationAction").as_str() {
+                        Some("warn") => Action::Log,
+                        Some("errorAndLog") => Action::RefuseAndLog,
+                        _ => Action::Refuse,
+                    },
+                    ns: coll.ns().clone(),
+                    service: service.arc()?,
+                }))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Documents that were invalid before may stay so.
+    pub(crate) fn moderate(&self) -> bool {
+        self.moderate
+    }
+
+    /// True when the document is valid. A document the validator fails on is not.
+    pub(crate) fn accepts(&self, d: Doc<'_>) -> bool {
+        self.matches.matches(d, self.now_ms).unwrap_or(false)
+    }
+
+    /// Refuses an invalid document, or logs it, as the collection says.
+    ///
+    /// # Errors
+    /// 121 DocumentValidationFailure with `errInfo`.
+    pub(crate) fn check(&self, d: Doc<'_>) -> Result<()> {
+        if self.accepts(d) {
+            return Ok(());
+        }
+        let details = self.details(d);
+        if self.action != Action::Refuse {
+            let line = format!(
+                "Document would fail validation: namespace {} document _id {:?} errInfo \
+                    {details:?}",
+                self.ns,
+                d.field("_id")
+            );
+            self.service.log('W', "STORAGE", &line);
+        }
+        if self.action == Action::Log {
+            return Ok(());
+        }
+        let extra =
+            model::doc! { "errInfo": { "failingDocumentId": d.field("_id"), "details": &details } };
+        Err(MongoError::new(
+            code::DOCUMENT_VALIDATION_FAILURE,
+            "Document failed validation",
+        )
+        .extra(extra))
+    }
+
+    /// Why the document fails. Values of many megabytes are not sent back.
+    fn details(&self, d: Doc<'_>) -> DocBuf {
+        let env = operators::Env::new(self.now_ms, 1);
+        match operators::filter::explain_failure(self.spec.doc(), d, &env) {
+            Some(found) if found.as_bytes().len() <= DETAILS_BYTES_MAX => found,
+            found => DocBuf::build(|w| {
+                w.put(
+                    "operatorName",
+                    found
+                        .as_ref()
+                        .map_or(Value::Missing, |f| f.doc().field("operatorName")),
+                );
+                w.put("reason", "the document does not match the validator")
+                    .put("truncated", true);
+            }),
+        }
+    }
+}

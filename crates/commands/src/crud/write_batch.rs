@@ -1,0 +1,45 @@
+//! What all commands that write batches share: their flags, the limit of a batch, `writeErrors`.
+
+use crate::dispatch::spec::flag;
+use model::{DocWriter, MongoError, Result, bail, code};
+
+/// Flags of writing commands.
+pub(crate) const FLAGS: u32 =
+    flag::API_V1 | flag::WRITE_CONCERN | flag::WRITE | flag::RETRYABLE | flag::IN_TRANSACTION;
+
+/// `errInfo` of all failures of one reply together.
+const EXTRA_BYTES_MAX: usize = 8 << 20;
+
+/// Checks the number of operations of a batch.
+///
+/// # Errors
+/// 16 InvalidLength.
+pub(crate) fn check_batch(count: usize) -> Result<()> {
+    let max = usize::try_from(crate::release::WRITE_BATCH_MAX).unwrap_or(100_000);
+    if (1..=max).contains(&count) {
+        return Ok(());
+    }
+    bail!(
+        code::INVALID_LENGTH,
+        "Write batch sizes must be between 1 and {max}. Got {count} operations"
+    );
+}
+
+/// Writes `writeErrors` when there are any.
+pub(crate) fn write_errors(reply: &mut DocWriter<'_>, errors: &[(usize, MongoError)]) {
+    if errors.is_empty() {
+        return;
+    }
+    let mut list = reply.array("writeErrors");
+    let mut left = EXTRA_BYTES_MAX;
+    for (index, e) in errors {
+        let mut one = list.doc();
+        one.put("index", i32::try_from(*index).unwrap_or(i32::MAX))
+            .put("code", e.code());
+        if let Some(extra) = e.extra_fields().filter(|x| x.as_bytes().len() <= left) {
+            left -= extra.as_bytes().len();
+            one.put_all(extra.doc());
+        }
+        one.put("errmsg", e.message());
+    }
+}

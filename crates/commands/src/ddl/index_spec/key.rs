@@ -1,0 +1,118 @@
+//! Key patterns of indexes.
+
+use model::{Doc, MongoError, Result, Value, bail, code};
+
+const FIELDS_MAX: usize = 32;
+
+/// 67 CannotCreateIndex.
+pub(super) fn cannot(why: impl Into<String>) -> MongoError {
+    MongoError::new(code::CANNOT_CREATE_INDEX, why)
+}
+
+/// The kind of index a key pattern asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Special {
+    None,
+    Hashed,
+    Text,
+    Geo2d,
+    Sphere,
+    Wildcard,
+}
+
+/// Checks a key pattern.
+///
+/// # Errors
+/// 67, 13103 too many fields, 31303 two hashed fields, 7246202.
+pub(super) fn check_key(key: Doc<'_>) -> Result<Special> {
+    if key.is_empty() {
+        return Err(cannot("Index keys cannot be an empty object"));
+    }
+    if key.count() > FIELDS_MAX {
+        bail!(
+            13_103,
+            "too many compound keys, at most {FIELDS_MAX}, given {}",
+            key.count()
+        );
+    }
+    let mut kind = Special::None;
+    let (mut hashed, mut wildcards) = (0, 0);
+    for (field, value) in key.iter() {
+        let found = match value {
+            Value::String("hashed") => {
+                hashed += 1;
+                Special::Hashed
+            }
+            Value::String("text") => Special::Text,
+            Value::String("2d") => Special::Geo2d,
+            Value::String("2dsphere" | "2dsphere_bucket") => Special::Sphere,
+            Value::String("wildcard") => bail!(
+                7_246_202,
+                "The key type 'wildcard' is given by a field named '$**', not by the value"
+            ),
+            Value::String(other) => return Err(cannot(format!("Unknown index plugin '{other}'"))),
+            v if v.is_number() => {
+                if v.as_f64() == Some(0.0) || v.as_f64().is_some_and(f64::is_nan) {
+                    return Err(cannot("Values in the index key pattern cannot be 0"));
+                }
+                Special::None
+            }
+            v => {
+                return Err(cannot(format!(
+                    "Values in v:2 index key pattern cannot be of type {}. Only numbers > 0, \
+                        numbers < 0, and strings are allowed",
+                    v.type_name()
+                )));
+            }
+        };
+        if field == "$**" && found == Special::Text {
+            kind = combine(kind, found)?;
+        } else if field == "$**" || field.ends_with(".$**") {
+            wildcards += 1;
+            kind = Special::Wildcard;
+        } else {
+            check_field(field)?;
+            kind = combine(kind, found)?;
+        }
+    }
+    if hashed > 1 {
+        bail!(
+            31_303,
+            "A maximum of one index field is allowed to be hashed but found {hashed} for 'key' \
+                {key:?}"
+        );
+    }
+    if wildcards > 1 {
+        return Err(cannot("an index has at most one wildcard field"));
+    }
+    Ok(kind)
+}
+
+fn combine(kind: Special, found: Special) -> Result<Special> {
+    match (kind, found) {
+        (k, Special::None) => Ok(k),
+        (Special::None, f) => Ok(f),
+        (k, f) if k == f => Ok(k),
+        (k, f) => Err(cannot(format!(
+            "Can't use more than one index plugin for a single index: {k:?} and {f:?}"
+        ))),
+    }
+}
+
+fn check_field(field: &str) -> Result<()> {
+    if field.is_empty() || field.split('.').any(str::is_empty) {
+        return Err(cannot(format!(
+            "Index keys cannot contain an empty field, given '{field}'"
+        )));
+    }
+    let dollar = field
+        .split('.')
+        .enumerate()
+        .any(|(i, p)| p.starts_with('$') && !(i > 0 && matches!(p, "$id" | "$db" | "$ref")));
+    if dollar {
+        return Err(cannot(format!(
+            "Index key contains an illegal field name: field name starts with '$': '{field}'"
+        )));
+    }
+    Ok(())
+}

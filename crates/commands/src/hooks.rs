@@ -1,0 +1,57 @@
+//! The store's hooks (partial filters, collations, terms of text indexes), answered by `operators`.
+
+use crate::clock::Clock;
+use crate::matcher::{CheckedCollation, Matcher};
+use model::{Doc, Result};
+use operators::text::TextSpec;
+use query::collation::collator;
+use std::sync::Arc;
+use store::{Hooks, Predicate, Terms};
+
+/// What the store needs of the query language, answered by `operators`.
+pub struct StoreHooks {
+    clock: Arc<dyn Clock>,
+}
+
+impl StoreHooks {
+    /// With a clock for `$$NOW`.
+    pub fn new(clock: Arc<dyn Clock>) -> StoreHooks {
+        StoreHooks { clock }
+    }
+}
+
+impl Hooks for StoreHooks {
+    fn predicate(&self, filter: Doc<'_>, collation: Option<Doc<'_>>) -> Result<Predicate> {
+        let clock = self.clock.clone();
+        let collate = collation.map_or(Ok(None), collator)?;
+        let filter = Matcher::new(filter, collate, clock.now_ms())?;
+        Ok(Arc::new(move |d: Doc<'_>| {
+            filter.matches(d, clock.now_ms()).unwrap_or(false)
+        }))
+    }
+
+    fn collator(&self, spec: Doc<'_>) -> Result<CheckedCollation> {
+        collator(spec)
+    }
+
+    fn terms(&self, index: Doc<'_>) -> Result<Arc<dyn Terms>> {
+        Ok(Arc::new(IndexTerms(TextSpec::of_index(index))))
+    }
+}
+
+/// The terms of documents, for the store.
+struct IndexTerms(TextSpec);
+
+impl Terms for IndexTerms {
+    fn each(&self, doc: Doc<'_>, show: &mut dyn FnMut(&str, f64)) -> Result<()> {
+        self.0
+            .scores(doc)?
+            .iter()
+            .for_each(|(term, score)| show(term, *score));
+        Ok(())
+    }
+
+    fn same(&self, old: Doc<'_>, new: Doc<'_>) -> bool {
+        self.0.sees_same(old, new)
+    }
+}

@@ -1,0 +1,124 @@
+//! Compiled filters for commands that do not run a query, and the checks of validators and
+//! collations.
+
+use crate::state::service::Service;
+use model::{Bump, Collate, Doc, MongoError, Namespace, Result, Value, bail, code};
+use operators::Env;
+use operators::expr::ParseCx;
+use operators::filter::Filter;
+use query::collation::collator;
+use std::sync::Arc;
+
+/// The order of a collation; `None` is the simple one, by bytes.
+pub(crate) type CheckedCollation = Option<Arc<dyn Collate>>;
+
+/// A compiled filter that brings its own environment.
+pub(crate) struct Matcher(Filter, CheckedCollation);
+
+impl Matcher {
+    /// Compiles.
+    ///
+    /// # Errors
+    /// The filter parser's.
+    pub(crate) fn new(filter: Doc<'_>, collate: CheckedCollation, now_ms: i64) -> Result<Matcher> {
+        let mut env = Env::new(now_ms, 1);
+        env.collation = collate;
+        Matcher::in_env(filter, &env)
+    }
+
+    fn in_env(filter: Doc<'_>, env: &Env) -> Result<Matcher> {
+        let filter = Filter::parse(&mut ParseCx::new(env), filter)?;
+        Ok(Matcher(filter, env.collation.clone()))
+    }
+
+    /// Whether a document matches.
+    ///
+    /// # Errors
+    /// Those of `$expr`.
+    pub(crate) fn matches(&self, doc: Doc<'_>, now_ms: i64) -> Result<bool> {
+        let (mut env, arena) = (Env::new(now_ms, 1), Bump::new());
+        env.collation.clone_from(&self.1);
+        self.0.matches(doc, &arena, &env)
+    }
+}
+
+impl Service {
+    /// Compiles a filter over listings, which have no `$$NOW`.
+    ///
+    /// # Errors
+    /// The filter parser's.
+    pub(crate) fn listing_matcher(&self, filter: Doc<'_>) -> Result<Matcher> {
+        let mut env = Env::new(self.clock.now_ms(), 1);
+        env.has_now = false;
+        Matcher::in_env(filter, &env)
+    }
+
+    /// Compiles a filter.
+    ///
+    /// # Errors
+    /// The filter parser's.
+    pub(crate) fn matcher(&self, filter: Doc<'_>) -> Result<Matcher> {
+        Matcher::new(filter, None, self.clock.now_ms())
+    }
+
+    /// The collator a collation describes.
+    ///
+    /// # Errors
+    /// The collation parser's.
+    pub(crate) fn collator(&self, spec: Doc<'_>) -> Result<CheckedCollation> {
+        collator(spec)
+    }
+
+    /// Checks a collation.
+    ///
+    /// # Errors
+    /// The collation parser's.
+    pub(crate) fn check_collation(&self, spec: Doc<'_>) -> Result<()> {
+        collator(spec).map(|_| ())
+    }
+
+    /// Checks a validator for a namespace.
+    ///
+    /// # Errors
+    /// 72 where validators are not allowed, those of the filter parser, 2 and 5626500 for operators
+    /// no validator may use.
+    pub(crate) fn check_validator(&self, ns: &Namespace, validator: Doc<'_>) -> Result<()> {
+        if ns.is_system() || matches!(ns.db(), "admin" | "local" | "config") {
+            bail!(
+                code::INVALID_OPTIONS,
+                "Document validators are not allowed on system collection {ns} or in the database \
+                    {}",
+                ns.db()
+            );
+        }
+        refuse_operators(validator)?;
+        self.matcher(validator).map(|_| ())
+    }
+}
+
+/// Operators that need an index or a server of scripts.
+fn refuse_operators(filter: Doc<'_>) -> Result<()> {
+    for (name, value) in filter.iter() {
+        match name {
+            "$text" | "$where" => {
+                return Err(MongoError::bad_value(format!(
+                    "{name} is not allowed in a validator"
+                )));
+            }
+            "$near" | "$nearSphere" | "$geoNear" => {
+                bail!(5_626_500, "{name} is not allowed in a validator")
+            }
+            _ => {}
+        }
+        match value {
+            Value::Document(d) if name != "$expr" && name != "$jsonSchema" => refuse_operators(d)?,
+            Value::Array(a) if name.starts_with('$') => {
+                for d in a.iter().filter_map(|v| v.as_doc()) {
+                    refuse_operators(d)?;
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,40 @@
+//! A cursor over documents that are all there already, for listings.
+
+use crate::dispatch::interrupt::Interrupt;
+use crate::state::cursors::{BatchLimit, Cursor, Progress};
+use model::{ArrayWriter, DocBuf, Result};
+use std::sync::Arc;
+
+/// Documents not yet handed out.
+pub(crate) struct Listing {
+    rest: std::vec::IntoIter<DocBuf>,
+}
+
+impl Listing {
+    /// Over these documents.
+    pub(crate) fn new(documents: Vec<DocBuf>) -> Listing {
+        Listing {
+            rest: documents.into_iter(),
+        }
+    }
+}
+
+impl Cursor for Listing {
+    fn next_batch(
+        &mut self,
+        limit: BatchLimit,
+        _: &Arc<Interrupt>,
+        out: &mut ArrayWriter<'_>,
+    ) -> Result<Progress> {
+        while let Some(next) = self.rest.as_slice().first() {
+            let full = limit.documents.is_some_and(|n| out.len() >= n);
+            let heavy = !out.is_empty() && out.len_bytes() + next.as_bytes().len() > limit.bytes;
+            if full || heavy {
+                return Ok(Progress::More);
+            }
+            out.push(next);
+            self.rest.next();
+        }
+        Ok(Progress::Done)
+    }
+}

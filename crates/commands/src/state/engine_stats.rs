@@ -1,0 +1,152 @@
+//! Statistics of engine and catalog for reports.
+
+use crate::state::service::Service;
+use model::{MongoError, Namespace, Result};
+use store::catalog::{CatalogRow, Kind};
+
+/// The engine's metrics that monitoring tools know from WiredTiger. Zero where the engine reports
+/// none.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EngineNumbers {
+    /// Block cache in use.
+    pub cache_bytes: i64,
+    /// Block cache limit.
+    pub cache_bytes_max: i64,
+    /// Written but still only in memory and journal.
+    pub dirty_bytes: i64,
+    /// Read from files.
+    pub read_bytes: i64,
+    /// Written to files.
+    pub written_bytes: i64,
+    /// Memory tables written out.
+    pub flushes: i64,
+    /// Keys written.
+    pub commits: i64,
+}
+
+/// Namespaces by what they are.
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(missing_docs)]
+pub struct CatalogCounts {
+    pub collections: i32,
+    pub capped: i32,
+    pub clustered: i32,
+    pub timeseries: i32,
+    pub views: i32,
+    pub internal: i32,
+    pub profile: i32,
+}
+
+impl Service {
+    /// Name of the storage engine.
+    pub fn engine_name(&self) -> &'static str {
+        self.store.engine().caps().name
+    }
+
+    /// True when data outlives the process.
+    pub fn engine_persistent(&self) -> bool {
+        self.store.engine().caps().persistent
+    }
+
+    /// Makes everything written so far durable.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub fn flush(&self) -> Result<()> {
+        self.store.engine().flush().map_err(store::error::storage)
+    }
+
+    /// Bytes used and all bytes of the file system the data is on, as the server measured them
+    /// last.
+    pub fn disk_bytes(&self) -> (i64, i64) {
+        let disk = self.state.disk_bytes.lock();
+        *disk
+    }
+
+    /// Metrics of the engine.
+    pub fn engine_numbers(&self) -> EngineNumbers {
+        let mut n = EngineNumbers::default();
+        self.store.engine().stats(&mut |name, value| match name {
+            "block_cache_usage_bytes" => n.cache_bytes = value,
+            "block_cache_capacity_bytes" => n.cache_bytes_max = value,
+            "memtables_total_bytes" => n.dirty_bytes = value,
+            "compact_bytes_read" => n.read_bytes += value,
+            "flush_bytes_written" | "compact_bytes_written" => n.written_bytes += value,
+            "flushes" => n.flushes = value,
+            "keys_written" => n.commits = value,
+            _ => {}
+        });
+        n
+    }
+
+    /// Databases that exist. `admin`, `config` and `local` always do.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub fn database_names(&self) -> Result<Vec<String>> {
+        let mut names = self.store.list_databases()?;
+        names.extend(["admin", "config", "local"].map(str::to_owned));
+        names.sort();
+        names.dedup();
+        Ok(names)
+    }
+
+    /// Estimated bytes of a database on the device, and whether it has no collection.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub fn database_bytes(&self, db: &str) -> Result<(i64, bool)> {
+        let entries = self.store.list_collections(db)?;
+        let mut bytes = 0u64;
+        for e in &entries {
+            if let Some(c) = self.store.collection(&Namespace::new(db, &e.name)?)? {
+                let stats = c.stats()?;
+                bytes = stats
+                    .index_bytes
+                    .iter()
+                    .fold(bytes.saturating_add(stats.storage_bytes), |a, (_, b)| {
+                        a.saturating_add(*b)
+                    });
+            }
+        }
+        Ok((i64::try_from(bytes).unwrap_or(i64::MAX), entries.is_empty()))
+    }
+
+    /// After a collection went away or changed its name: its cursors, statistics and plan filters
+    /// go too.
+    pub fn forget(&self, ns: &Namespace, why: &MongoError) {
+        self.cursors.invalidate(ns.db(), Some(ns.coll()), why);
+        let name = ns.to_string();
+        self.counters.forget(&name);
+        self.state.plan_filters.lock().remove(&name);
+    }
+
+    /// Counts what the catalog holds.
+    pub fn catalog_counts(&self) -> CatalogCounts {
+        let mut counts = CatalogCounts::default();
+        for db in self.store.list_databases().unwrap_or_default() {
+            for e in self.store.list_collections(&db).unwrap_or_default() {
+                counts.add(&db, &e.name, &e.row);
+            }
+        }
+        counts
+    }
+}
+
+impl CatalogCounts {
+    fn add(&mut self, db: &str, name: &str, row: &CatalogRow) {
+        let options = row.options.doc();
+        if options.contains("timeseries") {
+            self.timeseries += 1;
+        } else if row.kind == Kind::View {
+            self.views += 1;
+        } else if matches!(db, "admin" | "local" | "config") || name.starts_with("system.") {
+            self.internal += 1;
+        } else {
+            self.collections += 1;
+        }
+        self.capped += i32::from(options.field("capped").truthy());
+        self.clustered += i32::from(options.contains("clusteredIndex"));
+        self.profile += i32::from(name == "system.profile");
+    }
+}

@@ -1,0 +1,162 @@
+//! Reading ahead for stages that take in everything before they give anything: once an input has
+//! shown to be long, a second thread pulls it while this one works on what it pulled before.
+//! Documents arrive in the same order, so results do not change. Must not know which stages use it.
+
+use super::batch::DocBatch;
+use super::host::{BatchStream, ExecContext};
+use model::{Doc, MongoError, Result};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+/// So many batches are pulled by the calling thread before another one is worth its start.
+const ALONE: usize = 16;
+/// Batches are handed over in groups, because waking a thread costs as much as filling one of them.
+const GROUP: usize = 8;
+/// Groups on the way.
+const GROUPS: usize = 3;
+/// A group ends at so many bytes, too.
+const GROUP_BYTES: usize = 1 << 20;
+
+/// How many more threads may read ahead: one for each processor but the caller's.
+static FREE: LazyLock<AtomicUsize> = LazyLock::new(|| {
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    AtomicUsize::new(processors - 1)
+});
+
+struct Permit;
+
+impl Permit {
+    fn take() -> Option<Permit> {
+        FREE.fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| n.checked_sub(1))
+            .ok()
+            .map(|_| Permit)
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        FREE.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+/// Calls `each` on every document of `docs`, in their order; `between` after each batch.
+///
+/// # Errors
+/// Those of `docs`, `each` and `between`, and the operation's interrupt.
+///
+/// # Cost
+/// At most 24 batches (6 MiB) on the way.
+pub(crate) fn drain_ahead<S>(
+    docs: &mut dyn BatchStream,
+    exec: &ExecContext<'_>,
+    state: &mut S,
+    mut each: impl FnMut(&mut S, Doc<'_>, Option<Doc<'_>>) -> Result<()>,
+    mut between: impl FnMut(&mut S) -> Result<()>,
+) -> Result<()> {
+    let mut work = |state: &mut S, batch: &DocBatch| {
+        for (doc, meta) in batch.iter_meta() {
+            each(state, doc, meta)?;
+        }
+        between(state)
+    };
+    let mut batch = DocBatch::new();
+    let mut alone = 0;
+    loop {
+        exec.env.check_interrupt()?;
+        batch.clear();
+        let more = docs.next_batch(exec, &mut batch)?;
+        // Batches without documents say that the reading is the work.
+        alone += usize::from(!batch.is_empty());
+        work(state, &batch)?;
+        if !more {
+            return Ok(());
+        }
+        if alone == ALONE
+            && let Some(permit) = Permit::take()
+        {
+            return together(docs, exec, permit, |batch| work(state, batch));
+        }
+    }
+}
+
+type Group = Result<Vec<DocBatch>>;
+
+fn together(
+    docs: &mut dyn BatchStream,
+    exec: &ExecContext<'_>,
+    permit: Permit,
+    mut work: impl FnMut(&DocBatch) -> Result<()>,
+) -> Result<()> {
+    let (full_in, full_out) = sync_channel::<Group>(GROUPS);
+    let (empty_in, empty_out) = sync_channel::<Vec<DocBatch>>(GROUPS + 2);
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(move || {
+            let _permit = permit;
+            let _account = exec.env.memory.as_ref().map(|m| m.join());
+            read(docs, exec, &full_in, &empty_out);
+        });
+        let mut ended = Ok(());
+        while let Ok(group) = full_out.recv() {
+            ended = exec.env.check_interrupt().and(group).and_then(|group| {
+                group.iter().try_for_each(&mut work)?;
+                // The reader may have ended already; then nobody needs the buffers.
+                let _ = empty_in.try_send(group);
+                Ok(())
+            });
+            if ended.is_err() {
+                break;
+            }
+        }
+        // The reader's next hand-over fails, and it ends.
+        drop(full_out);
+        match reader.join() {
+            Ok(()) => ended,
+            Err(_) => ended.and(Err(MongoError::internal(
+                "reading ahead ended unexpectedly",
+            ))),
+        }
+    })
+}
+
+fn read(
+    docs: &mut dyn BatchStream,
+    exec: &ExecContext<'_>,
+    full: &SyncSender<Group>,
+    empty: &Receiver<Vec<DocBatch>>,
+) {
+    loop {
+        let mut group = empty.try_recv().unwrap_or_default();
+        let mut filled = 0;
+        let mut bytes = 0;
+        let mut more = Ok(true);
+        while filled < GROUP && bytes < GROUP_BYTES && matches!(more, Ok(true)) {
+            if group.len() == filled {
+                group.push(DocBatch::new());
+            }
+            let Some(batch) = group.get_mut(filled) else {
+                break;
+            };
+            batch.clear();
+            more = exec
+                .env
+                .check_interrupt()
+                .and_then(|()| docs.next_batch(exec, batch));
+            if !batch.is_empty() && more.is_ok() {
+                filled += 1;
+                bytes += batch.len_bytes();
+            }
+        }
+        group.truncate(filled);
+        // What came before an error is handed over first, as without a second thread.
+        let done = full.send(Ok(group)).is_err();
+        match more {
+            Ok(true) if !done => {}
+            Err(e) if !done => {
+                let _ = full.send(Err(e));
+                return;
+            }
+            _ => return,
+        }
+    }
+}

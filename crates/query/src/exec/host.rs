@@ -1,0 +1,188 @@
+//! The three contracts of execution, which name each other: [`BatchStream`], the pull operator;
+//! [`ExecContext`], what is passed to it at each call; [`Host`], everything a query needs from
+//! outside, implemented over the store by the server and over memory by tests.
+
+use super::batch::DocBatch;
+use super::match_filter::MatchFilter;
+use super::request::{GeoIndex, MergeWrite, OnMatch, OutTarget, OutWriter, ReadRequest, Resolved};
+use model::{Bump, Doc, DocBuf, FieldPath, Namespace, Result, Value};
+use operators::{Cx, Env, Frame};
+
+/// A query operator: gives batches of documents when asked.
+pub trait BatchStream: Send {
+    /// Appends documents to `out`, which comes cleared. `false` when there are no more after these;
+    /// a `true` batch may be empty.
+    ///
+    /// # Errors
+    /// Any error ends the stream.
+    fn next_batch(&mut self, exec: &ExecContext<'_>, out: &mut DocBatch) -> Result<bool>;
+}
+
+/// The execution context of a query: what its operators may use. Passed in at each call, so that a
+/// cursor borrows nothing between commands.
+#[derive(Clone, Copy)]
+pub struct ExecContext<'r> {
+    /// The operation.
+    pub env: &'r Env,
+    /// The server.
+    pub host: &'r dyn Host,
+    /// Variables bound around the pipeline (`let` of `$lookup`).
+    pub vars: Option<&'r Frame<'r, 'r>>,
+    /// Blocking stages may use temporary files.
+    pub allow_disk_use: bool,
+}
+
+impl<'r> ExecContext<'r> {
+    /// Without outer variables, temporary files allowed.
+    pub fn new(env: &'r Env, host: &'r dyn Host) -> ExecContext<'r> {
+        ExecContext {
+            env,
+            host,
+            vars: None,
+            allow_disk_use: true,
+        }
+    }
+
+    /// Whether a document matches a filter.
+    ///
+    /// # Errors
+    /// Those of `$expr`.
+    pub fn matches<'a>(
+        &self,
+        filter: &'a MatchFilter,
+        doc: Doc<'a>,
+        arena: &'a Bump,
+    ) -> Result<bool>
+    where
+        'r: 'a,
+    {
+        filter.filter.matches_in(&self.cx(arena, doc), doc)
+    }
+
+    /// The context to evaluate expressions on a document in.
+    pub fn cx<'a>(&self, arena: &'a Bump, doc: Doc<'a>) -> Cx<'r, 'a>
+    where
+        'r: 'a,
+    {
+        Cx {
+            vars: self.vars,
+            ..Cx::new(arena, Value::Document(doc), self.env)
+        }
+    }
+}
+
+/// An open read, and which offers the host took.
+pub struct OpenedRead {
+    /// The documents.
+    pub docs: Box<dyn BatchStream>,
+    /// Only matching documents come.
+    pub filtered: bool,
+    /// They come in the wanted order.
+    pub sorted: bool,
+    /// No more come than were wanted.
+    pub limited: bool,
+}
+
+/// What a pipeline asks of the server. Object-safe; every method may be called many times, and
+/// while one thread reads another may call.
+pub trait Host: Sync {
+    /// What a name stands for.
+    ///
+    /// # Errors
+    /// Those of the catalog.
+    fn resolve(&self, ns: &Namespace) -> Result<Resolved>;
+
+    /// Opens a read of a collection.
+    ///
+    /// # Errors
+    /// Those of the store and of the filter.
+    fn open(&self, exec: &ExecContext<'_>, read: &ReadRequest<'_>) -> Result<OpenedRead>;
+
+    /// Whether `field` of a collection can be looked up by value cheaply (an index with it first).
+    fn can_look_up(&self, ns: &Namespace, field: &FieldPath) -> bool;
+
+    /// Documents that may have any of `values` (or an array holding one) at `field`. May give more
+    /// than those; the caller checks. Called only after [`Host::can_look_up`] said yes.
+    ///
+    /// # Errors
+    /// Those of the store.
+    fn look_up(
+        &self,
+        exec: &ExecContext<'_>,
+        ns: &Namespace,
+        field: &FieldPath,
+        values: &[Value<'_>],
+    ) -> Result<Box<dyn BatchStream>>;
+
+    /// The geospatial indexes of a collection: the field and the kind.
+    ///
+    /// # Errors
+    /// Those of the catalog.
+    fn geo_indexes(&self, ns: &Namespace) -> Result<Vec<(String, GeoIndex)>>;
+
+    /// Begins `$out`.
+    ///
+    /// # Errors
+    /// 166 on a view, 17152 on a capped collection, 20 / 7406103 / 7268700 for unfit time-series
+    /// options.
+    fn begin_out(&self, target: &OutTarget) -> Result<Box<dyn OutWriter>>;
+
+    /// Checks before `$merge` writes: the target may be written, and `on` has a unique index.
+    ///
+    /// # Errors
+    /// 166 on a view, 51183 without a unique index.
+    fn check_merge(&self, ns: &Namespace, on: &[String]) -> Result<()>;
+
+    /// Writes one document of `$merge`.
+    ///
+    /// # Errors
+    /// 13113 MergeStageNoMatchingDocument, 11000, 121, and those of `matched`.
+    fn merge(&self, write: &MergeWrite<'_>, matched: &OnMatch<'_>) -> Result<()>;
+
+    /// The documents of `$collStats`; `spec` is its checked argument.
+    ///
+    /// # Errors
+    /// 26 NamespaceNotFound where the asked part needs the collection.
+    fn coll_stats(&self, ns: &Namespace, spec: Doc<'_>) -> Result<Vec<DocBuf>>;
+
+    /// The documents of `$indexStats`, one per index.
+    ///
+    /// # Errors
+    /// Those of the store.
+    fn index_stats(&self, ns: &Namespace) -> Result<Vec<DocBuf>>;
+
+    /// The documents of `$planCacheStats`.
+    ///
+    /// # Errors
+    /// Those of the plan cache.
+    fn plan_cache_stats(&self, ns: &Namespace) -> Result<Vec<DocBuf>>;
+
+    /// The documents of a stage that lists something of the server: `$currentOp`, `$listSessions`,
+    /// `$listLocalSessions`, `$listClusterCatalog`, `$querySettings`; `spec` is its checked
+    /// argument, `db` where it runs.
+    ///
+    /// # Errors
+    /// The stage's own.
+    fn list(&self, stage: &str, db: &str, spec: Doc<'_>) -> Result<Vec<DocBuf>>;
+
+    /// The index [`Host::look_up`] would use, for explain.
+    fn look_up_index(&self, _ns: &Namespace, _field: &FieldPath) -> Option<String> {
+        None
+    }
+
+    /// The operation's collation as the client wrote it, for explain.
+    fn collation(&self) -> Option<DocBuf> {
+        None
+    }
+
+    /// Bytes one blocking stage may hold before it spills or fails.
+    fn memory_limit_bytes(&self) -> usize {
+        100 * 1024 * 1024
+    }
+
+    /// A fresh temporary file that vanishes when dropped.
+    ///
+    /// # Errors
+    /// 39 FileStreamFailed.
+    fn spill_file(&self) -> Result<std::fs::File>;
+}

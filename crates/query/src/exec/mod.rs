@@ -1,0 +1,28 @@
+//! What queries are executed with: batches of documents, the pull operator and its context, sorting
+//! and spilling. Must not know: which stages there are, how plans are chosen.
+
+mod ahead;
+mod batch;
+mod host;
+mod match_filter;
+mod request;
+mod rows;
+mod sort;
+mod sort_pattern;
+mod spill;
+mod spool;
+mod stream;
+
+pub(crate) use ahead::drain_ahead;
+pub use batch::DocBatch;
+pub use host::{BatchStream, ExecContext, Host, OpenedRead};
+pub use match_filter::MatchFilter;
+pub use request::{
+    GeoIndex, MergeWrite, OnMatch, OutTarget, OutWriter, ReadRequest, Resolved, WhenNotMatched,
+};
+pub(crate) use rows::{Run, SortBuffer, memory_exceeded};
+pub(crate) use sort::sort_all;
+pub use sort_pattern::{SortBy, SortPart, SortPattern};
+pub(crate) use spill::SpillFile;
+pub(crate) use spool::{Spool, SpoolStream, Spooled};
+pub use stream::{EmptyStream, ReadyBatch, drain};

@@ -1,0 +1,114 @@
+//! What a pipeline asks of the server and gets back, as data. Must not know who answers.
+
+use super::batch::DocBatch;
+use super::match_filter::MatchFilter;
+use super::sort_pattern::SortPattern;
+use model::{Doc, DocBuf, Namespace, Result, Value};
+use std::sync::Arc;
+
+/// What a name stands for.
+#[derive(Clone, Debug)]
+pub enum Resolved {
+    /// Nothing of that name: reads give no documents.
+    Missing,
+    /// A collection.
+    Collection,
+    /// A view: its pipeline runs over `on`.
+    View {
+        /// The collection or view below.
+        on: Namespace,
+        /// An array of stages.
+        pipeline: DocBuf,
+    },
+}
+
+/// A read of one collection. `filter`, `sort` and `limit` are offers: what the host does not take
+/// the pipeline does itself.
+pub struct ReadRequest<'q> {
+    /// The collection; never a view.
+    pub ns: &'q Namespace,
+    /// Documents to find; `None` is all.
+    pub filter: Option<&'q Arc<MatchFilter>>,
+    /// The order they are wanted in.
+    pub sort: Option<&'q SortPattern>,
+    /// No more than this many are needed, after filter and sort.
+    pub limit: Option<u64>,
+    /// One document for each value at this path is enough; more do no harm.
+    pub distinct: Option<&'q str>,
+    /// Besides by the filter, only these top-level fields are looked at; `None` is all of them. A
+    /// host that leaves the filter to the pipeline gives whole documents.
+    pub fields: Option<&'q [String]>,
+}
+
+impl<'q> ReadRequest<'q> {
+    /// Every document, whole and in any order.
+    pub fn all(ns: &'q Namespace) -> ReadRequest<'q> {
+        ReadRequest {
+            ns,
+            filter: None,
+            sort: None,
+            limit: None,
+            distinct: None,
+            fields: None,
+        }
+    }
+}
+
+/// Kinds of geospatial indexes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GeoIndex {
+    /// `2d`.
+    Flat,
+    /// `2dsphere`.
+    Sphere,
+}
+
+/// Where `$out` writes.
+#[derive(Clone, Debug)]
+pub struct OutTarget {
+    /// The collection that is replaced.
+    pub ns: Namespace,
+    /// Time-series options, when it shall be a time-series collection.
+    pub timeseries: Option<DocBuf>,
+}
+
+/// A replacement of a collection in the making. Dropped without [`OutWriter::commit`], nothing has
+/// happened.
+pub trait OutWriter: Send {
+    /// Adds documents.
+    ///
+    /// # Errors
+    /// 11000 DuplicateKey, 121 DocumentValidationFailure.
+    fn write(&mut self, docs: &DocBatch) -> Result<()>;
+    /// Puts the new content in place of the old, indexes kept.
+    ///
+    /// # Errors
+    /// Those of the store.
+    fn commit(self: Box<Self>) -> Result<()>;
+}
+
+/// What becomes of a document of `$merge` that matches none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WhenNotMatched {
+    /// It is inserted.
+    Insert,
+    /// It is dropped.
+    Discard,
+    /// The operation fails with 13113.
+    Fail,
+}
+
+/// One document of `$merge`.
+pub struct MergeWrite<'m> {
+    /// The collection written to; created when missing.
+    pub ns: &'m Namespace,
+    /// The `on` fields and their values in the document.
+    pub on: &'m [(&'m str, Value<'m>)],
+    /// The document.
+    pub doc: Doc<'m>,
+    /// What to do without a match.
+    pub not_matched: WhenNotMatched,
+}
+
+/// Gives the new version of a matched document; `None` leaves it alone.
+pub type OnMatch<'m> = dyn Fn(Doc<'_>) -> Result<Option<DocBuf>> + 'm;

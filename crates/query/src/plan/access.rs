@@ -1,0 +1,108 @@
+//! A plan: the access path chosen for a read and what it promises. Must not know how it was chosen.
+
+use super::bounds::FieldBounds;
+use crate::exec::SortPattern;
+use std::sync::Arc;
+use store::{Index, KeyInterval, ReadView};
+
+/// Where documents are read from.
+#[derive(Clone)]
+pub enum Access {
+    /// Nothing can match.
+    Nothing,
+    /// The whole collection in natural order.
+    Collection {
+        /// Backwards.
+        reverse: bool,
+    },
+    /// Documents by their `_id`, as encoded ids in key order.
+    Ids {
+        /// Encoded ids.
+        ids: Vec<Vec<u8>>,
+        /// Backwards.
+        reverse: bool,
+    },
+    /// A range of encoded ids in key order.
+    IdRange {
+        /// First id inside.
+        lower: Option<Vec<u8>>,
+        /// First id outside.
+        upper: Option<Vec<u8>>,
+        /// Backwards.
+        reverse: bool,
+    },
+    /// Several plans, documents that more than one gives shown once.
+    Union {
+        /// The plans.
+        branches: Vec<Plan>,
+        /// Every branch comes in this order, and so does the whole.
+        merge: Option<Arc<SortPattern>>,
+        /// No document comes from two branches.
+        disjoint: bool,
+    },
+    /// Intervals of a secondary index.
+    Index {
+        /// Its name.
+        name: String,
+        /// Intervals, ascending and apart.
+        intervals: Vec<KeyInterval>,
+        /// Backwards.
+        reverse: bool,
+    },
+    /// Terms of a text index; documents come with their score.
+    Text {
+        /// The entries of each term.
+        terms: Vec<KeyInterval>,
+    },
+}
+
+/// A chosen access path.
+#[derive(Clone)]
+pub struct Plan {
+    /// Where to read.
+    pub access: Access,
+    /// The documents come in the wanted order.
+    pub sorted: bool,
+    /// The index used.
+    pub index: Option<Arc<Index>>,
+    /// The index's multikey bits the intervals were made for.
+    pub multikey: u32,
+    /// The state to read.
+    pub view: ReadView,
+    /// Bounds per field of the index (of `_id`, when that is read).
+    pub bounds: Vec<FieldBounds>,
+    /// Every document the plan reads matches the filter: no second look is needed.
+    pub complete: bool,
+}
+
+impl Plan {
+    /// The whole collection.
+    pub fn scan() -> Plan {
+        Plan::of(Access::Collection { reverse: false }, false)
+    }
+
+    pub(super) fn of(access: Access, sorted: bool) -> Plan {
+        let (multikey, view) = (0, ReadView::LATEST);
+        Plan {
+            access,
+            sorted,
+            index: None,
+            multikey,
+            view,
+            bounds: Vec::new(),
+            complete: false,
+        }
+    }
+
+    pub(super) fn nothing() -> Plan {
+        Plan {
+            complete: true,
+            ..Plan::of(Access::Nothing, true)
+        }
+    }
+
+    /// Some field of the index is bounded.
+    pub(super) fn is_bounded(&self) -> bool {
+        matches!(self.access, Access::Nothing) || self.bounds.iter().any(|b| !b.is_all())
+    }
+}

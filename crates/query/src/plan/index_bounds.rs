@@ -1,0 +1,214 @@
+//! From bounds of fields to intervals of an index, and the order in which they come.
+
+use super::bounds::{self, Bound, FieldBounds, ValueRange};
+use crate::exec::{SortBy, SortPattern};
+use model::{Doc, Value};
+use operators::filter::{CompareOp, Node, Test};
+use store::{FieldKind, Index, KeyInterval};
+
+/// Most intervals made from the product of several `$in` lists.
+const INTERVALS_MAX: usize = 10_000;
+
+/// Whether strings compare the same in a query and in an index.
+pub(super) fn collation_fits(query: Option<Doc<'_>>, index: Option<Doc<'_>>) -> bool {
+    let simple =
+        |d: Option<Doc<'_>>| d.is_none_or(|d| d.field("locale").as_str() == Some("simple"));
+    match (query, index) {
+        (q, i) if simple(q) && simple(i) => true,
+        (Some(q), Some(i)) => operators::collation::same(q, i),
+        _ => false,
+    }
+}
+
+/// Every predicate is on a path whose bounds say all there is to say.
+pub(super) fn all_exact(root: &Node, exact: &dyn Fn(&str) -> bool) -> bool {
+    let mut all = true;
+    bounds::conjuncts(root, &mut |n| {
+        all &= match n {
+            Node::AlwaysTrue => true,
+            Node::Field { path, .. } => exact(path.as_str()),
+            _ => false,
+        }
+    });
+    all
+}
+
+/// A hashed field knows only equality: the hash of each value.
+pub(super) fn hashed_points(index: &Index, field: usize, root: &Node) -> FieldBounds {
+    let mut found = None;
+    let path = index.fields()[field].path.as_str();
+    bounds::conjuncts(root, &mut |n| {
+        if let Node::Field { path: p, test } = n
+            && p.as_str() == path
+        {
+            let encode = |v: &Value<'_>| {
+                let mut c = Vec::new();
+                index.encode_bound(field, v, &mut c);
+                ValueRange {
+                    low: Bound::Included(c.clone()),
+                    high: Bound::Included(c),
+                }
+            };
+            match test {
+                Test::Compare(c) if c.op == CompareOp::Eq => {
+                    found = Some(vec![encode(&c.value.get())])
+                }
+                Test::In(i) if i.patterns.is_empty() => {
+                    let mut all: Vec<_> = i.values.iter().map(|v| encode(&v.get())).collect();
+                    all.sort_by(|a, b| format!("{:?}", a.low).cmp(&format!("{:?}", b.low)));
+                    all.dedup();
+                    found = Some(all);
+                }
+                _ => {}
+            }
+        }
+    });
+    FieldBounds {
+        ranges: found,
+        exact: false,
+    }
+}
+
+/// A sparse index leaves out documents without any of its fields; it is enough when the filter
+/// demands one of them to be there.
+pub(super) fn sparse_is_enough(index: &Index, fields: &[FieldBounds], root: &Node) -> bool {
+    let mut null = Vec::new();
+    store::format::keys::encode(&Value::Null, None, &mut null);
+    let demanded = index.fields().iter().zip(fields).any(|(f, b)| {
+        f.kind != FieldKind::Hashed
+            && b.ranges
+                .as_ref()
+                .is_some_and(|r| r.iter().all(|r| !bounds::contains(r, &null)))
+    });
+    let mut exists = false;
+    bounds::conjuncts(root, &mut |n| {
+        if let Node::Field {
+            path,
+            test: Test::Exists,
+        } = n
+        {
+            exists |= index.fields().iter().any(|f| f.path == *path);
+        }
+    });
+    demanded || exists
+}
+
+/// `Some(reverse)` when reading the index gives the wanted order.
+pub(super) fn sort_direction(
+    index: &Index,
+    fields: &[FieldBounds],
+    sort: Option<&SortPattern>,
+    usable: bool,
+) -> Option<bool> {
+    let parts = sort?.parts();
+    if !usable || index.fields().iter().any(|f| f.kind == FieldKind::Hashed) {
+        return None;
+    }
+    let mut at = 0;
+    let mut reverse = None;
+    for part in parts {
+        let SortBy::Path(path) = &part.by else {
+            return None;
+        };
+        // Fields fixed to one value may be skipped, or named in the sort without effect.
+        while index.fields().get(at).is_some_and(|f| f.path != *path)
+            && fields.get(at).is_some_and(FieldBounds::is_one_point)
+        {
+            at += 1;
+        }
+        let Some(f) = index.fields().get(at).filter(|f| f.path == *path) else {
+            if index
+                .fields()
+                .iter()
+                .zip(fields)
+                .any(|(f, b)| f.path == *path && b.is_one_point())
+            {
+                continue;
+            }
+            return None;
+        };
+        let backwards = (f.kind == FieldKind::Ascending) != part.ascending;
+        at += 1;
+        if fields.get(at - 1).is_some_and(FieldBounds::is_one_point) {
+            continue;
+        }
+        if *reverse.get_or_insert(backwards) != backwards {
+            return None;
+        }
+    }
+    Some(reverse.unwrap_or(false))
+}
+
+/// Intervals of encoded keys, and how many fields shaped them.
+pub(super) fn intervals(index: &Index, fields: &[FieldBounds]) -> (Vec<KeyInterval>, usize) {
+    let mut prefixes: Vec<Vec<u8>> = vec![Vec::new()];
+    for (n, (f, b)) in index.fields().iter().zip(fields).enumerate() {
+        let descending = f.kind == FieldKind::Descending;
+        let ranges = match &b.ranges {
+            Some(r) if r.len().saturating_mul(prefixes.len()) <= INTERVALS_MAX || n == 0 => r,
+            _ => return (close(prefixes), n),
+        };
+        if !b.is_points() {
+            let mut out = Vec::new();
+            for p in &prefixes {
+                for r in ranges {
+                    let (low, high) = bounds::directed(r, descending);
+                    out.push(KeyInterval {
+                        lower: [&p[..], &low].concat(),
+                        upper: [&p[..], &high].concat(),
+                    });
+                }
+            }
+            return (merged(out), n + 1);
+        }
+        let mut next = Vec::with_capacity(prefixes.len() * ranges.len());
+        for p in &prefixes {
+            for r in ranges {
+                if let Bound::Included(c) = &r.low {
+                    let mut key = p.clone();
+                    key.extend(c.iter().map(|b| if descending { !b } else { *b }));
+                    next.push(key);
+                }
+            }
+        }
+        prefixes = next;
+    }
+    let n = fields.len();
+    (close(prefixes), n)
+}
+
+/// Every entry that begins with one of these components.
+fn close(prefixes: Vec<Vec<u8>>) -> Vec<KeyInterval> {
+    use store::format::keys::{AFTER, BEFORE};
+    let whole = |p: Vec<u8>| {
+        if p.is_empty() {
+            return KeyInterval {
+                lower: Vec::new(),
+                upper: vec![0xFF],
+            };
+        }
+        KeyInterval {
+            lower: [&p[..], &[BEFORE]].concat(),
+            upper: [&p[..], &[AFTER]].concat(),
+        }
+    };
+    merged(prefixes.into_iter().map(whole).collect())
+}
+
+/// Ascending, overlapping ones joined.
+fn merged(mut list: Vec<KeyInterval>) -> Vec<KeyInterval> {
+    list.retain(|i| i.lower < i.upper);
+    list.sort_by(|a, b| a.lower.cmp(&b.lower));
+    let mut out: Vec<KeyInterval> = Vec::with_capacity(list.len());
+    for i in list {
+        match out.last_mut() {
+            Some(last) if i.lower <= last.upper => {
+                if i.upper > last.upper {
+                    last.upper = i.upper;
+                }
+            }
+            _ => out.push(i),
+        }
+    }
+    out
+}

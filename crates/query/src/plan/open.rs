@@ -1,0 +1,94 @@
+//! Opening a read, for find and for pipelines alike: the plan, then the stream over it that does as
+//! much of what was asked as the plan allows.
+
+use super::choose::plan_read;
+use super::distinct::{DistinctStream, distinct_plan};
+use super::read::PlanStream;
+use super::request::{Hint, PlanRequest};
+use crate::exec::{BatchStream, OpenedRead, ReadRequest};
+use crate::near::{self, NearStream};
+use model::{Doc, Result};
+use std::sync::Arc;
+use store::{Collection, ReadView};
+
+/// What the operation says about its reads, besides what each of them asks for.
+#[derive(Clone, Copy, Default)]
+pub struct ReadOptions<'o> {
+    /// The access path the client asks for.
+    pub hint: Option<&'o Hint>,
+    /// Lower bound of the hinted index.
+    pub min: Option<Doc<'o>>,
+    /// Upper bound of the hinted index.
+    pub max: Option<Doc<'o>>,
+    /// Collation as the client wrote it; `None` when simple.
+    pub collation: Option<Doc<'o>>,
+    /// The state to read; `None` is the latest.
+    pub view: Option<&'o ReadView>,
+    /// Documents come with record id and index key as metadata.
+    pub row_metadata: bool,
+}
+
+impl<'r> PlanRequest<'r> {
+    /// The planner's part of a read.
+    pub fn of(read: &ReadRequest<'r>, options: &ReadOptions<'r>) -> PlanRequest<'r> {
+        PlanRequest {
+            filter: read.filter.map(Arc::as_ref),
+            sort: read.sort,
+            hint: options.hint,
+            min: options.min,
+            max: options.max,
+            collation: options.collation,
+            view: options.view,
+        }
+    }
+}
+
+/// Opens a read. The filter is always applied; order and limit as [`OpenedRead`] says.
+///
+/// # Errors
+/// Those of the planner; 291 for `$near` without an index for it.
+pub fn open_read(
+    coll: Arc<Collection>,
+    read: &ReadRequest<'_>,
+    options: &ReadOptions<'_>,
+) -> Result<OpenedRead> {
+    let request = PlanRequest::of(read, options);
+    let plan = plan_read(&coll, &request)?;
+    if let Some(field) = read.distinct
+        && let Some(plan) = distinct_plan(&coll, &request, &plan, field)
+        && let Some(stream) = DistinctStream::open(coll.clone(), &plan)
+    {
+        return Ok(OpenedRead {
+            docs: Box::new(stream),
+            filtered: true,
+            sorted: false,
+            limited: false,
+        });
+    }
+    let near = read.filter.filter(|f| f.filter.near().is_some());
+    if let Some(filter) = near {
+        near::check_index(filter, &coll)?;
+    }
+    let sorted = plan.sorted && read.sort.is_some();
+    let limit = read
+        .limit
+        .filter(|_| near.is_none() && (sorted || read.sort.is_none()));
+    let mut stream = PlanStream::new(coll, &plan, read.filter.cloned(), limit);
+    if let Some(fields) = read.fields {
+        stream = stream.with_fields(fields.to_vec());
+    }
+    if options.row_metadata {
+        stream = stream.with_row_metadata(&plan);
+    }
+    // From near to far, unless another order is wanted.
+    let docs: Box<dyn BatchStream> = match near.filter(|_| read.sort.is_none()) {
+        Some(filter) => Box::new(NearStream::new(Box::new(stream), filter.clone())),
+        None => Box::new(stream),
+    };
+    Ok(OpenedRead {
+        docs,
+        filtered: true,
+        sorted,
+        limited: limit.is_some(),
+    })
+}

@@ -1,0 +1,70 @@
+//! What the planner is asked: filter, order and what the client says about the access path.
+
+use crate::exec::{MatchFilter, SortPattern};
+use model::{Doc, MongoError, Result, Value};
+use store::ReadView;
+
+/// The access path a client asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Hint {
+    /// The index of this name.
+    Name(String),
+    /// The index with this key pattern.
+    Key(model::DocBuf),
+    /// A collection scan.
+    Natural {
+        /// Backwards.
+        reverse: bool,
+    },
+}
+
+impl Hint {
+    /// From the `hint` argument; an empty document is no hint.
+    ///
+    /// # Errors
+    /// 9 FailedToParse for another type, 2 for a `$natural` that is not 1 or -1.
+    pub fn parse(v: Value<'_>) -> Result<Option<Hint>> {
+        Ok(match v {
+            Value::Missing => None,
+            Value::String(s) => Some(Hint::Name(s.to_owned())),
+            Value::Document(d) if d.is_empty() => None,
+            Value::Document(d) => match d.get("$natural") {
+                Some(_) if d.count() > 1 => {
+                    return Err(MongoError::bad_value(
+                        "$natural hint cannot be combined with other fields",
+                    ));
+                }
+                Some(n) => match n.as_f64() {
+                    Some(n) if n == 1.0 || n == -1.0 => Some(Hint::Natural { reverse: n < 0.0 }),
+                    _ => return Err(MongoError::bad_value("$natural hint must be 1 or -1")),
+                },
+                None => Some(Hint::Key(d.to_buf())),
+            },
+            other => {
+                return Err(MongoError::failed_to_parse(format!(
+                    "hint must be specified as a string or an object, not {}",
+                    other.type_name()
+                )));
+            }
+        })
+    }
+}
+
+/// A read to be planned.
+#[derive(Clone, Copy, Default)]
+pub struct PlanRequest<'r> {
+    /// Documents to find; `None` is all.
+    pub filter: Option<&'r MatchFilter>,
+    /// The order they are wanted in.
+    pub sort: Option<&'r SortPattern>,
+    /// The access path the client asks for.
+    pub hint: Option<&'r Hint>,
+    /// Lower bound of the hinted index, whole keys, inclusive.
+    pub min: Option<Doc<'r>>,
+    /// Upper bound of the hinted index, whole keys, exclusive.
+    pub max: Option<Doc<'r>>,
+    /// The operation's collation as the client wrote it; `None` when simple.
+    pub collation: Option<Doc<'r>>,
+    /// The state to read; `None` is the latest.
+    pub view: Option<&'r ReadView>,
+}

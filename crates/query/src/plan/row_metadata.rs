@@ -1,0 +1,161 @@
+//! The metadata of a row: record id and index key for `showRecordId` and `returnKey`, and the score
+//! of a text search.
+
+use super::access::{Access, Plan};
+use crate::exec::MatchFilter;
+use model::compare::compare_with;
+use model::{Doc, DocBuf, FieldPath, Value};
+use std::sync::Arc;
+use store::{Index, KeyInterval};
+
+/// Name of the record id in the metadata.
+pub(crate) const RECORD_ID: &str = "recordId";
+/// Name of the index key in the metadata.
+pub(crate) const INDEX_KEY: &str = "indexKey";
+
+const TEXT_SCORE: &str = "textScore";
+
+/// Where the key of a document comes from.
+enum KeySource {
+    /// Nobody asked.
+    Unwanted,
+    /// No index is read.
+    None,
+    Id,
+    Index(Arc<Index>, Vec<KeyInterval>),
+}
+
+/// Makes the metadata of the rows of one plan.
+pub(crate) struct RowMetadata {
+    key: KeySource,
+    score: ScoreSource,
+}
+
+/// Where the score of a text search comes from.
+enum ScoreSource {
+    /// There is none.
+    None,
+    /// The row has it.
+    OfRow,
+    /// From the document: it may have come by a branch that knows nothing of the search.
+    OfDoc(Arc<MatchFilter>),
+}
+
+impl RowMetadata {
+    /// Of a plan that answers a `$text`; `None` for others.
+    pub(crate) fn scores(plan: &Plan, filter: Option<&Arc<MatchFilter>>) -> Option<RowMetadata> {
+        let score = match &plan.access {
+            Access::Text { .. } => ScoreSource::OfRow,
+            Access::Union { .. } => {
+                ScoreSource::OfDoc(filter.filter(|f| f.filter.text().is_some())?.clone())
+            }
+            _ => return None,
+        };
+        Some(RowMetadata {
+            key: KeySource::Unwanted,
+            score,
+        })
+    }
+
+    /// Of any plan, with what it had already.
+    pub(crate) fn of(plan: &Plan, before: Option<RowMetadata>) -> RowMetadata {
+        let score = before.map_or(ScoreSource::None, |b| b.score);
+        let key = match (&plan.access, &plan.index) {
+            (Access::Ids { .. } | Access::IdRange { .. }, _) => KeySource::Id,
+            (Access::Index { intervals, .. }, Some(index)) => {
+                KeySource::Index(index.clone(), intervals.clone())
+            }
+            _ => KeySource::None,
+        };
+        RowMetadata { key, score }
+    }
+
+    /// The metadata of one row.
+    pub(crate) fn row(&self, row: &store::Row<'_>) -> DocBuf {
+        DocBuf::build(|w| {
+            if let Some(score) = self.score(row) {
+                w.put(TEXT_SCORE, score);
+            }
+            if matches!(self.key, KeySource::Unwanted) {
+                return;
+            }
+            w.put(
+                RECORD_ID,
+                i64::try_from(row.header.insert_seq).unwrap_or(i64::MAX),
+            );
+            let mut key = w.doc(INDEX_KEY);
+            match &self.key {
+                KeySource::None | KeySource::Unwanted => {}
+                KeySource::Id => {
+                    key.put("_id", row.doc.field("_id"));
+                }
+                KeySource::Index(index, intervals) => {
+                    for (at, f) in index.fields().iter().enumerate() {
+                        key.put(
+                            f.path.as_str(),
+                            key_value(index, at, &f.path, intervals, row.doc),
+                        );
+                    }
+                }
+            }
+        })
+    }
+}
+
+impl RowMetadata {
+    fn score(&self, row: &store::Row<'_>) -> Option<f64> {
+        match &self.score {
+            ScoreSource::None => None,
+            ScoreSource::OfRow => Some(row.score),
+            ScoreSource::OfDoc(filter) => {
+                let matcher = filter.filter.text()?.matcher()?;
+                let matches = matcher.matches(row.doc).unwrap_or(false);
+                matches.then(|| matcher.score(row.doc).ok()).flatten()
+            }
+        }
+    }
+}
+
+/// The value under which an index has a document: of several (an array) the first inside the
+/// intervals.
+fn key_value<'d>(
+    index: &Index,
+    at: usize,
+    path: &FieldPath,
+    intervals: &[KeyInterval],
+    doc: Doc<'d>,
+) -> Value<'d> {
+    let mut all = Vec::new();
+    collect(Value::Document(doc), path, 0, &mut all);
+    all.sort_by(|a, b| compare_with(a, b, index.collate()));
+    let inside = |v: &Value<'_>| {
+        let mut key = Vec::new();
+        index.encode_bound(at, v, &mut key);
+        // The interval may be longer than the first component or shorter.
+        intervals.iter().any(|i| {
+            key.as_slice() < i.upper.as_slice() && (key >= i.lower || i.lower.starts_with(&key))
+        })
+    };
+    let found = if at == 0 {
+        all.iter().find(|v| inside(v))
+    } else {
+        None
+    };
+    found.or(all.first()).copied().unwrap_or(Value::Null)
+}
+
+fn collect<'d>(v: Value<'d>, path: &FieldPath, depth: usize, out: &mut Vec<Value<'d>>) {
+    let Some(part) = path.parts().get(depth) else {
+        match v {
+            Value::Array(a) => out.extend(a.iter()),
+            Value::Missing => {}
+            v => out.push(v),
+        }
+        return;
+    };
+    match v {
+        Value::Document(d) => collect(d.field(&part.name), path, depth + 1, out),
+        Value::Array(a) => a.iter().for_each(|v| collect(v, path, depth, out)),
+        _ => {}
+    }
+}

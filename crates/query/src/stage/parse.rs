@@ -1,0 +1,164 @@
+//! What parsing a stage needs and gives: the pipeline around it, the stages before it, the table of
+//! stages. The table is handed in, so that a stage with a pipeline of its own knows no other stage.
+
+use super::placement::Placement;
+use super::traits::Stage;
+use model::{Doc, MongoError, Namespace, Result, Value, bail, code};
+use operators::expr::ParseCx;
+use std::sync::Arc;
+
+/// Deepest chain of views, and of pipelines inside pipelines.
+pub(crate) const MAX_DEPTH: usize = 20;
+
+/// Parses a stage's argument; the name is given for messages.
+pub type ParseStage =
+    fn(&mut StageContext<'_, '_>, &'static str, Value<'_>) -> Result<Vec<Arc<dyn Stage>>>;
+
+/// One registered stage.
+pub struct StageOp {
+    /// With the dollar sign.
+    pub name: &'static str,
+    /// Where it may stand.
+    pub placement: Placement,
+    /// Parses its argument; a stage that is shorthand for several gives several.
+    pub parse: ParseStage,
+}
+
+/// The stages that can be named in a pipeline, by the file that has them.
+#[derive(Clone, Copy)]
+pub struct StageTable(pub &'static [&'static [StageOp]]);
+
+impl StageTable {
+    /// The stage called `name` (with the dollar sign).
+    pub fn find(self, name: &str) -> Option<&'static StageOp> {
+        self.iter().find(|op| op.name == name)
+    }
+
+    /// All stages.
+    pub fn iter(self) -> impl Iterator<Item = &'static StageOp> {
+        self.0.iter().flat_map(|ops| ops.iter())
+    }
+}
+
+impl std::fmt::Debug for StageTable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list()
+            .entries(self.iter().map(|op| op.name))
+            .finish()
+    }
+}
+
+/// What a pipeline reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PipelineSource {
+    /// A collection or view.
+    Collection(Namespace),
+    /// A database: `{aggregate: 1}`.
+    Database(String),
+}
+
+impl PipelineSource {
+    /// The database.
+    pub fn db(&self) -> &str {
+        match self {
+            PipelineSource::Collection(ns) => ns.db(),
+            PipelineSource::Database(db) => db,
+        }
+    }
+}
+
+/// What a pipeline stands in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Inside {
+    /// The command.
+    Top,
+    /// A sub-pipeline of `$facet`.
+    Facet,
+    /// The pipeline of `$lookup`.
+    Lookup,
+    /// The pipeline of `$unionWith`.
+    Union,
+    /// A view's definition.
+    View,
+    /// An update (`whenMatched` of `$merge`).
+    Update,
+}
+
+/// What parsing must know besides the stages.
+#[derive(Clone, Debug)]
+pub struct ParseOptions {
+    /// The stages that can be named.
+    pub stages: StageTable,
+    /// What the pipeline reads.
+    pub target: PipelineSource,
+    /// What it stands in.
+    pub inside: Inside,
+    /// How many pipelines are around it.
+    pub depth: usize,
+    /// Rewrite the stages and hand what can be to the planner. Off only to compare results with and
+    /// without.
+    pub optimize: bool,
+}
+
+impl ParseOptions {
+    /// The pipeline of a command.
+    pub fn top(stages: StageTable, target: PipelineSource) -> ParseOptions {
+        ParseOptions {
+            stages,
+            target,
+            inside: Inside::Top,
+            depth: 0,
+            optimize: true,
+        }
+    }
+
+    /// A pipeline inside this one.
+    ///
+    /// # Errors
+    /// 232 MaxSubPipelineDepthExceeded.
+    pub fn inner(&self, inside: Inside, target: PipelineSource) -> Result<ParseOptions> {
+        if self.depth >= MAX_DEPTH {
+            bail!(
+                code::MAX_SUB_PIPELINE_DEPTH_EXCEEDED,
+                "Maximum number of nested sub-pipelines exceeded. Limit is {}",
+                MAX_DEPTH
+            );
+        }
+        Ok(ParseOptions {
+            stages: self.stages,
+            target,
+            inside,
+            depth: self.depth + 1,
+            optimize: self.optimize,
+        })
+    }
+}
+
+/// What a stage's parser works with.
+pub struct StageContext<'c, 'e> {
+    /// Expression parsing.
+    pub cx: &'c mut ParseCx<'e>,
+    /// The pipeline around the stage.
+    pub options: &'c ParseOptions,
+    /// Stages before this one (after expansion), for rules that look back.
+    pub before: &'c [Arc<dyn Stage>],
+}
+
+impl StageContext<'_, '_> {
+    /// Parses a stage that another one is shorthand for.
+    ///
+    /// # Errors
+    /// Those of that stage.
+    pub(crate) fn expand(&mut self, name: &str, arg: Value<'_>) -> Result<Vec<Arc<dyn Stage>>> {
+        let op = self.options.stages.find(name);
+        let op = op.ok_or_else(|| MongoError::internal("no such stage"))?;
+        (op.parse)(self, op.name, arg)
+    }
+}
+
+/// The only field of a document.
+pub(crate) fn single_field(doc: Doc<'_>) -> Option<(&str, Value<'_>)> {
+    let mut fields = doc.iter();
+    let first = fields.next()?;
+    fields.next().is_none().then_some(first)
+}

@@ -1,0 +1,49 @@
+//! Where a stage may stand.
+
+/// The rules of one stage.
+#[derive(Clone, Copy, Debug)]
+pub struct Placement {
+    /// It makes documents itself and must be first (40602).
+    pub first: bool,
+    /// It writes and must be last (40601).
+    pub last: bool,
+    /// It may stand inside `$facet` (40600).
+    pub in_facet: bool,
+    /// It may stand inside `$lookup` (51047).
+    pub in_lookup: bool,
+    /// It may stand inside `$unionWith` (31441).
+    pub in_union: bool,
+    /// It runs on a database, `{aggregate: 1}` (73 otherwise).
+    pub needs_database: bool,
+}
+
+impl Placement {
+    /// An ordinary stage: anywhere.
+    pub const ANYWHERE: Placement = Placement {
+        first: false,
+        last: false,
+        in_facet: true,
+        in_lookup: true,
+        in_union: true,
+        needs_database: false,
+    };
+    /// A source that reads nothing but what it makes.
+    pub const FIRST: Placement = Placement {
+        first: true,
+        in_facet: false,
+        ..Placement::ANYWHERE
+    };
+    /// A source that runs on a database.
+    pub const DATABASE: Placement = Placement {
+        needs_database: true,
+        ..Placement::FIRST
+    };
+    /// A writer.
+    pub const LAST: Placement = Placement {
+        last: true,
+        in_facet: false,
+        in_lookup: false,
+        in_union: false,
+        ..Placement::ANYWHERE
+    };
+}

@@ -1,0 +1,52 @@
+//! What a window function is, and what its parser is given. Must not know: which there are.
+
+use super::bounds::Bounds;
+use super::partition::Partition;
+use crate::exec::{ExecContext, SortPattern};
+use model::{Doc, OwnedValue, Result, Value, bail};
+use operators::expr::ParseCx;
+
+/// A parsed window function.
+pub(in crate::stages) trait WindowFn: Send + Sync {
+    /// The values, one per document.
+    ///
+    /// # Errors
+    /// The function's own.
+    fn compute(&self, part: &Partition, exec: &ExecContext<'_>) -> Result<Vec<OwnedValue>>;
+}
+
+/// What parsers of window functions work with.
+pub(in crate::stages) struct WindowContext<'c, 'e> {
+    pub(in crate::stages) cx: &'c mut ParseCx<'e>,
+    pub(in crate::stages) sort: Option<&'c SortPattern>,
+    /// The `window` argument, when given.
+    pub(in crate::stages) window: Option<Doc<'c>>,
+}
+
+impl WindowContext<'_, '_> {
+    /// The bounds; the whole partition when no window was given.
+    ///
+    /// # Errors
+    /// Those of [`Bounds::parse`].
+    pub(in crate::stages) fn bounds(&mut self) -> Result<Bounds> {
+        match self.window {
+            Some(w) => Bounds::parse(self.cx, w, self.sort),
+            None => Ok(Bounds::WHOLE),
+        }
+    }
+
+    /// Refuses a window.
+    ///
+    /// # Errors
+    /// `number`.
+    pub(in crate::stages) fn no_window(&self, name: &str, number: i32) -> Result<()> {
+        if self.window.is_some() {
+            bail!(number, "{name} does not accept a 'window' field");
+        }
+        Ok(())
+    }
+}
+
+/// Parses the argument of a window function; the name is given for messages.
+pub(super) type Parse =
+    fn(&mut WindowContext<'_, '_>, &'static str, Value<'_>) -> Result<Box<dyn WindowFn>>;

@@ -1,0 +1,221 @@
+//! Sums and deviations that values can be taken out of again, step by step as MongoDB keeps them
+//! for sliding windows: rounding, the type of a result and the effect of infinities follow from the
+//! order of these steps.
+
+use model::decimal::Parts;
+use model::{Decimal128, Number, Value};
+use operators::numeric::DoubleDouble;
+
+/// The sum of the numbers in a window, a double or, with a decimal in the window, a decimal.
+#[derive(Clone, Copy)]
+pub(super) struct RemovableSum {
+    count: i64,
+    decimals: i64,
+    nans: i64,
+    positive_infinities: i64,
+    negative_infinities: i64,
+    binary: DoubleDouble,
+    decimal: Decimal128,
+}
+
+impl Default for RemovableSum {
+    fn default() -> RemovableSum {
+        RemovableSum {
+            count: 0,
+            decimals: 0,
+            nans: 0,
+            positive_infinities: 0,
+            negative_infinities: 0,
+            binary: DoubleDouble::default(),
+            decimal: Decimal128::ZERO,
+        }
+    }
+}
+
+impl RemovableSum {
+    pub(super) fn add(&mut self, n: Number) {
+        self.update(n, 1);
+    }
+
+    /// Takes out a number that was added.
+    pub(super) fn remove(&mut self, n: Number) {
+        self.update(n, -1);
+    }
+
+    fn update(&mut self, n: Number, times: i64) {
+        self.count += times;
+        self.decimals += if matches!(n, Number::Decimal(_)) {
+            times
+        } else {
+            0
+        };
+        if n.is_nan() {
+            self.nans += times;
+        } else if !is_finite(n) {
+            match n.to_f64() > 0.0 {
+                true => self.positive_infinities += times,
+                false => self.negative_infinities += times,
+            }
+        } else {
+            match n {
+                Number::Int32(i) => self.binary.add_integer(i128::from(i) * i128::from(times)),
+                Number::Int64(i) => self.binary.add_integer(i128::from(i) * i128::from(times)),
+                Number::Double(x) => self.binary.add(x * times as f64),
+                Number::Decimal(d) if times < 0 => self.decimal = self.decimal + -d,
+                Number::Decimal(d) => self.decimal = self.decimal + d,
+            }
+        }
+    }
+
+    /// The sum.
+    pub(super) fn value(&self) -> Number {
+        let special = match (self.positive_infinities > 0, self.negative_infinities > 0) {
+            (true, true) => Some(f64::NAN),
+            _ if self.nans > 0 => Some(f64::NAN),
+            (true, false) => Some(f64::INFINITY),
+            (false, true) => Some(f64::NEG_INFINITY),
+            (false, false) => None,
+        };
+        match (special, self.decimals > 0) {
+            (Some(x), true) => Number::Decimal(Decimal128::from_f64(x)),
+            (Some(x), false) => Number::Double(x),
+            (None, true) => Number::Decimal(self.decimal + self.binary.to_decimal()),
+            (None, false) => Number::Double(self.binary.value()),
+        }
+    }
+
+    /// The mean; `None` of nothing.
+    pub(super) fn mean(&self) -> Option<Number> {
+        (self.count > 0).then(|| match self.value() {
+            Number::Decimal(d) => Number::Decimal(d / Decimal128::from_i64(self.count)),
+            n => Number::Double(n.to_f64() / self.count as f64),
+        })
+    }
+}
+
+/// Neither infinite nor NaN.
+pub(super) fn is_finite(n: Number) -> bool {
+    match n {
+        Number::Double(x) => x.is_finite(),
+        Number::Decimal(d) => matches!(d.parts(), Parts::Finite { .. }),
+        Number::Int32(_) | Number::Int64(_) => true,
+    }
+}
+
+/// The standard deviation of the numbers in a sliding window.
+#[derive(Clone, Copy, Default)]
+pub(super) struct SlidingDeviation {
+    count: i64,
+    /// Numbers that are not finite; they count as numbers, too.
+    beyond: i64,
+    sum: DoubleDouble,
+    squares: DoubleDouble,
+}
+
+impl SlidingDeviation {
+    pub(super) fn add(&mut self, n: Number) {
+        self.update(n, 1);
+    }
+
+    /// Takes out a number that was added.
+    pub(super) fn remove(&mut self, n: Number) {
+        self.update(n, -1);
+    }
+
+    fn update(&mut self, n: Number, times: i64) {
+        if !is_finite(n) {
+            self.beyond += times;
+            self.count += times;
+            return;
+        }
+        let x = n.to_f64();
+        if self.count == 0 {
+            self.count = 1;
+            self.sum.add(x);
+            return;
+        }
+        if self.count + times == 0 {
+            *self = SlidingDeviation::default();
+            return;
+        }
+        let delta = self.count as f64 * x - self.sum.value();
+        self.count += times;
+        self.sum.add(x * times as f64);
+        let weight = (self.count * (self.count - times)) as f64;
+        self.squares.add(delta * delta * times as f64 / weight);
+    }
+
+    /// Null with numbers that are not finite or with too few; the integer zero of a single number
+    /// and where rounding has made the squares negative.
+    pub(super) fn value(&mut self, sample: bool) -> Value<'static> {
+        let divisor = self.count - i64::from(sample);
+        if self.beyond > 0 || divisor <= 0 {
+            return Value::Null;
+        }
+        let squares = self.squares.value();
+        if squares < 0.0 || (!sample && self.count == 1) {
+            self.squares = DoubleDouble::default();
+            return Value::Int32(0);
+        }
+        Value::Double((squares / divisor as f64).sqrt())
+    }
+}
+
+/// Moves a window from span to span of a partition: first what comes in is added, then what has
+/// gone out is removed, as MongoDB does.
+#[derive(Default)]
+pub(super) struct Slider {
+    start: usize,
+    end: usize,
+}
+
+impl Slider {
+    /// Calls `add` and `remove` with the positions that change.
+    pub(super) fn move_to<S>(
+        &mut self,
+        (start, end): (usize, usize),
+        state: &mut S,
+        add: impl Fn(&mut S, usize),
+        remove: impl Fn(&mut S, usize),
+    ) {
+        (self.end.max(start)..end).for_each(|i| add(state, i));
+        (self.start..start.min(self.end)).for_each(|i| remove(state, i));
+        (self.start, self.end) = (start, end.max(self.end).max(start));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_forget_what_left() {
+        let mut sum = RemovableSum::default();
+        assert!(sum.mean().is_none());
+        sum.add(Number::Double(f64::INFINITY));
+        sum.add(Number::Int32(3));
+        assert_eq!(sum.value().to_f64(), f64::INFINITY);
+        sum.remove(Number::Double(f64::INFINITY));
+        assert!(matches!(sum.value(), Number::Double(3.0)));
+        let half = Decimal128::parse("0.50").unwrap();
+        sum.add(Number::Decimal(half));
+        assert!(matches!(sum.value(), Number::Decimal(d) if d.to_string() == "3.50"));
+        sum.remove(Number::Decimal(half));
+        assert!(matches!(sum.value(), Number::Double(3.0)));
+    }
+
+    #[test]
+    fn deviation_of_a_moving_window() {
+        let mut d = SlidingDeviation::default();
+        assert!(d.value(false).is_nullish());
+        d.add(Number::Int32(1));
+        assert!(matches!(d.value(false), Value::Int32(0)) && d.value(true).is_nullish());
+        d.add(Number::Int32(3));
+        assert_eq!(d.value(false).as_f64(), Some(1.0));
+        d.add(Number::Double(f64::NAN));
+        assert!(d.value(false).is_nullish());
+        d.remove(Number::Double(f64::NAN));
+        d.remove(Number::Int32(1));
+        assert!(matches!(d.value(false), Value::Int32(0)));
+    }
+}

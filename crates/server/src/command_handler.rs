@@ -1,0 +1,184 @@
+//! The adapter between the network layer and the dispatcher: implements [`Handler`] by
+//! [`Dispatcher`].
+
+use crate::net::{Class, ConnHandle, FlushTurn, Handler, Next, PeerInfo};
+use commands::dispatch::spec::flag;
+use commands::{Connection, Dispatcher, Link, Outcome, Request, Sequence};
+use model::{Doc, DocBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use storage::{CommitPos, Engine};
+
+/// Runs the requests of all connections.
+pub struct CommandHandler {
+    dispatcher: Dispatcher,
+    engine: Arc<dyn Engine>,
+}
+
+/// State of one connection.
+pub struct Client {
+    connection: Connection,
+    /// The request to be run again after a wait, or for the next reply of a stream.
+    again: Option<StoredRequest>,
+}
+
+/// A request that outlives its receive buffer.
+struct StoredRequest {
+    body: DocBuf,
+    sequences: Vec<(String, Vec<u8>)>,
+    more_to_come: bool,
+    legacy_db: Option<String>,
+    exhaust_allowed: bool,
+    waited: bool,
+}
+
+/// A connection's socket, as [`Link`].
+struct Socket(ConnHandle);
+
+impl Link for Socket {
+    fn wake(&self) {
+        self.0.wake();
+    }
+    fn is_gone(&self) -> bool {
+        self.0.is_hung_up()
+    }
+}
+
+impl CommandHandler {
+    /// Over a dispatcher and the engine below it.
+    pub fn new(dispatcher: Dispatcher, engine: Arc<dyn Engine>) -> CommandHandler {
+        CommandHandler { dispatcher, engine }
+    }
+
+    fn run(&self, client: &mut Client, request: &Request<'_>, reply: &mut Vec<u8>) -> Next {
+        let store = |waited: bool| StoredRequest {
+            body: request.body.to_buf(),
+            sequences: request
+                .sequences
+                .iter()
+                .map(|s| (s.name.to_owned(), s.documents.to_vec()))
+                .collect(),
+            more_to_come: request.more_to_come,
+            legacy_db: request.legacy_db.map(str::to_owned),
+            exhaust_allowed: request.exhaust_allowed,
+            waited,
+        };
+        match self
+            .dispatcher
+            .handle(&mut client.connection, request, reply)
+        {
+            Outcome::Reply | Outcome::NoReply => Next::Reply,
+            Outcome::Close => Next::Close,
+            Outcome::Durable(pos) => {
+                let pos = CommitPos(pos);
+                if self.engine.durable_pos() >= pos {
+                    return Next::Reply;
+                }
+                // The thread flushes when it has no other request.
+                Next::Durable(pos.0)
+            }
+            Outcome::Exhaust => {
+                client.again = Some(store(false));
+                Next::Stream
+            }
+            Outcome::Wait { until_us, .. } => {
+                client.again = Some(store(true));
+                let now = self.dispatcher.service().clock.monotonic_us();
+                Next::Wait {
+                    until: Instant::now() + Duration::from_micros(until_us.saturating_sub(now)),
+                }
+            }
+        }
+    }
+}
+
+impl Handler for CommandHandler {
+    type Conn = Client;
+
+    fn connect(&self, peer: &PeerInfo) -> Client {
+        let link: Arc<dyn Link> = Arc::new(Socket(peer.handle.clone()));
+        Client {
+            connection: self
+                .dispatcher
+                .connect_linked(&peer.address.to_string(), Some(link)),
+            again: None,
+        }
+    }
+
+    fn class(&self, _: &Client, request: &wire::Request<'_>) -> Class {
+        match self.dispatcher.commands().find(request.command_name()) {
+            Some(row) if row.command.is(flag::LONG) => Class::Long,
+            _ => Class::Short,
+        }
+    }
+
+    fn handle(
+        &self,
+        client: &mut Client,
+        request: &wire::Request<'_>,
+        reply: &mut Vec<u8>,
+    ) -> Next {
+        let mut sequences = [Sequence {
+            name: "",
+            documents: &[],
+        }; 2];
+        let count = request.sequences.len().min(2);
+        for (to, from) in sequences.iter_mut().zip(&request.sequences) {
+            *to = Sequence {
+                name: from.name,
+                documents: from.documents,
+            };
+        }
+        let request = Request {
+            body: Doc::from_prefix(request.body),
+            sequences: sequences.get(..count).unwrap_or(&[]),
+            legacy_db: request.legacy_database(),
+            exhaust_allowed: request.exhaust_allowed,
+            more_to_come: request.reply.suppressed,
+            validated: true,
+            waited: false,
+        };
+        self.run(client, &request, reply)
+    }
+
+    fn resume(&self, client: &mut Client, reply: &mut Vec<u8>) -> Next {
+        let Some(stored) = client.again.take() else {
+            return Next::Close;
+        };
+        let sequences: Vec<Sequence<'_>> = stored
+            .sequences
+            .iter()
+            .map(|(name, documents)| Sequence { name, documents })
+            .collect();
+        let request = Request {
+            sequences: &sequences,
+            more_to_come: stored.more_to_come,
+            legacy_db: stored.legacy_db.as_deref(),
+            exhaust_allowed: stored.exhaust_allowed,
+            validated: true,
+            waited: stored.waited,
+            ..Request::new(stored.body.doc())
+        };
+        self.run(client, &request, reply)
+    }
+
+    fn try_flush(&self, position: u64) -> FlushTurn {
+        match self.engine.try_flush(CommitPos(position)) {
+            storage::FlushTurn::Idle => FlushTurn::Idle,
+            storage::FlushTurn::Flushed { more } => FlushTurn::Flushed { more },
+        }
+    }
+
+    fn disconnect(&self, client: Client) {
+        drop(client);
+    }
+
+    fn panicked(&self, command: &str, panic: &str) {
+        eprintln!("quarry: command {command:?} panicked: {panic}");
+        self.dispatcher.service().log(
+            'F',
+            "COMMAND",
+            &format!("command {command:?} panicked: {panic}"),
+        );
+    }
+}

@@ -1,0 +1,72 @@
+//! What all threads of one server share: the poll sets, the thread pools, the counts of
+//! connections.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use super::conn::Conn;
+use super::context::Context;
+use super::handler::{ConnHandle, Handler, PeerAddr, PeerInfo};
+use super::inbox::bits;
+use super::pool::Pool;
+use super::set::PollSet;
+
+pub(super) struct Shared<H: Handler> {
+    pub(super) context: Context<H>,
+    pub(super) sets: Vec<PollSet<Conn<H>>>,
+    /// Threads of long requests.
+    pub(super) pool: Arc<Pool>,
+    /// Threads of spare drivers.
+    pub(super) spare: Arc<Pool>,
+    pub(super) spares_started: AtomicU64,
+    /// Connections ever accepted.
+    pub(super) total: AtomicU64,
+    /// Connections closed because there were too many.
+    pub(super) rejected: AtomicU64,
+    pub(super) max_connections: u64,
+    /// Lasting spare drivers of a set, at most.
+    pub(super) spares_per_set: usize,
+    /// Spare drivers included.
+    pub(super) max_drivers_per_set: usize,
+}
+
+impl<H: Handler> Shared<H> {
+    pub(super) fn accepted(&self, stream: OwnedFd, address: PeerAddr) {
+        let context = &self.context;
+        if context.current.load(Ordering::Relaxed) >= self.max_connections {
+            self.rejected.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let connection_id = self.total.fetch_add(1, Ordering::Relaxed) + 1;
+        let at = usize::try_from(connection_id).unwrap_or(0) % self.sets.len().max(1);
+        let Some(set) = self.sets.get(at) else { return };
+        context.current.fetch_add(1, Ordering::Relaxed);
+        let added = set.insert(|token| {
+            let hung_up = Arc::new(AtomicBool::new(false));
+            let handle = ConnHandle {
+                inbox: Arc::clone(&set.inbox),
+                token,
+                hung_up: Arc::clone(&hung_up),
+            };
+            let user = context.handler.connect(&PeerInfo {
+                connection_id,
+                address,
+                handle,
+            });
+            Conn::new(stream, token, hung_up, user, context.memory.charge())
+        });
+        if let Err((error, token)) = added {
+            context.handler.panicked("(accept)", &error.to_string());
+            set.inbox.push(token, bits::CLOSE);
+        }
+    }
+
+    /// Gives every connection a reason to run.
+    pub(super) fn schedule_all(&self, why: u8) {
+        for set in &self.sets {
+            set.inbox
+                .push_all(set.tokens().into_iter().map(|token| (token, why)));
+        }
+    }
+}

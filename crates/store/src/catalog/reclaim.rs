@@ -1,0 +1,213 @@
+//! Deleting the keys of dropped identifiers: at the drop, and by sweeps. Must not know: catalog
+//! rows.
+
+use crate::catalog::dropped::{Leftover, TABLES, record, tell};
+use crate::catalog::shared::Shared;
+use crate::commit::WriteUnit;
+use crate::error;
+use crate::format::meta;
+use model::Result;
+use storage::{CursorOpts, IdentSet, KeyRange, Table, WriteBatch};
+
+/// Fewer keys than this are deleted one by one when a collection or index is dropped: that leaves
+/// nothing behind.
+const SMALL_DROP_KEYS: u64 = 1000;
+
+/// Keys of one dropped identifier that a sweep deletes.
+const SWEEP_KEYS: usize = 10_000;
+
+impl Shared {
+    /// Deletes the keys of identifiers whose records were committed. What fails here is left to the
+    /// engine, which leaves the keys out when it rewrites data, and to the sweeps.
+    pub(crate) fn remove_leftovers(&self, leftovers: &[Leftover]) {
+        if leftovers.is_empty() {
+            return;
+        }
+        self.dropped
+            .records
+            .lock()
+            .extend(leftovers.iter().map(|l| (l.table, l.ident)));
+        let mut gone = Vec::new();
+        for l in leftovers {
+            let (lower, upper) = (l.ident.to_be_bytes(), (l.ident + 1).to_be_bytes());
+            let range = KeyRange {
+                lower: &lower,
+                upper: &upper,
+            };
+            if l.keys < SMALL_DROP_KEYS && self.delete_keys(l.table, range).is_ok() {
+                gone.push((l.table, l.ident));
+                continue;
+            }
+            tell(self.engine.as_ref(), l.table, &self.dropped.records.lock());
+            // The drop has succeeded even if its space is not given back at once.
+            let _ = self.engine.drop_range(l.table, range);
+        }
+        let _ = self.forget_dropped(&gone);
+    }
+
+    fn delete_keys(&self, table: Table, range: KeyRange<'_>) -> Result<()> {
+        let opts = CursorOpts {
+            keys_only: true,
+            fill_cache: false,
+            ..CursorOpts::default()
+        };
+        let mut cursor = self
+            .engine
+            .cursor(table, range, opts)
+            .map_err(error::storage)?;
+        let (mut batch, mut more) = (WriteBatch::new(), true);
+        while more {
+            batch.clear();
+            let each = &mut |key: &[u8], _: &[u8]| {
+                batch.delete(table, key);
+                true
+            };
+            more = cursor.visit(1024, each).map_err(error::storage)?;
+            self.commit(WriteUnit::new(&batch))?;
+        }
+        Ok(())
+    }
+
+    /// Deletes the records of identifiers that have no key left.
+    fn forget_dropped(&self, gone: &[(Table, u32)]) -> Result<()> {
+        if gone.is_empty() {
+            return Ok(());
+        }
+        let mut records = self.dropped.records.lock();
+        let left: Vec<(Table, u32)> = records
+            .iter()
+            .filter(|r| !gone.contains(r))
+            .copied()
+            .collect();
+        let mut batch = WriteBatch::new();
+        for (_, ident) in gone {
+            let tables: Vec<u8> = left
+                .iter()
+                .filter(|(_, i)| i == ident)
+                .map(|(t, _)| t.index() as u8)
+                .collect();
+            if tables.is_empty() {
+                batch.delete(Table::Meta, &meta::dropped(*ident));
+            } else {
+                batch.put(Table::Meta, &meta::dropped(*ident), &tables);
+            }
+        }
+        let engine = self.engine.as_ref();
+        let forget = &mut |_: storage::CommitPos| {
+            *records = left.clone();
+            TABLES.iter().for_each(|t| tell(engine, *t, &records));
+        };
+        self.commit(WriteUnit::new(&batch).then(forget)).map(|_| ())
+    }
+
+    /// Forgets dropped identifiers whose keys are all gone, and deletes keys of the others: those a
+    /// crash has left behind, and what lies in files together with keys that live. The number left.
+    ///
+    /// # Cost
+    /// A seek for each identifier, and [`SWEEP_KEYS`] deletions at most.
+    ///
+    /// # Errors
+    /// Engine failures.
+    pub(crate) fn sweep_dropped(&self) -> Result<usize> {
+        let records = self.dropped.records.lock().clone();
+        let mut gone = Vec::new();
+        for (table, ident) in records {
+            if self.engine.is_gone(table, ident).map_err(error::storage)?
+                || self.delete_some(table, ident)?
+            {
+                gone.push((table, ident));
+            }
+        }
+        self.forget_dropped(&gone)?;
+        Ok(self.dropped.len())
+    }
+
+    /// Deletes keys of a dropped identifier; true when none is left.
+    fn delete_some(&self, table: Table, ident: u32) -> Result<bool> {
+        let (lower, upper) = (ident.to_be_bytes(), (ident + 1).to_be_bytes());
+        let range = KeyRange {
+            lower: &lower,
+            upper: &upper,
+        };
+        let opts = CursorOpts {
+            keys_only: true,
+            fill_cache: false,
+            ..CursorOpts::default()
+        };
+        let mut cursor = self
+            .engine
+            .cursor(table, range, opts)
+            .map_err(error::storage)?;
+        let mut batch = WriteBatch::new();
+        let each = &mut |key: &[u8], _: &[u8]| {
+            batch.delete(table, key);
+            true
+        };
+        let more = cursor.visit(SWEEP_KEYS, each).map_err(error::storage)?;
+        self.commit(WriteUnit::new(&batch))?;
+        Ok(!more)
+    }
+
+    /// Drops the keys of identifiers below `below` that nobody owns: left by a crash of an older
+    /// version.
+    ///
+    /// # Output
+    /// Their number.
+    ///
+    /// # Cost
+    /// A seek for each identifier that has keys.
+    ///
+    /// # Errors
+    /// Engine failures; those of `go_on`.
+    pub(crate) fn sweep_unowned(
+        &self,
+        below: u32,
+        owned: &IdentSet,
+        go_on: &dyn Fn() -> Result<()>,
+    ) -> Result<usize> {
+        let mut found = 0;
+        for table in TABLES {
+            let opts = CursorOpts {
+                keys_only: true,
+                limit_hint: 1,
+                fill_cache: false,
+                ..CursorOpts::default()
+            };
+            let upper = below.to_be_bytes();
+            let range = KeyRange {
+                lower: &[],
+                upper: &upper,
+            };
+            let mut cursor = self
+                .engine
+                .cursor(table, range, opts)
+                .map_err(error::storage)?;
+            let mut next = 0u32;
+            loop {
+                go_on()?;
+                cursor.seek(&next.to_be_bytes()).map_err(error::storage)?;
+                let mut ident = None;
+                let first = &mut |key: &[u8], _: &[u8]| {
+                    ident = key.first_chunk::<4>().map(|b| u32::from_be_bytes(*b));
+                    false
+                };
+                cursor.visit(1, first).map_err(error::storage)?;
+                let Some(ident) = ident else { break };
+                next = ident.saturating_add(1);
+                if !owned.contains(ident) && !self.dropped.contains(table, ident) {
+                    let leftovers = [Leftover {
+                        ident,
+                        table,
+                        keys: u64::MAX,
+                    }];
+                    let mut batch = WriteBatch::new();
+                    record(&mut batch, &leftovers);
+                    self.commit(WriteUnit::new(&batch))?;
+                    self.remove_leftovers(&leftovers);
+                    found += 1;
+                }
+            }
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,11 @@
+//! Intervals of index entries.
+
+/// An interval of encoded components: lower included, upper excluded. Made from values with
+/// `Index::encode_bound` and the bound bytes of `format::keys`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyInterval {
+    /// First components inside.
+    pub lower: Vec<u8>,
+    /// First components outside.
+    pub upper: Vec<u8>,
+}

@@ -1,0 +1,214 @@
+//! Sizes that may only shrink: files that import each other in a circle, long functions, long
+//! files. What is above a limit stands in `xtask/limits.txt` with its size and, if it is to stay, a
+//! reason; a size above its line fails, and so does a line above its size.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::edges::Package;
+use super::finding::Finding;
+use super::modules::{self, Modules};
+use super::source;
+
+/// The list of what is above the limits.
+pub(super) const FILE: &str = "xtask/limits.txt";
+
+const FUNCTION_LINES_MAX: usize = 80;
+const FILE_LINES_MAX: usize = 600;
+
+/// What the sources measure. Tests, benchmarks and examples are not counted.
+#[derive(Default)]
+pub(crate) struct Measured {
+    /// By crate folder.
+    crates: BTreeMap<String, Modules>,
+    files: Vec<(String, usize)>,
+    functions: Vec<(String, usize)>,
+}
+
+impl Measured {
+    /// Takes a file in, when it belongs to the product.
+    ///
+    /// # Errors
+    /// A sentence when it is not Rust.
+    pub(super) fn add(
+        &mut self,
+        name: &str,
+        content: &str,
+        packages: &[Package],
+    ) -> Result<(), String> {
+        let Some(folder) = packages
+            .iter()
+            .map(|package| package.folder.as_str())
+            .find(|folder| {
+                name.strip_prefix(folder)
+                    .is_some_and(|at| at.starts_with("/src/"))
+            })
+        else {
+            return Ok(());
+        };
+        let inside = &name[folder.len() + "/src/".len()..];
+        let (Some(module), false) = (modules::module_of(inside), is_test(inside)) else {
+            return Ok(());
+        };
+        let source = source::read(content)?;
+        let lines = content.lines().count();
+        if lines > FILE_LINES_MAX {
+            self.files.push((name.to_owned(), lines));
+        }
+        for (function, _, lines) in &source.functions {
+            if *lines > FUNCTION_LINES_MAX {
+                self.functions.push((format!("{name}::{function}"), *lines));
+            }
+        }
+        let modules = self.crates.entry(folder.to_owned()).or_default();
+        modules.insert(module, (name.to_owned(), source));
+        Ok(())
+    }
+
+    /// Kind, what, size: everything above a limit, in the order of the list.
+    fn above(&self) -> Vec<(&'static str, String, usize)> {
+        let mut all = Vec::new();
+        for (folder, modules) in &self.crates {
+            let in_cycles: usize = modules::cycles(modules).iter().map(Vec::len).sum();
+            if in_cycles > 0 {
+                all.push(("cycle", folder.clone(), in_cycles));
+            }
+        }
+        all.extend(
+            self.files
+                .iter()
+                .map(|(name, lines)| ("file", name.clone(), *lines)),
+        );
+        all.extend(
+            self.functions
+                .iter()
+                .map(|(name, lines)| ("function", name.clone(), *lines)),
+        );
+        all.sort();
+        all.dedup_by(|a, b| (a.0, &a.1) == (b.0, &b.1));
+        all
+    }
+
+    /// The list that allows what there is.
+    pub(crate) fn as_limits(&self) -> String {
+        let line = |(kind, what, size)| format!("{kind} {what} {size}\n");
+        self.above().into_iter().map(line).collect()
+    }
+}
+
+impl fmt::Display for Measured {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cycles: usize = self
+            .above()
+            .iter()
+            .filter(|(kind, _, _)| *kind == "cycle")
+            .map(|(_, _, n)| n)
+            .sum();
+        write!(
+            out,
+            "{cycles} files in cycles, {} functions above {FUNCTION_LINES_MAX} lines, \
+             {} files above {FILE_LINES_MAX}",
+            self.functions.len(),
+            self.files.len()
+        )
+    }
+}
+
+fn is_test(file: &str) -> bool {
+    file.split('/')
+        .any(|part| matches!(part, "tests" | "tests.rs" | "test.rs"))
+}
+
+/// Compares with the list, whose lines are: kind, what, size, and perhaps a reason.
+pub(super) fn check(measured: &Measured, list: &str) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut allowed = BTreeMap::new();
+    for (index, line) in list.lines().enumerate() {
+        let mut words = line.split_ascii_whitespace();
+        if line.trim().is_empty() || line.starts_with('#') {
+            continue;
+        }
+        match (
+            words.next(),
+            words.next(),
+            words.next().and_then(|size| size.parse().ok()),
+        ) {
+            (Some(kind), Some(what), Some(size)) => {
+                allowed.insert((kind.to_owned(), what.to_owned()), (index + 1, size));
+            }
+            _ => findings.push(Finding::new(
+                FILE,
+                index + 1,
+                "is not: kind what size [reason]",
+            )),
+        }
+    }
+    for (kind, what, size) in measured.above() {
+        match allowed.remove(&(kind.to_owned(), what.clone())) {
+            Some((_, most)) if size > most => {
+                let message = format!("{kind} {what}: {size}, it may not grow above {most}");
+                findings.push(Finding::new(FILE, 0, message));
+            }
+            Some((line, most)) if size < most => {
+                let message = format!("{kind} {what} is {size} now: lower its line from {most}");
+                findings.push(Finding::new(FILE, line, message));
+            }
+            Some(_) => {}
+            None => {
+                let message = format!("{kind} {what}: {size}, above the limit and not in the list");
+                findings.push(Finding::new(FILE, 0, message));
+            }
+        }
+    }
+    for ((kind, what), (line, _)) in allowed {
+        let message = format!("{kind} {what} is below the limit now: take its line away");
+        findings.push(Finding::new(FILE, line, message));
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn complaints(list: &str) -> Vec<String> {
+        let package = Package {
+            name: "a".to_owned(),
+            folder: "crates/a".to_owned(),
+            edges: Vec::new(),
+        };
+        let mut measured = Measured::default();
+        let long = format!("fn long() {{\n{}}}\nuse crate::b::B;\n", "1;\n".repeat(90));
+        let packages = [package];
+        for (name, content) in [
+            ("src/lib.rs", long.as_str()),
+            ("src/b.rs", "use crate::long;"),
+            ("tests/x.rs", "{"),
+        ] {
+            measured
+                .add(&format!("crates/a/{name}"), content, &packages)
+                .unwrap();
+        }
+        check(&measured, list)
+            .iter()
+            .map(Finding::to_string)
+            .collect()
+    }
+
+    #[test]
+    fn sizes_may_shrink_and_not_grow() {
+        let exact = "cycle crates/a 2\nfunction crates/a/src/lib.rs::long 92 a table\n";
+        assert_eq!(complaints(exact), Vec::<String>::new());
+        let new = complaints("");
+        assert!(
+            new.len() == 2 && new[0].contains("not in the list"),
+            "{new:?}"
+        );
+        let grown = complaints(&exact.replace("92", "91"));
+        assert!(grown[0].contains("may not grow above 91"), "{grown:?}");
+        let shrunk = complaints(&exact.replace("92", "93"));
+        assert!(shrunk[0].contains("lower its line"), "{shrunk:?}");
+        let gone = complaints(&format!("{exact}file crates/a/src/c.rs 700\n"));
+        assert!(gone[0].contains("take its line away"), "{gone:?}");
+    }
+}

@@ -1,0 +1,173 @@
+//! Imports between the files of one crate: none may lead back to where it began. A re-export is a
+//! name for what it points at, not an import of its own; declaring a module is no import either.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::source::Source;
+
+/// The files of one crate, by module path: empty for `lib.rs` or `main.rs`.
+pub(super) type Modules = BTreeMap<Vec<String>, (String, Source)>;
+
+/// The module path of a file below `src/`; `None` for a binary of its own in `src/bin`.
+pub(super) fn module_of(file: &str) -> Option<Vec<String>> {
+    let mut path: Vec<String> = file
+        .strip_suffix(".rs")?
+        .split('/')
+        .map(str::to_owned)
+        .collect();
+    match path.last().map(String::as_str) {
+        Some("mod") => _ = path.pop(),
+        Some("lib" | "main") if path.len() == 1 => path.clear(),
+        _ => {}
+    }
+    (path.first().is_none_or(|first| first != "bin")).then_some(path)
+}
+
+/// Groups of files that import each other, directly or by way of others; the largest first.
+pub(super) fn cycles(modules: &Modules) -> Vec<Vec<String>> {
+    let edges: BTreeMap<&Vec<String>, BTreeSet<&Vec<String>>> = modules
+        .iter()
+        .map(|(module, (_, source))| {
+            let uses = source.uses.iter();
+            let to = uses.filter_map(|(path, inside)| resolve(modules, module, inside, path, 0));
+            (module, to.filter(|to| *to != module).collect())
+        })
+        .collect();
+    let reach: BTreeMap<&Vec<String>, BTreeSet<&Vec<String>>> = edges
+        .keys()
+        .map(|from| (*from, reachable(&edges, from)))
+        .collect();
+    let mut groups: Vec<Vec<String>> = Vec::new();
+    let mut seen = BTreeSet::new();
+    for (from, to) in &reach {
+        if !to.contains(from) || !seen.insert(*from) {
+            continue;
+        }
+        let mut group = vec![*from];
+        for other in to.iter().filter(|other| reach[*other].contains(from)) {
+            if seen.insert(other) {
+                group.push(other);
+            }
+        }
+        groups.push(group.into_iter().map(|m| modules[m].0.clone()).collect());
+    }
+    groups.sort_by_key(|group| std::cmp::Reverse(group.len()));
+    groups
+}
+
+fn reachable<'a>(
+    edges: &BTreeMap<&'a Vec<String>, BTreeSet<&'a Vec<String>>>,
+    from: &Vec<String>,
+) -> BTreeSet<&'a Vec<String>> {
+    let mut found = BTreeSet::new();
+    let mut left: Vec<&Vec<String>> = edges[from].iter().copied().collect();
+    while let Some(next) = left.pop() {
+        if found.insert(next) {
+            left.extend(edges[next].iter().copied());
+        }
+    }
+    found
+}
+
+/// The file that defines what `path` names in `module`; `None` for other crates.
+fn resolve<'a>(
+    modules: &'a Modules,
+    module: &[String],
+    inside: &[String],
+    path: &[String],
+    depth: usize,
+) -> Option<&'a Vec<String>> {
+    let here = [module, inside].concat();
+    let mut rest = path;
+    let mut base = match rest.first()?.as_str() {
+        "crate" => Vec::new(),
+        "self" => here,
+        "super" => here,
+        child if modules.contains_key(&[module, &[child.to_owned()]].concat()) => {
+            rest = path;
+            return follow(modules, module.to_vec(), rest, depth);
+        }
+        _ => return None,
+    };
+    while let Some(first) = rest.first() {
+        match first.as_str() {
+            "crate" | "self" => {}
+            "super" => _ = base.pop(),
+            _ => break,
+        }
+        rest = &rest[1..];
+    }
+    // An inline module is part of its file.
+    while !modules.contains_key(&base) {
+        base.pop()?;
+    }
+    follow(modules, base, rest, depth)
+}
+
+fn follow<'a>(
+    modules: &'a Modules,
+    mut base: Vec<String>,
+    mut rest: &[String],
+    depth: usize,
+) -> Option<&'a Vec<String>> {
+    while let Some(first) = rest.first() {
+        let child = [&base[..], std::slice::from_ref(first)].concat();
+        if !modules.contains_key(&child) {
+            break;
+        }
+        base = child;
+        rest = &rest[1..];
+    }
+    let (found, (_, source)) = modules.get_key_value(&base)?;
+    let exported = rest
+        .first()
+        .and_then(|name| source.exports.iter().find(|(n, _)| n == name));
+    if let Some((_, target)) = exported
+        && depth < 8
+    {
+        // Re-exported from another crate, it is nobody's here.
+        return resolve(modules, &base, &[], target, depth + 1);
+    }
+    Some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::source;
+    use super::*;
+
+    fn found(files: &[(&str, &str)]) -> Vec<Vec<String>> {
+        let modules = files.iter().map(|(file, content)| {
+            let source = source::read(content).unwrap();
+            (module_of(file).unwrap(), ((*file).to_owned(), source))
+        });
+        cycles(&modules.collect())
+    }
+
+    #[test]
+    fn a_cycle_by_way_of_a_third_file_is_found() {
+        let files = [
+            ("lib.rs", "mod a; mod b; mod c; pub use a::A;"),
+            ("a.rs", "use crate::b::B;"),
+            ("b/mod.rs", "fn f() { super::c::g() }"),
+            ("c.rs", "use crate::A;"),
+        ];
+        assert_eq!(
+            found(&files),
+            [["a.rs", "b/mod.rs", "c.rs"].map(str::to_owned).to_vec()]
+        );
+    }
+
+    #[test]
+    fn declaring_re_exporting_and_using_what_lies_below_is_none() {
+        let files = [
+            ("lib.rs", "mod a; pub use a::A; use a::f; fn g() { f() }"),
+            ("a/mod.rs", "mod deep; pub use deep::Deep; pub struct A;"),
+            (
+                "a/deep.rs",
+                "use super::A; use std::fmt; mod inner { use super::x; }",
+            ),
+        ];
+        assert_eq!(found(&files), Vec::<Vec<String>>::new());
+    }
+}
