@@ -2,7 +2,7 @@
 //! a reason.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use lab_kit::pacing::{Schedule, VirtualQueue};
@@ -31,6 +31,7 @@ pub(crate) struct Control {
     /// Set when the measured work has ended: what goes on beside it ends too.
     over: AtomicBool,
     barrier: Barrier,
+    begun: OnceLock<Instant>,
 }
 
 impl Control {
@@ -42,12 +43,20 @@ impl Control {
             over: AtomicBool::new(false),
             // One more: the sampler's clock starts with them.
             barrier: Barrier::new(clients as usize + 1),
+            begun: OnceLock::new(),
         })
     }
 
     /// Waits until every client is connected and ready.
     pub(crate) async fn start_together(&self) {
         self.barrier.wait().await;
+        self.begun();
+    }
+
+    /// When the first of them began. On a busy machine the others, and the sampler, come later; a
+    /// rate over their time alone would be too high.
+    pub(crate) fn begun(&self) -> Instant {
+        *self.begun.get_or_init(Instant::now)
     }
 
     /// Ends the step early; the first reason stands.
@@ -114,7 +123,7 @@ impl<S: Session> Client<S> {
     /// Runs until its share, its time or the step ends.
     pub(crate) async fn run(mut self) {
         self.control.start_together().await;
-        let begun = Instant::now();
+        let begun = self.control.begun();
         let mut progress = Progress::default();
         self.share(|unfinished| {
             unfinished.begun = Some(begun);
@@ -123,7 +132,8 @@ impl<S: Session> Client<S> {
         if end == End::Done {
             self.share(|unfinished| unfinished.begun = None);
         }
-        self.counters.account_client(self.number, &self.limits, false);
+        self.counters
+            .account_client(self.number, &self.limits, false);
         progress.summary.active = begun.elapsed().saturating_sub(self.limits.warmup);
         lock(&self.counters.client_summaries).push(progress.summary);
     }
@@ -143,7 +153,10 @@ impl<S: Session> Client<S> {
             let size = first.ops();
             number = number.wrapping_add(1);
             let session = self.session_for(number);
-            let calls = (session.encode(first), second.map(|call| session.encode(call)));
+            let calls = (
+                session.encode(first),
+                second.map(|call| session.encode(call)),
+            );
             let Some(timing) = self.wait_for_turn(begun, progress).await else {
                 return End::Stopped;
             };
@@ -154,7 +167,13 @@ impl<S: Session> Client<S> {
             progress.free_since = Some(done);
             let served = self.end_call(timing, done);
             let is_measured = done.duration_since(begun) >= self.limits.warmup;
-            progress.take(self, operation, (outcome, effect), (served, done), is_measured);
+            progress.take(
+                self,
+                operation,
+                (outcome, effect),
+                (served, done),
+                is_measured,
+            );
         }
         End::Stopped
     }
@@ -172,7 +191,10 @@ impl<S: Session> Client<S> {
             unfinished.sent = Some(timing.sent);
             unfinished.due = timing.due;
             if let Some(schedule) = schedule {
-                unfinished.pace.get_or_insert((schedule, VirtualQueue::default())).0 = schedule;
+                unfinished
+                    .pace
+                    .get_or_insert((schedule, VirtualQueue::default()))
+                    .0 = schedule;
             }
         });
     }

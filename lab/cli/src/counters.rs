@@ -236,7 +236,9 @@ impl RoleCounters {
             }
             if service >= limits.call_timeout {
                 window.errors += 1;
-                *lock(&self.errors).entry("no answer".to_owned()).or_insert(0) += 1;
+                *lock(&self.errors)
+                    .entry("no answer".to_owned())
+                    .or_insert(0) += 1;
             }
         }
         let Some((mut schedule, queue)) = pace else {

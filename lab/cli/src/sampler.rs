@@ -179,7 +179,8 @@ impl SampledRole {
         }
         if let Some(all) = all {
             let since = |at: Instant| at.saturating_duration_since(begun).as_secs_f64();
-            self.gaps.completed(all.count, since(all.first), since(all.last));
+            self.gaps
+                .completed(all.count, since(all.first), since(all.last));
         }
     }
 }
@@ -200,15 +201,15 @@ pub(crate) struct Sampling {
 }
 
 impl Sampling {
-    /// Samples until `done` says that the clients have finished.
+    /// Samples from the start of the clients, before which the instruments were restarted, until
+    /// `done` says that the clients have finished.
     pub(crate) fn run(
         mut self,
         control: &Arc<Control>,
         warmup: Duration,
         done: &Receiver<()>,
     ) -> Self {
-        self.instruments.restart();
-        let begun = Instant::now();
+        let begun = control.begun();
         let mut closed = Duration::ZERO;
         loop {
             // Ticks stand at whole intervals after the start, so that errors of single ticks do not

@@ -457,7 +457,9 @@ fn wait(
             if let Some(status) = child.try_wait()? {
                 return match status.code() {
                     Some(code) if !is_told || code != 0 => Ok(code),
-                    _ => Err(LabError::Sweep { reason: "interrupted".to_owned() }),
+                    _ => Err(LabError::Sweep {
+                        reason: "interrupted".to_owned(),
+                    }),
                 };
             }
             if !has_begun {

@@ -220,7 +220,11 @@ mod tests {
         assert!(gaps.finish(10.0, 10.0).is_empty());
         let mut silent = GapTracker::default();
         silent.start(0.0);
-        assert_eq!(silent.finish(3.0, 3.0).len(), 1, "nothing at all is a stall");
+        assert_eq!(
+            silent.finish(3.0, 3.0).len(),
+            1,
+            "nothing at all is a stall"
+        );
     }
 
     #[test]

@@ -297,7 +297,7 @@ mod tests {
             1,
             9,
             &doc! { "cursor": { "id": 5_i64, "firstBatch": [{ "a": 1 }] },
-                "writeErrors": [{ "code": 11000 }], "ok": 1 },
+            "writeErrors": [{ "code": 11000 }], "ok": 1 },
         );
         for bytes in [&whole, &reply_of] {
             for at in 0..bytes.len() {

@@ -10,9 +10,9 @@ use lab_kit::folder::RunFolder;
 use lab_kit::recorder::{StepFacts, StepRecorder};
 use lab_kit::report::{page, runs_page};
 use lab_kit::result::{REPLAY_WORKLOAD, RunFacts, RunResult, SCHEMA, Sizes, VERSION, Warning};
+use lab_kit::stalls::GapTracker;
 use lab_kit::target::Target;
 use lab_kit::warnings::{of_environment, of_step};
-use lab_kit::stalls::GapTracker;
 use lab_kit::workload::Operation;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -140,7 +140,7 @@ async fn replay(
         skipped: Vec::new(),
         memory_limit: None,
     };
-    folder.finish(&result, &page(&result))?;
+    folder.finish(&result, page)?;
     Ok((result, path))
 }
 
@@ -206,8 +206,9 @@ fn new_sampling(
 async fn sample_while_playing(
     arguments: &ReplayArguments,
     sender: &Arc<ReplaySender>,
-    sampling: Sampling,
+    mut sampling: Sampling,
 ) -> Result<(Sampling, Duration), LabError> {
+    sampling.instruments.restart();
     let (done, is_done) = mpsc::channel();
     let sampler = std::thread::spawn({
         let control = sender.control.clone();

@@ -75,7 +75,7 @@ impl<T: Target> Run<'_, T> {
             }
         }
         let device = instruments.device().map(str::to_owned);
-        let sampling = Sampling {
+        let mut sampling = Sampling {
             sampled_roles: plans
                 .iter()
                 .map(|plan| plan.sampled_role(step, device.as_deref()))
@@ -86,6 +86,7 @@ impl<T: Target> Run<'_, T> {
             failed: None,
         };
         let (done, is_done) = mpsc::channel();
+        sampling.instruments.restart();
         control.start_together().await;
         let sampler = std::thread::spawn({
             let control = control.clone();
@@ -320,7 +321,12 @@ async fn wait_for_clients(
     counters: &[Arc<RoleCounters>],
     call_timeout: Duration,
 ) {
-    let waited = || counters.iter().map(|counters| counters.longest_wait()).max();
+    let waited = || {
+        counters
+            .iter()
+            .map(|counters| counters.longest_wait())
+            .max()
+    };
     let mut poll = tokio::time::interval(Duration::from_millis(100));
     let mut stop_at = None;
     let interrupt = interrupted();

@@ -352,7 +352,7 @@ fn update(command: &Document, collection: &str, state: &mut State, faults: Fault
         .stall_updates_every
         .is_some_and(|every| state.updates.is_multiple_of(every))
     {
-        std::thread::sleep(std::time::Duration::from_millis(300));
+        std::thread::sleep(Duration::from_millis(300));
     }
     // All connections share the state, which is locked meanwhile.
     if let Some((number, time)) = faults.freeze_at_update
