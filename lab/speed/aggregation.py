@@ -5,7 +5,8 @@ beside PostgreSQL's jsonb.
     lab/speed/aggregation.py [--documents N] [--rounds N] [--out FILE]
 
 Needs pymongo, a release build of `quarry` (QUARRY_BIN) and of the example `scan_group`
-(SCAN_GROUP_BIN); PostgreSQL is left out, and said so, where its programs are missing. All sides run on the same documents, one after the other, warm;
+(SCAN_GROUP_BIN); PostgreSQL is left out, and said so, where its programs are missing. All sides run
+on the same documents, one after the other, warm;
 the best of the rounds counts (for PostgreSQL with its usual parallel workers, and once more
 without). CPU is that of the server's processes. Results are compared before any time is printed.
 """

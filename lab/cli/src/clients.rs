@@ -1,18 +1,18 @@
-//! Concurrent clients: they start together, count into windows that the sampler empties, and stop
-//! for a reason.
+//! Concurrent clients: they start together, make their calls at once or on a schedule, and stop for
+//! a reason.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use lab_kit::pacing::Schedule;
+use lab_kit::pacing::{Schedule, VirtualQueue};
 use lab_kit::recorder::ClientSummary;
 use lab_kit::target::{CallOutcome, Session};
 use lab_kit::work::{Effect, Next, Work};
 use lab_kit::workload::Operation;
-use metrics::LatencyHistogram;
 use tokio::sync::Barrier;
+
+use crate::counters::{Limits, RoleCounters, Unfinished, lock};
 
 /// After an early stop, calls under way get this long to end.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
@@ -20,30 +20,8 @@ pub(crate) const GRACE: Duration = Duration::from_secs(5);
 const FAILURES_IN_A_ROW_MAX: u32 = 10;
 /// Kinds of errors told apart; more are counted together.
 const ERROR_KINDS_MAX: usize = 50;
-/// Histograms are large: more clients than this share windows.
-const WINDOWS_MAX: u32 = 64;
 /// Polling interval of a client that waits for another.
 const WAIT: Duration = Duration::from_micros(500);
-
-/// What clients counted since the sampler last looked.
-#[derive(Debug, Default)]
-pub(crate) struct Window {
-    /// Operations.
-    pub(crate) ops: u64,
-    /// Failed calls.
-    pub(crate) errors: u64,
-    /// Rows that reads returned.
-    pub(crate) rows: u64,
-    /// Latency of calls that were answered; in an open loop from the intended start.
-    pub(crate) latency: LatencyHistogram,
-    /// Never reset, warm-up left out: in an open loop, latency from sending.
-    service: Option<LatencyHistogram>,
-    /// Never reset, warm-up left out: for mixes.
-    by_operation: BTreeMap<Operation, LatencyHistogram>,
-    /// Never reset: what was done in the whole step.
-    effect: Effect,
-    acknowledged: u64,
-}
 
 /// How a step ends for all its clients.
 #[derive(Debug)]
@@ -53,6 +31,7 @@ pub(crate) struct Control {
     /// Set when the measured work has ended: what goes on beside it ends too.
     over: AtomicBool,
     barrier: Barrier,
+    begun: OnceLock<Instant>,
 }
 
 impl Control {
@@ -64,12 +43,20 @@ impl Control {
             over: AtomicBool::new(false),
             // One more: the sampler's clock starts with them.
             barrier: Barrier::new(clients as usize + 1),
+            begun: OnceLock::new(),
         })
     }
 
     /// Waits until every client is connected and ready.
     pub(crate) async fn start_together(&self) {
         self.barrier.wait().await;
+        self.begun();
+    }
+
+    /// When the first of them began. On a busy machine the others, and the sampler, come later; a
+    /// rate over their time alone would be too high.
+    pub(crate) fn begun(&self) -> Instant {
+        *self.begun.get_or_init(Instant::now)
     }
 
     /// Ends the step early; the first reason stands.
@@ -94,111 +81,6 @@ impl Control {
     }
 }
 
-/// Clients of one role, and the sampler, share this.
-#[derive(Debug)]
-pub(crate) struct RoleCounters {
-    /// Emptied by the sampler.
-    pub(crate) windows: Vec<Mutex<Window>>,
-    is_background: bool,
-    has_schedule: bool,
-    is_mix: bool,
-    /// The effect of each call in flight, should its reply never come. One per client, so that
-    /// an abandoned call is accounted for.
-    in_flight: Vec<Mutex<Effect>>,
-    errors: Mutex<BTreeMap<String, u64>>,
-    /// What the first call that failed was answered.
-    first_failure: OnceLock<String>,
-    client_summaries: Mutex<Vec<ClientSummary>>,
-}
-
-/// Counts of the whole step.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Totals {
-    /// Operations acknowledged.
-    pub(crate) acknowledged: u64,
-    /// What they mean for the tables.
-    pub(crate) effect: Effect,
-    /// Failed calls by kind.
-    pub(crate) errors: BTreeMap<String, u64>,
-    /// What each client did, in the order in which they finished.
-    pub(crate) client_summaries: Vec<ClientSummary>,
-    /// In an open loop, latency from sending.
-    pub(crate) service: Option<LatencyHistogram>,
-    /// For mixes.
-    pub(crate) by_operation: BTreeMap<Operation, LatencyHistogram>,
-}
-
-/// When a client must stop and how it paces itself.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    /// Time before measuring.
-    pub(crate) warmup: Duration,
-    /// End of the step, warm-up included.
-    pub(crate) end: Option<Duration>,
-    /// Longest wait for a reply.
-    pub(crate) call_timeout: Duration,
-}
-
-impl RoleCounters {
-    /// For `clients` clients.
-    pub(crate) fn new(
-        clients: u32,
-        is_background: bool,
-        has_schedule: bool,
-        operation: Operation,
-    ) -> Arc<Self> {
-        Arc::new(Self {
-            windows: (0..clients.min(WINDOWS_MAX))
-                .map(|_| Mutex::default())
-                .collect(),
-            is_background,
-            has_schedule,
-            is_mix: operation == Operation::Mix,
-            in_flight: (0..clients).map(|_| Mutex::default()).collect(),
-            errors: Mutex::default(),
-            first_failure: OnceLock::new(),
-            client_summaries: Mutex::default(),
-        })
-    }
-
-    /// The counts so far.
-    pub(crate) fn totals(&self) -> Totals {
-        let mut out = Totals {
-            errors: lock(&self.errors).clone(),
-            client_summaries: lock(&self.client_summaries).clone(),
-            ..Totals::default()
-        };
-        for window in &self.windows {
-            let window = lock(window);
-            out.acknowledged += window.acknowledged;
-            out.effect.add(&window.effect);
-            if let Some(service) = &window.service {
-                out.service.get_or_insert_default().merge(service);
-            }
-            for (operation, latency) in &window.by_operation {
-                out.by_operation
-                    .entry(*operation)
-                    .or_default()
-                    .merge(latency);
-            }
-        }
-        for in_flight in &self.in_flight {
-            out.effect.add(&lock(in_flight));
-        }
-        out
-    }
-
-    fn window(&self, client: usize) -> Option<MutexGuard<'_, Window>> {
-        let window = self.windows.get(client % self.windows.len().max(1))?;
-        Some(lock(window))
-    }
-}
-
-/// Locks; a client that panicked leaves counts that are still true.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// One client, ready to start.
 pub(crate) struct Client<S: Session> {
     /// What ends the step.
@@ -219,18 +101,44 @@ pub(crate) struct Client<S: Session> {
     pub(crate) schedule: Option<Schedule>,
 }
 
-/// When a call was due and when it was sent.
+/// Why a client ends.
+#[derive(PartialEq, Eq)]
+enum End {
+    /// Its share is done.
+    Done,
+    /// Time is over or the step ends early: calls may be due that were not sent.
+    Stopped,
+}
+
+/// When a call was due, in an open loop, and when it was sent.
+#[derive(Clone, Copy)]
 struct Timing {
-    intended: Instant,
+    due: Option<Duration>,
     sent: Instant,
+    /// By how much the lab was late: the call was due and the connection free.
+    lateness: Duration,
 }
 
 impl<S: Session> Client<S> {
     /// Runs until its share, its time or the step ends.
     pub(crate) async fn run(mut self) {
         self.control.start_together().await;
-        let begun = Instant::now();
+        let begun = self.control.begun();
         let mut progress = Progress::default();
+        self.share(|unfinished| {
+            unfinished.begun = Some(begun);
+        });
+        let end = self.repeat(begun, &mut progress).await;
+        if end == End::Done {
+            self.share(|unfinished| unfinished.begun = None);
+        }
+        self.counters
+            .account_client(self.number, &self.limits, false);
+        progress.summary.active = begun.elapsed().saturating_sub(self.limits.warmup);
+        lock(&self.counters.client_summaries).push(progress.summary);
+    }
+
+    async fn repeat(&mut self, begun: Instant, progress: &mut Progress) -> End {
         let mut number: u32 = 0;
         while !self.is_over(begun) {
             let (operation, first, second) = match self.work.draw() {
@@ -240,7 +148,7 @@ impl<S: Session> Client<S> {
                     Self::pause(WAIT).await;
                     continue;
                 }
-                Next::End => break,
+                Next::End => return End::Done,
             };
             let size = first.ops();
             number = number.wrapping_add(1);
@@ -249,29 +157,69 @@ impl<S: Session> Client<S> {
                 session.encode(first),
                 second.map(|call| session.encode(call)),
             );
-            let Some(timing) = self.wait_for_turn(begun, &mut progress).await else {
-                break;
+            let Some(timing) = self.wait_for_turn(begun, progress).await else {
+                return End::Stopped;
             };
-            if let Some(in_flight) = self.counters.in_flight.get(self.number) {
-                *lock(in_flight) = self.work.in_flight();
-            }
+            self.begin_call(timing);
             let outcome = self.call(number, calls, size).await;
             let (outcome, effect) = self.work.account(outcome);
             let done = Instant::now();
+            progress.free_since = Some(done);
+            let served = self.end_call(timing, done);
             let is_measured = done.duration_since(begun) >= self.limits.warmup;
             progress.take(
-                &self,
+                self,
                 operation,
                 (outcome, effect),
-                (&timing, done),
+                (served, done),
                 is_measured,
             );
-            if let Some(in_flight) = self.counters.in_flight.get(self.number) {
-                *lock(in_flight) = Effect::default();
-            }
         }
-        progress.summary.active = begun.elapsed().saturating_sub(self.limits.warmup);
-        lock(&self.counters.client_summaries).push(progress.summary);
+        End::Stopped
+    }
+
+    /// Changes what is known of this client's unfinished calls.
+    fn share<R: Default>(&self, change: impl FnOnce(&mut Unfinished) -> R) -> R {
+        let unfinished = self.counters.unfinished.get(self.number);
+        unfinished.map_or_else(R::default, |unfinished| change(&mut lock(unfinished)))
+    }
+
+    fn begin_call(&self, timing: Timing) {
+        let (effect, schedule) = (self.work.in_flight(), self.schedule);
+        self.share(|unfinished| {
+            unfinished.effect = effect;
+            unfinished.sent = Some(timing.sent);
+            unfinished.due = timing.due;
+            if let Some(schedule) = schedule {
+                unfinished
+                    .pace
+                    .get_or_insert((schedule, VirtualQueue::default()))
+                    .0 = schedule;
+            }
+        });
+    }
+
+    /// How long the call took; none if the step was closed without it.
+    fn end_call(&self, timing: Timing, done: Instant) -> Option<ServedCall> {
+        let service = done.duration_since(timing.sent);
+        self.share(|unfinished| {
+            unfinished.effect = Effect::default();
+            unfinished.sent = None;
+            unfinished.begun?;
+            let (latency, waited) = match (&mut unfinished.pace, timing.due) {
+                (Some((_, queue)), Some(due)) => {
+                    let served = queue.serve(due, service);
+                    (served.latency, served.waited)
+                }
+                _ => (service, Duration::ZERO),
+            };
+            Some(ServedCall {
+                latency,
+                waited,
+                service,
+                lateness: timing.lateness,
+            })
+        })
     }
 
     fn is_over(&self, begun: Instant) -> bool {
@@ -292,43 +240,37 @@ impl<S: Session> Client<S> {
         }
     }
 
-    /// In an open loop waits for the call's turn. A call whose turn came while the one before was
-    /// under way counts from its turn; one that the lab merely woke up late for counts from when it
-    /// was sent, or the lab's timer would be taken for the target's time.
+    /// In an open loop waits until the call is due. None if the step ends before.
     async fn wait_for_turn(&mut self, begun: Instant, progress: &mut Progress) -> Option<Timing> {
         let Some(schedule) = &mut self.schedule else {
-            let now = Instant::now();
             return Some(Timing {
-                intended: now,
-                sent: now,
+                due: None,
+                sent: Instant::now(),
+                lateness: Duration::ZERO,
             });
         };
-        let intended = schedule.next_start();
-        if self.limits.end.is_some_and(|end| intended >= end) && !self.work.must_reinsert() {
+        let due = schedule.next_start();
+        if self.limits.end.is_some_and(|end| due >= end) && !self.work.must_reinsert() {
             return None;
         }
-        let now = begun.elapsed();
-        if now < intended {
-            let mut left = intended - now;
-            // Work beside the measured one may end while this waits for a turn far away.
-            while self.counters.is_background && left > Duration::from_millis(100) {
-                Self::pause(Duration::from_millis(100)).await;
-                if self.control.over.load(Ordering::Acquire) || self.control.is_stopping() {
-                    return None;
-                }
-                left = intended.saturating_sub(begun.elapsed());
+        let mut left = due.saturating_sub(begun.elapsed());
+        // Work beside the measured one may end while this waits for a turn far away.
+        while self.counters.is_background && left > Duration::from_millis(100) {
+            Self::pause(Duration::from_millis(100)).await;
+            if self.control.over.load(Ordering::Acquire) || self.control.is_stopping() {
+                return None;
             }
-            Self::pause(left).await;
-            let sent = Instant::now();
-            return Some(Timing {
-                intended: sent,
-                sent,
-            });
+            left = due.saturating_sub(begun.elapsed());
         }
-        progress.summary.behind = progress.summary.behind.max(now - intended);
+        if !left.is_zero() {
+            Self::pause(left).await;
+        }
+        let sent = Instant::now();
+        let could = progress.free_since.unwrap_or(begun).max(begun + due);
         Some(Timing {
-            intended: begun + intended,
-            sent: Instant::now(),
+            due: Some(due),
+            sent,
+            lateness: sent.saturating_duration_since(could),
         })
     }
 
@@ -368,9 +310,24 @@ impl<S: Session> Client<S> {
     }
 }
 
+/// The times of a call that has ended.
+#[derive(Clone, Copy)]
+struct ServedCall {
+    /// From the time at which it was due or, in a closed loop, sent.
+    latency: Duration,
+    /// The part of it in which calls before it kept the connection busy.
+    waited: Duration,
+    /// From sending.
+    service: Duration,
+    /// By how much the lab sent it too late; in none of the others.
+    lateness: Duration,
+}
+
 #[derive(Debug, Default)]
 struct Progress {
     failures_in_a_row: u32,
+    /// When the call before ended.
+    free_since: Option<Instant>,
     summary: ClientSummary,
 }
 
@@ -380,10 +337,11 @@ impl Progress {
         client: &Client<S>,
         operation: Operation,
         (outcome, effect): (CallOutcome, Effect),
-        (timing, ended): (&Timing, Instant),
+        (served, ended): (Option<ServedCall>, Instant),
         is_measured: bool,
     ) {
         let (counters, control) = (&client.counters, &client.control);
+        let mut is_lost = false;
         let (done, failure) = match outcome {
             CallOutcome::Done { ops, .. } => (ops, None),
             CallOutcome::Failed {
@@ -392,6 +350,7 @@ impl Progress {
                 message,
             } => (done, Some((kind, message))),
             CallOutcome::Lost { message, .. } => {
+                is_lost = true;
                 control.stop(&format!("the target stopped answering: {message}"));
                 (0, Some(("no answer".to_owned(), message)))
             }
@@ -401,24 +360,28 @@ impl Progress {
             window.rows += effect.rows;
             window.acknowledged += done;
             window.effect.add(&effect);
-            if failure.is_some() {
-                window.errors += 1;
-            } else {
-                let latency = ended.duration_since(timing.intended);
-                window.latency.record(latency);
+            window.errors += u64::from(failure.is_some());
+            if failure.is_none() {
+                window.completed(ended);
+            }
+            // A call that was refused took no time worth counting; one that was never answered
+            // took all the time until it was given up.
+            if let Some(served) = served.filter(|_| failure.is_none() || is_lost) {
+                window.latency.record(served.latency);
                 if is_measured && counters.has_schedule {
-                    let service = ended.duration_since(timing.sent);
-                    window.service.get_or_insert_default().record(service);
+                    let service = window.service.get_or_insert_default();
+                    service.record(served.service);
+                    let lateness = window.lateness.get_or_insert_default();
+                    lateness.record(served.lateness);
                 }
                 if is_measured && counters.is_mix {
-                    window
-                        .by_operation
-                        .entry(operation)
-                        .or_default()
-                        .record(latency);
+                    let by_operation = window.by_operation.entry(operation).or_default();
+                    by_operation.record(served.latency);
                 }
             }
         }
+        let waited = served.map_or(Duration::ZERO, |served| served.waited);
+        self.summary.behind = self.summary.behind.max(waited);
         if is_measured {
             self.summary.ops += done;
         }

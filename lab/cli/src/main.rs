@@ -9,6 +9,7 @@ mod arguments;
 mod claims;
 mod clients;
 mod compare;
+mod counters;
 mod credentials;
 mod errors;
 mod interrupt;

@@ -8,18 +8,22 @@ use std::time::{Duration, Instant};
 
 use lab_kit::folder::{FolderError, RunFolder};
 use lab_kit::recorder::StepRecorder;
+use lab_kit::stalls::GapTracker;
 use lab_kit::usage::Details;
 use metrics::{
     DiskSample, DiskSampler, HostCpu, Interval, Paging, Pressure, ProcessSample, ProcessSampler,
     ThrottleSampler,
 };
 
-use crate::clients::{Control, RoleCounters, lock};
+use crate::clients::Control;
+use crate::counters::{Completions, RoleCounters, lock};
 use crate::progress::Progress;
 use crate::slow_sampler::SlowSampler;
 
 /// Length of an interval.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
+/// How often gaps between completed calls are looked for.
+const TICK: Duration = Duration::from_millis(100);
 
 /// What is sampled besides the clients.
 #[derive(Debug)]
@@ -161,6 +165,24 @@ pub(crate) struct SampledRole {
     pub(crate) counters: Arc<RoleCounters>,
     /// Rows that reads returned after the warm-up.
     pub(crate) rows: u64,
+    /// Where nothing was completed.
+    pub(crate) gaps: GapTracker,
+}
+
+impl SampledRole {
+    fn look_for_gaps(&mut self, begun: Instant) {
+        let mut all: Option<Completions> = None;
+        for window in &self.counters.windows {
+            if let Some(completions) = lock(window).completions.take() {
+                all = Some(completions.with(all));
+            }
+        }
+        if let Some(all) = all {
+            let since = |at: Instant| at.saturating_duration_since(begun).as_secs_f64();
+            self.gaps
+                .completed(all.count, since(all.first), since(all.last));
+        }
+    }
 }
 
 /// What a step needs of the sampler, and gets back at its end.
@@ -179,25 +201,22 @@ pub(crate) struct Sampling {
 }
 
 impl Sampling {
-    /// Samples until `done` says that the clients have finished.
+    /// Samples from the start of the clients, before which the instruments were restarted, until
+    /// `done` says that the clients have finished.
     pub(crate) fn run(
         mut self,
         control: &Arc<Control>,
         warmup: Duration,
         done: &Receiver<()>,
     ) -> Self {
-        self.instruments.restart();
-        let begun = Instant::now();
+        let begun = control.begun();
         let mut closed = Duration::ZERO;
         loop {
             // Ticks stand at whole intervals after the start, so that errors of single ticks do not
             // add up.
             let next =
                 INTERVAL.mul_f64((closed.as_secs_f64() / INTERVAL.as_secs_f64()).round() + 1.0);
-            let finished = !matches!(
-                done.recv_timeout(next.saturating_sub(begun.elapsed())),
-                Err(RecvTimeoutError::Timeout)
-            );
+            let finished = self.wait_until(next, begun, done);
             let now = begun.elapsed();
             // The tick at the end of the warm-up may come a moment late; half an interval decides.
             let is_warmup = closed + INTERVAL / 2 < warmup;
@@ -205,12 +224,42 @@ impl Sampling {
             let is_next_warmup = now + INTERVAL / 2 < warmup;
             if is_warmup && !is_next_warmup {
                 self.instruments.begin_measuring();
+                for sampled_role in &mut self.sampled_roles {
+                    sampled_role.gaps.start(now.as_secs_f64());
+                }
             }
             closed = now;
             if finished {
+                self.conclude_gaps(now);
                 self.progress.end();
                 return self;
             }
+        }
+    }
+
+    /// Waits until `next` or the end of the work, which it tells, and looks for gaps meanwhile.
+    fn wait_until(&mut self, next: Duration, begun: Instant, done: &Receiver<()>) -> bool {
+        loop {
+            let left = next.saturating_sub(begun.elapsed());
+            let is_done = !matches!(
+                done.recv_timeout(left.min(TICK)),
+                Err(RecvTimeoutError::Timeout)
+            );
+            for sampled_role in &mut self.sampled_roles {
+                sampled_role.look_for_gaps(begun);
+            }
+            if is_done || begun.elapsed() >= next {
+                return is_done;
+            }
+        }
+    }
+
+    fn conclude_gaps(&mut self, end: Duration) {
+        for sampled_role in &mut self.sampled_roles {
+            let seconds = sampled_role.recorder.seconds();
+            let gaps = std::mem::take(&mut sampled_role.gaps);
+            let gaps = gaps.finish(end.as_secs_f64(), seconds);
+            sampled_role.recorder.set_gaps(gaps);
         }
     }
 

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use lab_kit::usage::Details;
 use metrics::{DirectorySize, MemoryParts, ThreadSampler, directory_size, open_descriptors};
 
-use crate::clients::lock;
+use crate::counters::lock;
 
 const INTERVAL: Duration = Duration::from_secs(10);
 /// A look may take one part in so many of the time.

@@ -468,8 +468,8 @@ fn wait(
             tokio::select! {
                 () = &mut interrupt, if !is_told => {
                     is_told = true;
-                    let pid = i32::try_from(child.id()).ok();
-                    if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw) {
+                    let number = i32::try_from(child.id()).ok();
+                    if let Some(pid) = number.and_then(rustix::process::Pid::from_raw) {
                         let _ = rustix::process::kill_process(pid, rustix::process::Signal::INT);
                     }
                 }

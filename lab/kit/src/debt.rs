@@ -50,9 +50,8 @@ mod tests {
                 Some(234),
             ),
             (
-                json!({"wiredTiger": {
-                    "cache": {"tracked dirty bytes in the cache": {"$numberLong": "77"}}
-                }}),
+                json!({"wiredTiger": {"cache": {
+                    "tracked dirty bytes in the cache": {"$numberLong": "77"}}}}),
                 Some(77),
             ),
             (

@@ -163,17 +163,25 @@ impl RunFolder {
         Ok(())
     }
 
-    /// Writes the result and its page.
+    /// Writes the result and its page, which `draw` makes of what was stored: a number read back
+    /// may differ in its last bit, and a page drawn again must not differ from the first.
     ///
     /// # Errors
     /// The disk is full or gone.
-    pub fn finish(&self, result: &RunResult, page: &str) -> Result<(), FolderError> {
-        let json = serde_json::to_string_pretty(result).map_err(|error| FolderError::Write {
-            path: self.path.join("result.json"),
+    pub fn finish(
+        &self,
+        result: &RunResult,
+        draw: impl FnOnce(&RunResult) -> String,
+    ) -> Result<(), FolderError> {
+        let path = self.path.join("result.json");
+        let failed = |error: serde_json::Error| FolderError::Write {
+            path: path.clone(),
             source: io::Error::other(error),
-        })?;
-        write_whole(&self.path.join("result.json"), &json)?;
-        write_whole(&self.path.join("report.html"), page)
+        };
+        let json = serde_json::to_string_pretty(result).map_err(failed)?;
+        write_whole(&path, &json)?;
+        let stored: RunResult = serde_json::from_str(&json).map_err(failed)?;
+        write_whole(&self.path.join("report.html"), &draw(&stored))
     }
 }
 

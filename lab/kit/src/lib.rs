@@ -25,6 +25,7 @@ pub mod result;
 pub mod row;
 pub mod seed;
 pub mod series;
+pub mod stalls;
 pub mod statistics;
 pub mod target;
 pub mod usage;

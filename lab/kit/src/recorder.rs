@@ -1,7 +1,7 @@
 //! Turns the intervals of a step into its result, in constant memory.
 //!
 //! Sums, histograms and running moments are kept as intervals come; what needs the median (stalls)
-//! is found by reading `intervals.csv` once more at the end.
+//! is found at the end from `intervals.csv`, of which three numbers per interval are read back.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,13 +15,9 @@ use crate::result::{
     PERCENTILES_FAR, RateSummary, RoleResult, Sizes, Stalls, StepMore, StepResult, Stretch,
 };
 use crate::series::Series;
+use crate::stalls;
 use crate::usage::{self, ratio};
 use crate::workload::Operation;
-
-/// Stalls listed at most.
-const STRETCHES_MAX: usize = 100;
-/// An interval below this share of the median is a stall.
-const STALL_PERCENT: f64 = 10.0;
 
 /// What is known of a step beside its intervals.
 #[derive(Clone, Debug)]
@@ -49,7 +45,7 @@ pub struct ClientSummary {
     pub ops: u64,
     /// Time after the warm-up until it finished.
     pub active: Duration,
-    /// Longest delay of a call behind its schedule.
+    /// Longest time that a call, when it was due, had to wait for those before it.
     pub behind: Duration,
 }
 
@@ -62,6 +58,7 @@ pub struct StepRecorder {
     warmup: Interval,
     rates: Rates,
     series: Series,
+    gaps: Vec<Stretch>,
 }
 
 impl StepRecorder {
@@ -78,7 +75,18 @@ impl StepRecorder {
             warmup,
             rates: Rates::new(),
             series: Series::default(),
+            gaps: Vec::new(),
         }
+    }
+
+    /// Gaps between completions that are stalls.
+    pub fn set_gaps(&mut self, gaps: Vec<Stretch>) {
+        self.gaps = gaps;
+    }
+
+    /// Seconds measured so far, warm-up left out.
+    pub fn seconds(&self) -> f64 {
+        self.total.length.as_secs_f64()
     }
 
     /// Takes the next interval and writes its row.
@@ -127,6 +135,7 @@ impl StepRecorder {
             warmup,
             rates,
             series,
+            gaps,
         } = self;
         let mut rate = rates.summary();
         rate.average = total.rate();
@@ -139,6 +148,7 @@ impl StepRecorder {
             &facts.name,
             rate.median,
             nominal.as_secs_f64() / 2.0,
+            &gaps,
         )?;
         let seconds = total.length.as_secs_f64();
         let host = HostSummary {
@@ -374,48 +384,15 @@ fn find_stalls(
     step: &str,
     median: f64,
     seconds_min: f64,
+    gaps: &[Stretch],
 ) -> Result<Stalls, FolderError> {
-    let mut out = Stalls {
-        threshold_percent_of_median: STALL_PERCENT,
-        ..Stalls::default()
-    };
-    let mut open: Option<Stretch> = None;
-    let mut found: Vec<Stretch> = Vec::new();
+    let mut intervals = Vec::new();
     folder.for_each_rate(step, |start_s, seconds, rate| {
-        if seconds < seconds_min {
-            return;
-        }
-        out.seconds_without_ops += if rate == 0.0 { seconds } else { 0.0 };
-        out.seconds_below_50_percent += if rate < median * 0.5 { seconds } else { 0.0 };
-        if rate < median * STALL_PERCENT / 100.0 || rate == 0.0 {
-            out.seconds_below_10_percent += seconds;
-            open.get_or_insert(Stretch {
-                start_s,
-                seconds: 0.0,
-            })
-            .seconds += seconds;
-        } else if let Some(stretch) = open.take() {
-            out.count += 1;
-            out.longest_seconds = out.longest_seconds.max(stretch.seconds);
-            keep_longest(&mut found, stretch);
+        if seconds >= seconds_min {
+            intervals.push((start_s, seconds, rate));
         }
     })?;
-    if let Some(stretch) = open {
-        out.count += 1;
-        out.longest_seconds = out.longest_seconds.max(stretch.seconds);
-        keep_longest(&mut found, stretch);
-    }
-    found.sort_by(|left, right| left.start_s.total_cmp(&right.start_s));
-    out.stretches = found;
-    Ok(out)
-}
-
-fn keep_longest(found: &mut Vec<Stretch>, stretch: Stretch) {
-    found.push(stretch);
-    if found.len() > STRETCHES_MAX {
-        found.sort_by(|left, right| right.seconds.total_cmp(&left.seconds));
-        found.truncate(STRETCHES_MAX);
-    }
+    Ok(stalls::find(&intervals, median, gaps))
 }
 
 #[cfg(test)]

@@ -78,11 +78,8 @@ pub(crate) struct ClaimsArguments {
     pub(crate) out: Option<PathBuf>,
     /// Go on in this folder with what it was asked for; complete runs are not repeated. Targets
     /// whose address had a password must be given again
-    #[arg(
-        long,
-        value_name = "DIR",
-        conflicts_with_all = ["out", "only", "preset", "repeats", "own", "differ", "more", "judge"]
-    )]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "only",
+        "preset", "repeats", "own", "differ", "more", "judge"])]
     #[serde(skip)]
     pub(crate) resume: Option<PathBuf>,
     /// More options of `quarry-lab run`, after two dashes: -- --memory-mb 256 --times-memory 4

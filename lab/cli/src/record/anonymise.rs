@@ -320,9 +320,8 @@ mod tests {
     #[test]
     fn pipelines_keep_their_paths_and_names_but_not_their_data() {
         let pipeline = doc! { "aggregate": "a", "$db": "d", "pipeline": [
-            { "$match": {
-                "from": "alice", "$expr": { "$eq": ["$city", "Paris"] }, "price": "$5"
-            } },
+            { "$match": { "from": "alice", "$expr": { "$eq": ["$city", "Paris"] },
+                "price": "$5" } },
             { "$lookup": { "from": "b", "localField": "x", "foreignField": "y", "as": "z" } },
             { "$group": { "_id": "$city", "n": { "$sum": 1 } } },
         ] };

@@ -296,10 +296,8 @@ mod tests {
         let reply_of = message(
             1,
             9,
-            &doc! {
-                "cursor": { "id": 5_i64, "firstBatch": [{ "a": 1 }] },
-                "writeErrors": [{ "code": 11000 }], "ok": 1
-            },
+            &doc! { "cursor": { "id": 5_i64, "firstBatch": [{ "a": 1 }] },
+            "writeErrors": [{ "code": 11000 }], "ok": 1 },
         );
         for bytes in [&whole, &reply_of] {
             for at in 0..bytes.len() {
@@ -318,9 +316,9 @@ mod tests {
     #[test]
     fn replies_say_what_was_done() {
         let of = |body: Document| reply(&message(1, 9, &body)).unwrap();
-        let read = of(doc! {
-            "cursor": { "id": 77_i64, "ns": "d.c", "firstBatch": [{ "a": 1 }, {}] }, "ok": 1.0
-        });
+        let read = of(
+            doc! { "cursor": { "id": 77_i64, "ns": "d.c", "firstBatch": [{ "a": 1 }, {}] }, "ok": 1.0 },
+        );
         assert_eq!(
             (read.cursor, read.returned, read.code),
             (Some(77), Some(2), None)

@@ -10,6 +10,7 @@ use lab_kit::folder::RunFolder;
 use lab_kit::recorder::{StepFacts, StepRecorder};
 use lab_kit::report::{page, runs_page};
 use lab_kit::result::{REPLAY_WORKLOAD, RunFacts, RunResult, SCHEMA, Sizes, VERSION, Warning};
+use lab_kit::stalls::GapTracker;
 use lab_kit::target::Target;
 use lab_kit::warnings::{of_environment, of_step};
 use lab_kit::workload::Operation;
@@ -23,7 +24,8 @@ use super::scheduler::Scheduler;
 use super::sender::ReplaySender;
 use super::summary::{RecordingSummary, summary};
 use crate::address::DRIVER_MONGO;
-use crate::clients::{Control, GRACE, RoleCounters, lock};
+use crate::clients::{Control, GRACE};
+use crate::counters::{RoleCounters, lock};
 use crate::errors::LabError;
 use crate::interrupt::interrupted;
 use crate::mongo::MongoTarget;
@@ -138,7 +140,7 @@ async fn replay(
         skipped: Vec::new(),
         memory_limit: None,
     };
-    folder.finish(&result, &page(&result))?;
+    folder.finish(&result, page)?;
     Ok((result, path))
 }
 
@@ -191,6 +193,7 @@ fn new_sampling(
             recorder: StepRecorder::new(facts, INTERVAL),
             counters: sender.counters.clone(),
             rows: 0,
+            gaps: GapTracker::default(),
         }],
         progress: Progress::new(arguments.style.name(), "operations", goal),
         folder,
@@ -203,8 +206,9 @@ fn new_sampling(
 async fn sample_while_playing(
     arguments: &ReplayArguments,
     sender: &Arc<ReplaySender>,
-    sampling: Sampling,
+    mut sampling: Sampling,
 ) -> Result<(Sampling, Duration), LabError> {
+    sampling.instruments.restart();
     let (done, is_done) = mpsc::channel();
     let sampler = std::thread::spawn({
         let control = sender.control.clone();

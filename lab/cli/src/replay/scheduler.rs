@@ -14,7 +14,7 @@ use super::arguments::{Order, ReplayArguments, Style};
 use super::command;
 use super::sender::{Cursor, Op, ReplaySender, Turn};
 use super::source::{Item, Selection, Source};
-use crate::clients::lock;
+use crate::counters::lock;
 use crate::errors::LabError;
 use crate::record::file::{CommandRecord, Reader, ReplyRecord};
 

@@ -17,7 +17,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
 use super::command;
 use super::counts::{OpId, ReplayCounts};
-use crate::clients::{Control, RoleCounters, lock};
+use crate::clients::Control;
+use crate::counters::{RoleCounters, Window, lock};
 use crate::mongo::one_line;
 use crate::record::file::{CommandRecord, ReplyFacts, ReplyRecord};
 
@@ -292,6 +293,7 @@ impl ReplaySender {
             window.ops += 1;
             window.rows += returned;
             window.latency.record(latency);
+            window.completed(Instant::now());
         });
         if let Some((file, from)) = &self.slow
             && latency >= *from
@@ -313,7 +315,7 @@ impl ReplaySender {
         }
     }
 
-    fn window(&self, connection: i64, change: impl FnOnce(&mut crate::clients::Window)) {
+    fn window(&self, connection: i64, change: impl FnOnce(&mut Window)) {
         let number = usize::try_from(connection).unwrap_or(0) % self.counters.windows.len().max(1);
         if let Some(window) = self.counters.windows.get(number) {
             change(&mut lock(window));

@@ -24,7 +24,7 @@ use crate::errors::LabError;
 pub(crate) const FILE: &str = "checkpoint.json";
 /// The state before the first measured step, for runs that read the same data.
 pub(crate) const LOADED: &str = "loaded.json";
-const SCHEMA: &str = "quarry-lab/checkpoint 1";
+const SCHEMA: &str = "quarry-lab/checkpoint 2";
 
 /// The state of a run before a step.
 #[derive(Debug, Serialize, Deserialize)]

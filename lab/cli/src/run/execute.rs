@@ -272,7 +272,7 @@ impl<T: Target> Run<'_, T> {
             skipped: done.skipped,
             memory_limit,
         };
-        folder.finish(&result, &report::page(&result))?;
+        folder.finish(&result, report::page)?;
         if result.run.complete {
             Checkpoint::remove(folder.path());
             if self.arguments.clean {

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use lab_kit::recorder::{StepFacts, StepRecorder};
+use lab_kit::stalls::GapTracker;
 use lab_kit::work::Quota;
 use lab_kit::workload::{Operation, Role, Settings, Step};
 
-use crate::clients::RoleCounters;
+use crate::counters::RoleCounters;
 use crate::sampler::{INTERVAL, SampledRole};
 
 /// A role with everything that its clients need.
@@ -80,6 +81,7 @@ impl<'a> RolePlan<'a> {
             recorder: StepRecorder::new(facts, INTERVAL),
             counters: self.counters.clone(),
             rows: 0,
+            gaps: GapTracker::default(),
         }
     }
 }

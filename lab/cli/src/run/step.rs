@@ -18,11 +18,15 @@ use tokio::task::JoinSet;
 use super::context::Run;
 use super::role_plan::RolePlan;
 use super::state::StepEnd;
-use crate::clients::{Client, Control, GRACE, Limits, Totals};
+use crate::clients::{Client, Control, GRACE};
+use crate::counters::{Limits, RoleCounters, Totals};
 use crate::errors::LabError;
 use crate::interrupt::interrupted;
 use crate::progress::{Goal, Progress};
 use crate::sampler::{Instruments, Sampling};
+
+/// A client that can give up a call does so itself; this much later the step is stopped for it.
+const WATCH_SLACK: Duration = Duration::from_millis(500);
 
 impl<T: Target> Run<'_, T> {
     /// Runs a step whose work clients do.
@@ -71,7 +75,7 @@ impl<T: Target> Run<'_, T> {
             }
         }
         let device = instruments.device().map(str::to_owned);
-        let sampling = Sampling {
+        let mut sampling = Sampling {
             sampled_roles: plans
                 .iter()
                 .map(|plan| plan.sampled_role(step, device.as_deref()))
@@ -82,17 +86,23 @@ impl<T: Target> Run<'_, T> {
             failed: None,
         };
         let (done, is_done) = mpsc::channel();
+        sampling.instruments.restart();
         control.start_together().await;
         let sampler = std::thread::spawn({
             let control = control.clone();
             move || sampling.run(&control, limits.warmup, &is_done)
         });
-        wait_for_clients(&mut measured, &control).await;
+        let counters: Vec<_> = plans.iter().map(|plan| plan.counters.clone()).collect();
+        wait_for_clients(&mut measured, &control, &counters, limits.call_timeout).await;
+        // Before the last interval is closed, so that it shows what was never answered or sent.
+        for counters in &counters {
+            counters.account_unfinished(&limits);
+        }
         // The last interval ends with the measured work; stragglers beside it are not waited for
         // first.
         control.measured_work_is_over();
         let _ = done.send(());
-        wait_for_clients(&mut background, &control).await;
+        wait_for_clients(&mut background, &control, &counters, limits.call_timeout).await;
         // The thread ends within moments of the signal; a panic in it is a bug that must show.
         let sampling = sampler
             .join()
@@ -239,6 +249,8 @@ impl<T: Target> Run<'_, T> {
             0.0
         };
         more.service = totals.service.as_ref().map(latency_summary);
+        more.lateness = totals.lateness.as_ref().map(latency_summary);
+        more.unsent_calls = totals.unsent;
         more.by_operation = by_operation(&totals);
         more.seeds = end.seeds;
         more.lab_cpu_us_per_op = end.lab_cpu_us_per_op;
@@ -301,8 +313,20 @@ fn is_paired(step: &Step) -> bool {
 }
 
 /// Waits for all clients; on an interrupt or an early stop, calls under way get a moment and are
-/// then abandoned.
-async fn wait_for_clients(tasks: &mut JoinSet<()>, control: &Control) {
+/// then abandoned. A call without a reply for longer than `call_timeout` stops the step, also
+/// when it holds a thread that cannot give it up itself.
+async fn wait_for_clients(
+    tasks: &mut JoinSet<()>,
+    control: &Control,
+    counters: &[Arc<RoleCounters>],
+    call_timeout: Duration,
+) {
+    let waited = || {
+        counters
+            .iter()
+            .map(|counters| counters.longest_wait())
+            .max()
+    };
     let mut poll = tokio::time::interval(Duration::from_millis(100));
     let mut stop_at = None;
     let interrupt = interrupted();
@@ -317,6 +341,12 @@ async fn wait_for_clients(tasks: &mut JoinSet<()>, control: &Control) {
             },
             () = &mut interrupt, if !control.is_stopping() => control.stop("interrupted"),
             _ = poll.tick() => {
+                if waited().is_some_and(|waited| waited > call_timeout + WATCH_SLACK) {
+                    control.stop(&format!(
+                        "the target stopped answering: no reply within {} s",
+                        call_timeout.as_secs()
+                    ));
+                }
                 if control.is_stopping() {
                     let at = *stop_at.get_or_insert_with(|| tokio::time::Instant::now() + GRACE);
                     if tokio::time::Instant::now() >= at {

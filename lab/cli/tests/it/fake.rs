@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use mongodb::bson::{Bson, Document, doc};
 
@@ -21,6 +22,8 @@ pub(crate) struct Faults {
     pub(crate) skip_update_every: Option<usize>,
     /// Take 300 ms for every n-th update.
     pub(crate) stall_updates_every: Option<usize>,
+    /// At that update answer nobody for so long.
+    pub(crate) freeze_at_update: Option<(usize, Duration)>,
 }
 
 #[derive(Debug, Default)]
@@ -349,7 +352,13 @@ fn update(command: &Document, collection: &str, state: &mut State, faults: Fault
         .stall_updates_every
         .is_some_and(|every| state.updates.is_multiple_of(every))
     {
-        std::thread::sleep(std::time::Duration::from_millis(300));
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    // All connections share the state, which is locked meanwhile.
+    if let Some((number, time)) = faults.freeze_at_update
+        && state.updates == number
+    {
+        std::thread::sleep(time);
     }
     let skipped = faults
         .skip_update_every

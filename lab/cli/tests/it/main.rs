@@ -7,6 +7,7 @@
 mod complaints;
 mod fake;
 mod features;
+mod frozen;
 mod interrupted;
 mod pages;
 mod reading;

@@ -46,8 +46,8 @@ unsafe extern "C" fn visit(
     value: *const c_void,
     value_length: usize,
 ) -> c_int {
-    // SAFETY: `with` is the context that `visit_all` handed over; nothing else uses it during the
-    // call.
+    // SAFETY: `with` is the context that `visit_all` handed over, and nothing else uses it during
+    // the call.
     let visitor = unsafe { &mut *with.cast::<Visitor<'_, '_>>() };
     // SAFETY: the adapter promises two blocks of these lengths that live through the call.
     let (key, value) = unsafe { (block(key, key_length), block(value, value_length)) };

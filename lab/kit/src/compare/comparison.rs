@@ -182,7 +182,7 @@ pub fn compare(
     }
     Ok(Comparison {
         schema: "quarry-lab/comparison".to_owned(),
-        version: 1,
+        version: 2,
         workload: first_a.run.workload.clone(),
         remarks: remarks(a, b, steps.iter().map(|step| step.metrics.len()).sum()),
         names,

@@ -192,11 +192,10 @@ impl Chart {
             .lines
             .iter()
             .map(|line| {
-                let text = |value: &Option<f64>| {
-                    value.map_or_else(|| "–".to_owned(), |value| self.quantity.readout(value))
-                };
-                let texts: Vec<String> = line.values.iter().map(text).collect();
-                serde_json::json!({ "name": line.name, "text": texts })
+                let readout = |value| self.quantity.readout(value);
+                let text = |value: &Option<f64>| value.map_or_else(|| "–".to_owned(), readout);
+                let text: Vec<String> = line.values.iter().map(text).collect();
+                serde_json::json!({ "name": line.name, "text": text })
             })
             .collect();
         let px: Vec<f64> = self

@@ -24,6 +24,17 @@ pub struct LatencySummary {
     pub hdr: String,
 }
 
+impl LatencySummary {
+    /// A percentile in microseconds, of those that the summary holds.
+    pub fn percentile(&self, wanted: f64) -> Option<f64> {
+        let known = self.percentiles_us.iter();
+        known
+            .filter(|(percentile, _)| *percentile == wanted)
+            .map(|(_, us)| *us)
+            .next()
+    }
+}
+
 /// Upper bounds of the response time buckets: 256 µs, then four times more each, to 16 s.
 pub const BUCKET_BOUNDS_US: [u64; 9] = [
     256, 1_000, 4_000, 16_000, 64_000, 256_000, 1_000_000, 4_000_000, 16_000_000,

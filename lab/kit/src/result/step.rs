@@ -23,7 +23,7 @@ pub struct StepResult {
     /// What one operation is.
     pub unit: String,
     /// `closed`: the next call starts when the reply has come. `open`: on a schedule, latency from
-    /// the intended start.
+    /// the time at which a call was due.
     pub pacing: String,
     /// Clients that took part.
     pub clients: u32,
@@ -33,7 +33,8 @@ pub struct StepResult {
     pub seconds: f64,
     /// Operations acknowledged in that time.
     pub ops: u64,
-    /// Calls made in that time.
+    /// Calls in that time with a latency: answered, given up or, in an open loop, due and never
+    /// sent.
     pub calls: u64,
     /// Operations acknowledged in the warm-up.
     pub warmup_ops: u64,
@@ -71,8 +72,14 @@ pub struct StepMore {
     /// Background roles: clients that worked while the step was measured.
     #[serde(rename = "beside")]
     pub background: Vec<RoleResult>,
-    /// Open loop only: latency from sending, beside `latency` from the intended start.
+    /// Open loop only: latency from sending, where `latency` counts from the time at which a call
+    /// was due.
     pub service: Option<LatencySummary>,
+    /// Open loop only: by how much the lab itself sent calls too late. It is not in `latency`.
+    pub lateness: Option<LatencySummary>,
+    /// Open loop only: calls that were due and never sent. Those that waited for calls before
+    /// them are in `latency` with the time until the end.
+    pub unsent_calls: u64,
     /// Mixes only: latency of each operation.
     #[serde(rename = "by_part")]
     pub by_operation: BTreeMap<String, LatencySummary>,
@@ -186,7 +193,8 @@ pub struct RateSummary {
     pub quartiles_by_median: Option<f64>,
 }
 
-/// Intervals far below the median.
+/// Times in which little or nothing was completed: intervals far below the median, and gaps
+/// between completed calls.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Stalls {
     /// An interval below this share of the median is a stall.
@@ -201,6 +209,9 @@ pub struct Stalls {
     pub count: u64,
     /// The longest stall.
     pub longest_seconds: f64,
+    /// The longest gap between two completed calls that is a stall.
+    #[serde(default)]
+    pub longest_gap_seconds: f64,
     /// The longest ones, in order of time, at most 100.
     pub stretches: Vec<Stretch>,
 }
@@ -221,6 +232,6 @@ pub struct FinishSummary {
     pub skew_seconds: f64,
     /// Sum of client rates by average rate; 1 when all finished together.
     pub skew_factor: Option<f64>,
-    /// Longest time by which a call started behind its schedule (open loop only).
+    /// Longest time that a call, when it was due, had to wait for calls before it (open loop only).
     pub behind_schedule_seconds_max: f64,
 }
