@@ -18,6 +18,9 @@ const ROWS_BYTES_MAX: usize = 1 << 20;
 /// Changes by key; `None` is a deletion.
 type Changes = BTreeMap<Box<[u8]>, Option<Box<[u8]>>>;
 
+/// Is shown a change: the value is `None` for a deletion.
+type EachChange<'a> = dyn FnMut(Table, &[u8], Option<&[u8]>) + 'a;
+
 /// Uncommitted changes.
 #[derive(Default)]
 pub(crate) struct Overlay {
@@ -54,7 +57,7 @@ impl Overlay {
     }
 
     /// Shows every change, table by table in the order of keys.
-    pub(crate) fn each(&self, f: &mut dyn FnMut(Table, &[u8], Option<&[u8]>)) {
+    pub(crate) fn each(&self, f: &mut EachChange<'_>) {
         let tables = self.tables.read();
         for (table, changes) in Table::ALL.iter().zip(tables.iter()) {
             for (key, value) in changes {
@@ -304,7 +307,7 @@ mod tests {
             })
             .unwrap();
             for (n, value) in got.iter().copied() {
-                assert_eq!(value, expected.get(&keys[n].to_vec()).copied());
+                assert_eq!(value, expected.get(&keys[n].as_slice()).copied());
             }
             assert_eq!(got.len(), keys.len());
         }
