@@ -307,7 +307,7 @@ mod tests {
             })
             .unwrap();
             for (n, value) in got.iter().copied() {
-                assert_eq!(value, expected.get(&keys[n].as_slice()).copied());
+                assert_eq!(value, expected.get(keys[n].as_slice()).copied());
             }
             assert_eq!(got.len(), keys.len());
         }
